@@ -138,6 +138,19 @@ class Study:
         return tuple(own for own, file in files if load_format(file.kind, file.format).has_candidates)
 
     @property
+    def licences(self) -> tuple[tuple[str | None, str], ...]:
+        """The licence that the study states of imported questions and answers, or None, and what they are."""
+        questions = (
+            (one.imported.licence, f"questions of {one.name}") for one in self.datasets if one.imported
+        )
+        answers = (
+            (results.licence, f"answers of {model.name} to {results.dataset}")
+            for model in self.models
+            for results in model.results
+        )
+        return (*questions, *answers)
+
+    @property
     def answer_prompts(self) -> tuple[Prompt, ...]:
         """The prompts of lake table answers."""
         return tuple(prompt for prompt in self.prompts if "questions" in prompt.generations)

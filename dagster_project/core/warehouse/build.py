@@ -79,7 +79,7 @@ def warehouse_inputs(study: Study) -> str:
         _lake_files(study.home.lake),
         dbt_sources(),
         *(folder_version(f"dagster_project.core.{one}") for one in _PUBLISHING),
-        (study.seed, study.description),
+        (study.seed, study.description, study.licences),
         [version(package) for package in ("dbt-core", "dbt-duckdb", "duckdb")],
     )
 

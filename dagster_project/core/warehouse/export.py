@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.imports import NO_LICENCE
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.card import Credit, ExportedTable, FileCredit, card
@@ -72,8 +71,8 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
         ):
             connection.execute("set enable_progress_bar = false")
             publication = publication_of(connection)
-            # An existing folder is whole.
-            name = version_name(publication.published_at, "dagster_project.core.warehouse")
+            # An existing folder is whole. Other licences leave other rows out.
+            name = version_name(publication.published_at, "dagster_project.core.warehouse", study.licences)
             folder = study.home.published / "exports" / name
             was_current = folder.exists()
             if not was_current:
@@ -192,7 +191,7 @@ def _licences(connection: duckdb.DuckDBPyConnection, study: Study) -> list[str]:
 def _exported(study: Study, columns: Collection[str]) -> str:
     """Which rows of a table with these columns are exported: a condition that leaves out single questions, their
     subjects and answers whose source states no licence."""
-    datasets = [dataset.name for dataset in study.datasets if _licence_of(dataset) == NO_LICENCE]
+    datasets = [one.name for one in study.datasets if one.imported and one.imported.licence == NO_LICENCE]
     conditions = ["true"]
     if {"dataset", "question_id"} <= {*columns}:
         conditions.append(f"not list_contains({datasets}::text[], dataset)")
@@ -212,20 +211,10 @@ def _exported(study: Study, columns: Collection[str]) -> str:
     return " and ".join(conditions)
 
 
-def _licence_of(dataset: Dataset) -> str | None:
-    return dataset.imported.licence if dataset.imported else None
-
-
 def _file_credits(study: Study) -> list[FileCredit]:
     """The licences that the study states of its imported questions and answers."""
-    rows = [(_licence_of(dataset), f"questions of {dataset.name}") for dataset in study.datasets]
-    rows += [
-        (results.licence, f"answers of {model.name} to {results.dataset}")
-        for model in study.models
-        for results in model.results
-    ]
     found: dict[str, dict[str, None]] = {}
-    for licence, what in rows:
+    for licence, what in study.licences:
         if licence:
             found.setdefault(licence, {})[what] = None
     return [FileCredit(licence, [*named]) for licence, named in found.items()]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from dagster_project.core.errors import PublishError
 from dagster_project.core.storage.files import sync
-from dagster_project.core.storage.fingerprints import folder_version
+from dagster_project.core.storage.fingerprints import fingerprint, folder_version
 
 KEPT_FOLDERS = 2
 
@@ -44,9 +44,9 @@ def check_link(target: Path, to: str, again: str) -> None:
         raise PublishError(f"{target}: is not a link to {to}; move it away, then {again} again")
 
 
-def version_name(published_at: datetime, package: str) -> str:
-    """The name of a version's folder. Other code of `package` makes another folder."""
-    return f"{published_at:%Y%m%dT%H%M%S%fZ}-{folder_version(package)[:8]}"
+def version_name(published_at: datetime, package: str, *settings: object) -> str:
+    """The name of a version's folder. Other code of `package`, or other `settings`, make another folder."""
+    return f"{published_at:%Y%m%dT%H%M%S%fZ}-{fingerprint(folder_version(package), settings)[:8]}"
 
 
 def move_folder(new: Path, folder: Path) -> None:

@@ -24,13 +24,15 @@ from transformers.modeling_outputs import BaseModelOutput
 from dagster_project.core.embedding.settings import EncoderSettings
 from dagster_project.core.errors import BackendError, LakeError
 from dagster_project.core.generation.backends.fusion_in_decoder import FusionInDecoder
+from dagster_project.core.generation.backends.local.loading import LoadedModel
+from dagster_project.core.methods import METHODS
 from dagster_project.core.preflight import misses
 from dagster_project.core.retrieval.base import Hit, Query, load_retriever
 from dagster_project.core.retrieval.indexes import Index
 from dagster_project.core.retrieval.retrieve import open_context
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
-from dagster_project.core.tuning.sweep import tune
+from dagster_project.core.tuning.sweep import _settings, tune
 from tests.flipped_bits import flip_bit
 
 SPLITS = {"held_out": 2, "judged": 2}
@@ -264,7 +266,30 @@ def test_training_ends_after_checkpoints_that_are_no_better(study: Study) -> Non
     assert scores[0] == pytest.approx(scores[1], abs=1e-4)
 
 
+def test_models_are_given_back_when_training_ends_and_when_it_fails(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_back: list[LoadedModel] = []
+
+    def close(model: LoadedModel) -> None:
+        given_back.append(model)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LoadedModel, "close", close)
+        tuned(with_sweep(study, steps=2))
+        n_judged, n_trained = 3, 1  # two splits before training, all after it
+        assert len(given_back) == n_judged + n_trained
+        wild = dataclasses.replace(study.sweep.learning_rates[0], reader=1e30)  # type: ignore[union-attr]
+        with pytest.raises(BackendError, match=r"setting \S+: the loss of step 3 is not finite"):
+            tuned(with_sweep(study, every=4, learning_rates=(wild,)))
+        assert len(given_back) == n_judged + 2 * n_trained
+
+
 def test_what_cannot_be_trained_is_refused_by_name(study: Study) -> None:
+    with pytest.raises(BackendError, match="there is no sweep"):
+        tune(dataclasses.replace(study, sweep=None), Lake(study.home.lake), "setting", LOG)
+    with pytest.raises(BackendError, match="method bm25 has no encoder that could be trained"):
+        _settings(METHODS["bm25"])
     with pytest.raises(LakeError, match="sweep: dataset sandbox has no cloze queries of relation P999"):
         tuned(with_sweep(study, judged_relations=("P999",)))
     half = dataclasses.replace(study, models=(dataclasses.replace(study.models[0], dtype="bfloat16"),))

@@ -148,12 +148,19 @@ class SmallProject:
         }  # fmt: skip
         return invoke_once(environment, *args)
 
+    def manifest(self) -> dict[str, Any]:
+        """As dbt parsed the project last."""
+        parsed: dict[str, Any] = json.loads((self.folder / "target/manifest.json").read_text())
+        return parsed
+
+    def inputs(self) -> dict[str, str]:
+        return inputs_of(self.manifest(), self.lake, self.dbt)
+
     def rebuild(self) -> set[str]:
         """Build what `reuse` says must be built; returns it. Parsing tells dbt's manifest."""
         self.write_project()
         assert self.run("parse").success
-        manifest = json.loads((self.folder / "target/manifest.json").read_text())
-        inputs = inputs_of(manifest, self.lake, self.dbt)
+        manifest, inputs = self.manifest(), self.inputs()
         outdated = find_outdated(manifest, inputs, self.build)
         if outdated:
             self.run("--no-write-json", "build", "--select", *first_of(manifest, outdated))

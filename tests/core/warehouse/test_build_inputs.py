@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from dagster_project.core.study.imports import NO_LICENCE, Import, Place
 from dagster_project.core.study.study import Study
+from dagster_project.core.warehouse import manifest
 from dagster_project.core.warehouse.build import warehouse_inputs
+from dagster_project.core.warehouse.manifest import project_version
 from tests.lakes import LakePlan, make_study
 
 
@@ -50,9 +54,20 @@ def test_a_file_that_vanishes_while_it_is_looked_at_is_passed_over(study: Study)
     assert warehouse_inputs(study) == before
 
 
+def test_another_dbt_parses_the_project_again(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = project_version(study)
+    for package in ("dbt-core", "dbt-duckdb"):
+        with monkeypatch.context() as patch:
+            patch.setattr(manifest, "version", lambda name, of=package: "0" if name == of else version(name))
+            assert project_version(study) != before
+
+
 def test_lake_and_study_count(study: Study) -> None:
     before = warehouse_inputs(study)
     described = dataclasses.replace(study, description="in other words")
     assert warehouse_inputs(described) != before
+    stated = Import("questions", "popqa", Place("questions.tsv"), licence=NO_LICENCE)
+    datasets = (dataclasses.replace(study.datasets[0], imported=stated), *study.datasets[1:])
+    assert warehouse_inputs(dataclasses.replace(study, datasets=datasets)) != before
     put(study, "triples/all.parquet")
     assert warehouse_inputs(study) != before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import os
@@ -19,6 +20,7 @@ import yaml
 
 from dagster_project.core.errors import PublishError
 from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.study.imports import NO_LICENCE, Import, Place, Results
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.card import feature
 from dagster_project.core.warehouse.export import ExportReport, export_marts
@@ -178,6 +180,54 @@ def test_licences_follow_the_sources_of_the_rows(study: Study) -> None:
     assert "- `other`: 1 passages of `dim_passages` are from collection own: us; ask us. Column" in licences
     assert "PopQA: MIT" in licences
     assert "of EntityQuestions: MIT" not in licences
+
+
+def test_other_peoples_page_views_are_credited_beside_entities_of_a_file(study: Study) -> None:
+    with duckdb.connect(str(study.home.build_warehouse)) as connection:
+        connection.execute("update marts.dim_entities set source = 'rdf_file'")
+        connection.execute("update marts.fct_popularity_history set source = 'wikimedia'")
+    publish_warehouse(study, LOG)
+    readme = export_marts(study, LOG).path / "README.md"
+    assert front_matter(readme)["license"] == ["apache-2.0", "cc0-1.0", "other", "cc-by-sa-4.0"]
+
+
+def test_rows_whose_source_states_no_licence_leave_the_export_of_the_same_publication(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    study = copied_study(AWKWARD, monkeypatch, tmp_path / "study")
+    publish_warehouse(study, LOG)
+    whole = export_marts(study, LOG).n_rows
+    (one, other), model = study.datasets, study.models[0]
+    questions = Import("questions", "popqa", Place("questions.tsv"), licence=NO_LICENCE)
+    answers = Results("table", Place("answers.csv"), other.name, licence=NO_LICENCE)
+    stated = dataclasses.replace(
+        study,
+        datasets=(dataclasses.replace(one, imported=questions), other),
+        models=(dataclasses.replace(model, results=(answers,)), *study.models[1:]),
+    )
+    export = export_marts(stated, LOG)
+    assert not export.was_current
+    with duckdb.connect() as connection:
+        connection.execute(f"set file_search_path = '{str(export.path).replace(chr(39), chr(39) * 2)}'")
+        asked = connection.execute("select distinct dataset from 'data/dim_questions.parquet'").fetchall()
+        answered = connection.execute(
+            "select distinct dataset, model from 'data/fct_answers.parquet' order by all"
+        ).fetchall()
+    assert asked == [(other.name,)]
+    assert answered == [(other.name, name) for name in sorted(m.name for m in study.models[1:])]
+    assert export.n_rows["dim_entities"] < whole["dim_entities"]
+    assert export.n_rows["fct_accuracy"] == whole["fct_accuracy"]
+    told = (export.path / "README.md").read_text(encoding="utf-8")
+    assert f"rows with questions of {one.name}, answers of {model.name} to {other.name}. Rates" in told
+
+
+def test_paragraphs_of_the_card_stand_apart(exported: ExportReport) -> None:
+    lines = (exported.path / "README.md").read_text(encoding="utf-8").split("\n---\n")[1].splitlines()
+    for before, line, after in zip(lines, lines[1:], lines[2:], strict=False):
+        if line.startswith("#"):
+            assert before == after == "", line
+        if after.startswith("|--"):
+            assert before == "", line
 
 
 def test_hostile_labels_survive_and_stay_text(study: Study) -> None:

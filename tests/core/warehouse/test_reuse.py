@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from importlib.metadata import version
 from pathlib import Path
 
 import duckdb
 import pytest
 
+from dagster_project.core.warehouse import reuse
+from dagster_project.core.warehouse.reuse import inputs_of
 from tests.core.warehouse.small_project import MODELS, TABLES, SmallProject, contents, random_change
 
 N_CHANGES, COMPARED_EVERY = 20, 5
@@ -82,6 +85,24 @@ def test_only_what_reads_a_change_is_built(small: SmallProject) -> None:
     with duckdb.connect(str(small.build)) as connection:
         connection.execute("drop table main.fct_sum")
     assert names(small.rebuild()) == {"fct_sum"}
+
+
+def test_another_version_of_a_library_builds_everything_again(
+    small: SmallProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = small.inputs()
+    for library in ("dbt-core", "dbt-duckdb", "duckdb", "numpy", "pandas", "pyarrow"):
+        with monkeypatch.context() as patch:
+            patch.setattr(reuse, "version", lambda name, of=library: "0" if name == of else version(name))
+            after = small.inputs()
+        assert [node for node in before if before[node] == after[node]] == [], library
+
+
+def test_macros_that_a_run_notes_in_the_manifest_change_nothing(small: SmallProject) -> None:
+    before, manifest = small.inputs(), small.manifest()
+    for node in manifest["nodes"].values():
+        node["depends_on"]["macros"].append("macro.dbt.is_incremental")
+    assert inputs_of(manifest, small.lake, small.dbt) == before
 
 
 def test_content_that_comes_back_after_a_killed_run_is_built_again(small: SmallProject) -> None:
