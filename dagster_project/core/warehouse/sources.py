@@ -10,6 +10,7 @@ block: `{{ doc('lake_prompt_hash') }}`.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pyarrow as pa
@@ -108,18 +109,13 @@ def write_sources() -> None:
 
 
 def _table(table: Table) -> str:
-    selected = ", ".join(_quoted(column.name) for column in table.columns)
+    selected = ", ".join(f'"{column.name}"' for column in table.columns)
     lines = [
         f"      - name: {table.name}",
-        f"        description: {_quoted(table.grain)}",
+        f"        description: {json.dumps(table.grain, ensure_ascii=False)}",
         f"        config: {{meta: {{dagster: {{asset_key: [lake, {table.name}]}}, selected: '{selected}'}}}}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from dagster_project.core.warehouse import reuse
-from dagster_project.core.warehouse.reuse import inputs_of
+from dagster_project.core.warehouse.reuse import find_outdated, inputs_of
 from tests.core.warehouse.small_project import MODELS, TABLES, SmallProject, contents, random_change
 
 N_CHANGES, COMPARED_EVERY = 20, 5
@@ -103,6 +103,12 @@ def test_macros_that_a_run_notes_in_the_manifest_change_nothing(small: SmallProj
     for node in manifest["nodes"].values():
         node["depends_on"]["macros"].append("macro.dbt.is_incremental")
     assert inputs_of(manifest, small.lake, small.dbt) == before
+
+
+def test_a_missing_build_is_outdated_and_planning_does_not_make_one(small: SmallProject) -> None:
+    missing = small.folder / "none.duckdb"
+    assert find_outdated(small.manifest(), small.inputs(), missing) == small.inputs().keys()
+    assert not missing.exists()
 
 
 def test_content_that_comes_back_after_a_killed_run_is_built_again(small: SmallProject) -> None:
