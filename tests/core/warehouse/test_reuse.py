@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import random
+from collections.abc import Iterable
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -10,9 +13,13 @@ import duckdb
 import pytest
 
 from dagster_project.core.warehouse import reuse
-from dagster_project.core.warehouse.reuse import find_outdated, inputs_of
+from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD
+from dagster_project.core.warehouse.reuse import find_outdated, inputs_of, note_built, plan_pass
 from tests.core.warehouse.small_project import MODELS, TABLES, SmallProject, contents, random_change
+from tests.in_process_dbt import put_parsed
+from tests.warehouses import UNANSWERED, copied_study, lake_of
 
+LOG = logging.getLogger(__name__)
 N_CHANGES, COMPARED_EVERY = 20, 5
 
 
@@ -25,7 +32,7 @@ def small(tmp_path: Path) -> SmallProject:
     return project
 
 
-def names(nodes: set[str]) -> set[str]:
+def names(nodes: Iterable[str]) -> set[str]:
     return {node.split(".")[2] for node in nodes}
 
 
@@ -109,6 +116,43 @@ def test_a_missing_build_is_outdated_and_planning_does_not_make_one(small: Small
     missing = small.folder / "none.duckdb"
     assert find_outdated(small.manifest(), small.inputs(), missing) == small.inputs().keys()
     assert not missing.exists()
+
+
+def test_passes_of_a_study_are_planned_apart_and_build_what_was_not_recorded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    study = copied_study(UNANSWERED, monkeypatch, tmp_path / "study")
+    put_parsed(study.home.home, study.path)
+    plans = [plan_pass(study, is_second=is_second) for is_second in (False, True)]
+    assert plans[0].inputs.keys().isdisjoint(plans[1].inputs)
+    places = [
+        [name in names(plan.inputs) for plan in plans] for name in ("fct_accuracy", "fct_adaptive_accuracy")
+    ]
+    assert places == [[True, False], [False, True]]
+    assert [plan.reused for plan in plans] == [frozenset(), frozenset()]
+    assert plans[0].command == (*STUDY_BUILD, "--exclude", AFTER_GAINS)
+    assert plans[1].command == (*STUDY_BUILD, "--select", AFTER_GAINS)
+
+    with duckdb.connect(str(study.home.build_warehouse)) as connection:  # as if one run had built all of them
+        connection.execute(
+            "update audit.results set invocation_id = (select max_by(invocation_id, started_at) from audit.invocations)"
+        )
+    for plan in plans:
+        note_built(study, replace(plan, project="another project"), LOG)
+    assert not plan_pass(study, is_second=False).reused
+    for plan in plans:
+        note_built(study, plan, LOG)
+    for is_second, plan in enumerate(plans):
+        again = plan_pass(study, is_second=bool(is_second))
+        assert (again.command, again.reused) == ((), plan.inputs.keys())
+
+    lake_of(study).write("relations", [], fingerprint="none")
+    changed = plan_pass(study, is_second=False)
+    assert changed.command[:-2] == (*STUDY_BUILD, "--select", "stg_study__relations+")
+    assert changed.command[-2:] == ("--exclude", AFTER_GAINS)
+    outdated = changed.inputs.keys() - changed.reused
+    assert {"model.longtail.stg_study__relations", "model.longtail.dim_relations"} <= outdated
+    assert "model.longtail.stg_study__models" in changed.reused
 
 
 def test_content_that_comes_back_after_a_killed_run_is_built_again(small: SmallProject) -> None:
