@@ -3,7 +3,8 @@
 What belongs here: what the page has of the answers, and how that is packed. What does not: filters, lists and looks
 (`page/answers.js`, `page/answer.js`), the file around them (`page`).
 
-An index has what the list and its filters need. Shards have the rest, for the answers to some questions each: prompts,
+An index has what the list and its filters need: columns of questions, and columns of answers with the `place` of their
+question. Shards have the rest, for the answers to some questions each: prompts,
 passages, raw texts, scores. Index and shards are gzipped JSON. A page has those of at most `MOST_INSIDE` answers in
 itself; those of a larger study are files beside it, which it loads when it needs them.
 """
@@ -14,7 +15,7 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +38,18 @@ _SCORES = tuple(Column(name, label, kind) for name, label, kind in (
     ("new_tokens", "new tokens", "count"), ("latency_ms", "latency (ms)", "number"), ("cost_usd", "cost (USD)", "number"),
     ("engine", "engine", "text"), ("revision", "revision", "text"),
 ))  # fmt: skip
-_INDEX = """with asked as (
+_WORDS = ("dataset", "relation", "prompt", "model", "method", "prediction")
+_QUESTIONS = """select dataset, question_id, any_value(left(question, 1000)) as question, any_value(relation) as relation,
+    any_value(list_transform(gold_answers[:20], lambda gold: left(gold, 200))) as gold_answers,
+    any_value(subject_popularity) as popularity
+from marts.fct_answers group by dataset, question_id order by dataset, question_id"""
+_ANSWERS = """with asked as (
     select dataset, question_id, model, avg(scons) as consistency from marts.fct_question_consistency group by all
 )
-select answers.dataset, answers.question_id, answers.prompt, answers.model, answers.method,
-    answers.is_correct, round(answers.confidence, 6) as confidence, round(asked.consistency, 6) as consistency,
-    left(answers.prediction, 200) as prediction, left(answers.question, 1000) as question, answers.relation,
-    list_transform(answers.gold_answers[:20], lambda gold: left(gold, 200)) as gold_answers,
-    answers.subject_popularity as popularity
-from marts.fct_answers as answers
-left join asked using (dataset, question_id, model)
+select dense_rank() over (order by dataset, question_id) - 1 as place, answers.prompt, model, answers.method,
+    is_correct::integer as is_correct, round(confidence, 6) as confidence, round(consistency, 6) as consistency,
+    left(prediction, 200) as prediction
+from marts.fct_answers as answers left join asked using (dataset, question_id, model)
 order by dataset, question_id, prompt, model, method"""
 _SLICES = """with counted as (select dataset, question_id, count(*) as n from marts.fct_answers group by all),
 placed as (select *, (sum(n) over (partition by dataset order by question_id) - n) // $n as slice from counted)
@@ -56,7 +59,7 @@ _OF_SLICE = "dataset = $dataset and question_id between $first and $last"
 _DETAILS = f"""with prompts as (select * from marts.fct_prompts where table_name = 'answers' and {_OF_SLICE})
 select {", ".join(f"answers.{column.name}" for column in _SCORES)}, answers.passage_ids,
     left(answers.raw_text, $longest) as raw_text, length(answers.raw_text) as raw_text_length, prompts.is_exact,
-    left(prompts.prompt_text, $longest) as prompt, length(prompts.prompt_text) as prompt_length,
+    left(prompts.prompt_text, $longest) as prompt_text, length(prompts.prompt_text) as prompt_length,
     list_transform(prompts.passages_apart, lambda passage: left(passage, $longest)) as apart
 from marts.fct_answers as answers
 left join prompts using (dataset, question_id, prompt, model, method)
@@ -78,14 +81,15 @@ def write_answers(connection: duckdb.DuckDBPyConnection, head: Mapping[str, Any]
     `head`: what both pages say of the study. Files beside the page have the names of their contents. They are written
     before the page, and those of an earlier page are removed after it.
     """
-    rows = select(connection, _INDEX)[1]
+    index = {"questions": _columns(connection, _QUESTIONS), "answers": _columns(connection, _ANSWERS)}
+    n_answers = len(index["answers"]["place"])
     folder, inside, beside = target.with_suffix(""), dict[str, str](), set[Path]()
 
     def add(content: Any) -> str:
         text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         packed = gzip.compress(text.encode(), 6, mtime=0)
         name = hashlib.sha256(packed).hexdigest()[:16]
-        if len(rows) > MOST_INSIDE:
+        if n_answers > MOST_INSIDE:
             beside.add(folder / f"{name}.bin")
             with atomic_file(folder / f"{name}.bin") as temporary:
                 temporary.write_bytes(packed)
@@ -96,9 +100,9 @@ def write_answers(connection: duckdb.DuckDBPyConnection, head: Mapping[str, Any]
     slices = connection.execute(_SLICES, {"n": _PER_SHARD}).fetchall()
     payload = {
         **head,
-        "index": add(_index(rows)),
+        "index": add(index),
         "shards": [{"name": add(_shard(connection, *bounds)), "n": n} for *bounds, n in slices],
-        "n_answers": len(rows),
+        "n_answers": n_answers,
         "longest": LONGEST,
         "scores": [vars(column) for column in _SCORES],
         "parts": inside,
@@ -110,52 +114,32 @@ def write_answers(connection: duckdb.DuckDBPyConnection, head: Mapping[str, Any]
     return target
 
 
-def _index(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Columns of questions, and columns of answers; `place` is the position of an answer's question."""
-    keys = [(row["dataset"], row["question_id"]) for row in rows]
-    asked = dict(zip(reversed(keys), reversed(rows), strict=True))
-    place = {key: at for at, key in enumerate(dict.fromkeys(keys))}
-
-    def plain(of: Sequence[Mapping[str, Any]], *names: str) -> dict[str, Any]:
-        return {name: [row[name] for row in of] for name in names}
-
-    def words(of: Sequence[Mapping[str, Any]], *names: str) -> dict[str, Any]:
-        return {name: coded(values) for name, values in plain(of, *names).items()}
-
-    questions = [asked[key] for key in place]
-    texts = plain(questions, "question_id", "question", "gold_answers", "popularity")
-    answers = plain(rows, "confidence", "consistency") | words(
-        rows, "prompt", "model", "method", "prediction"
-    )
-    numbers = {"place": [place[key] for key in keys], "is_correct": [int(row["is_correct"]) for row in rows]}
-    return {"questions": texts | words(questions, "dataset", "relation"), "answers": answers | numbers}
+def _columns(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
+    names, rows = select(connection, sql)
+    columns = {name: [row[name] for row in rows] for name in names}
+    return {name: coded(values) if name in _WORDS else values for name, values in columns.items()}
 
 
 def _shard(connection: duckdb.DuckDBPyConnection, dataset: str, first: str, last: str) -> dict[str, Any]:
     """Texts, passages and answers of a slice. Prompts share most of their blocks, so each distinct block stands once."""
-    bounds = {"dataset": dataset, "first": first, "last": last}
+    bounds = {"dataset": dataset, "first": first, "last": last, "longest": LONGEST}
     blocks: dict[str, int] = {}
     numbers: dict[str, int] = {}
 
     def places(text: str | None) -> list[int] | None:
         return None if text is None else [blocks.setdefault(one, len(blocks)) for one in text.split("\n\n")]
 
-    found = {
-        row["passage_id"]: row for row in select(connection, _PASSAGES, bounds | {"longest": LONGEST})[1]
-    }
-    rows = select(connection, _DETAILS, bounds | {"longest": LONGEST})[1]
+    found = {row["passage_id"]: row for row in select(connection, _PASSAGES, bounds)[1]}
+    rows = select(connection, _DETAILS, bounds)[1]
     names = ("raw_text_length", "prompt_length", "is_exact", *(column.name for column in _SCORES))
     answers = {
-        "prompts": [[places(text) for text in (row["prompt"], *(row["apart"] or ()))] for row in rows],
+        "prompts": [[places(text) for text in (row["prompt_text"], *(row["apart"] or ()))] for row in rows],
         "raw_text": [places(row["raw_text"]) for row in rows],
         "passages": [
             [numbers.setdefault(one, len(numbers)) for one in row["passage_ids"] or ()] for row in rows
         ],
         **{name: [row[name] for row in rows] for name in names},
     }
-    known = [found.get(name, {"title": None, "origin": None, "text": None}) for name in numbers]
-    passages = [
-        [name, one["title"], one["origin"], places(one["text"])]
-        for name, one in zip(numbers, known, strict=True)
-    ]
+    known = [(name, found.get(name, {})) for name in numbers]
+    passages = [[name, one.get("title"), one.get("origin"), places(one.get("text"))] for name, one in known]
     return {"texts": list(blocks), "passages": passages, "answers": answers}

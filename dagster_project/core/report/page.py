@@ -101,10 +101,9 @@ def _shorter(values: Sequence[Any]) -> Any:
 
 def coded(values: Sequence[str | None]) -> dict[str, list[Any]]:
     """The distinct texts, and for each value its position among them; -1 for None."""
-    place = {
-        word: at for at, word in enumerate(dict.fromkeys(value for value in values if value is not None))
-    }
-    return {"words": list(place), "codes": [-1 if value is None else place[value] for value in values]}
+    words = list(dict.fromkeys(value for value in values if value is not None))
+    place = {word: at for at, word in enumerate(words)} | {None: -1}
+    return {"words": words, "codes": [place[value] for value in values]}
 
 
 @functools.cache
@@ -116,10 +115,8 @@ def charting_library() -> str:
 
 
 def _script(page: Page) -> str:
-    sources = (
-        f"{(_FOLDER / name).with_suffix('.js').read_text(encoding='utf-8')}\n" for name in page.scripts
-    )
-    return _inline(f'"use strict";(()=>{{\n{"".join(sources)}}})();')
+    sources = "\n".join((_FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in page.scripts)
+    return _inline(f'"use strict";(()=>{{\n{sources}}})();')
 
 
 def _style(page: Page) -> str:

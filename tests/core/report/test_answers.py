@@ -36,7 +36,8 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "update marts.fct_answers set raw_text = repeat('ab\n\nc', 10000) where question_id = 'q0'"
         )
         connection.execute(
-            "update marts.fct_answers set raw_text = 'x' || chr(0) || '\n\ny' where question_id = 'q1'"
+            "update marts.fct_answers set raw_text = chr(0) || '\n\n' || concat_ws('/', prompt, model, method) "
+            "where question_id = 'q1'"
         )
         connection.execute("update marts.fct_answers set passage_ids = ['s1', 'gone', 'g']")
         connection.execute("delete from marts.fct_generated_passages")
@@ -101,7 +102,7 @@ def test_what_is_packed_comes_back_in_the_order_of_the_index(
     lengths = [
         n for shard in payload["shards"] for n in part(payload, shard["name"])["answers"]["raw_text_length"]
     ]
-    assert set(lengths) == {50_000, 5}
+    assert max(lengths) == 50_000
 
 
 def test_the_answers_of_a_large_study_are_files_that_go_when_nothing_needs_them(
