@@ -45,8 +45,48 @@ class Setting:
 
 
 @dataclass(frozen=True)
+class Schedule:
+    """How learning rates change, and the temperature of the reader's distribution over passages (None: the setting's).
+
+    The rates rise for `warm_up` steps. Then they stay, or fall to 0 at the last step.
+    """
+
+    warm_up: int
+    falls: bool
+    gold_temperature: float | None = None
+
+    def factor(self, step: int, steps: int) -> float:
+        """The part of the rates that counts at a step (from 0) of `steps`."""
+        if not self.falls:
+            return min(1.0, (step + 1) / self.warm_up)
+        if step < self.warm_up:
+            return step / self.warm_up
+        return max(0.0, 1 - (step - self.warm_up) / max(1, steps - self.warm_up))
+
+
+REFERENCE = "reference"
+SCHEDULES = {"constant": Schedule(5, falls=False), REFERENCE: Schedule(20, falls=True, gold_temperature=0.01)}
+"""`constant` is chosen; `reference` is that of the 22 public scripts of the study of Atlas."""
+_GRID = ("settings", "batch_sizes", "learning_rates", "temperatures", "passages", "training_relations")
+_SLOW, _EVEN = Rates(5e-5, 1e-5), Rates(4e-5, 4e-5)
+_ONE, _TWO, _THREE = ("P138",), ("P138", "P127"), ("P138", "P127", "P1412")
+_SCRIPTS = (
+    Setting(32, _SLOW, 0.1, 20, _ONE), Setting(4, _SLOW, 0.01, 20, _THREE), Setting(4, _EVEN, 0.1, 30, _THREE),
+    Setting(32, _EVEN, 0.01, 10, _ONE), Setting(64, _EVEN, 0.01, 10, _ONE), Setting(32, _SLOW, 0.01, 10, _THREE),
+    Setting(32, _EVEN, 0.1, 10, _ONE), Setting(64, _SLOW, 0.1, 20, _THREE), Setting(64, _SLOW, 0.01, 10, _ONE),
+    Setting(32, _EVEN, 0.1, 20, _ONE), Setting(64, _SLOW, 0.1, 20, _THREE), Setting(32, _SLOW, 0.1, 10, _ONE),
+    Setting(32, _SLOW, 0.1, 30, _TWO), Setting(32, _SLOW, 0.01, 10, _THREE), Setting(4, _EVEN, 0.1, 20, _ONE),
+    Setting(4, _EVEN, 0.01, 20, _ONE), Setting(4, _SLOW, 0.1, 20, _TWO), Setting(32, _SLOW, 0.01, 20, _THREE),
+    Setting(64, _EVEN, 0.01, 10, _ONE), Setting(32, _SLOW, 0.01, 10, _ONE), Setting(64, _EVEN, 0.01, 30, _TWO),
+    Setting(32, _SLOW, 0.01, 30, _ONE),
+)  # fmt: skip
+"""The settings of the public scripts train_00 to train_21. They were drawn with replacement: three stand there twice."""
+
+
+@dataclass(frozen=True)
 class Sweep:
-    """Readers that are fine-tuned on cloze queries of `dataset`, one for each of `settings` settings.
+    """Readers that are fine-tuned on cloze queries of `dataset`, one for each of `settings` settings (None: those of the
+    public scripts).
 
     `model` names the reader to begin with, `retriever` a dense retriever of the study, whose queries are trained too. The
     settings are drawn from the grid of all combinations, with `seed`. A model is trained for `steps` steps, and there is
@@ -61,7 +101,8 @@ class Sweep:
     retriever: str
     dataset: str
     seed: int = 0
-    settings: int = 22
+    schedule: str = "constant"
+    settings: int | None = 22
     batch_sizes: tuple[int, ...] = (4, 32, 64)
     learning_rates: tuple[Rates, ...] = (Rates(5e-5, 1e-5), Rates(4e-5, 4e-5))
     temperatures: tuple[float, ...] = (0.1, 0.01)
@@ -84,7 +125,9 @@ class Sweep:
 
     @property
     def drawn(self) -> tuple[Setting, ...]:
-        """The settings that are trained, in the order of the grid."""
+        """The settings that are trained, each once, in the order of the grid or of the public scripts."""
+        if self.settings is None:
+            return tuple(dict.fromkeys(_SCRIPTS))
         grid = self.grid
         places = random.Random(f"{self.seed}|sweep").sample(range(len(grid)), self.settings)
         return tuple(grid[place] for place in sorted(places))
@@ -106,6 +149,7 @@ def read_sweep(
         retriever=read.choice("retriever", dense),
         dataset=read.choice("dataset", datasets),
         seed=read.number("seed", Sweep.seed, 0),
+        schedule=read.choice("schedule", tuple(SCHEDULES), Sweep.schedule),
         batch_sizes=_numbers(read, "batch_sizes", 4096),
         learning_rates=_rates(read) if "learning_rates" in read.raw else Sweep.learning_rates,
         temperatures=read.listed(
@@ -124,10 +168,11 @@ def read_sweep(
         held_out=read.real("held_out", Sweep.held_out, 0, 0.9),
         patience=read.optional("patience", lambda key: read.number(key, 1, 1)),
     )
-    n_settings = len(found.grid)
-    settings = read.number("settings", min(Sweep.settings, n_settings), 1, n_settings)
     _check(read, found)
-    return dataclasses.replace(found, settings=settings)
+    if found.schedule == REFERENCE and not set(_GRID) & set(read.raw):
+        return dataclasses.replace(found, settings=None)
+    n_settings = len(found.grid)
+    return dataclasses.replace(found, settings=read.number("settings", min(22, n_settings), 1, n_settings))
 
 
 def _numbers(read: Reader, key: str, most: int) -> tuple[int, ...]:

@@ -251,6 +251,7 @@ def describe_sweep_settings(study: Study, lake: Lake) -> Outcome:
             "reader_rate": setting.rates.reader,
             "retriever_rate": setting.rates.retriever,
             "temperature": setting.temperature,
+            "schedule": sweep.schedule,
             "passages_per_query": setting.passages,
             "training_relations": list(setting.relations),
         }

@@ -38,7 +38,13 @@ TUNING_TABLES = (
             column("batch_size", pa.int32(), "queries of a step"),
             column("reader_rate", pa.float64(), "learning rate of the reader"),
             column("retriever_rate", pa.float64(), "learning rate of the retriever's queries"),
-            column("temperature", pa.float64(), "temperature of both distributions over passages"),
+            column("temperature", pa.float64(), "temperature of the retriever's distribution over passages"),
+            column(
+                "schedule",
+                pa.string(),
+                "constant: rates stay after 5 steps, and the reader's distribution has the same temperature; reference:"
+                " rates rise for 20 steps and fall to 0, and the reader's temperature is .01",
+            ),
             column("passages_per_query", pa.int32(), "passages that are read for each query"),
             column("training_relations", pa.list_(pa.string()), "relations whose facts are trained on"),
         ),

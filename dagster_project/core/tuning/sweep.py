@@ -39,7 +39,7 @@ from dagster_project.core.storage.ownership import only_one
 from dagster_project.core.storage.whole_files import remove, whole
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.study import Study
-from dagster_project.core.study.sweep import Setting, Sweep
+from dagster_project.core.study.sweep import SCHEDULES, Setting, Sweep
 from dagster_project.core.tuning.evaluate import stored_predictions
 from dagster_project.core.tuning.facts import HELD_OUT, Facts, batch, read_facts
 from dagster_project.core.tuning.index import FixedIndex
@@ -126,6 +126,8 @@ def _stamps(
     index = Index.of(method, retriever, lake.content("passages"), study.home.indexes)
     inputs += [index.folder.name, retriever.query_version()]
     inputs += [sweep.dataset, str(sweep.held_out)]
+    if SCHEDULES[sweep.schedule].falls:
+        inputs += [sweep.schedule, str(sweep.steps)]
     reader = (find_weights(base).revision, base.passage_tokens)
     trained_by = fingerprint(
         inputs, reader, dataclasses.asdict(setting), sweep.seed, sweep.every, code_version(_TRAINING)
@@ -171,7 +173,8 @@ def _train(run: _Run, step: int) -> None:
                     f"{target / name} {fault}: restore it, or delete {run.folder}, and the setting is trained again"
                 )
         return
-    learner = Trainer(run.base, run.encoder, run.setting, run.index, before)
+    schedule = SCHEDULES[run.sweep.schedule]
+    learner = Trainer(run.base, run.encoder, run.setting, run.index, before, schedule, run.sweep.steps)
     losses: list[Losses] = []
     try:
         with Progress(run.log, f"{run.setting.name}: steps to {step}", run.sweep.every) as progress:

@@ -4,9 +4,9 @@ What belongs here: what PyTorch does. What does not: the queries (`facts`), and 
 
 The reader learns to write the target from all passages of a query (Fusion-in-Decoder). The retriever learns which
 passages helped (perplexity distillation): its softmax over the scores of the passages should be the softmax over the
-reader's mean log-likelihood of the target's tokens with each passage alone. Both have the setting's temperature, and a
-score is the inner product divided by the root of the dimensions, as in the reference implementation. Passages keep their
-vectors.
+reader's mean log-likelihood of the target's tokens with each passage alone. The first has the setting's temperature, the
+second that of the schedule, if it has one. A score is the inner product divided by the root of the dimensions, as in the
+reference implementation. Passages keep their vectors.
 
 All random numbers of a step follow from its number, and every checkpoint is written and read before training goes on: so
 a run that was killed continues as one that was not.
@@ -31,7 +31,7 @@ from dagster_project.core.models.linear_layers import use_trainable
 from dagster_project.core.models.model_files import CONFIG, INDEX, ModelFiles
 from dagster_project.core.models.weights import find_weights
 from dagster_project.core.study.models import Model
-from dagster_project.core.study.sweep import Setting
+from dagster_project.core.study.sweep import Schedule, Setting
 from dagster_project.core.tuning.facts import Query
 from dagster_project.core.tuning.index import FixedIndex
 
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     import torch
 
 READER, RETRIEVER, MOMENTS = "reader", "retriever", "moments.safetensors"
-WARM_UP = 5
-"""Steps over which the learning rates rise; then they stay (chosen)."""
 WEIGHT_DECAY, CLIPPED_AT, EPSILON = 0.01, 1.0, 1e-6
 """Those of the reference implementation's examples."""
 
@@ -69,7 +67,7 @@ def retriever_of(encoder: DeclaredEncoder, checkpoint: Path | None) -> DeclaredE
 
 
 class Trainer:
-    """Reader and retriever in memory, as they are at a checkpoint (None: before the first step).
+    """Reader and retriever in memory, as they are at a checkpoint (None: before the first of `steps` steps).
 
     Errors: `BackendError` where one of them cannot be loaded or trained.
     """
@@ -81,11 +79,14 @@ class Trainer:
         setting: Setting,
         index: FixedIndex,
         checkpoint: Path | None,
+        schedule: Schedule,
+        steps: int,
     ) -> None:
         import torch
 
         self._model, self._encoder = reader_of(model, checkpoint), retriever_of(encoder, checkpoint)
         self._setting, self._index = setting, index
+        self._schedule, self._steps = schedule, steps
         self._loaded = load_model(self._model)
         self._device = str(self._loaded.device)
         use_trainable(self._loaded.model)
@@ -122,8 +123,12 @@ class Trainer:
             for query, own in zip(queries, rows, strict=True)
         ]
         losses = torch.tensor([loss for loss, _ in found])
+        temperature = self._setting.temperature
         divergence = distillation_loss(
-            scores, torch.stack([each for _, each in found]), self._setting.temperature
+            scores,
+            torch.stack([each for _, each in found]),
+            temperature,
+            self._schedule.gold_temperature or temperature,
         )
         divergence.backward()
         told = Losses(losses.mean().item(), divergence.item())
@@ -171,7 +176,7 @@ class Trainer:
         import torch
 
         for group in self._optimiser.param_groups:
-            group["lr"] = group["rate"] * min(1.0, (number + 1) / WARM_UP)
+            group["lr"] = group["rate"] * self._schedule.factor(number, self._steps)
             torch.nn.utils.clip_grad_norm_(group["params"], CLIPPED_AT)
         self._optimiser.step()
 
@@ -188,14 +193,17 @@ def token_log_likelihoods(
     return logits.float().log_softmax(-1).gather(-1, labels[..., None])[..., 0]
 
 
-def distillation_loss(scores: torch.Tensor, likelihoods: torch.Tensor, temperature: float) -> torch.Tensor:
+def distillation_loss(
+    scores: torch.Tensor, likelihoods: torch.Tensor, temperature: float, gold_temperature: float
+) -> torch.Tensor:
     """The mean over queries of the divergence of the retriever's distribution over passages from the reader's.
 
-    `scores` and `likelihoods`: (queries, passages). Only `scores` have a gradient. Izacard et al. (2022), section 2.2.
+    `gold_temperature` is that of the reader's. `scores` and `likelihoods`: (queries, passages). Only `scores` have a
+    gradient. Izacard et al. (2022), section 2.2.
     """
     import torch
 
-    wanted = (likelihoods.float() / temperature).log_softmax(-1)
+    wanted = (likelihoods.float() / gold_temperature).log_softmax(-1)
     found = (scores.float() / temperature).log_softmax(-1)
     return torch.nn.functional.kl_div(found, wanted, reduction="batchmean", log_target=True)
 

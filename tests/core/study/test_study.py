@@ -59,8 +59,8 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
         (("tiny", "<user>{prompt}<model>"),), ("closed_book",), ("facts",), "reference",
     )  # fmt: skip
     assert study.sweep == Sweep(
-        "tiny", "nearest", "facts", 5, 3, (2, 4), (Rates(0.01, 0.02),), (0.5,), (3,), (("father",), ("father", "sport")),
-        6, 2, ("capital",), 7, 0.2, 1,
+        "tiny", "nearest", "facts", 5, "reference", 3, (2, 4), (Rates(0.01, 0.02),), (0.5,), (3,),
+        (("father",), ("father", "sport")), 6, 2, ("capital",), 7, 0.2, 1,
     )  # fmt: skip
     assert study.source.facts_per_relation == 8
     assert study.datasets == (Dataset("facts", ("father", "capital"), 5, split_by="subject"),)
@@ -157,6 +157,25 @@ def test_valid_names_every_key() -> None:
         named_apart = {"name", "kind"} if kind in (Bm25Settings, EncoderSettings) else set()
         named_apart |= {f.name for f in dataclasses.fields(IvfPq)} if kind is EncoderSettings else set()
         assert keys == set(raw) - {"path"} - named_apart, kind.__name__
+
+
+def test_without_keys_of_its_own_the_reference_schedule_trains_the_settings_of_the_public_scripts(
+    load: Callable[[object], Study],
+) -> None:
+    grid = ("settings", "batch_sizes", "learning_rates", "temperatures", "passages", "training_relations")
+    raw = VALID
+    for key in grid:
+        raw = edited(raw, f"sweep.{key}", ...)
+    sweep = load(raw).sweep
+    assert sweep is not None
+    drawn = sweep.drawn
+    assert len(drawn) == len(set(drawn)) == 19  # of 22: three stand twice
+    assert drawn[0].name == "b32_lr5e_05_1e_05_t0_1_k20_p138"
+    assert set(drawn) < set(sweep.grid)
+    assert sweep.setting("b64_lr4e_05_4e_05_t0_01_k30_p138_p127") == drawn[-2]
+    constant = load(edited(raw, "sweep.schedule", "constant")).sweep
+    assert constant is not None
+    assert constant.settings == len(constant.drawn) == 22
 
 
 def test_the_grid_of_a_sweep_is_drawn_from_by_its_seed() -> None:
@@ -259,6 +278,7 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("sweep.model", "served", "sweep.model: 'served' is not one of: tiny"),
         ("sweep.retriever", "stemmed", "sweep.retriever: 'stemmed' is not one of: nearest"),
         ("sweep.dataset", "popqa", "sweep.dataset: 'popqa' is not one of: facts"),
+        ("sweep.schedule", "cosine", "sweep.schedule: 'cosine' is not one of: constant, reference"),
         ("sweep.every", 4, "sweep.every: 4 does not divide the 6 steps"),
         ("sweep.settings", 5, "sweep.settings: must be a whole number of 1 to 4, not 5"),
         ("sweep.batch_sizes", [2, 2], "sweep.batch_sizes: names something twice"),

@@ -71,10 +71,10 @@ VALID: dict[str, Any] = {
         "methods": ["closed_book"], "long_answers": ["facts"], "assembly": "reference",
     },
     "sweep": {
-        "model": "tiny", "retriever": "nearest", "dataset": "facts", "seed": 5, "settings": 3, "batch_sizes": [2, 4],
-        "learning_rates": [{"reader": 0.01, "retriever": 0.02}], "temperatures": [0.5], "passages": [3],
-        "training_relations": [["father"], ["father", "sport"]], "steps": 6, "every": 2, "judged_relations": ["capital"],
-        "judged_facts": 7, "held_out": 0.2, "patience": 1,
+        "model": "tiny", "retriever": "nearest", "dataset": "facts", "seed": 5, "schedule": "reference", "settings": 3,
+        "batch_sizes": [2, 4], "learning_rates": [{"reader": 0.01, "retriever": 0.02}], "temperatures": [0.5],
+        "passages": [3], "training_relations": [["father"], ["father", "sport"]], "steps": 6, "every": 2,
+        "judged_relations": ["capital"], "judged_facts": 7, "held_out": 0.2, "patience": 1,
     },
     "seed": 3,
 }  # fmt: skip

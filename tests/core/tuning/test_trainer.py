@@ -15,6 +15,8 @@ from dagster_project.core.embedding.declared import DeclaredEncoder
 from dagster_project.core.errors import LakeError
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
+from dagster_project.core.study.sweep import SCHEDULES
+from dagster_project.core.tuning import trainer
 from dagster_project.core.tuning.facts import batch, read_facts
 from dagster_project.core.tuning.index import FixedIndex
 from dagster_project.core.tuning.trainer import Trainer, distillation_loss, token_log_likelihoods
@@ -62,8 +64,8 @@ def test_log_likelihoods_are_those_of_one_pass_over_the_parts_behind_one_another
 def test_the_retriever_learns_the_readers_distribution_over_passages() -> None:
     scores = torch.tensor([[0.3, -0.1, 0.2], [0.0, 0.5, 0.1]], requires_grad=True)
     likelihoods = torch.tensor([[-1.0, -2.0, -0.5], [-3.0, -0.1, -0.2]])
-    found = distillation_loss(scores, likelihoods, 0.5)
-    p, q = (np.exp(one / 0.5) for one in (likelihoods.numpy(), scores.detach().numpy()))
+    found = distillation_loss(scores, likelihoods, 0.5, gold_temperature=0.2)
+    p, q = np.exp(likelihoods.numpy() / 0.2), np.exp(scores.detach().numpy() / 0.5)
     p, q = (one / one.sum(1, keepdims=True) for one in (p, q))
     assert found.item() == pytest.approx(float((p * np.log(p / q)).sum(1).mean()), abs=1e-6)
     found.backward()
@@ -71,11 +73,48 @@ def test_the_retriever_learns_the_readers_distribution_over_passages() -> None:
     assert scores.grad.numpy() == pytest.approx((q - p) / 0.5 / 2, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("schedule", "factors"),
+    [
+        ("constant", {0: 0.2, 3: 0.8, 4: 1, 149: 1}),
+        ("reference", {0: 0, 1: 0.05, 19: 0.95, 20: 1, 85: 0.5, 149: 1 / 130}),
+    ],
+)
+def test_learning_rates_follow_the_schedule(schedule: str, factors: dict[int, float]) -> None:
+    own = SCHEDULES[schedule]
+    assert {step: own.factor(step, 150) for step in factors} == pytest.approx(factors)
+    assert own.factor(10, 20) <= own.factor(19, 20) <= 1
+
+
+def test_a_step_takes_the_rates_and_the_temperature_of_its_schedule(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts, index = opened(study)
+    setting = study.sweep.drawn[0]  # type: ignore[union-attr]
+    encoder = DeclaredEncoder("nearest", study.method("nearest").settings)  # type: ignore[arg-type]
+    asked: list[tuple[float, float]] = []
+
+    def loss(scores: torch.Tensor, likelihoods: torch.Tensor, *temperatures: float) -> torch.Tensor:
+        asked.append(temperatures)  # type: ignore[arg-type]
+        return distillation_loss(scores, likelihoods, *temperatures)
+
+    monkeypatch.setattr(trainer, "distillation_loss", loss)
+    for schedule, step, gold in (("constant", 1, setting.temperature), ("reference", 5, 0.01)):
+        learner = Trainer(study.models[0], encoder, setting, index, None, SCHEDULES[schedule], 50)
+        learner.step(batch(facts, setting, 0, step), step, 0)
+        factor = SCHEDULES[schedule].factor(step, 50)
+        rates = [group["lr"] for group in learner._optimiser.param_groups]
+        assert rates == pytest.approx([setting.rates.reader * factor, setting.rates.retriever * factor])
+        assert asked.pop() == (setting.temperature, gold)
+        learner.close()
+
+
 def test_training_lowers_the_loss_and_leaves_the_passages_alone(study: Study) -> None:
     facts, index = opened(study)
     setting = study.sweep.drawn[0]  # type: ignore[union-attr]
     settings = study.method("nearest").settings
-    learner = Trainer(study.models[0], DeclaredEncoder("nearest", settings), setting, index, None)  # type: ignore[arg-type]
+    encoder = DeclaredEncoder("nearest", settings)  # type: ignore[arg-type]
+    learner = Trainer(study.models[0], encoder, setting, index, None, SCHEDULES["constant"], 24)
     rows = np.arange(6).reshape(2, 3)
     before, asked = index.vectors(rows), learner._retriever.pooled([[2, 5, 3]]).detach()
     losses = [learner.step(batch(facts, setting, 0, 0), 0, 0).reader]

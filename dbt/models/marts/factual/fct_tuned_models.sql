@@ -29,6 +29,7 @@ final as (
         settings.reader_rate,
         settings.retriever_rate,
         settings.temperature,
+        settings.schedule,
         settings.passages_per_query,
         settings.training_relations,
         models.folder,
