@@ -108,6 +108,22 @@ def test_it_shows_the_assets_of_the_study(served: Served) -> None:
     assert "indexes/dense" not in keys
 
 
+def test_it_serves_the_report_and_its_answers(served: Served) -> None:
+    (dagster,) = served.home.glob("**/dagster")
+    published = dagster.parent / "published"
+    published.mkdir()
+    for name in ("answers.html", "docs.html"):
+        (published / name).write_text(f"this is {name}", encoding="utf-8")
+    found = requests.get(f"{served.url}/published/answers.html", timeout=30)
+    assert (found.status_code, found.text) == (200, "this is answers.html")
+    for name in ("docs.html", "report.html"):
+        assert requests.get(f"{served.url}/published/{name}", timeout=30).status_code == 404
+    stranger = requests.get(
+        f"{served.url}/published/answers.html", headers={"Host": "example.org"}, timeout=30
+    )
+    assert stranger.status_code == 403
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Chromium with evil.example as a name of this machine, as after DNS rebinding."""
