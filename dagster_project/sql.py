@@ -13,6 +13,7 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -59,6 +60,16 @@ def connect(path: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def _first_screen(path: Path) -> str:
+    """What a person reads first; where Harlequin, an SQL editor for the terminal, is installed, also its command."""
+    offer = (
+        f"\nHarlequin is installed too: harlequin -r {shlex.quote(str(path))}"
+        if shutil.which("harlequin")
+        else ""
+    )
+    return f"{path}, read-only. Begin with `tables`.\n{_HELP}{offer}"
+
+
 def main() -> int:
     """Run the query in `$Q`, or read queries from the terminal; return the exit code."""
     try:
@@ -80,7 +91,7 @@ def main() -> int:
             return 0 if shell.read(query.split("\n")) else 1
         if not sys.stdin.isatty():
             return 0 if shell.read(sys.stdin) else 1
-        print(f"{study.home.published_warehouse}, read-only. Begin with `tables`.\n{_HELP}")
+        print(_first_screen(study.home.published_warehouse))
         with _line_editing(study.home.root / "sql_history", shell):
             shell.converse()
         return 0

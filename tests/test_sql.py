@@ -153,17 +153,23 @@ def test_queries_from_a_pipe_are_answered_in_the_requested_format(study: Path) -
     assert head.stderr == ""
 
 
-def test_a_session_survives_ctrl_c_keeps_its_history_and_ends_with_ctrl_d(study: Path) -> None:
+def test_a_session_survives_ctrl_c_keeps_its_history_and_ends_with_ctrl_d(
+    study: Path, tmp_path: Path
+) -> None:
     home = study.parent / "home"
+    (tmp_path / "harlequin").touch(0o755)
+    programs = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        command("sql"), cwd=PROJECT, env=environment(home, study, TERM="xterm"),
+        command("sql"), cwd=PROJECT, env=environment(home, study, TERM="xterm", PATH=programs),
         stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
         preexec_fn=_as_in_a_terminal,
     )  # fmt: skip
     os.close(slave)
     try:
-        assert until(master, "longtail> ").count("\n") <= 10
+        first = until(master, "longtail> ")
+        assert first.count("\n") <= 10
+        assert f"harlequin -r {shlex.quote(str(home / 'small/published/warehouse.duckdb'))}" in first
         for typed, said in (
             ("\\d words\n", ("a text", "longtail> ")),
             ("\\e words\n", ("select * from words", "longtail> ")),
