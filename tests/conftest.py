@@ -9,6 +9,7 @@ import atexit
 import gc
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -29,6 +30,8 @@ os.environ.setdefault("LONGTAIL_THREADS", "1")
 # Python keeps compiled files, so that the commands which tests start need not compile the project again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as what a script starts in the background inherits it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 gc.disable()  # until all modules are imported: they stay
 
