@@ -132,7 +132,7 @@ def test_the_record_is_one_that_sha256sum_checks(once: Path) -> None:
 def test_a_run_finds_nothing_to_build_only_where_the_published_file_is_whole(study: Study) -> None:
     """The lake is the same, and all other published files exist."""
     published = publish_warehouse(study, LOG).path
-    for beside in ("report.html", "docs.html", "export", "router"):
+    for beside in ("report.html", "answers.html", "docs.html", "export", "router"):
         (published.parent / beside).touch()
     (published.parent / "inputs").write_bytes(b"of this lake")
     said: list[str] = []
