@@ -96,4 +96,4 @@ def _row(column: dict[str, Any], words: dict[str, str]) -> str:
 
 def _text(description: str, words: dict[str, str]) -> str:
     whole = _DOCS_CALL.sub(lambda call: words[call[1]], description)
-    return html.escape(whole, quote=False).replace("*", "\\*").replace("`null`", "null")
+    return html.escape(whole, quote=False).replace("*", "\\*")

@@ -102,7 +102,7 @@ class Sweep:
     dataset: str
     seed: int = 0
     schedule: str = "constant"
-    settings: int | None = 22
+    settings: int | None = len(_SCRIPTS)
     batch_sizes: tuple[int, ...] = (4, 32, 64)
     learning_rates: tuple[Rates, ...] = (Rates(5e-5, 1e-5), Rates(4e-5, 4e-5))
     temperatures: tuple[float, ...] = (0.1, 0.01)
@@ -172,7 +172,9 @@ def read_sweep(
     if found.schedule == REFERENCE and not set(_GRID) & set(read.raw):
         return dataclasses.replace(found, settings=None)
     n_settings = len(found.grid)
-    return dataclasses.replace(found, settings=read.number("settings", min(22, n_settings), 1, n_settings))
+    return dataclasses.replace(
+        found, settings=read.number("settings", min(len(_SCRIPTS), n_settings), 1, n_settings)
+    )
 
 
 def _numbers(read: Reader, key: str, most: int) -> tuple[int, ...]:

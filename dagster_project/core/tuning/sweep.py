@@ -125,9 +125,9 @@ def _stamps(
     retriever = load_retriever(method)
     index = Index.of(method, retriever, lake.content("passages"), study.home.indexes)
     inputs += [index.folder.name, retriever.query_version()]
-    inputs += [sweep.dataset, str(sweep.held_out)]
-    if SCHEDULES[sweep.schedule].falls:
-        inputs += [sweep.schedule, str(sweep.steps)]
+    inputs += [sweep.dataset, str(sweep.held_out), sweep.schedule]
+    if SCHEDULES[sweep.schedule].falls:  # else a checkpoint is the same, whatever number of steps follows
+        inputs.append(str(sweep.steps))
     reader = (find_weights(base).revision, base.passage_tokens)
     trained_by = fingerprint(
         inputs, reader, dataclasses.asdict(setting), sweep.seed, sweep.every, code_version(_TRAINING)

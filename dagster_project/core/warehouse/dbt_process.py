@@ -4,8 +4,8 @@ What belongs here: what dbt itself does in vain, or again for each node. What do
 (`build`).
 
 dbt makes a message and a line of every event, for Dagster in JSON, and only then drops those below the level that it
-shows. For each node it also binds some nine hundred macros anew, and compiles the templates of those that the node calls.
-For a small lake this takes more than half of its time.
+shows. For a small lake this takes a third of its time. For each node it also binds all macros anew, and compiles
+templates that it has compiled before. This takes a tenth of the rest.
 """
 
 from __future__ import annotations
