@@ -25,7 +25,7 @@ _TOKENS = {  # name: (light, dark)
     "warn": ("#7a4b00", "#f2c14e"),
     "warn-page": ("#fff4d6", "#33290f"),
     "series-1": ("#0067a5", "#56b0ea"),
-    "series-2": ("#c4501b", "#f28a55"),
+    "series-2": ("#b94a17", "#f28a55"),
     "series-3": ("#007a5a", "#3ecb9f"),
     "series-4": ("#9c4a86", "#e097ca"),
     "series-5": ("#8f6400", "#e3b341"),
