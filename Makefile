@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 BENCHES := bench-consistency bench-coverage bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump
-.PHONY: help run ui router sql compare test check mutants mutants-sql docs reference-models bench-damage install install-dev smollm2 clean-venv $(BENCHES)
+.PHONY: help run plan ui router sql compare test check mutants mutants-sql docs reference-models bench-damage install install-dev smollm2 clean-venv $(BENCHES)
 
 PYTHON ?= python3
 VENV := .venv
@@ -37,6 +37,9 @@ help: ## show this list
 
 run: $(VENV)/.installed ## install, materialise the study, build and test the warehouse, publish it (STUDY=file, LIMIT=50: so many questions, in a home of their own; QUICK=1: 150)
 	@$(LONGTAIL) run
+
+plan: $(VENV)/.installed ## say what a run would still do: results, tokens, seconds, dollars (STUDY=file, LIMIT=50)
+	@$(LONGTAIL) plan
 
 ui: $(VENV)/.installed ## run Dagster's webserver and daemon on 127.0.0.1 (STUDY=file, PORT=3000)
 	@exec $(LONGTAIL) ui

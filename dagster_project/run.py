@@ -50,7 +50,7 @@ def main() -> int:
         study = load_study(study_file())
         keep_downloads_in(study.home)
         if missing := misses(study):
-            return _told(study, missing)
+            return told_missing(study, missing)
         print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}", flush=True)
         busy = f"another `{command('run')}` works on study {study.name}; wait for it, or stop it"
         with only_one(study.home.locks / "run.lock", busy):
@@ -70,7 +70,7 @@ def main() -> int:
         return 1
 
 
-def _told(study: Study, missing: list[str]) -> int:
+def told_missing(study: Study, missing: list[str]) -> int:
     """Show what is missing, a line each; return the exit code."""
     if len(missing) == 1:
         print(f"error: {missing[0]}", file=sys.stderr)

@@ -36,6 +36,7 @@ _OPTIONS = {
 _STUDY = ("LONGTAIL_STUDY", "LONGTAIL_HOME", "LONGTAIL_LIMIT")
 _COMMANDS = {
     "run": ("materialise a study, build and test its warehouse, publish it", _STUDY),
+    "plan": ("say what a run of a study would still do, and compute nothing", _STUDY),
     "ui": ("serve Dagster's webserver and daemon on 127.0.0.1", (*_STUDY, "PORT")),
     "sql": ("query the published warehouse, read-only", (*_STUDY, "Q", "FORMAT")),
     "router": ("serve the published routers over HTTP on 127.0.0.1", (*_STUDY, "PORT")),

@@ -14,6 +14,7 @@ GIVEN = {
     ("run", "mine.yaml", "--home", "there", "--limit", "50"): {
         "LONGTAIL_STUDY": "mine.yaml", "LONGTAIL_HOME": "there", "LONGTAIL_LIMIT": "50"
     },
+    ("plan", "mine.yaml"): {"LONGTAIL_STUDY": "mine.yaml"},
     ("ui", "--port", "3001"): {"PORT": "3001"},
     ("sql", "mine.yaml", "-c", "select '$1'", "--format", "csv"): {
         "LONGTAIL_STUDY": "mine.yaml", "Q": "select '$1'", "FORMAT": "csv"

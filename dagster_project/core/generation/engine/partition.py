@@ -62,10 +62,26 @@ def generate(
     scope = Scope(study, lake, model, method, log)
     if not model.generates:
         return task.imported(scope, run_id)
-    measures = MEASURE in entry(model, task.capability).capabilities
-    identity, home = session.identity(model), study.home
-    # all that decides the rows; not how fast or where they are computed, nor what it may cost
-    stamp = fingerprint(
+    stamp, home = fingerprint_of(task, scope, session), study.home
+
+    def compute() -> Computed:
+        started, plan = time.monotonic(), task.plan(scope)
+        with cache_of(task, scope, session) as cache:
+            job = Job(model, cache, session, stamp, f"{task.table} {scope.name}", log, started)
+            constants = {"method": method, "run_id": run_id, "code_version": task.code_version()}
+            return generate_rows(task, plan, job, study.seed, constants)
+
+    lock = model_lock(home.locks, model.name, log)
+    return lake.materialise(task.table, stamp, compute, scope.name, lock)
+
+
+def fingerprint_of(task: Task, scope: Scope, session: ModelSession) -> str:
+    """A hash of all that decides the rows; not of how fast or where they are computed, nor of what it may cost.
+
+    Errors: as `generate`.
+    """
+    model, identity = scope.model, session.identity(scope.model)
+    return fingerprint(
         task.table,
         task.decisive(scope),
         [model.name, model.device_hour_usd, model.rambles, identity.weights, identity.rules],
@@ -73,15 +89,11 @@ def generate(
         task.code_version(),
     )
 
-    def compute() -> Computed:
-        started, plan = time.monotonic(), task.plan(scope)
-        with RowCache(home.row_cache, identity, log, measures=measures) as cache:
-            job = Job(model, cache, session, stamp, f"{task.table} {scope.name}", log, started)
-            constants = {"method": method, "run_id": run_id, "code_version": task.code_version()}
-            return generate_rows(task, plan, job, study.seed, constants)
 
-    lock = model_lock(home.locks, model.name, log)
-    return lake.materialise(task.table, stamp, compute, scope.name, lock)
+def cache_of(task: Task, scope: Scope, session: ModelSession) -> RowCache:
+    """The row cache of the partition's model."""
+    measures = MEASURE in entry(scope.model, task.capability).capabilities
+    return RowCache(scope.study.home.row_cache, session.identity(scope.model), scope.log, measures=measures)
 
 
 def generate_rows(
