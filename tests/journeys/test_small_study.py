@@ -278,14 +278,14 @@ def test_a_changed_study_recomputes_what_it_touches_and_reuses_rows(changing: Sm
     answers = changing.root / "lake/answers/scripted__closed_book.parquet"
     before = triples.stat().st_mtime_ns, answers.stat().st_mtime_ns
     plan = _plan(changing)
-    (n,) = re.findall(r"answers of scripted +\S+ s  ([\d,]+) of \1 results; about [\d,]+ prompt tokens", plan)
+    (n,) = re.findall(r"\n  answers of scripted .*?([\d,]+) of \1 results; about [\d,]+ prompt tokens", plan)
     assert int(n.replace(",", "")) > 100
     assert re.search(r"questions +\d+ s  ran before; skipped if nothing it reads has changed", plan)
     assert (triples.stat().st_mtime_ns, answers.stat().st_mtime_ns) == before
     run_up_to_the_warehouse(home, study)
     assert triples.stat().st_mtime_ns == before[0]
     assert answers.stat().st_mtime_ns > before[1]
-    assert re.search(r"answers of scripted +finished\n", _plan(changing))
+    assert re.search(r"\n  answers of scripted +finished\n", _plan(changing))
     # Another seed changes no zero-shot prompt: every row comes from the cache of the run before.
     study.write_text(text.replace("seed: 0\n", "seed: 1\n"), encoding="utf-8")
     assert re.search(
