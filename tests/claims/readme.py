@@ -35,7 +35,7 @@ where signal in ('popularity', 'confidence', 'popularity_confidence')
 
 
 def signal_rows(marts: duckdb.DuckDBPyConnection) -> list[str]:
-    """The rows of the default study's table of signals: AUROC of three, and what deciding by two gains over popularity."""
+    """The rows of the default study's table: AUROC of three signals, and what deciding by two gains over popularity."""
     found = {row[:2]: row[2:] for row in marts.sql(_SIGNALS).fetchall()}
     signals = ("popularity", "confidence", "popularity_confidence")
     rows = []
