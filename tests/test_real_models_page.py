@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 from dagster_project.core.scoring.match import score_answer
 from dagster_project.core.statistics.signal_quality import auroc
@@ -99,3 +100,18 @@ def test_quarters_are_those_of_the_file() -> None:
         assert (n, accuracy.split(" ")[0]) == (str(len(part)), short(part.mean()))
     source = sum(row["closed_right"] for _, row in asked) / len(asked)
     assert f"PopQA's rule calls {short(np.mean(right))} right, the source's own rule {short(source)}:" in PAGE
+
+
+@needs_real_data
+def test_what_gpt_answers_and_promises_by_confidence_is_that_of_the_file() -> None:
+    """Twenty steps by falling confidence; promises by the binomial bounds of all steps so far with 100 answers."""
+    rows = records("songs_confidence/gpt_3.5_turbo.jsonl.gz")
+    sure = [math.fsum(map(math.log, row["token_probs"])) / len(row["token_probs"]) for row in rows]
+    wrong = [not score_answer(first_line(row["prediction"]), row["reference"]).is_correct for row in rows]
+    order = np.argsort(sure)[::-1]
+    n = np.ceil(np.arange(1, 21) / 20 * len(rows)).astype(int)
+    n_wrong = np.cumsum(np.array(wrong)[order])[n - 1]
+    bounds = np.where(n >= 100, beta.ppf(0.9, n_wrong + 1, n - n_wrong), 0)
+    promised = np.maximum.accumulate(bounds)
+    wanted = [n[risks <= most].max() / len(rows) for risks in (n_wrong / n, promised) for most in (0.1, 0.2)]
+    assert cells("GPT-3.5 turbo, confidence")[2:] == [*map(short, wanted)]

@@ -29,6 +29,7 @@ UNCOMPUTED: tuple[tuple[str, str], ...] = (
         r"reference_[smle] \w+ [\d,]+ 0\.\d+ 0\.\d+ to 0\.\d+( [+-]?0\.\d+)+( \d+%)?",
         "the headline's table: tests/journeys/test_claims.py compares it whole",
     ),
+    (r"\| reference_[smle] \|.*\|", "the table of signals: tests/journeys/test_claims.py compares it whole"),
     (
         r"n_parameters: 162_322_944|(requests_per_minute|(prompt|completion)_usd_per_million|max_cost_usd): [\d.]+",
         "an example",

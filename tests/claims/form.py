@@ -54,7 +54,7 @@ class Claim:
     by: str | Computed
 
     def rendered(self, marts: duckdb.DuckDBPyConnection) -> str:
-        return _Form().format(
+        return Form().format(
             self.says, **(row_of(marts, self.by) if isinstance(self.by, str) else self.by(marts))
         )
 
@@ -67,7 +67,9 @@ class Claim:
         return re.compile("".join(parts))
 
 
-class _Form(string.Formatter):
+class Form(string.Formatter):
+    """Python's own formatting, and the forms of claims."""
+
     def format_field(self, value: Any, spec: str) -> str:
         kind, digits = spec[:1], spec[1:]
         if spec in ("w", "W"):

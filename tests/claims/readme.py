@@ -10,7 +10,7 @@ import duckdb
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.quick import N_QUESTIONS as QUICK
 from dagster_project.core.wikimedia.page_view_origins import MOST_BY_API
-from tests.claims.form import Claim, Numbers, constant, dbt_variable, written
+from tests.claims.form import Claim, Form, Numbers, constant, dbt_variable, written
 
 README = "README.md"
 CONTRIBUTING = "CONTRIBUTING.md"
@@ -20,6 +20,35 @@ _SIZES = (
     "select (select max(n_questions) from dim_datasets) as n, (select count(*) from dim_methods) as methods, "
     "(select count(*) from dim_models) as models"
 )
+_SIGNALS = """
+with areas as (
+    select model, signal, auroc, auroc_ci_low, auroc_ci_high from fct_signal_quality where method = 'closed_book'
+), gains as (
+    select model, signal, gain_over_popularity_all as gain, gain_over_popularity_all_ci_low as low,
+        gain_over_popularity_all_ci_high as high
+    from fct_adaptive_signals where retrieval_method = 'bm25' and threshold_scope = 'all'
+)
+select model, signal, auroc, auroc_ci_low, auroc_ci_high, gain, low, high
+from areas left join gains using (model, signal)
+where signal in ('popularity', 'confidence', 'popularity_confidence')
+"""
+
+
+def signal_rows(marts: duckdb.DuckDBPyConnection) -> list[str]:
+    """The rows of the default study's table: AUROC of three signals, and what deciding by two gains over popularity."""
+    found = {row[:2]: row[2:] for row in marts.sql(_SIGNALS).fetchall()}
+    signals = ("popularity", "confidence", "popularity_confidence")
+    rows = []
+    for model in (f"reference_{size}" for size in "seml"):
+        areas = [_estimated(*found[model, signal][:3], "d2") for signal in signals]
+        gains = [_estimated(*found[model, signal][3:], "s3") for signal in signals[1:]]
+        rows.append(f"| {' | '.join([model, *areas, *gains])} |")
+    return rows
+
+
+def _estimated(value: float, low: float | None, high: float | None, form: str) -> str:
+    ends = "–" if low is None else f"{{:{form}}} to {{:{form}}}"
+    return Form().format(f"{{:{form}}} ({ends})", value, low, high)
 
 
 def _measured(topic: str, name: str) -> float:

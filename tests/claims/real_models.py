@@ -57,6 +57,12 @@ _CORRELATIONS = """
 select dataset, signal, other_signal, n, spearman, spearman_ci_low, spearman_ci_high from fct_popularity_measures
 where dataset in ('songs', 'popqa_500')
 """
+_ABSTAINING = """
+select model, signal, max(n), max(area), max(coverage_at_risk_10), max(coverage_at_risk_20),
+    max(coverage) filter (promised_risk <= .1), max(coverage) filter (promised_risk <= .2)
+from fct_risk_coverage where dataset = 'songs' and signal in ('popularity', 'confidence')
+group by model, signal
+"""
 _QUARTERS = """
 select quarter, min(subject_popularity), max(subject_popularity), count(*), count(*) filter (is_correct)
 from (
@@ -137,6 +143,7 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
             f"{' and '.join(_signed(row[11] - row[8]) for row in known)}.",
         ),
         "",
+        *_abstaining(marts, [row[0] for row in songs]),
         "## Memory and popularity",
         "",
         *_filled(
@@ -216,6 +223,41 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
         "- Two sources state no licence, so what they say of single questions is not exported; rates over them are.",
         "",
     ])  # fmt: skip
+
+
+def _abstaining(marts: duckdb.DuckDBPyConnection, models: Sequence[str]) -> Iterator[str]:
+    """The section on answering or abstaining, by popularity and by confidence."""
+    rows = {row[:2]: row[2:] for row in marts.sql(_ABSTAINING).fetchall()}
+    yield from (
+        "## Answer or abstain?",
+        "",
+        *_filled(
+            "Only songs whose signal is above a threshold are answered. The table has the share of songs that can be answered if at",
+            "most 10 or 20 % of the answers may be wrong: on these songs, and promised for new ones like them with a probability of",
+            "90 %. A dash: no threshold does that, so the model abstains always. `risk`: the mean share wrong over all thresholds.",
+        ),
+        "",
+        *_table(
+            ("model, signal", "n", "risk", "10 % wrong", "20 % wrong", "10 % promised", "20 % promised"),
+            [
+                [
+                    f"{_NAMES[model]}, {signal}", f"{rows[model, signal][0]:,}", _share(rows[model, signal][1]),
+                    *("–" if one is None else _share(one) for one in rows[model, signal][2:]),
+                ]
+                for model in models for signal in ("popularity", "confidence")
+            ],
+        ),
+        "",
+    )  # fmt: skip
+    best = models[0]
+    by = {signal: rows[best, signal][3] or 0 for signal in ("popularity", "confidence")}
+    yield from (
+        *_filled(
+            f"**With at most 20 % wrong, {_NAMES[best]} can answer {by['confidence']:.0%} of the songs by its confidence, and",
+            f"{by['popularity']:.0%} by popularity.** A model that knows little has nothing to answer under such limits.",
+        ),
+        "",
+    )
 
 
 def _popularities(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:

@@ -14,6 +14,7 @@ from dagster_project.core.warehouse.headline import headline, render_headline
 from tests.claims import CLAIMS
 from tests.claims.form import Claim, text_of
 from tests.claims.paper_comparison import PLACE, chosen, page, shown
+from tests.claims.readme import DEFAULT_STUDY, signal_rows
 from tests.claims.retrieval import hybrid_rows, table_of, tables_in_page
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("default_study")]
@@ -31,6 +32,11 @@ def test_the_headline_in_the_docs_equals_the_terminals(finished_home: Path) -> N
     assert indented in (PROJECT_ROOT / "docs/default_study.md").read_text(encoding="utf-8"), (
         f"docs/default_study.md must show:\n{indented}"
     )
+
+
+def test_the_table_of_signals_is_that_of_the_default_study(marts: duckdb.DuckDBPyConnection) -> None:
+    rows = "\n".join(signal_rows(marts))
+    assert rows in (PROJECT_ROOT / DEFAULT_STUDY).read_text(encoding="utf-8"), f"the page must show:\n{rows}"
 
 
 def test_the_sandbox_s_cells_are_those_of_the_default_study(marts: duckdb.DuckDBPyConnection) -> None:

@@ -186,15 +186,22 @@ def _check_named(path: Path, found: Collection[str]) -> None:
 
 
 def _whole_object(declared: Counts, path: Path) -> Mapping[str, Any] | None:
-    """The one JSON object that a file is; None for a table."""
+    """The one JSON object that a file is; None for a table, of which a line or two are read."""
     if declared.columns:
         return None
     with opened(path) as stream:
-        try:
-            whole = json.loads(stream.read())
-        except (ValueError, RecursionError):
+        text = stream.readline()
+        if not text.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
             return None
-    return whole if isinstance(whole, dict) else None
+        try:
+            whole = json.loads(text)
+            return None if stream.readline().strip() else whole
+        except (ValueError, RecursionError):
+            text += stream.read()
+    try:
+        return dict(json.loads(text))
+    except (ValueError, RecursionError):
+        return None
 
 
 def _of_object(counts: Mapping[str, Any]) -> Iterator[Row]:

@@ -152,6 +152,24 @@ def test_published_tables_have_ids_or_subjects_and_bad_rows_are_put_aside(tmp_pa
 
 
 @pytest.mark.parametrize(
+    ("text", "wanted", "n_aside"),
+    [
+        ('{"id": "q2", "count": 7}\n{"id": "q0", "count": 4}\n', [("q0", 4), ("q2", 7)], 0),
+        ('{"id": "q2", \n{"id": "q0", "count": 4}\n', [("q0", 4)], 1),
+        ('\ufeff{"angel": 4}', [("q0", 4)], 0),
+        ('{"angel":\n4}', [("q0", 4)], 0),
+    ],
+)
+def test_lines_of_objects_are_a_table_and_one_object_is_none(
+    tmp_path: Path, text: str, wanted: list[tuple[str, int]], n_aside: int
+) -> None:
+    (tmp_path / "n.json").write_text(text, encoding="utf-8")
+    lake, found = counted(tmp_path, {"name": "theirs", "path": "n.json", "dataset": "d"})
+    assert sorted(found) == [(question, "theirs_count", n) for question, n in wanted]
+    assert sum(r["table_name"] == "question_counts" for r in lake.read_all("quarantine").to_pylist()) == n_aside
+
+
+@pytest.mark.parametrize(
     ("content", "declared", "message"),
     [
         ("{}", {}, "n.csv: holds no count for any question of d"),
