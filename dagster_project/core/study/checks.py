@@ -52,6 +52,10 @@ def check_whole(read: Reader, study: Study) -> None:
         _check_sample(read, study, study.source.sample)
     if study.popularity.measure == "page_views":
         _check_window(read, study)
+    if study.popularity.agent == "all" and study.source.views_from == "dump":
+        raise read.fail(
+            "popularity.agent", "the dumps have page views of users alone; all goes with views_from: api"
+        )
 
 
 def _check_methods_of_prompts(read: Reader, study: Study) -> None:

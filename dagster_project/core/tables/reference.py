@@ -64,7 +64,10 @@ REFERENCE_TABLES = (
         "One row per (article, month), for articles that reference questions name and no entity in the lake has.",
         (
             # No imported file gives these views.
-            *(replace(c, nullable=False) if c.name in ("views_from", "redirects") else c for c in VIEWS),
+            *(
+                replace(c, nullable=False) if c.name in ("views_from", "redirects", "agent") else c
+                for c in VIEWS
+            ),
         ),
         partitioned_by=("month",),
     ),
