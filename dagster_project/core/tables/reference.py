@@ -104,6 +104,11 @@ REFERENCE_TABLES = (
                 pa.int64(),
                 "questions that were rejected because of an error; see quarantine",
             ),
+            column(
+                "n_most_popular",
+                pa.int64(),
+                "linked questions whose name belongs to several entities: the most popular of them was chosen",
+            ),
         ),
     ),
 )

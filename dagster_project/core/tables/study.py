@@ -262,7 +262,8 @@ STUDY_TABLES = (
                 "measure",
                 pa.string(),
                 "what popularity is: page_views (mean monthly views of the English Wikipedia article),"
-                " sitelinks (of the Wikidata item), or imported (a number from an imported file)",
+                " sitelinks (of the Wikidata item), imported (a number from an imported file),"
+                " or a measure of key counts (how often the subject stands in texts; by its name alone)",
             ),
             column("n_months", pa.int32(), "number of months in the window"),
             column(

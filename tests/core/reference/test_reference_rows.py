@@ -118,7 +118,7 @@ def test_linked_shares_are_counted_by_reason(make: Make, world: World) -> None:
     assert lake.read("entity_linking").to_pylist() == [
         {
             "dataset": "nq", "relation": "all", "linker": "names", "n_questions": 4, "n_linked": 2, "n_no_entity": 1,
-            "n_several_entities": 1, "n_put_aside": 0,
+            "n_several_entities": 1, "n_put_aside": 0, "n_most_popular": 0,
         }
     ]  # fmt: skip
     assert outcome.notes == {"nq/all": "2 of 4"}

@@ -362,6 +362,8 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("popularity", {"n_months": 240}, "popularity.n_months: 240 months up to 20"),
         ("popularity.redirects", "follow", "popularity.redirects: 'follow' is not one of: ignore, resolve, sum"),
         ("popularity.measure", "sitelinks", "popularity.redirects: goes with measure: page_views"),
+        ("popularity", {"measure": "leads"},
+         "'leads' is not one of: page_views, sitelinks, imported, leads_subject_sentences, leads_pair_sentences"),
         ("popularity.agent", "spider", "popularity.agent: 'spider' is not one of: user, all"),
         ("popularity", {"measure": "sitelinks", "agent": "all"}, "popularity.agent: goes with measure: page_views"),
         ("reference_questions.0.format", "nq", "reference_questions[0].format: 'nq' is not one of: nq_open"),
