@@ -228,6 +228,7 @@ def write_study_tables(lake: Lake, plan: LakePlan) -> None:
                 "n_months": plan.n_months,
                 "last_month": plan.last_month,
                 "redirects": "resolve",
+                "agent": "user",
             }
         ],
     )

@@ -41,13 +41,30 @@ class ImportedPattern:
 
 @dataclass
 class LinkingCounts:
-    """How many questions a file has, how many of them are linked to an entity, and why the others are not."""
+    """How many questions a file has, how many of them are linked to an entity, and why the others are not.
+
+    `n_most_popular`: those linked to the most popular of several entities of the name.
+    """
 
     n_questions: int = 0
     n_linked: int = 0
     n_no_entity: int = 0
     n_several_entities: int = 0
     n_put_aside: int = 0
+    n_most_popular: int = 0
+
+    def link(self, ids: Iterable[str], popularity: Mapping[str, float]) -> str | None:
+        """Count a question whose subject's name the entities `ids` bear; return the entity that it is linked to.
+
+        Of several, that is the one of the highest `popularity`. If none has more than the others, they are left out.
+        """
+        ranked = sorted((-popularity.get(one, -1.0), one) for one in set(ids))
+        is_chosen = len(ranked) > 1 and ranked[0][0] < ranked[1][0]
+        self.n_linked += len(ranked) == 1 or is_chosen
+        self.n_no_entity += not ranked
+        self.n_several_entities += len(ranked) > 1 and not is_chosen
+        self.n_most_popular += is_chosen
+        return ranked[0][1] if len(ranked) == 1 or is_chosen else None
 
     @property
     def share(self) -> float | None:

@@ -77,7 +77,7 @@ def import_popularity(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     return lake.materialise("imported_popularity", stamp, compute)
 
 
-def read_questions(study: Study, dataset: Dataset, names: Names = dict) -> ImportedDataset:
+def read_questions(study: Study, dataset: Dataset, names: Names = lambda: ({}, {})) -> ImportedDataset:
     """The content of a dataset's files; `names` gives entities to link subjects to. Errors: `SourceError`.
 
     Files that name their entities are read once a process.
@@ -108,7 +108,7 @@ def _read_once(
     dataset: Dataset,
     _versions: tuple[tuple[str, int, int], ...],
 ) -> ImportedDataset:
-    return format_.read(place, declared, dataset, dict)
+    return format_.read(place, declared, dataset, lambda: ({}, {}))
 
 
 def format_of(declared: Import) -> QuestionFormat:

@@ -23,8 +23,20 @@ from dagster_project.core.study.imports import EXACT_MATCH, Collection, Import, 
 from dagster_project.core.study.reader import Reader
 
 Keys = Mapping[str, Callable[[Reader, str], Any]]
-Names = Callable[[], Mapping[str, set[str]]]
-"""Gives the ids of the entities that bear a name."""
+Names = Callable[[], tuple[Mapping[str, set[str]], Mapping[str, float]]]
+"""Gives the ids of the entities that bear a name, and the popularity by which one of them may be chosen."""
+MOST_POPULAR = "most_popular"
+
+
+def ambiguous_key(read: Reader, key: str) -> str:
+    """How a format that links subjects reads what becomes of a name that several entities bear."""
+    return read.choice(key, ("left_out", MOST_POPULAR), "left_out")
+
+
+def names_for(declared: Import, names: Names) -> tuple[Mapping[str, set[str]], Mapping[str, float]]:
+    """The names, and the popularity if the import's key `ambiguous` chooses by it."""
+    ids, popularity = names()
+    return ids, popularity if declared.option("ambiguous") == MOST_POPULAR else {}
 
 
 def optional_text(read: Reader, key: str) -> str | None:

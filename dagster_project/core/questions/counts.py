@@ -33,12 +33,10 @@ from dagster_project.core.scoring.match import dpr_tokens
 from dagster_project.core.scoring.sentences import sentences
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
 from dagster_project.core.storage.lake import Computed, Lake, Outcome, QuarantinedRow
-from dagster_project.core.study.counts import MEANINGS, Counts
+from dagster_project.core.study.counts import MEANINGS, UNITS, WHATS, Counts
 from dagster_project.core.study.study import Study
 
 TABLE = "question_counts"
-UNITS = ("sentences", "passages", "articles")
-WHATS = ("subject", "pair")
 _COLUMNS = ("dataset", "question_id", "subject", "subject_aliases", "gold_answers")
 _Counted = Iterator[tuple[tuple[str, str], str, int]]
 """(dataset, question id), measure and number."""
@@ -99,10 +97,10 @@ def _in_texts(
     rejected += aside.rows
     if named and not counts.any():
         raise SourceError(f"{files[0]}: names no subject of the study's questions; is it the right text?")
-    for unit, of_unit in zip(UNITS, counts.tolist(), strict=True):
-        for what, numbers in zip(WHATS, of_unit, strict=True):
-            for key, n in zip(named, numbers, strict=True):
-                yield key, f"{declared.name}_{what}_{unit}", n
+    of_measures = counts.reshape(-1, len(named)).tolist()
+    for measure, numbers in zip(declared.measures, of_measures, strict=True):
+        for key, n in zip(named, numbers, strict=True):
+            yield key, measure, n
 
 
 def count_in_texts(asked: Sequence[Asked], texts: Iterable[Iterable[str]], log: logging.Logger) -> np.ndarray:
@@ -164,7 +162,7 @@ def _published(
         known = [*named, *([of_id[key[1]]] if key[1] in of_id else [])]
         if key[0] == declared.dataset and known:
             is_known = True
-            yield key, f"{declared.name}_count", max(known)
+            yield key, declared.measures[0], max(known)
     if not is_known:
         first = f"; {aside.rows[0].row_key}: {aside.rows[0].reason}" if aside.rows else ""
         raise SourceError(f"{path}: holds no count for any question of {declared.dataset}{first}")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dagster_project.core.imports.dataset import LinkingCounts
-from dagster_project.core.imports.facts import file_slice, format_of
+from dagster_project.core.imports.facts import entity_files_slice, file_slice, format_of
 from dagster_project.core.imports.questions import linked_questions
 from dagster_project.core.reference.mentions import NAMES, TAGME
 from dagster_project.core.reference.service import row_key
@@ -35,6 +35,7 @@ def describe_linking(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     rejected = lake.stamp("quarantine", _ASIDE)
     references += [rejected.content] if rejected else []
     linkers = [[one.name, one.tagme is not None] for one in study.reference_questions]
+    files += entity_files_slice(study) if datasets else []
     stamp = fingerprint("entity_linking", files, entities, references, linkers, code_version(__name__))
 
     def compute() -> Computed:

@@ -44,14 +44,19 @@ def check_whole(read: Reader, study: Study) -> None:
     _check_cloze_formats(read, study)
     if study.source.kind == "rdf_file" and study.popularity.measure == "page_views":
         raise read.fail("popularity.measure", "an rdf_file holds no page views; allowed here: sitelinks")
-    if study.source.kind == NO_SOURCE and study.popularity.measure != IMPORTED:
+    if study.source.kind == NO_SOURCE and study.popularity.measure in ("page_views", "sitelinks"):
         raise read.fail(
-            "popularity.measure", f"without a source nothing else is known; allowed here: {IMPORTED}"
+            "popularity.measure",
+            f"without a source nothing else is known; allowed here: {IMPORTED}, or a count",
         )
     if study.source.sample is not None:
         _check_sample(read, study, study.source.sample)
     if study.popularity.measure == "page_views":
         _check_window(read, study)
+    if study.popularity.agent == "all" and study.source.views_from == "dump":
+        raise read.fail(
+            "popularity.agent", "the dumps have page views of users alone; all goes with views_from: api"
+        )
 
 
 def _check_methods_of_prompts(read: Reader, study: Study) -> None:
@@ -96,10 +101,10 @@ def _check_sample(read: Reader, study: Study, sample: FactSample) -> None:
     if not study.datasets_of_source:
         raise read.fail("source.sample", "no dataset is built from the source: there is nothing to sample")
     measure = study.popularity.measure
-    if sample.frequency == "popularity" and measure == IMPORTED:
+    if sample.frequency == "popularity" and measure not in ("page_views", "sitelinks"):
         raise read.fail(
             "source.sample.frequency",
-            "the source's own facts have no imported popularity; allowed here: text, or another popularity.measure",
+            f"the source's own facts have no popularity {measure}; allowed here: text, or another popularity.measure",
         )
     is_dated = sample.frequency == "popularity" and measure == "page_views"
     if is_dated and sample.month is None:

@@ -11,6 +11,8 @@ from dagster_project.core.study.imports import PLACE_KEYS, Place, read_columns, 
 from dagster_project.core.study.reader import Reader
 
 MEANINGS = ("id", "subject", "answer", "count")
+UNITS = ("sentences", "passages", "articles")
+WHATS = ("subject", "pair")
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,13 @@ class Counts:
     place: Place
     dataset: str | None = None
     columns: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The names of what is counted: a text's unit by unit, and in each the subject first."""
+        if self.dataset:
+            return (f"{self.name}_count",)
+        return tuple(f"{self.name}_{what}_{unit}" for unit in UNITS for what in WHATS)
 
 
 def read_counts(read: Reader) -> Counts:

@@ -58,6 +58,8 @@ def _study(read: Reader) -> Study:
     collections = _each(read, "collections", read_collection, is_required=False)
     datasets = _each(read, "datasets", read_dataset)
     top_k = read.number("top_k", 20, 1, 100)
+    counts = _each(read, "counts", read_counts, is_required=False)
+    counted = tuple(measure for one in counts for measure in one.measures)
     models = _each(read, "models", lambda one: read_model(one, top_k))
     retrievers = _each(read, "retrievers", read_retriever, is_required=False)
     known = {method.name: method for method in (*METHODS.values(), *retrievers)}
@@ -78,7 +80,7 @@ def _study(read: Reader) -> Study:
         prompts=_each(read, "prompts", lambda one: read_prompt(one, tuple(known))),
         models=models,
         methods=methods,
-        popularity=read_popularity(read.child("popularity")),
+        popularity=read_popularity(read.child("popularity"), counted),
         path=read.path,
         top_k=top_k,
         max_new_tokens=read.number("max_new_tokens", 15, 1, 4096),
@@ -89,7 +91,7 @@ def _study(read: Reader) -> Study:
         seed=read.number("seed", 0, 0),
         reference_questions=_each(read, "reference_questions", read_reference_questions, is_required=False),
         collections=collections,
-        counts=_each(read, "counts", read_counts, is_required=False),
+        counts=counts,
         decisions=_each(read, "decisions", read_decisions, is_required=False),
         grounding=read.optional("grounding", lambda key: read_grounding(read.child(key), **of_grounding)),
         retrievers=retrievers,

@@ -217,6 +217,7 @@ def describe_popularity_windows(study: Study, lake: Lake) -> Outcome:
             "n_months": popularity.n_months,
             "last_month": popularity.last_month,
             "redirects": popularity.redirects,
+            "agent": popularity.agent,
         }
     ]
     return _write(lake, "popularity_windows", rows)

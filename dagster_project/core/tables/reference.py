@@ -64,7 +64,10 @@ REFERENCE_TABLES = (
         "One row per (article, month), for articles that reference questions name and no entity in the lake has.",
         (
             # No imported file gives these views.
-            *(replace(c, nullable=False) if c.name in ("views_from", "redirects") else c for c in VIEWS),
+            *(
+                replace(c, nullable=False) if c.name in ("views_from", "redirects", "agent") else c
+                for c in VIEWS
+            ),
         ),
         partitioned_by=("month",),
     ),
@@ -100,6 +103,11 @@ REFERENCE_TABLES = (
                 "n_put_aside",
                 pa.int64(),
                 "questions that were rejected because of an error; see quarantine",
+            ),
+            column(
+                "n_most_popular",
+                pa.int64(),
+                "linked questions whose name belongs to several entities: the most popular of them was chosen",
             ),
         ),
     ),

@@ -261,8 +261,9 @@ STUDY_TABLES = (
             column(
                 "measure",
                 pa.string(),
-                "what popularity is: page_views (mean monthly views of the English Wikipedia article, by users),"
-                " sitelinks (of the Wikidata item), or imported (a number from an imported file)",
+                "what popularity is: page_views (mean monthly views of the English Wikipedia article),"
+                " sitelinks (of the Wikidata item), imported (a number from an imported file),"
+                " or a measure of key counts (how often the subject stands in texts; by its name alone)",
             ),
             column("n_months", pa.int32(), "number of months in the window"),
             column(
@@ -277,6 +278,7 @@ STUDY_TABLES = (
                 "which page views count: resolve (those of the article's present title), sum (those of all titles that"
                 " lead to it), or ignore (those of the title that the entity links to)",
             ),
+            column("agent", pa.string(), "whose page views count: user, or all (crawlers too)"),
         ),
     ),
     Table(

@@ -42,6 +42,9 @@ VIEWS = (
         null=True,
     ),
     column("n_redirects", pa.int32(), "redirects whose views were added; null = not looked up", null=True),
+    column(
+        "agent", pa.string(), "whose page views: user, or all (crawlers too); null if imported", null=True
+    ),
 )
 
 WORLD_TABLES = (
@@ -135,7 +138,7 @@ WORLD_TABLES = (
     ),
     Table(
         "page_views",
-        "One row per (entity with an article, month): monthly page views of its article, agent user, all access.",
+        "One row per (entity with an article, month): monthly page views of its article, all access.",
         (
             ENTITY_ID,
             *VIEWS,

@@ -17,6 +17,7 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.storage.columns import with_constants
 from dagster_project.core.storage.fingerprints import code_version
 from dagster_project.core.storage.lake import QuarantinedRow
+from dagster_project.core.study.popularity import Popularity
 from dagster_project.core.study.source import Source
 from dagster_project.core.study.study import Study
 from dagster_project.core.wikimedia.dump_store import dump_identity, named_page_view_dump, page_view_dump
@@ -43,11 +44,15 @@ class MonthViews:
     notes: dict[str, Any] = field(default_factory=dict)
 
 
-def views_origin(source: Source, n_articles: int, redirects: str = "resolve") -> str:
-    """`api` or `dump`. With `redirects` set to `sum`, each article needs requests for several titles."""
+def views_origin(source: Source, n_articles: int, popularity: Popularity) -> str:
+    """`api` or `dump`. With `redirects` set to `sum`, each article needs requests for several titles. The dumps have the
+    views of users alone."""
     if source.views_from != "auto":
         return source.views_from
-    return "dump" if n_articles * (TITLES_AN_ARTICLE if redirects == "sum" else 1) > MOST_BY_API else "api"
+    if popularity.agent == "all":
+        return "api"
+    titles = n_articles * (TITLES_AN_ARTICLE if popularity.redirects == "sum" else 1)
+    return "dump" if titles > MOST_BY_API else "api"
 
 
 def resolve_articles(
@@ -74,11 +79,12 @@ def fetch_views(
     if services.page_views_url is None:
         raise SourceError(NO_VIEWS)
     titles = list(dict.fromkeys(title for article in articles for title in article.counted))
-    if views_origin(study.source, len(articles), study.popularity.redirects) == "dump":
+    if views_origin(study.source, len(articles), study.popularity) == "dump":
         return {month: _of_dump(study, services, articles, titles, month, log) for month in months}
     rejected: list[QuarantinedRow] = []
     url = services.page_views_url
-    found = fetch_page_views(services.client, url, titles, months, log, rejected) if titles else []
+    agent = study.popularity.agent
+    found = fetch_page_views(services.client, url, titles, months, log, rejected, agent) if titles else []
     by_title = dict(zip(titles, found, strict=True))
     return {
         month: MonthViews(
@@ -112,12 +118,12 @@ def _of_dump(
     return MonthViews("dump", _added(articles, read.views), read.rejected.rows, notes)
 
 
-def with_where(titles: pa.Table, articles: Sequence[Resolved], redirects: str) -> pa.Table:
+def with_where(titles: pa.Table, articles: Sequence[Resolved], popularity: Popularity) -> pa.Table:
     """The rows of titles with columns that say how their views are counted. There may be millions of rows."""
-    is_asked, is_sum = redirects != "ignore", redirects == "sum"
+    is_asked, is_sum = popularity.redirects != "ignore", popularity.redirects == "sum"
     where = [one.title if is_asked and one.exists else None for one in articles]
     added = [len(one.counted) - 1 if is_sum else None for one in articles]
-    rows = with_constants(titles, redirects=redirects)
+    rows = with_constants(titles, redirects=popularity.redirects, agent=popularity.agent)
     rows = rows.append_column("resolved_title", pa.array(where, pa.string()))
     return rows.append_column("n_redirects", pa.array(added, pa.int32()))
 
@@ -130,11 +136,12 @@ def with_views(titles: pa.Table, month: str, source: str, views: MonthViews) -> 
 
 def page_views_slice(study: Study, month: str, n_articles: int) -> list[Any]:
     """What decides a month's page views of `n_articles` given articles, for any stage that fetches them."""
-    source, redirects = study.source, study.popularity.redirects
-    origin = views_origin(source, n_articles, redirects)
+    source, popularity = study.source, study.popularity
+    origin = views_origin(source, n_articles, popularity)
     unused = () if origin == "dump" else (dumped_page_views.__name__,)
     code = code_version(__name__, without=unused)
-    decided: list[Any] = [source.kind, world(source), world_version(source), redirects, origin, code]
+    counted = [popularity.redirects, popularity.agent, origin]
+    decided: list[Any] = [source.kind, world(source), world_version(source), *counted, code]
     if origin == "dump":
         named = named_page_view_dump(source, month) if n_articles else None
         decided += [source.accept_cut_dumps, *([dump_identity(named)] if named else [])]

@@ -115,7 +115,7 @@ def fetch_months(
         found = fetch_views(study, services, articles, months, log)
         # The sandbox counts without delay: a month without views there is correct.
         source = "wikimedia" if services.label == "wikidata" else services.label
-    counted = with_where(named, articles, study.popularity.redirects)
+    counted = with_where(named, articles, study.popularity)
     computed = {}
     for month in months:
         views = found[month]

@@ -72,9 +72,25 @@ def test_every_question_is_kept_and_linked_where_it_names_exactly_one_entity(tmp
     }
     assert found.notes | {"reasons": 0} == {
         "read": 7, "no_entity": 2, "several_entities": 1, "linked": 3, "linked_share": 0.4286, "put_aside": 1,
+        "most_popular": 0,
         "reasons": 0, "linked_share_by_relation": {"place of birth": 0.3333, "child": 1.0},
     }  # fmt: skip
     assert found.linking["place of birth"] == LinkingCounts(6, 2, 2, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("popularity", "linked_to"),
+    [({}, None), ({"Q1": 5.0, "Q2": 7.0}, "Q2"), ({"Q1": 0.0}, "Q1"), ({"Q1": 5.0, "Q2": 5.0}, None)],
+)
+def test_of_several_entities_the_most_popular_is_linked_and_both_are_counted(
+    tmp_path: Path, popularity: dict[str, float], linked_to: str | None
+) -> None:
+    folder = write_entity_questions(tmp_path, "test", {"P19": BORN})
+    found = read_entity_questions(folder, "test", NAMES, ENTITIES, popularity)
+    assert found.questions["P19-3"]["subject_id"] == linked_to
+    is_chosen = linked_to is not None
+    expected = LinkingCounts(6, 2 + is_chosen, 2, 1 - is_chosen, 1, int(is_chosen))
+    assert found.linking["place of birth"] == expected
 
 
 def test_files_may_be_gzip(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from dagster_project.core.imports.answers import import_answers
 from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.paraphrases import build_paraphrases
+from dagster_project.core.retrieval.needs import needs_of_retrievers
 from dagster_project.core.scoring.match import score_answer
 from dagster_project.core.storage.lake import Lake, Outcome
 from dagster_project.core.study.file import load_study
@@ -218,6 +219,24 @@ def test_generated_passages_come_along(tmp_path: Path) -> None:
     for row in lake.read("answers", "others|genread").to_pylist():
         assert passages[row["passage_id"]]["question_id"] == row["question_id"]
         assert passages[row["passage_id"]]["has_answer"]
+
+
+def test_answers_of_contriever_keep_its_name_and_never_stand_under_another_encoder(tmp_path: Path) -> None:
+    write_results(tmp_path / "results", result_name("m", "contriever", 8), result_rows(ROWS, RIGHT))
+    read = models({"format": "adaptive_retrieval", "path": "results", "dataset": "popqa"})
+    study, lake = imported(tmp_path, models=read, methods=["closed_book", "dense"])
+    with pytest.raises(SourceError, match="method 'contriever' is not one of: "):
+        import_answers(study, lake, "others", LOG)
+    contriever = {"name": "contriever", "kind": "dense", "path": "facebook/contriever"}
+    methods = ["closed_book", "dense", "contriever"]
+    study, lake = imported(tmp_path, models=read, methods=methods, retrievers=[contriever])
+    assert not list(needs_of_retrievers(study)), "weights that nothing loads"
+    import_answers(study, lake, "others", LOG)
+    counts = {name: scored(study, lake, name, run_id="r").stamp.n_rows for name in methods}
+    assert counts == {"closed_book": 0, "dense": 0, "contriever": 8}
+    rows = lake.read("answers", "others|contriever").to_pylist()
+    assert {row["method"] for row in rows} == {"contriever"}
+    assert [row["passage_id"] for row in rows] == [f"imported:psg{i}" for i in range(8)]
 
 
 def test_the_same_question_twice_keeps_the_first_and_says_so(tmp_path: Path) -> None:

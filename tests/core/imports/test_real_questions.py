@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from dagster_project.core.imports.facts import import_entities
 from dagster_project.core.imports.formats.questions.entity_questions import read_entity_questions
+from dagster_project.core.imports.questions import linked_questions
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.relations.sets import relation_names
 from dagster_project.core.storage.home import PROJECT_ROOT
@@ -80,6 +82,20 @@ def test_every_question_of_entity_questions_fits_its_relations_template() -> Non
     assert all(row["subject"] for row in found.questions.values())
     assert found.questions["P17-2"]["subject_id"] == "Q128147"
     assert found.notes["linked"] < 10
+
+
+def test_the_share_of_entity_questions_that_popqas_names_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_REAL_DATA", str(REAL_DATA))
+    study = load_study(PROJECT_ROOT / "studies/entity_questions.yaml")
+    lake = Lake(tmp_path / "lake")
+    lake.ensure_schemas()
+    lake.write("entities", [], fingerprint="none")
+    import_entities(study, lake, LOG)
+    linked = linked_questions(study, study.datasets[0], lake)
+    found = {name: linked.notes[name] for name in ("read", "linked", "most_popular", "several_entities")}
+    assert found == {"read": 22_075, "linked": 862, "most_popular": 237, "several_entities": 0}
 
 
 def test_natural_questions_and_trivia_qa_are_asked_as_they_are(

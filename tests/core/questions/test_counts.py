@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from dagster_project.core.errors import LongtailError, SourceError
 from dagster_project.core.parsing.line_files import RejectedRows
 from dagster_project.core.questions.build import build_questions
-from dagster_project.core.questions.counts import UNITS, WHATS, count_in_texts, count_questions
+from dagster_project.core.questions.counts import count_in_texts, count_questions
 from dagster_project.core.questions.phrases import Asked, as_words
 from dagster_project.core.questions.text_matches import articles
 from dagster_project.core.scoring.match import has_answer
 from dagster_project.core.storage.lake import Lake
+from dagster_project.core.study.counts import UNITS, WHATS
 from tests.core.imports.test_table_in_lake import made
 
 LOG = logging.getLogger("test")

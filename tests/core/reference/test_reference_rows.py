@@ -74,7 +74,7 @@ def test_views_are_requested_for_articles_without_an_entity(make: Make, world: W
     assert views["No such page"] is None
     assert known.article_title not in views
     told = {r["article_title"]: r for r in lake.read("reference_page_views", MONTHS[0]).to_pylist()}
-    assert {r["redirects"] for r in told.values()} == {"resolve"}
+    assert {(r["redirects"], r["agent"]) for r in told.values()} == {("resolve", "user")}
     assert told["No such page"]["resolved_title"] is None
     assert told[str(namesake.article_title)]["resolved_title"] is not None
     assert (first.was_current, second.notes["missing"]) == (False, 1)
@@ -118,7 +118,7 @@ def test_linked_shares_are_counted_by_reason(make: Make, world: World) -> None:
     assert lake.read("entity_linking").to_pylist() == [
         {
             "dataset": "nq", "relation": "all", "linker": "names", "n_questions": 4, "n_linked": 2, "n_no_entity": 1,
-            "n_several_entities": 1, "n_put_aside": 0,
+            "n_several_entities": 1, "n_put_aside": 0, "n_most_popular": 0,
         }
     ]  # fmt: skip
     assert outcome.notes == {"nq/all": "2 of 4"}

@@ -71,7 +71,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     assert popqa.imported == Import("questions", "popqa", Place("popqa.tsv"), licence="MIT")
     assert popqa.paraphrases == Import("paraphrases", "popqa_tp", Place(None, "TP_CSV"))
     assert entity_questions.imported == Import(
-        "questions", "entity_questions", Place("eq"), (("split", "dev"),)
+        "questions", "entity_questions", Place("eq"), (("split", "dev"), ("ambiguous", "left_out"))
     )
     assert (popqa.relations, entity_questions.relations) == (("father",), ("spouse",))
     model = study.models[0]

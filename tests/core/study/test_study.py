@@ -100,7 +100,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     assert stemmed.description.endswith(
         "(b: 0, delta: 1, k1: 0.9, stemmer: porter, stop_words: english, variant: bm25+)"
     )
-    assert study.popularity == Popularity("page_views", 3, "2026-09", "sum")
+    assert study.popularity == Popularity("page_views", 3, "2026-09", "sum", "all")
     (reference,) = study.reference_questions
     assert (reference.name, reference.place, reference.tagme) == ("nq", Place("nq.jsonl"), TagMe(min_rho=0.3))
 
@@ -362,6 +362,10 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("popularity", {"n_months": 240}, "popularity.n_months: 240 months up to 20"),
         ("popularity.redirects", "follow", "popularity.redirects: 'follow' is not one of: ignore, resolve, sum"),
         ("popularity.measure", "sitelinks", "popularity.redirects: goes with measure: page_views"),
+        ("popularity", {"measure": "leads"},
+         "'leads' is not one of: page_views, sitelinks, imported, leads_subject_sentences, leads_pair_sentences"),
+        ("popularity.agent", "spider", "popularity.agent: 'spider' is not one of: user, all"),
+        ("popularity", {"measure": "sitelinks", "agent": "all"}, "popularity.agent: goes with measure: page_views"),
         ("reference_questions.0.format", "nq", "reference_questions[0].format: 'nq' is not one of: nq_open"),
         ("reference_questions.0.name", "facts", "reference_questions: 'facts' is the name of a dataset; choose another"),
         ("top_k", 0, "top_k: must be a whole number of 1 to 100, not 0"),

@@ -89,7 +89,13 @@ def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:
     }  # fmt: skip
     assert lake.read("relations").num_rows == 16
     assert lake.read("popularity_windows").to_pylist() == [
-        {"measure": "page_views", "n_months": 12, "last_month": "2026-10", "redirects": "resolve"}
+        {
+            "measure": "page_views",
+            "n_months": 12,
+            "last_month": "2026-10",
+            "redirects": "resolve",
+            "agent": "user",
+        }
     ]
 
 

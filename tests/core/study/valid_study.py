@@ -51,7 +51,7 @@ VALID: dict[str, Any] = {
             "search": "ivf_pq", "nlist": 64, "nprobe": 9, "sub_vectors": 8, "bits": 6, "refine_factor": 2,
         },
     ],
-    "popularity": {"measure": "page_views", "n_months": 3, "last_month": "2026-09", "redirects": "sum"},
+    "popularity": {"measure": "page_views", "n_months": 3, "last_month": "2026-09", "redirects": "sum", "agent": "all"},
     "reference_questions": [{"name": "nq", "format": "nq_open", "path": "nq.jsonl", "tagme": {"min_rho": 0.3}}],
     "counts": [
         {"name": "leads", "path_env": "LONGTAIL_LEADS"},

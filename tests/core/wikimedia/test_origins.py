@@ -244,7 +244,11 @@ def test_other_stages_read_a_replaced_page_view_dump_again(make_study, log, tmp_
 
 def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:
     auto = make_study(SANDBOX)
-    assert [views_origin(auto.source, n) for n in (0, 20_000, 20_001)] == ["api", "api", "dump"]
+    assert [views_origin(auto.source, n, auto.popularity) for n in (0, 20_000, 20_001)] == [
+        "api",
+        "api",
+        "dump",
+    ]
     lake = empty_lake(auto)
     ingest_triples(auto, lake, log)
     ingest_entities(auto, lake, log)

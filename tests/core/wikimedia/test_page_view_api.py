@@ -15,7 +15,11 @@ from dagster_project.core.sandbox.pages import Pages
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.storage.lake import QuarantinedRow
 from dagster_project.core.study.months import newest_complete_month
+from dagster_project.core.study.window import window
+from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
+from dagster_project.core.wikimedia.page_views import ingest_page_view_months
 from dagster_project.core.wikimedia.protocols.page_views import fetch_page_views, per_article_url
+from tests.core.wikimedia.conftest import empty_lake
 
 ROUTE = "/api/rest_v1/metrics/pageviews/per-article"
 ODD_TITLES = [
@@ -63,6 +67,27 @@ def test_views_equal_the_world(world, server, client, log) -> None:
         for entity in entities
     ]
     assert len(server.requests) == len(titles)
+
+
+def test_all_agents_of_one_month_are_counted_as_popqa_did_and_every_row_says_so(make_study, log) -> None:
+    """PopQA's popularity: agent all, October 2021. The default: users, the mean of twelve months."""
+    source = 'kind: sandbox, seed: 5, facts_per_relation: 8, snapshot: "2026-10"'
+    months = [f"2020-{n}" for n in (11, 12)] + [f"2021-{n:02}" for n in range(1, 11)]
+    rows = {}
+    for agent, asked in (("user", months), ("all", months[-1:])):
+        measure = f'page_views, agent: {agent}, n_months: {len(asked)}, last_month: "2021-10"'
+        study = make_study(source, measure=measure, name=agent)
+        assert list(window(study)) == asked
+        lake = empty_lake(study)
+        ingest_triples(study, lake, log)
+        ingest_entities(study, lake, log)
+        assert len(ingest_page_view_months(study, lake, asked, log)) == len(asked)
+        rows[agent] = lake.read("page_views", asked[-1]).sort_by("entity_id")
+        assert set(rows[agent]["agent"].to_pylist()) == {agent}
+        assert {o.was_current for o in ingest_page_view_months(study, lake, asked, log)} == {True}
+    pairs = list(zip(*(rows[agent]["views"].to_pylist() for agent in ("user", "all")), strict=True))
+    assert len(pairs) > 80
+    assert all((a is None) == (b is None) and (a is None or b > a) for a, b in pairs)
 
 
 def test_odd_titles_zero_and_missing(client, log) -> None:
@@ -128,6 +153,8 @@ def test_the_request_covers_whole_months() -> None:
     assert url == (
         "http://host/per-article/en.wikipedia/all-access/user/AC%2FDC_live/monthly/2023120100/2024022900"
     )
+    as_popqa = per_article_url("http://host", "Q", "2021-10", "2021-10", "all")
+    assert as_popqa == "http://host/en.wikipedia/all-access/all-agents/Q/monthly/2021100100/2021103100"
 
 
 @pytest.mark.parametrize(

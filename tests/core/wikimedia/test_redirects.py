@@ -16,6 +16,7 @@ from dagster_project.core.sandbox.dumps import page_view_lines
 from dagster_project.core.sandbox.pages import Pages
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.storage.lake import Lake
+from dagster_project.core.study.popularity import Popularity
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
 from dagster_project.core.wikimedia.page_view_origins import views_origin
 from dagster_project.core.wikimedia.page_views import ingest_page_view_months
@@ -260,8 +261,10 @@ def test_no_two_pages_share_a_title_and_each_is_found_again(seed: int, month: in
 
 def test_a_sum_is_read_from_dumps_earlier(make_study) -> None:
     source = make_study(f"{SANDBOX}, views_from: auto", measure="page_views, redirects: sum").source
-    assert [views_origin(source, n, "sum") for n in (5_000, 5_001)] == ["api", "dump"]
-    assert [views_origin(source, n, "resolve") for n in (20_000, 20_001)] == ["api", "dump"]
+    moved, one = Popularity(redirects="sum"), Popularity(redirects="resolve")
+    assert [views_origin(source, n, moved) for n in (5_000, 5_001)] == ["api", "dump"]
+    assert [views_origin(source, n, one) for n in (20_000, 20_001)] == ["api", "dump"]
+    assert views_origin(source, 10**9, Popularity(agent="all")) == "api"
 
 
 def test_redirects_without_page_views_are_refused(make_study) -> None:

@@ -177,12 +177,13 @@ LINKING = Figure(
     key="entity_linking",
     section="questions",
     title="Questions linked to their entity",
-    shows="Imported questions name no entity. Only questions that were linked to exactly one entity have popularity. "
-    "The interval is Wilson's, 95 %.",
+    shows="Imported questions name no entity. Only questions that were linked to an entity have popularity. "
+    "Several: the name belongs to more than one; by popularity: the most popular of these was taken. The interval is "
+    "Wilson's, 95 %.",
     source="PopQA, section 3 and appendix A",
     tables=("fct_entity_linking",),
     sql="""select dataset as questions_of, relation, linker, n_questions, n_linked, n_no_entity, n_several_entities,
-    n_put_aside, share_linked, ci_low, ci_high
+    n_put_aside, n_most_popular, share_linked, ci_low, ci_high
 from marts.fct_entity_linking
 order by dataset, relation <> 'all', relation, linker""",
     columns=(
@@ -193,6 +194,7 @@ order by dataset, relation <> 'all', relation, linker""",
         Column("n_linked", "linked", "count"),
         Column("n_no_entity", "no entity", "count"),
         Column("n_several_entities", "several", "count"),
+        Column("n_most_popular", "by popularity", "count"),
         Column("n_put_aside", "quarantined", "count"),
         Column("share_linked", "share linked", "share", bounds()),
     ),

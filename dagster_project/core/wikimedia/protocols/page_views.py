@@ -25,7 +25,9 @@ from dagster_project.core.transfer.parallel import ordered_map
 
 _MOST_VIEWS = 10**12  # per article and month; all of Wikipedia has fewer
 _NO_TITLES = (".", "..")  # in an address they mean a folder
-_PROJECT, _ACCESS, _AGENT = "en.wikipedia", "all-access", "user"
+_PROJECT, _ACCESS = "en.wikipedia", "all-access"
+_AGENTS = {"user": "user", "all": "all-agents"}
+"""As a study names them → as the API does."""
 
 
 def fetch_page_views(
@@ -35,8 +37,9 @@ def fetch_page_views(
     months: Sequence[str],
     log: logging.Logger,
     rejected: list[QuarantinedRow] | None = None,
+    agent: str = "user",
 ) -> list[dict[str, int | None]]:
-    """For each title, month → views of its English article (agent user, all access); None = missing.
+    """For each title, month → views of its English article (all access; `agent`: user or all); None = missing.
 
     One request per title covers all months. A title that has no valid address, or that the API refuses (400), is
     missing and goes to `rejected`. Errors: `SourceError`.
@@ -46,7 +49,7 @@ def fetch_page_views(
     progress = Progress(log, f"page views of {span}", len(titles))
 
     def fetch(title: str) -> dict[str, int | None]:
-        url = per_article_url(page_views_url, title, wanted[0], wanted[-1])
+        url = per_article_url(page_views_url, title, wanted[0], wanted[-1], agent)
         views: Mapping[str, int] = {}
         try:
             if title in _NO_TITLES:
@@ -66,12 +69,14 @@ def fetch_page_views(
     return found
 
 
-def per_article_url(page_views_url: str, title: str, first_month: str, last_month: str) -> str:
+def per_article_url(
+    page_views_url: str, title: str, first_month: str, last_month: str, agent: str = "user"
+) -> str:
     """The request for whole months: spaces become underscores; all characters but letters, digits and `_.-~` are
     quoted."""
     article = quote(title.replace(" ", "_"), safe="")
     start, end = f"{first_month.replace('-', '')}0100", f"{_last_day(last_month):%Y%m%d}00"
-    return f"{page_views_url}/{_PROJECT}/{_ACCESS}/{_AGENT}/{article}/monthly/{start}/{end}"
+    return f"{page_views_url}/{_PROJECT}/{_ACCESS}/{_AGENTS[agent]}/{article}/monthly/{start}/{end}"
 
 
 def _views(url: str, document: Any) -> Mapping[str, int]:

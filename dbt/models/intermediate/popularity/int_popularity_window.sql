@@ -14,6 +14,7 @@ ended as (
         declared.measure,
         declared.n_months,
         declared.redirects,
+        declared.agent,
         coalesce(declared.last_month, latest.month) as last_month
     from declared
     cross join latest
@@ -27,7 +28,8 @@ final as (
         n_months,
         strftime(strptime(last_month || '-01', '%Y-%m-%d') - to_months(n_months - 1), '%Y-%m') as first_month,
         last_month,
-        redirects
+        redirects,
+        agent
     from ended
 
 )

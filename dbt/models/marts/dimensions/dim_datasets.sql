@@ -35,7 +35,8 @@ final as (
         case when popularity_window.measure = 'page_views' then popularity_window.n_months end as n_months,
         case when popularity_window.measure = 'page_views' then popularity_window.first_month end as first_month,
         case when popularity_window.measure = 'page_views' then popularity_window.last_month end as last_month,
-        case when popularity_window.measure = 'page_views' then popularity_window.redirects end as redirects
+        case when popularity_window.measure = 'page_views' then popularity_window.redirects end as redirects,
+        case when popularity_window.measure = 'page_views' then popularity_window.agent end as agent
     from datasets
     left join popularity_window on true
     left join counted on datasets.dataset = counted.dataset

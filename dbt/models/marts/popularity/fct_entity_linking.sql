@@ -20,7 +20,8 @@ summed as (
         sum(n_linked)::bigint as n_linked,
         sum(n_no_entity)::bigint as n_no_entity,
         sum(n_several_entities)::bigint as n_several_entities,
-        sum(n_put_aside)::bigint as n_put_aside
+        sum(n_put_aside)::bigint as n_put_aside,
+        sum(n_most_popular)::bigint as n_most_popular
     from by_relation
     group by dataset, relation, linker
 

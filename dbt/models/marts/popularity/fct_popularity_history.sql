@@ -12,7 +12,8 @@ final as (
         source,
         redirects,
         resolved_title,
-        n_redirects
+        n_redirects,
+        agent
     from page_views
     union all
     select
@@ -23,7 +24,8 @@ final as (
         source,
         null::varchar as redirects,
         null::varchar as resolved_title,
-        null::integer as n_redirects
+        null::integer as n_redirects,
+        null::varchar as agent
     from entities
     union all
     select
@@ -34,7 +36,8 @@ final as (
         dataset as source,
         null::varchar as redirects,
         null::varchar as resolved_title,
-        null::integer as n_redirects
+        null::integer as n_redirects,
+        null::varchar as agent
     from imported
 
 )

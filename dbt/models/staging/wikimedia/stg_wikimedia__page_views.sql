@@ -1,9 +1,10 @@
 -- The lake keeps months that were fetched for an earlier source of the study. Every sandbox world gives the identifiers
 -- to other entities, so there the title must match too. A real article may have been renamed since.
 select
-    page_views.* exclude (redirects),  -- noqa: RF02
-    -- Months stored before redirects were looked up count the title that the entity linked to.
-    coalesce(page_views.redirects, 'ignore') as redirects
+    page_views.* exclude (redirects, agent),  -- noqa: RF02
+    -- Months stored before these were looked up count the title that the entity linked to, and users.
+    coalesce(page_views.redirects, 'ignore') as redirects,
+    coalesce(page_views.agent, 'user') as agent
 from {{ source('lake', 'page_views') }} as page_views
 inner join {{ ref('stg_wikimedia__entities') }} as entities
     on

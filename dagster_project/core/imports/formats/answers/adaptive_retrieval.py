@@ -20,7 +20,13 @@ from dagster_project.core.storage.fingerprints import prompt_hash
 from dagster_project.core.storage.lake import QuarantinedRow
 from dagster_project.core.study.imports import Results
 
-METHODS_OF_FILES = {"vanilla": "closed_book", "BM25": "bm25", "contriever": "dense", "genread": "genread"}
+METHODS_OF_FILES = {
+    "vanilla": "closed_book",
+    "BM25": "bm25",
+    "contriever": "contriever",
+    "genread": "genread",
+}
+"""Contriever keeps its name, which is that of a retriever of the study: `dense` is another encoder's."""
 COLUMNS = ("id", "pred", "is_correct")
 _NAME = re.compile(
     r"model=(?P<model>.+)-input=(?P<input>.+)-method=(?P<method>vanilla|BM25|contriever|genread)"
@@ -155,7 +161,8 @@ def _answer(file: ResultFile, record: Record, questions: Questions) -> ImportedA
         is_correct, has_answer = truth(record.get("is_correct")), truth(record.get("has_answer"))
     except ValueError as error:
         return f"columns is_correct and has_answer: {error}"
-    kind = METHODS[file.method].kind
+    method = METHODS.get(file.method)
+    kind = method.kind if method else RETRIEVAL
     return ImportedAnswer(
         question_id=question_id,
         method=file.method,

@@ -3,7 +3,8 @@
 What belongs here: cutting the subject's name out of a question by its relation's template, and linking it to entities
 that are known from elsewhere. What does not: the templates (`relations.entity_questions`), and reading those entities
 (`questions`). The files name no entity: a question has a subject's id, and so popularity, only if its subject's name is
-the label or an alias of exactly one entity. The other questions are asked too. A question's id is its property and its
+the label or an alias of exactly one entity, or with `ambiguous: most_popular` of one that is more popular than the
+others of its name. The other questions are asked too. A question's id is its property and its
 place in the property's file, as in P19-1.
 """
 
@@ -26,7 +27,7 @@ from dagster_project.core.imports.dataset import (
     clean,
     reasons,
 )
-from dagster_project.core.imports.format import Names, QuestionFormat
+from dagster_project.core.imports.format import Names, QuestionFormat, ambiguous_key, names_for
 from dagster_project.core.imports.records import RejectedRows
 from dagster_project.core.relations.entity_questions import RELATIONS
 from dagster_project.core.relations.relation import SUBJECT, Relation
@@ -40,9 +41,14 @@ _LARGEST_FILE = 1 << 28
 
 
 def read_entity_questions(
-    folder: Path, split: str, relations: Iterable[str], entities: Mapping[str, Iterable[str]]
+    folder: Path,
+    split: str,
+    relations: Iterable[str],
+    entities: Mapping[str, Iterable[str]],
+    popularity: Mapping[str, float] = {},
 ) -> ImportedDataset:
-    """Read a split of the dataset. `entities`: a name → ids of all entities that bear it (`by_name`).
+    """Read a split of the dataset. `entities`: a name → ids of all entities that bear it (`by_name`); `popularity`
+    chooses among them (`LinkingCounts.link`).
 
     Items are put aside if they are no question, or if their property has no template. Notes have the share of linked
     questions. Errors: `SourceError` if the folder has no file of the split, a file is no JSON list, or none has a
@@ -56,7 +62,7 @@ def read_entity_questions(
         if relation is None or relation.name in wanted:
             name = relation.name if relation else property_id
             counts = dataset.linking.setdefault(name, LinkingCounts())
-            _add_file(dataset, file, property_id, entities, counts)
+            _add_file(dataset, file, property_id, entities, popularity, counts)
     total = _total(dataset.linking.values())
     if not dataset.questions:
         first = f"; {dataset.rejected[0].row_key}: {dataset.rejected[0].reason}" if dataset.rejected else ""
@@ -65,6 +71,7 @@ def read_entity_questions(
         read=total.n_questions,
         no_entity=total.n_no_entity,
         several_entities=total.n_several_entities,
+        most_popular=total.n_most_popular,
         linked=total.n_linked,
         linked_share=total.share,
         linked_share_by_relation={relation: counts.share for relation, counts in dataset.linking.items()},
@@ -111,6 +118,7 @@ def _add_file(
     file: Path,
     property_id: str,
     entities: Mapping[str, Iterable[str]],
+    popularity: Mapping[str, float],
     counts: LinkingCounts,
 ) -> None:
     rejected = RejectedRows(file.name)
@@ -123,7 +131,8 @@ def _add_file(
             rejected.put(number, fault or f"no template is known of property {property_id}", item)
         else:
             question_id = f"{property_id}-{number}"
-            row = _question(item, question_id, relation, entities, counts)
+            row = _question(item, question_id, relation)
+            row["subject_id"] = counts.link(entities.get(row["subject"] or "", ()), popularity)
             dataset.questions[question_id] = row
     dataset.rejected.extend(rejected.rows)
 
@@ -157,27 +166,16 @@ def _question_fault(item: object) -> str | None:
     return None if any(clean(answer) for answer in answers) else "key answers: at least one was expected"
 
 
-def _question(
-    item: Mapping[str, Any],
-    question_id: str,
-    relation: Relation,
-    entities: Mapping[str, Iterable[str]],
-    counts: LinkingCounts,
-) -> dict[str, Any]:
-    """The question; with the id of its subject where exactly one entity bears the subject's name."""
+def _question(item: Mapping[str, Any], question_id: str, relation: Relation) -> dict[str, Any]:
+    """The question, not yet linked to an entity."""
     text = clean(item["question"], LONGEST_QUESTION)
-    name = mention(text, relation.template)
-    ids = sorted(entities.get(name or "", ()))
-    counts.n_linked += len(ids) == 1
-    counts.n_no_entity += not ids
-    counts.n_several_entities += len(ids) > 1
     answers = list(dict.fromkeys(gold for answer in item["answers"] if (gold := clean(answer))))
     return {
         "question_id": question_id,
         "relation": relation.name,
         "property_id": relation.property_id,
-        "subject_id": ids[0] if len(ids) == 1 else None,
-        "subject": name,
+        "subject_id": None,
+        "subject": mention(text, relation.template),
         "subject_aliases": [],
         "question": text,
         "object_ids": [],
@@ -187,7 +185,8 @@ def _question(
 
 
 def _read(place: Path, declared: Import, dataset: Dataset, names: Names) -> ImportedDataset:
-    return read_entity_questions(place, declared.option("split"), dataset.relations, names())
+    known = names_for(declared, names)
+    return read_entity_questions(place, declared.option("split"), dataset.relations, *known)
 
 
 FORMAT = QuestionFormat(
@@ -196,5 +195,5 @@ FORMAT = QuestionFormat(
     read=_read,
     files=lambda place, declared: find_files(place, declared.option("split")),
     check=having("question", "answers"),
-    keys={"split": lambda read, key: read.choice(key, SPLITS, "test")},
+    keys={"split": lambda read, key: read.choice(key, SPLITS, "test"), "ambiguous": ambiguous_key},
 )

@@ -29,7 +29,7 @@ from dagster_project.core.imports.dataset import (
     clean,
     reasons,
 )
-from dagster_project.core.imports.format import Names, QuestionFormat
+from dagster_project.core.imports.format import Names, QuestionFormat, ambiguous_key, names_for
 from dagster_project.core.imports.records import RejectedRows, read_json_lines
 from dagster_project.core.relations.cloze import OBJECT, SUBJECT, filled
 from dagster_project.core.study.datasets import Dataset
@@ -49,7 +49,10 @@ are apart from determiners as in the reference (yanaiela/pararel, `encode_consis
 
 
 def read_pararel(
-    folder: Path, relations: Iterable[str], entities: Mapping[str, Iterable[str]]
+    folder: Path,
+    relations: Iterable[str],
+    entities: Mapping[str, Iterable[str]],
+    popularity: Mapping[str, float] = {},
 ) -> ImportedDataset:
     """Read ParaRel's folder. `relations`: properties, empty for all. `entities`: a name → ids of those that bear it.
 
@@ -64,7 +67,7 @@ def read_pararel(
         known = ", ".join(sorted(there, key=_number))
         raise SourceError(f"{folder}: holds no file of relation {missing[0]}; it has: {known}")
     for relation in wanted:
-        _add_relation(dataset, folder, relation, entities)
+        _add_relation(dataset, folder, relation, entities, popularity)
     if (folder / EDGES).is_file():
         _add_edges(dataset, folder / EDGES, there)
     if not dataset.questions:
@@ -93,7 +96,11 @@ def _number(relation: str) -> int:
 
 
 def _add_relation(
-    dataset: ImportedDataset, folder: Path, relation: str, entities: Mapping[str, Iterable[str]]
+    dataset: ImportedDataset,
+    folder: Path,
+    relation: str,
+    entities: Mapping[str, Iterable[str]],
+    popularity: Mapping[str, float],
 ) -> None:
     name = f"{relation}.jsonl"
     counts = dataset.linking.setdefault(relation, LinkingCounts())
@@ -107,8 +114,9 @@ def _add_relation(
         dataset.patterns[relation] = patterns
         dataset.candidates[relation] = sorted({fact["object"] for fact in facts.values()})
         for question_id, fact in facts.items():
-            question = _question(question_id, fact, relation, patterns[0], entities, counts)
-            dataset.questions[question_id] = question
+            counts.n_questions += 1
+            subject_id = counts.link(entities.get(fact["subject"], ()), popularity)
+            dataset.questions[question_id] = _question(question_id, fact, relation, patterns[0], subject_id)
     counts.n_put_aside = len(of_facts.rows)
     counts.n_questions += counts.n_put_aside
     dataset.rejected += [*of_patterns.rows, *of_facts.rows]
@@ -195,20 +203,13 @@ def _question(
     fact: Mapping[str, str],
     relation: str,
     first: ImportedPattern,
-    entities: Mapping[str, Iterable[str]],
-    counts: LinkingCounts,
+    subject_id: str | None,
 ) -> dict[str, Any]:
-    """The question; with the id of its subject where exactly one entity bears the subject's name."""
-    ids = sorted(entities.get(fact["subject"], ()))
-    counts.n_questions += 1
-    counts.n_linked += len(ids) == 1
-    counts.n_no_entity += not ids
-    counts.n_several_entities += len(ids) > 1
     return {
         "question_id": question_id,
         "relation": relation,
         "property_id": relation,
-        "subject_id": ids[0] if len(ids) == 1 else None,
+        "subject_id": subject_id,
         "subject": fact["subject"],
         "subject_aliases": [],
         "question": filled(first.text, fact["subject"]),
@@ -239,8 +240,8 @@ def _tell(dataset: ImportedDataset) -> None:
         dataset.says.append(f"one pattern alone, so that nothing can be consistent: {', '.join(single)}")
 
 
-def _read(place: Path, _declared: Import, dataset: Dataset, names: Names) -> ImportedDataset:
-    return read_pararel(place, dataset.relations, names())
+def _read(place: Path, declared: Import, dataset: Dataset, names: Names) -> ImportedDataset:
+    return read_pararel(place, dataset.relations, *names_for(declared, names))
 
 
 FORMAT = QuestionFormat(
@@ -248,4 +249,5 @@ FORMAT = QuestionFormat(
     has_candidates=True,
     read=_read,
     files=lambda place, _declared: find_files(place),
+    keys={"ambiguous": ambiguous_key},
 )
