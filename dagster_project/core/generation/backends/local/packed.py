@@ -150,23 +150,24 @@ class PackedStepper:
 
     def _start(self) -> torch.Tensor:
         import numpy as np
+        import torch
 
         rows = [row for group in self._groups for row in group.rows]
         used = self._open_prefixes()
         own = [self._prompts[row][n:] for row, n in zip(rows, used, strict=True)]
         lengths = np.array([len(tokens) for tokens in own])
-        parts, logits = [], None
+        parts, logits = [], []
         for start, end in self._pieces(lengths):
             layers, found = self._fill(own[start:end], used[start:end], start)
             parts.append(layers)
-            logits = found.new_empty((len(rows), found.shape[1])) if logits is None else logits
-            logits[rows[start:end]] = found
+            logits.append(found)
         self._own = Own(joined(parts, int(lengths.max())), lengths)
         self._slot = np.arange(len(rows))
         self._length = np.array([len(self._prompts[row]) for row in rows])
         self._prompt = np.arange(len(rows))
-        self._inner = np.argsort(rows)
-        return logits
+        self._inner = np.empty(len(rows), dtype=np.int64)
+        self._inner[rows] = np.arange(len(rows))
+        return self._outward(torch.cat(logits))
 
     def _pieces(self, lengths: np.ndarray) -> Iterator[tuple[int, int]]:
         """Rows that are computed in one pass, of about `pass_tokens` tokens; None: all rows together."""
@@ -226,7 +227,8 @@ class PackedStepper:
         inner = self._inner[np.asarray(parents, dtype=np.int64)]
         order = np.argsort(self._prompt[inner], kind="stable")
         inner = inner[order]
-        self._inner = np.argsort(order)
+        self._inner = np.empty(len(order), dtype=np.int64)
+        self._inner[order] = np.arange(len(order))
         self._prompt = self._prompt[inner]
         self._seat_grown(inner)
         self._seat_own()
@@ -241,9 +243,9 @@ class PackedStepper:
         )
         positions = self._length[self._prompt] + self._grown.n_tokens
         taken = np.asarray(tokens, dtype=np.int64)[order]
-        logits = self._steppers.forward(kind, taken, positions, self._inner)
+        logits = self._steppers.forward(kind, taken, positions, np.arange(len(order)))
         self._grown.advance()
-        return logits
+        return self._outward(logits)
 
     def _seat_grown(self, parents: np.ndarray) -> None:
         """Rows of level 2 for the new states: left in place if none forks and most go on, else copied."""
@@ -273,3 +275,12 @@ class PackedStepper:
         edges = np.searchsorted(self._prompt, [edge for s in self._spans for edge in (s.start, s.end)])
         found = zip(edges[::2].tolist(), edges[1::2].tolist(), self._spans, strict=True)
         return [Span(start, end, span.layers) for start, end, span in found if start < end]
+
+    def _outward(self, logits: torch.Tensor) -> torch.Tensor:
+        """Rows in the caller's order."""
+        import numpy as np
+        import torch
+
+        if (self._inner == np.arange(len(self._inner))).all():
+            return logits
+        return logits.index_select(0, torch.from_numpy(self._inner).to(logits.device))
