@@ -167,7 +167,9 @@ def test_lines_of_objects_are_a_table_and_one_object_is_none(
     (tmp_path / "n.json").write_text(text, encoding="utf-8")
     lake, found = counted(tmp_path, {"name": "theirs", "path": "n.json", "dataset": "d"})
     assert sorted(found) == [(question, "theirs_count", n) for question, n in wanted]
-    assert sum(r["table_name"] == "question_counts" for r in lake.read_all("quarantine").to_pylist()) == n_aside
+    assert (
+        sum(r["table_name"] == "question_counts" for r in lake.read_all("quarantine").to_pylist()) == n_aside
+    )
 
 
 @pytest.mark.parametrize(
