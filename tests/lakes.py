@@ -132,7 +132,7 @@ def make_lake(root: Path, plan: LakePlan) -> Lake:
 
 def write_study_tables(lake: Lake, plan: LakePlan) -> None:
     """Write the tables that restate the study."""
-    describe_paper_cells(lake)
+    describe_paper_cells("synthetic", lake)
     _put(lake, "models", [_model_row(plan, name, i) for i, name in enumerate(plan.models)])
     _put(
         lake,

@@ -1,6 +1,6 @@
-"""docs/paper_comparison.md, from `fct_paper_comparison` of several studies' published warehouses.
+"""docs/paper_comparison.md, from `paper_comparison` of several studies' published warehouses.
 
-    python -m tests.claims.paper_comparison <study>=<home>/<study>/published/warehouse.duckdb …
+    python -m tests.claims.paper_comparison <home>/<study>/published/warehouse.duckdb …
 
 What belongs here: which study stands for a cell, and the page. What does not: the papers' numbers (`core/study/
 paper_cells.csv`), and what fills a cell (the mart). Name studies with the best comparison first: a cell takes real data
@@ -24,12 +24,11 @@ from tests.claims.real_models import _filled, _table
 
 PLACE = "docs/paper_comparison.md"
 CELLS = PROJECT_ROOT / "dagster_project/core/study/paper_cells.csv"
-_KEY = ("work", "place", "paper_row", "paper_column")
+_KEY = ("work", "item", "cell")
 _CELLS = """
-select work, place, paper_row, paper_column, paper_value, value, ci_low, ci_high, n, dataset, model, method,
-    is_sandbox, reason, prompt, measure
-from fct_paper_comparison as cells left join dim_models using (model)
-order by is_sandbox, model is null and reason like '%a part of%', n_parameters desc, method, n desc, dataset, prompt
+select work, item, cell, paper, ours, ci_low, ci_high, n, study, is_real, dataset, model, method, reason, prompt, measure
+from paper_comparison as cells left join dim_models using (model)
+order by is_real desc, model is null and reason like '%a part of%', n_parameters desc, method, n desc, dataset, prompt
 """
 _WORKS = {
     "PopQA": "When Not to Trust Language Models (Mallen et al., 2023)",
@@ -40,17 +39,17 @@ _WORKS = {
 Cell = dict[str, Any]
 
 
-def chosen(warehouses: Sequence[tuple[str, duckdb.DuckDBPyConnection]]) -> list[Cell]:
-    """One row for each of the papers' cells that a study fills. `warehouses`: name of the study, and its marts."""
+def chosen(warehouses: Sequence[duckdb.DuckDBPyConnection]) -> list[Cell]:
+    """One row for each of the papers' cells that a study fills. `warehouses`: the studies' marts."""
     found: dict[tuple[str, ...], Cell] = {}
     ranks: dict[tuple[str, ...], tuple[bool, bool]] = {}
-    for study, marts in warehouses:
+    for marts in warehouses:
         result = marts.execute(_CELLS)
         names = [column[0] for column in result.description or ()]
         for row in result.fetchall():
-            cell = {**dict(zip(names, row, strict=True)), "study": study}
+            cell = dict(zip(names, row, strict=True))
             key = tuple(cell[name] for name in _KEY)
-            rank = (cell["is_sandbox"], cell["model"] is None and "a part of" in cell["reason"])
+            rank = (not cell["is_real"], cell["model"] is None and "a part of" in cell["reason"])
             if key not in found or rank < ranks[key]:
                 found[key], ranks[key] = cell, rank
     return list(found.values())
@@ -58,7 +57,7 @@ def chosen(warehouses: Sequence[tuple[str, duckdb.DuckDBPyConnection]]) -> list[
 
 def page(cells: Sequence[Cell]) -> str:
     """The whole page."""
-    n_real = sum(not cell["is_sandbox"] for cell in cells)
+    n_real = sum(cell["is_real"] for cell in cells)
     lines = [
         "# The papers' numbers and ours",
         "",
@@ -66,7 +65,7 @@ def page(cells: Sequence[Cell]) -> str:
             f"{len(cells)} numbers of the four works, each beside that of the nearest study here: {n_real} of real",
             f"questions, models or files, {len(cells) - n_real} of the sandbox, whose synthetic world says nothing about",
             "real models. A paper's number without anything comparable here is left out. The papers' numbers are in",
-            "`dagster_project/core/study/paper_cells.csv`; every study's mart `fct_paper_comparison` has those that it",
+            "`dagster_project/core/study/paper_cells.csv`; every study's mart `paper_comparison` has those that it",
             "can set beside its own. `python -m tests.claims.paper_comparison` with published warehouses writes",
             "this page. Intervals are 95 % intervals of their marts; n is the number of questions, answers or",
             "texts. Percentages are written as shares.",
@@ -103,22 +102,22 @@ def _in_order(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def _from(cell: Cell) -> tuple[Any, ...]:
-    return tuple(cell[name] for name in ("study", "model", "method", "is_sandbox"))
+    return tuple(cell[name] for name in ("study", "model", "method", "is_real"))
 
 
 def _rows(cells: Sequence[Cell]) -> Iterator[tuple[str, ...]]:
     """A line for each table of a paper and what it is compared with; its numbers stand below one another."""
-    for (place, *_), group in itertools.groupby(cells, lambda cell: (cell["place"], *_from(cell))):
+    for (item, *_), group in itertools.groupby(cells, lambda cell: (cell["item"], *_from(cell))):
         own = list(group)
-        world = "sandbox" if own[0]["is_sandbox"] else "real"
+        world = "real" if own[0]["is_real"] else "sandbox"
         asked = dict.fromkeys(
             f"`{cell[name]}`" for name in ("dataset", "model", "method") for cell in own if cell[name]
         )
         reasons = dict.fromkeys(part for cell in own for part in cell["reason"].split("; ") if part)
         yield (
-            place,
-            _below(f"{cell['paper_row']}: {cell['paper_column']}" for cell in own),
-            _below(_number(cell, "paper_value") for cell in own),
+            item,
+            _below(cell["cell"] for cell in own),
+            _below(_number(cell, "paper") for cell in own),
             _below(map(_ours, own)),
             f"`{own[0]['study']}` ({world}): {', '.join(asked)}",
             "; ".join(reasons) or "–",
@@ -135,7 +134,7 @@ def _ours(cell: Cell) -> str:
         f" ({_number(cell, 'ci_low')} to {_number(cell, 'ci_high')})" if cell["ci_low"] is not None else ""
     )
     is_count = cell["measure"] in ("n_questions", "n_wordings", "wordings_added")
-    return f"{_number(cell, 'value')}{between}" + ("" if is_count else f", n {cell['n']:,}")
+    return f"{_number(cell, 'ours')}{between}" + ("" if is_count else f", n {cell['n']:,}")
 
 
 def _number(cell: Cell, name: str) -> str:
@@ -146,7 +145,7 @@ def _number(cell: Cell, name: str) -> str:
 
 
 def shown(text: str) -> Iterator[tuple[str, ...]]:
-    """Place, row and column, paper's number, ours, and the study of each cell of a page."""
+    """Item, cell, paper's number, ours, and the study of each cell of a page."""
     for place, *cells, study in re.findall(
         r"^\| ([^|]+) \| (.+?) \| (.+?) \| (.+?) \| (`\w+` \(\w+\))",
         text.replace("\u00a0", " "),
@@ -157,13 +156,13 @@ def shown(text: str) -> Iterator[tuple[str, ...]]:
         )
 
 
-def main(named: Sequence[str]) -> None:
+def main(paths: Sequence[str]) -> None:
     """Write the page."""
     found = []
-    for study, path in (one.split("=", 1) for one in named):
+    for path in paths:
         marts = duckdb.connect(path, read_only=True)
         marts.execute("set search_path = 'marts'")
-        found.append((study, marts))
+        found.append(marts)
     (PROJECT_ROOT / PLACE).write_text(page(chosen(found)), encoding="utf-8")
 
 

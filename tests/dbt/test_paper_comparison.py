@@ -1,4 +1,4 @@
-"""fct_paper_comparison beside the marts that it reads."""
+"""paper_comparison beside the marts that it reads."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def study() -> Iterator[Study]:
 @pytest.fixture(scope="module")
 def cells(study: Study) -> pd.DataFrame:
     """Those of one of two datasets of PopQA's relations."""
-    return mart(study, "fct_paper_comparison").query("dataset == 'popqa'")
+    return mart(study, "paper_comparison").query("dataset == 'popqa'")
 
 
-def one(cells: pd.DataFrame, place: str, row: str, column: str) -> pd.DataFrame:
-    return cells[(cells.place == place) & (cells.paper_row == row) & (cells.paper_column == column)]
+def one(cells: pd.DataFrame, item: str, row: str, column: str) -> pd.DataFrame:
+    return cells[(cells.item == item) & (cells.cell == f"{row}: {column}")]
 
 
 def test_an_accuracy_stands_beside_those_of_all_models_and_prompts(study: Study, cells: pd.DataFrame) -> None:
@@ -34,8 +34,8 @@ def test_an_accuracy_stands_beside_those_of_all_models_and_prompts(study: Study,
     wanted = accuracies[accuracies.dataset == "popqa"].set_index(OURS).sort_index()
     found = one(cells, "section 4.2", "GPT-3 davinci-003", "accuracy").set_index(OURS).sort_index()
     assert len(found) == 8  # four models, two prompts
-    assert (found.paper_value == 0.35).all()
-    for ours, theirs in (("value", "accuracy"), ("ci_low", "ci_low"), ("ci_high", "ci_high"), ("n", "n")):
+    assert (found.paper == 0.35).all()
+    for ours, theirs in (("ours", "accuracy"), ("ci_low", "ci_low"), ("ci_high", "ci_high"), ("n", "n")):
         pd.testing.assert_series_equal(found[ours], wanted[theirs], check_names=False)
 
 
@@ -48,30 +48,32 @@ def test_quadrants_have_their_own_names_and_no_bound(study: Study, cells: pd.Dat
         found = one(cells, "Table 1", name, "share of questions").query("method == 'bm25'")
         key = ["prompt", "model"]
         pd.testing.assert_series_equal(
-            found.set_index(key).value.sort_index(), own.set_index(key).share.sort_index(), check_names=False
+            found.set_index(key).ours.sort_index(), own.set_index(key).share.sort_index(), check_names=False
         )
     assert "oracle" not in set(cells.method)
 
 
 def test_data_alone_names_no_model_and_a_relation_is_counted(study: Study, cells: pd.DataFrame) -> None:
     asked = mart(study, "dim_questions").query("dataset == 'popqa'").relation.value_counts()
-    found = cells[(cells.work == "PopQA-TP") & (cells.paper_column == "questions")].set_index("paper_row")
+    found = cells[(cells.work == "PopQA-TP") & cells.cell.str.endswith(": questions")]
+    found = found.set_index(found.cell.str.removesuffix(": questions"))
     assert not found[["model", "method", "prompt"]].notna().any(axis=None)
-    assert found.drop("total").value.to_dict() == asked.to_dict()
-    assert found.value["total"] == asked.sum()
+    assert found.drop("total").ours.to_dict() == asked.to_dict()
+    assert found.ours["total"] == asked.sum()
 
 
 def test_the_reason_names_what_differs(cells: pd.DataFrame) -> None:
     found = one(cells, "Figure 5", "GPT-J 6B", "accuracy on the 4,000 least popular").query(
         "model == 'small'"
     )
-    assert found.is_sandbox.all()
+    assert not found.is_real.any()
+    assert set(found.study) == {"synthetic"}
     assert set(found.reason) == {"a synthetic world; small instead of gpt_j_6b; GPT-J 6B: section 1 says .16"}
 
 
 def test_without_answers_only_numbers_of_data_and_passages_are_left() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        cells = mart(built_study(UNANSWERED, patch), "fct_paper_comparison")
-    assert set(cells.paper_column) <= {"questions", "all wordings", "wordings added", "number", "recall@1",
+        cells = mart(built_study(UNANSWERED, patch), "paper_comparison")
+    assert set(cells.cell.str.split(": ").str[1]) <= {"questions", "all wordings", "wordings added", "number", "recall@1",
                                        "cosine of wording and question"}  # fmt: skip
     assert cells.model.isna().all()

@@ -40,7 +40,7 @@ def test_the_table_of_signals_is_that_of_the_default_study(marts: duckdb.DuckDBP
 
 
 def test_the_sandbox_s_cells_are_those_of_the_default_study(marts: duckdb.DuckDBPyConnection) -> None:
-    found = set(shown(page(chosen([("sandbox", marts)]))))
+    found = set(shown(page(chosen([marts]))))
     text = (PROJECT_ROOT / PLACE).read_text(encoding="utf-8")
     of_sandbox = {cell for cell in shown(text) if cell[-1] == "`sandbox` (sandbox)"}
     assert len(of_sandbox) > 50

@@ -62,7 +62,7 @@ def _sources(study: Study, model: str) -> Iterator[_Source]:
     if study.writes_background:
         background = next(method for method in study.methods if study.method(method).kind == BACKGROUND)
         yield _Source("generated_passages", model, background, prompt=None)
-    if study.grounding_prompts and study.model(model).generates:
+    if study.grounding_prompts:
         yield _Source(
             "grounded_generations",
             model,

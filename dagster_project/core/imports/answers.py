@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logge
         model.name,
         files,
         prompts,
-        study.methods,
+        [study.methods, study.grounding_prompts, [one.name for one in study.grounded_datasets]],
         lake.content("questions"),
         code_version(__name__),
     )
@@ -70,8 +70,7 @@ def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Comput
         found, put_aside = _format(results).read(_place(study, results), results, asked)
         rejected += put_aside
         for answer in found:
-            if answer.method not in known:
-                reason = f"method {answer.method!r} is not one of: {', '.join(known)}"
+            if reason := _refused(study, results, answer, known):
                 rejected.append(QuarantinedRow(answer.place, reason, answer.text))
                 continue
             unread.update(answer.unread)
@@ -93,6 +92,22 @@ def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Comput
         named = ", ".join(f"{name} of {n:,} rows" for name, n in unread.items())
         log.warning("imported answers of %s: left out, since it cannot be read: %s", model.name, named)
     return Computed(rows, rejected, _coverage(rows, questions) | ({"unread": dict(unread)} if unread else {}))
+
+
+def _refused(study: Study, results: Results, answer: ImportedAnswer, methods: Sequence[str]) -> str | None:
+    """Why an answer is put aside; None where it can be used."""
+    if answer.method not in methods:
+        return f"method {answer.method!r} is not one of: {', '.join(methods)}"
+    if answer.grounding_prompt is None:
+        return None
+    if study.grounding is None or not study.grounding.asks(results.dataset):
+        return f"grounding.prompts of the study are not asked of dataset {results.dataset}"
+    names, methods = study.grounding_prompts, study.grounding.methods
+    if answer.method not in methods:
+        return f"method {answer.method!r} is not one of grounding.methods: {', '.join(methods)}"
+    if answer.grounding_prompt not in names:
+        return f"grounding prompt {answer.grounding_prompt[:80]!r} is not one of: {', '.join(names)}"
+    return None
 
 
 def _numbered(study: Study, results: Results) -> Dataset | None:
@@ -129,13 +144,17 @@ def _row(study: Study, model: Model, results: Results, answer: ImportedAnswer) -
         )
     own = {name: getattr(answer, name) for name in (f.name for f in dataclasses.fields(ImportedAnswer))}
     return {
-        **{name: value for name, value in own.items() if name not in ("shots", "unread", "confidence")},
+        **{
+            name: value
+            for name, value in own.items()
+            if name not in ("shots", "unread", "confidence", "grounding_prompt")
+        },
         **(dataclasses.asdict(answer.confidence) if answer.confidence else {}),
         "text": _storable(answer.text),
         "background": None if answer.background is None else _storable(answer.background),
         "dataset": results.dataset,
         "model": model.name,
-        "prompt": _prompt(study, results, answer),
+        "prompt": answer.grounding_prompt or _prompt(study, results, answer),
     }
 
 

@@ -36,6 +36,7 @@ USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
     "model": ("model",),
     "method": ("method",),
     "prompt": (),
+    "grounding_prompt": ("grounding_prompt",),
     "is_correct": ("is_correct",),
     "prompt_tokens": ("prompt_tokens",),
     "new_tokens": ("new_tokens", "completion_tokens"),

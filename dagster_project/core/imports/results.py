@@ -24,7 +24,8 @@ _MISSING = frozenset({"", "nan", "none", "null"})
 class ImportedAnswer:
     """One row: the text that a model wrote for a question, and what the file says about it. None = it does not say.
 
-    `shots` is the number of demonstrations, `prompt` the name of a prompt of the study. `passage` identifies a retrieved
+    `shots` is the number of demonstrations, `prompt` the name of a prompt of the study, `grounding_prompt` that of a
+    grounding prompt: the text is then an answer and its explanation, or a long answer. `passage` identifies a retrieved
     passage in the file's own terms, `background` is the text of a generated one. Only the SHA-256 of a prompt is kept,
     because prompts with passages before 15 demonstrations are long. `place` is file and row, for people.
     `unread` names what the file says, but not so that it can be read.
@@ -43,6 +44,7 @@ class ImportedAnswer:
     quantisation: str = "none"
     made_by: str = ""
     prompt: str | None = None
+    grounding_prompt: str | None = None
     prompt_tokens: int | None = None
     new_tokens: int | None = None
     latency_ms: float | None = None

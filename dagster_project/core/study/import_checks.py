@@ -98,7 +98,7 @@ def _check_results(read: Reader, study: Study, i: int, model: Model) -> None:
                 f"{results.prompt!r} is not a prompt that asks questions{by}: {', '.join(prompts)}",
             )
         tells_shots = load_format(results.kind, results.format).tells_shots
-        if results.prompt is None and not tells_shots and len(prompts) > 1:
+        if results.prompt is None and not tells_shots and len(prompts) > 1 and not study.grounding_prompts:
             raise read.fail(
                 f"{place}.prompt", f"is missing; the log does not say which: {', '.join(prompts)}"
             )

@@ -49,7 +49,7 @@ def describe_study(study: Study, lake: Lake) -> tuple[Outcome, ...]:
     return (
         describe_models(study, lake),
         describe_model_prices(study, lake),
-        describe_paper_cells(lake),
+        describe_paper_cells(study.name, lake),
         describe_methods(study, lake),
         describe_prompts(study, lake),
         describe_datasets(study, lake),
@@ -99,12 +99,16 @@ def describe_model_prices(study: Study, lake: Lake) -> Outcome:
     return _write(lake, "model_prices", rows)
 
 
-def describe_paper_cells(lake: Lake) -> Outcome:
-    """Write lake table `paper_cells`: the papers' numbers, which are the same for all studies."""
+def describe_paper_cells(study_name: str, lake: Lake) -> Outcome:
+    """Write lake table `paper_cells`: the papers' numbers, which are the same for all studies, and the study's name."""
     file = importlib.resources.files("dagster_project.core.study") / "paper_cells.csv"
     with file.open(encoding="utf-8") as lines:
         rows = [
-            {**{name: value or None for name, value in row.items()}, "paper_value": float(row["paper_value"])}
+            {
+                **{name: value or None for name, value in row.items()},
+                "paper": float(row["paper"]),
+                "study": study_name,
+            }
             for row in csv.DictReader(lines)
         ]
     return _write(lake, "paper_cells", rows)

@@ -87,17 +87,17 @@ STUDY_TABLES = (
         "One row per number of the papers' tables that a study can set beside its own.",
         (
             column("work", pa.string(), "the work that reports the number"),
-            column("place", pa.string(), "table, figure or section of the work"),
-            column("paper_row", pa.string(), "row of the number, there"),
-            column("paper_column", pa.string(), "column of the number, there"),
-            column("paper_value", pa.float64(), "the work's number; percentages as shares"),
-            column("measure", pa.string(), "the same measure here, as fct_paper_comparison names it"),
+            column("item", pa.string(), "table, figure or section of the work"),
+            column("cell", pa.string(), "row and column of the number, there"),
+            column("paper", pa.float64(), "the work's number; percentages as shares"),
+            column("measure", pa.string(), "the same measure here, as paper_comparison names it"),
             column("paper_dataset", pa.string(), "set of relations, or dataset, that it is about"),
             column("paper_key", pa.string(), "method, relation, prompt or regression that it is about"),
             column(
                 "paper_model", pa.string(), "the work's model, as a study names it; null without", null=True
             ),
             column("note", pa.string(), "what else is different, or odd; null without", null=True),
+            column("study", pa.string(), "the study whose numbers stand beside the work's"),
         ),
     ),
     Table(

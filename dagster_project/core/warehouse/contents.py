@@ -23,6 +23,7 @@ RENAMED = {
     "dim_left_out_pages": "dim_excluded_pages",
     "fct_left_out_pages": "fct_excluded_pages",
     "fct_method_comparison": "fct_method_comparisons",
+    "fct_paper_comparison": "paper_comparison",
     "fct_quip": "fct_mean_quip_scores",
     "fct_recall": "fct_retrieval_recall_by_popularity_bin",
     "fct_retrieval_recall_by_popularity": "fct_retrieval_recall_by_popularity_third",

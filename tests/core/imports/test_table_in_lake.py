@@ -19,6 +19,7 @@ from dagster_project.core.imports.answers import import_answers
 from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
 from dagster_project.core.imports.questions import linked_questions
 from dagster_project.core.imports.table import NO_IDS
+from dagster_project.core.prompt_formats import GROUNDING_PROMPTS
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.passages import build_passages
@@ -284,3 +285,58 @@ def test_a_passage_beside_a_question_can_be_found_and_is_what_the_oracle_gives(t
         rows = lake.read("retrieved_passages", retriever).to_pylist()
         first = {row["question_id"]: row["passage_id"].partition("-")[2] for row in rows if row["rank"] == 1}
         assert first == expected
+
+
+GROUNDED = """id,grounding_prompt,method,prediction
+0,,closed_book,Akon; He sang it; twice
+0,According to Wikipedia,closed_book,U2
+0,according_to_wikipedia,closed_book,Akon; again
+1,null,closed_book,U2;The band sang One.
+1,based_on_evidence,closed_book,U2; b
+1,according to my aunt,closed_book,U2; b
+1,according_to_wikipedia,bm25,U2; b
+"""
+
+
+def test_texts_of_others_under_grounding_prompts(tmp_path: Path) -> None:
+    """By the prompt's name or its text, beside answers by a prompt of the study; what cannot be used says why."""
+    text = GROUNDED.replace("According to Wikipedia", GROUNDING_PROMPTS["according_to_wikipedia"].text)
+    (tmp_path / "texts.csv").write_text(text, encoding="utf-8")
+    (tmp_path / "asked.csv").write_text(
+        "id,question,answers\n0,Who sang Angel?,Akon\n1,Who sang One?,U2\n", encoding="utf-8"
+    )
+    (tmp_path / "answers.csv").write_text("id,prediction\n0,Akon\n1,Bono\n", encoding="utf-8")
+    files = [{"format": "table", "path": f"{one}.csv", "dataset": "songs"} for one in ("texts", "answers")]
+    study, lake = made(
+        tmp_path,
+        datasets=[{"name": "songs", "import": {"format": "table", "path": "asked.csv"}}],
+        prompts=PROMPTS[:1],
+        models=[{"name": "others", "backend": "imported", "results": files}],
+        grounding={"portrait": {}, "prompts": [None, "according_to_wikipedia"]},
+    )
+    build_questions(study, lake, LOG)
+    import_answers(study, lake, "others", LOG)
+    assert {
+        row["row_key"]: row["reason"]
+        for row in lake.read("quarantine", "imported_answers|others").to_pylist()
+    } == {
+        "texts.csv row 3": "answered already: texts.csv row 2 has the same question; that row is kept",
+        "texts.csv row 5": "grounding prompt 'based_on_evidence' is not one of: null, according_to_wikipedia",
+        "texts.csv row 6": "grounding prompt 'according to my aunt' is not one of: null, according_to_wikipedia",
+        "texts.csv row 7": "method 'bm25' is not one of grounding.methods: closed_book",
+    }
+    assert scored(study, lake).stamp.n_rows == 2, "answers by the study's prompt stay apart"
+    with ModelSession(LOG) as session:
+        task = TASKS["grounded_generations"]
+        generate(task, study, lake, "others", session=session, run_id="r", log=LOG)
+    rows = lake.read("grounded_generations", "others").to_pylist()
+    names = ("question_id", "grounding_prompt", "grounding_kind", "answer", "explanation", "exact_match")
+    assert sorted((tuple(row[name] for name in names) for row in rows), key=str) == [
+        ("0", "according_to_wikipedia", "grounding", "U2", None, 0.0),
+        ("0", "null", "null", "Akon", "He sang it; twice", 1.0),
+        ("1", "null", "null", "U2", "The band sang One.", 1.0),
+    ]
+    assert {row["reference_explanation"] for row in rows} == {"U2", "He sang it", "The band sang One."}
+    assert {(row["engine"], row["steps"], row["is_parsed"]) for row in rows if row["explanation"]} == {
+        ("imported", 1, True)
+    }

@@ -26,14 +26,13 @@ from dagster_project.core.study.tables import (
 )
 
 
-def test_the_papers_numbers_agree_with_one_another(tmp_path: Path) -> None:
+def test_the_papers_numbers_agree_with_one_another(tmp_path: Path, hand_study: Study) -> None:
     lake = Lake(tmp_path / "lake")
-    describe_paper_cells(lake)
+    describe_paper_cells(hand_study.name, lake)
     rows = lake.read("paper_cells").to_pylist()
-    cells = {
-        (row["work"], row["place"], row["paper_row"], row["paper_column"]): row["paper_value"] for row in rows
-    }
+    cells = {(row["work"], row["item"], *row["cell"].split(": ")): row["paper"] for row in rows}
     assert len(cells) == len(rows) >= 150
+    assert {row["study"] for row in rows} == {hand_study.name}
     relations = {row for work, place, row, _ in cells if (work, place) == ("PopQA-TP", "Table 1")} - {"total"}
     asked = {name: cells["PopQA-TP", "Table 1", name, "questions"] for name in relations}
     added = {name: cells["PopQA-TP", "Table 1", name, "wordings added"] for name in relations}

@@ -34,9 +34,11 @@ from dagster_project.core.generation.tasks.grounded_answers import (
     steps_of,
     turns_of,
 )
+from dagster_project.core.generation.tasks.imported import import_generations
 from dagster_project.core.generation.tasks.rows import storable
 from dagster_project.core.prompt_formats import GROUNDING_PROMPTS, NULL
 from dagster_project.core.scoring.match import hotpot_f1, is_exact_match, kilt_rouge_l, rouge_l, token_f1
+from dagster_project.core.storage.lake import Outcome
 from dagster_project.core.study.imports import EXACT_MATCH, F1, ROUGE_L
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.study import Study
@@ -114,18 +116,20 @@ class GroundedGenerations(Task):
         return Plan(list(_items(scope, asked)), n_without * len(scope.study.grounding_prompts))
 
     def row(self, model: Model, item: GroundedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        text = storable(result.text)
-        answer, explanation = _parts(item, text)
-        return {
-            "grounding_kind": GROUNDING_PROMPTS[item.grounding_prompt].kind,
-            "steps": 1 if item.answer is None else 2,
-            "generation": text,
-            "answer": answer,
-            "explanation": explanation,
-            "is_parsed": explanation is not None,
-            **_scores(item, explanation if answer is None else answer),
-            **_by_reference(item, text),
-        }
+        golds = item.asked.question.gold_answers
+        return _columns(item.grounding_prompt, item.end_task, golds, item.answer, storable(result.text))
+
+    def imported(self, scope: Scope, run_id: str) -> Outcome:
+        """The rows of table imported_answers under grounding prompts: answer and explanation in one text."""
+        end_tasks = {one.name: scope.study.end_task_of(one) for one in scope.study.grounded_datasets}
+
+        def columns(row: Mapping[str, Any], golds: Sequence[str]) -> dict[str, Any]:
+            name = row["prompt"]
+            return {"method": row["method"], "grounding_prompt": name} | _columns(
+                name, end_tasks[row["dataset"]], golds, None, row["text"]
+            )
+
+        return import_generations(scope, run_id, columns, [end_tasks, self.code_version()])
 
 
 def _items(scope: Scope, asked: Sequence[Asked]) -> Iterator[GroundedQuestion]:
@@ -142,30 +146,41 @@ def _items(scope: Scope, asked: Sequence[Asked]) -> Iterator[GroundedQuestion]:
                 yield GroundedQuestion(one, name, end_task, request, is_small, turns, how, answer)
 
 
-def _parts(item: GroundedQuestion, text: str) -> tuple[str | None, str | None]:
-    """The answer, None where a long one is wanted; and the explanation, None where it cannot be told apart."""
-    if item.end_task == ROUGE_L:
-        return None, text
-    return split_answer(text) if item.answer is None else (item.answer, text)
+def _columns(
+    grounding_prompt: str, end_task: str, golds: Sequence[str], first_answer: str | None, text: str
+) -> dict[str, Any]:
+    """What a text decides; `first_answer`: that of the first step, None where there is one step."""
+    if end_task == ROUGE_L:
+        answer, explanation = None, text
+    else:
+        answer, explanation = split_answer(text) if first_answer is None else (first_answer, text)
+    return {
+        "grounding_kind": GROUNDING_PROMPTS[grounding_prompt].kind,
+        "steps": 1 if first_answer is None else 2,
+        "generation": text,
+        "answer": answer,
+        "explanation": explanation,  # None where it cannot be told apart
+        "is_parsed": explanation is not None,
+        **_scores(end_task, golds, (explanation if answer is None else answer) or ""),
+        **_by_reference(end_task, golds, text if first_answer is None else f"{first_answer};{text}"),
+    }
 
 
-def _scores(item: GroundedQuestion, text: str | None) -> dict[str, float]:
+def _scores(end_task: str, golds: Sequence[str], text: str) -> dict[str, float]:
     """The one score by which the dataset is judged (SPEC §9)."""
-    scored, golds = text or "", item.asked.question.gold_answers
-    if item.end_task == ROUGE_L:
-        return {ROUGE_L: rouge_l(scored, golds)}
-    if item.end_task == F1:
-        return {F1: hotpot_f1(scored, golds)}
-    return {EXACT_MATCH: float(is_exact_match(scored, golds))}
+    if end_task == ROUGE_L:
+        return {ROUGE_L: rouge_l(text, golds)}
+    if end_task == F1:
+        return {F1: hotpot_f1(text, golds)}
+    return {EXACT_MATCH: float(is_exact_match(text, golds))}
 
 
-def _by_reference(item: GroundedQuestion, text: str) -> dict[str, Any]:
+def _by_reference(end_task: str, golds: Sequence[str], text: str) -> dict[str, Any]:
     """Explanation and score as the authors' code has them; it joins the texts of two steps by a semicolon."""
-    golds = item.asked.question.gold_answers
-    if item.end_task == ROUGE_L:
+    if end_task == ROUGE_L:
         return {"reference_explanation": text, "kilt_score": kilt_rouge_l(text, golds)}
-    answer, explanation = reference_parts(text if item.answer is None else f"{item.answer};{text}")
-    score = token_f1(answer, golds) if item.end_task == F1 else float(is_exact_match(answer, golds))
+    answer, explanation = reference_parts(text)
+    score = token_f1(answer, golds) if end_task == F1 else float(is_exact_match(answer, golds))
     return {"reference_explanation": explanation, "kilt_score": score}
 
 

@@ -1,4 +1,5 @@
-"""Answers that others generated, scored by our rules: their rows in lake tables answers and generated_passages.
+"""Answers that others generated, scored by our rules: their rows in lake tables answers, generated_passages and
+grounded_generations.
 
 What belongs here: from a row of imported_answers to a row of those tables, and how often the file's own judgement
 differs. What does not: reading files (`imports`), and the columns that a text decides (`rows`). No model is loaded.
@@ -8,7 +9,7 @@ part is cut off: a file does not say which tokens the rest has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dagster_project.core.generation.engine.task import Scope
@@ -21,6 +22,7 @@ from dagster_project.core.study.backends import IMPORTED
 from dagster_project.core.tables.generation import CONFIDENCE
 
 Row = Mapping[str, Any]
+_ASKED = ("prompt_hash", "prompt_tokens", "new_tokens", "latency_ms")
 
 
 def score_answers(scope: Scope, run_id: str) -> Outcome:
@@ -30,7 +32,11 @@ def score_answers(scope: Scope, run_id: str) -> Outcome:
     """
 
     def compute() -> Computed:
-        imported = [row for row in _rows(scope) if row["method"] == scope.method]
+        imported = [
+            row
+            for row in _rows(scope)
+            if row["method"] == scope.method and row["prompt"] not in scope.study.grounding_prompts
+        ]
         golds = _gold_answers(scope)
         common = _common(scope, run_id)
         rows = [common | _answer(scope, row, golds[row["dataset"], row["question_id"]]) for row in imported]
@@ -39,6 +45,26 @@ def score_answers(scope: Scope, run_id: str) -> Outcome:
         return Computed(rows, notes=notes)
 
     return scope.lake.materialise("answers", _stamp("answers", scope), compute, scope.name)
+
+
+def import_generations(
+    scope: Scope, run_id: str, columns: Callable[[Row, Sequence[str]], Row], decisive: Sequence[Any]
+) -> Outcome:
+    """Partition `model` of grounded_generations: the imported rows under grounding prompts. `columns` makes those that
+    a row's text and its question's gold answers decide, which depend on `decisive`."""
+
+    def compute() -> Computed:
+        golds, common = _gold_answers(scope), _common(scope, run_id)
+        return Computed([
+            common | _of_file(row) | {name: row[name] for name in _ASKED}
+            | columns(row, golds[row["dataset"], row["question_id"]])
+            for row in _rows(scope)
+            if row["prompt"] in scope.study.grounding_prompts
+        ])  # fmt: skip
+
+    table = "grounded_generations"
+    stamp = fingerprint(_stamp(table, scope), scope.study.grounding_prompts, decisive)
+    return scope.lake.materialise(table, stamp, compute, scope.name)
 
 
 def import_passages(scope: Scope, run_id: str) -> Outcome:
@@ -103,9 +129,7 @@ def _answer(scope: Scope, row: Row, gold_answers: Sequence[str]) -> dict[str, An
         passage_id = background_passage_id(scope.model.name, row["question_id"])
     own = None if passage_id is None else [passage_id]
     columns = answer_columns(row["text"], gold_answers, scope.model)
-    asked = {
-        name: row[name] for name in ("prompt", "prompt_hash", "prompt_tokens", "new_tokens", "latency_ms")
-    }
+    asked = {name: row[name] for name in ("prompt", *_ASKED)}
     is_whole = columns["prediction"].strip() == columns["raw_text"].strip() != ""
     sure = {column.name: row[column.name] for column in CONFIDENCE if is_whole}
     return {**_of_file(row), **asked, "passage_id": passage_id, "passage_ids": own, **columns, **sure}

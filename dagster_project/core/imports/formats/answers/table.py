@@ -26,12 +26,13 @@ from dagster_project.core.imports.results import ImportedAnswer, Questions, trut
 from dagster_project.core.imports.table import answers_of, made_id, numbered
 from dagster_project.core.imports.table_rows import RefusedError, Row, check_table, columns_key, read_table
 from dagster_project.core.methods import memory_method
+from dagster_project.core.prompt_formats import GROUNDING_PROMPTS, NULL
 from dagster_project.core.storage.lake import QuarantinedRow
 from dagster_project.core.study.imports import Results
 
 MEANINGS = (
-    "prediction", "id", "question", "answers", "model", "method", "prompt", "is_correct", "prompt_tokens", "new_tokens",
-    "latency_ms", *confidence.MEANINGS,
+    "prediction", "id", "question", "answers", "model", "method", "prompt", "grounding_prompt", "is_correct",
+    "prompt_tokens", "new_tokens", "latency_ms", *confidence.MEANINGS,
 )  # fmt: skip
 """What a column may hold."""
 _LOG = logging.getLogger(__name__)
@@ -117,11 +118,22 @@ def _answer(path: Path, row: Row, declared: Results, joined: _Joined) -> Importe
         text=text,
         place=f"{path.name} row {row.number}",
         prompt=row.text("prompt"),
+        grounding_prompt=_grounding_prompt(row),
         made_by=row.text("model") or "",
         confidence=confidence.confidence_of_row(row, has_end_token=declared.option("end_token")),
         unread=unread,
         **extras,
     )
+
+
+def _grounding_prompt(row: Row) -> str | None:
+    """The name of the row's grounding prompt, which the file may also give by its text; the null prompt is empty, or
+    `null`. None in a file without this column."""
+    if "grounding_prompt" not in row.columns:
+        return None
+    said = row.text("grounding_prompt", LONGEST_QUESTION) or NULL
+    named = (name for name, prompt in GROUNDING_PROMPTS.items() if said in (name, prompt.text))
+    return next(named, said)
 
 
 def _extras(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
