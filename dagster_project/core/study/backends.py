@@ -30,7 +30,17 @@ UNKNOWN = "unknown"
 DTYPES = ("float32", "bfloat16", "float16")
 QUANTISATIONS = ("none", "8bit", "4bit")
 LOCAL_KEYS = frozenset(
-    {"path", "revision", "dtype", "quantisation", "device", "device_map", "batch_tokens", "device_hour_usd"}
+    {
+        "path",
+        "revision",
+        "dtype",
+        "quantisation",
+        "device",
+        "device_map",
+        "batch_tokens",
+        "device_hour_usd",
+        "obtain",
+    }
 )
 """The keys of a model whose weights this machine loads."""
 

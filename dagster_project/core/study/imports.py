@@ -35,7 +35,7 @@ NO_LICENCE = "none"
 """What key `licence` says of a file whose source states none."""
 EXACT_MATCH, F1, ROUGE_L = "exact_match", "f1", "rouge_l"
 """Scores of grounded answers (SPEC §9)."""
-PLACE_KEYS = ("path", "path_env", "url", "sha256")
+PLACE_KEYS = ("path", "path_env", "url", "sha256", "obtain")
 
 
 class Format(Protocol):
@@ -50,13 +50,15 @@ class Place:
 
     With both, `path` is inside the folder that the variable names. `url` is a file's address: it is fetched where the
     variable is not set, or, without a variable, where `path` names nothing (`imports.data_files`). `sha256` is the
-    fetched file's checksum in hexadecimal digits; a file of the user's own may differ from it.
+    fetched file's checksum in hexadecimal digits; a file of the user's own may differ from it. `obtain` says where a
+    missing file comes from: errors repeat it.
     """
 
     path: str | None = None
     path_env: str | None = None
     url: str | None = None
     sha256: str | None = None
+    obtain: str | None = None
 
     def is_fetched(self, study_path: Path) -> bool:
         """Whether the file comes from `url`, since the user has no copy. Errors: as `find`."""
@@ -74,7 +76,7 @@ class Place:
         found = self._named(study_path, purpose)
         if not found.exists():
             raise SourceError(
-                f"{found}: there is no such file or folder {purpose}{self._by}; named in {study_path}"
+                f"{found}: there is no such file or folder {purpose}{self._by}; named in {study_path}{self._obtained}"
             )
         if not (found.is_file() or found.is_dir()):  # a pipe would never end
             raise SourceError(f"{found}: is neither a file nor a folder; named in {study_path}")
@@ -88,6 +90,7 @@ class Place:
                 what = f"folder with {self.path}" if self.path else f"file {purpose}"
                 raise SourceError(
                     f"{study_path}: environment variable {self.path_env} is not set; set it to the {what}"
+                    f"{self._obtained}"
                 )
             named = str(Path(value) / named)
         try:
@@ -98,6 +101,10 @@ class Place:
                 f"{named}: names no file or folder {purpose}{self._by}: {error}; named in {study_path}"
             ) from None
         return found
+
+    @property
+    def _obtained(self) -> str:
+        return f"; {self.obtain}" if self.obtain else ""
 
     @property
     def _by(self) -> str:
@@ -236,14 +243,15 @@ def read_columns(read: Reader, meanings: Sequence[str]) -> tuple[tuple[str, str]
 
 
 def read_place(read: Reader) -> Place:
-    """Keys path, path_env, url and sha256: at least one of the first three must be given, and sha256 goes with url."""
+    """The keys of a place: one of path, path_env and url must be given, and sha256 goes with url."""
     place = Place(
         path=read.optional("path", read.text),
         path_env=read.optional("path_env", read.environment_name),
         url=read.optional("url", lambda key: read.address(key, "https://example.org/data/questions.tsv")),
         sha256=read.optional("sha256", read.sha256),
+        obtain=read.optional("obtain", read.text),
     )
-    if place == Place(sha256=place.sha256):
+    if not (place.path or place.path_env or place.url):
         raise read.fail("path", "is missing; path, path_env or url must name the file to import")
     if place.path and place.path_env and (Path(place.path).is_absolute() or ".." in Path(place.path).parts):
         raise read.fail("path", f"must lie inside the folder that {place.path_env} names")

@@ -31,5 +31,8 @@ def folder_of(model: Model) -> Path | None:
     except (OSError, RuntimeError) as error:  # a name that is too long, or the home of an unknown user
         raise BackendError(f"model {model.name}: {model.path} names no folder ({error})") from None
     if not _HUB_ID.fullmatch(model.path):
-        raise BackendError(f"model {model.name}: there is no folder {folder}, and no hub id looks like it")
+        more = f"; {model.obtain}" if model.obtain else ""
+        raise BackendError(
+            f"model {model.name}: there is no folder {folder}, and no hub id looks like it{more}"
+        )
     return None

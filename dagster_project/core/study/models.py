@@ -58,7 +58,8 @@ class Model:
     §3). `encoder_decoder` says that it is one: some prompts then have another form. It reads `passages` of what was
     retrieved apart from the question, and loses the end of one that makes the question longer than `passage_tokens`;
     with 0 it reads the first passage before the question. `instruction_tuned` only describes it (None: not said).
-    Backend `imported` loads no model: its answers are the imported `results`.
+    Backend `imported` loads no model: its answers are the imported `results`. `obtain` says how one gets a folder that
+    is missing: the error repeats it.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Model:
     passage_tokens: int = 384
     service: Service | None = None
     results: tuple[Results, ...] = ()
+    obtain: str | None = field(default=None, compare=False)
     study_folder: Path | None = field(default=None, compare=False)
 
     @property
@@ -121,6 +123,7 @@ def read_model(read: Reader, top_k: int) -> Model:
         passage_tokens=read.number("passage_tokens", Model.passage_tokens, 16),
         service=_service(read.child("service")) if read.raw.get("service") is not None else None,
         results=tuple(map(read_results, read.children("results"))) if "results" in read.raw else (),
+        obtain=read.optional("obtain", read.text),
         study_folder=read.path.parent,
     )
     if model.is_gguf and model.quantisation != "none":

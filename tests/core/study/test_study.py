@@ -77,6 +77,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
         device_hour_usd=0.5, rambles=True, encoder_decoder=True, instruction_tuned=False, passages=1,
         passage_tokens=200,
     )  # fmt: skip
+    assert study.models[0].obtain == "ask Ada for it"
     assert study.models[1].service == Service(
         base_url="https://127.0.0.1:8000/v1", api="chat", api_key_env="SOME_KEY", max_concurrency=4,
         requests_per_minute=60, tokens_per_minute=9000, max_cost_usd=2.5, prompt_usd_per_million=1.0,

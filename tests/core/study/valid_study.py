@@ -25,7 +25,7 @@ VALID: dict[str, Any] = {
             "revision": "main", "dtype": "float16", "quantisation": "8bit", "device": "cuda", "device_map": "balanced",
             "batch_tokens": 128, "device_hour_usd": 0.5, "rambles": True, "encoder_decoder": True,
             "instruction_tuned": False,
-            "passages": 1, "passage_tokens": 200,
+            "passages": 1, "passage_tokens": 200, "obtain": "ask Ada for it",
         },
         {
             "name": "served", "path": "some/name", "backend": "openai",
