@@ -40,12 +40,12 @@ _MOST = 3
 """Grams that one character can complete: itself, after a space and a line end."""
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any], fastmath: bool | set[str] = False) -> Callable[..., Any]:
     """The function as machine code, kept on the disk; where nothing can be kept, each process compiles it again."""
     try:
-        made: Callable[..., Any] = numba.njit(cache=True, nogil=True)(function)
+        made: Callable[..., Any] = numba.njit(cache=True, nogil=True, fastmath=fastmath)(function)
     except RuntimeError:  # no folder for the cache can be written
-        made = numba.njit(nogil=True)(function)
+        made = numba.njit(nogil=True, fastmath=fastmath)(function)
     return made
 
 

@@ -1,13 +1,103 @@
-"""The compiled loops of statistics: the thresholds of many fits, each found in one walk over its questions.
+"""The compiled loops of statistics: steps of logistic regressions, and thresholds, each found in one walk.
 
 What belongs here: functions on arrays that numba compiles. numba is slow to import, so only functions import this module.
 """
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from dagster_project.core.grounding.kernels import compiled
+
+
+@compiled
+def invert(matrix: np.ndarray) -> None:
+    """Replace a positive definite matrix by its inverse (Gauss and Jordan's elimination)."""
+    for at in range(len(matrix)):
+        pivot, matrix[at, at] = matrix[at, at], 1.0
+        for column in range(len(matrix)):
+            matrix[at, column] /= pivot
+        for row in range(len(matrix)):
+            if row != at:
+                factor, matrix[row, at] = matrix[row, at], 0.0
+                for column in range(len(matrix)):
+                    matrix[row, column] -= factor * matrix[at, column]
+
+
+@compiled
+def add_product(matrix: np.ndarray, vector: np.ndarray, found: np.ndarray) -> None:
+    """Add matrix times vector to `found`."""
+    for row in range(len(found)):
+        for column in range(len(vector)):
+            found[row] += matrix[row, column] * vector[column]
+
+
+@functools.partial(compiled, fastmath={"reassoc"})
+def product_sum(first: np.ndarray, second: np.ndarray, third: np.ndarray) -> float:
+    """The sum of the products of three numbers, in any order, so that the processor adds several at once."""
+    total = 0.0
+    for at in range(len(first)):
+        total += first[at] * second[at] * third[at]
+    return total
+
+
+@compiled
+def set_logits(
+    design: np.ndarray, bounds: np.ndarray, common: np.ndarray, own: np.ndarray, found: np.ndarray
+) -> None:  # fmt: skip
+    """Write the logits of coefficients into `found` (n); the arrays are those of `logistic_step`."""
+    found[:] = 0.0
+    for one in range(len(own)):
+        for i in range(len(common)):
+            factor, predictor = common[i] + own[one, i], design[i]
+            for at in range(bounds[one], bounds[one + 1]):
+                found[at] += factor * predictor[at]
+
+
+@compiled
+def logistic_step(
+    design: np.ndarray, bounds: np.ndarray, residual: np.ndarray, certainty: np.ndarray, is_grouped: bool,
+    common: np.ndarray, own: np.ndarray, step: np.ndarray, steps: np.ndarray,
+) -> None:  # fmt: skip
+    """Write Newton's step of a logistic regression into `step` (q), for `common`, and `steps` (groups × q), for `own`.
+
+    `design` (q × n): ones, and predictors. `bounds` (groups + 1): where each group of questions begins. `residual` and
+    `certainty` (n): the derivatives of the likelihood. `common` (q) and `own` (groups × q), which a group adds: the
+    coefficients. Their squares are penalised, but for the common intercept. Groups meet only through `common`, so a step
+    solves one small system per group, and one for what they share.
+    """
+    (n_groups, q), ones = own.shape, design[0]
+    gradient, curvature = np.empty((n_groups, q)), np.empty((n_groups, q, q))
+    joint, wanted = np.zeros((q, q)), np.zeros(q)
+    for i in range(1, q):
+        joint[i, i], wanted[i] = 1.0, -common[i]
+    for one in range(n_groups):
+        rows = slice(bounds[one], bounds[one + 1])
+        for i in range(q):
+            gradient[one, i] = product_sum(residual[rows], design[i, rows], ones[rows])
+            for j in range(i + 1):
+                total = product_sum(certainty[rows], design[i, rows], design[j, rows])
+                curvature[one, i, j] = curvature[one, j, i] = total
+        if is_grouped:
+            for i in range(q):
+                gradient[one, i] -= own[one, i]
+                wanted[i] += own[one, i]
+                curvature[one, i, i] += 1
+                joint[i, i] += 1
+            invert(curvature[one])
+            add_product(curvature[one], gradient[one], wanted)
+            joint -= curvature[one]
+        else:
+            wanted += gradient[one]
+            joint += curvature[one]
+    invert(joint)
+    step[:] = 0.0
+    add_product(joint, wanted, step)
+    for one in range(n_groups if is_grouped else 0):
+        steps[one] = -step
+        add_product(curvature[one], gradient[one] + step, steps[one])
 
 
 @compiled
