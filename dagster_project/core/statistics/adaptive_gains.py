@@ -29,7 +29,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -178,8 +178,8 @@ def _variances_of_candidates(
     n = len(questions.popularity)
     gains = []
     for weights in draws(n, N_CANDIDATES, rng):
-        moved = replace(questions, edges=moved_edges(questions, weights > 0))
-        gains.append(fit(ladders(moved), np.ones_like(deals), deals, N_PARTS).gain)
+        moved = ladders(questions, moved_edges(questions, weights > 0))
+        gains.append(fit(moved, np.ones_like(deals), deals, N_PARTS).gain)
     return {
         name: float(np.var([gain[name].sum() / (len(deals) * n) for gain in gains], ddof=1))
         for name in gains[0]
@@ -189,8 +189,9 @@ def _variances_of_candidates(
 def moved_edges(questions: Questions, is_drawn: Values) -> dict[str, Values]:
     """The candidates of binned10 if only the drawn questions existed: stretched in log popularity to their range."""
     found = {}
+    names, group = questions.groups
     for name, edges in questions.edges.items():
-        of = (questions.popularity > 0) & ((questions.relation == name) | (name == "all"))
+        of = (questions.popularity > 0) & ((names == name)[group] | (name == "all"))
         found[name] = edges
         if (of & is_drawn).any():
             own, drawn = questions.popularity[of], questions.popularity[of & is_drawn]

@@ -115,39 +115,50 @@ def _policies(
     pair: Pair, decided: Mapping[Policy, Values], test: Values, undefined: Undefined
 ) -> Iterator[dict[str, Any]]:
     """One row per signal and scope, with its numbers or the reason why it has none."""
+    weights = test / (test.sum(axis=1, keepdims=True) * len(test)) if decided else test
+    shares = {
+        policy: ((weights * retrieves).sum(axis=0), (weights * ~retrieves).sum(axis=0))
+        for policy, retrieves in decided.items()
+    }
     for signal, scope in itertools.product(undefined, SCOPES):
         reason = undefined[signal]
         yield {
             **counted(pair), "signal": signal, "threshold_scope": scope, "n_splits": 0 if reason else len(test),
-            **(dict.fromkeys(_NUMBERS) if reason else _numbers(pair, decided, (signal, scope), test)),
+            **(dict.fromkeys(_NUMBERS) if reason else _numbers(pair, shares, (signal, scope))),
             "undefined": reason,
         }  # fmt: skip
 
 
 def _numbers(
-    pair: Pair, decided: Mapping[Policy, Values], policy: Policy, test: Values
+    pair: Pair, shares: Mapping[Policy, tuple[Values, Values]], policy: Policy
 ) -> dict[str, float | None]:
-    """Means over the splits of means over their test questions; a cost is None unless known for every test question."""
+    """Means over the splits of means over their test questions; a cost is None unless known for every test question.
+
+    `shares`: how much each question counts where a policy retrieves, and where it does not; 1 in all.
+    """
     columns = pair.columns
 
     def chosen(name: str, by: Policy) -> float | None:
-        return _mean(np.where(decided[by], columns[f"retrieval{name}"], columns[f"parametric{name}"]), test)
+        return _mean(shares[by], columns[f"retrieval{name}"], columns[f"parametric{name}"])
+
+    def paid(cost: str) -> float | None:
+        return _mean(
+            shares[policy], *(signal_cost(policy[0], cost, columns, np.array(one)) for one in (True, False))
+        )
 
     accuracies = {f"accuracy_{name}": chosen("", (name, "all")) for name in FIXED_POLICIES}
     return {
         "accuracy": chosen("", policy), **accuracies,
-        "share_retrieved": _mean(np.broadcast_to(decided[policy], test.shape), test),
+        "share_retrieved": float(shares[policy][0].sum()),
         **{name: _cost(name, chosen(f"_{cost}", policy)) for name, cost in zip(_COSTS_OF_MIX, COSTS, strict=True)},
-        **{
-            name: _cost(name, _mean(signal_cost(policy[0], cost, columns, decided[policy]), test))
-            for name, cost in zip(_COSTS_OF_SIGNAL, SIGNAL_COSTS, strict=True)
-        },
+        **{name: _cost(name, paid(cost)) for name, cost in zip(_COSTS_OF_SIGNAL, SIGNAL_COSTS, strict=True)},
     }  # fmt: skip
 
 
-def _mean(values: Values, test: Values) -> float | None:
-    """`values` and `test`: splits × n."""
-    found = (np.where(test, values, 0.0).sum(axis=1) / test.sum(axis=1)).mean()
+def _mean(shares: tuple[Values, Values], *values: Values) -> float | None:
+    """`values`: those of the questions if they are retrieved for, and if they are not."""
+    pairs = zip(shares, values, strict=True)
+    found = sum(np.where(share > 0, share * one, 0.0).sum() for share, one in pairs)
     return None if np.isnan(found) else float(found)
 
 

@@ -11,6 +11,7 @@ fitted question above the last question that is worth retrieving.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,12 +41,19 @@ class Questions:
     difference: Values
     edges: dict[str, Values]
 
-    def binned_step(self, scope: str) -> Values:
-        """The lowest candidate of binned10 above the popularity of each question."""
-        step = _above(self.edges["all"], self.popularity)
-        for name in set(self.relation) - {NO_RELATION} if scope == "per_relation" else ():
-            of = self.relation == name
-            step[of] = _above(self.edges[name], self.popularity[of])
+    @functools.cached_property
+    def groups(self) -> tuple[Values, Values]:
+        """The relations, and the number of each question's relation."""
+        return np.unique(self.relation, return_inverse=True)
+
+    def binned_step(self, scope: str, edges: dict[str, Values]) -> Values:
+        """The lowest candidate in `edges` above the popularity of each question."""
+        step = _above(edges["all"], self.popularity)
+        names, group = self.groups
+        for number, name in enumerate(names if scope == "per_relation" else ()):
+            if name != NO_RELATION:
+                of = group == number
+                step[of] = _above(edges[name], self.popularity[of])
         return step
 
 
@@ -109,17 +117,20 @@ class LeftOut:
     share_departing: float
 
 
-def ladders(questions: Questions) -> dict[str, Ladder]:
-    """The questions in the order of each threshold scope."""
-    return {scope: _ladder(questions, scope) for scope in SCOPES}
+def ladders(questions: Questions, edges: dict[str, Values] | None = None) -> dict[str, Ladder]:
+    """The questions in the order of each threshold scope. `edges`: other candidates of binned10 than theirs."""
+    return {scope: _ladder(questions, scope, edges or questions.edges) for scope in SCOPES}
 
 
-def _ladder(questions: Questions, scope: str) -> Ladder:
+def _ladder(questions: Questions, scope: str, edges: dict[str, Values]) -> Ladder:
     n = len(questions.popularity)
-    relation = questions.relation if scope == "per_relation" else np.full(n, "all")
-    names, group = np.unique(relation, return_inverse=True)
+    names, group = questions.groups if scope == "per_relation" else (np.array(["all"]), np.zeros(n, int))
     order = np.lexsort((questions.popularity, group))
-    group, popularity, step = group[order], questions.popularity[order], questions.binned_step(scope)[order]
+    group, popularity, step = (
+        group[order],
+        questions.popularity[order],
+        questions.binned_step(scope, edges)[order],
+    )
     starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
     stops = np.append(starts[1:], n)
     is_new = np.append(True, (popularity[1:] != popularity[:-1]) | (group[1:] != group[:-1]))

@@ -101,42 +101,56 @@ def logistic_step(
 
 
 @compiled
-def best_limits(
-    order: np.ndarray,
-    values: np.ndarray,
-    slot: np.ndarray,
-    weights: np.ndarray,
-    gain: np.ndarray,
-    found: np.ndarray,
-) -> None:
-    """Write the best threshold of a fit into `found` (slots): that of all questions into slot 0, each relation's into its
-    own.
+def deal(order: np.ndarray, slot: np.ndarray, weights: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """The questions with a weight, in their `order`: all of them for slot 0, then again for the slot of each.
 
-    `order`: the questions in the order of their `values` (n), if need be without those of weight 0. `slot` (n): 0 for a
-    question without a relation. The best threshold is the next fitted value after the greatest sum.
+    `slot` (n): 0 for a question without a relation. `bounds` (slots + 1, of zeros) becomes where each slot begins.
     """
-    below, best = np.zeros(len(found)), np.zeros(len(found))
-    highest, is_higher = np.zeros(len(found)), np.zeros(len(found), np.bool_)  # the last value with a gain
-    is_open = np.ones(len(found), np.bool_)
-    found[:] = -np.inf
     for at in order:
-        if weights[at] == 0:
-            continue
-        value = values[at]
-        for turn in range(2 if slot[at] else 1):
-            own = turn * slot[at]
-            if is_higher[own] and value != highest[own]:
-                is_higher[own] = False
-                if below[own] > best[own]:
-                    best[own], is_open[own] = below[own], True
-            if is_open[own]:
-                found[own], is_open[own] = value, False
-            below[own] += gain[at]
-            if gain[at] > 0:
-                highest[own], is_higher[own] = value, True
+        if weights[at] > 0:
+            bounds[1] += 1
+            bounds[slot[at] + 1] += slot[at] > 0
+    bounds[:] = np.cumsum(bounds)
+    free, rows = bounds[:-1].copy(), np.empty(bounds[-1], np.int64)
+    for at in order:
+        if weights[at] > 0:
+            for own in range(0, slot[at] + 1, max(slot[at], 1)):
+                rows[free[own]] = at
+                free[own] += 1
+    return rows
+
+
+@compiled
+def best_limits(
+    rows: np.ndarray, bounds: np.ndarray, values: np.ndarray, gain: np.ndarray, found: np.ndarray
+) -> None:  # fmt: skip
+    """Write the best threshold of each slot into `found` (slots): the next value after the greatest sum of gains.
+
+    `rows` and `bounds`: those of `deal`, in the order of their `values` (n).
+    """
     for own in range(len(found)):
-        if below[own] > best[own]:
-            found[own] = np.inf
+        last, below, best, limit = np.nan, 0.0, -1.0, -np.inf
+        for place in range(bounds[own], bounds[own + 1]):
+            at = rows[place]
+            if values[at] != last and below > best:
+                best, limit = below, values[at]
+            last = values[at]
+            below += gain[at]
+        found[own] = np.inf if below > best >= 0 else limit
+
+
+@compiled
+def gain_below(
+    values: np.ndarray, limits: np.ndarray, slot: np.ndarray, gain: np.ndarray
+) -> tuple[float, float]:
+    """The gain of the questions below the threshold of slot 0, and below that of their own slot if it has one."""
+    total = own = 0.0
+    for at in range(len(values)):
+        if gain[at] != 0:
+            limit = limits[slot[at]]
+            total += gain[at] * (values[at] < limits[0])
+            own += gain[at] * (values[at] < (limits[0] if limit == -np.inf else limit))
+    return total, own
 
 
 @compiled

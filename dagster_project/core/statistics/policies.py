@@ -50,6 +50,7 @@ ORACLE = "oracle"
 N_DRAWS = 1_000
 N_SIGNS = 10_000
 _AT_ONCE = 500
+_IN_CACHE = 25
 _ROUNDING = 1e-12
 _ROWS = rows_of(
     "(from intermediate.int_signal_rows union all by name select * exclude (parametric_correct, retrieval_correct,"  # noqa: S608
@@ -210,11 +211,13 @@ def _p_values(differences: Values, rng: np.random.Generator) -> list[float | Non
     """Two-sided p of each column's sum (subjects × policies) under random signs of subjects; None if all are 0."""
     # Rounding errors, which depend on the machine, decide neither who gets a sign nor which sums are equal.
     told = differences[(np.abs(differences) > _ROUNDING).any(axis=1)]
-    least = np.abs(told.sum(axis=0)) * (1 - 1e-9)
+    total = told.sum(axis=0)
+    least = np.abs(total) * (1 - 1e-9)
     n_above = np.zeros(differences.shape[1])
     for _ in range(N_SIGNS // _AT_ONCE):
-        signs = 2.0 * rng.integers(0, 2, (_AT_ONCE, len(told)), dtype=np.int8) - 1
-        n_above += (np.abs(signs @ told) >= least).sum(axis=0)
+        is_turned = rng.integers(0, 2, (_AT_ONCE, len(told)), dtype=np.int8)
+        for some in np.split(is_turned, _AT_ONCE // _IN_CACHE):
+            n_above += (np.abs(2 * (some.astype(float) @ told) - total) >= least).sum(axis=0)
     known = np.asarray((np.abs(differences) > _ROUNDING).any(axis=0))
     return [
         float((1 + n) / (1 + N_SIGNS)) if is_known else None

@@ -20,12 +20,17 @@ def seed_of(seed: int, key: Iterable[str]) -> int:
 
 LEAST_DEFINED = 0.95
 """Below this share of resamples with a value there is no interval: the others would be no fair selection."""
+_IN_CACHE = 20_000
+"""Draws that are counted at once: few enough for the processor's cache."""
 
 
 def draws(n: int, size: int, rng: np.random.Generator) -> npt.NDArray[Any]:
     """`size` resamples of `n` questions, size × n: how often each question is drawn."""
-    drawn = rng.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
-    return np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.uint8)
+    found = np.empty((size, n), dtype=np.uint8)
+    for rows in np.split(found, range(0, size, max(1, _IN_CACHE // n))[1:]):
+        drawn = rng.integers(0, n, rows.shape) + n * np.arange(len(rows))[:, None]
+        rows[:] = np.bincount(drawn.ravel(), minlength=rows.size).reshape(rows.shape)
+    return found
 
 
 def resampled_ratios(

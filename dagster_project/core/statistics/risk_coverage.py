@@ -111,9 +111,9 @@ def curve(memory: Values, wrong: Values, passage: Values, wrong_with: Values) ->
 
 def upper_bound(n_wrong: Values, n: Values) -> Values:
     """The risk at which at most `n_wrong` of n are wrong with a probability of `DELTA` (Clopper and Pearson 1934)."""
-    from scipy.stats import beta
+    from scipy.special import betaincinv  # scipy.stats takes a second to import
 
-    return np.where(n_wrong == n, 1.0, beta.ppf(1 - DELTA, n_wrong + 1, np.maximum(n - n_wrong, 1)))
+    return np.where(n_wrong == n, 1.0, betaincinv(n_wrong + 1, np.maximum(n - n_wrong, 1), 1 - DELTA))
 
 
 def _areas(signal: Values, wrong: Values) -> Row:

@@ -34,7 +34,7 @@ from dagster_project.core.statistics.signal_policies import (
     POPULARITY,
     Asked,
     Policy,
-    decisions,
+    held_out_gains,
 )
 
 N_RESAMPLES = 100
@@ -69,12 +69,11 @@ def gain_over(decided: Values, baseline: Values, difference: Values, test: Value
 
     `resampled` (resamples × 2): the gain in each deal of each resample. Every split has a test question.
     """
-    departs = test * (decided.astype(np.int8) - baseline)
-    gained = departs * difference
+    gained = test * (decided.astype(np.int8) - baseline) * difference.astype(np.int8)
+    n_tests = test.sum(axis=0)
     by_split = gained.sum(axis=1) / test.sum(axis=1)
-    by_question = gained.sum(axis=0) / np.maximum(test.sum(axis=0), 1)
-    told = difference != 0
-    share = float(np.abs(departs[:, told]).sum() / max(int(test[:, told].sum()), 1))
+    by_question = gained.sum(axis=0) / np.maximum(n_tests, 1)
+    share = float(np.count_nonzero(gained) / max(int(n_tests[difference != 0].sum()), 1))
     n_splits, settled = len(test), baseline.shape[1] > 1 or is_settled(baseline)
     n_deciding, variance = deciding_and_variance(by_question, resampled, len(difference), settled)
     undefined = _undefined(n_splits, n_deciding, share, variance)
@@ -124,12 +123,8 @@ def _dealt(asked: Asked, drawn: Values, parts: Values) -> dict[Policy, list[Valu
     n_resamples, n = drawn.shape
     is_held = parts == np.arange(N_PARTS, dtype=np.uint8)[:, None, None]
     held = (drawn * is_held).reshape(-1, n)
-    decided = decisions(asked, (drawn * ~is_held).reshape(-1, n))
-    gained = [held * difference for difference in asked.differences]
+    gains = held_out_gains(asked, (drawn * ~is_held).reshape(-1, n), held)
     return {
-        policy: [
-            (one * own).sum(axis=1).reshape(N_PARTS, n_resamples).sum(axis=0) / n
-            for one, own in zip(by_method, gained, strict=True)
-        ]
-        for policy, by_method in decided.items()
+        policy: [one.reshape(N_PARTS, n_resamples).sum(axis=0) / n for one in by_method]
+        for policy, by_method in gains.items()
     }

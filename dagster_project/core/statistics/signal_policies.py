@@ -50,17 +50,45 @@ class Asked:
 
 def decisions(asked: Asked, weights: Values) -> Decisions:
     """What every policy decides for every question, if fitted on the questions with a weight (fits × n)."""
-    found = _fixed(asked, weights)
-    slot = np.unique(np.append("", asked.relation), return_inverse=True)[1][1:]  # '' comes first: slot 0
-    gained = [weights * difference for difference in asked.differences]
-    for signal in (*asked.numbers, *asked.features):
-        values = _values(asked, signal, weights)
-        limits = _limits(values, weights, gained, slot)
+    found, slot = _fixed(asked, weights), _slot(asked)
+    for signal, values, limits in _fitted(asked, weights, slot):
         found[signal, ALL] = [values < limit[:, :1] for limit in limits]
         found[signal, PER_RELATION] = [
             values < np.where(np.isneginf(limit), limit[:, :1], limit).take(slot, axis=1) for limit in limits
         ]
     return found
+
+
+def held_out_gains(asked: Asked, weights: Values, held: Values) -> dict[Policy, Sequence[Values]]:
+    """By policy, for each retrieval method what each fit gains on the questions held out (fits × n: how often each
+    counts): the sum of `decisions` times the differences, without an array of decisions."""
+    from dagster_project.core.statistics.kernels import gain_below
+
+    slot, gained = _slot(asked), [held * difference for difference in asked.differences]
+    found: dict[Policy, Sequence[Values]] = {
+        policy: [one[:, 0] * own.sum(axis=1) for one, own in zip(by_method, gained, strict=True)]
+        for policy, by_method in _fixed(asked, weights).items()
+    }
+    for signal, values, limits in _fitted(asked, weights, slot):
+        sums = [
+            np.array([gain_below(*one, slot, own) for *one, own in zip(values, limit, gain, strict=True)])
+            for limit, gain in zip(limits, gained, strict=True)
+        ]
+        found |= {(signal, scope): [one[:, at] for one in sums] for at, scope in enumerate(SCOPES)}
+    return found
+
+
+def _slot(asked: Asked) -> Values:
+    """The number of each question's relation, from 1; 0 if it has none."""
+    return np.asarray(np.unique(np.append("", asked.relation), return_inverse=True)[1][1:])
+
+
+def _fitted(asked: Asked, weights: Values, slot: Values) -> Iterator[tuple[str, Values, list[Values]]]:
+    """Each signal with its values (fits × n), and for each retrieval method its thresholds (fits × slots)."""
+    gained = [weights * difference for difference in asked.differences]
+    for signal in (*asked.numbers, *asked.features):
+        values = _values(asked, signal, weights)
+        yield signal, values, _limits(values, weights, gained, slot)
 
 
 def _values(asked: Asked, signal: str, weights: Values) -> Values:
@@ -91,7 +119,7 @@ def _limits(values: Values, weights: Values, gained: Sequence[Values], slot: Val
 
     `slot` (n): the question's relation, 0 if it has none. A relation without fitted questions has minus infinity.
     """
-    from dagster_project.core.statistics.kernels import best_limits
+    from dagster_project.core.statistics.kernels import best_limits, deal
 
     weights, *gained = (np.ascontiguousarray(one, dtype=float) for one in (weights, *gained))
     found = [np.empty((len(values), slot.max(initial=0) + 1)) for _ in gained]
@@ -99,10 +127,12 @@ def _limits(values: Values, weights: Values, gained: Sequence[Values], slot: Val
     for fit, (own, weight) in enumerate(zip(values, weights, strict=True)):
         order = same
         if order is None:
-            fitted = np.flatnonzero(weight)
+            fitted = np.flatnonzero(weight > 0)
             order = fitted[np.argsort(own[fitted])]
+        bounds = np.zeros(slot.max(initial=0) + 2, int)
+        rows = deal(order, slot, weight, bounds)
         for gain, limits in zip(gained, found, strict=True):
-            best_limits(order, own, slot, weight, gain[fit], limits[fit])
+            best_limits(rows, bounds, own, gain[fit], limits[fit])
     return found
 
 

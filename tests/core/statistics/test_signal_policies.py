@@ -17,6 +17,7 @@ from dagster_project.core.statistics.signal_policies import (
     POPULARITY,
     Asked,
     decisions,
+    held_out_gains,
     thresholds,
 )
 
@@ -89,3 +90,17 @@ def test_thresholds_on_popularity_are_the_published_ones() -> None:
                 else np.where(training[:, names == name].any(axis=1), limits.get(name, 0), limits["all"])
             )
             assert (mine == (popularity[names == name] < limit[:, None])).all()
+
+
+def test_held_out_gains_are_those_of_the_decisions() -> None:
+    rng = np.random.default_rng(2)
+    n, names = 60, np.sort(rng.choice(["", "a", "b", "c"], 60))
+    weights, held = rng.integers(0, 3, (2, 20, n)).astype(float)
+    weights[:10, names == "c"] = 0  # those have the threshold for all
+    differences = tuple(rng.integers(-1, 2, n).astype(float) for _ in range(2))
+    questions = Asked(names, {POPULARITY: rng.integers(0, 30, n).astype(float)}, np.zeros(n), differences, {})
+    decided, found = decisions(questions, weights), held_out_gains(questions, weights, held)
+    assert found.keys() == decided.keys()
+    for policy, by_method in decided.items():
+        for one, gained, difference in zip(by_method, found[policy], differences, strict=True):
+            assert (gained == (one * held * difference).sum(axis=1)).all()
