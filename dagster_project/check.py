@@ -61,38 +61,26 @@ def lint_changed(root: Path = PROJECT_ROOT) -> int | str | None:
 
 
 def _lint(files: list[str]) -> int | str | None:
-    """What `sqlfluff lint` says and returns. Macros are read once, not twice a file; a file is laid out once, and a
-    select statement analysed once, not for each rule.
-    """
+    """What `sqlfluff lint` says and returns. Macros are read once, not twice a file; a file is laid out once."""
+    from sqlfluff.cli.commands import cli
     from sqlfluff.core.templaters.jinja import JinjaTemplater
-    from sqlfluff.utils.analysis import select
     from sqlfluff.utils.reflow.sequence import ReflowSequence
 
-    read_macros, analyse = JinjaTemplater._get_env_context, select.get_select_statement_info
-    lay_out_once = functools.lru_cache(1)(ReflowSequence.from_root)
     context: dict[str, Any] = {}
-    analysed: dict[tuple[int, bool], Any] = {}
+    read_macros, lay_out_once = (
+        JinjaTemplater._get_env_context,
+        functools.lru_cache(1)(ReflowSequence.from_root),
+    )
 
     def read_once(*args: Any) -> dict[str, Any]:
         if not context:
             context.update(read_macros(*args))
         return dict(context)  # a file's undefined names are added to its own
 
-    def analyse_once(segment: Any, dialect: Any, early_exit: bool = True) -> Any:
-        key = segment.uuid, early_exit
-        if len(analysed) > 200:  # those of earlier files
-            analysed.clear()
-        if key not in analysed:
-            analysed[key] = analyse(segment, dialect, early_exit)
-        return analysed[key]
-
     JinjaTemplater._get_env_context = read_once  # type: ignore
-    select.get_select_statement_info = analyse_once
     # some rules name the second argument, which would be another key
     ReflowSequence.from_root = lambda root_segment, config: lay_out_once(root_segment, config)  # type: ignore
     gc.set_threshold(1_000_000)  # parsed files are many small objects
-    from sqlfluff.cli.commands import cli  # the rules, which take these functions as they then are
-
     try:
         return cli(["lint", "--disable-progress-bar", *files], standalone_mode=False)
     except SystemExit as end:
