@@ -37,3 +37,11 @@
             and generated.method = shares.method
             {%- endif %}
 {%- endmacro %}
+
+{#-
+  Time, cost or tokens of an answer with those of its background text, whichever prompt the text was first written for;
+  null if the text was left out (the lake has several with its key). `own`, `background`: the parts that count.
+-#}
+{% macro with_background(account, own='1', background='1') -%}
+    answers.{{ account }} * {{ own }} + if(methods.kind = 'background', generated_passages.{{ account }}, 0) * {{ background }}
+{%- endmacro %}

@@ -5,12 +5,14 @@ What belongs here: what dbt itself does in vain, or again for each node. What do
 
 dbt makes a message and a line of every event, for Dagster in JSON, and only then drops those below the level that it
 shows. For a small lake this takes a third of its time. For each node it also binds all macros anew, and compiles
-templates that it has compiled before. This takes a tenth of the rest.
+templates that it has compiled before. This takes a tenth of the rest. Python's garbage collector goes through the graph
+again and again, although dbt needs it until its end.
 """
 
 from __future__ import annotations
 
 import functools
+import gc
 import logging
 import threading
 from collections.abc import Iterator
@@ -28,6 +30,7 @@ from jinja2 import Environment
 
 _SHOWN = {EventLevel.INFO, EventLevel.WARN, EventLevel.ERROR}
 _fire_event = EventManager.fire_event
+_make_message = BaseEvent.__init__
 _build_namespace = MacroNamespaceBuilder.build_namespace
 _compile = Environment.compile
 _compiled: dict[tuple[type[Environment], str], Any] = {}
@@ -54,6 +57,19 @@ def fire_shown_event(
     logs = (one._python_logger for one in self.loggers)
     if (level or e.level_tag()) in _SHOWN or any(log and log.isEnabledFor(logging.DEBUG) for log in logs):
         _fire_event(self, e, level, *args, **options)
+
+
+def keep_values(self: BaseEvent, *args: Any, **values: Any) -> None:
+    """The constructor of an event: its message is made when something first reads it."""
+    self.__dict__["values"] = args, values
+
+
+def read_event(self: BaseEvent, name: str) -> Any:
+    """An attribute of an event, whose message is made now if nothing has read it before."""
+    if "pb_msg" not in self.__dict__:
+        args, values = self.__dict__.pop("values")
+        _make_message(self, *args, **values)
+    return self.pb_msg if name == "pb_msg" else getattr(self.pb_msg, name)
 
 
 def _compile_once(self: Environment, source: Any, *args: Any, **options: Any) -> Any:
@@ -109,7 +125,9 @@ def _namespaces_by_pattern() -> Any:
 
 
 if __name__ == "__main__":
+    gc.disable()
     EventManager.fire_event = fire_shown_event  # type: ignore[method-assign]
+    BaseEvent.__init__, BaseEvent.__getattr__ = keep_values, read_event  # type: ignore[method-assign]
     for owner, name, replacement in shared_work():
         setattr(owner, name, replacement)
     cli()

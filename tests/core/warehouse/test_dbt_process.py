@@ -12,12 +12,18 @@ from dbt.context.macros import MacroNamespace, MacroNamespaceBuilder
 from dbt.contracts.graph.nodes import Macro
 from dbt.node_types import NodeType
 from dbt_common.events import event_manager, logger
-from dbt_common.events.base_types import EventLevel, EventMsg, msg_from_base_event
+from dbt_common.events.base_types import BaseEvent, EventLevel, EventMsg, msg_from_base_event
 from dbt_common.events.event_manager import EventManager
 from dbt_common.events.types import Note, PrintEvent
 from dbt_common.exceptions.events import EventCompilationError
 
-from dagster_project.core.warehouse.dbt_process import MacrosByPackage, fire_shown_event, shared_work
+from dagster_project.core.warehouse.dbt_process import (
+    MacrosByPackage,
+    fire_shown_event,
+    keep_values,
+    read_event,
+    shared_work,
+)
 
 
 def manager_of(shown: str) -> tuple[EventManager, io.StringIO]:
@@ -74,6 +80,21 @@ def test_no_message_is_made_of_an_event_for_debugging_that_is_not_shown(
         "of its own level",
         "printed",
     ]
+
+
+def test_the_message_of_an_event_is_made_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Note(msg="said").to_dict()
+    made = []
+    message_of = Note.PROTO_TYPES_MODULE.Note
+    monkeypatch.setattr(Note.PROTO_TYPES_MODULE, "Note", lambda: made.append("note") or message_of())
+    monkeypatch.setattr(BaseEvent, "__init__", keep_values)
+    monkeypatch.setattr(BaseEvent, "__getattr__", read_event)
+    event = Note(msg="said")
+    assert made == []
+    assert (event.msg, event.to_dict(), event.pb_msg.msg) == ("said", plain, "said")
+    assert made == ["note"]
+    with pytest.raises(AttributeError):
+        _ = event.unknown
 
 
 def test_a_warning_that_the_user_makes_an_error_is_one() -> None:

@@ -1,13 +1,12 @@
 -- Candidates of search binned10: the lowest popularity (never), the edges of ten bins, and infinity (always).
-with adaptive_rows as (select * from {{ ref('int_adaptive_rows') }}),
-
-by_relation as (
+with by_relation as (
 
     select
         pair_id,
         {{ relation_groups() }} as relation,
-        popularity
-    from adaptive_rows
+        subject_popularity as popularity
+    from {{ ref('int_answer_pairs') }}
+    where pair_id is not null and subject_popularity is not null
 
 ),
 

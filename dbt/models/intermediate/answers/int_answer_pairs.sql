@@ -6,12 +6,14 @@ costed as (
     select
         answers.*,
         methods.is_parametric,
-        costs.prompt_tokens + costs.new_tokens as total_tokens,
-        costs.device_seconds as total_device_seconds,
-        costs.cost_usd as total_cost_usd
+        methods.is_condition,
+        {{ with_background('prompt_tokens') }} + {{ with_background('new_tokens') }} as total_tokens,
+        {{ with_background('device_seconds') }} as total_device_seconds,
+        {{ with_background('cost_usd') }} as total_cost_usd
     from answers
-    inner join {{ ref('int_answer_costs') }} as costs using (dataset, question_id, model, method, prompt)
     inner join methods on answers.method = methods.method
+    left join {{ ref('int_generated_passages') }} as generated_passages
+        using (dataset, question_id, model, passage_id)
 
 ),
 
@@ -32,6 +34,15 @@ retrieval as (
 final as (
 
     select
+        -- a number of the pair of methods; null for a condition
+        if(
+            retrieval.is_condition,
+            null,
+            dense_rank() over (
+                partition by retrieval.is_condition
+                order by dataset, prompt, model, parametric.method, retrieval.method
+            )
+        )::integer as pair_id,
         parametric.dataset,
         parametric.prompt,
         parametric.model,

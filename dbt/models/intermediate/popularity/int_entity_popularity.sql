@@ -1,7 +1,11 @@
 with entities as (select * from {{ ref('stg_wikimedia__entities') }}),
 page_views as (select * from {{ ref('stg_wikimedia__page_views') }}),
 imported as (select * from {{ ref('stg_imports__popularity') }}),
-popularity_window as (select * from {{ ref('int_popularity_window') }}),
+popularity_window as (
+
+    {{ popularity_window() }}
+
+),
 
 -- Months without a row or with null views are missing: the mean leaves them out.
 mean_views as (

@@ -6,7 +6,7 @@ select
     coalesce(page_views.redirects, 'ignore') as redirects,
     coalesce(page_views.agent, 'user') as agent
 from {{ source('lake', 'page_views') }} as page_views
-inner join {{ ref('stg_wikimedia__entities') }} as entities
+inner join {{ source('lake', 'entities') }} as entities
     on
         page_views.entity_id = entities.entity_id
         and page_views.source = if(entities.source in ('wikidata', 'imported'), 'wikimedia', entities.source)
