@@ -150,10 +150,12 @@ def _columns(
     grounding_prompt: str, end_task: str, golds: Sequence[str], first_answer: str | None, text: str
 ) -> dict[str, Any]:
     """What a text decides; `first_answer`: that of the first step, None where there is one step."""
+    answer: str | None = first_answer
+    explanation: str | None = text
     if end_task == ROUGE_L:
-        answer, explanation = None, text
-    else:
-        answer, explanation = split_answer(text) if first_answer is None else (first_answer, text)
+        answer = None
+    elif first_answer is None:
+        answer, explanation = split_answer(text)
     return {
         "grounding_kind": GROUNDING_PROMPTS[grounding_prompt].kind,
         "steps": 1 if first_answer is None else 2,

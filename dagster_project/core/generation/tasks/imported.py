@@ -48,7 +48,10 @@ def score_answers(scope: Scope, run_id: str) -> Outcome:
 
 
 def import_generations(
-    scope: Scope, run_id: str, columns: Callable[[Row, Sequence[str]], Row], decisive: Sequence[Any]
+    scope: Scope,
+    run_id: str,
+    columns: Callable[[Row, Sequence[str]], dict[str, Any]],
+    decisive: Sequence[Any],
 ) -> Outcome:
     """Partition `model` of grounded_generations: the imported rows under grounding prompts. `columns` makes those that
     a row's text and its question's gold answers decide, which depend on `decisive`."""

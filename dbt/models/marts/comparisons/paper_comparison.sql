@@ -58,10 +58,7 @@ final as (
         not coalesce(datasets.source = 'sandbox' or models.path like 'sandbox:%', false) as is_real,
         cells.measure,
         cells.paper_model,
-        results.dataset,
-        results.prompt,
-        results.model,
-        results.method,
+        results.* exclude (measure, paper_key, n, value, ci_low, ci_high),
         concat_ws(
             '; ',
             if(is_real, null, 'a synthetic world'),
