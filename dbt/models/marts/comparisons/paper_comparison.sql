@@ -58,7 +58,7 @@ final as (
         not coalesce(datasets.source = 'sandbox' or models.path like 'sandbox:%', false) as is_real,
         cells.measure,
         cells.paper_model,
-        results.* exclude (measure, paper_key, n, value, ci_low, ci_high),
+        results.* exclude (measure, paper_key, n, value, ci_low, ci_high),  -- noqa: RF02
         concat_ws(
             '; ',
             if(is_real, null, 'a synthetic world'),
