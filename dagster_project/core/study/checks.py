@@ -104,7 +104,8 @@ def _check_sample(read: Reader, study: Study, sample: FactSample) -> None:
     if sample.frequency == "popularity" and measure not in ("page_views", "sitelinks"):
         raise read.fail(
             "source.sample.frequency",
-            f"the source's own facts have no popularity {measure}; allowed here: text, or another popularity.measure",
+            f"popularity.measure {measure} does not cover the source's own facts; choose text, or measure them by"
+            " page_views or sitelinks",
         )
     is_dated = sample.frequency == "popularity" and measure == "page_views"
     if is_dated and sample.month is None:

@@ -91,6 +91,7 @@ def test_a_sample_needs_a_dataset_of_the_source_and_a_measure_that_it_knows(tmp_
     with pytest.raises(StudyError, match=r"source\.sample: no dataset is built from the source"):
         load(tmp_path, {}, source=source, datasets=[imported], popularity=measure)
     with pytest.raises(
-        StudyError, match=r"source\.sample\.frequency: the source's own facts have no imported"
+        StudyError,
+        match=r"source\.sample\.frequency: popularity\.measure imported does not cover the source's own",
     ):
         load(tmp_path, {}, source=source, datasets=[imported, {"name": "facts"}], popularity=measure)
