@@ -36,6 +36,7 @@ UNCOMPUTED: tuple[tuple[str, str], ...] = (
     ),
     (
         r"`shots: 15`|b\.bin = 3\b|PORT=3001|QUICK=1|LIMIT=50|snapshot: \"2026-10\"|popularity=120|\"popularity\": 120"
+        r"|n_months: 1, last_month: \"2021-10\""
         r"|\b[48]bit\b"
         r"|false_positive_rate: 0\.001|k1: 0\.9, b: 0\.4|steps: 2 # first the answer, then its explanation; 1 asks",
         "an example",

@@ -149,17 +149,17 @@ def _numbers(
     accuracies = {f"accuracy_{name}": chosen("", (name, "all")) for name in FIXED_POLICIES}
     return {
         "accuracy": chosen("", policy), **accuracies,
-        "share_retrieved": float(shares[policy][0].sum()),
+        "share_retrieved": _mean(shares[policy], 1.0, 0.0),
         **{name: _cost(name, chosen(f"_{cost}", policy)) for name, cost in zip(_COSTS_OF_MIX, COSTS, strict=True)},
         **{name: _cost(name, paid(cost)) for name, cost in zip(_COSTS_OF_SIGNAL, SIGNAL_COSTS, strict=True)},
     }  # fmt: skip
 
 
-def _mean(shares: tuple[Values, Values], *values: Values) -> float | None:
-    """`values`: those of the questions if they are retrieved for, and if they are not."""
+def _mean(shares: tuple[Values, Values], *values: Values | float) -> float | None:
+    """`values`: those of the questions if they are retrieved for, and if they are not. The mean of ones is exactly 1."""
     pairs = zip(shares, values, strict=True)
     found = sum(np.where(share > 0, share * one, 0.0).sum() for share, one in pairs)
-    return None if np.isnan(found) else float(found)
+    return None if np.isnan(found) else float(found / sum(share.sum() for share in shares))
 
 
 def _cost(name: str, of_a_question: float | None) -> float | None:

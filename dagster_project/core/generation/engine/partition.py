@@ -62,6 +62,7 @@ def generate(
     scope = Scope(study, lake, model, method, log)
     if not model.generates:
         return task.imported(scope, run_id)
+    entry(model, task.capability)  # a backend that cannot do it is refused before anything is read
     stamp, home = fingerprint_of(task, scope, session), study.home
 
     def compute() -> Computed:
