@@ -102,11 +102,13 @@ def _refused(study: Study, results: Results, answer: ImportedAnswer, methods: Se
         return None
     if study.grounding is None or not study.grounding.asks(results.dataset):
         return f"grounding.prompts of the study are not asked of dataset {results.dataset}"
-    names, methods = study.grounding_prompts, study.grounding.methods
-    if answer.method not in methods:
-        return f"method {answer.method!r} is not one of grounding.methods: {', '.join(methods)}"
-    if answer.grounding_prompt not in names:
-        return f"grounding prompt {answer.grounding_prompt[:80]!r} is not one of: {', '.join(names)}"
+    if answer.method not in study.grounding.methods:
+        return (
+            f"method {answer.method!r} is not one of grounding.methods: {', '.join(study.grounding.methods)}"
+        )
+    if answer.grounding_prompt not in study.grounding_prompts:
+        named = ", ".join(study.grounding_prompts)
+        return f"grounding prompt {answer.grounding_prompt[:80]!r} is not one of: {named}"
     return None
 
 

@@ -13,6 +13,7 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.fake_script import read_script
 from dagster_project.core.models.weights import find_weights
 from dagster_project.core.preflight import misses
+from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.gguf_files import find_gguf
 from dagster_project.core.study.model_paths import folder_of
@@ -132,3 +133,21 @@ def test_a_folder_of_the_name_of_a_hub_id_wins_only_where_it_is_a_folder(tmp_pat
     study = study_in(tmp_path / "studies", "questions: q.csv\nmodels: ['./gpt2']\n")
     with pytest.raises(BackendError, match=r"there is no folder .*/studies/gpt2"):
         folder_of(study.models[0])
+
+
+def test_what_is_missing_says_how_one_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models and files of a shipped study that are fetched by hand, with and without the variable of their folder."""
+    for place in (None, "/nowhere"):
+        monkeypatch.delenv("LONGTAIL_ATLAS", raising=False)
+        if place:
+            monkeypatch.setenv("LONGTAIL_ATLAS", place)
+        lines = misses(load_study(PROJECT_ROOT / "studies/atlas_pararel.yaml"))
+        for key, address in (
+            ("collections[0]", "text-list-100-sec.jsonl"),
+            ("collections[1]", "infobox.jsonl"),
+            ("models[0]", "base/model.pth.tar"),
+            ("models[1]", "large/model.pth.tar"),
+        ):
+            (line,) = (line for line in lines if line.startswith(f"{key}:"))
+            assert "fetch " in line
+            assert f"/{address} (some " in line

@@ -178,7 +178,7 @@ def _scores(end_task: str, golds: Sequence[str], text: str) -> dict[str, float]:
 
 
 def _by_reference(end_task: str, golds: Sequence[str], text: str) -> dict[str, Any]:
-    """Explanation and score as the authors' code has them; it joins the texts of two steps by a semicolon."""
+    """Explanation and score as the authors' code has them. `text`: two steps are joined by a semicolon."""
     if end_task == ROUGE_L:
         return {"reference_explanation": text, "kilt_score": kilt_rouge_l(text, golds)}
     answer, explanation = reference_parts(text)
