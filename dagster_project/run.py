@@ -6,6 +6,7 @@ Every stage is a run in the UI's history. A stage whose partitions are all curre
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import os
 import sys
@@ -49,14 +50,17 @@ def main() -> int:
     try:
         study = load_study(study_file())
         keep_downloads_in(study.home)
-        if missing := misses(study):
+        prepares = bool(os.environ.get("LONGTAIL_PREPARE"))
+        if missing := misses(study, with_models=not prepares):
             return told_missing(study, missing)
         print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}", flush=True)
         busy = f"another `{command('run')}` works on study {study.name}; wait for it, or stop it"
         with only_one(study.home.locks / "run.lock", busy):
             with display_on(sys.stdout, StageTimes(study.home.stage_times)).shown() as display:
-                failed = materialise(study, display)
-            if len(failed) < len(study.models):
+                failed = materialise(study, display, prepares=prepares)
+            if prepares:
+                print(_how_to_generate(study), flush=True)
+            elif len(failed) < len(study.models):
                 print(f"\n{render_headline(headline(study.home.published_warehouse))}")
                 print(_where_next(study, time.monotonic() - began), flush=True)
             return _unfinished(study, failed)
@@ -104,8 +108,10 @@ def _unfinished(study: Study, failed: Mapping[str, str]) -> int:
     return 1
 
 
-def materialise(study: Study, display: Display) -> dict[str, str]:
+def materialise(study: Study, display: Display, *, prepares: bool = False) -> dict[str, str]:
     """Materialise every stage of the study; return the models that are not finished, each with its failure.
+
+    `prepares`: only the stages before the first one of a model.
 
     Where a stage of one model fails, the other models go on, and the warehouse is built over what is finished. If all
     models fail, nothing is built. Errors: `LongtailError` where a stage fails that all models share, or the disk is full.
@@ -117,6 +123,8 @@ def materialise(study: Study, display: Display) -> dict[str, str]:
 
             definitions = defs()
             stages = plan(study, definitions.resolve_asset_graph())
+        if prepares:
+            stages = list(itertools.takewhile(lambda stage: stage.model is None, stages))
         display.plan(stages)
         for number, stage in enumerate(stages, 1):
             if not _is_possible(study, stage, failed):
@@ -225,6 +233,13 @@ def run_stage(
     if was_interrupted(outcome.all_events):
         raise KeyboardInterrupt
     return None if outcome.success else why(outcome.all_events)
+
+
+def _how_to_generate(study: Study) -> str:
+    return (
+        f"Prepared. Copy {study.home.root} to the machine that has the models, run `longtail generate` with this study"
+        f" there, copy it back, and `{command('run')}` finishes the study."
+    )
 
 
 def _where_next(study: Study, seconds: float) -> str:

@@ -25,6 +25,7 @@ _OPTIONS = {
     "LONGTAIL_STUDY": ((), "a study file (default: the sandbox's study)"),
     "LONGTAIL_HOME": (("--home",), "the folder of all state"),
     "LONGTAIL_LIMIT": (("--limit",), "ask at most so many questions, in a home of their own"),
+    "LONGTAIL_PREPARE": (("--prepare",), "stop before the models: `longtail generate` asks them elsewhere"),
     "PORT": (("--port",), "the port of the server"),
     "Q": (("-c", "--query"), "a query; without one, they come from the terminal or a pipe"),
     "FORMAT": (("--format",), "box, csv, json or markdown"),
@@ -34,8 +35,11 @@ _OPTIONS = {
 }
 """What each variable means, with the options that set it; a study needs none."""
 _STUDY = ("LONGTAIL_STUDY", "LONGTAIL_HOME", "LONGTAIL_LIMIT")
+_SWITCHES = ("LONGTAIL_PREPARE",)
+"""Variables whose options take no value."""
 _COMMANDS = {
-    "run": ("materialise a study, build and test its warehouse, publish it", _STUDY),
+    "run": ("materialise a study, build and test its warehouse, publish it", (*_STUDY, "LONGTAIL_PREPARE")),
+    "generate": ("ask the models of a prepared study; needs neither Dagster nor dbt", _STUDY),
     "plan": ("say what a run of a study would still do, and compute nothing", _STUDY),
     "ui": ("serve Dagster's webserver and daemon on 127.0.0.1", (*_STUDY, "PORT")),
     "sql": ("query the published warehouse, read-only", (*_STUDY, "Q", "FORMAT")),
@@ -77,7 +81,9 @@ def _parser() -> argparse.ArgumentParser:
         for variable in variables:
             flags, meaning = _OPTIONS[variable]
             said = f"{meaning} [${variable}]"
-            if flags:
+            if variable in _SWITCHES:
+                one.add_argument(*flags, dest=variable, action="store_const", const="1", help=said)
+            elif flags:
                 one.add_argument(*flags, dest=variable, metavar=flags[-1].strip("-").upper(), help=said)
             else:
                 one.add_argument(variable, nargs="?", metavar=variable.removeprefix("LONGTAIL_"), help=said)

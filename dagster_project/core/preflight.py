@@ -37,12 +37,15 @@ _KEYS = {"imported": "import", "place": ""}
 """Fields whose name in study.yaml is another one."""
 
 
-def misses(study: Study) -> list[str]:
-    """One line for each thing that is missing: where study.yaml names it, what it is, and what to do."""
+def misses(study: Study, *, with_models: bool = True) -> list[str]:
+    """One line for each thing that is missing: where study.yaml names it, what it is, and what to do.
+
+    Without `with_models`, another machine has the models that answer.
+    """
     needs = [
         *needs_of_places(study),
         *needs_of_source(study),
-        *needs_of_models(study),
+        *(needs_of_models(study) if with_models else ()),
         *needs_of_retrievers(study),
         *needs_of_links(study),
         *needs_of_sweep(study),

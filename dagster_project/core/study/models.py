@@ -52,10 +52,10 @@ class Model:
     `path` is a hub id, a folder or a GGUF file (relative to the study file, in `study_folder`), `sandbox:s`, `sandbox:m`
     or `sandbox:l` for the reference models, `package:<package>/<file>` for a GGUF file that an installed package
     carries, or the model's name at a `service`. The `revision` of a GGUF file is its SHA-256. `device` is a torch device
-    or `auto`; `device_map` spreads a model over several GPUs. `batch_tokens` limits the tokens of a local batch. For a
-    service, `dtype` and `quantisation` are `unknown` unless declared; they distinguish its rows. `device_hour_usd` is the
-    price of one hour of one local device. If a model `rambles`, only the first sentence of its answer is kept (SPEC
-    §3). `encoder_decoder` says that it is one: some prompts then have another form. It reads `passages` of what was
+    or `auto`; `device_map` spreads a model over several GPUs. `batch_tokens` limits the tokens of a local batch (None: by
+    the device's memory). For a service, `dtype` and `quantisation` are `unknown` unless declared; they distinguish its
+    rows. `device_hour_usd` is the price of one hour of one local device. If a model `rambles`, only the first sentence of
+    its answer is kept (SPEC §3). `encoder_decoder` says that it is one: some prompts then have another form. It reads `passages` of what was
     retrieved apart from the question, and loses the end of one that makes the question longer than `passage_tokens`;
     with 0 it reads the first passage before the question. `instruction_tuned` only describes it (None: not said).
     Backend `imported` loads no model: its answers are the imported `results`. `obtain` says how one gets a folder that
@@ -72,7 +72,7 @@ class Model:
     quantisation: str = "none"
     device: str = "auto"
     device_map: str | None = None
-    batch_tokens: int = 16_384
+    batch_tokens: int | None = None
     device_hour_usd: float | None = None
     rambles: bool = False
     encoder_decoder: bool = False
@@ -114,7 +114,7 @@ def read_model(read: Reader, top_k: int) -> Model:
         quantisation=read.choice("quantisation", backend.quantisations, backend.quantisation),
         device=read.text("device", "auto"),
         device_map=read.optional("device_map", lambda key: read.choice(key, DEVICE_MAPS)),
-        batch_tokens=read.number("batch_tokens", Model.batch_tokens, 64),
+        batch_tokens=read.optional("batch_tokens", lambda key: read.number(key, 64, 64)),
         device_hour_usd=read.optional("device_hour_usd", read.price),
         rambles=read.flag("rambles"),
         encoder_decoder=read.flag("encoder_decoder"),

@@ -210,7 +210,7 @@ def test_defaults(load: Callable[[object], Study]) -> None:
         "none",
         "auto",
     )
-    assert (model.rambles, model.service, model.device_map, model.batch_tokens) == (False, None, None, 16_384)
+    assert (model.rambles, model.service, model.device_map, model.batch_tokens) == (False, None, None, None)
     assert (study.popularity, study.source.facts_per_relation) == (Popularity("page_views", 12, None), 140)
     assert (study.max_new_tokens, study.background_tokens, study.sampling) == (15, 150, Sampling(10, 0.5))
     assert (study.top_k, study.seed) == (20, 0)

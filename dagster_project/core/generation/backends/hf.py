@@ -33,7 +33,7 @@ from dagster_project.core.generation.backends.local.accounts import (
 from dagster_project.core.generation.backends.local.candidates import CandidateTokens
 from dagster_project.core.generation.backends.local.choose import choose_steppers
 from dagster_project.core.generation.backends.local.decode import Ending, decode_greedily, decode_samples
-from dagster_project.core.generation.backends.local.device_batches import DeviceBatches
+from dagster_project.core.generation.backends.local.device_batches import DeviceBatches, batch_tokens_on
 from dagster_project.core.generation.backends.local.fusion import tokens_of
 from dagster_project.core.generation.backends.local.loading import load_model
 from dagster_project.core.generation.backends.local.rules import Rules
@@ -68,12 +68,13 @@ class TransformersBackend:
         self._loaded = load_model(model)
         try:
             self._check_kind(model)
-            steppers = choose_steppers(self._loaded, model.batch_tokens)
+            self.batch_tokens = model.batch_tokens or batch_tokens_on(self._loaded)
+            steppers = choose_steppers(self._loaded, self.batch_tokens)
             self._rules = self._checked_rules(getattr(steppers, "start", ()))
         except BaseException:
             self._loaded.close()
             raise
-        self._batches: DeviceBatches | None = DeviceBatches(self._loaded, steppers, model.batch_tokens)
+        self._batches: DeviceBatches | None = DeviceBatches(self._loaded, steppers, self.batch_tokens)
         self._texts = Texts(self._loaded.tokenizer)
         self._candidates = CandidateTokens(self._loaded.tokenizer, getattr(steppers, "targets", None))
         self._gauge = Gauge(self._loaded.devices)

@@ -25,7 +25,13 @@ from dagster_project.core.generation.backends.base import (
     Scored,
 )
 from dagster_project.core.generation.backends.registry import entry
-from dagster_project.core.generation.engine.batching import Distinct, Work, batches, distinct_works
+from dagster_project.core.generation.engine.batching import (
+    BATCH_TOKENS,
+    Distinct,
+    Work,
+    batches,
+    distinct_works,
+)
 from dagster_project.core.generation.engine.items import Item, passages_of
 from dagster_project.core.generation.engine.job import Completed, Job, Missing, keep, missing_of, sample_seeds
 from dagster_project.core.generation.engine.row_cache import row_key
@@ -103,7 +109,7 @@ def _compute_missing(
     done: Completed,
     items: Sequence[Item],
 ) -> None:
-    planned = batches(works, job.model.batch_tokens)
+    planned = batches(works, job.model.batch_tokens or getattr(backend, "batch_tokens", BATCH_TOKENS))
     waiting = [(missing_of(batch, done.rows), tokens) for batch, tokens in planned]
     waiting = [(batch, tokens) for batch, tokens in waiting if batch]
     n_results = sum(len(missing.keys) for batch, _ in waiting for missing in batch)

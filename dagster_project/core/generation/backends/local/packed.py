@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any
 from dagster_project.core.generation.backends.local.attention import CURRENT, IMPLEMENTATION, Pass, register
 from dagster_project.core.generation.backends.local.levels import Grown, Layers, Own, Seats, joined
 from dagster_project.core.generation.backends.local.loading import LoadedModel
-from dagster_project.core.generation.backends.local.passes import Fill, Span, Step
+from dagster_project.core.generation.backends.local.passes import (
+    Fill,
+    SeatedShared,
+    Shared,
+    Span,
+    Step,
+)
 from dagster_project.core.generation.backends.local.prefixes import GROUP_COST, PrefixStore, group_by_prefix
 from dagster_project.core.generation.backends.local.shared import SharedPrefixes
 from dagster_project.core.models.failures import is_out_of_memory
@@ -124,6 +130,7 @@ class PackedStepper:
         self._prompts = prompts
         self._groups = group_by_prefix(prompts, group_cost)
         self._spans: list[Span] = []
+        self._shared: Shared | None = None
         self._grown = Grown()
         self._grown_row: np.ndarray
         self._n_grown = 0
@@ -235,7 +242,7 @@ class PackedStepper:
         device = self._steppers.device
         n_grown = self._n_grown
         kind = Step(
-            self._spans_of_states(),
+            self._shared_of_states(),
             self._own,
             Seats.of(self._slot[self._prompt], len(self._own.lengths), device),
             self._grown,
@@ -269,12 +276,19 @@ class PackedStepper:
             self._own = self._own.select(self._slot[alive])
             self._slot[alive] = np.arange(len(alive))
 
-    def _spans_of_states(self) -> list[Span]:
+    def _shared_of_states(self) -> SeatedShared | list[Span]:
+        """Level 0 for the states: in one grid where several prefixes are read, else span for span."""
         import numpy as np
 
         edges = np.searchsorted(self._prompt, [edge for s in self._spans for edge in (s.start, s.end)])
-        found = zip(edges[::2].tolist(), edges[1::2].tolist(), self._spans, strict=True)
-        return [Span(start, end, span.layers) for start, end, span in found if start < end]
+        bounds = zip(edges[::2].tolist(), edges[1::2].tolist(), self._spans, strict=True)
+        alive = [(Span(start, end, span.layers), span) for start, end, span in bounds if start < end]
+        spans = [own for own, _ in alive]
+        if len(spans) < 2:
+            return spans
+        if self._shared is None or len(spans) < _MUCH_EMPTY * len(self._shared.prefixes.lengths):
+            self._shared = Shared.of([span for _, span in alive], len(self._length))
+        return self._shared.seated(self._prompt, self._steppers.device) or spans
 
     def _outward(self, logits: torch.Tensor) -> torch.Tensor:
         """Rows in the caller's order."""

@@ -14,13 +14,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dagster_project.core.generation.backends.local.attention import attend_causally, attend_shared, merge
-from dagster_project.core.generation.backends.local.levels import Grown, Layers, Own, Seats
+from dagster_project.core.generation.backends.local.levels import Grown, Layers, Own, Seats, in_one_grid
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
 
     from dagster_project.core.generation.backends.local.attention import Part
+
+
+_SPARSE, _SMALL = 8, 1 << 20
+"""A grid of prefixes may have so many times the pairs of query and key that are needed, or so many pairs."""
 
 
 @dataclass(frozen=True)
@@ -111,22 +115,76 @@ def _shared_part(spans: Sequence[Span], layer: int, query: torch.Tensor, scale: 
     return out, lse
 
 
+@dataclass
+class Shared:
+    """Level 0 in steps: the prefixes of a batch in one grid, so that a layer attends to all of them in one call.
+
+    On a GPU, a call for each prefix would take longer than all else. `row_of_prompt` rises; a prompt outside all
+    prefixes (`is_outside`) has a row too, but sees nothing of it.
+    """
+
+    prefixes: Own
+    row_of_prompt: np.ndarray
+    is_outside: np.ndarray
+
+    @classmethod
+    def of(cls, spans: Sequence[Span], n_prompts: int) -> Shared:
+        """`spans` of prompts, in order."""
+        import numpy as np
+
+        prompts = np.arange(n_prompts)
+        starts, ends = (np.array([getattr(span, name) for span in spans]) for name in ("start", "end"))
+        row = np.maximum(np.searchsorted(starts, prompts, side="right") - 1, 0)
+        outside = (prompts < starts[row]) | (prompts >= ends[row])
+        return cls(in_one_grid([span.layers for span in spans]), row, outside)
+
+    def seated(self, prompts: np.ndarray, device: torch.device) -> SeatedShared | None:
+        """For states of these prompts, which rise; None where the grid would be mostly empty."""
+        import numpy as np
+        import torch
+
+        rows, lengths = self.row_of_prompt[prompts], self.prefixes.lengths
+        counts = np.bincount(rows, minlength=len(lengths))
+        if counts.max() * len(counts) * lengths.max() > max(_SPARSE * int(counts @ lengths), _SMALL):
+            return None
+        outside = self.is_outside[prompts]
+        blocked = torch.from_numpy(outside).to(device) if outside.any() else None
+        return SeatedShared(self.prefixes, Seats.of(rows, len(counts), device), blocked)
+
+
+@dataclass
+class SeatedShared:
+    """Level 0 of one step."""
+
+    prefixes: Own
+    seats: Seats
+    blocked: torch.Tensor | None
+
+    def attend(self, query: torch.Tensor, layer: int, scale: float) -> Part:
+        """Queries (H, n, d) see their prefixes; no weight for those outside all of them."""
+        key, value = self.prefixes.layers[layer]
+        out, lse = self.seats.attend(query, key, value, scale, self.prefixes.mask)
+        if self.blocked is not None:
+            lse = lse.masked_fill(self.blocked.to(lse.device), float("-inf"))
+        return out, lse
+
+
 class Step:
     """One more token of each state: it sees all three levels.
 
-    `own_seats` and `grown_seats` seat the states in the rows of levels 1 and 2; `grown_row` is the row of
-    each state, None where state i has row i.
+    `own_seats` and `grown_seats` seat the states in the rows of levels 1 and 2; `shared` holds level 0 in one grid, or
+    prefix for prefix.
     """
 
     def __init__(
         self,
-        spans: Sequence[Span],
+        shared: SeatedShared | Sequence[Span],
         own: Own,
         own_seats: Seats,
         grown: Grown,
         grown_seats: Seats,
     ) -> None:
-        self._spans, self._own, self._own_seats = spans, own, own_seats
+        self._shared, self._own, self._own_seats = shared, own, own_seats
         self._grown, self._grown_seats = grown, grown_seats
         self._layer = 0
 
@@ -140,6 +198,8 @@ class Step:
             self._own_seats.attend(query, *self._own.layers[layer], scale, self._own.mask),
             self._grown_seats.attend(query, *self._grown.visible(layer), scale, None),
         ]
-        if self._spans:
-            parts.append(_shared_part(self._spans, layer, query, scale))
+        if isinstance(self._shared, SeatedShared):
+            parts.append(self._shared.attend(query, layer, scale))
+        elif self._shared:
+            parts.append(_shared_part(self._shared, layer, query, scale))
         return merge(parts).to(query.dtype).transpose(0, 1)
