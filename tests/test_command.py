@@ -14,6 +14,8 @@ GIVEN = {
     ("run", "mine.yaml", "--home", "there", "--limit", "50"): {
         "LONGTAIL_STUDY": "mine.yaml", "LONGTAIL_HOME": "there", "LONGTAIL_LIMIT": "50"
     },
+    ("run", "--prepare"): {"LONGTAIL_PREPARE": "1"},
+    ("generate", "mine.yaml"): {"LONGTAIL_STUDY": "mine.yaml"},
     ("plan", "mine.yaml"): {"LONGTAIL_STUDY": "mine.yaml"},
     ("ui", "--port", "3001"): {"PORT": "3001"},
     ("sql", "mine.yaml", "-c", "select '$1'", "--format", "csv"): {
@@ -23,7 +25,9 @@ GIVEN = {
     ("compare", "here", "there", "--output", "out"): {"A": "here", "B": "there", "OUTPUT": "out"},
     ("check",): {},
 }  # fmt: skip
-SET = ("LONGTAIL_STUDY", "LONGTAIL_HOME", "LONGTAIL_LIMIT", "PORT", "Q", "FORMAT", "A", "B", "OUTPUT")
+SET = (
+    "LONGTAIL_STUDY", "LONGTAIL_HOME", "LONGTAIL_LIMIT", "LONGTAIL_PREPARE", "PORT", "Q", "FORMAT", "A", "B", "OUTPUT"
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("given", GIVEN, ids=" ".join)

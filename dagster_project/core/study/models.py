@@ -55,9 +55,10 @@ class Model:
     or `auto`; `device_map` spreads a model over several GPUs. `batch_tokens` limits the tokens of a local batch (None: by
     the device's memory). For a service, `dtype` and `quantisation` are `unknown` unless declared; they distinguish its
     rows. `device_hour_usd` is the price of one hour of one local device. If a model `rambles`, only the first sentence of
-    its answer is kept (SPEC §3). `encoder_decoder` says that it is one: some prompts then have another form. It reads `passages` of what was
-    retrieved apart from the question, and loses the end of one that makes the question longer than `passage_tokens`;
-    with 0 it reads the first passage before the question. `instruction_tuned` only describes it (None: not said).
+    its answer is kept (SPEC §3). `encoder_decoder` says that it is one: some prompts then have another form. It reads
+    `passages` of what was retrieved apart from the question, and loses the end of one that makes the question longer than
+    `passage_tokens`; with 0 it reads the first passage before the question. `instruction_tuned` only describes it (None:
+    not said).
     Backend `imported` loads no model: its answers are the imported `results`. `obtain` says how one gets a folder that
     is missing: the error repeats it.
     """

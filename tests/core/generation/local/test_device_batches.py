@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -88,6 +89,23 @@ def test_the_budget_grows_again(folder: Path) -> None:
         if backend._batches.budget.now == low:
             backend.generate(PROMPTS, Decoding(1))
     assert low < backend._batches.budget.now <= 600
+
+
+@pytest.mark.parametrize(
+    ("gibibytes", "keys", "width", "tokens"),
+    [
+        (1, {}, 2, 16_384),  # OPT-6.7B in bfloat16: 0.5 MiB a token, 2,048 of them, but never so few
+        (31, {}, 2, 63_488),
+        (500, {}, 2, 262_144),
+        (1, {"num_key_value_heads": 8}, 2, 16_384),
+        (8, {"num_key_value_heads": 8, "head_dim": 64}, 4, 65_536),
+    ],
+)
+def test_a_batch_has_as_many_tokens_as_memory_holds(
+    gibibytes: int, keys: dict[str, int], width: int, tokens: int
+) -> None:
+    config = SimpleNamespace(num_hidden_layers=32, num_attention_heads=32, hidden_size=4096, **keys)
+    assert device_batches.tokens_in(gibibytes << 30, config, width) == tokens
 
 
 def test_a_budget_grows_later_after_each_failure() -> None:

@@ -1,0 +1,82 @@
+"""`longtail generate`: a study is prepared with Dagster, and answered where there is none."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import longtail
+from dagster_project import generate
+from dagster_project.core.generation.engine.estimate import estimate
+from dagster_project.core.generation.engine.session import ModelSession
+from dagster_project.core.generation.engine.task import Scope
+from dagster_project.core.generation.tasks.registry import TASKS
+from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.storage.lake import Lake
+from tests.journeys.commands import environment, run_study
+
+STUDY = """
+name: two_machines
+description: d
+source: {kind: sandbox, seed: 0, facts_per_relation: 8, snapshot: "2026-10"}
+datasets: [{name: sandbox, max_questions_per_relation: 1}]
+prompts: [{name: zero_shot, format: qa}]
+models:
+  - {name: reference_s, path: "sandbox:s"}
+  - {name: broken, path: "fake:digest?fail_on_call=1", backend: fake}
+  - {name: reference_m, path: "sandbox:m"}
+methods: [closed_book]
+popularity: {measure: page_views, n_months: 1, last_month: "2026-10"}
+seed: 0
+"""
+WITHOUT = """
+import sys
+from importlib.machinery import PathFinder
+found = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *more: (
+    None if name.partition(".")[0] in {"dagster", "dbt", "duckdb", "bm25s", "sklearn", "scipy"} else found(name, *more)
+)
+from longtail.__main__ import main
+sys.exit(main(["generate", sys.argv[1]]))
+"""
+
+
+@pytest.fixture(scope="module")
+def study_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("two machines")
+    (folder / "study.yaml").write_text(STUDY, encoding="utf-8")
+    return folder / "study.yaml"
+
+
+def test_what_is_generated_elsewhere_is_finished_here(
+    study_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = study_file.parent / "home"
+    for name, value in {"LONGTAIL_STUDY": study_file, "LONGTAIL_HOME": home}.items():
+        monkeypatch.setenv(name, str(value))
+    assert generate.main() == 1
+    told = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[1] for line in told] == [" reference_s", " broken", " reference_m"]
+    assert "questions" in told[0]
+    prepared = run_study(home, study_file, LONGTAIL_PREPARE="1")
+    assert prepared.returncode == 0, prepared.stderr
+    assert "`longtail generate`" in prepared.stdout
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, str(study_file)],
+        cwd=PROJECT_ROOT, env=environment(home), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1  # a model that fails stops no other
+    assert done.stderr.startswith("error: broken: ")
+    assert done.stderr.count("\n") == 1
+    assert "answers reference_s|closed_book: 16 rows" in done.stdout
+    study = longtail.load_study(study_file)
+    lake = Lake(study.home.lake)
+    with ModelSession(logging.getLogger()) as session:
+        for model, missing in (("reference_s", False), ("broken", True), ("reference_m", False)):
+            for method in study.methods:
+                found = estimate(TASKS["answers"], Scope(study, lake, study.model(model), method), session)
+                assert (found is not None) == missing
