@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from dagster_project.core.relations.sets import SOURCE_SET, relation_names
 from dagster_project.core.study.imports import (
     EXACT_MATCH,
+    F1,
     PARAPHRASES,
     QUESTIONS,
+    ROUGE_L,
     Import,
     Place,
     load_format,
@@ -41,6 +43,8 @@ class Dataset:
 
     Draws of questions, demonstrations and samples depend on the dataset's name. `drawn_as` names another dataset, whose
     draws this one shares: so two sets of wordings are compared on the same questions.
+
+    `end_task` is the score of a grounded answer (SPEC §9): `exact_match`, `f1` or `rouge_l`; None: its format's.
     """
 
     name: str
@@ -53,19 +57,12 @@ class Dataset:
     ids: Place | None = None
     split_by: str = SPLITS_BY[0]
     drawn_as: str | None = None
+    end_task: str | None = None
 
     @property
     def relation_set(self) -> str | None:
         """The set that its relations are of; None where its format has none."""
         return relation_set_of(self.imported)
-
-    @property
-    def end_task(self) -> str:
-        """The score of a grounded answer (SPEC §9): `exact_match`, `f1` or `rouge_l`, as its format says."""
-        if self.imported is None:
-            return EXACT_MATCH
-        score: str = load_format(self.imported.kind, self.imported.format).end_task
-        return score
 
 
 def relation_set_of(imported: Import | None) -> str | None:
@@ -74,6 +71,14 @@ def relation_set_of(imported: Import | None) -> str | None:
         return SOURCE_SET
     relation_set: str | None = load_format(imported.kind, imported.format).relation_set
     return relation_set
+
+
+def end_task_of(dataset: Dataset) -> str:
+    """The score of its grounded answers."""
+    if dataset.end_task is not None or dataset.imported is None:
+        return dataset.end_task or EXACT_MATCH
+    score: str = load_format(dataset.imported.kind, dataset.imported.format).end_task
+    return score
 
 
 def read_dataset(read: Reader) -> Dataset:
@@ -88,6 +93,7 @@ def read_dataset(read: Reader) -> Dataset:
         "max_questions",
         "split_by",
         "drawn_as",
+        "end_task",
     )
     read.only("name", *keys)
     if "first_rows" in read.raw and "import" not in read.raw:
@@ -104,6 +110,7 @@ def read_dataset(read: Reader) -> Dataset:
         ids=read.optional("ids", lambda key: read_only_place(read.child(key))),
         split_by=read.choice("split_by", SPLITS_BY, SPLITS_BY[0]),
         drawn_as=read.optional("drawn_as", read.text),
+        end_task=read.optional("end_task", lambda key: read.choice(key, (EXACT_MATCH, F1, ROUGE_L))),
     )
 
 

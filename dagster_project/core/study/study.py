@@ -15,7 +15,7 @@ from dagster_project.core.methods import BACKGROUND, FUSED, METHODS, Method
 from dagster_project.core.prompt_formats import CLOZE_FORMATS
 from dagster_project.core.storage.home import StudyHome
 from dagster_project.core.study.counts import Counts
-from dagster_project.core.study.datasets import Dataset
+from dagster_project.core.study.datasets import Dataset, end_task_of
 from dagster_project.core.study.decisions import Decisions
 from dagster_project.core.study.grounding import Grounding
 from dagster_project.core.study.imports import ROUGE_L, Collection, load_format
@@ -175,7 +175,7 @@ class Study:
     def end_task_of(self, dataset: Dataset) -> str:
         """The score of a dataset's grounded answers: its own, or that of long answers where the study asks for them."""
         asks_long = self.grounding is not None and dataset.name in self.grounding.long_answers
-        return ROUGE_L if asks_long else dataset.end_task
+        return ROUGE_L if asks_long else end_task_of(dataset)
 
     @property
     def paraphrase_prompts(self) -> tuple[Prompt, ...]:

@@ -150,4 +150,7 @@ def test_both_are_questions_of_a_study_and_say_how_they_are_scored(tmp_path: Pat
     assert {(row["dataset"], row["question_id"]) for row in rows} == {
         ("eli5", KILT_ELI5[0]["id"]), ("hotpotqa", OWN_HOTPOT[0]["_id"]),
     }  # fmt: skip
-    assert {one.name: one.end_task for one in study.datasets} == {"eli5": "rouge_l", "hotpotqa": "f1"}
+    assert {one.name: study.end_task_of(one) for one in study.datasets} == {
+        "eli5": "rouge_l",
+        "hotpotqa": "f1",
+    }

@@ -63,7 +63,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
         (("father",), ("father", "sport")), 6, 2, ("capital",), 7, 0.2, 1,
     )  # fmt: skip
     assert study.source.facts_per_relation == 8
-    assert study.datasets == (Dataset("facts", ("father", "capital"), 5, split_by="subject"),)
+    assert study.datasets == (Dataset("facts", ("father", "capital"), 5, split_by="subject", end_task="f1"),)
     assert study.prompts == (
         Prompt("plain", generations=("questions", "paraphrases")),
         Prompt(

@@ -10,7 +10,7 @@ VALID: dict[str, Any] = {
     "description": "A valid study",
     "source": {"kind": "sandbox", "seed": 1, "facts_per_relation": 8, "snapshot": "2026-10"},
     "datasets": [{"name": "facts", "relations": ["father", "capital"], "max_questions_per_relation": 5,
-                  "split_by": "subject", "drawn_as": None}],
+                  "split_by": "subject", "drawn_as": None, "end_task": "f1"}],
     "prompts": [
         {"name": "plain", "format": "qa", "shots": 0, "generations": ["questions", "paraphrases"]},
         {
