@@ -99,12 +99,15 @@ def test_the_budget_grows_again(folder: Path) -> None:
         (500, {}, 2, 262_144),
         (1, {"num_key_value_heads": 8}, 2, 16_384),
         (8, {"num_key_value_heads": 8, "head_dim": 64}, 4, 65_536),
+        (500, {"num_attention_heads": None}, 2, 16_384),  # no attention
     ],
 )
 def test_a_batch_has_as_many_tokens_as_memory_holds(
     gibibytes: int, keys: dict[str, int], width: int, tokens: int
 ) -> None:
-    config = SimpleNamespace(num_hidden_layers=32, num_attention_heads=32, hidden_size=4096, **keys)
+    config = SimpleNamespace(
+        **{"num_hidden_layers": 32, "num_attention_heads": 32, "hidden_size": 4096, **keys}
+    )
     assert device_batches.tokens_in(gibibytes << 30, config, width) == tokens
 
 

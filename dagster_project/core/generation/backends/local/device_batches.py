@@ -44,12 +44,15 @@ def batch_tokens_on(loaded: LoadedModel) -> int:
 
 
 def tokens_in(n_bytes: float, config: Any, width: int) -> int:
-    """Of how many tokens `n_bytes` hold the keys and values, of `width` bytes a number: 16,384 to 262,144."""
-    heads = config.num_attention_heads
+    """Of how many tokens `n_bytes` hold the keys and values, of `width` bytes a number: 16,384 to 262,144.
+
+    The least where the configuration does not say, as that of a model without attention.
+    """
+    layers, heads = (getattr(config, f"num_{name}", None) for name in ("hidden_layers", "attention_heads"))
+    if not isinstance(layers, int) or not isinstance(heads, int):
+        return CPU_TOKENS
     size = getattr(config, "head_dim", None) or config.hidden_size // heads
-    kept = (
-        2 * config.num_hidden_layers * (getattr(config, "num_key_value_heads", None) or heads) * size * width
-    )
+    kept = 2 * layers * (getattr(config, "num_key_value_heads", None) or heads) * size * width
     return int(min(max(n_bytes // kept, CPU_TOKENS), MOST_TOKENS))
 
 
