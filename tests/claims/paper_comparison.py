@@ -69,8 +69,7 @@ def page(cells: Sequence[Cell]) -> str:
             "can set beside its own. `python -m tests.claims.paper_comparison` with published warehouses writes",
             "this page. Intervals are 95 % intervals of their marts; n is the number of questions, answers or",
             "texts. Percentages are written as shares.",
-            "These runs were cut: `according_to` to 40 questions of a dataset, `pararel` to P264 and P449, `popqa_tp` to",
-            "answers to the questions as PopQA asks them.",
+            "`popqa_tp` was cut to answers to the questions as PopQA asks them.",
             "[paper_claims.md](paper_claims.md) compares what the papers claim with the sandbox.",
         ),
     ]
