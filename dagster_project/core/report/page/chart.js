@@ -1,5 +1,5 @@
 // Charts: placeholders and sizes as in core/report/charts.py, then Vega-Lite without eval.
-const GAP = 22, WIDEST_PANEL = 430, WIDEST = 1200, UNNAMED = 15, SYMBOL = 46, AXIS = 34, LETTER = 7, LONGEST_LABEL = 150, LONGEST_ENTRY = 260, LANE = 9;
+const GAP = 22, WIDEST_PANEL = 430, WIDEST = 1200, UNNAMED = 15, SYMBOL = 46, AXIS = 34, LETTER = 7, LONGEST_LABEL = 190, LONGEST_ENTRY = 260, LANE = 9;
 
 function resolve(spec, rows) {
   if (Array.isArray(spec)) return spec.map((item) => resolve(item, rows));
