@@ -109,8 +109,8 @@ def _compute_missing(
     done: Completed,
     items: Sequence[Item],
 ) -> None:
-    batch_tokens: int = job.model.batch_tokens or getattr(backend, "batch_tokens", BATCH_TOKENS)
-    planned = batches(works, batch_tokens)
+    by_device = int(getattr(backend, "batch_tokens", BATCH_TOKENS))
+    planned = batches(works, job.model.batch_tokens or by_device)
     waiting = [(missing_of(batch, done.rows), tokens) for batch, tokens in planned]
     waiting = [(batch, tokens) for batch, tokens in waiting if batch]
     n_results = sum(len(missing.keys) for batch, _ in waiting for missing in batch)

@@ -16,6 +16,7 @@ from dagster_project.core.generation.backends.local import choose
 from dagster_project.core.generation.backends.local.choose import choose_steppers
 from dagster_project.core.generation.backends.local.loading import LoadedModel, load_model
 from dagster_project.core.generation.backends.local.packed import PackedSteppers
+from dagster_project.core.generation.backends.local.passes import SeatedShared
 from dagster_project.core.study.models import Model
 
 TOLERANCE = {"float32": 1e-4, "bfloat16": 0.15}
@@ -113,6 +114,23 @@ def test_logits_in_bfloat16(name: str, tmp_path: Path) -> None:
     path = name if ":" in name else str(save_tiny_model(tmp_path / name, name))
     found = opened_as(path, "bfloat16")
     assert walk(found, some_prompts(0), 0, 4, 0) < TOLERANCE["bfloat16"]
+
+
+@pytest.mark.parametrize(("long", "is_one_call"), [(24, True), (300, False)])
+def test_prefixes_are_read_in_one_call_unless_their_lengths_are_too_uneven(
+    opened: dict[str, Opened], long: int, is_one_call: bool
+) -> None:
+    prefixes = [[number] * (long if number == 9 else 12) for number in range(10)]
+    prompts = [[*prefix, 100 + own] for prefix in prefixes for own in range(2)]
+    prompts.append([150, 151])  # under no prefix
+    plain, _, steppers = opened["llama"]
+    with torch.inference_mode():
+        batch = steppers.open(prompts, 0)
+        batch.start()
+        assert len(batch._spans) == 10
+        assert isinstance(batch._shared_of_states(), SeatedShared) == is_one_call
+        logits = batch.step(range(len(prompts)), [7] * len(prompts))
+        assert distance(plain, logits, [[*prompt, 7] for prompt in prompts]) < TOLERANCE["float32"]
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -35,6 +35,8 @@ _CPU_PASS = 2_048
 """Tokens of one pass over prompts on a CPU: with more, what a layer computes leaves the cache."""
 _MUCH_EMPTY = 0.75
 """Kept rows are copied together once fewer than this share of them are alive."""
+_UNEVEN = 4
+"""Prefixes are copied into one grid unless it takes more than this times their own memory."""
 
 
 class PackedSteppers:
@@ -284,7 +286,8 @@ class PackedStepper:
         bounds = zip(edges[::2].tolist(), edges[1::2].tolist(), self._spans, strict=True)
         alive = [(Span(start, end, span.layers), span) for start, end, span in bounds if start < end]
         spans = [own for own, _ in alive]
-        if len(spans) < 2:
+        lengths = [span.layers[0][0].shape[1] for span in spans]
+        if len(spans) < 2 or len(spans) * max(lengths) > _UNEVEN * sum(lengths):
             return spans
         if self._shared is None or len(spans) < _MUCH_EMPTY * len(self._shared.prefixes.lengths):
             self._shared = Shared.of([span for _, span in alive], len(self._length))
