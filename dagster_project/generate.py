@@ -17,8 +17,8 @@ from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.provisional import tell_accuracy
 from dagster_project.core.generation.tasks.capabilities import needs_of_models
 from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.storage.disk import advised, is_disk_full
-from dagster_project.core.storage.home import command, study_file
+from dagster_project.core.storage.disk import advised
+from dagster_project.core.storage.home import study_file
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.storage.ownership import only_one
 from dagster_project.core.study.file import load_study
@@ -43,12 +43,12 @@ def main() -> int:
     except KeyboardInterrupt:
         print("stopped; finished results are kept, the same command goes on from here", file=sys.stderr)
         return 130
-    except LongtailError as error:
+    except (LongtailError, OSError) as error:
         failures = [_line(error)]
     for failure in failures:
         print(f"error: {failure}", file=sys.stderr)
     if not failures:
-        print(f"All is generated. Copy {study.home.root} to where `{command('run')}` finishes the study.")
+        print(f"All is generated. Copy {study.home.root} back; a run there finishes the study.")
     return 1 if failures else 0
 
 
@@ -60,8 +60,6 @@ def _of_all_models(study: Study) -> Iterator[str]:
             try:
                 _of_model(study, lake, model, session)
             except (LongtailError, OSError) as error:
-                if isinstance(error, OSError) and not is_disk_full(error):
-                    raise
                 yield f"{model.name}: {_line(error)}"
 
 

@@ -235,17 +235,25 @@ def run_stage(
     return None if outcome.success else why(outcome.all_events)
 
 
+def _near(path: Path) -> str:
+    near = os.path.relpath(path)
+    return str(path) if near.startswith("..") else near
+
+
+def _chosen(study: Study) -> str:
+    """The study file that a command must name; none for the study that it takes by default."""
+    return "" if study.home.root == longtail_home() else _near(study.path)
+
+
 def _how_to_generate(study: Study) -> str:
     return (
         f"Prepared. Copy {study.home.root} to the machine that has the models, run `longtail generate` with this study"
-        f" there, copy it back, and `{command('run')}` finishes the study."
+        f" there, copy it back, and `{command('run', _chosen(study), limit=study.limit)}` finishes the study."
     )
 
 
 def _where_next(study: Study, seconds: float) -> str:
-    near = os.path.relpath(study.path)
-    file = str(study.path) if near.startswith("..") else near
-    chosen = "" if study.home.root == longtail_home() else file
+    file, chosen = _near(study.path), _chosen(study)
     sql, ui, again = (command(name, chosen, limit=study.limit) for name in ("sql", "ui", "run"))
     few = f" This was a quick run of at most {study.limit} questions." if study.limit else ""
     return (

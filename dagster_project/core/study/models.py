@@ -23,6 +23,10 @@ PACKAGE = "package:"
 GGUF = ".gguf"
 
 
+BATCH_TOKENS = 16_384
+"""The tokens of a batch on a CPU, and wherever a backend does not say how many it may have."""
+
+
 @dataclass(frozen=True)
 class Service:
     """A server with an OpenAI-compatible HTTP API, for backend `openai`.

@@ -24,8 +24,6 @@ _STEPS = 256
 """Bytes of a prompt that its signature holds, bytes between the CRCs after them, and how many of these."""
 _CRC = 4
 _MAX_PARTS = 1024
-BATCH_TOKENS = 16_384
-"""Where neither the study nor the backend says how many tokens a batch may have."""
 
 
 @dataclass(slots=True)

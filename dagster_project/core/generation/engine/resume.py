@@ -26,7 +26,6 @@ from dagster_project.core.generation.backends.base import (
 )
 from dagster_project.core.generation.backends.registry import entry
 from dagster_project.core.generation.engine.batching import (
-    BATCH_TOKENS,
     Distinct,
     Work,
     batches,
@@ -38,6 +37,7 @@ from dagster_project.core.generation.engine.row_cache import row_key
 from dagster_project.core.generation.engine.streaming import stream_missing
 from dagster_project.core.progress import Progress
 from dagster_project.core.study.backends import PASSAGES, STREAM
+from dagster_project.core.study.models import BATCH_TOKENS
 
 
 def complete(job: Job, items: Sequence[Item]) -> Completed:

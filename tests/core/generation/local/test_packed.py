@@ -16,7 +16,7 @@ from dagster_project.core.generation.backends.local import choose
 from dagster_project.core.generation.backends.local.choose import choose_steppers
 from dagster_project.core.generation.backends.local.loading import LoadedModel, load_model
 from dagster_project.core.generation.backends.local.packed import PackedSteppers
-from dagster_project.core.generation.backends.local.passes import SeatedShared
+from dagster_project.core.generation.backends.local.passes import SeatedPrefixes
 from dagster_project.core.study.models import Model
 
 TOLERANCE = {"float32": 1e-4, "bfloat16": 0.15}
@@ -128,7 +128,7 @@ def test_prefixes_are_read_in_one_call_unless_their_lengths_are_too_uneven(
         batch = steppers.open(prompts, 0)
         batch.start()
         assert len(batch._spans) == 10
-        assert isinstance(batch._shared_of_states(), SeatedShared) == is_one_call
+        assert isinstance(batch._shared_of_states(), SeatedPrefixes) == is_one_call
         logits = batch.step(range(len(prompts)), [7] * len(prompts))
         assert distance(plain, logits, [[*prompt, 7] for prompt in prompts]) < TOLERANCE["float32"]
 

@@ -16,9 +16,10 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.local.loading import LoadedModel
 from dagster_project.core.generation.backends.local.stepper import Stepper, Steppers
 from dagster_project.core.models.failures import first_line, is_out_of_memory
+from dagster_project.core.study.models import BATCH_TOKENS
 
 _LOG = logging.getLogger(__name__)
-CPU_TOKENS, MOST_TOKENS = 16_384, 262_144
+MOST_TOKENS = 262_144
 _SHARE = 0.25
 """Of a device's free memory, for a batch's keys and values. Kept prefixes may take as much."""
 _GROWTH = 1.25
@@ -38,7 +39,7 @@ def batch_tokens_on(loaded: LoadedModel) -> int:
     import torch
 
     if loaded.device.type != "cuda":
-        return CPU_TOKENS
+        return BATCH_TOKENS
     free, _ = torch.cuda.mem_get_info(loaded.device)
     return tokens_in(_SHARE * free, loaded.model.config.get_text_config(), loaded.model.dtype.itemsize)
 
@@ -50,10 +51,10 @@ def tokens_in(n_bytes: float, config: Any, width: int) -> int:
     """
     layers, heads = (getattr(config, f"num_{name}", None) for name in ("hidden_layers", "attention_heads"))
     if not isinstance(layers, int) or not isinstance(heads, int):
-        return CPU_TOKENS
+        return BATCH_TOKENS
     size = getattr(config, "head_dim", None) or config.hidden_size // heads
     kept = 2 * layers * (getattr(config, "num_key_value_heads", None) or heads) * size * width
-    return int(min(max(n_bytes // kept, CPU_TOKENS), MOST_TOKENS))
+    return int(min(max(n_bytes // kept, BATCH_TOKENS), MOST_TOKENS))
 
 
 @dataclass

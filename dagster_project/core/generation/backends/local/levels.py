@@ -142,19 +142,6 @@ class Grown:
         return key[:, :, : self.n_tokens + 1], value[:, :, : self.n_tokens + 1]
 
 
-def in_one_grid(prefixes: Sequence[Layers]) -> Own:
-    """Prefixes, each layer (G, length, d), as the rows of one grid."""
-    import numpy as np
-    from torch.nn.utils.rnn import pad_sequence
-
-    layers: Layers = []
-    for pairs in zip(*prefixes, strict=True):
-        padded = [pad_sequence([x.transpose(0, 1) for x in some], True) for some in zip(*pairs, strict=True)]
-        key, value = (grid.permute(2, 0, 1, 3).contiguous() for grid in padded)
-        layers.append((key, value))
-    return Own(layers, np.array([own[0][0].shape[1] for own in prefixes]))
-
-
 def joined(parts: list[Layers], longest: int) -> Layers:
     """The rows of several passes in one grid per layer, filled up to `longest` tokens. Empties `parts`."""
     if len(parts) == 1:

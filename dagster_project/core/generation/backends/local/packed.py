@@ -18,8 +18,8 @@ from dagster_project.core.generation.backends.local.levels import Grown, Layers,
 from dagster_project.core.generation.backends.local.loading import LoadedModel
 from dagster_project.core.generation.backends.local.passes import (
     Fill,
-    SeatedShared,
-    Shared,
+    PrefixGrid,
+    SeatedPrefixes,
     Span,
     Step,
 )
@@ -132,7 +132,7 @@ class PackedStepper:
         self._prompts = prompts
         self._groups = group_by_prefix(prompts, group_cost)
         self._spans: list[Span] = []
-        self._shared: Shared | None = None
+        self._grid: PrefixGrid | None = None
         self._grown = Grown()
         self._grown_row: np.ndarray
         self._n_grown = 0
@@ -278,7 +278,7 @@ class PackedStepper:
             self._own = self._own.select(self._slot[alive])
             self._slot[alive] = np.arange(len(alive))
 
-    def _shared_of_states(self) -> SeatedShared | list[Span]:
+    def _shared_of_states(self) -> SeatedPrefixes | list[Span]:
         """Level 0 for the states: in one grid where several prefixes are read, else span for span."""
         import numpy as np
 
@@ -289,9 +289,9 @@ class PackedStepper:
         lengths = [span.layers[0][0].shape[1] for span in spans]
         if len(spans) < 2 or len(spans) * max(lengths) > _UNEVEN * sum(lengths):
             return spans
-        if self._shared is None or len(spans) < _MUCH_EMPTY * len(self._shared.prefixes.lengths):
-            self._shared = Shared.of([span for _, span in alive], len(self._length))
-        return self._shared.seated(self._prompt, self._steppers.device) or spans
+        if self._grid is None or len(spans) < _MUCH_EMPTY * len(self._grid.prefixes.lengths):
+            self._grid = PrefixGrid.of([span for _, span in alive], len(self._length))
+        return self._grid.seated(self._prompt, self._steppers.device) or spans
 
     def _outward(self, logits: torch.Tensor) -> torch.Tensor:
         """Rows in the caller's order."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dagster_project.core.generation.backends.local.attention import attend_causally, attend_shared, merge
-from dagster_project.core.generation.backends.local.levels import Grown, Layers, Own, Seats, in_one_grid
+from dagster_project.core.generation.backends.local.levels import Grown, Layers, Own, Seats, joined
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,7 +116,7 @@ def _shared_part(spans: Sequence[Span], layer: int, query: torch.Tensor, scale: 
 
 
 @dataclass
-class Shared:
+class PrefixGrid:
     """Level 0 in steps: the prefixes of a batch in one grid, so that a layer attends to all of them in one call.
 
     On a GPU, a call for each prefix would take longer than all else. `row_of_prompt` rises; a prompt outside all
@@ -128,7 +128,7 @@ class Shared:
     is_outside: np.ndarray
 
     @classmethod
-    def of(cls, spans: Sequence[Span], n_prompts: int) -> Shared:
+    def of(cls, spans: Sequence[Span], n_prompts: int) -> PrefixGrid:
         """`spans` of prompts, in order."""
         import numpy as np
 
@@ -136,9 +136,11 @@ class Shared:
         starts, ends = (np.array([getattr(span, name) for span in spans]) for name in ("start", "end"))
         row = np.maximum(np.searchsorted(starts, prompts, side="right") - 1, 0)
         outside = (prompts < starts[row]) | (prompts >= ends[row])
-        return cls(in_one_grid([span.layers for span in spans]), row, outside)
+        rows = [[(key[:, None], value[:, None]) for key, value in span.layers] for span in spans]
+        lengths = np.array([span.layers[0][0].shape[1] for span in spans])
+        return cls(Own(joined(rows, int(lengths.max())), lengths), row, outside)
 
-    def seated(self, prompts: np.ndarray, device: torch.device) -> SeatedShared | None:
+    def seated(self, prompts: np.ndarray, device: torch.device) -> SeatedPrefixes | None:
         """For states of these prompts, which rise; None where the grid would be mostly empty."""
         import numpy as np
         import torch
@@ -149,11 +151,11 @@ class Shared:
             return None
         outside = self.is_outside[prompts]
         blocked = torch.from_numpy(outside).to(device) if outside.any() else None
-        return SeatedShared(self.prefixes, Seats.of(rows, len(counts), device), blocked)
+        return SeatedPrefixes(self.prefixes, Seats.of(rows, len(counts), device), blocked)
 
 
 @dataclass
-class SeatedShared:
+class SeatedPrefixes:
     """Level 0 of one step."""
 
     prefixes: Own
@@ -178,7 +180,7 @@ class Step:
 
     def __init__(
         self,
-        shared: SeatedShared | Sequence[Span],
+        shared: SeatedPrefixes | Sequence[Span],
         own: Own,
         own_seats: Seats,
         grown: Grown,
@@ -198,7 +200,7 @@ class Step:
             self._own_seats.attend(query, *self._own.layers[layer], scale, self._own.mask),
             self._grown_seats.attend(query, *self._grown.visible(layer), scale, None),
         ]
-        if isinstance(self._shared, SeatedShared):
+        if isinstance(self._shared, SeatedPrefixes):
             parts.append(self._shared.attend(query, layer, scale))
         elif self._shared:
             parts.append(_shared_part(self._shared, layer, query, scale))
