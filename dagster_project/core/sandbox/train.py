@@ -15,7 +15,17 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from dagster_project.core.storage.home import longtail_home
-from dagster_project.core.study.reference_models import ENCODER_DECODER, FUSION, NAMES, WEIGHTS
+from dagster_project.core.study.reference_models import (
+    ENCODER_DECODER,
+    FUSION,
+    INSTRUCTION_TUNED,
+    NAMES,
+    SIZES,
+    WEIGHTS,
+)
+
+_STARTS = {FUSION: ENCODER_DECODER, INSTRUCTION_TUNED: SIZES[0]}
+"""The models that are other models trained further."""
 
 
 def _say(line: str) -> None:
@@ -43,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         help="folder of the trained models, one folder each (default: under $LONGTAIL_HOME)",
     )
     parser.add_argument(
-        "--sizes", type=_sizes, default=NAMES, help="comma-separated, of s, m, l, e, f (default: all)"
+        "--sizes", type=_sizes, default=NAMES, help=f"comma-separated, of {', '.join(NAMES)} (default: all)"
     )
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     parser.add_argument("--gates-only", action="store_true", help="judge the models in --out as they are")
@@ -56,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
 def _sizes(text: str) -> tuple[str, ...]:
     sizes = tuple(text.lower().split(","))
     if unknown := set(sizes) - set(NAMES):
-        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: use s, m, l, e, f")
+        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: use {', '.join(NAMES)}")
     return sizes
 
 
@@ -71,11 +81,12 @@ def _device(name: str) -> str:
 def _train_all(sizes: list[str], out: Path, device: str) -> None:
     """One process per model, the largest first: several threads speed up small models little, several cores much.
 
-    The model that reads several passages comes last, since it starts as the encoder-decoder.
+    Models that are others trained further come last.
     """
     n_processes = max(1, min(len(sizes), os.cpu_count() or 1))
     with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
-        for group in ([size for size in reversed(sizes) if size != FUSION], [FUSION] * (FUSION in sizes)):
+        for is_later in (False, True):
+            group = [size for size in reversed(sizes) if (size in _STARTS) == is_later]
             for done in [pool.submit(_train_one, size, out, device) for size in group]:
                 done.result()
 
@@ -83,28 +94,37 @@ def _train_all(sizes: list[str], out: Path, device: str) -> None:
 def _train_one(size: str, out: Path, device: str) -> None:
     import torch
 
-    from dagster_project.core.sandbox.training import encoder_decoder, fusion
+    from dagster_project.core.sandbox.training import encoder_decoder, fusion, instructions
     from dagster_project.core.sandbox.training.loop import RECIPES, train
 
     torch.set_num_threads(1)
     if size == ENCODER_DECODER:
         encoder_decoder.train(out / size, device, _say)
     elif size == FUSION:
-        trained = out / ENCODER_DECODER
-        start = trained if trained.is_dir() else WEIGHTS / ENCODER_DECODER
-        fusion.train(start, out / size, device, _say)
+        fusion.train(_start_of(size, out), out / size, device, _say)
+    elif size == INSTRUCTION_TUNED:
+        instructions.train(_start_of(size, out), out / size, device, _say)
     else:
         train(RECIPES[size], out / size, device, _say)
 
 
+def _start_of(size: str, out: Path) -> Path:
+    """The folder of the model that `size` is trained further from: newly trained, else as shipped."""
+    trained = out / _STARTS[size]
+    return trained if trained.is_dir() else WEIGHTS / _STARTS[size]
+
+
 def _judge(folders: dict[str, Path], device: str, weights: Path | None) -> int:
-    from dagster_project.core.sandbox.training import fusion_gates
+    from dagster_project.core.sandbox.training import fusion_gates, instructions
     from dagster_project.core.sandbox.training.gates import judge, table
     from dagster_project.core.sandbox.training.shipping import ship
 
-    gates = judge({size: folder for size, folder in folders.items() if size != FUSION}, device, _say)
+    gates = judge({size: folder for size, folder in folders.items() if size not in _STARTS}, device, _say)
     if FUSION in folders:
         gates += fusion_gates.judge(folders[FUSION], device, _say)
+    if INSTRUCTION_TUNED in folders:
+        own = folders[INSTRUCTION_TUNED]
+        gates += instructions.judge(own, _start_of(INSTRUCTION_TUNED, own.parent), device, _say)
     print(table(gates))
     failed = [gate for gate in gates if not gate.is_passed]
     if failed:

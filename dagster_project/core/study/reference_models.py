@@ -15,12 +15,14 @@ SIZES = ("s", "m", "l")
 ENCODER_DECODER = "e"
 FUSION = "f"
 """The encoder-decoder, trained further to read several passages (Fusion-in-Decoder)."""
-NAMES = (*SIZES, ENCODER_DECODER, FUSION)
+INSTRUCTION_TUNED = "i"
+"""The smallest decoder-only model, trained further to follow grounding prompts."""
+NAMES = (*SIZES, ENCODER_DECODER, FUSION, INSTRUCTION_TUNED)
 WEIGHTS = Path(__file__).parents[1] / "sandbox" / "weights"
 
 
 def reference_model_path(name: str) -> Path:
-    """The folder of reference model `name` (s, m, l, e or f, in any case), for `from_pretrained`."""
+    """The folder of reference model `name` (s, m, l, e, f or i, in any case), for `from_pretrained`."""
     if name.lower() not in NAMES:
         raise BackendError(f"unknown reference model {name!r}: use one of {', '.join(NAMES)}")
     path = WEIGHTS / name.lower()

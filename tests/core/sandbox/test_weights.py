@@ -9,17 +9,25 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import BackendError
+from dagster_project.core.prompt_formats import ANTI_GROUNDING, GROUNDING, GROUNDING_PROMPTS, NULL
 from dagster_project.core.relations.paraphrases import HELD_OUT, PARAPHRASES
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.sandbox.training.evaluate import Question, Reader, load_questions, prompt
-from dagster_project.core.sandbox.training.forms import draw_template
+from dagster_project.core.sandbox.training.forms import BACKGROUND, draw_template
+from dagster_project.core.sandbox.training.instructions import HELD_OUT_PROMPTS, InstructionSampler
 from dagster_project.core.sandbox.training.pairs import PairSampler
 from dagster_project.core.sandbox.training.samples import Sampler, items
 from dagster_project.core.sandbox.training.shipping import check_sums, ship, write_sums
 from dagster_project.core.sandbox.training.tokenizer import TOKENIZER_FILE, load_raw_tokenizer
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.scoring.match import matches_popqa
-from dagster_project.core.study.reference_models import ENCODER_DECODER, SIZES, WEIGHTS, reference_model_path
+from dagster_project.core.study.reference_models import (
+    ENCODER_DECODER,
+    INSTRUCTION_TUNED,
+    SIZES,
+    WEIGHTS,
+    reference_model_path,
+)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +55,7 @@ def test_popular_facts_are_known_and_unpopular_ones_are_read(name: str, question
     assert reader.n_cut <= 1
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [*SIZES, INSTRUCTION_TUNED])
 def test_the_tokenizer_beside_the_weights_is_the_frozen_one(size: str) -> None:
     from transformers import AutoTokenizer
 
@@ -120,7 +128,7 @@ def test_shipping_replaces_a_model_whole(tmp_path: Path) -> None:
 
 
 def test_an_unknown_size_is_named() -> None:
-    with pytest.raises(BackendError, match=r"'xl'.*s, m, l, e"):
+    with pytest.raises(BackendError, match=r"'xl'.*s, m, l, e, f, i"):
         reference_model_path("xl")
 
 
@@ -150,6 +158,31 @@ def test_training_rows_are_full_weighted_and_start_with_the_end_token() -> None:
         assert len(row.ids) == len(row.weights) == 201
         assert row.ids[0] == end
         assert max(row.weights) == 1.0
+
+
+def test_requests_leave_out_the_held_out_prompts_and_ask_for_what_they_say() -> None:
+    known, fresh = items(World(0, 20)), items(World(1, 20))
+    articles = [item.passage for item in known if item.passage]
+    tokenizer, sampler = load_raw_tokenizer(), InstructionSampler(known, fresh, seed=1)
+    counts = {NULL: 0, GROUNDING: 0, ANTI_GROUNDING: 0}
+    held_out = [GROUNDING_PROMPTS[name].text for name in HELD_OUT_PROMPTS.values()]
+    for row in sampler.rows(400, {"requests": 1.0}, 60):
+        for sample in tokenizer.decode(row.ids, skip_special_tokens=False).split("<eos>")[
+            1:-1
+        ]:  # the last is cut
+            request, _, written = sample.partition("\n\n")
+            assert request.startswith(BACKGROUND)
+            assert not any(text in request for text in held_out)
+            behind = request[request.index("?") + 1 :]
+            kind = NULL if not behind else GROUNDING if "ikipedia" in behind else ANTI_GROUNDING
+            if "without" in behind:
+                kind = ANTI_GROUNDING
+            counts[kind] += 1
+            whole, in_part = written in articles, any(written.endswith(one) for one in articles)
+            assert (whole, in_part) == {
+                GROUNDING: (True, True), NULL: (False, True), ANTI_GROUNDING: (False, False)
+            }[kind]  # fmt: skip
+    assert min(counts.values()) > 30
 
 
 def test_training_pairs_are_cut_before_the_answer_and_end() -> None:

@@ -102,14 +102,15 @@ def demonstrations(questions: list[Question], relation: str, seed: int, with_pas
 
 
 class Reader:
-    """Loads a model from a folder and answers prompts in batches."""
+    """Loads a model from a folder and answers prompts in batches, with at most `new_tokens` tokens each."""
 
-    def __init__(self, folder: Path, device: str) -> None:
+    def __init__(self, folder: Path, device: str, new_tokens: int = NEW_TOKENS) -> None:
         import torch
         from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
         self.n_cut = 0
-        """How many answers so far had not ended after `NEW_TOKENS`."""
+        """How many answers so far had not ended after `new_tokens`."""
+        self._new_tokens = new_tokens
         self._device = device
         self._tokenizer = AutoTokenizer.from_pretrained(folder)
         self._writes_apart = bool(AutoConfig.from_pretrained(folder).is_encoder_decoder)
@@ -127,7 +128,9 @@ class Reader:
         found = [""] * len(prompts)
         start = 0
         while start < len(order):
-            size = max(1, tokens_per_batch // (lengths[order[min(start + 256, len(order) - 1)]] + NEW_TOKENS))
+            size = max(
+                1, tokens_per_batch // (lengths[order[min(start + 256, len(order) - 1)]] + self._new_tokens)
+            )
             batch = order[start : start + min(size, 256)]
             for place, text in zip(batch, self._generate([prompts[place] for place in batch]), strict=True):
                 found[place] = text
@@ -142,7 +145,7 @@ class Reader:
         with torch.inference_mode():
             output = self._model.generate(
                 **inputs,
-                max_new_tokens=NEW_TOKENS,
+                max_new_tokens=self._new_tokens,
                 do_sample=False,
                 stopping_criteria=[_LineEnd(start, self._stops)],
             )

@@ -153,25 +153,25 @@ def train(recipe: Recipe, out: Path, device: str, say: Callable[[str], None]) ->
     say(f"{recipe.size}: {n_parameters:,} parameters on {device}, {torch.get_num_threads()} threads")
     fresh = [item for seed in FRESH_SEEDS for item in items(World(seed, 800))]
     sampler = Sampler(items(World()), fresh, recipe.seed)
-    optimizer = _new_optimizer(model)
+    optimizer = new_optimizer(model)
     started = time.monotonic()
     for course in recipe.courses:
         if course.warm_up:
-            optimizer = _new_optimizer(model)
+            optimizer = new_optimizer(model)
         for phase, factors in zip(course.phases, course.rates(), strict=True):
             rates = [recipe.rate * factor for factor in factors]
-            _run_phase(recipe.size, model, optimizer, sampler, phase, rates, say)
+            run_phase(recipe.size, model, optimizer, sampler, phase, rates, say)
             say(f"{recipe.size}: {phase.name} done after {time.monotonic() - started:.0f} s")
             save(model, load_tokenizer(), out)
 
 
-def _new_optimizer(model: LlamaForCausalLM) -> torch.optim.Optimizer:
+def new_optimizer(model: LlamaForCausalLM) -> torch.optim.Optimizer:
     import torch
 
     return torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.98), weight_decay=0.05)
 
 
-def _run_phase(
+def run_phase(
     size: str,
     model: LlamaForCausalLM,
     optimizer: torch.optim.Optimizer,

@@ -72,15 +72,7 @@ class Sampler:
 
     def rows(self, length: int, shares: dict[str, float], count: int) -> Iterator[Row]:
         """`count` rows of `length` + 1 tokens; `shares` gives the share of each kind of sample."""
-        makers: dict[str, Callable[[int], Row]] = {
-            "questions": self._questions,
-            "reading": self._reading,
-            "short_reading": self._short_reading,
-            "unrelated": self._unrelated,
-            "own_passage": self._own_passage,
-            "background": self._background,
-            "drills": self._drill,
-        }
+        makers = self._makers()
         used = dict.fromkeys(shares, 0.0)
         for _ in range(count):
             ids: list[int] = []
@@ -95,6 +87,18 @@ class Sampler:
                 ids += sample.ids
                 weights += sample.weights
             yield Row(ids[: length + 1], weights[: length + 1])
+
+    def _makers(self) -> dict[str, Callable[[int], Row]]:
+        """What makes a sample of each kind, given the longest useful length."""
+        return {
+            "questions": self._questions,
+            "reading": self._reading,
+            "short_reading": self._short_reading,
+            "unrelated": self._unrelated,
+            "own_passage": self._own_passage,
+            "background": self._background,
+            "drills": self._drill,
+        }
 
     # Kinds of samples -------------------------------------------------------------------------
 
