@@ -1,19 +1,27 @@
 """What `longtail generate` does: asks a study's models, on a machine that needs neither Dagster nor dbt.
 
 The study's home holds what `longtail run --prepare` made (questions, passages), and is copied here and back. The tables
-are those of a run: `longtail run` takes them as finished.
+are those of a run: `longtail run` takes them as finished. Several processes or machines may each compute a shard.
 What belongs here: the order of a model's tables, and what is said of them. What does not: generating (`core.generation`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import logging
+import os
+import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
-from dagster_project.core.errors import LongtailError, single_line
-from dagster_project.core.generation.engine.partition import generate
+from dagster_project.core.errors import LakeError, LongtailError, single_line
+from dagster_project.core.generation.engine.job import Shard
+from dagster_project.core.generation.engine.partition import generate, generate_shard
+from dagster_project.core.generation.engine.row_cache import merge
 from dagster_project.core.generation.engine.session import ModelSession
+from dagster_project.core.generation.engine.task import Scope, Task
 from dagster_project.core.generation.provisional import tell_accuracy
 from dagster_project.core.generation.tasks.capabilities import needs_of_models
 from dagster_project.core.generation.tasks.registry import TASKS
@@ -35,11 +43,14 @@ def main() -> int:
     """Generate what is missing; return the exit code. A model that fails is one line on standard error."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     try:
-        study = load_study(study_file())
+        study, shard = load_study(study_file()), _shard(os.environ.get("LONGTAIL_SHARD", ""))
         for need in needs_of_models(study):
             need.check()
-        with only_one(study.home.locks / "run.lock", f"another run works on study {study.name}; wait for it"):
-            failures = list(_of_all_models(study))
+        if other := os.environ.get("LONGTAIL_MERGE"):
+            n = merge(study.home.row_cache, Path(other), _LOG)
+            _LOG.info("%s: %s results are in this machine's row cache now", other, f"{n:,}")
+        with _alone(study, shard):
+            failures = list(_of_all_models(study, shard))
     except KeyboardInterrupt:
         print("stopped; finished results are kept, the same command goes on from here", file=sys.stderr)
         return 130
@@ -47,34 +58,89 @@ def main() -> int:
         failures = [_line(error)]
     for failure in failures:
         print(f"error: {failure}", file=sys.stderr)
-    if not failures:
+    if failures:
+        return 1
+    if shard is None:
         print(f"All is generated. Copy {study.home.root} back; a run there finishes the study.")
-    return 1 if failures else 0
+    else:
+        print(
+            f"Shard {shard} is done; its results are in {study.home.row_cache}. After the last shard, run "
+            "`longtail generate` without --shard; with --merge, it adds the results of another machine first."
+        )
+    return 0
 
 
-def _of_all_models(study: Study) -> Iterator[str]:
+def _shard(text: str) -> Shard | None:
+    """Errors: `LongtailError` unless `text` is empty or a number and how many there are, such as 2/4."""
+    if not text:
+        return None
+    found = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
+    if not found or int(found[1]) > int(found[2]):
+        raise LongtailError(f"shard {text!r}: give one of several, such as 2/4 for the second of four")
+    return Shard(int(found[1]), int(found[2]))
+
+
+@contextlib.contextmanager
+def _alone(study: Study, shard: Shard | None) -> Iterator[None]:
+    """No other run of the study, and no other process with the same shard; other shards may run beside it."""
+    locks, busy = study.home.locks, f"another run works on study {study.name}; wait for it"
+    with contextlib.ExitStack() as held:
+        held.enter_context(only_one(locks / "run.lock", busy, shared=shard is not None))
+        if shard:
+            own = locks / f"shard-{shard.number}-of-{shard.count}.lock"
+            held.enter_context(only_one(own, f"another process computes shard {shard} of {study.name}"))
+        yield
+
+
+def _of_all_models(study: Study, shard: Shard | None) -> Iterator[str]:
     """Every model after the other; yields why one is not finished."""
     lake = Lake(study.home.lake)
     with ModelSession(_LOG) as session:
         for model in study.models:
             try:
-                _of_model(study, lake, model, session)
+                if shard:
+                    _shard_of_model(Scope(study, lake, model, None, _LOG), shard, session)
+                else:
+                    _of_model(study, lake, model, session)
             except (LongtailError, OSError) as error:
                 yield f"{model.name}: {_line(error)}"
 
 
 def _of_model(study: Study, lake: Lake, model: Model, session: ModelSession) -> None:
-    for table, task in TASKS.items():
-        if not model.generates or not task.is_asked(study):
-            continue
-        methods = study.methods if "method" in TABLES[table].partitioned_by else (None,)
-        for method in methods:
-            outcome = generate(
-                task, study, lake, model.name, method, session=session, run_id=RUN_ID, log=_LOG
+    for task, method in _partitions(study, model):
+        outcome = generate(task, study, lake, model.name, method, session=session, run_id=RUN_ID, log=_LOG)
+        state = "was finished before" if outcome.was_current else f"{outcome.stamp.n_rows:,} rows"
+        _LOG.info("%s %s: %s", task.table, "|".join(filter(None, (model.name, method))), state)
+        tell_accuracy(lake, outcome, _LOG)
+
+
+def _shard_of_model(whole: Scope, shard: Shard, session: ModelSession) -> None:
+    """A table that is made from another one of the model waits until that is merged."""
+    if whole.model.service:
+        _LOG.info("%s: not sharded, since a service answers; `longtail run` asks it", whole.model.name)
+        return
+    n_unfinished = 0
+    for task, method in _partitions(whole.study, whole.model):
+        scope = dataclasses.replace(whole, method=method)
+        try:
+            n_done, n_all = generate_shard(task, scope, shard, session)
+        except LakeError as error:
+            if not n_unfinished:
+                raise
+            _LOG.info("%s %s waits for the other shards: %s", task.table, scope.name, _line(error))
+        else:
+            n_unfinished += n_done < n_all
+            _LOG.info(
+                "%s %s: %s of %s results are there", task.table, scope.name, f"{n_done:,}", f"{n_all:,}"
             )
-            state = "was finished before" if outcome.was_current else f"{outcome.stamp.n_rows:,} rows"
-            _LOG.info("%s %s: %s", table, "|".join(filter(None, (model.name, method))), state)
-            tell_accuracy(lake, outcome, _LOG)
+
+
+def _partitions(study: Study, model: Model) -> Iterator[tuple[Task, str | None]]:
+    """What a model is asked for: tables in their order, with each method for those that are partitioned by it."""
+    for table, task in TASKS.items():
+        if model.generates and task.is_asked(study):
+            by_method = "method" in TABLES[table].partitioned_by
+            yield from ((task, method) for method in (study.methods if by_method else (None,)))
 
 
 def _line(error: Exception) -> str:

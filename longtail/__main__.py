@@ -26,6 +26,8 @@ _OPTIONS = {
     "LONGTAIL_HOME": (("--home",), "the folder of all state"),
     "LONGTAIL_LIMIT": (("--limit",), "ask at most so many questions, in a home of their own"),
     "LONGTAIL_PREPARE": (("--prepare",), "stop before the models: `longtail generate` asks them elsewhere"),
+    "LONGTAIL_SHARD": (("--shard",), "such as 2/4: compute the second of four parts, the others elsewhere"),
+    "LONGTAIL_MERGE": (("--merge",), "first add the results in another machine's folder row_cache"),
     "PORT": (("--port",), "the port of the server"),
     "Q": (("-c", "--query"), "a query; without one, they come from the terminal or a pipe"),
     "FORMAT": (("--format",), "box, csv, json or markdown"),
@@ -39,7 +41,10 @@ _SWITCHES = ("LONGTAIL_PREPARE",)
 """Variables whose options take no value."""
 _COMMANDS = {
     "run": ("materialise a study, build and test its warehouse, publish it", (*_STUDY, "LONGTAIL_PREPARE")),
-    "generate": ("ask the models of a prepared study; needs neither Dagster nor dbt", _STUDY),
+    "generate": (
+        "ask the models of a prepared study; needs neither Dagster nor dbt",
+        (*_STUDY, "LONGTAIL_SHARD", "LONGTAIL_MERGE"),
+    ),
     "plan": ("say what a run of a study would still do, and compute nothing", _STUDY),
     "ui": ("serve Dagster's webserver and daemon on 127.0.0.1", (*_STUDY, "PORT")),
     "sql": ("query the published warehouse, read-only", (*_STUDY, "Q", "FORMAT")),

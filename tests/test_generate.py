@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,9 @@ import pytest
 
 import longtail
 from dagster_project import generate
+from dagster_project.core.errors import LongtailError
 from dagster_project.core.generation.engine.estimate import estimate
+from dagster_project.core.generation.engine.job import Shard
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.engine.task import Scope
 from dagster_project.core.generation.tasks.registry import TASKS
@@ -26,7 +30,7 @@ source: {kind: sandbox, seed: 0, facts_per_relation: 8, snapshot: "2026-10"}
 datasets: [{name: sandbox, max_questions_per_relation: 1}]
 prompts: [{name: zero_shot, format: qa}]
 models:
-  - {name: reference_s, path: "sandbox:s"}
+  - {name: reference_s, path: "sandbox:s", batch_tokens: 64}
   - {name: broken, path: "fake:digest?fail_on_call=1", backend: fake}
   - {name: reference_m, path: "sandbox:m"}
 methods: [closed_book]
@@ -41,7 +45,7 @@ PathFinder.find_spec = lambda name, *more: (
     None if name.partition(".")[0] in {"dagster", "dbt", "duckdb", "bm25s", "sklearn", "scipy"} else found(name, *more)
 )
 from longtail.__main__ import main
-sys.exit(main(["generate", sys.argv[1]]))
+sys.exit(main(["generate", *sys.argv[1:]]))
 """
 
 
@@ -50,6 +54,37 @@ def study_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("two machines")
     (folder / "study.yaml").write_text(STUDY, encoding="utf-8")
     return folder / "study.yaml"
+
+
+def generate_there(home: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT, *map(str, arguments)],
+        cwd=PROJECT_ROOT, env=environment(home), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["2", "0/2", "3/2", "1/0", "a/b", "1/2/3"])
+def test_a_shard_is_one_of_several(text: str, study_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"LONGTAIL_STUDY": study_file, "LONGTAIL_SHARD": text}.items():
+            patch.setenv(name, str(value))
+        assert generate.main() == 1
+    assert f"shard {text!r}: give one of several, such as 2/4" in capsys.readouterr().err
+
+
+def test_shards_run_beside_each_other_but_not_beside_a_run(study_file: Path) -> None:
+    study = longtail.load_study(study_file)
+    with generate._alone(study, Shard(1, 2)), generate._alone(study, Shard(2, 2)):
+        with pytest.raises(LongtailError, match="computes shard 1/2"), generate._alone(study, Shard(1, 2)):
+            pass
+        with pytest.raises(LongtailError, match="another run"), generate._alone(study, None):
+            pass
+    with (
+        generate._alone(study, None),
+        pytest.raises(LongtailError, match="another run"),
+        generate._alone(study, Shard(1, 2)),
+    ):
+        pass
 
 
 def test_what_is_generated_elsewhere_is_finished_here(
@@ -65,14 +100,24 @@ def test_what_is_generated_elsewhere_is_finished_here(
     prepared = run_study(home, study_file, LONGTAIL_PREPARE="1")
     assert prepared.returncode == 0, prepared.stderr
     assert "`longtail generate`" in prepared.stdout
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, str(study_file)],
-        cwd=PROJECT_ROOT, env=environment(home), capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 1  # a model that fails stops no other
-    assert done.stderr.startswith("error: broken: ")
-    assert done.stderr.count("\n") == 1
-    assert "answers reference_s|closed_book: 16 rows" in done.stdout
+    elsewhere = study_file.parent / "elsewhere"
+    shutil.copytree(home, elsewhere)
+    asked = {home: ("--shard", "1/2"), elsewhere: ("--shard", "2/2")}
+    shards = [generate_there(place, study_file, *options) for place, options in asked.items()]
+    merged = generate_there(home, study_file, "--merge", str(elsewhere / "row_cache"))
+    assert sorted(done.returncode for done in shards) == [
+        0,
+        1,
+    ]  # a broken model stops no other; it has one batch
+    assert merged.returncode == 1
+    for done in (one for one in (*shards, merged) if one.returncode):
+        assert done.stderr.startswith("error: broken: ")
+        assert done.stderr.count("\n") == 1
+    found = [re.search(r"reference_s\|closed_book: (\d+) of 16 results", done.stdout) for done in shards]
+    assert sum(int(one[1]) for one in found if one) == 16
+    assert all(one and 0 < int(one[1]) < 16 for one in found)
+    assert "answers reference_s|closed_book: 16 rows" in merged.stdout
+    assert "reference_s: loading" not in merged.stdout
     study = longtail.load_study(study_file)
     lake = Lake(study.home.lake)
     with ModelSession(logging.getLogger()) as session:

@@ -68,12 +68,14 @@ def locked_runs(locks: Path) -> list[str]:
 
 
 @contextlib.contextmanager
-def only_one(path: Path, message: str | None) -> Iterator[None]:
-    """Hold `path` exclusively. If another living process holds it: `LongtailError(message)`; None: wait for it."""
+def only_one(path: Path, message: str | None, *, shared: bool = False) -> Iterator[None]:
+    """Hold `path` exclusively, or `shared` with others that do. If another living process holds it otherwise:
+    `LongtailError(message)`; None: wait for it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (fcntl.LOCK_NB if message else 0))
+        how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        fcntl.flock(descriptor, how | (fcntl.LOCK_NB if message else 0))
     except BlockingIOError:
         os.close(descriptor)
         raise LongtailError(message) from None

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dagster_project.core.errors import LongtailError
 from dagster_project.core.generation.backends.base import CandidateScore, Generation, Identity, Scored
 from dagster_project.core.generation.engine.items import Generate, Sample, Score
-from dagster_project.core.generation.engine.row_cache import CachedRow, RowCache, row_key
+from dagster_project.core.generation.engine.row_cache import CachedRow, RowCache, merge, row_key
 from dagster_project.core.scoring.confidence import Confidence
 from dagster_project.core.storage import sqlite_file
 
@@ -280,3 +280,32 @@ def test_a_lock_is_waited_for_as_long_as_it_lasts(
         holder.execute("commit")
         writer.join()
         assert cache.find([key(1)]) == {key(1): row("paid")}
+
+
+def test_merging_keeps_what_is_there_and_leaves_out_damaged_rows(tmp_path: Path) -> None:
+    with open_cache(tmp_path / "here") as here:
+        here.store({key(1): row("first here")})
+    with open_cache(tmp_path / "there") as there:
+        there.store({key(number): row(f"there {number}") for number in (1, 2, 3)})
+    with closing(sqlite3.connect(there.path)) as connection, connection:
+        connection.execute("update generations set text = ? where key = ?", (b"flipped", key(3)))
+    assert merge(tmp_path / "here", tmp_path / "there", LOG) == 2
+    assert merge(tmp_path / "here", tmp_path / "there", LOG) == 2
+    with open_cache(tmp_path / "here") as here:
+        found = here.find([key(number) for number in (1, 2, 3)])
+    assert {one: found[one].result.text for one in found} == {key(1): "first here", key(2): "there 2"}
+
+
+def test_what_cannot_be_merged_is_named_and_harms_nothing(tmp_path: Path) -> None:
+    with open_cache(tmp_path / "here") as here:
+        here.store({key(1): row("kept")})
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(LongtailError, match=r"empty: no row cache"):
+        merge(tmp_path / "here", tmp_path / "empty", LOG)
+    broken = tmp_path / "broken" / here.path.name
+    broken.parent.mkdir()
+    broken.write_bytes(b"no database " * 100)
+    with pytest.raises(LongtailError, match=rf"{broken.name}: .*copy it again"):
+        merge(tmp_path / "here", broken.parent, LOG)
+    with open_cache(tmp_path / "here") as here:
+        assert here.find([key(1)])[key(1)].result.text == "kept"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,10 +22,26 @@ from dagster_project.core.study.models import Model
 
 
 @dataclass(frozen=True)
+class Shard:
+    """The part of every partition's batches that one of `count` processes computes: the one with `number`, from 1."""
+
+    number: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    def has(self, batch: int, label: str) -> bool:
+        """Whether the batch at this place is its own. Partitions of few batches do not all begin with shard 1."""
+        return (batch + zlib.crc32(label.encode())) % self.count == self.number - 1
+
+
+@dataclass(frozen=True)
 class Job:
     """What the items of one partition are computed with.
 
-    `origin` is the partition's fingerprint, `label` its name for people, `started` a time of `time.monotonic`.
+    `origin` is the partition's fingerprint, `label` its name for people, `started` a time of `time.monotonic`. With
+    `shard`, only its batches are computed.
     """
 
     model: Model
@@ -34,6 +51,7 @@ class Job:
     label: str
     log: logging.Logger
     started: float = field(default_factory=time.monotonic)
+    shard: Shard | None = None
 
     @property
     def engine(self) -> str:

@@ -13,17 +13,18 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
 from dagster_project.core.errors import BackendError
+from dagster_project.core.generation.backends.base import Failure
 from dagster_project.core.generation.backends.registry import entry
 from dagster_project.core.generation.engine.accounts import accounts, notes
 from dagster_project.core.generation.engine.items import Item, how
-from dagster_project.core.generation.engine.job import Completed, Job
+from dagster_project.core.generation.engine.job import Completed, Job, Shard
 from dagster_project.core.generation.engine.resume import complete
 from dagster_project.core.generation.engine.row_cache import RowCache
 from dagster_project.core.generation.engine.session import ModelSession
@@ -76,6 +77,29 @@ def generate(
     return lake.materialise(task.table, stamp, compute, scope.name, lock)
 
 
+def generate_shard(
+    task: Task,
+    scope: Scope,
+    shard: Shard,
+    session: ModelSession,
+) -> tuple[int, int]:
+    """Compute one shard's batches of a partition, into the row cache alone: how many results it has now, and of how many.
+
+    The partition is made later, by `generate`, from the row caches of all shards. Errors: as `generate`.
+    """
+    model, log = scope.model, scope.log
+    entry(model, task.capability)
+    stamp = fingerprint_of(task, scope, session)
+    if current := scope.lake.current(task.table, stamp, scope.name):
+        return current.n_rows, current.n_rows
+    plan = task.plan(scope)
+    with cache_of(task, scope, session) as cache:
+        job = Job(model, cache, session, stamp, f"{task.table} {scope.name}", log, shard=shard)
+        done = complete(job, plan.items)
+    _tell(job, list(done.failures.values()), len(done.failures) + done.n_computed)
+    return len(done.rows), sum(len(work.keys) for work in done.distinct.works)
+
+
 def fingerprint_of(task: Task, scope: Scope, session: ModelSession) -> str:
     """A hash of all that decides the rows; not of how fast or where they are computed, nor of what it may cost.
 
@@ -121,12 +145,7 @@ def _quarantined(task: Task, plan: Plan[Item], done: Completed, job: Job) -> lis
         for part, key in enumerate(keys)
         if key in done.failures
     ]
-    if not failed:
-        return []
-    reason = failed[0][2].reason
-    if len(failed) == sum(map(len, done.distinct.keys)):
-        raise BackendError(f"{job.label}: all {len(failed)} generations failed, the first one: {reason}")
-    job.log.warning("%s: %s generations failed, see quarantine: %s", job.label, len(failed), reason)
+    _tell(job, [failure for *_, failure in failed], sum(map(len, done.distinct.keys)))
     return [
         QuarantinedRow(
             "/".join(str(item.key(part)[name]) for name in task.keys),
@@ -135,6 +154,16 @@ def _quarantined(task: Task, plan: Plan[Item], done: Completed, job: Job) -> lis
         )
         for item, part, failure in failed
     ]
+
+
+def _tell(job: Job, failures: Sequence[Failure], n_all: int) -> None:
+    """Warn of failed generations. Errors: `BackendError` where all failed."""
+    if not failures:
+        return
+    n, reason = len(failures), failures[0].reason
+    if n == n_all:
+        raise BackendError(f"{job.label}: all {n} generations failed, the first one: {reason}")
+    job.log.warning("%s: %s generations failed, see quarantine: %s", job.label, n, reason)
 
 
 def _rows(

@@ -110,8 +110,9 @@ def _compute_missing(
     items: Sequence[Item],
 ) -> None:
     by_device = int(getattr(backend, "batch_tokens", BATCH_TOKENS))
-    planned = batches(works, job.model.batch_tokens or by_device)
-    waiting = [(missing_of(batch, done.rows), tokens) for batch, tokens in planned]
+    planned = enumerate(batches(works, job.model.batch_tokens or by_device))
+    own = [one for place, one in planned if job.shard is None or job.shard.has(place, job.label)]
+    waiting = [(missing_of(batch, done.rows), tokens) for batch, tokens in own]
     waiting = [(batch, tokens) for batch, tokens in waiting if batch]
     n_results = sum(len(missing.keys) for batch, _ in waiting for missing in batch)
     with Progress(job.log, job.label, n_results, sum(tokens for _, tokens in waiting)) as progress:

@@ -13,6 +13,7 @@ process is waited for without end: until it is gone, nothing more is computed or
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -22,8 +23,10 @@ import sys
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from dagster_project.core.errors import LakeError
 from dagster_project.core.generation.backends.base import (
     Accounts,
     CandidateScore,
@@ -123,6 +126,40 @@ class RowCache:
         """What one run of a partition has lost so far. Errors: as of `store`."""
         statement = "insert or replace into losses values (?, ?, ?)"
         self._file.run(lambda connection: connection.execute(statement, [origin, run, usd]))
+
+
+def merge(folder: Path, other: Path, log: logging.Logger) -> int:
+    """Add the results in another machine's cache, `other`, to the cache in `folder`; return how many were read.
+
+    A result that is there stays. Errors: `LakeError` where `other` has no row cache, or one that cannot be read.
+    """
+    paths = sorted(other.glob("*.sqlite"))
+    if not paths:
+        raise LakeError(
+            f"{other}: no row cache; give the folder row_cache of another machine, which has *.sqlite"
+        )
+    n_read = 0
+    for path in paths:
+        into = SqliteFile(folder / path.name, _SETUP, log, waits_on=True)
+        try:
+            with contextlib.closing(
+                sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+            ) as source:
+                rows = source.execute("select key, text, accounts, origin, checksum from generations")
+                while some := rows.fetchmany(_KEYS_PER_QUERY):
+                    whole = [row for row in some if row[-1] == _checksum(*row[:-1])]
+                    into.run(partial(_add, whole))
+                    n_read += len(whole)
+        except sqlite3.Error as error:
+            raise LakeError(f"{path}: {error}; copy it again, after its process has ended") from error
+        finally:
+            into.close()
+    return n_read
+
+
+def _add(rows: list[tuple[object, ...]], connection: sqlite3.Connection) -> None:
+    with transaction(connection):
+        connection.executemany("insert or ignore into generations values (?, ?, ?, ?, ?)", rows)
 
 
 def _select(connection: sqlite3.Connection, keys: list[bytes], measures: bool) -> dict[bytes, CachedRow]:

@@ -1,0 +1,97 @@
+"""Shards of a partition: however they are spread over machines, they end in the partition of one process."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_study import LOG, answer, fill_lake, small_study
+
+from dagster_project.core.errors import BackendError
+from dagster_project.core.generation.engine.job import Shard
+from dagster_project.core.generation.engine.partition import generate_shard
+from dagster_project.core.generation.engine.row_cache import merge
+from dagster_project.core.generation.engine.session import ModelSession
+from dagster_project.core.generation.engine.task import Scope
+from dagster_project.core.generation.tasks.registry import TASKS
+from dagster_project.core.storage.lake import Lake
+from dagster_project.core.study.study import Study
+
+CALLS_OF_MACHINE = st.lists(st.tuples(st.integers(1, 4), st.sampled_from([0, 0, 1, 2, 3])), max_size=3)
+"""Which shards a machine computes, and before which of its calls the backend dies (0: never)."""
+VOLATILE = ("run_id", "latency_ms", "shared_tokens", "device_seconds")
+
+
+@contextlib.contextmanager
+def machine(folder: Path, fail_on_call: int = 0) -> Iterator[Study]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LONGTAIL_HOME", str(folder / "home"))
+        patch.setenv("LONGTAIL_THREADS", "1")
+        path = f"fake:digest?ledger={folder.parent / 'ledger'}&fail_on_call={fail_on_call}"
+        study = small_study(folder, path, batch_tokens=24)
+        if not Lake(study.home.lake).partitions("questions"):
+            fill_lake(Lake(study.home.lake), 4)
+        yield study
+
+
+def compute(study: Study, shard: Shard) -> tuple[int, int]:
+    scope = Scope(study, Lake(study.home.lake), study.model("tiny"), "closed_book", LOG)
+    with ModelSession(LOG) as session:
+        return generate_shard(TASKS["answers"], scope, shard, session)
+
+
+def rows(study: Study) -> pa.Table:
+    table = Lake(study.home.lake).read("answers", answer(study).partition)
+    return table.drop_columns(list(VOLATILE)).replace_schema_metadata(None)
+
+
+@pytest.fixture(scope="module")
+def by_one_process(tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
+    with machine(tmp_path_factory.mktemp("alone") / "m") as study:
+        return rows(study)
+
+
+@settings(max_examples=15, deadline=None)
+@given(machines=st.lists(CALLS_OF_MACHINE, min_size=1, max_size=3), count=st.integers(1, 4))
+def test_any_spread_of_shards_ends_like_one_process(
+    machines: list[list[tuple[int, int]]],
+    count: int,
+    by_one_process: pa.Table,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder, asked = tmp_path_factory.mktemp("spread"), set()
+    for at, calls in enumerate(machines):
+        for number, fail_on_call in calls:
+            if number <= count and number not in asked:
+                asked.add(number)  # each shard on one machine, killed or not
+                with (
+                    machine(folder / str(at), fail_on_call) as study,
+                    contextlib.suppress(BackendError),
+                ):
+                    compute(study, Shard(number, count))
+    with machine(folder / "0") as study:
+        for at in range(1, len(machines)):
+            other = folder / str(at) / "home" / "row_cache"
+            if other.exists():
+                merge(study.home.row_cache, other, LOG)
+        assert rows(study).equals(by_one_process)
+    lines = (folder / "ledger").read_text().splitlines()
+    assert len(lines) == len(set(lines)) == len(set(by_one_process["prompt_hash"].to_pylist()))
+
+
+def test_the_shards_are_the_whole_and_share_nothing(tmp_path: Path) -> None:
+    found: list[tuple[int, int]] = []
+    with machine(tmp_path / "m") as study:
+        for number in (1, 2, 3):
+            before = found[-1][0] if found else 0
+            found.append(compute(study, Shard(number, 3)))
+            assert before < found[-1][0] <= found[-1][1]
+        assert found[-1][0] == found[-1][1]
+        outcome = answer(study)
+        assert (outcome.notes["computed"], outcome.notes["reused"]) == (0, 0)
+        assert compute(study, Shard(1, 3)) == (outcome.stamp.n_rows, outcome.stamp.n_rows)
