@@ -34,7 +34,7 @@ def main() -> None:
     """Time the contestants in turn, or be one of their processes."""
     parser = argparse.ArgumentParser(description="two shards beside one process, one thread each")
     parser.add_argument("--model", default="sandbox:l", help="path of the model (default: sandbox:l)")
-    parser.add_argument("--questions", type=int, default=140, help="questions of each of 16 relations")
+    parser.add_argument("--questions", type=int, default=600, help="questions of each of 16 relations")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--shard", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)

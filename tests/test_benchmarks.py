@@ -49,6 +49,14 @@ def _run(
     return fork_server.run(["-c", code], PROJECT_ROOT, env, timeout=600)
 
 
+def test_shards_leave_the_same_results_as_one_process() -> None:
+    done = _run("shards", ["--model", "sandbox:s", "--questions", "8", "--rounds", "1"])
+    assert done.returncode == 0 or "not quiet" in done.stderr, done.stderr[
+        -2000:
+    ]  # so little work times nothing
+    assert "128 answers of sandbox:s" in done.stdout
+
+
 def test_generation_prints_its_figures_with_core_alone() -> None:
     done = _run("generation", SMALL, WITHOUT)
     assert done.returncode == 0, done.stderr[-2000:]
