@@ -30,7 +30,6 @@ from dagster_project.core.storage.home import study_file
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.storage.ownership import only_one
 from dagster_project.core.study.file import load_study
-from dagster_project.core.study.models import Model
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 
@@ -64,7 +63,7 @@ def main() -> int:
         print(f"All is generated. Copy {study.home.root} back; a run there finishes the study.")
     else:
         print(
-            f"Shard {shard} is done; its results are in {study.home.row_cache}. After the last shard, run "
+            f"Shard {shard} is done; its results are in {study.home.row_cache}. After all shards, run "
             "`longtail generate` without --shard; with --merge, it adds the results of another machine first."
         )
     return 0
@@ -97,50 +96,59 @@ def _of_all_models(study: Study, shard: Shard | None) -> Iterator[str]:
     lake = Lake(study.home.lake)
     with ModelSession(_LOG) as session:
         for model in study.models:
+            scope = Scope(study, lake, model, None, _LOG)
             try:
                 if shard:
-                    _shard_of_model(Scope(study, lake, model, None, _LOG), shard, session)
+                    _shard_of_model(scope, shard, session)
                 else:
-                    _of_model(study, lake, model, session)
+                    _of_model(scope, session)
             except (LongtailError, OSError) as error:
                 yield f"{model.name}: {_line(error)}"
 
 
-def _of_model(study: Study, lake: Lake, model: Model, session: ModelSession) -> None:
-    for task, method in _partitions(study, model):
-        outcome = generate(task, study, lake, model.name, method, session=session, run_id=RUN_ID, log=_LOG)
-        state = "was finished before" if outcome.was_current else f"{outcome.stamp.n_rows:,} rows"
-        _LOG.info("%s %s: %s", task.table, "|".join(filter(None, (model.name, method))), state)
-        tell_accuracy(lake, outcome, _LOG)
+def _of_model(scope: Scope, session: ModelSession) -> None:
+    for task, own in _partitions(scope):
+        _make(task, own, session)
 
 
-def _shard_of_model(whole: Scope, shard: Shard, session: ModelSession) -> None:
-    """A table that is made from another one of the model waits until that is merged."""
-    if whole.model.service:
-        _LOG.info("%s: not sharded, since a service answers; `longtail run` asks it", whole.model.name)
+def _make(task: Task, scope: Scope, session: ModelSession) -> None:
+    study, lake, model = scope.study, scope.lake, scope.model.name
+    outcome = generate(task, study, lake, model, scope.method, session=session, run_id=RUN_ID, log=_LOG)
+    state = "was finished before" if outcome.was_current else f"{outcome.stamp.n_rows:,} rows"
+    _LOG.info("%s %s: %s", task.table, scope.name, state)
+    tell_accuracy(lake, outcome, _LOG)
+
+
+def _shard_of_model(scope: Scope, shard: Shard, session: ModelSession) -> None:
+    """The last shard makes a table. One that is made from another table of the model waits until that is made."""
+    if scope.model.service:
+        _LOG.info("%s: not sharded, since a service answers; `longtail run` asks it", scope.model.name)
         return
     n_unfinished = 0
-    for task, method in _partitions(whole.study, whole.model):
-        scope = dataclasses.replace(whole, method=method)
+    for task, own in _partitions(scope):
         try:
-            n_done, n_all = generate_shard(task, scope, shard, session)
-        except LakeError as error:
+            n_done, n_all = generate_shard(task, own, shard, session)
+        except LakeError:
             if not n_unfinished:
                 raise
-            _LOG.info("%s %s waits for the other shards: %s", task.table, scope.name, _line(error))
-        else:
-            n_unfinished += n_done < n_all
             _LOG.info(
-                "%s %s: %s of %s results are there", task.table, scope.name, f"{n_done:,}", f"{n_all:,}"
+                "%s %s waits for the other shards; run this shard again after them", task.table, own.name
             )
+            continue
+        if n_done == n_all:
+            _make(task, own, session)
+        else:
+            n_unfinished += 1
+            _LOG.info("%s %s: %s of %s results are there", task.table, own.name, f"{n_done:,}", f"{n_all:,}")
 
 
-def _partitions(study: Study, model: Model) -> Iterator[tuple[Task, str | None]]:
+def _partitions(scope: Scope) -> Iterator[tuple[Task, Scope]]:
     """What a model is asked for: tables in their order, with each method for those that are partitioned by it."""
     for table, task in TASKS.items():
-        if model.generates and task.is_asked(study):
+        if scope.model.generates and task.is_asked(scope.study):
             by_method = "method" in TABLES[table].partitioned_by
-            yield from ((task, method) for method in (study.methods if by_method else (None,)))
+            for method in scope.study.methods if by_method else (None,):
+                yield task, dataclasses.replace(scope, method=method)
 
 
 def _line(error: Exception) -> str:

@@ -85,7 +85,7 @@ def generate_shard(
 ) -> tuple[int, int]:
     """Compute one shard's batches of a partition, into the row cache alone: how many results it has now, and of how many.
 
-    The partition is made later, by `generate`, from the row caches of all shards. Errors: as `generate`.
+    `generate` makes the partition, once the row cache has the results of all shards. Errors: as `generate`.
     """
     model, log = scope.model, scope.log
     entry(model, task.capability)
@@ -96,8 +96,10 @@ def generate_shard(
     with cache_of(task, scope, session) as cache:
         job = Job(model, cache, session, stamp, f"{task.table} {scope.name}", log, shard=shard)
         done = complete(job, plan.items)
+        keys = [key for work in done.distinct.works for key in work.keys]
+        of_others = cache.find(key for key in keys if key not in done.rows)  # which may have ended meanwhile
     _tell(job, list(done.failures.values()), len(done.failures) + done.n_computed)
-    return len(done.rows), sum(len(work.keys) for work in done.distinct.works)
+    return len(done.rows) + len(of_others), len(keys)
 
 
 def fingerprint_of(task: Task, scope: Scope, session: ModelSession) -> str:
