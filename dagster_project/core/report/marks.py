@@ -119,23 +119,26 @@ def curves(
     hints: Sequence[Mapping[str, str]],
     *,
     interval: tuple[str, str] = bounds(),
+    few: bool = False,
 ) -> dict[str, Any]:
-    """Lines with points and a band over `interval`; a click in the legend keeps one line bright."""
+    """Lines with points and a band over `interval`; a click in the legend keeps one line bright.
+
+    With `few` points, each has its interval as a bar too, since a line of one point has no band.
+    """
     low, high = interval
     name = str(colour["field"])
     dim = {"condition": {"param": "kept", "value": 1}, "value": 0.12}
     band = {"condition": {"param": "kept", "value": 0.14}, "value": 0.02}
+    ends = {"y": {**y, "field": low}, "y2": {"field": high}}
+    bars = {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": {**ends, "opacity": dim}}
     return {
         "encoding": {"x": dict(x), "color": dict(colour)},
         "layer": [
             {
                 "mark": {"type": "area", "line": False},
-                "encoding": {
-                    "y": {**y, "field": low},
-                    "y2": {"field": high},
-                    "opacity": band,
-                },
+                "encoding": {**ends, "opacity": band},
             },
+            *([bars] if few else []),
             {
                 "params": [{"name": "kept", "select": {"type": "point", "fields": [name]}, "bind": "legend"}],
                 "mark": {"type": "line", "strokeWidth": 2},

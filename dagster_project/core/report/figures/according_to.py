@@ -179,6 +179,7 @@ order by found.dataset, found.method, family, found.grounding_prompt, found.n_pa
             series("grounding_prompt", "grounding prompt"),
             tooltip(*PROMPT_HINTS, ("n_parameters", "parameters", ","), *QUIP_HINTS),
             interval=bounds("quip"),
+            few=True,
         ),
         least=300,
     ),
