@@ -9,33 +9,46 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import pyarrow.compute as pc
+
 from dagster_project.core.scoring.intervals import wilson
 from dagster_project.core.storage.lake import Lake, Outcome
 
 _TABLE = "answers"
-_COLUMNS = ["dataset", "prompt", "is_correct"]
+_COLUMNS = ["dataset", "prompt", "is_correct", "prediction"]
+_MANY_EMPTY = 0.2
 
 
 def tell_accuracy(lake: Lake, outcome: Outcome, log: logging.Logger) -> list[dict[str, Any]]:
     """The accuracy of each dataset and prompt of answers, with its interval; none for other tables.
 
-    A line of the log tells each that was written just now.
+    A line of the log tells each that was written just now, and another one if many predictions are empty.
     """
     if outcome.table != _TABLE:
         return []
     rows = lake.read(_TABLE, outcome.partition, _COLUMNS)
-    counted = rows.group_by(["dataset", "prompt"]).aggregate([("is_correct", "sum"), ("is_correct", "count")])
+    rows = rows.append_column("is_empty", pc.equal(pc.utf8_trim_whitespace(rows["prediction"]), ""))
+    counted = rows.group_by(["dataset", "prompt"]).aggregate(
+        [("is_correct", "sum"), ("is_empty", "sum"), ("is_correct", "count")]
+    )
     found = sorted(zip(*(counted[name].to_pylist() for name in counted.column_names), strict=True))
     several = len({dataset for dataset, *_ in found}) > 1
     told = []
-    for dataset, prompt, n_right, n in found:
+    for dataset, prompt, n_right, n_empty, n in found:
         low, high = wilson(n_right, n)
         names = {"partition": outcome.partition, "dataset": dataset, "prompt": prompt}
         told.append({**names, "accuracy": n_right / n, "low": low, "high": high, "n": n})
         if not outcome.was_current:
             shown = [*outcome.partition.split("|"), prompt, *([dataset] if several else [])]
+            name = " · ".join(shown)
             log.info(
                 "%s: accuracy %.1f %% [%.1f, %.1f] of n = %s (provisional; the mart decides)",
-                " · ".join(shown), 100 * n_right / n, 100 * low, 100 * high, f"{n:,}",
+                name, 100 * n_right / n, 100 * low, 100 * high, f"{n:,}",
             )  # fmt: skip
+            if n_empty > _MANY_EMPTY * n:
+                log.warning(
+                    "%s: %s of %s predictions are empty; often the model begins with a line break: key shots of "
+                    "the prompt shows it how an answer looks, key format asks in other words (docs/study_file.md)",
+                    name, f"{n_empty:,}", f"{n:,}",
+                )  # fmt: skip
     return told

@@ -50,3 +50,18 @@ def test_the_share_is_counted_from_the_lakes_own_verdicts(
     (line,) = told(lake, Outcome("answers", "small|bm25", stamp, was_current=False), caplog)
     assert line.startswith(f"small · bm25 · zero_shot: accuracy {100 * sum(rows) / len(rows):.1f} % [")
     assert f"of n = {len(rows)} (" in line
+
+
+def test_many_empty_predictions_are_told_with_what_helps(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake = make_lake(tmp_path, LakePlan(models=("small",)))
+    partition = "small|closed_book"
+    rows = lake.read("answers", partition).to_pylist()
+    for n_empty, n_lines in ((len(rows) // 5, 1), (len(rows) // 5 + 1, 2)):
+        changed = [{**row, "prediction": " \n"} if at < n_empty else row for at, row in enumerate(rows)]
+        stamp = lake.write("answers", changed, fingerprint="f", partition=partition)
+        lines = told(lake, Outcome("answers", partition, stamp, was_current=False), caplog)
+        assert len(lines) == n_lines
+    assert f"zero_shot: {n_empty} of {len(rows)} predictions are empty" in lines[1]
+    assert "key shots" in lines[1]
