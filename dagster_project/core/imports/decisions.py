@@ -46,7 +46,8 @@ def import_decisions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
                 first = f"; {aside[0].row_key}: {aside[0].reason}" if aside else ""
                 raise SourceError(f"{path}: holds no decision that can be used{first}")
             rejected += aside
-        log.info("decisions of others: %d, rejected: %d", len(kept), len(rejected))
+        if declared:
+            log.info("decisions of others: %d, rejected: %d", len(kept), len(rejected))
         return Computed([kept[key] for key in sorted(kept)], rejected)
 
     return lake.materialise(_TABLE, stamp, compute)

@@ -41,7 +41,8 @@ def import_triples(study: Study, lake: Lake, log: logging.Logger) -> list[Outcom
             )
             if fact[:3] not in known
         ]
-        log.info("triples: %d out of imported files", len(rows))
+        if rows:
+            log.info("triples: %d out of imported files", len(rows))
         return Computed(rows)
 
     return _materialise(study, lake, "triples", compute)

@@ -42,7 +42,8 @@ def describe_linking(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         rows = [row for dataset in datasets for row in _of_dataset(study, dataset, lake)]
         rows += _of_references(study, lake)
         shares = {f"{row['dataset']}/{row['relation']}": _share(row) for row in rows}
-        log.info("entity linking: %s", ", ".join(f"{key} {share}" for key, share in shares.items()) or "none")
+        if shares:
+            log.info("entity linking: %s", ", ".join(f"{key} {share}" for key, share in shares.items()))
         return Computed(rows, notes=shares)
 
     return lake.materialise("entity_linking", stamp, compute)

@@ -118,7 +118,8 @@ def _from_triples(study: Study, lake: Lake, log: logging.Logger) -> Computed:
             text = verbalised(labels[subject_id], objects)
             rows.append(_row(subject_id, subject_id, labels[subject_id], 0, text, VERBALISED))
     silent, given = len(facts) - len(rows), given_passages(study)
-    log.info("passages: %d verbalised subjects, %d without label or labelled objects", len(rows), silent)
+    if facts:
+        log.info("passages: %d verbalised subjects, %d without label or labelled objects", len(rows), silent)
     if given:
         log.info("passages: %d from files of questions", len(given))
     rows += given
