@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import re
 import shutil
@@ -21,6 +22,7 @@ from dagster_project.core.generation.engine.task import Scope
 from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.storage.lake import Lake
+from dagster_project.core.study.models import Service
 from tests.journeys.commands import environment, run_study
 
 STUDY = """
@@ -33,7 +35,7 @@ models:
   - {name: reference_s, path: "sandbox:s", batch_tokens: 64}
   - {name: broken, path: "fake:digest?fail_on_call=1", backend: fake}
   - {name: reference_m, path: "sandbox:m"}
-methods: [closed_book]
+methods: [closed_book, genread]
 popularity: {measure: page_views, n_months: 1, last_month: "2026-10"}
 seed: 0
 """
@@ -87,6 +89,15 @@ def test_shards_run_beside_each_other_but_not_beside_a_run(study_file: Path) -> 
         pass
 
 
+def test_a_service_is_not_sharded(study_file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    study = longtail.load_study(study_file)
+    model = dataclasses.replace(study.models[0], service=Service("http://127.0.0.1"))
+    scope = Scope(study, Lake(study.home.lake), model)
+    with caplog.at_level(logging.INFO, "longtail"), ModelSession(logging.getLogger()) as session:
+        generate._shard_of_model(scope, Shard(1, 2), session)
+    assert "reference_s: not sharded" in caplog.text
+
+
 def test_what_is_generated_elsewhere_is_finished_here(
     study_file: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -96,16 +107,18 @@ def test_what_is_generated_elsewhere_is_finished_here(
     home = study_file.parent / "home"
     for name, value in {"LONGTAIL_STUDY": study_file, "LONGTAIL_HOME": home}.items():
         monkeypatch.setenv(name, str(value))
-    assert generate.main() == 1
-    told = capsys.readouterr().err.splitlines()
-    assert [line.split(":")[1] for line in told] == [" reference_s", " broken", " reference_m"]
-    assert "questions" in told[0]
+    for shard in ("1/2", ""):
+        monkeypatch.setenv("LONGTAIL_SHARD", shard)
+        assert generate.main() == 1
+        told = capsys.readouterr().err.splitlines()
+        assert [line.split(":")[1] for line in told] == [" reference_s", " broken", " reference_m"]
+        assert "questions" in told[0]
     prepared = run_study(home, study_file, LONGTAIL_PREPARE="1")
     assert prepared.returncode == 0, prepared.stderr
     assert "`longtail generate`" in prepared.stdout
     elsewhere = study_file.parent / "elsewhere"
     shutil.copytree(home, elsewhere)
-    codes, told, found = [], [], []
+    codes, told, found, made = [], [], [], []
     with caplog.at_level(logging.INFO, "longtail"):
         for place, shard in ((elsewhere, "2/2"), (home, "1/2")):
             monkeypatch.setenv("LONGTAIL_HOME", str(place))
@@ -114,8 +127,11 @@ def test_what_is_generated_elsewhere_is_finished_here(
             codes.append(generate.main())
             told += capsys.readouterr().err.splitlines()
             found += re.findall(r"reference_s\|closed_book: (\d+) of 16 results", caplog.text)
-    assert sorted(codes) == [0, 1]  # the one batch of the broken model is in one of the shards; others go on
-    assert [line.partition("broken: ")[0] for line in told] == ["error: "]
+            assert "reference_s|genread waits for the other shards" in caplog.text
+            made += re.findall(r"answers (reference_m\|closed_book: 16 rows)", caplog.text)
+    assert sum(codes) == len(told) > 0  # a broken model stops no other
+    assert {line.partition("broken: ")[0] for line in told} == {"error: "}
+    assert made == ["reference_m|closed_book: 16 rows"]  # by the shard that has its only batch
     assert 0 < int(found[0]) < 16
     assert sum(map(int, found)) == 16
     monkeypatch.delenv("LONGTAIL_SHARD")
@@ -124,11 +140,13 @@ def test_what_is_generated_elsewhere_is_finished_here(
     assert merged.stderr.startswith("error: broken: ")
     assert merged.stderr.count("\n") == 1
     assert "answers reference_s|closed_book: 16 rows" in merged.stdout
-    assert "reference_s: loading" not in merged.stdout
+    assert "answers reference_s|genread: 16 rows" in merged.stdout
     study = longtail.load_study(study_file)
     lake = Lake(study.home.lake)
     with ModelSession(logging.getLogger()) as session:
-        for model, missing in (("reference_s", False), ("broken", True), ("reference_m", False)):
+        for model in ("reference_s", "reference_m"):
             for method in study.methods:
-                lacking = estimate(TASKS["answers"], Scope(study, lake, study.model(model), method), session)
-                assert (lacking is not None) == missing
+                scope = Scope(study, lake, study.model(model), method)
+                assert estimate(TASKS["answers"], scope, session) is None
+        scope = Scope(study, lake, study.model("broken"), "closed_book")
+        assert estimate(TASKS["answers"], scope, session) is not None
