@@ -300,6 +300,8 @@ def test_what_cannot_be_merged_is_named_and_harms_nothing(tmp_path: Path) -> Non
     with open_cache(tmp_path / "here") as here:
         here.store({key(1): row("kept")})
     (tmp_path / "empty").mkdir()
+    with pytest.raises(LongtailError, match=r"here: this is the machine's own row cache"):
+        merge(tmp_path / "here", tmp_path / "empty" / ".." / "here", LOG)
     with pytest.raises(LongtailError, match=r"empty: no row cache"):
         merge(tmp_path / "here", tmp_path / "empty", LOG)
     broken = tmp_path / "broken" / here.path.name

@@ -134,6 +134,8 @@ def merge(folder: Path, other: Path, log: logging.Logger) -> int:
     A result that is there stays. Errors: `LakeError` where `other` has no row cache, or one that cannot be read.
     """
     paths = sorted(other.glob("*.sqlite"))
+    if other.resolve() == folder.resolve():
+        raise LakeError(f"{other}: this is the machine's own row cache; give a copy of another machine's")
     if not paths:
         raise LakeError(
             f"{other}: no row cache; give the folder row_cache of another machine, which has *.sqlite"
