@@ -45,7 +45,7 @@ def main() -> int:
         study, shard = load_study(study_file()), _shard(os.environ.get("LONGTAIL_SHARD", ""))
         for need in needs_of_models(study):
             need.check()
-        if other := os.environ.get("LONGTAIL_MERGE"):
+        for other in filter(None, os.environ.get("LONGTAIL_MERGE", "").split(os.pathsep)):
             n = merge(study.home.row_cache, Path(other), _LOG)
             _LOG.info("%s: %s results are in this machine's row cache now", other, f"{n:,}")
         with _alone(study, shard):
@@ -64,7 +64,7 @@ def main() -> int:
     else:
         print(
             f"Shard {shard} is done; its results are in {study.home.row_cache}. After all shards, run "
-            "`longtail generate` without --shard; with --merge, it adds the results of another machine first."
+            "`longtail generate` without --shard; with --merge, it adds the results of other machines first."
         )
     return 0
 

@@ -27,7 +27,10 @@ _OPTIONS = {
     "LONGTAIL_LIMIT": (("--limit",), "ask at most so many questions, in a home of their own"),
     "LONGTAIL_PREPARE": (("--prepare",), "stop before the models: `longtail generate` asks them elsewhere"),
     "LONGTAIL_SHARD": (("--shard",), "such as 2/4: compute the second of four parts, the others elsewhere"),
-    "LONGTAIL_MERGE": (("--merge",), "first add the results in another machine's folder row_cache"),
+    "LONGTAIL_MERGE": (
+        ("--merge",),
+        "first add the results in other machines' folders row_cache, with : between them",
+    ),
     "PORT": (("--port",), "the port of the server"),
     "Q": (("-c", "--query"), "a query; without one, they come from the terminal or a pipe"),
     "FORMAT": (("--format",), "box, csv, json or markdown"),

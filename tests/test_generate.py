@@ -135,12 +135,14 @@ def test_what_is_generated_elsewhere_is_finished_here(
     assert 0 < int(found[0]) < 16
     assert sum(map(int, found)) == 16
     monkeypatch.delenv("LONGTAIL_SHARD")
-    merged = generate_there(home, study_file, "--merge", str(elsewhere / "row_cache"))
+    third = shutil.copytree(home / "row_cache", study_file.parent / "third")  # a machine that adds nothing
+    merged = generate_there(home, study_file, "--merge", f"{third}:{elsewhere / 'row_cache'}")
     assert merged.returncode == 1
     assert merged.stderr.startswith("error: broken: ")
     assert merged.stderr.count("\n") == 1
     assert "answers reference_s|closed_book: 16 rows" in merged.stdout
     assert "answers reference_s|genread: 16 rows" in merged.stdout
+    assert f"{third}: " in merged.stdout
     study = longtail.load_study(study_file)
     lake = Lake(study.home.lake)
     with ModelSession(logging.getLogger()) as session:

@@ -165,7 +165,8 @@ def _tell(job: Job, failures: Sequence[Failure], n_all: int) -> None:
     n, reason = len(failures), failures[0].reason
     if n == n_all:
         raise BackendError(f"{job.label}: all {n} generations failed, the first one: {reason}")
-    job.log.warning("%s: %s generations failed, see quarantine: %s", job.label, n, reason)
+    then = "tried again when the table is made" if job.shard else "see quarantine"
+    job.log.warning("%s: %s generations failed, %s: %s", job.label, n, then, reason)
 
 
 def _rows(
