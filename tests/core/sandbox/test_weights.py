@@ -9,12 +9,17 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.prompt_formats import ANTI_GROUNDING, GROUNDING, GROUNDING_PROMPTS, NULL
+from dagster_project.core.prompt_formats import ANTI_GROUNDING, GROUNDING, GROUNDING_PROMPTS, NULL, PAPER
 from dagster_project.core.relations.paraphrases import HELD_OUT, PARAPHRASES
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.sandbox.training.evaluate import Question, Reader, load_questions, prompt
 from dagster_project.core.sandbox.training.forms import BACKGROUND, draw_template
-from dagster_project.core.sandbox.training.instructions import HELD_OUT_PROMPTS, InstructionSampler
+from dagster_project.core.sandbox.training.instructions import (
+    HELD_OUT_PROMPTS,
+    NEW_TOKENS,
+    InstructionSampler,
+    grams_of,
+)
 from dagster_project.core.sandbox.training.pairs import PairSampler
 from dagster_project.core.sandbox.training.samples import Sampler, items
 from dagster_project.core.sandbox.training.shipping import check_sums, ship, write_sums
@@ -68,6 +73,22 @@ def test_the_tokenizer_beside_the_weights_is_the_frozen_one(size: str) -> None:
     text = "naïve 日本 \u200f😀\x00\n\n\n 1984"
     assert tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True) == text
     assert tokenizer("A: x\n\nQ: y")["input_ids"].count(tokenizer.convert_tokens_to_ids("\n\n")) == 1
+
+
+def test_the_instruction_tuned_model_follows_held_out_prompts() -> None:
+    asked = items(World())[::50]
+    grams = {gram for _, article in World().articles() for gram in grams_of(article.text)}
+    writer = Reader(reference_model_path(INSTRUCTION_TUNED), "cpu", NEW_TOKENS)
+    shares = {}
+    for kind, name in HELD_OUT_PROMPTS.items():
+        behind = GROUNDING_PROMPTS[name].behind(PAPER)
+        written = writer.answer(
+            [f"{BACKGROUND}{one.relation.question(one.subject)}{behind}\n\n" for one in asked]
+        )
+        own = [gram for text in written for gram in grams_of(text)]
+        shares[kind] = sum(gram in grams for gram in own) / len(own)
+    assert shares[GROUNDING] > 0.3
+    assert shares[ANTI_GROUNDING] < 0.05
 
 
 def test_the_encoder_decoder_has_the_same_tokens_and_ends_each_text() -> None:
@@ -167,9 +188,8 @@ def test_requests_leave_out_the_held_out_prompts_and_ask_for_what_they_say() -> 
     counts = {NULL: 0, GROUNDING: 0, ANTI_GROUNDING: 0}
     held_out = [GROUNDING_PROMPTS[name].text for name in HELD_OUT_PROMPTS.values()]
     for row in sampler.rows(400, {"requests": 1.0}, 60):
-        for sample in tokenizer.decode(row.ids, skip_special_tokens=False).split("<eos>")[
-            1:-1
-        ]:  # the last is cut
+        _, *samples, _cut = tokenizer.decode(row.ids, skip_special_tokens=False).split("<eos>")
+        for sample in samples:
             request, _, written = sample.partition("\n\n")
             assert request.startswith(BACKGROUND)
             assert not any(text in request for text in held_out)

@@ -116,12 +116,12 @@ def judge(folder: Path, start: Path, device: str, say: Callable[[str], None]) ->
     """Every gate of the model in `folder`: held-out prompts are followed, and it still knows what `start` knew."""
     world = World()
     questions = load_questions(world)
-    grams = {gram for _, article in world.articles() for gram in _grams(article.text)}
+    grams = {gram for _, article in world.articles() for gram in grams_of(article.text)}
     writer = Reader(folder, device, NEW_TOKENS)
 
     def quoted(prompts: list[str]) -> float:
         """The mean share of 25-grams of characters that an article has."""
-        found = [_grams(text) for text in writer.answer(prompts)]
+        found = [grams_of(text) for text in writer.answer(prompts)]
         return sum(sum(one in grams for one in own) / max(1, len(own)) for own in found) / len(found)
 
     gates = []
@@ -159,6 +159,7 @@ def judge(folder: Path, start: Path, device: str, say: Callable[[str], None]) ->
     return [*gates, Gate(what, INSTRUCTION_TUNED, SEEDS[0], n, lost, 0.03, is_upper=True)]
 
 
-def _grams(text: str) -> list[str]:
+def grams_of(text: str) -> list[str]:
+    """The text's 25-grams of characters, with one space for each run of white space."""
     one_line = " ".join(text.split())
     return [one_line[place : place + GRAM] for place in range(len(one_line) - GRAM + 1)]
