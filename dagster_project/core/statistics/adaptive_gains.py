@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +35,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dagster_project.core.progress import Progress
 from dagster_project.core.statistics.held_out_gains import (
     NO_RELATION,
     SCOPES,
@@ -49,9 +47,8 @@ from dagster_project.core.statistics.held_out_gains import (
     ladders,
     left_out,
 )
-from dagster_project.core.statistics.resampling import draws, seed_of
+from dagster_project.core.statistics.resampling import draws, in_parallel, seed_of
 from dagster_project.core.statistics.statistic import Statistic
-from dagster_project.core.threads import thread_count
 
 N_RESAMPLES = 1_000
 N_PARTS = 4
@@ -106,7 +103,7 @@ def bootstrap_adaptive_gains(
 
 
 def _gains(tables: Sequence[pa.Table], seed: int, log: logging.Logger) -> Iterator[dict[str, Any]]:
-    """The rows of all pairs, in their order. Pairs are resampled in parallel, each with its own seed."""
+    """The rows of all pairs, in their order."""
     pairs = tables[0].to_pylist()
     rows, edges = ({name: t[name].to_numpy() for name in t.column_names} for t in tables[1:])
 
@@ -114,12 +111,8 @@ def _gains(tables: Sequence[pa.Table], seed: int, log: logging.Logger) -> Iterat
         key = {name: pair[name] for name in _PAIR}
         return list(_gains_of(key, _questions(rows, edges, pair["pair_id"]), seed_of(seed, key.values())))
 
-    progress = Progress(log, "bootstrap: pairs of methods", len(pairs))
-    with ThreadPoolExecutor(thread_count()) as pool:
-        for found in pool.map(resample, pairs):
-            progress.add(1)
-            yield from found
-    progress.done()
+    for found in in_parallel(resample, pairs, log, "bootstrap: pairs of methods"):
+        yield from found
 
 
 def _gains_of(key: dict[str, str], questions: Questions, seed: int) -> Iterator[dict[str, Any]]:

@@ -12,14 +12,12 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from dagster_project.core.progress import Progress
-from dagster_project.core.statistics.resampling import seed_of
+from dagster_project.core.statistics.resampling import in_parallel, seed_of
 from dagster_project.core.statistics.signal_fit import Values
 from dagster_project.core.statistics.signal_gains import (
     BASELINES,
@@ -39,7 +37,7 @@ from dagster_project.core.statistics.signal_questions import (
     Training,
     asked_of,
     counted,
-    pairs_of,
+    groups_of,
     scored_splits,
     signal_cost,
     training_of,
@@ -47,7 +45,6 @@ from dagster_project.core.statistics.signal_questions import (
 )
 from dagster_project.core.statistics.signal_rules import rules_of
 from dagster_project.core.statistics.statistic import Rows, Statistic
-from dagster_project.core.threads import thread_count
 
 TABLES = POLICIES, GAINS, RULES = ("adaptive_signals", "adaptive_signal_gains", "adaptive_signal_rules")
 _COSTS_OF_MIX = ("device_seconds_per_1000", "cost_usd_per_1000", "answer_latency_ms")
@@ -62,30 +59,17 @@ Undefined = Mapping[str, str | None]
 
 
 def compare_signals(tables: Sequence[pa.Table], seed: int, log: logging.Logger) -> dict[str, Rows]:
-    """The rows of all three lake tables. `tables`: the questions of each pair, and the splits.
-
-    Groups of pairs are computed in parallel, each with its own seed; a product of matrices would be too small for that.
-    """
-    from threadpoolctl import threadpool_limits
-
+    """The rows of all three lake tables. `tables`: the questions of each pair, and the splits."""
     found: dict[str, Rows] = {table: [] for table in TABLES}
     training = training_of(tables[1], tables[2])
-    pairs = pairs_of(tables[0])
-    groups = [list(alike) for _, alike in itertools.groupby(pairs, key=lambda pair: pair.shared)]
+    groups = groups_of(tables[0])
 
     def compare(group: Sequence[Pair]) -> dict[str, Rows]:
         return _compared(group, training[group[0].key["dataset"]], seed)
 
-    what = "retrieval by signals: pairs of methods"
-    with (
-        Progress(log, what, len(pairs)) as progress,
-        threadpool_limits(1),
-        ThreadPoolExecutor(thread_count()) as pool,
-    ):
-        for group, rows in zip(groups, pool.map(compare, groups), strict=True):
-            for table in TABLES:
-                found[table] += rows[table]
-            progress.add(len(group))
+    for rows in in_parallel(compare, groups, log, "retrieval by signals: models"):
+        for table in TABLES:
+            found[table] += rows[table]
     return found
 
 

@@ -11,7 +11,6 @@ thresholds are not fitted again. p is that of random signs of the subjects' diff
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,8 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dagster_project.core.progress import Progress
-from dagster_project.core.statistics.resampling import draws, percentiles, seed_of
+from dagster_project.core.statistics.resampling import draws, in_parallel, percentiles, seed_of
 from dagster_project.core.statistics.signal_fit import Values
 from dagster_project.core.statistics.signal_policies import (
     ALL,
@@ -37,7 +35,7 @@ from dagster_project.core.statistics.signal_questions import (
     SPLITS,
     Pair,
     asked_of,
-    pairs_of,
+    groups_of,
     rows_of,
     scored_splits,
     signal_cost,
@@ -75,30 +73,28 @@ def compare_policies(tables: Sequence[pa.Table], seed: int, log: logging.Logger)
     others: dict[str, dict[str, dict[str, Any]]] = {}
     for row in tables[4].to_pylist():
         others.setdefault(row["dataset"], {}).setdefault(row["policy"], {})[row["question_id"]] = row
-    found: Rows = []
-    pairs = pairs_of(tables[0])
-    with Progress(log, "policies: pairs of methods", len(pairs)) as progress:
-        for _, alike in itertools.groupby(pairs, key=lambda pair: pair.shared):
-            group = list(alike)
-            dataset, questions = group[0].key["dataset"], group[0].columns["question_id"]
-            if len(questions):
-                units = np.unique([subjects[dataset, one] for one in questions], return_inverse=True)[1]
-                is_split = questions[0] in training.get(dataset, {})
-                is_training = (
-                    scored_splits(group[0], training[dataset])
-                    if is_split
-                    else np.zeros((0, len(questions)), bool)
-                )
-                decided = _fitted(group, is_training)
-                for at, pair in enumerate(group):
-                    arena = _Arena(pair, is_training, units, seed_of(seed, pair.key.values()))
-                    own = {name: by_method[at] for name, by_method in decided.items()}
-                    found += arena.rows(own)
-                    for name, said in others.get(dataset, {}).items():
-                        taken = {NEVER, ALWAYS, ORACLE, *own}
-                        found += arena.rows_of_others(f"{name} (imported)" if name in taken else name, said)
-            progress.add(len(group))
-    return {"policies": found}
+
+    def compare(group: Sequence[Pair]) -> Rows:
+        found: Rows = []
+        dataset, questions = group[0].key["dataset"], group[0].columns["question_id"]
+        if not len(questions):
+            return found
+        units = np.unique([subjects[dataset, one] for one in questions], return_inverse=True)[1]
+        is_training = np.zeros((0, len(questions)), bool)
+        if questions[0] in training.get(dataset, {}):
+            is_training = scored_splits(group[0], training[dataset])
+        decided = _fitted(group, is_training)
+        for at, pair in enumerate(group):
+            arena = _Arena(pair, is_training, units, seed_of(seed, pair.key.values()))
+            own = {name: by_method[at] for name, by_method in decided.items()}
+            found += arena.rows(own)
+            for name, said in others.get(dataset, {}).items():
+                taken = {NEVER, ALWAYS, ORACLE, *own}
+                found += arena.rows_of_others(f"{name} (imported)" if name in taken else name, said)
+        return found
+
+    rows = in_parallel(compare, groups_of(tables[0]), log, "policies: models")
+    return {"policies": [row for by_group in rows for row in by_group]}
 
 
 def _fitted(group: Sequence[Pair], is_training: Values) -> dict[str, Sequence[Values]]:

@@ -1,4 +1,4 @@
-"""Shared by bootstraps: a separate seed per key, resamples of questions, ratios of sums, and percentiles.
+"""Shared by bootstraps: a separate seed per key, resamples of questions, ratios of sums, percentiles, and threads.
 
 What belongs here: what several statistics need. What does not: any one statistic.
 """
@@ -6,11 +6,38 @@ What belongs here: what several statistics need. What does not: any one statisti
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from typing import Any
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from dagster_project.core.progress import Progress
+from dagster_project.core.threads import thread_count
+
+Part = TypeVar("Part")
+Found = TypeVar("Found")
+
+
+def in_parallel(
+    compute: Callable[[Part], Found], parts: Sequence[Part], log: logging.Logger, what: str
+) -> Iterator[Found]:
+    """What `compute` finds for each part, in their order, several parts at a time; `what` names them in the progress.
+
+    Each part runs on one thread: a product of matrices would be too small for more, and rounds alike on any machine.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with (
+        Progress(log, what, len(parts)) as progress,
+        threadpool_limits(1),
+        ThreadPoolExecutor(thread_count()) as pool,
+    ):
+        for found in pool.map(compute, parts):
+            progress.add(1)
+            yield found
 
 
 def seed_of(seed: int, key: Iterable[str]) -> int:

@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dagster_project.core.progress import Progress
-from dagster_project.core.statistics.resampling import draws, percentiles, seed_of
+from dagster_project.core.statistics.resampling import draws, in_parallel, percentiles, seed_of
 from dagster_project.core.statistics.signal_fit import Features, probabilities
 from dagster_project.core.statistics.statistic import Statistic
 
@@ -60,13 +59,12 @@ def measure_signals(
     tables: Sequence[pa.Table], seed: int, log: logging.Logger
 ) -> dict[str, list[dict[str, Any]]]:
     """The rows of lake table signal_quality. `tables`: the groups of answers, each with lists of its answers."""
-    found: list[dict[str, Any]] = []
-    with Progress(log, "quality of signals: groups of answers", len(tables[0])) as progress:
-        for number in range(len(tables[0])):
-            group = tables[0].slice(number, 1).to_pylist()[0]
-            found += _rows(group, seed)
-            progress.add(1)
-    return {"signal_quality": found}
+
+    def measure(number: int) -> list[dict[str, Any]]:
+        return list(_rows(tables[0].slice(number, 1).to_pylist()[0], seed))
+
+    groups = in_parallel(measure, range(len(tables[0])), log, "quality of signals: groups of answers")
+    return {"signal_quality": [row for rows in groups for row in rows]}
 
 
 def _rows(group: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
@@ -171,7 +169,7 @@ def folds(subjects: Values) -> Values:
     return found
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=8)
 def _drawn(n: int, seed: int) -> Values:
     """Subjects × draws: how often each counts. A group's signals that are known for equally many subjects share them."""
     rng, size = np.random.default_rng(seed), max(1, _CHUNK // n)

@@ -109,6 +109,11 @@ def training_of(splits: pa.Table, n_splits: pa.Table) -> Mapping[str, Training]:
     return found
 
 
+def groups_of(table: pa.Table) -> list[list[Pair]]:
+    """The pairs that differ in the retrieval method alone, from a result of query `ROWS`."""
+    return [list(alike) for _, alike in itertools.groupby(pairs_of(table), key=lambda pair: pair.shared)]
+
+
 def pairs_of(table: pa.Table) -> list[Pair]:
     """The pairs in a result of query `ROWS`, in which the questions of a pair stand together."""
     columns = {
