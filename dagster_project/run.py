@@ -1,11 +1,13 @@
 """What `make run` does: materialise the chosen study stage by stage through Dagster, and print the results.
 
-Every stage is a run in the UI's history. A stage whose partitions are all current computes nothing.
+Every stage is a run in the UI's history, and all stages of one command have the same tag. A stage whose partitions
+are all current computes nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import itertools
 import logging
 import os
@@ -40,6 +42,8 @@ from dagster_project.terminal import Calm, Condensed
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
 _LOG = logging.getLogger("longtail")
+_TOGETHER = {"longtail/run": f"{datetime.datetime.now():%Y-%m-%d %H:%M:%S}"}
+"""The tag of this process's runs: when it began."""
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -225,7 +229,7 @@ def run_stage(
         outcome = job.execute_in_process(
             instance=instance,
             asset_selection=[dg.AssetKey.from_user_string(key) for key in stage.keys],
-            tags={**tags, "longtail/stage": stage.title},
+            tags={**tags, **_TOGETHER, "longtail/stage": stage.title},
             run_config=_QUIET,
             raise_on_error=False,
         )

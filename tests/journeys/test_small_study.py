@@ -222,14 +222,18 @@ def test_the_run_history_holds_every_stage(small: Small) -> None:
         "import dagster as dg, json\n"
         "with dg.DagsterInstance.get() as instance:\n"
         "    runs = instance.get_runs()\n"
-        "    print(json.dumps([[r.tags.get('longtail/stage'), r.status.value] for r in runs]))\n"
+        "    tags = ('longtail/stage', 'longtail/run')\n"
+        "    print(json.dumps([[*map(r.tags.get, tags), r.status.value] for r in runs]))\n"
     )
     of_small = environment(small.home, small.study, DAGSTER_HOME=str(small.root / "dagster"))
     shown = run_python("-c", code, env=of_small)
     assert shown.returncode == 0, shown.stderr[-2000:]
     runs = json.loads(shown.stdout.strip().splitlines()[-1])
-    assert {status for _, status in runs} == {"SUCCESS"}
-    assert any(stage and stage.startswith("answers of scripted") for stage, _ in runs)
+    assert {status for *_, status in runs} == {"SUCCESS"}
+    assert any(stage and stage.startswith("answers of scripted") for stage, *_ in runs)
+    assert (
+        len({command for _, command, _ in runs if command}) == 1
+    )  # the tag shows the stages of a command together
 
 
 def test_a_flipped_bit_in_answers_is_told_and_the_row_cache_gives_the_rows_again(changing: Small) -> None:

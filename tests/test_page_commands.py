@@ -1,0 +1,77 @@
+"""What the pages tell readers to type: each command is one that `make` and `longtail` take, each piece of YAML a study's.
+
+`tests/journeys/test_wheel.py` runs those of docs/python.md and docs/router.md.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.study.file import load_study
+from longtail import __main__ as longtail_command
+from tests.pages import PAGES, blocks
+
+STUDY = """
+name: page
+description: d
+source: {kind: sandbox, seed: 0, facts_per_relation: 8, snapshot: "2026-10"}
+datasets: [{name: sandbox}]
+prompts: [{name: zero_shot, format: qa}]
+models: [{name: reference_s, path: "sandbox:s"}]
+methods: [closed_book, bm25]
+popularity: {measure: page_views, n_months: 2, last_month: "2026-10"}
+seed: 0
+"""
+
+
+def commands(program: str) -> Iterator[list[str]]:
+    """The words of every command of a program in the pages, variables that stand before it included."""
+    for page in PAGES:
+        for line in "".join(blocks(page)).splitlines():
+            for one in re.split(r";|&(?= |$)", line):
+                if re.match(rf"(?:[A-Z_]+=\S+ )?(?:\.venv/bin/)?{program} ", one.strip()):
+                    yield shlex.split(one, comments=True)
+
+
+def pieces_of_studies() -> Iterator[pytest.ParameterSet]:
+    for page in PAGES:
+        for number, block in enumerate(blocks(page) if page.parent.name != "dbt" else []):
+            if re.match(r"(- name|[a-z_]+):(?! int = )", block):
+                yield pytest.param(block.partition("\nmake ")[0], id=f"{page.stem} {number}")
+
+
+@pytest.mark.parametrize("words", commands("make"), ids=" ".join)
+def test_make_knows_each_command_and_its_variables(words: list[str]) -> None:
+    variables = [word.partition("=")[0] for word in words if re.match(r"[A-Z_]+=", word)]
+    makefile = (PROJECT_ROOT / "Makefile").read_text(encoding="utf-8")
+    assert [name for name in variables if name not in makefile and not name.startswith("LONGTAIL_")] == []
+    env = dict(word.split("=", 1) for word in words[: words.index("make")])
+    shown = subprocess.run(
+        ["make", "-n", *words[words.index("make") + 1 :]],
+        cwd=PROJECT_ROOT, env={"PATH": "/usr/bin:/bin", **env}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    assert ".venv" in shown.stdout
+
+
+@pytest.mark.parametrize("words", commands("longtail"), ids=" ".join)
+def test_longtail_takes_each_command(words: list[str]) -> None:
+    longtail_command._parser().parse_args(words[1:])
+
+
+@pytest.mark.parametrize("text", pieces_of_studies())
+def test_each_piece_of_yaml_is_of_a_study(text: str, tmp_path: Path) -> None:
+    piece = yaml.safe_load(text)
+    if isinstance(piece, list):
+        piece = {"models": piece}
+    whole = piece if "questions" in piece else yaml.safe_load(STUDY) | piece
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(whole), encoding="utf-8")
+    assert load_study(tmp_path / "mine.yaml").models
