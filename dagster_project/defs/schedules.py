@@ -5,6 +5,9 @@ Answers do not depend on page views (popularity is joined in dbt), so a refresh 
 
 The window of popularity follows the newest month only if study.yaml has no `popularity.last_month`. With `last_month`,
 a refresh only lengthens fct_popularity_history: no rate, threshold or figure changes.
+
+A job names what follows from page views. Automation conditions would also start builds in the middle of `make run`.
+Dagster makes up for ticks that it missed, so no sensor looks for a new month.
 """
 
 from __future__ import annotations
