@@ -14,13 +14,22 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import dagster as dg
+import yaml
+from dagster._core.storage.runs.sqlite import SqliteRunStorage
 from sqlalchemy.exc import DBAPIError
 
 from dagster_project.core.errors import LongtailError, StudyError, single_line
 from dagster_project.core.storage.disk import advised, full_disk, has_no_room, is_disk_full
 from dagster_project.core.storage.files import STAGING, atomic_file, remove_leftovers
 from dagster_project.core.storage.home import PROJECT_ROOT, StudyHome, longtail_home
-from dagster_project.core.storage.ownership import forget_run, is_run_dead, locked_runs, only_one
+from dagster_project.core.storage.ownership import (
+    PLACE,
+    forget_run,
+    is_run_dead,
+    locked_runs,
+    only_one,
+    place_of,
+)
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.event_log import written_at_leisure
@@ -28,6 +37,7 @@ from dagster_project.event_log import written_at_leisure
 STATE_ERRORS = (OSError, sqlite3.Error, DBAPIError)
 """Errors of a disk or of the run history's database: the user can correct them, as with a `LongtailError`."""
 
+_OWN_SETTINGS = "LONGTAIL_DAGSTER_YAML"
 _MAKE_ROOM = "make room and check that it is writable, or choose another folder: LONGTAIL_HOME=<folder>"
 POOL_LIMITS = {"gpu": 1, "warehouse": 1}
 _UNFINISHED = [
@@ -52,23 +62,46 @@ def open_instance(study: Study) -> Iterator[dg.DagsterInstance]:
         stack.enter_context(written_at_leisure(home.dagster))
         # Dagster makes the tables of a new home, and two processes that did so at once would fail.
         with only_one(home.locks / "history.lock", None):
-            instance = stack.enter_context(dg.DagsterInstance.get())
-            for pool, limit in POOL_LIMITS.items():
-                instance.event_log_storage.set_concurrency_slots(pool, limit)
+            instance = stack.enter_context(_instance())
+            storage = instance.event_log_storage
+            chosen = {limit.name for limit in storage.get_pool_limits() if not limit.from_default}
+            for pool in POOL_LIMITS.keys() - chosen:  # a limit that an operator has changed stays
+                storage.set_concurrency_slots(pool, POOL_LIMITS[pool])
             reap_dead_runs(instance, home)
         yield instance
+
+
+def _instance() -> dg.DagsterInstance:
+    """The instance of DAGSTER_HOME. Errors: `LongtailError` where Dagster refuses the user's own settings."""
+    try:
+        return dg.DagsterInstance.get()
+    except Exception as error:
+        if is_for_the_user(error) or not os.environ.get(_OWN_SETTINGS):
+            raise
+        cause = error.__cause__ or error  # a package that is missing, or a key that is unknown
+        raise LongtailError(
+            f"{_OWN_SETTINGS} ({os.environ[_OWN_SETTINGS]}): Dagster refuses it: {cause}"
+        ) from error
 
 
 def is_for_the_user(error: Exception) -> bool:
     """Whether the user can correct the error. It is then shown in one line; any other error is a bug and keeps its
     trace."""
-    return isinstance(error, (LongtailError, *STATE_ERRORS)) or is_disk_full(error)
+    told = isinstance(error, (LongtailError, *STATE_ERRORS)) or is_disk_full(error)
+    return told or isinstance(
+        error.__cause__, DBAPIError
+    )  # a history in Postgres, asked in vain several times
 
 
 def error_line(error: BaseException) -> str:
     """One line for the user: which path or key, and what to do."""
     if isinstance(error, LongtailError):
         return advised(single_line(str(error)))
+    if isinstance(error.__cause__, DBAPIError):
+        error = error.__cause__
+    if isinstance(error, DBAPIError) and not isinstance(error.orig, sqlite3.Error):
+        advice = f"check that it runs, and what {_OWN_SETTINGS} says of it"
+        return single_line(f"the run history's database: {error.orig}; {advice}")
     # For a full disk, SQLite may report that it cannot read or write; other libraries have other messages.
     if not isinstance(error, STATE_ERRORS) or (
         not isinstance(error, OSError) and has_no_room(longtail_home())
@@ -128,11 +161,29 @@ def _is_named(study_file: Path, name: str) -> bool:
 
 
 def prepare_dagster_home(home: StudyHome) -> None:
-    """Create the Dagster home with the project's settings; set this process's DAGSTER_HOME and the hub's cache."""
+    """Create the Dagster home with its settings; set this process's DAGSTER_HOME and the hub's cache."""
     keep_downloads_in(home)
     remove_leftovers(home.root / STAGING)
-    _write(home.dagster / "dagster.yaml", (PROJECT_ROOT / "dagster.yaml").read_bytes(), home)
+    _write(home.dagster / "dagster.yaml", _settings(), home)
     os.environ["DAGSTER_HOME"] = str(home.dagster)
+
+
+def _settings() -> bytes:
+    """The project's dagster.yaml; keys of the user's own file replace those. Errors: `LongtailError` naming that file."""
+    shipped, own = (PROJECT_ROOT / "dagster.yaml").read_bytes(), os.environ.get(_OWN_SETTINGS)
+    if not own:
+        return shipped
+    try:
+        keys = yaml.safe_load(Path(own).read_bytes())
+    except (OSError, yaml.YAMLError) as error:
+        raise LongtailError(f"{_OWN_SETTINGS} ({own}): {getattr(error, 'strerror', None) or error}") from None
+    if not isinstance(keys, dict):
+        raise LongtailError(
+            f"{_OWN_SETTINGS} ({own}): keys of Dagster's dagster.yaml are expected, such as storage"
+        )
+    # With a root logger that has no handler, the first warning of a lost connection would print all later lines twice.
+    logging.getLogger().addHandler(logging.NullHandler())
+    return yaml.safe_dump({**yaml.safe_load(shipped), **keys}).encode()
 
 
 def keep_downloads_in(home: StudyHome) -> None:
@@ -143,12 +194,14 @@ def keep_downloads_in(home: StudyHome) -> None:
 def reap_dead_runs(instance: dg.DagsterInstance, home: StudyHome) -> list[str]:
     """Mark runs whose process is gone as failed, and free their pool slots; return their ids.
 
-    A run killed with -9 stays STARTED and keeps its slots, so that the next run would wait for ever.
+    A run killed with -9 stays STARTED and keeps its slots, so that the next run would wait for ever. In a history that
+    several homes share, only runs of this home are judged: the locks of the others are elsewhere.
     """
-    dead = []
+    dead, is_alone = [], isinstance(instance.run_storage, SqliteRunStorage)
     for record in instance.get_run_records(dg.RunsFilter(statuses=_UNFINISHED)):
         run = record.dagster_run
-        if is_run_dead(home.locks, run.run_id, _began(record)):
+        is_own = is_alone or run.tags.get(PLACE) == place_of(home.locks)
+        if is_own and is_run_dead(home.locks, run.run_id, _began(record)):
             instance.report_run_failed(
                 run, "The run's process died; its finished rows are kept. Run it again."
             )

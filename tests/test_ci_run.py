@@ -1,4 +1,4 @@
-"""The script `.ci/run`: when it fails, and what it says did not run. make, pip and chromium are stand-ins."""
+"""The script `.ci/run`: when it fails, and what it says did not run. make, pip, chromium and Postgres are stand-ins."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 SCRIPT = Path(__file__).resolve().parents[1] / ".ci/run"
 TOOLS = ("bash", "dirname", "mktemp", "realpath", "rm")
 BROWSER = "NOT run: browser tests: chromium could not be installed"
+POSTGRES = "NOT run: the run history in Postgres: postgresql could not be installed"
 NO_DATA = "NOT run: the real study: ../shared/data has no folder popqa"
 NO_MODEL = "NOT run: the real study, and tests that need SmolLM2: the package registry does not answer"
 REAL = "run STUDY=studies/popqa_real.yaml QUICK=1"
@@ -29,6 +30,7 @@ class Machine:
             (self.tools / name).symlink_to(str(shutil.which(name)))
         self.put("bin/id", "echo 1000")
         self.put("bin/chromium", "")
+        self.put("bin/pg_lsclusters", "")
         self.registry("exit 0")
         self.fails()
 
@@ -107,10 +109,11 @@ def test_without_a_registry_the_data_must_be_used_all_the_same(machine: Machine)
 def test_without_registry_data_and_browser_the_end_says_all_of_it(machine: Machine) -> None:
     machine.fails("smollm2")
     machine.registry("exit 1")
-    (machine.tools / "chromium").unlink()
+    for name in ("chromium", "pg_lsclusters"):
+        (machine.tools / name).unlink()
     code, asked, said, errors = machine.run()
     assert (code, asked[-1], errors) == (0, "test", "")
-    assert said == [BROWSER, NO_MODEL]
+    assert said == [BROWSER, POSTGRES, NO_MODEL]
 
 
 def test_what_did_not_run_is_said_after_a_failure_too(machine: Machine) -> None:

@@ -13,7 +13,15 @@ import pytest
 
 from dagster_project.core.errors import LakeError, LongtailError, StudyError
 from dagster_project.core.storage.home import PROJECT_ROOT, StudyHome
-from dagster_project.core.storage.ownership import forget_run, hold_run, is_run_dead, locked_runs, only_one
+from dagster_project.core.storage.ownership import (
+    PLACE,
+    forget_run,
+    hold_run,
+    is_run_dead,
+    locked_runs,
+    only_one,
+    place_of,
+)
 from dagster_project.core.study.file import load_study
 from dagster_project.operations import (
     claim_home,
@@ -25,18 +33,17 @@ from dagster_project.operations import (
 from tests.journeys.commands import small_study
 
 
-def test_locks_of_ended_runs_are_removed_and_those_of_living_runs_stay(tmp_path: Path) -> None:
+def test_locks_of_ended_runs_are_removed_and_those_of_living_and_others_runs_stay(tmp_path: Path) -> None:
     home = StudyHome(tmp_path, tmp_path)
     (home.locks / "runs").mkdir(parents=True)
+    started, here = dg.DagsterRunStatus.STARTED, place_of(home.locks)
     with dg.DagsterInstance.ephemeral() as instance:
-        (ended, killed, living) = (
-            instance.create_run_for_job(_job, status=status).run_id
-            for status in (
-                dg.DagsterRunStatus.SUCCESS,
-                dg.DagsterRunStatus.STARTED,
-                dg.DagsterRunStatus.STARTED,
+        ended, killed, living, elsewhere = (
+            instance.create_run_for_job(_job, status=status, tags={PLACE: place}).run_id
+            for status, place in (
+                (dg.DagsterRunStatus.SUCCESS, here), (started, here), (started, here), (started, f"other{here}")
             )
-        )
+        )  # fmt: skip
         for run_id in (ended, killed, "unknown"):
             (home.locks / "runs" / f"{run_id}.lock").touch()
         hold_run(home.locks, living)
@@ -45,9 +52,12 @@ def test_locks_of_ended_runs_are_removed_and_those_of_living_runs_stay(tmp_path:
             assert locked_runs(home.locks) == [living]
         finally:
             forget_run(home.locks, living)
-        killed_run = instance.get_run_by_id(killed)
-        assert killed_run is not None
-        assert killed_run.status == dg.DagsterRunStatus.FAILURE
+        found = {run.run_id: run.status for run in instance.get_runs()}
+        assert (found[killed], found[living], found[elsewhere]) == (
+            dg.DagsterRunStatus.FAILURE,
+            started,
+            started,
+        )
 
 
 @pytest.mark.parametrize(("age_s", "is_dead"), [(5.0, False), (90_000.0, True), (-90_000.0, True)])

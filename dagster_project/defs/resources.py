@@ -18,7 +18,7 @@ from dagster_dbt.compat import DBT_PYTHON_VERSION
 
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.storage.lake import Lake
-from dagster_project.core.storage.ownership import hold_run
+from dagster_project.core.storage.ownership import PLACE, hold_run, place_of
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import DBT, DBT_PROJECT, dbt_environment
 from dagster_project.core.warehouse.manifest import ensure_manifest
@@ -28,12 +28,14 @@ LOG = logging.getLogger("longtail")
 
 
 class StudyResource(dg.ConfigurableResource):
-    """The chosen study. Its set-up takes the run's lock, which is released when the process dies."""
+    """The chosen study. Its set-up takes the run's lock, which the process's death releases, and says where it is."""
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         run = context.run
         if run is not None:
             hold_run(self.study.home.locks, run.run_id)
+            if context.instance is not None:
+                context.instance.add_run_tags(run.run_id, {PLACE: place_of(self.study.home.locks)})
 
     @property
     def study(self) -> Study:

@@ -35,7 +35,7 @@ UNCOMPUTED: tuple[tuple[str, str], ...] = (
         "an example",
     ),
     (
-        r"`shots: 15`|shots: 15, draw: per_question|--shard [12]/2\b|b\.bin = 3\b"
+        r"`shots: 15`|shots: 15, draw: per_question|--shard [12]/2\b|concurrency set gpu 2|b\.bin = 3\b"
         r"|PORT=3001|QUICK=1|LIMIT=50|snapshot: \"2026-10\"|popularity=120|\"popularity\": 120"
         r"|n_months: 1, last_month: \"2021-10\""
         r"|\b[48]bit\b"
@@ -44,7 +44,7 @@ UNCOMPUTED: tuple[tuple[str, str], ...] = (
     ),
     (r"https?://\S+|127\.0\.0\.1", "an address"),
     (r"[A-Za-z]+[-_]?\d[\w.-]*", "a name: bm25, float16, bzip2, T5, SHA-256"),
-    (r"Python 3\.11 to 3\.13|SPARQL 1\.1|Apache License 2\.0", "a version"),
+    (r"Python 3\.11 to 3\.13|SQLAlchemy 2\.1|SPARQL 1\.1|Apache License 2\.0", "a version"),
     (
         r"(Figures?|Tables?|sections?|appendix|SPEC §) ?[A-C]?[\d.]+(, §?\d+)*",
         "a place in a paper or in SPEC",

@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,13 @@ from dagster_project.core.errors import LongtailError
 _POLL_SECONDS = 0.5
 _REMIND_SECONDS = 30.0
 _HELD: dict[Path, int] = {}
+PLACE = "longtail/place"
+"""The tag of a run that says where its lock is."""
+
+
+def place_of(locks: Path) -> str:
+    """The host and the folder of locks."""
+    return f"{socket.gethostname()}:{locks.resolve()}"
 
 
 def hold_run(locks: Path, run_id: str) -> None:

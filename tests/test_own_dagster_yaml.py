@@ -1,0 +1,174 @@
+"""LONGTAIL_DAGSTER_YAML: an operator's own settings of Dagster, such as a run history in Postgres."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dagster_project.core.errors import LongtailError
+from dagster_project.core.storage.ownership import PLACE, place_of
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
+from dagster_project.operations import POOL_LIMITS, open_instance
+from tests.in_process_dbt import put_parsed
+from tests.journeys.commands import read_until, run_study, small_study, start_study
+from tests.journeys.test_ui import free_port
+
+SETTINGS = """
+storage:
+  postgres:
+    postgres_url: {env: HISTORY}
+"""
+
+
+@dataclass(frozen=True)
+class Postgres:
+    """A server of this module's own: `control` starts, stops and restarts it."""
+
+    url: str
+    control: Callable[[str], None]
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    found = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
+    if not found:
+        pytest.skip("no postgresql on this machine: a history in Postgres was not tried")
+    pytest.importorskip("dagster_postgres")
+    user = "postgres" if os.getuid() == 0 else None  # the server refuses root
+    port, folder = free_port(), Path(tempfile.mkdtemp(prefix="longtail-postgres-"))
+    if user:
+        os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
+
+    def command(name: str, *arguments: str) -> None:
+        subprocess.run(
+            [f"{found[-1]}/{name}", *arguments], cwd=folder, user=user, check=True, stdout=subprocess.DEVNULL
+        )
+
+    def control(what: str) -> None:
+        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+        more = ["-o", options, "-l", str(folder / "log")] if what == "start" else ["-m", "fast"]
+        command("pg_ctl", "-D", str(folder / "data"), "-w", *more, what)
+
+    try:
+        command("initdb", "-D", str(folder / "data"), "-A", "trust", "-U", "longtail")
+        control("start")
+        yield Postgres(f"postgresql+psycopg2://longtail@127.0.0.1:{port}/postgres", control)
+        control("stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Home:
+    """A small study with a history in Postgres."""
+
+    folder: Path
+    study: Path
+    more: dict[str, str]
+
+    def prepare(self) -> subprocess.CompletedProcess[str]:
+        return run_study(self.folder / "home", self.study, **self.more)
+
+
+@pytest.fixture
+def home(postgres: Postgres, tmp_path: Path) -> Home:
+    (tmp_path / "mine.yaml").write_text(SETTINGS)
+    more = {
+        "LONGTAIL_DAGSTER_YAML": str(tmp_path / "mine.yaml"),
+        "HISTORY": postgres.url,
+        "LONGTAIL_PREPARE": "1",
+    }
+    study = small_study(tmp_path, "fake:digest", facts=8)
+    put_parsed(tmp_path / "home", study)
+    return Home(tmp_path, study, more)
+
+
+def runs_of(postgres: Postgres) -> list[tuple[str, str]]:
+    """The status and the place of every run."""
+    from sqlalchemy import create_engine, text
+
+    query = text(f"select status, value from runs join run_tags using (run_id) where key = '{PLACE}'")
+    with create_engine(postgres.url).connect() as connection:
+        return [(status, place) for status, place in connection.execute(query)]
+
+
+def test_a_history_in_postgres_outlives_a_restart_of_its_server(postgres: Postgres, home: Home) -> None:
+    process, said = start_study(home.folder / "home", home.study, **home.more), []
+    read_until(process, "] questions", said)
+    postgres.control("restart")
+    assert process.stdout is not None
+    rest = process.stdout.read()
+    assert "Prepared." in rest
+    assert process.wait() == 0
+    assert "INFO" not in rest  # no line twice
+    assert len(runs_of(postgres)) > 5
+    assert set(runs_of(postgres)) == {("SUCCESS", place_of(home.folder / "home/small/locks"))}
+    assert not (home.folder / "home/small/dagster/history").exists()
+
+
+def test_without_its_server_one_line_says_so(postgres: Postgres, home: Home) -> None:
+    postgres.control("stop")
+    try:
+        done = home.prepare()
+    finally:
+        postgres.control("start")
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: the run history's database: ")
+    assert "check that it runs, and what LONGTAIL_DAGSTER_YAML says of it" in line
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "No such file or directory"),
+        ("a: [", "while parsing a flow node"),
+        ("- storage", "keys of Dagster's dagster.yaml are expected"),
+        ("storage: {postgres: {}}", "Dagster refuses it: "),
+        ("storage: {custom: {module: not_installed, class: Nothing}}", "Dagster refuses it: .*not_installed"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_one_line(
+    text: str | None, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    study = _study_with(text, monkeypatch, tmp_path)
+    with (
+        pytest.raises(LongtailError, match=rf"LONGTAIL_DAGSTER_YAML \(.*mine\.yaml\): .*{said}"),
+        open_instance(study),
+    ):
+        pass
+
+
+def test_own_keys_replace_the_projects_and_a_changed_limit_of_a_pool_stays(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    study = _study_with("run_monitoring: {enabled: false}", monkeypatch, tmp_path)
+    with open_instance(study) as instance:
+        assert not instance.run_monitoring_enabled
+        assert instance.telemetry_enabled is False
+        instance.event_log_storage.set_concurrency_slots("gpu", 3)
+    written = yaml.safe_load((study.home.dagster / "dagster.yaml").read_text())
+    assert written["telemetry"] == {"enabled": False}
+    with open_instance(study) as instance:
+        limits = {limit.name: limit.limit for limit in instance.event_log_storage.get_pool_limits()}
+    assert limits == {**POOL_LIMITS, "gpu": 3}
+
+
+def _study_with(text: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("LONGTAIL_DAGSTER_YAML", str(tmp_path / "mine.yaml"))
+    monkeypatch.setenv("DAGSTER_HOME", "set by open_instance")
+    if text is not None:
+        (tmp_path / "mine.yaml").write_text(text)
+    return load_study(small_study(tmp_path, "fake:digest"))
