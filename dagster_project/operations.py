@@ -87,10 +87,8 @@ def _instance() -> dg.DagsterInstance:
 def is_for_the_user(error: Exception) -> bool:
     """Whether the user can correct the error. It is then shown in one line; any other error is a bug and keeps its
     trace."""
-    told = isinstance(error, (LongtailError, *STATE_ERRORS)) or is_disk_full(error)
-    return told or isinstance(
-        error.__cause__, DBAPIError
-    )  # a history in Postgres, asked in vain several times
+    is_of_postgres = isinstance(error.__cause__, DBAPIError)  # which was asked in vain several times
+    return isinstance(error, (LongtailError, *STATE_ERRORS)) or is_disk_full(error) or is_of_postgres
 
 
 def error_line(error: BaseException) -> str:

@@ -14,12 +14,11 @@ import sys
 import time
 from types import FrameType
 
-from dagster_project.core.errors import LongtailError
 from dagster_project.core.preflight import misses
 from dagster_project.core.storage.home import PROJECT_ROOT, command, study_file
 from dagster_project.core.storage.ownership import only_one
 from dagster_project.core.study.file import load_study
-from dagster_project.operations import STATE_ERRORS, error_line, open_instance
+from dagster_project.operations import error_line, is_for_the_user, open_instance
 from dagster_project.ports import check_free, chosen_port
 
 _GRACE_S = 10.0
@@ -38,7 +37,9 @@ def main() -> int:
                 for line in misses(study):
                     print(f"missing: {line}", file=sys.stderr)
             return _serve(port)
-    except (LongtailError, *STATE_ERRORS) as error:
+    except Exception as error:
+        if not is_for_the_user(error):
+            raise
         print(f"error: {error_line(error)}", file=sys.stderr)
         return 1
 

@@ -21,7 +21,7 @@ from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.operations import POOL_LIMITS, open_instance
 from tests.in_process_dbt import put_parsed
-from tests.journeys.commands import read_until, run_study, small_study, start_study
+from tests.journeys.commands import environment, read_until, run_python, small_study, start_study
 from tests.journeys.test_ui import free_port
 
 SETTINGS = """
@@ -77,9 +77,6 @@ class Home:
     study: Path
     more: dict[str, str]
 
-    def prepare(self) -> subprocess.CompletedProcess[str]:
-        return run_study(self.folder / "home", self.study, **self.more)
-
 
 @pytest.fixture
 def home(postgres: Postgres, tmp_path: Path) -> Home:
@@ -120,7 +117,9 @@ def test_a_history_in_postgres_outlives_a_restart_of_its_server(postgres: Postgr
 def test_without_its_server_one_line_says_so(postgres: Postgres, home: Home) -> None:
     postgres.control("stop")
     try:
-        done = home.prepare()
+        done = run_python(
+            "-m", "longtail", "ui", env=environment(home.folder / "home", home.study, **home.more)
+        )
     finally:
         postgres.control("start")
     assert done.returncode == 1
