@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from dagster_project.core.errors import LakeError, LongtailError, single_line
+from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.generation.engine.job import Shard
 from dagster_project.core.generation.engine.partition import generate, generate_shard
 from dagster_project.core.generation.engine.row_cache import merge
@@ -120,25 +120,22 @@ def _make(task: Task, scope: Scope, session: ModelSession) -> None:
 
 
 def _shard_of_model(scope: Scope, shard: Shard, session: ModelSession) -> None:
-    """The last shard makes a table. One that is made from another table of the model waits until that is made."""
+    """The last shard makes a table, unless a result failed. What is made from a table waits until that is made."""
     if scope.model.service:
         _LOG.info("%s: not sharded, since a service answers; `longtail run` asks it", scope.model.name)
         return
-    n_unfinished = 0
+    unfinished = set()
     for task, own in _partitions(scope):
-        try:
-            n_done, n_all = generate_shard(task, own, shard, session)
-        except LakeError:
-            if not n_unfinished:
-                raise
+        if (before := task.made_from(own)) in unfinished:
             _LOG.info(
-                "%s %s waits for the other shards; run this shard again after them", task.table, own.name
+                "%s %s waits for %s: run all shards again after all shards", task.table, own.name, before
             )
             continue
+        n_done, n_all = generate_shard(task, own, shard, session)
         if n_done == n_all:
             _make(task, own, session)
         else:
-            n_unfinished += 1
+            unfinished.add(task.table)
             _LOG.info("%s %s: %s of %s results are there", task.table, own.name, f"{n_done:,}", f"{n_all:,}")
 
 

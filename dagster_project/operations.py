@@ -15,7 +15,6 @@ from pathlib import Path
 
 import dagster as dg
 import yaml
-from dagster._core.storage.runs.sqlite import SqliteRunStorage
 from sqlalchemy.exc import DBAPIError
 
 from dagster_project.core.errors import LongtailError, StudyError, single_line
@@ -141,10 +140,11 @@ def claim_home(study: Study) -> None:
     _write(note, os.fsencode(path) + b"\n", study.home)
 
 
-def _write(path: Path, content: bytes, home: StudyHome) -> None:
-    """Write a small file whole or not at all, unless it already has this content."""
+def _write(path: Path, content: bytes, home: StudyHome, *, is_secret: bool = False) -> None:
+    """Write a small file whole or not at all, unless it already has this content. A secret one is for this user alone."""
     if not path.exists() or path.read_bytes() != content:
         with atomic_file(path, staging=home.root / STAGING) as temporary:
+            temporary.touch(0o600 if is_secret else 0o666)
             temporary.write_bytes(content)
 
 
@@ -162,7 +162,7 @@ def prepare_dagster_home(home: StudyHome) -> None:
     """Create the Dagster home with its settings; set this process's DAGSTER_HOME and the hub's cache."""
     keep_downloads_in(home)
     remove_leftovers(home.root / STAGING)
-    _write(home.dagster / "dagster.yaml", _settings(), home)
+    _write(home.dagster / "dagster.yaml", _settings(), home, is_secret=_OWN_SETTINGS in os.environ)
     os.environ["DAGSTER_HOME"] = str(home.dagster)
 
 
@@ -192,10 +192,10 @@ def keep_downloads_in(home: StudyHome) -> None:
 def reap_dead_runs(instance: dg.DagsterInstance, home: StudyHome) -> list[str]:
     """Mark runs whose process is gone as failed, and free their pool slots; return their ids.
 
-    A run killed with -9 stays STARTED and keeps its slots, so that the next run would wait for ever. In a history that
-    several homes share, only runs of this home are judged: the locks of the others are elsewhere.
+    A run killed with -9 stays STARTED and keeps its slots, so that the next run would wait for ever. With the user's own
+    settings, homes may share a history: only runs of this home are judged, since the locks of others are elsewhere.
     """
-    dead, is_alone = [], isinstance(instance.run_storage, SqliteRunStorage)
+    dead, is_alone = [], not os.environ.get(_OWN_SETTINGS)
     for record in instance.get_run_records(dg.RunsFilter(statuses=_UNFINISHED)):
         run = record.dagster_run
         is_own = is_alone or run.tags.get(PLACE) == place_of(home.locks)

@@ -127,7 +127,7 @@ def test_what_is_generated_elsewhere_is_finished_here(
             codes.append(generate.main())
             told += capsys.readouterr().err.splitlines()
             found += re.findall(r"reference_s\|closed_book: (\d+) of 16 results", caplog.text)
-            assert "reference_s|genread waits for the other shards" in caplog.text
+            assert "reference_s|genread waits for generated_passages" in caplog.text
             made += re.findall(r"answers (reference_m\|closed_book: 16 rows)", caplog.text)
     assert sum(codes) == len(told) > 0  # a broken model stops no other
     assert {line.partition("broken: ")[0] for line in told} == {"error: "}

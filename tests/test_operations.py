@@ -33,7 +33,10 @@ from dagster_project.operations import (
 from tests.journeys.commands import small_study
 
 
-def test_locks_of_ended_runs_are_removed_and_those_of_living_and_others_runs_stay(tmp_path: Path) -> None:
+def test_locks_of_ended_runs_are_removed_and_those_of_living_and_others_runs_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_DAGSTER_YAML", "several homes share this history")
     home = StudyHome(tmp_path, tmp_path)
     (home.locks / "runs").mkdir(parents=True)
     started, here = dg.DagsterRunStatus.STARTED, place_of(home.locks)

@@ -158,6 +158,7 @@ def test_own_keys_replace_the_projects_and_a_changed_limit_of_a_pool_stays(
         assert instance.telemetry_enabled is False
         instance.event_log_storage.set_concurrency_slots("gpu", 3)
     written = yaml.safe_load((study.home.dagster / "dagster.yaml").read_text())
+    assert (study.home.dagster / "dagster.yaml").stat().st_mode & 0o777 == 0o600  # it may hold a password
     assert written["telemetry"] == {"enabled": False}
     with open_instance(study) as instance:
         limits = {limit.name: limit.limit for limit in instance.event_log_storage.get_pool_limits()}

@@ -50,6 +50,7 @@ def last_complete_month(now: datetime.datetime) -> str:
 
 
 @dg.run_failure_sensor(
+    monitor_all_code_locations=True,  # else Dagster leaves out the runs of `make run`, which has none
     default_status=dg.DefaultSensorStatus.RUNNING if WEBHOOK.get_value() else dg.DefaultSensorStatus.STOPPED,
     description="Posts a JSON object with key text to the address in LONGTAIL_WEBHOOK when a run fails.",
 )

@@ -46,7 +46,6 @@ assert warehouse.sql("from fct_accuracy").df().n.max() == 24
 print(warehouse.sql("select method, count(*) from fct_answers group by all order by all").fetchall())
 print(longtail.load_study("studies/popqa.yaml").name)
 os.renames(next(published.glob("router/*.json")), "data/published/router/ROUTER.json")
-own, risk = 0.5, 0.2
 """.replace("ROUTER", ROUTER)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import shutil
 import sqlite3
 import threading
 from contextlib import closing
@@ -284,16 +285,33 @@ def test_a_lock_is_waited_for_as_long_as_it_lasts(
 
 def test_merging_keeps_what_is_there_and_leaves_out_damaged_rows(tmp_path: Path) -> None:
     with open_cache(tmp_path / "here") as here:
-        here.store({key(1): row("first here")})
+        here.store({key(1): row("first here"), key(4): row("damaged here")})
     with open_cache(tmp_path / "there") as there:
-        there.store({key(number): row(f"there {number}") for number in (1, 2, 3)})
-    with closing(sqlite3.connect(there.path)) as connection, connection:
-        connection.execute("update generations set text = ? where key = ?", (b"flipped", key(3)))
-    assert merge(tmp_path / "here", tmp_path / "there", LOG) == 2
-    assert merge(tmp_path / "here", tmp_path / "there", LOG) == 2
+        there.store({key(number): row(f"there {number}") for number in (1, 2, 3, 4)})
+    for cache, number in ((there, 3), (here, 4)):
+        with closing(sqlite3.connect(cache.path)) as connection, connection:
+            connection.execute("update generations set text = ? where key = ?", (b"flipped", key(number)))
+    (tmp_path / "there/killed_early.sqlite").touch()
+    assert merge(tmp_path / "here", tmp_path / "there", LOG) == 3
+    assert merge(tmp_path / "here", tmp_path / "there", LOG) == 3
     with open_cache(tmp_path / "here") as here:
-        found = here.find([key(number) for number in (1, 2, 3)])
-    assert {one: found[one].result.text for one in found} == {key(1): "first here", key(2): "there 2"}
+        found = here.find([key(number) for number in (1, 2, 3, 4)])
+    assert {one: found[one].result.text for one in found} == {
+        key(1): "first here", key(2): "there 2", key(4): "there 4"
+    }  # fmt: skip
+
+
+def test_a_copy_of_a_cache_whose_process_was_killed_is_merged(tmp_path: Path) -> None:
+    with open_cache(tmp_path / "there") as there:
+        there.store({key(number): row(f"there {number}") for number in (1, 2)})
+    with closing(sqlite3.connect(there.path, isolation_level=None)) as connection:
+        connection.execute("pragma cache_size = 1")  # so that the change reaches the file before its end
+        connection.execute("begin")
+        connection.execute("update generations set text = zeroblob(100000)")
+        shutil.copytree(tmp_path / "there", tmp_path / "copy")
+        connection.execute("rollback")
+    assert {path.suffix for path in (tmp_path / "copy").iterdir()} > {".sqlite"}
+    assert merge(tmp_path / "here", tmp_path / "copy", LOG) == 2
 
 
 def test_what_cannot_be_merged_is_named_and_harms_nothing(tmp_path: Path) -> None:

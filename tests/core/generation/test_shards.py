@@ -28,11 +28,11 @@ VOLATILE = ("run_id", "latency_ms", "shared_tokens", "device_seconds")
 
 
 @contextlib.contextmanager
-def machine(folder: Path, fail_on_call: int = 0) -> Iterator[Study]:
+def machine(folder: Path, fail_on_call: int = 0, refuse: str = "") -> Iterator[Study]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LONGTAIL_HOME", str(folder / "home"))
         patch.setenv("LONGTAIL_THREADS", "1")
-        path = f"fake:digest?ledger={folder.parent / 'ledger'}&fail_on_call={fail_on_call}"
+        path = f"fake:digest?ledger={folder.parent / 'ledger'}&fail_on_call={fail_on_call}&refuse={refuse}"
         study = small_study(folder, path, batch_tokens=24)
         if not Lake(study.home.lake).partitions("questions"):
             fill_lake(Lake(study.home.lake), 4)
@@ -95,3 +95,17 @@ def test_the_shards_are_the_whole_and_share_nothing(tmp_path: Path) -> None:
         outcome = answer(study)
         assert (outcome.notes["computed"], outcome.notes["reused"]) == (0, 0)
         assert compute(study, Shard(1, 3)) == (outcome.stamp.n_rows, outcome.stamp.n_rows)
+
+
+def test_a_shard_whose_missing_results_all_fail_is_no_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What failed is tried again by each later run: of a finished shard, nothing else is left."""
+    with machine(tmp_path / "m", refuse="1") as study:
+        found = [compute(study, Shard(number, 2)) for number in (1, 2, 1, 2)]
+        assert found[1:] == [found[1]] * 3
+        n_done, n_all = found[1]
+        assert 0 < n_done < n_all
+        assert "tried again when the table is made" in caplog.text
+        outcome = answer(study)
+        assert (outcome.notes["computed"], outcome.notes["failed"] > 0) == (0, True)

@@ -98,7 +98,7 @@ def generate_shard(
         done = complete(job, plan.items)
         keys = [key for work in done.distinct.works for key in work.keys]
         of_others = cache.find(key for key in keys if key not in done.rows)  # which may have ended meanwhile
-    _tell(job, list(done.failures.values()), len(done.failures) + done.n_computed)
+    _tell(job, list(done.failures.values()), len(keys))
     return len(done.rows) + len(of_others), len(keys)
 
 

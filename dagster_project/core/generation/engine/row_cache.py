@@ -18,6 +18,7 @@ import dataclasses
 import hashlib
 import json
 import logging
+import os
 import sqlite3
 import sys
 import zlib
@@ -131,9 +132,12 @@ class RowCache:
 def merge(folder: Path, other: Path, log: logging.Logger) -> int:
     """Add the results in another machine's cache, `other`, to the cache in `folder`; return how many were read.
 
-    A result that is there stays. Errors: `LakeError` where `other` has no row cache, or one that cannot be read.
+    A whole result that is there stays. Errors: `LakeError` where `other` has no row cache, or one that cannot be read.
     """
-    paths = sorted(other.glob("*.sqlite"))
+    paths = [
+        path for path in sorted(other.glob("*.sqlite")) if path.stat().st_size
+    ]  # killed before it had a table
+    mode = "rw" if os.access(other, os.W_OK) else "ro"  # what a killed process had begun is then rolled back
     if other.resolve() == folder.resolve():
         raise LakeError(f"{other}: this is the machine's own row cache; give a copy of another machine's")
     if not paths:
@@ -145,7 +149,7 @@ def merge(folder: Path, other: Path, log: logging.Logger) -> int:
         into = SqliteFile(folder / path.name, _SETUP, log, waits_on=True)
         try:
             with contextlib.closing(
-                sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+                sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)
             ) as source:
                 rows = source.execute("select key, text, accounts, origin, checksum from generations")
                 while some := rows.fetchmany(_KEYS_PER_QUERY):
@@ -159,9 +163,13 @@ def merge(folder: Path, other: Path, log: logging.Logger) -> int:
     return n_read
 
 
-def _add(rows: list[tuple[object, ...]], connection: sqlite3.Connection) -> None:
+def _add(rows: list[tuple[bytes, object, object, object, object]], connection: sqlite3.Connection) -> None:
     with transaction(connection):
-        connection.executemany("insert or ignore into generations values (?, ?, ?, ?, ?)", rows)
+        there = _select(connection, [row[0] for row in rows], measures=True)
+        connection.executemany(
+            "insert or replace into generations values (?, ?, ?, ?, ?)",
+            [row for row in rows if row[0] not in there],
+        )
 
 
 def _select(connection: sqlite3.Connection, keys: list[bytes], measures: bool) -> dict[bytes, CachedRow]:

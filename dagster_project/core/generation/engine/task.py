@@ -88,6 +88,10 @@ class Task(ABC):
     def inputs(self, scope: Scope) -> list[str]:
         """Content hashes of all lake tables that its prompts and rows are made from. Errors: `LakeError`."""
 
+    def made_from(self, scope: Scope) -> str | None:
+        """The generated table of the same model that its prompts are made from; it stands before this one in `TASKS`."""
+        return None
+
     @abstractmethod
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
         """The part of the study that decides its rows; JSON-able. A change of other keys leaves a partition current."""

@@ -76,6 +76,9 @@ class Answers(Task):
             inputs.append(lake.content("generated_passages", scope.model.name))
         return inputs
 
+    def made_from(self, scope: Scope) -> str | None:
+        return "generated_passages" if scope.asked_by.kind == BACKGROUND else None
+
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
         method = scope.asked_by
         prompts = [

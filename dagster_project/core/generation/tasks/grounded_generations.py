@@ -88,6 +88,9 @@ class GroundedGenerations(Task):
         answers = [scope.lake.content("grounded_answers", scope.model.name)] if _has_first_step(scope) else []
         return [*content_of_asked(scope), *answers]
 
+    def made_from(self, scope: Scope) -> str | None:
+        return "grounded_answers" if _has_first_step(scope) else None
+
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
         how = assembly_of(scope)
         return {
