@@ -28,11 +28,12 @@ pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("ui")]
 
 @dataclass(frozen=True)
 class Served:
-    """`make ui` of a small study: its address, its process, and its home."""
+    """`make ui` of a small study: its address, its process, its home, and what it posted to LONGTAIL_WEBHOOK."""
 
     url: str
     process: subprocess.Popen[bytes]
     home: Path
+    told: list[bytes]
 
 
 def free_port() -> int:
@@ -60,12 +61,22 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     port = free_port()
     study = small_study(folder, "fake:digest", facts=8)
     put_parsed(folder / "home", study)
-    said = folder / "ui.log"
+    said, told = folder / "ui.log", list[bytes]()
+
+    class Receiver(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            told.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.end_headers()
+
+    receiver = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=receiver.serve_forever, daemon=True).start()
+    webhook = f"http://127.0.0.1:{receiver.server_port}/"
     with said.open("wb") as output:
         process = subprocess.Popen(
             command("ui"),
             cwd=PROJECT,
-            env=environment(folder / "home", study, PORT=str(port)),
+            env=environment(folder / "home", study, PORT=str(port), LONGTAIL_WEBHOOK=webhook),
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -73,8 +84,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     url = f"http://127.0.0.1:{port}"
     try:
         wait_until_loaded(url, process, said)
-        yield Served(url, process, folder / "home")
+        yield Served(url, process, folder / "home", told)
     finally:
+        receiver.shutdown()
         process.terminate()  # it ends its children, which a kill would leave behind
         try:
             process.wait(30)
@@ -160,6 +172,17 @@ def runs(served: Served) -> Iterator[tuple[dg.DagsterInstance, list[str]]]:
         yield instance, [run.run_id for run in made]
         for run in made:
             instance.delete_run(run.run_id)
+
+
+def test_a_failed_run_of_make_run_is_told_too(served: Served) -> None:
+    """Such a run belongs to no code location. A sensor hears only of what fails after its first look."""
+    deadline, failed = time.monotonic() + 150, []
+    with dg.DagsterInstance.from_config(str(served.home / "small" / "dagster")) as instance:
+        while not served.told and time.monotonic() < deadline:
+            failed.append(_failing.execute_in_process(instance=instance, raise_on_error=False).run_id)
+            time.sleep(5)
+    assert served.told
+    assert any(run_id.encode() in served.told[0] for run_id in failed)
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
@@ -270,3 +293,13 @@ def _alive(pid: int) -> bool:
     except OSError:
         return False
     return status.rpartition(")")[2].split()[0] != "Z"
+
+
+@dg.op
+def _fails() -> None:
+    raise ValueError("as asked")
+
+
+@dg.job
+def _failing() -> None:
+    _fails()

@@ -12,7 +12,7 @@ from dagster_project.core.embedding.settings import EncoderSettings, Hnsw, IvfPq
 from dagster_project.core.imports import table
 from dagster_project.core.imports.column_names import USUAL_NAMES
 from dagster_project.core.imports.formats.answers import table as table_answers
-from dagster_project.core.methods import METHODS
+from dagster_project.core.methods import METHODS, memory_method
 from dagster_project.core.prompt_formats import GROUNDING_PROMPTS
 from dagster_project.core.retrieval.retrievers.bm25 import Bm25Settings
 from dagster_project.core.storage.home import PROJECT_ROOT
@@ -81,7 +81,7 @@ def test_formats_methods_and_prompts_are_listed() -> None:
     named = set(re.findall(r"`(\w+)`", PAGE))
     assert {*PROMPT_FORMATS, *METHODS, *GROUNDING_PROMPTS, *imports.PLACE_KEYS} <= named
     default = [name for name, method in METHODS.items() if method.is_default]
-    assert tables()[0]["methods"] == ", ".join(default)
+    assert tables()[0]["methods"] == f"{', '.join(default)}; short form: {memory_method().name}"
 
 
 def test_the_parts_that_are_made_from_records_are_up_to_date() -> None:
