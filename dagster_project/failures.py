@@ -16,6 +16,8 @@ from dagster_project.core.storage.home import command
 
 _INTERRUPTED = "DagsterExecutionInterruptedError"
 _SHOWN_CHECKS = 3
+_NO_MEMORY = "Out of Memory Error"  # of DuckDB
+_MORE_MEMORY = "give the build more than 2500MB: LONGTAIL_WAREHOUSE_MEMORY=12GB"
 
 
 def was_interrupted(events: Sequence[Any]) -> bool:
@@ -32,8 +34,14 @@ def _errors(event: Any) -> Iterator[Any]:
 
 
 def why(events: Sequence[Any]) -> str:
-    """What failed, in one line. A full disk comes first, as it may cause everything else. Failed checks come next: a
-    blocking check also fails a step, with Dagster's message.
+    """What failed, in one line, and what helps if the warehouse's build lacked memory."""
+    said = _cause(events)
+    return f"{said}; {_MORE_MEMORY}" if _NO_MEMORY in said else said
+
+
+def _cause(events: Sequence[Any]) -> str:
+    """A full disk comes first, as it may cause everything else. Failed checks come next: a blocking check also fails a
+    step, with Dagster's message.
     """
     for said in map(_said, events):
         if is_disk_full(said):

@@ -18,7 +18,7 @@ from dagster_project.core.storage.lake import Lake, QuarantinedRow
 from dagster_project.core.study.file import load_study
 from dagster_project.core.warehouse.publication import record_line, record_of
 from dagster_project.display import LOGGERS
-from dagster_project.failures import was_interrupted
+from dagster_project.failures import was_interrupted, why
 from dagster_project.stages import Stage
 from tests.lakes import LakePlan, make_study
 
@@ -102,6 +102,20 @@ def test_an_interrupt_inside_a_step_is_no_failure_of_the_step(
     outcome = work.execute_in_process(raise_on_error=False)
     assert not outcome.success
     assert was_interrupted(outcome.all_events) == is_interrupt
+
+
+def test_a_build_that_lacks_memory_says_how_to_give_it_more() -> None:
+    @dg.op
+    def too_large() -> None:
+        raise RuntimeError("Out of Memory Error: failed to allocate data of size 2.0 MiB")
+
+    @dg.job
+    def work() -> None:
+        too_large()
+
+    said = why(work.execute_in_process(raise_on_error=False).all_events)
+    assert said.startswith("too_large: RuntimeError: Out of Memory Error")
+    assert said.endswith("LONGTAIL_WAREHOUSE_MEMORY=12GB")
 
 
 def test_what_a_failed_model_has_from_before_is_removed(
