@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_study import LOG, answer, fill_lake, small_study
 
-from dagster_project.core.errors import BackendError
+from dagster_project import generate
+from dagster_project.core.errors import BackendError, LakeError
 from dagster_project.core.generation.engine.job import Shard
 from dagster_project.core.generation.engine.partition import generate_shard
 from dagster_project.core.generation.engine.row_cache import merge
@@ -109,3 +110,15 @@ def test_a_shard_whose_missing_results_all_fail_is_no_failure(
         assert "tried again when the table is made" in caplog.text
         outcome = answer(study)
         assert (outcome.notes["computed"], outcome.notes["failed"] > 0) == (0, True)
+
+
+def test_a_damaged_input_is_told_although_tables_before_it_are_unfinished(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with machine(tmp_path / "m") as study, ModelSession(LOG) as session:
+        lake = Lake(study.home.lake)
+        damaged = lake.path("retrieved_passages", "bm25")
+        damaged.write_bytes(damaged.read_bytes()[:-100])
+        with caplog.at_level("INFO", "longtail"), pytest.raises(LakeError, match="retrieved_passages"):
+            generate._shard_of_model(Scope(study, lake, study.model("tiny"), None, LOG), Shard(1, 2), session)
+    assert "answers tiny|genread waits for generated_passages" in caplog.text
