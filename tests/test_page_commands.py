@@ -17,19 +17,7 @@ import yaml
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.file import load_study
 from longtail import __main__ as longtail_command
-from tests.pages import PAGES, blocks
-
-STUDY = """
-name: page
-description: d
-source: {kind: sandbox, seed: 0, facts_per_relation: 8, snapshot: "2026-10"}
-datasets: [{name: sandbox}]
-prompts: [{name: zero_shot, format: qa}]
-models: [{name: reference_s, path: "sandbox:s"}]
-methods: [closed_book, bm25]
-popularity: {measure: page_views, n_months: 2, last_month: "2026-10"}
-seed: 0
-"""
+from tests.pages import PAGES, TINY_STUDY, blocks
 
 
 def commands(program: str) -> Iterator[list[str]]:
@@ -72,6 +60,6 @@ def test_each_piece_of_yaml_is_of_a_study(text: str, tmp_path: Path) -> None:
     piece = yaml.safe_load(text)
     if isinstance(piece, list):
         piece = {"models": piece}
-    whole = piece if "questions" in piece else yaml.safe_load(STUDY) | piece
+    whole = piece if "questions" in piece else yaml.safe_load(TINY_STUDY) | piece
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(whole), encoding="utf-8")
     assert load_study(tmp_path / "mine.yaml").models

@@ -15,21 +15,10 @@ from pathlib import Path
 import pytest
 
 from tests.journeys.commands import PROJECT
-from tests.pages import blocks
+from tests.pages import TINY_STUDY, blocks
 
 pytestmark = pytest.mark.journey
 
-STUDY = """\
-name: tiny
-description: A small world and the smallest reference model
-source: {kind: sandbox, seed: 3, facts_per_relation: 8, snapshot: "2026-10"}
-datasets: [{name: tiny}]
-prompts: [{name: zero_shot, format: qa}]
-models: [{name: reference_s, path: "sandbox:s"}]
-methods: [closed_book, bm25]
-popularity: {measure: page_views, n_months: 2, last_month: "2026-10"}
-seed: 0
-"""
 HERE = {
     "studies/popqa_real.yaml": "tiny.yaml",
     "mine.yaml": "tiny.yaml",
@@ -115,7 +104,7 @@ def test_away_from_the_clone_it_runs_a_study_and_opens_the_result(wheel: Path, t
     (packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
     before = times(packages / "dagster_project/shipped")
     there.mkdir()
-    (there / "tiny.yaml").write_text(STUDY)
+    (there / "tiny.yaml").write_text(TINY_STUDY)
     shell, opening = (edited(text) for text in blocks(PROJECT / "docs/python.md"))
     made, installed, *typed = shell.splitlines()
     assert made.startswith(
