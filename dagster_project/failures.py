@@ -17,7 +17,7 @@ from dagster_project.core.storage.home import command
 _INTERRUPTED = "DagsterExecutionInterruptedError"
 _SHOWN_CHECKS = 3
 _NO_MEMORY = "Out of Memory Error"  # of DuckDB
-_MORE_MEMORY = "give the build more than 2500MB: LONGTAIL_WAREHOUSE_MEMORY=12GB"
+_MORE_MEMORY = "give the build more memory, such as LONGTAIL_WAREHOUSE_MEMORY=12GB"
 
 
 def was_interrupted(events: Sequence[Any]) -> bool:

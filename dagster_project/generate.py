@@ -128,7 +128,7 @@ def _shard_of_model(scope: Scope, shard: Shard, session: ModelSession) -> None:
     for task, own in _partitions(scope):
         if (before := task.made_from(own)) in unfinished:
             _LOG.info(
-                "%s %s waits for %s: run all shards again after all shards", task.table, own.name, before
+                "%s %s waits for %s: when all shards are done, run them again", task.table, own.name, before
             )
             continue
         n_done, n_all = generate_shard(task, own, shard, session)

@@ -72,15 +72,17 @@ def open_instance(study: Study) -> Iterator[dg.DagsterInstance]:
 
 def _instance() -> dg.DagsterInstance:
     """The instance of DAGSTER_HOME. Errors: `LongtailError` where Dagster refuses the user's own settings."""
+    own = os.environ.get(_OWN_SETTINGS)
+    if own:
+        # With a root logger without a handler, the first warning of a lost connection would print all later lines twice.
+        logging.getLogger().addHandler(logging.NullHandler())
     try:
         return dg.DagsterInstance.get()
     except Exception as error:
-        if is_for_the_user(error) or not os.environ.get(_OWN_SETTINGS):
+        if is_for_the_user(error) or not own:
             raise
         cause = error.__cause__ or error  # a package that is missing, or a key that is unknown
-        raise LongtailError(
-            f"{_OWN_SETTINGS} ({os.environ[_OWN_SETTINGS]}): Dagster refuses it: {cause}"
-        ) from error
+        raise LongtailError(f"{_OWN_SETTINGS} ({own}): Dagster refuses it: {cause}") from error
 
 
 def is_for_the_user(error: Exception) -> bool:
@@ -162,13 +164,14 @@ def prepare_dagster_home(home: StudyHome) -> None:
     """Create the Dagster home with its settings; set this process's DAGSTER_HOME and the hub's cache."""
     keep_downloads_in(home)
     remove_leftovers(home.root / STAGING)
-    _write(home.dagster / "dagster.yaml", _settings(), home, is_secret=_OWN_SETTINGS in os.environ)
+    own = os.environ.get(_OWN_SETTINGS)
+    _write(home.dagster / "dagster.yaml", _settings(own), home, is_secret=bool(own))
     os.environ["DAGSTER_HOME"] = str(home.dagster)
 
 
-def _settings() -> bytes:
-    """The project's dagster.yaml; keys of the user's own file replace those. Errors: `LongtailError` naming that file."""
-    shipped, own = (PROJECT_ROOT / "dagster.yaml").read_bytes(), os.environ.get(_OWN_SETTINGS)
+def _settings(own: str | None) -> bytes:
+    """The project's dagster.yaml; keys of the user's `own` file replace those. Errors: `LongtailError` naming it."""
+    shipped = (PROJECT_ROOT / "dagster.yaml").read_bytes()
     if not own:
         return shipped
     try:
@@ -179,8 +182,6 @@ def _settings() -> bytes:
         raise LongtailError(
             f"{_OWN_SETTINGS} ({own}): keys of Dagster's dagster.yaml are expected, such as storage"
         )
-    # With a root logger that has no handler, the first warning of a lost connection would print all later lines twice.
-    logging.getLogger().addHandler(logging.NullHandler())
     return yaml.safe_dump({**yaml.safe_load(shipped), **keys}).encode()
 
 

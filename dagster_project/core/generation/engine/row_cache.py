@@ -134,9 +134,8 @@ def merge(folder: Path, other: Path, log: logging.Logger) -> int:
 
     A whole result that is there stays. Errors: `LakeError` where `other` has no row cache, or one that cannot be read.
     """
-    paths = [
-        path for path in sorted(other.glob("*.sqlite")) if path.stat().st_size
-    ]  # killed before it had a table
+    # An empty file is of a process that was killed before it made the table.
+    paths = [path for path in sorted(other.glob("*.sqlite")) if path.stat().st_size]
     mode = "rw" if os.access(other, os.W_OK) else "ro"  # what a killed process had begun is then rolled back
     if other.resolve() == folder.resolve():
         raise LakeError(f"{other}: this is the machine's own row cache; give a copy of another machine's")
@@ -154,22 +153,13 @@ def merge(folder: Path, other: Path, log: logging.Logger) -> int:
                 rows = source.execute("select key, text, accounts, origin, checksum from generations")
                 while some := rows.fetchmany(_KEYS_PER_QUERY):
                     whole = [row for row in some if row[-1] == _checksum(*row[:-1])]
-                    into.run(partial(_add, whole))
+                    into.run(partial(_put, rows={row[0]: row for row in whole}, measures=True))
                     n_read += len(whole)
         except sqlite3.Error as error:
             raise LakeError(f"{path}: {error}; copy it again, after its process has ended") from error
         finally:
             into.close()
     return n_read
-
-
-def _add(rows: list[tuple[bytes, object, object, object, object]], connection: sqlite3.Connection) -> None:
-    with transaction(connection):
-        there = _select(connection, [row[0] for row in rows], measures=True)
-        connection.executemany(
-            "insert or replace into generations values (?, ?, ?, ?, ?)",
-            [row for row in rows if row[0] not in there],
-        )
 
 
 def _select(connection: sqlite3.Connection, keys: list[bytes], measures: bool) -> dict[bytes, CachedRow]:
@@ -189,13 +179,21 @@ def _select(connection: sqlite3.Connection, keys: list[bytes], measures: bool) -
 def _insert(
     connection: sqlite3.Connection, rows: Mapping[bytes, CachedRow], measures: bool
 ) -> dict[bytes, CachedRow]:
+    there = _put(connection, {key: _values(key, row) for key, row in rows.items()}, measures)
+    return {**rows, **there}
+
+
+def _put(
+    connection: sqlite3.Connection, rows: Mapping[bytes, tuple[object, ...]], measures: bool
+) -> dict[bytes, CachedRow]:
+    """Write the rows, by key, that are not there whole, all or nothing; return those that are there and stay."""
     with transaction(connection):
         there = _select(connection, list(rows), measures)
         connection.executemany(
             "insert or replace into generations values (?, ?, ?, ?, ?)",
-            [_values(key, row) for key, row in rows.items() if key not in there],
+            [row for key, row in rows.items() if key not in there],
         )
-    return {**rows, **there}
+    return there
 
 
 def _values(key: bytes, row: CachedRow) -> tuple[bytes, bytes, bytes, bytes, int]:

@@ -72,8 +72,8 @@ class Answers(Task):
         inputs = [lake.content("questions")]
         if method.kind == RETRIEVAL:
             inputs += [lake.content("retrieved_passages", method.name), lake.content("passages")]
-        if method.kind == BACKGROUND:
-            inputs.append(lake.content("generated_passages", scope.model.name))
+        if before := self.made_from(scope):
+            inputs.append(lake.content(before, scope.model.name))
         return inputs
 
     def made_from(self, scope: Scope) -> str | None:

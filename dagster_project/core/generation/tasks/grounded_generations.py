@@ -85,8 +85,8 @@ class GroundedGenerations(Task):
         return bool(study.grounding_prompts)
 
     def inputs(self, scope: Scope) -> list[str]:
-        answers = [scope.lake.content("grounded_answers", scope.model.name)] if _has_first_step(scope) else []
-        return [*content_of_asked(scope), *answers]
+        before = self.made_from(scope)
+        return [*content_of_asked(scope), *([scope.lake.content(before, scope.model.name)] if before else [])]
 
     def made_from(self, scope: Scope) -> str | None:
         return "grounded_answers" if _has_first_step(scope) else None
