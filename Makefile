@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-BENCHES := bench-consistency bench-coverage bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-sampling bench-shards bench-warehouse bench-wiki-dump
+BENCHES := bench-cluster bench-consistency bench-coverage bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump
 .PHONY: help run plan ui router sql compare test check mutants mutants-sql docs reference-models bench-damage install install-dev smollm2 clean-venv $(BENCHES)
 
 PYTHON ?= python3
@@ -81,7 +81,7 @@ bench-ingest: ## reading dumps, compared with only decompressing them; questions
 bench-router: ## decisions a second; waiting times of the router under 64 clients (BENCH_ARGS=--help)
 bench-retrieval: ## indexing, searching, encoding passages, beside bm25s, rank-bm25, faiss, sentence-transformers, tantivy (BENCH_ARGS=--full, --help)
 bench-sampling: ## a sample of a million facts: counts, time, memory (BENCH_ARGS=--help)
-bench-shards: ## one model's answers by two shards, beside one process (BENCH_ARGS=--help)
+bench-cluster: ## one model's answers by two shards and by Ray's workers, beside one process (BENCH_ARGS=--help)
 bench-warehouse: ## dbt build with its tests, bootstraps, report; thresholds compared with pandas loops (BENCH_ARGS=--help)
 bench-wiki-dump: ## a Wikipedia XML dump read, indexed and searched: seconds and memory (BENCH_ARGS=--help)
 bench-coverage: ## how often the interval of a gain contains a known truth (BENCH_ARGS=--help)

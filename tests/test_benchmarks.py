@@ -49,8 +49,8 @@ def _run(
     return fork_server.run(["-c", code], PROJECT_ROOT, env, timeout=600)
 
 
-def test_shards_leave_the_same_results_as_one_process() -> None:
-    done = _run("shards", ["--model", "sandbox:s", "--questions", "8", "--rounds", "1"])
+def test_shards_and_workers_leave_the_same_results_as_one_process() -> None:
+    done = _run("cluster", ["--model", "sandbox:s", "--questions", "8", "--rounds", "1"])
     is_noise = "not quiet" in done.stderr  # so little work times nothing
     assert done.returncode == 0 or is_noise, done.stderr[-2000:]
     assert "128 answers of sandbox:s" in done.stdout

@@ -11,19 +11,11 @@ they are paid for by then.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Sequence
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.backends.base import (
-    Backend,
-    Decoding,
-    Failure,
-    Generation,
-    Result,
-    Scored,
-)
+from dagster_project.core.generation.backends.base import Decoding
 from dagster_project.core.generation.backends.registry import entry
 from dagster_project.core.generation.engine.batching import (
     Distinct,
@@ -31,13 +23,13 @@ from dagster_project.core.generation.engine.batching import (
     batches,
     distinct_works,
 )
+from dagster_project.core.generation.engine.calls import Answerer, Call, Local
 from dagster_project.core.generation.engine.items import Item, passages_of
 from dagster_project.core.generation.engine.job import Completed, Job, Missing, keep, missing_of, sample_seeds
 from dagster_project.core.generation.engine.row_cache import row_key
 from dagster_project.core.generation.engine.streaming import stream_missing
 from dagster_project.core.progress import Progress
 from dagster_project.core.study.backends import PASSAGES, STREAM
-from dagster_project.core.study.models import BATCH_TOKENS
 
 
 def complete(job: Job, items: Sequence[Item]) -> Completed:
@@ -49,31 +41,31 @@ def complete(job: Job, items: Sequence[Item]) -> Completed:
     n_all = sum(len(work.keys) for work in done.distinct.works)
     if len(done.rows) == n_all:
         return done
-    backend = _backend(job, done.distinct.works)
+    answerer = _answerer(job, done.distinct.works)
     if done.rows:
         job.log.info(
             "%s: %s results, %s of them in the row cache", job.label, f"{n_all:,}", f"{len(done.rows):,}"
         )
     started = time.monotonic()
     for decoding, works in _by_decoding(done.distinct.works).items():
-        if decoding is not None and STREAM in backend.capabilities:
-            stream_missing(job, backend, decoding, works, done, items)
+        if decoding is not None and isinstance(answerer, Local) and STREAM in answerer.capabilities:
+            stream_missing(job, answerer.backend, decoding, works, done, items)
         else:
-            _compute_missing(job, backend, decoding, works, done, items)
+            _compute_missing(job, answerer, decoding, works, done, items)
     done.seconds = time.monotonic() - started
-    done.usage = backend.usage()
+    done.usage = answerer.usage()
     return done
 
 
-def _backend(job: Job, works: Sequence[Work]) -> Backend:
+def _answerer(job: Job, works: Sequence[Work]) -> Answerer:
     """The loaded model. Errors: `BackendError` where it cannot read the passages that stand apart from prompts."""
     has_passages = any(work.has_passages for work in works)
     if has_passages:
         entry(job.model, PASSAGES)
-    backend = job.session.backend(job.model)
-    if has_passages and PASSAGES not in backend.capabilities:
+    answerer = job.session.answerer(job.model)
+    if has_passages and PASSAGES not in answerer.capabilities:
         raise BackendError(f"{job.label}: {job.engine} cannot {PASSAGES}, as it is set up")
-    return backend
+    return answerer
 
 
 def _by_decoding(works: Sequence[Work]) -> dict[Decoding | None, list[Work]]:
@@ -103,58 +95,34 @@ def _from_cache(job: Job, distinct: Distinct) -> Completed:
 
 def _compute_missing(
     job: Job,
-    backend: Backend,
+    answerer: Answerer,
     decoding: Decoding | None,
     works: Sequence[Work],
     done: Completed,
     items: Sequence[Item],
 ) -> None:
-    by_device = int(getattr(backend, "batch_tokens", BATCH_TOKENS))
-    planned = enumerate(batches(works, job.model.batch_tokens or by_device))
+    planned = enumerate(batches(works, job.model.batch_tokens or answerer.batch_tokens))
     own = [one for place, one in planned if job.shard is None or job.shard.has(place, job.label)]
     waiting = [(missing_of(batch, done.rows), tokens) for batch, tokens in own]
     waiting = [(batch, tokens) for batch, tokens in waiting if batch]
     n_results = sum(len(missing.keys) for batch, _ in waiting for missing in batch)
     with Progress(job.log, job.label, n_results, sum(tokens for _, tokens in waiting)) as progress:
-        for batch, tokens in waiting:
-            results = _ask(job, backend, decoding, batch, items)
+        for place, results in answerer.answers(_call(decoding, batch, items) for batch, _ in waiting):
+            batch, tokens = waiting[place]
+            if len(results) != len(batch):
+                raise BackendError(
+                    f"{job.label}: {job.engine} gave {len(results)} results for {len(batch)} prompts"
+                )
             n_kept, n_tokens = keep(job, done, list(zip(batch, results, strict=True)))
             progress.add(n_kept, tokens, n_tokens)
 
 
-def _both(scored: Scored | Failure, written: Generation | Failure) -> Scored | Failure:
-    """One result of scores and a text; a failure of either fails both."""
-    if isinstance(scored, Failure):
-        return scored
-    if isinstance(written, Failure):
-        return written
-    seconds = [one.device_seconds for one in (scored, written) if one.device_seconds is not None]
-    return dataclasses.replace(
-        scored,
-        text=written.text,
-        new_tokens=scored.new_tokens + written.new_tokens,
-        latency_ms=scored.latency_ms + written.latency_ms,
-        device_seconds=sum(seconds) if seconds else None,
-    )
-
-
-def _ask(
-    job: Job, backend: Backend, decoding: Decoding | None, batch: Sequence[Missing], items: Sequence[Item]
-) -> list[Sequence[Result] | Failure]:
+def _call(decoding: Decoding | None, batch: Sequence[Missing], items: Sequence[Item]) -> Call:
+    """What is asked for a batch; its prompts are built now."""
     prompts = [missing.prompt(items) for missing in batch]
-    texts = [prompt.text for prompt in prompts]
-    more = passages_of(prompts)
-    results: Sequence[Sequence[Result] | Result | Failure]
-    if decoding is None:
-        requests = [missing.request(items) for missing in batch]
-        results = backend.score(texts, [request.candidates for request in requests], **more)
-        free = requests[0].free
-        if free is not None:
-            results = list(map(_both, results, backend.generate(texts, free, **more)))
-    elif (seeds := sample_seeds(batch)) is not None:
-        results = backend.sample(texts, decoding, seeds, **more)
-    else:
-        results = backend.generate(texts, decoding, **more)
-    if len(results) != len(batch):
-        raise BackendError(f"{job.label}: {job.engine} gave {len(results)} results for {len(batch)} prompts")
-    return [[result] if isinstance(result, Generation | Scored) else result for result in results]
+    texts, passages = [prompt.text for prompt in prompts], passages_of(prompts)
+    if decoding is not None:
+        return Call(decoding, texts, passages, sample_seeds(batch))
+    requests = [missing.request(items) for missing in batch]
+    candidates = [request.candidates for request in requests]
+    return Call(None, texts, passages, candidates=candidates, free=requests[0].free)

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
+from typing import TypeVar
 
 from dagster_project.core.generation.backends.base import Backend, Identity, Secret
 from dagster_project.core.generation.backends.registry import identify, load_backend
+from dagster_project.core.generation.engine.calls import Answerer, Local
 from dagster_project.core.progress import Progress
 from dagster_project.core.study.models import Model
+
+Kind = TypeVar("Kind", bound=Answerer)
 
 
 class ModelSession:
@@ -24,7 +29,7 @@ class ModelSession:
         self._log = log
         self._secret = secret
         self._identities: dict[Model, Identity] = {}
-        self._loaded: tuple[Model, Backend] | None = None
+        self._loaded: tuple[Model, Answerer] | None = None
         self.n_loads = 0
 
     def __enter__(self) -> ModelSession:
@@ -39,16 +44,32 @@ class ModelSession:
             self._identities[model] = identify(model)
         return self._identities[model]
 
+    def answerer(self, model: Model) -> Answerer:
+        """The loaded model: on the workers of `$LONGTAIL_RAY`, else in this process. Errors: `BackendError`."""
+        if not os.environ.get("LONGTAIL_RAY") or model.service:
+            return self._local(model)
+        from dagster_project.core.generation.engine.ray_workers import RayWorkers
+
+        return self._held(model, RayWorkers, lambda: RayWorkers(model, self.identity(model), self._log))
+
     def backend(self, model: Model) -> Backend:
-        """The loaded model. Errors: `BackendError`."""
-        if self._loaded is None or self._loaded[0] != model:
-            self._release()
-            progress = Progress(self._log, f"{model.name}: loading {model.path}")
-            with progress:
-                self._loaded = (model, load_backend(model, self._secret))
-            self.n_loads += 1
-            progress.done()
-        return self._loaded[1]
+        """The model, loaded in this process. Errors: `BackendError`."""
+        return self._local(model).backend
+
+    def _local(self, model: Model) -> Local:
+        return self._held(model, Local, lambda: Local(load_backend(model, self._secret)))
+
+    def _held(self, model: Model, kind: type[Kind], load: Callable[[], Kind]) -> Kind:
+        if self._loaded is not None and self._loaded[0] == model and isinstance(self._loaded[1], kind):
+            return self._loaded[1]
+        self._release()
+        progress = Progress(self._log, f"{model.name}: loading {model.path}")
+        with progress:
+            loaded = load()
+        self._loaded = (model, loaded)
+        self.n_loads += 1
+        progress.done()
+        return loaded
 
     def _release(self) -> None:
         if self._loaded is not None:

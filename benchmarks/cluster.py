@@ -1,0 +1,161 @@
+"""One model's answers by two shards and by Ray's workers, beside one process: `make bench-cluster`.
+
+What belongs here: processes of one thread each, and the seconds until the last has ended, once the models are loaded.
+What does not: the speed of one process (`generation`). All must leave the same results. Ray runs on this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+from benchmarks.harness import last_line, machine, say, table
+from benchmarks.prompts import StreamedPrompt, sandbox_questions
+from dagster_project.core.generation.engine.job import Job, Shard
+from dagster_project.core.generation.engine.resume import complete
+from dagster_project.core.generation.engine.row_cache import RowCache
+from dagster_project.core.generation.engine.session import ModelSession
+from dagster_project.core.study.models import Model
+
+ONE, SHARDS, RAY_1, RAY_2 = CONTESTANTS = ("one process", "two shards", "one Ray worker", "two Ray workers")
+PROCESSES = {SHARDS: ["1/2", "2/2"]}
+WORKERS = {RAY_1: "1", RAY_2: "2"}
+
+
+def main() -> None:
+    """Time the contestants in turn, or be one of their processes."""
+    parser = argparse.ArgumentParser(
+        description="two shards and Ray's workers beside one process, one thread each"
+    )
+    parser.add_argument("--model", default="sandbox:l", help="path of the model (default: sandbox:l)")
+    parser.add_argument("--questions", type=int, default=600, help="questions of each of 16 relations")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--shard", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.shard:
+        _compute(options.model, options.questions, options.folder, *map(int, options.shard.split("/")))
+        return
+    load = os.getloadavg()[0]
+    seconds: dict[str, list[float]] = {name: [] for name in CONTESTANTS}
+    texts = set()
+    with ray_head() as (address, _, token):
+        for number in range(options.rounds):
+            for name in CONTESTANTS:
+                say(f"round {number + 1} of {options.rounds}: {name} …")
+                workers = WORKERS.get(name, "")
+                ray = {"LONGTAIL_RAY": address, "LONGTAIL_RAY_WORKERS": workers, "RAY_AUTH_TOKEN": token}
+                shards = PROCESSES.get(name, ["1/1"])
+                taken, found = _timed(shards, options.model, options.questions, ray if workers else {})
+                seconds[name].append(taken)
+                texts.add(found)
+    if len(texts) != 1:
+        raise SystemExit("error: the contestants left different results")
+    of = {name: median(own) for name, own in seconds.items()}
+    ratios = {"scaling_2": of[RAY_1] / of[RAY_2], "shards_scaling_2": of[ONE] / of[SHARDS]}
+    print(machine("torch", "transformers", "ray"), f"load before {load:.2f}")
+    rows = [[name, f"{of[name]:.2f}", f"{min(own):.2f} to {max(own):.2f}"] for name, own in seconds.items()]
+    table(
+        f"{16 * options.questions:,} answers of {options.model}, one thread each",
+        ["", "median s", "spread"],
+        rows,
+    )
+    if max(ratios.values()) > 2:
+        raise SystemExit(
+            f"error: two were {max(ratios.values()):.2f} times as fast as one: the machine was not quiet"
+        )
+    last_line({**ratios, "ray_overhead": of[RAY_1] / of[ONE] - 1})
+
+
+@contextlib.contextmanager
+def ray_head() -> Iterator[tuple[str, subprocess.Popen[bytes], str]]:
+    """The head of a Ray cluster with two cores on this machine: its address, its process, and its token.
+
+    All its processes are of one session.
+    """
+    token, variables = secrets.token_hex(16), {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
+    start = "start --head --block --port=0 --num-cpus=2 --include-dashboard=false --node-ip-address=127.0.0.1"
+    folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # a socket's path must be short
+    log, file = folder / "log", folder / "ray_current_cluster"
+    process = subprocess.Popen(
+        [Path(sys.executable).with_name("ray"), *start.split(), f"--temp-dir={folder}"],
+        env={**os.environ, **variables, "RAY_AUTH_TOKEN": token},
+        stdout=log.open("wb"),
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        while not file.exists():
+            if process.poll() is not None:
+                raise SystemExit(f"error: Ray did not start: {log.read_text()}")
+            time.sleep(0.1)
+        yield file.read_text(), process, token
+    finally:
+        process.terminate()
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _timed(
+    shards: Sequence[str], model: str, n_questions: int, variables: Mapping[str, str]
+) -> tuple[float, tuple[tuple[bytes, bytes], ...]]:
+    """Seconds until all shards have ended, and the results that they left."""
+    with tempfile.TemporaryDirectory(prefix="longtail-bench-") as folder, contextlib.ExitStack() as stack:
+        processes = [
+            stack.enter_context(_process(shard, model, n_questions, folder, variables)) for shard in shards
+        ]
+        for one in processes:
+            if not one.stdout or one.stdout.readline() != "ready\n":
+                raise SystemExit("error: a process did not start; its message stands above")
+        started = time.perf_counter()
+        for one in processes:
+            if one.stdin:
+                one.stdin.close()
+        if any(one.wait() for one in processes):
+            raise SystemExit("error: a process failed; its message stands above")
+        seconds = time.perf_counter() - started
+        (cache,) = Path(folder).glob("*.sqlite")
+        with contextlib.closing(sqlite3.connect(cache)) as found:
+            rows = tuple(found.execute("select key, text from generations order by key"))
+        return seconds, rows
+
+
+@contextlib.contextmanager
+def _process(
+    shard: str, model: str, n_questions: int, folder: str, variables: Mapping[str, str]
+) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "benchmarks.cluster", "--model", model, "--questions", str(n_questions)]
+    command += ["--shard", shard, "--folder", folder]
+    alone = {**os.environ, "LONGTAIL_THREADS": "1", "OMP_NUM_THREADS": "1", **variables}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=alone, text=True, stdin=pipe, stdout=pipe) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _compute(path: str, n_questions: int, folder: Path, number: int, count: int) -> None:
+    log, model = logging.getLogger("longtail"), Model(name="asked", path=path, batch_tokens=2048)
+    with ModelSession(log) as session, RowCache(folder, session.identity(model), log) as cache:
+        session.answerer(model)
+        items = [StreamedPrompt(one.question, ()) for one in sandbox_questions(n_questions)]
+        print("ready", flush=True)
+        sys.stdin.readline()
+        complete(Job(model, cache, session, "bench", "answers", log, shard=Shard(number, count)), items)
+
+
+if __name__ == "__main__":
+    main()

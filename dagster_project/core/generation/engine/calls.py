@@ -1,0 +1,104 @@
+"""A batch as a value: what a backend is asked for, which another process can answer as well.
+
+What belongs here: a call, its answer, and who answers. What does not: which batches there are (`resume`), and workers on
+other machines (`ray_workers`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dagster_project.core.generation.backends.base import (
+    Backend,
+    Decoding,
+    Failure,
+    Generation,
+    Result,
+    Scored,
+    Usage,
+)
+from dagster_project.core.study.models import BATCH_TOKENS
+
+Answers = Sequence[Sequence[Result] | Failure]
+"""For each prompt of a call its results, one for each seed, or why there are none."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One batch of prompts: greedy texts, samples (with `seeds`), or scores of `candidates` (without `decoding`).
+
+    `free`: the decoding of a text that is wanted beside the scores. `passages`: the keyword of backends that read them.
+    """
+
+    decoding: Decoding | None
+    texts: Sequence[str]
+    passages: Mapping[str, Sequence[Sequence[str]]]
+    seeds: Sequence[Sequence[int]] | None = None
+    candidates: Sequence[Sequence[str]] = ()
+    free: Decoding | None = None
+
+    def answer(self, backend: Backend) -> Answers:
+        """Ask a backend. Errors: its own."""
+        results: Sequence[Sequence[Result] | Result | Failure]
+        if self.decoding is None:
+            results = backend.score(self.texts, self.candidates, **self.passages)
+            if self.free is not None:
+                results = list(map(_both, results, backend.generate(self.texts, self.free, **self.passages)))
+        elif self.seeds is not None:
+            results = backend.sample(self.texts, self.decoding, self.seeds, **self.passages)
+        else:
+            results = backend.generate(self.texts, self.decoding, **self.passages)
+        return [[result] if isinstance(result, Generation | Scored) else result for result in results]
+
+
+class Answerer(Protocol):
+    """A loaded model, here or on several machines. `batch_tokens`: the size of a batch that suits its device."""
+
+    capabilities: frozenset[str]
+    batch_tokens: int
+
+    def answers(self, calls: Iterable[Call]) -> Iterator[tuple[int, Answers]]:
+        """The place of each call and its answers, in any order. Errors: `BackendError`."""
+        ...
+
+    def usage(self) -> Usage:
+        """As `Backend.usage`."""
+        ...
+
+    def close(self) -> None:
+        """Release the model."""
+        ...
+
+
+class Local:
+    """The model in this process."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.capabilities = backend.capabilities
+        self.batch_tokens = int(getattr(backend, "batch_tokens", BATCH_TOKENS))
+        self.usage, self.close = backend.usage, backend.close
+
+    def answers(self, calls: Iterable[Call]) -> Iterator[tuple[int, Answers]]:
+        """One call after the other."""
+        for place, call in enumerate(calls):
+            yield place, call.answer(self.backend)
+
+
+def _both(scored: Scored | Failure, written: Generation | Failure) -> Scored | Failure:
+    """One result of scores and a text; a failure of either fails both."""
+    if isinstance(scored, Failure):
+        return scored
+    if isinstance(written, Failure):
+        return written
+    seconds = [one.device_seconds for one in (scored, written) if one.device_seconds is not None]
+    return dataclasses.replace(
+        scored,
+        text=written.text,
+        new_tokens=scored.new_tokens + written.new_tokens,
+        latency_ms=scored.latency_ms + written.latency_ms,
+        device_seconds=sum(seconds) if seconds else None,
+    )

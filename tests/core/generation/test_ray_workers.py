@@ -1,0 +1,207 @@
+"""Workers of a Ray cluster, which runs here as processes of its own: whatever dies, the rows are those of one process."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from small_study import LOG, answer, fill_lake, small_study
+
+from benchmarks.cluster import ray_head
+from dagster_project.core.errors import BackendError
+from dagster_project.core.generation.backends.base import Decoding, Failure, Generation
+from dagster_project.core.generation.backends.registry import identify
+from dagster_project.core.generation.engine import ray_workers
+from dagster_project.core.generation.engine.calls import Answers, Call
+from dagster_project.core.generation.engine.ray_workers import RayWorkers
+from dagster_project.core.storage.lake import Lake
+from dagster_project.core.study.models import Model
+
+RUN_COLUMNS = ["run_id", "latency_ms", "shared_tokens", "device_seconds"]
+TINY = Model("tiny", "fake:digest", backend="fake")
+GREEDY = Decoding(5)
+PROGRAM = Path(__file__).with_name("small_study.py")
+
+
+@dataclasses.dataclass
+class Cluster:
+    """The processes of one session."""
+
+    session: int
+
+    def processes(self, name: str) -> list[int]:
+        """Those whose title begins with `name`, or that run the program of that name."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                title = (entry / "cmdline").read_bytes().decode().split("\0")[0]
+                if os.getsid(int(entry.name)) == self.session and (
+                    title.startswith(name) or title.endswith(f"/{name}")
+                ):
+                    found.append(int(entry.name))
+            except (OSError, UnicodeDecodeError):
+                continue  # it has ended
+        return found
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with ray_head() as (address, process, token), pytest.MonkeyPatch.context() as patch:
+        for name, value in (
+            ("LONGTAIL_RAY", address),
+            ("LONGTAIL_RAY_WORKERS", "2"),
+            ("RAY_AUTH_TOKEN", token),
+        ):
+            patch.setenv(name, value)
+        own = Cluster(process.pid)
+        yield own
+        for left in own.processes("ray::"):  # they outlive a head that was killed
+            os.kill(left, signal.SIGKILL)
+
+
+def rows(folder: Path, path: str, patch: pytest.MonkeyPatch) -> tuple[pa.Table, dict[str, object]]:
+    patch.setenv("LONGTAIL_HOME", str(folder / "home"))
+    study = small_study(folder, path, batch_tokens=24)
+    lake = Lake(study.home.lake)
+    fill_lake(lake, 12)
+    outcome = answer(study)
+    table = lake.read("answers", outcome.partition).drop_columns(RUN_COLUMNS)
+    return table.replace_schema_metadata(None), dict(outcome.notes)
+
+
+def test_rows_are_those_of_one_process_although_workers_are_killed(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kills fall into loading and into generating; a call is lost twice at most, or it would count as a killer."""
+    ended, killed, draw = threading.Event(), list[int](), random.Random(3)
+
+    def kill() -> None:
+        while not ended.wait(draw.uniform(0.3, 0.9)):
+            some = cluster.processes("ray::Worker")
+            if some and len(killed) < 6:
+                killed.append(draw.choice(some))
+                os.kill(killed[-1], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        ledger = tmp_path / "ledger"
+        found, notes = rows(
+            tmp_path / "ray", f"fake:digest?seconds_per_call=0.1&ledger={ledger}", monkeypatch
+        )
+    finally:
+        ended.set()
+        killer.join()
+    assert len(killed) == 6
+    assert "its batch is asked again" in caplog.text
+    made = ledger.read_text().splitlines()
+    assert len(made) == len(set(made)) == notes["computed"] == found.num_rows  # no batch was computed twice
+    assert notes["device"] == "Ray, 2 x none"
+    monkeypatch.delenv("LONGTAIL_RAY")
+    alone, _ = rows(tmp_path / "alone", "fake:digest", monkeypatch)
+    assert found.equals(alone)
+
+
+def test_a_batch_that_kills_its_worker_fails_and_the_others_do_not(cluster: Cluster) -> None:
+    class Deadly(Call):
+        def answer(self, backend: object) -> Answers:
+            os.kill(os.getpid(), 9)
+            raise AssertionError
+
+    calls = [Call(GREEDY, [f"Q: {i} A:"], {}) for i in range(9)]
+    calls[4] = Deadly(GREEDY, ["deadly", "too"], {})
+    workers = RayWorkers(TINY, identify(TINY), LOG)
+    try:
+        found = dict(workers.answers(iter(calls)))
+    finally:
+        workers.close()
+    assert found.pop(4) == [Failure("it killed its worker 3 times")] * 2
+    assert sorted(found) == [0, 1, 2, 3, 5, 6, 7, 8]
+    for [texts] in found.values():
+        assert not isinstance(texts, Failure)
+        assert isinstance(texts[0], Generation)
+
+
+def test_an_error_of_the_backend_is_one_line(cluster: Cluster) -> None:
+    failing = dataclasses.replace(TINY, path="fake:digest?fail_on_call=1")
+    workers = RayWorkers(failing, identify(failing), LOG)
+    try:
+        with pytest.raises(BackendError, match=r"^model tiny, on a Ray worker: fake backend: call 1 fails"):
+            list(workers.answers([Call(GREEDY, ["Q: 1 A:"], {})]))
+    finally:
+        workers.close()
+
+
+def test_a_worker_with_other_weights_is_refused(cluster: Cluster) -> None:
+    other = dataclasses.replace(identify(TINY), revision="other")
+    with pytest.raises(BackendError, match=r"the worker on \S+ has other weights than this machine"):
+        RayWorkers(TINY, other, LOG)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        (
+            "LONGTAIL_RAY_WORKERS",
+            "3",
+            r"3 workers with 0 GPUs and 1 cores each are more than .* \(0 GPUs, 2 cores\)",
+        ),
+        ("LONGTAIL_RAY_GPUS", "1", "2 workers with 1 GPUs"),
+        ("LONGTAIL_RAY_GPUS", "half", "LONGTAIL_RAY_GPUS: 'half' is no whole number"),
+        ("LONGTAIL_RAY", "127.0.0.1:1", r"no Ray cluster answers at 127.0.0.1:1 \(.*refused"),
+        ("LONGTAIL_RAY", "nowhere", "no Ray cluster answers at nowhere"),
+    ],
+)
+def test_settings_that_cannot_be_met(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, said: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(BackendError, match=said):
+        RayWorkers(TINY, identify(TINY), LOG)
+
+
+@pytest.mark.parametrize("token", ["", "0" * 32])
+def test_without_the_token_nothing_is_asked(cluster: Cluster, tmp_path: Path, token: str) -> None:
+    """In a process of its own, since Ray reads the token once."""
+    home = {"LONGTAIL_HOME": str(tmp_path / "home"), "HOME": str(tmp_path), "RAY_AUTH_TOKEN": token}
+    command = [sys.executable, str(PROGRAM), str(tmp_path), "fake:digest", "1", "fake", "64"]
+    ended = subprocess.run(
+        command, env={**os.environ, **home}, capture_output=True, text=True, check=False, timeout=30
+    )
+    assert ended.returncode == 1
+    assert re.search("no Ray cluster lets us in.*RAY_AUTH_TOKEN", ended.stderr.splitlines()[-1]), ended.stderr
+
+
+def test_a_dead_head_ends_the_run_and_finished_batches_stay(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last test of this module: the cluster is gone after it."""
+    monkeypatch.setattr(ray_workers, "_POLL_SECONDS", 0.2)
+    monkeypatch.setattr(ray_workers, "_HEAD_SECONDS", 0.5)
+    ledger = tmp_path / "ledger"
+
+    def kill() -> None:
+        while not ledger.exists():
+            time.sleep(0.05)
+        for head in cluster.processes("gcs_server"):
+            os.kill(head, signal.SIGKILL)
+
+    threading.Thread(target=kill).start()
+    path = f"fake:digest?seconds_per_call=0.2&ledger={ledger}"
+    with pytest.raises(BackendError, match=r"no Ray cluster answers at .*; finished batches are kept"):
+        rows(tmp_path, path, monkeypatch)
+    n_before = len(ledger.read_text().splitlines())
+    monkeypatch.delenv("LONGTAIL_RAY")
+    found, notes = rows(tmp_path, path.replace("0.2", "0"), monkeypatch)
+    assert 0 < int(str(notes["resumed"])) <= n_before < found.num_rows
