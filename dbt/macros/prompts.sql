@@ -58,12 +58,15 @@
 {%- endmacro %}
 
 {#-
-  The rows of a table that asks by every method, with what their prompts are made of. `passage_id` is null where the model
-  reads the row's passages apart. Prompts of imported rows were built elsewhere and cannot be rebuilt.
+  The rows of a table that asks by every method, with what their prompts are made of: either those whose prompts are made of
+  lists (demonstrations, or passages that the model reads apart; `passage_id` is null then), or all others, which need no
+  subquery for each row. Prompts of imported rows were built elsewhere and cannot be rebuilt.
 -#}
-{% macro rows_with_passages(table_name) -%}
+{% macro rows_with_passages(table_name, has_lists) -%}
     {%- set is_cloze = table_name == 'candidate_answers' -%}
-    {%- set reads_apart = "prompts.n_passages > 0 and methods.kind = 'retrieval'" -%}
+    {%- set reads_apart = "(prompts.n_passages > 0 and methods.kind = 'retrieval')" -%}
+    {%- set lists = reads_apart ~ ('' if is_cloze else ' or len(answers.demonstration_ids) > 0') -%}
+    {%- set no_demonstrations = "''" if is_cloze else "if(answers.demonstration_ids is not null, '', null)" -%}
     select
         answers.*{{ '' if is_cloze else ' exclude (passage_id)' }},
         if({{ reads_apart }}, null, answers.{{ 'passage_ids[1]' if is_cloze else 'passage_id' }}) as passage_id,
@@ -71,11 +74,11 @@
         prompts.template,
         methods.cuts_last_sentence,
         {{ cloze_as_read('answers.paraphrase', 'prompts.format') if is_cloze else 'answers.question' }} as asked,
-        {{ "''" if is_cloze else demonstration_blocks() }} as demonstrations
+        {{ demonstration_blocks() if has_lists and not is_cloze else no_demonstrations }} as demonstrations
     from {{ published('fct_' ~ table_name) }} as answers
     inner join {{ templates() }} as prompts on answers.prompt = prompts.prompt and answers.model = prompts.model
     inner join {{ published('dim_methods') }} as methods on answers.method = methods.method
-    where answers.engine != 'imported'
+    where answers.engine != 'imported' and coalesce({{ lists }}, false) = {{ has_lists }}
 {%- endmacro %}
 
 {#- The passages of a row as a model reads them apart from the question; null if one of them is missing. -#}

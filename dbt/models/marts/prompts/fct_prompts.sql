@@ -11,15 +11,18 @@ with passages as (
 ),
 
 {% for table_name in ['answers', 'candidate_answers'] -%}
-{{ table_name }} as (
+{% for name, has_lists in [(table_name, false), (table_name ~ '_with_lists', true)] -%}
+{{ name }} as (
 
-    {{ rows_with_passages(table_name) }}
+    {{ rows_with_passages(table_name, has_lists) }}
 
 ),
 
 {% endfor -%}
+{% endfor -%}
 built as (
     {%- for table_name, number in [('answers', none), ('candidate_answers', 'paraphrase_id')] %}
+    {%- for suffix in ['', '_with_lists'] %}
     select
         '{{ table_name }}' as table_name,
         answers.dataset,
@@ -31,11 +34,12 @@ built as (
         answers.prompt_hash,
         answers.demonstrations || {{ prompt_block('answers', 'answers.asked') }} as prompt_text,
         answers.reads_apart,
-        if(answers.reads_apart, {{ passages_apart('answers') }}, null) as passages_apart
-    from {{ table_name }} as answers
+        {% if suffix %}if(answers.reads_apart, {{ passages_apart('answers') }}, null){% else %}null{% endif %} as passages_apart
+    from {{ table_name ~ suffix }} as answers
     left join passages using (passage_id)
     left join {{ published('fct_generated_passages') }} as generated_passages using (dataset, model, passage_id)
     union all by name
+    {%- endfor %}
     {%- endfor %}
     select
         'generated_passages' as table_name,
