@@ -43,7 +43,7 @@ UNCOMPUTED: tuple[tuple[str, str], ...] = (
         r"|false_positive_rate: 0\.001|k1: 0\.9, b: 0\.4|steps: 2 # first the answer, then its explanation; 1 asks",
         "an example",
     ),
-    (r"https?://\S+|127\.0\.0\.1", "an address"),
+    (r"https?://\S+|127\.0\.0\.1|head:6379", "an address"),
     (r"[A-Za-z]+[-_]?\d[\w.-]*", "a name: bm25, float16, bzip2, T5, SHA-256"),
     (r"Python 3\.11 to 3\.13|SQLAlchemy 2\.1|SPARQL 1\.1|Apache License 2\.0", "a version"),
     (

@@ -1,3 +1,4 @@
+-- Only for pairs of wordings by which something was found: few studies search by them, and there are many pairs.
 with answers as (
 
     select
@@ -25,6 +26,17 @@ with answers as (
 
 ),
 
+pairs as (
+
+    select distinct
+        dataset,
+        question_id,
+        paraphrase_id,
+        other_paraphrase_id
+    from {{ ref('int_wording_pairs') }}
+
+),
+
 final as (
 
     select
@@ -35,9 +47,10 @@ final as (
         one.method,
         one.prompt,
         one.paraphrase_id,
-        other.paraphrase_id as other_paraphrase_id,
+        pairs.other_paraphrase_id,
         one.prediction = other.prediction as agree
-    from answers as one
+    from pairs
+    inner join answers as one using (dataset, question_id, paraphrase_id)
     inner join answers as other
         on
             one.dataset = other.dataset
@@ -46,7 +59,7 @@ final as (
             and one.model = other.model
             and one.method = other.method
             and one.prompt = other.prompt
-            and one.paraphrase_id < other.paraphrase_id
+            and pairs.other_paraphrase_id = other.paraphrase_id
 
 )
 

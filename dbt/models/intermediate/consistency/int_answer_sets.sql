@@ -24,7 +24,8 @@ texts as (
 
 ),
 
-final as (
+-- Lists are sorted afterwards: an ordered aggregate keeps buffers for each group, and cannot spill them.
+sets as (
 
     select
         asked,
@@ -32,13 +33,22 @@ final as (
         question_id,
         model,
         prompt,
-        list(prediction order by prediction) as texts,
-        list(n order by prediction) as counts,
+        list_sort(list({'text': prediction, 'n': n})) as distinct_answers,
         sum(n)::bigint as n_answers,
         -- Pairs of answers that are the same text, character by character; null for a single answer.
         sum(n * (n - 1)) / nullif(sum(n) * (sum(n) - 1), 0) as share_identical
     from texts
     group by asked, dataset, question_id, model, prompt
+
+),
+
+final as (
+
+    select
+        * exclude (distinct_answers),
+        list_transform(distinct_answers, lambda answer: answer.text) as texts,
+        list_transform(distinct_answers, lambda answer: answer.n) as counts
+    from sets
 
 )
 
