@@ -81,27 +81,43 @@ def main() -> None:
 
 @contextlib.contextmanager
 def ray_head() -> Iterator[tuple[str, subprocess.Popen[bytes], str]]:
-    """The head of a Ray cluster with two cores on this machine: its address, its process, and its token.
+    """The head of a Ray cluster with two cores on this machine: its address, its process, and its token."""
+    token = secrets.token_hex(16)
+    with ray_node(["--head", "--port=0", "--num-cpus=2", "--include-dashboard=false"], token) as (
+        head,
+        folder,
+    ):
+        yield (folder / "ray_current_cluster").read_text(), head, token
 
-    All its processes are of one session.
-    """
-    token, variables = secrets.token_hex(16), {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0"}
-    start = "start --head --block --port=0 --num-cpus=2 --include-dashboard=false --node-ip-address=127.0.0.1"
+
+@contextlib.contextmanager
+def ray_node(
+    options: Sequence[str], token: str | None = None
+) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """One machine of a cluster, as processes of one session with a folder; `token`: else that of the environment."""
+    variables = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONUNBUFFERED": "1"}
     folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # a socket's path must be short
-    log, file = folder / "log", folder / "ray_current_cluster"
+    place = [] if "--address" in options else [f"--temp-dir={folder}"]
     process = subprocess.Popen(
-        [Path(sys.executable).with_name("ray"), *start.split(), f"--temp-dir={folder}"],
-        env={**os.environ, **variables, "RAY_AUTH_TOKEN": token},
-        stdout=log.open("wb"),
+        [
+            Path(sys.executable).with_name("ray"),
+            "start",
+            "--block",
+            "--node-ip-address=127.0.0.1",
+            *options,
+            *place,
+        ],
+        env={**os.environ, **variables, "RAY_AUTH_TOKEN": token or os.environ["RAY_AUTH_TOKEN"]},
+        stdout=(folder / "log").open("wb"),
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
     try:
-        while not file.exists():
+        while "Ray runtime started" not in (said := (folder / "log").read_text()):
             if process.poll() is not None:
-                raise SystemExit(f"error: Ray did not start: {log.read_text()}")
+                raise SystemExit(f"error: Ray did not start: {said}")
             time.sleep(0.1)
-        yield file.read_text(), process, token
+        yield process, folder
     finally:
         process.terminate()
         process.wait()

@@ -18,9 +18,10 @@ import pyarrow as pa
 import pytest
 from small_study import LOG, answer, fill_lake, small_study
 
-from benchmarks.cluster import ray_head
+from benchmarks.cluster import ray_head, ray_node
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import Decoding, Failure, Generation
+from dagster_project.core.generation.backends.fake import FakeBackend
 from dagster_project.core.generation.backends.registry import identify
 from dagster_project.core.generation.engine import ray_workers
 from dagster_project.core.generation.engine.calls import Answers, Call
@@ -106,7 +107,8 @@ def test_rows_are_those_of_one_process_although_workers_are_killed(
     assert len(killed) == 6
     assert "its batch is asked again" in caplog.text
     made = ledger.read_text().splitlines()
-    assert len(made) == len(set(made)) == notes["computed"] == found.num_rows  # no batch was computed twice
+    assert len(set(made)) == notes["computed"] == found.num_rows
+    assert len(made) - len(set(made)) <= 6  # a kill may fall between a result and its arrival
     assert notes["device"] == "Ray, 2 x none"
     monkeypatch.delenv("LONGTAIL_RAY")
     alone, _ = rows(tmp_path / "alone", "fake:digest", monkeypatch)
@@ -133,11 +135,45 @@ def test_a_batch_that_kills_its_worker_fails_and_the_others_do_not(cluster: Clus
         assert isinstance(texts[0], Generation)
 
 
-def test_an_error_of_the_backend_is_one_line(cluster: Cluster) -> None:
-    failing = dataclasses.replace(TINY, path="fake:digest?fail_on_call=1")
-    workers = RayWorkers(failing, identify(failing), LOG)
+def test_errors_in_a_worker_are_one_line_and_leave_no_call_behind(cluster: Cluster) -> None:
+    class OddError(Exception):
+        """It cannot be unpickled, as many libraries' errors."""
+
+        def __init__(self, one: int, other: int) -> None:
+            super().__init__("odd")
+
+    class Odd(Call):
+        def answer(self, backend: object) -> Answers:
+            raise OddError(1, 2)
+
+    workers = RayWorkers(TINY, identify(TINY), LOG)
+    calls = [Call(GREEDY, [f"Q: {i} A:"], {}) for i in range(9)]
     try:
-        with pytest.raises(BackendError, match=r"^model tiny, on a Ray worker: fake backend: call 1 fails"):
+        with pytest.raises(BackendError, match=r"^model tiny, on a Ray worker: OddError: odd$"):
+            list(workers.answers([*calls, Odd(GREEDY, ["odd"], {}), *calls]))
+        again = dict(workers.answers(calls[5:]))
+    finally:
+        workers.close()
+    expected = {place: call.answer(FakeBackend(TINY)) for place, call in enumerate(calls[5:])}
+    assert {place: texts_of(own) for place, own in again.items()} == {
+        place: texts_of(own) for place, own in expected.items()
+    }
+
+
+def texts_of(answers: Answers) -> list[str]:
+    return [one.text for own in answers if not isinstance(own, Failure) for one in own]
+
+
+def test_a_worker_that_starts_later_is_compared_too(cluster: Cluster, tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    script.write_text('{"rule": "digest"}', encoding="utf-8")
+    model = dataclasses.replace(TINY, path=str(script))
+    workers = RayWorkers(model, identify(model), LOG)
+    try:
+        script.write_text('{"rule": "echo"}', encoding="utf-8")
+        for worker in cluster.processes("ray::Worker"):
+            os.kill(worker, signal.SIGKILL)
+        with pytest.raises(BackendError, match=r"the worker on \S+ has other weights than this machine"):
             list(workers.answers([Call(GREEDY, ["Q: 1 A:"], {})]))
     finally:
         workers.close()
@@ -155,8 +191,9 @@ def test_a_worker_with_other_weights_is_refused(cluster: Cluster) -> None:
         (
             "LONGTAIL_RAY_WORKERS",
             "3",
-            r"3 workers with 0 GPUs and 1 cores each are more than .* \(0 GPUs, 2 cores\)",
+            r"3 workers with 0 GPUs each do not fit .* have \[0\] GPUs and \[2\] cores",
         ),
+        ("LONGTAIL_RAY_WORKERS", "0", "0 workers with 0 GPUs each do not fit"),
         ("LONGTAIL_RAY_GPUS", "1", "2 workers with 1 GPUs"),
         ("LONGTAIL_RAY_GPUS", "half", "LONGTAIL_RAY_GPUS: 'half' is no whole number"),
         ("LONGTAIL_RAY", "127.0.0.1:1", r"no Ray cluster answers at 127.0.0.1:1 \(.*refused"),
@@ -181,6 +218,26 @@ def test_without_the_token_nothing_is_asked(cluster: Cluster, tmp_path: Path, to
     )
     assert ended.returncode == 1
     assert re.search("no Ray cluster lets us in.*RAY_AUTH_TOKEN", ended.stderr.splitlines()[-1]), ended.stderr
+
+
+def test_a_machine_that_dies_takes_only_its_workers_along(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind the tests of settings: the head counts a dead machine for half a minute."""
+    monkeypatch.setenv("LONGTAIL_RAY_WORKERS", "3")
+    slow = dataclasses.replace(TINY, path="fake:digest?seconds_per_call=0.2")
+    with ray_node(["--address", os.environ["LONGTAIL_RAY"], "--num-cpus=1"]) as (node, _):
+        workers = RayWorkers(slow, identify(slow), LOG)
+        try:
+            found = []
+            for place, answers in workers.answers(Call(GREEDY, [f"Q: {i} A:"], {}) for i in range(60)):
+                found.append((place, texts_of(answers)))
+                if len(found) == 12:
+                    for one in Cluster(node.pid).processes(""):
+                        os.kill(one, signal.SIGKILL)
+        finally:
+            workers.close()
+    assert sorted(place for place, texts in found if texts) == list(range(60))
 
 
 def test_a_dead_head_ends_the_run_and_finished_batches_stay(

@@ -5,26 +5,30 @@ the process that hands out calls alone reads and writes.
 
 `$LONGTAIL_RAY` is the address of the cluster's head (`host:port`, or `auto` on a machine of the cluster). There are
 `$LONGTAIL_RAY_WORKERS` workers with `$LONGTAIL_RAY_GPUS` GPUs each. Without these, each GPU of the cluster has a worker;
-a cluster without GPUs has one on each machine. Every machine needs the same code, and the model's
+a cluster without GPUs has one for each machine. Every machine needs the same code, and the model's
 files under the same path.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import signal
 import socket
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import BackendError, LongtailError, single_line
-from dagster_project.core.generation.backends.base import Backend, Failure, Identity, Usage
-from dagster_project.core.generation.backends.registry import identify, load_backend
+from dagster_project.core.generation.backends.base import Failure, Identity, Usage
+from dagster_project.core.generation.backends.registry import load_backend
 from dagster_project.core.generation.engine.calls import Answers, Call, Local
 from dagster_project.core.needs import check_package
 from dagster_project.core.storage.fingerprints import folder_version
@@ -33,9 +37,12 @@ from dagster_project.core.study.models import Model
 _IN_FLIGHT = 2
 """Calls that a worker has: one that it answers, and one that it need not wait for."""
 _MOST_DEATHS = 3
-"""A call whose worker died so often is not asked again, and a worker that died so often while it loaded is given up."""
-_SHARED_VARIABLES = ("LONGTAIL_HOME", "LONGTAIL_THREADS", "HF_HOME", "HF_HUB_OFFLINE")
+"""A call whose worker died so often fails. If a worker dies so often before it has loaded the model, the model fails."""
+_SHARED_VARIABLES = ("LONGTAIL_HOME", "LONGTAIL_LEASES", "LONGTAIL_THREADS", "HF_HOME", "HF_HUB_OFFLINE")
+_SHOWN = 200
+"""Characters of what Ray says of a dead worker."""
 _POLL_SECONDS = 5.0
+_REMIND_SECONDS = 30.0
 _HEAD_SECONDS = 30.0
 """A head that is gone for so long ends the run; Ray itself would end the process after a minute."""
 _DEFAULTS = {
@@ -52,46 +59,58 @@ class Loaded:
 
     host: str
     code: str
-    weights: str
+    identity: Identity
     capabilities: frozenset[str]
     batch_tokens: int
 
 
 class Worker:
-    """The actor: a process somewhere in the cluster. It loads its model when it is first asked, also after a restart."""
+    """The actor: a process somewhere in the cluster, which first loads its model. Its errors can be pickled (`_told`)."""
 
     def __init__(self, model: Model, folder: Path, variables: dict[str, str]) -> None:
         self._model, self._folder = model, folder
-        self._backend: Backend | None = None
         os.environ.update(variables)
 
     def load(self) -> Loaded:
-        """Errors: those of `load_backend`."""
-        local = Local(self._loaded())
-        weights, code = identify(self._model).weights, folder_version("dagster_project.core")
-        return Loaded(socket.gethostname(), code, weights, local.capabilities, local.batch_tokens)
-
-    def answer(self, call: Call) -> Answers:
-        """Errors: those of the backend."""
-        return call.answer(self._loaded())
-
-    def usage(self) -> Usage:
-        """Errors: those of the backend."""
-        return self._loaded().usage()
-
-    def _loaded(self) -> Backend:
-        if self._backend is None:
+        """Errors: `BackendError`."""
+        with _told():
             if self._folder.is_dir():
                 os.chdir(self._folder)  # paths of a study may be relative to the folder of the command
-            self._backend = load_backend(self._model)
-        return self._backend
+            backend = load_backend(self._model)
+            self._local = Local(backend)
+            code = folder_version("dagster_project.core")
+            return Loaded(
+                socket.gethostname(),
+                code,
+                backend.identity,
+                self._local.capabilities,
+                self._local.batch_tokens,
+            )
+
+    def answer(self, call: Call) -> Answers:
+        """Errors: `BackendError`."""
+        with _told():
+            return call.answer(self._local.backend)
+
+    def usage(self) -> Usage:
+        """Errors: `BackendError`."""
+        with _told():
+            return self._local.usage()
+
+
+@dataclass(frozen=True)
+class _Died:
+    """What Ray says of a worker that does not answer any more."""
+
+    why: str
 
 
 @dataclass(eq=False)
 class _Held:
-    """A worker as its owner sees it: what it was handed, oldest first, and whether it is loading."""
+    """A worker as its owner sees it: what it was handed, oldest first, whether it loads, and how often it died so."""
 
-    actor: Any
+    actor: Any = None
+    deaths: int = 0
     calls: deque[tuple[Any, int, Call]] = field(default_factory=deque)
     loading: Any = None
 
@@ -102,24 +121,28 @@ class _Held:
 
 
 class RayWorkers:
-    """The workers of one model. Ray starts a dead worker again; its calls are asked again, each at most three times.
+    """The workers of one model. A new worker takes the place of a dead one, whose calls are asked again.
 
     Errors: `BackendError` where the cluster cannot be reached or a worker has other weights or other code.
     """
 
     def __init__(self, model: Model, identity: Identity, log: logging.Logger) -> None:
         self._ray, self._name, self._log = _connected(), model.name, log
-        self._code, self._weights = folder_version("dagster_project.core"), identity.weights
+        self._code, self._identity = folder_version("dagster_project.core"), identity
         self._head, self._head_seen = self._ray.get_runtime_context().gcs_address, time.monotonic()
+        self._head_lost: float | None = None
         try:
             number, options = self._resources()
             log.info("%s: Ray starts %s workers with %s", model.name, number, options)
             variables = {name: os.environ[name] for name in _SHARED_VARIABLES if name in os.environ}
-            actor = self._ray.remote(Worker).options(max_restarts=-1, **options)
-            self._workers = [_Held(actor.remote(model, Path.cwd(), variables)) for _ in range(number)]
+            actor = self._ray.remote(Worker).options(scheduling_strategy="SPREAD", **options)
+            self._begin = partial(actor.remote, model, Path.cwd(), variables)
+            self._workers = [_Held() for _ in range(number)]
             for worker in self._workers:
                 self._load(worker)
-            loaded = self._ready(self._wait())
+            loaded = None
+            while loaded is None:
+                loaded = self._ready(self._wait())
         except BaseException:
             self.close()
             raise
@@ -129,6 +152,8 @@ class RayWorkers:
         """The answers of each call, as soon as a worker has them. Errors: `BackendError`."""
         fresh, waiting = enumerate(calls), deque[tuple[int, Call]]()
         deaths: dict[int, int] = {}
+        for worker in self._workers:
+            worker.calls.clear()  # of an earlier loop that was left
         while True:
             self._hand_out(fresh, waiting)
             if not any(worker.calls for worker in self._workers) and not waiting:
@@ -139,7 +164,7 @@ class RayWorkers:
                 continue
             reference, place, call = worker.calls[0]
             answers = self._said(reference)
-            if answers is not None:
+            if not isinstance(answers, _Died):
                 worker.calls.popleft()
                 yield place, answers
                 continue
@@ -148,17 +173,19 @@ class RayWorkers:
             self._load(worker)
             deaths[place] = deaths.get(place, 0) + 1  # the others had not begun
             self._log.warning(
-                "%s: a worker died, and its batch is asked again (%s of %s)",
-                *(self._name, deaths[place], _MOST_DEATHS),
+                "%s: a worker died, and its batch is asked again (%s of %s): %s",
+                *(self._name, deaths[place], _MOST_DEATHS, answers.why),
             )
             if deaths[place] == _MOST_DEATHS:
                 waiting.popleft()
                 yield place, [Failure(f"it killed its worker {_MOST_DEATHS} times")] * len(call.texts)
 
     def usage(self) -> Usage:
-        """The devices of all workers that answer now, and the most memory that one of them held."""
-        found = [self._said(worker.actor.usage.remote()) for worker in self._workers if not worker.loading]
-        known = [usage for usage in found if usage is not None]
+        """How many workers answer now, the device of the first, and the most memory that one of them held."""
+        asked = [worker.actor.usage.remote() for worker in self._workers if not worker.loading]
+        there, _ = self._ray.wait(asked, num_returns=len(asked), timeout=_POLL_SECONDS) if asked else ([], [])
+        found = [self._said(reference) for reference in there]
+        known = [usage for usage in found if not isinstance(usage, _Died)]
         busy = [usage.utilisation for usage in known if usage.utilisation is not None]
         return Usage(
             f"Ray, {len(known)} x {known[0].device}" if known else "Ray",
@@ -172,21 +199,22 @@ class RayWorkers:
 
     def _resources(self) -> tuple[int, dict[str, int]]:
         """How many workers, and what each takes of the cluster. Errors: `BackendError` where it has less."""
-        there = self._ray.cluster_resources()
-        has = {name: int(there.get(name, 0)) for name in ("CPU", "GPU")}
-        gpus = _whole("LONGTAIL_RAY_GPUS", min(1, has["GPU"]))
-        nodes = sum(1 for node in self._ray.nodes() if node["Alive"])
-        number = max(1, _whole("LONGTAIL_RAY_WORKERS", has["GPU"] // gpus if gpus else nodes))
-        cpus = 1 if gpus else max(1, has["CPU"] // number)
-        if number * gpus > has["GPU"] or number * cpus > has["CPU"]:
+        machines = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        cores, devices = ([int(has.get(name, 0)) for has in machines] for name in ("CPU", "GPU"))
+        gpus = _whole("LONGTAIL_RAY_GPUS", min(1, sum(devices)))
+        room = sum(n // gpus for n in devices) if gpus else sum(1 for n in cores if n)
+        number = _whole("LONGTAIL_RAY_WORKERS", room)
+        fitting = (n for n in range(max(cores, default=0), 0, -1) if sum(own // n for own in cores) >= number)
+        cpus = 1 if gpus else next(fitting, 0)
+        if number < 1 or not cpus or (gpus and number > room):
             raise BackendError(
-                f"model {self._name}: {number} workers with {gpus} GPUs and {cpus} cores each are more than the Ray "
-                f"cluster has ({has['GPU']} GPUs, {has['CPU']} cores); set LONGTAIL_RAY_WORKERS, LONGTAIL_RAY_GPUS"
+                f"model {self._name}: {number} workers with {gpus} GPUs each do not fit the Ray cluster, whose machines "
+                f"have {devices} GPUs and {cores} cores; set LONGTAIL_RAY_WORKERS, LONGTAIL_RAY_GPUS"
             )
         return number, {"num_cpus": cpus, "num_gpus": gpus}
 
     def _hand_out(self, fresh: Iterator[tuple[int, Call]], waiting: deque[tuple[int, Call]]) -> None:
-        """Fill the workers' hands; afterwards `waiting` is empty only if no call is left."""
+        """Fill the workers' hands. If afterwards no worker has a call and `waiting` is empty, no call is left."""
         for n_calls in range(_IN_FLIGHT):
             for worker in self._workers:
                 waiting.extend(islice(fresh, 0 if waiting else 1))
@@ -195,50 +223,84 @@ class RayWorkers:
                     worker.calls.append((worker.actor.answer.remote(call), place, call))
 
     def _load(self, worker: _Held) -> None:
-        """A call would fail at once while its worker starts again; this one waits for it."""
-        worker.loading = worker.actor.load.options(max_task_retries=_MOST_DEATHS - 1).remote()
+        """Start a worker, in place of the one that died if there was one.
+
+        Ray's own restarts are not used: it would start one on a machine that is gone, and would not tell of it.
+        """
+        if worker.actor is not None:
+            self._ray.kill(worker.actor)  # it may only be out of reach
+        worker.actor = self._begin()
+        worker.loading = worker.actor.load.remote()
 
     def _wait(self) -> _Held:
         """A worker that has something to say. Errors: `BackendError` where the head is gone for half a minute."""
         waiting = {worker.next: worker for worker in self._workers if worker.next is not None}
+        reminded = time.monotonic()
         while True:
+            if time.monotonic() > reminded + _REMIND_SECONDS:
+                reminded = time.monotonic()
+                n_loading = sum(worker.loading is not None for worker in self._workers)
+                self._log.info(
+                    "%s: waiting for Ray's workers; %s of %s have not loaded the model, others may hold the cluster",
+                    *(self._name, n_loading, len(self._workers)),
+                )
             if time.monotonic() > self._head_seen + _POLL_SECONDS:
                 problem = _no_answer(self._head)
                 if not problem:
-                    self._head_seen = time.monotonic()
-                elif time.monotonic() > self._head_seen + _HEAD_SECONDS:
+                    self._head_seen, self._head_lost = time.monotonic(), None
+                    continue
+                self._head_lost = self._head_lost or time.monotonic()
+                if time.monotonic() > self._head_lost + _HEAD_SECONDS:
                     raise BackendError(f"model {self._name}: {problem}; finished batches are kept")
             found, _ = self._ray.wait(list(waiting), timeout=_POLL_SECONDS)
             if found:
                 return waiting[found[0]]
 
-    def _ready(self, worker: _Held) -> Loaded:
-        """Errors: `BackendError` where the worker cannot load the model, or has another one."""
-        loaded: Loaded | None = self._said(worker.loading)
-        if loaded is None:
-            raise BackendError(
-                f"model {self._name}: a worker died {_MOST_DEATHS} times while it loaded the model, which may need more "
-                "memory than its machine has; the logs of Ray say more"
+    def _ready(self, worker: _Held) -> Loaded | None:
+        """None where it died, and another starts. Errors: `BackendError` where no model is loaded, or another one."""
+        loaded: Loaded | _Died = self._said(worker.loading)
+        if isinstance(loaded, _Died):
+            worker.deaths += 1
+            if worker.deaths < _MOST_DEATHS:
+                self._load(worker)
+                return None
+            problem = _no_answer(self._head) or (
+                f"a worker died {_MOST_DEATHS} times before it had loaded the model; it may lack this version of "
+                f"Longtail, or memory ({loaded.why})"
             )
-        for what, own, its in (("weights", self._weights, loaded.weights), ("code", self._code, loaded.code)):
+            raise BackendError(f"model {self._name}: {problem}; finished batches are kept")
+        for what, own, its in (
+            ("weights", self._identity.weights, loaded.identity.weights),
+            ("packages", self._identity, loaded.identity),
+            ("code", self._code, loaded.code),
+        ):
             if own != its:
                 raise BackendError(
                     f"model {self._name}: the worker on {loaded.host} has other {what} than this machine; "
                     "install the same version and copy the same model files to every machine"
                 )
-        worker.loading = None
+        worker.loading, worker.deaths = None, 0
         return loaded
 
     def _said(self, reference: Any) -> Any:
-        """What a worker answers; None where it died. Errors: `BackendError` in place of what it raised."""
+        """What a worker answers. Errors: `BackendError` in place of what it raised."""
         try:
             return self._ray.get(reference)
         except self._ray.exceptions.RayTaskError as error:
-            cause = error.cause
-            said = str(cause) if isinstance(cause, LongtailError) else f"{type(cause).__name__}: {cause}"
-            raise BackendError(single_line(f"model {self._name}, on a Ray worker: {said}")) from None
-        except self._ray.exceptions.RayError:
-            return None
+            raise BackendError(single_line(f"model {self._name}, on a Ray worker: {error.cause}")) from None
+        except self._ray.exceptions.RayError as error:
+            return _Died(single_line(str(error).strip().splitlines()[-1])[:_SHOWN])
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """An error as Ray can carry it to another process: not every exception can be pickled."""
+    try:
+        yield
+    except LongtailError as error:
+        raise BackendError(str(error)) from None
+    except Exception as error:
+        raise BackendError(f"{type(error).__name__}: {error}") from None
 
 
 def _connected() -> Any:
@@ -251,12 +313,16 @@ def _connected() -> Any:
     address = os.environ["LONGTAIL_RAY"]
     if address != "auto" and (problem := _no_answer(address)):
         raise BackendError(f"LONGTAIL_RAY: {problem}")
+    handler = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise BackendError(
             single_line(f"no Ray cluster lets us in (LONGTAIL_RAY={address}, RAY_AUTH_TOKEN): {error}")
         ) from None
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
     return ray
 
 
@@ -264,7 +330,7 @@ def _whole(variable: str, default: int) -> int:
     """Errors: `BackendError` where the variable is no whole number."""
     text = os.environ.get(variable, "")
     if text and not text.isdecimal():
-        raise BackendError(f"{variable}: {text!r} is no whole number")
+        raise BackendError(f"{variable}: {text!r} is no whole number from 0 on")
     return int(text) if text else default
 
 
