@@ -5,8 +5,8 @@ the process that hands out calls alone reads and writes.
 
 `$LONGTAIL_RAY` is the address of the cluster's head (`host:port`, or `auto` on a machine of the cluster). There are
 `$LONGTAIL_RAY_WORKERS` workers with `$LONGTAIL_RAY_GPUS` GPUs each. Without these, each GPU of the cluster has a worker;
-a cluster without GPUs has one for each machine. Every machine needs the same code, and the model's
-files under the same path.
+a cluster without GPUs has one for each machine. Every machine needs the same code, and the model's files under the same
+path.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import signal
 import socket
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -237,11 +238,11 @@ class RayWorkers:
         waiting = {worker.next: worker for worker in self._workers if worker.next is not None}
         reminded = time.monotonic()
         while True:
-            if time.monotonic() > reminded + _REMIND_SECONDS:
+            n_loading = sum(worker.loading is not None for worker in self._workers)
+            if n_loading and time.monotonic() > reminded + _REMIND_SECONDS:
                 reminded = time.monotonic()
-                n_loading = sum(worker.loading is not None for worker in self._workers)
                 self._log.info(
-                    "%s: waiting for Ray's workers; %s of %s have not loaded the model, others may hold the cluster",
+                    "%s: %s of %s workers have not loaded the model yet; other programs may hold the cluster",
                     *(self._name, n_loading, len(self._workers)),
                 )
             if time.monotonic() > self._head_seen + _POLL_SECONDS:
@@ -294,12 +295,13 @@ class RayWorkers:
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """An error as Ray can carry it to another process: not every exception can be pickled."""
+    """An error as Ray can carry it to another process, since not every exception can be pickled. Ray's log has its trace."""
     try:
         yield
     except LongtailError as error:
         raise BackendError(str(error)) from None
     except Exception as error:
+        traceback.print_exc()
         raise BackendError(f"{type(error).__name__}: {error}") from None
 
 

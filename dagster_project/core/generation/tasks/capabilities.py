@@ -6,12 +6,13 @@ is in the files.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 
 from dagster_project.core.generation.backends.registry import entry
 from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.needs import Need
+from dagster_project.core.needs import Need, check_package
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.study import Study
 
@@ -22,6 +23,8 @@ def needs_of_models(study: Study) -> Iterator[Need]:
     A check raises `BackendError` where the backend is unknown or cannot do what the study asks, or where the model's
     path, key or package is missing.
     """
+    if os.environ.get("LONGTAIL_RAY"):
+        yield Need("LONGTAIL_RAY", partial(check_package, "ray", "[ray]"))
     capabilities = sorted({task.capability for task in TASKS.values() if task.is_asked(study)})
     for i, model in enumerate(study.models):
         if model.generates:
