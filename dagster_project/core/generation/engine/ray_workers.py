@@ -295,7 +295,7 @@ class RayWorkers:
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """An error as Ray can carry it to another process, since not every exception can be pickled. Ray's log has its trace."""
+    """An error as Ray can carry it to another process: not every exception can be pickled. Its trace is in Ray's log."""
     try:
         yield
     except LongtailError as error:
