@@ -33,7 +33,7 @@ sets as (
         question_id,
         model,
         prompt,
-        list_sort(list({'text': prediction, 'n': n})) as distinct_answers,
+        list_sort(list(struct_pack(answer := prediction, times := n))) as distinct_answers,
         sum(n)::bigint as n_answers,
         -- Pairs of answers that are the same text, character by character; null for a single answer.
         sum(n * (n - 1)) / nullif(sum(n) * (sum(n) - 1), 0) as share_identical
@@ -46,8 +46,8 @@ final as (
 
     select
         * exclude (distinct_answers),
-        list_transform(distinct_answers, lambda answer: answer.text) as texts,
-        list_transform(distinct_answers, lambda answer: answer.n) as counts
+        list_transform(distinct_answers, lambda one: one['answer']) as texts,
+        list_transform(distinct_answers, lambda one: one['times']) as counts
     from sets
 
 )

@@ -1,5 +1,6 @@
 {{ config(materialized='view') }}
-
+{%- set parts = [('answers', false), ('answers', true), ('candidate_answers', false), ('candidate_answers', true)] -%}
+{%- set read_apart = 'if(answers.reads_apart, ' ~ passages_apart('answers') ~ ', null)' -%}
 -- A view that reads only published tables. Each query builds the texts.
 with passages as (
 
@@ -10,36 +11,32 @@ with passages as (
 
 ),
 
-{% for table_name in ['answers', 'candidate_answers'] -%}
-{% for name, has_lists in [(table_name, false), (table_name ~ '_with_lists', true)] -%}
-{{ name }} as (
+{% for table_name, has_lists in parts -%}
+{{ table_name }}_{{ has_lists }} as (
 
     {{ rows_with_passages(table_name, has_lists) }}
 
 ),
 
 {% endfor -%}
-{% endfor -%}
 built as (
-    {%- for table_name, number in [('answers', none), ('candidate_answers', 'paraphrase_id')] %}
-    {%- for suffix in ['', '_with_lists'] %}
+    {%- for table_name, has_lists in parts %}
     select
         '{{ table_name }}' as table_name,
         answers.dataset,
         answers.question_id,
-        {% if number %}answers.{{ number }},{% endif %}
+        {% if table_name == 'candidate_answers' %}answers.paraphrase_id,{% endif %}
         answers.model,
         answers.method,
         answers.prompt,
         answers.prompt_hash,
         answers.demonstrations || {{ prompt_block('answers', 'answers.asked') }} as prompt_text,
         answers.reads_apart,
-        {% if suffix %}if(answers.reads_apart, {{ passages_apart('answers') }}, null){% else %}null{% endif %} as passages_apart
-    from {{ table_name ~ suffix }} as answers
+        {{ read_apart if has_lists else 'null' }} as passages_apart
+    from {{ table_name }}_{{ has_lists }} as answers
     left join passages using (passage_id)
     left join {{ published('fct_generated_passages') }} as generated_passages using (dataset, model, passage_id)
     union all by name
-    {%- endfor %}
     {%- endfor %}
     select
         'generated_passages' as table_name,
@@ -53,8 +50,7 @@ built as (
     inner join {{ published('dim_methods') }} as methods on methods.kind = 'background'
     inner join {{ published('dim_questions') }} as questions using (dataset, question_id)
     {%- for table_name, number, asked in [
-        ('paraphrase_answers', 'paraphrase_id', 'answers.paraphrase'),
-        ('sampled_answers', 'sample', 'answers.question'),
+        ('paraphrase_answers', 'paraphrase_id', 'answers.paraphrase'), ('sampled_answers', 'sample', 'answers.question')
     ] %}
     union all by name
     select
