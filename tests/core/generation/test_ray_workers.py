@@ -224,9 +224,11 @@ def test_a_machine_that_dies_takes_only_its_workers_along(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Behind the tests of settings: the head counts a dead machine for half a minute."""
-    monkeypatch.setenv("LONGTAIL_RAY_WORKERS", "3")
     slow = dataclasses.replace(TINY, path="fake:digest?seconds_per_call=0.2")
     with ray_node(["--address", os.environ["LONGTAIL_RAY"], "--num-cpus=1"]) as (node, _):
+        monkeypatch.setenv("LONGTAIL_RAY_WORKERS", "1")
+        RayWorkers(TINY, identify(TINY), LOG).close()  # it fits a machine: three cores are on none
+        monkeypatch.setenv("LONGTAIL_RAY_WORKERS", "3")
         workers = RayWorkers(slow, identify(slow), LOG)
         try:
             found = []

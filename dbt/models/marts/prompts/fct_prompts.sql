@@ -12,7 +12,7 @@ with passages as (
 ),
 
 {% for table_name, has_lists in parts -%}
-{{ table_name }}_{{ has_lists }} as (
+{{ table_name }}_{{ 'with' if has_lists else 'without' }}_lists as (
 
     {{ rows_with_passages(table_name, has_lists) }}
 
@@ -33,7 +33,7 @@ built as (
         answers.demonstrations || {{ prompt_block('answers', 'answers.asked') }} as prompt_text,
         answers.reads_apart,
         {{ read_apart if has_lists else 'null' }} as passages_apart
-    from {{ table_name }}_{{ has_lists }} as answers
+    from {{ table_name }}_{{ 'with' if has_lists else 'without' }}_lists as answers
     left join passages using (passage_id)
     left join {{ published('fct_generated_passages') }} as generated_passages using (dataset, model, passage_id)
     union all by name
