@@ -30,6 +30,7 @@ from dagster_project.core.study.imports import Collection, Import, Place, Result
 from dagster_project.core.study.reference_questions import ReferenceQuestions
 from dagster_project.core.study.study import Study
 from dagster_project.core.tuning.needs import needs_of_sweep
+from dagster_project.core.warehouse.build import check_memory
 from dagster_project.core.wikimedia.needs import needs_of_source
 
 _AT_ONCE = 8  # hub ids are looked up side by side
@@ -51,6 +52,7 @@ def misses(study: Study, *, with_models: bool = True) -> list[str]:
         *needs_of_sweep(study),
         *_needs_of_similarities(study),
         *_needs_of_formats(study),
+        Need("LONGTAIL_WAREHOUSE_MEMORY", check_memory),
     ]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         told = pool.map(_missing, needs)

@@ -100,6 +100,16 @@ def test_each_kind_of_miss_has_its_line(study: Study, change: dict[str, object],
     assert found[0].startswith(line.format(here=study.path.parent, study=study.path)), found[0]
 
 
+def test_an_amount_of_memory_that_duckdb_cannot_read_is_named(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_WAREHOUSE_MEMORY", "12GB")
+    assert not misses(study)
+    monkeypatch.setenv("LONGTAIL_WAREHOUSE_MEMORY", "12 gigs")
+    (line,) = misses(study)
+    assert line.startswith("LONGTAIL_WAREHOUSE_MEMORY: '12 gigs' is no amount of memory")
+
+
 def test_all_misses_are_listed_at_once_and_an_equal_one_a_single_time(study: Study) -> None:
     lost = Import("questions", "popqa", Place(None, "TABLE"))
     source = dataclasses.replace(WIKIDATA, facts_from="entity_api")

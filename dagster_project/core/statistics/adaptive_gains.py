@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dagster_project.core.statistics.held_out_gains import (
     NO_RELATION,
@@ -69,12 +70,19 @@ _N_CANDIDATE_DEALS = 5
 _CHUNK = 1_000_000
 """Number of questions that are drawn at once, over all resamples of a chunk."""
 _PAIR = ("dataset", "prompt", "model", "parametric_method", "retrieval_method")
-_ROWS = (
-    "select pair_id, relation, popularity, retrieval - parametric as difference, count(*) as n "
-    "from intermediate.int_adaptive_rows group by all order by all"
+_NUMBERED = (
+    "with pairs as (select *, dense_rank() over"
+    " (partition by model order by dataset, prompt, parametric_method, retrieval_method) as pair"
+    " from intermediate.int_method_pairs) select "
 )
-_EDGES = "select pair_id, relation, threshold from intermediate.int_adaptive_edges order by all"
-_PAIRS = f"select pair_id, {', '.join(_PAIR)} from intermediate.int_method_pairs order by pair_id"  # noqa: S608
+"""`pair` is a number among the pairs of its model, so that a model's rows do not depend on the other models."""
+_QUERIES = (
+    _NUMBERED + f"pair, {', '.join(_PAIR)} from pairs order by model, pair",
+    _NUMBERED + "model, pair, relation, popularity, retrieval - parametric as difference, count(*) as n"
+    " from intermediate.int_adaptive_rows inner join pairs using (pair_id) group by all order by all",
+    _NUMBERED + "model, pair, relation, threshold"
+    " from intermediate.int_adaptive_edges inner join pairs using (pair_id) order by all",
+)
 
 Values = npt.NDArray[Any]
 Columns = dict[str, Values]
@@ -105,14 +113,23 @@ def bootstrap_adaptive_gains(
 def _gains(tables: Sequence[pa.Table], seed: int, log: logging.Logger) -> Iterator[dict[str, Any]]:
     """The rows of all pairs, in their order."""
     pairs = tables[0].to_pylist()
-    rows, edges = ({name: t[name].to_numpy() for name in t.column_names} for t in tables[1:])
+    by_model = {
+        model: [_columns(table.filter(pc.field("model") == model)) for table in tables[1:]]
+        for model in {pair["model"] for pair in pairs}
+    }
 
     def resample(pair: dict[str, Any]) -> list[dict[str, Any]]:
         key = {name: pair[name] for name in _PAIR}
-        return list(_gains_of(key, _questions(rows, edges, pair["pair_id"]), seed_of(seed, key.values())))
+        rows, edges = by_model[pair["model"]]
+        questions = _questions(rows, edges, pair["pair"])
+        return list(_gains_of(key, questions, seed_of(seed, key.values())))
 
     for found in in_parallel(resample, pairs, log, "bootstrap: pairs of methods"):
         yield from found
+
+
+def _columns(table: pa.Table) -> Columns:
+    return {name: table[name].to_numpy() for name in table.column_names if name != "model"}
 
 
 def _gains_of(key: dict[str, str], questions: Questions, seed: int) -> Iterator[dict[str, Any]]:
@@ -125,14 +142,14 @@ def _gains_of(key: dict[str, str], questions: Questions, seed: int) -> Iterator[
         }  # fmt: skip
 
 
-def _questions(rows: Columns, edges: Columns, pair_id: int) -> Questions:
-    mine = rows["pair_id"] == pair_id
+def _questions(rows: Columns, edges: Columns, pair: int) -> Questions:
+    mine = rows["pair"] == pair
     relation, popularity, difference = (
         np.repeat(rows[name][mine], rows["n"][mine]) for name in ("relation", "popularity", "difference")
     )
     relation = np.where(relation == None, NO_RELATION, relation)  # noqa: E711, as numpy compares each value
     candidates = {
-        name: edges["threshold"][(edges["pair_id"] == pair_id) & (edges["relation"] == name)]
+        name: edges["threshold"][(edges["pair"] == pair) & (edges["relation"] == name)]
         for name in {"all", *relation} - {NO_RELATION}
     }
     return Questions(relation, popularity.astype(float), difference, candidates)
@@ -247,6 +264,6 @@ ADAPTIVE_GAINS = Statistic(
     "adaptive_gains",
     tables=("adaptive_gains",),
     models=("int_method_pairs", "int_adaptive_rows", "int_adaptive_edges"),
-    queries=(_PAIRS, _ROWS, _EDGES),
+    queries=_QUERIES,
     compute=bootstrap_adaptive_gains,
 )

@@ -15,12 +15,13 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dagster_project.core.errors import LakeError
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
-from dagster_project.core.storage.lake import Computed, Lake, Outcome
-from dagster_project.core.storage.lake_rows import content_hash
+from dagster_project.core.storage.lake import WHOLE, Computed, Lake, Outcome
 from dagster_project.core.study.study import Study
+from dagster_project.core.tables import TABLES
 
 Rows = list[dict[str, Any]]
 Compute = Callable[[Sequence[pa.Table], int, logging.Logger], Mapping[str, Rows]]
@@ -41,27 +42,56 @@ class Statistic:
 def materialise(statistic: Statistic, study: Study, lake: Lake, log: logging.Logger) -> list[Outcome]:
     """Compute the statistic's tables from the first pass of the build, which must be finished.
 
-    A table whose inputs, seed and code have not changed is left as it is. The inputs are what the build has recorded
-    for the models (`warehouse.reuse`), so that a build in which nothing changed is not read. Without a record of all
-    models they are the content of what is read. Errors: `LakeError` if the build is missing, in use, or without a model
-    that is read.
+    Tables that are partitioned by model have a partition for each model of the study, made from its rows of what is read
+    and from all rows of queries without models. A partition whose rows, seed and code have not changed is left as it is.
+    Errors: `LakeError` if the build is missing, in use, or without a model that is read.
     """
+    by_model = bool(TABLES[statistic.tables[0]].partitioned_by)
+    code = code_version(statistic.compute.__module__)
     with _open_build(study) as build:
-        inputs = _recorded(build, statistic.models) or [
-            content_hash(table) for table in _read(build, statistic)
-        ]
-    hashed = fingerprint(*inputs, study.seed, code_version(statistic.compute.__module__))
+        hashes = [_hashes(build, query, by_model) for query in statistic.queries]
+    stamps = {
+        partition: fingerprint(*(one.get(partition, one.get(WHOLE)) for one in hashes), study.seed, code)
+        for partition in ([model.name for model in study.models] if by_model else [WHOLE])
+    }
+    for table in statistic.tables:
+        for gone in set(lake.partitions(table)) - stamps.keys():
+            lake.discard(table, gone)
 
     @functools.cache
     def computed() -> Mapping[str, Rows]:
+        """The rows of all partitions that are not current."""
         with _open_build(study) as build:
-            read = _read(build, statistic)
+            read = [build.execute(query).to_arrow_table() for query in statistic.queries]
+        if by_model:
+            stale = [
+                one for one in stamps if not all(lake.current(t, stamps[one], one) for t in statistic.tables)
+            ]
+            read = [t.filter(pc.field("model").isin(stale)) if "model" in t.column_names else t for t in read]
         return statistic.compute(read, study.seed, log)
 
-    def rows_of(table: str) -> Callable[[], Computed]:
-        return lambda: Computed(computed()[table])
+    def rows_of(table: str, partition: str) -> Callable[[], Computed]:
+        return lambda: Computed(
+            [row for row in computed()[table] if not by_model or row["model"] == partition]
+        )
 
-    return [lake.materialise(table, hashed, rows_of(table)) for table in statistic.tables]
+    return [
+        lake.materialise(table, stamp, rows_of(table, partition), partition)
+        for table in statistic.tables
+        for partition, stamp in stamps.items()
+    ]
+
+
+def _hashes(
+    build: duckdb.DuckDBPyConnection, query: str, by_model: bool
+) -> dict[str, tuple[int, str | None]]:
+    """How many rows the query finds, and the sum of their hashes: by model, or under `WHOLE` where it has no models."""
+    names = [name for name, *_ in build.execute(f"{query} limit 0").description or ()]
+    part = "model" if by_model and "model" in names else f"'{WHOLE}'"
+    found = build.execute(
+        f"select {part}, count(*), sum(hash(found))::varchar from ({query}) as found group by 1"  # noqa: S608
+    ).fetchall()
+    return {part: (n, hashed) for part, n, hashed in found}
 
 
 @contextmanager
@@ -75,17 +105,3 @@ def _open_build(study: Study) -> Iterator[duckdb.DuckDBPyConnection]:
         raise LakeError(
             f"{build} cannot be read ({reason}); build the warehouse's first pass first"
         ) from error
-
-
-def _read(build: duckdb.DuckDBPyConnection, statistic: Statistic) -> tuple[pa.Table, ...]:
-    return tuple(build.execute(query).to_arrow_table() for query in statistic.queries)
-
-
-def _recorded(build: duckdb.DuckDBPyConnection, models: Sequence[str]) -> list[Any] | None:
-    """What each of the models was made from at its last good build; None if that is not known of all of them."""
-    query = "select unique_id, inputs from audit.inputs where split_part(unique_id, '.', 3) in ? order by all"
-    try:
-        found = build.execute(query, [tuple(models)]).fetchall()
-    except duckdb.CatalogException:  # dbt was run by hand
-        return None
-    return found if len(found) == len(models) else None

@@ -126,6 +126,7 @@ SIGNAL_TABLES = (
                 "undefined", pa.string(), "reason why the measures are null; null if they are not", null=True
             ),
         ),
+        partitioned_by=("model",),
     ),
     Table(
         "adaptive_signals",
@@ -177,6 +178,7 @@ SIGNAL_TABLES = (
                 "undefined", pa.string(), "reason why the signal cannot decide; null if it can", null=True
             ),
         ),
+        partitioned_by=("model",),
     ),
     Table(
         "adaptive_signal_gains",
@@ -206,6 +208,7 @@ SIGNAL_TABLES = (
             ),
             NO_ERROR,
         ),
+        partitioned_by=("model",),
     ),
     Table(
         "adaptive_signal_rules",
@@ -254,6 +257,7 @@ SIGNAL_TABLES = (
                 )
             ),
         ),
+        partitioned_by=("model",),
     ),
     Table(
         "policies",
@@ -288,5 +292,6 @@ SIGNAL_TABLES = (
                 " compared with, and for the oracle",
             ),
         ),
+        partitioned_by=("model",),
     ),
 )

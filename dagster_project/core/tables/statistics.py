@@ -81,6 +81,7 @@ STATISTICS_TABLES = (
             STANDARD_ERROR,
             NO_ERROR,
         ),
+        partitioned_by=("model",),
     ),
     Table(
         "method_comparisons",

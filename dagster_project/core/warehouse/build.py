@@ -103,6 +103,17 @@ def _lake_files(lake: Path) -> list[tuple[str, int]]:
     return sorted(found)
 
 
+def check_memory() -> None:
+    """Errors: `PublishError` if DuckDB cannot read `$LONGTAIL_WAREHOUSE_MEMORY`."""
+    if memory := os.environ.get("LONGTAIL_WAREHOUSE_MEMORY"):
+        try:
+            duckdb.connect(config={"memory_limit": memory}).close()
+        except duckdb.Error:
+            raise PublishError(
+                f"{memory!r} is no amount of memory; give a number and a unit, such as 12GB"
+            ) from None
+
+
 def dbt_environment(study: Study) -> dict[str, str]:
     """The environment variables that point dbt at a study. Creates the folders that dbt expects."""
     home = study.home

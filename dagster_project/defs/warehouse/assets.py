@@ -89,8 +89,10 @@ def statistic_tables(statistic: Statistic) -> dg.AssetsDefinition:
     )
     def computed(study: StudyResource) -> Iterator[dg.MaterializeResult]:
         with clear_errors():
-            for outcome in materialise(statistic, study.study, study.lake, LOG):
-                yield result(study.lake, [outcome], dg.AssetKey(["lake", outcome.table]))
+            outcomes = materialise(statistic, study.study, study.lake, LOG)
+            for table in statistic.tables:
+                own = [outcome for outcome in outcomes if outcome.table == table]
+                yield result(study.lake, own, dg.AssetKey(["lake", table]))
 
     return computed
 

@@ -35,7 +35,7 @@ def awkward(monkeypatch: pytest.MonkeyPatch) -> Study:
 
 def test_every_pair_has_a_standard_error_or_a_reason(awkward: Study) -> None:
     thresholds = mart(awkward, "fct_adaptive_thresholds")
-    gains = lake_of(awkward).read("adaptive_gains").to_pandas()
+    gains = lake_of(awkward).read_all("adaptive_gains").to_pandas()
     assert len(gains) == thresholds.groupby([*PAIR, "search"]).ngroups * 2
     overall = thresholds[thresholds.relation == "all"].set_index([*PAIR, "search"]).n
     assert (
@@ -50,7 +50,7 @@ def test_every_pair_has_a_standard_error_or_a_reason(awkward: Study) -> None:
 
 def test_the_mart_puts_the_interval_around_the_held_out_gain(awkward: Study) -> None:
     both = mart(awkward, "fct_adaptive_accuracy").merge(
-        lake_of(awkward).read("adaptive_gains").to_pandas(),
+        lake_of(awkward).read_all("adaptive_gains").to_pandas(),
         on=[*PAIR, "search", "threshold_scope"],
         validate="one_to_one",
         suffixes=("", "_lake"),
@@ -185,4 +185,4 @@ def test_draws_depend_on_the_seed_alone() -> None:
 
 def test_nothing_answered_gives_no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     study = built_study(UNANSWERED, monkeypatch)
-    assert lake_of(study).read("adaptive_gains").num_rows == 0
+    assert lake_of(study).read_all("adaptive_gains").num_rows == 0
