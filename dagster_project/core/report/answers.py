@@ -4,9 +4,9 @@ What belongs here: what the page has of the answers, and how that is packed. Wha
 (`page/answers.js`, `page/answer.js`), the file around them (`page`).
 
 An index has what the list and its filters need: columns of questions, and columns of answers with the `place` of their
-question. Shards have the rest, for the answers to some questions each: prompts,
-passages, raw texts, scores. Index and shards are gzipped JSON. A page has those of at most `MOST_INSIDE` answers in
-itself; those of a larger study are files beside it, which it loads when it needs them.
+question. Shards have the rest, for some answers each: prompts, passages, raw texts, scores. Index and shards are gzipped
+JSON. A page has those of at most `MOST_INSIDE` answers in itself; those of a larger study are files beside it, which it
+loads when it needs them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ from dagster_project.core.storage.files import atomic_file
 MOST_INSIDE = 40_000
 LONGEST = 20_000
 _PER_SHARD = 2_000
+_READ_AT_ONCE = 20_000
+"""Answers whose prompts are built by one query: most of its time is the same for one answer as for these."""
 _SCORES = tuple(Column(name, label, kind) for name, label, kind in (
     ("is_correct", "right, by PopQA's rule", "flag"), ("is_correct_case_sensitive", "right, case-sensitive", "flag"),
     ("is_correct_normalized", "right, normalised", "flag"), ("is_exact_match", "exact match", "flag"),
@@ -53,7 +55,7 @@ from marts.fct_answers as answers left join asked using (dataset, question_id, m
 order by dataset, question_id, prompt, model, method"""
 _SLICES = """with counted as (select dataset, question_id, count(*) as n from marts.fct_answers group by all),
 placed as (select *, (sum(n) over (partition by dataset order by question_id) - n) // $n as slice from counted)
-select dataset, min(question_id) as first, max(question_id) as last, sum(n)::bigint
+select dataset, min(question_id) as first, max(question_id) as last
 from placed group by dataset, slice order by dataset, first"""
 _OF_SLICE = "dataset = $dataset and question_id between $first and $last"
 _DETAILS = f"""with prompts as (select * from marts.fct_prompts where table_name = 'answers' and {_OF_SLICE})
@@ -97,11 +99,12 @@ def write_answers(connection: duckdb.DuckDBPyConnection, head: Mapping[str, Any]
             inside[name] = base64.b64encode(packed).decode()
         return name
 
-    slices = connection.execute(_SLICES, {"n": _PER_SHARD}).fetchall()
+    slices = connection.execute(_SLICES, {"n": _READ_AT_ONCE}).fetchall()
+    shards = (shard for bounds in slices for shard in _shards(connection, *bounds))
     payload = {
         **head,
         "index": add(index),
-        "shards": [{"name": add(_shard(connection, *bounds)), "n": n} for *bounds, n in slices],
+        "shards": [{"name": add(shard), "n": len(shard["answers"]["raw_text"])} for shard in shards],
         "n_answers": n_answers,
         "longest": LONGEST,
         "scores": [vars(column) for column in _SCORES],
@@ -120,17 +123,25 @@ def _columns(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
     return {name: coded(values) if name in _WORDS else values for name, values in columns.items()}
 
 
-def _shard(connection: duckdb.DuckDBPyConnection, dataset: str, first: str, last: str) -> dict[str, Any]:
-    """Texts, passages and answers of a slice. Prompts share most of their blocks, so each distinct block stands once."""
+def _shards(
+    connection: duckdb.DuckDBPyConnection, dataset: str, first: str, last: str
+) -> Iterator[dict[str, Any]]:
+    """The shards of a slice of questions."""
     bounds = {"dataset": dataset, "first": first, "last": last, "longest": LONGEST}
+    passages = {row["passage_id"]: row for row in select(connection, _PASSAGES, bounds)[1]}
+    rows = select(connection, _DETAILS, bounds)[1]
+    for at in range(0, len(rows), _PER_SHARD):
+        yield _shard(rows[at : at + _PER_SHARD], passages)
+
+
+def _shard(rows: Sequence[Mapping[str, Any]], found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Texts, passages and answers. Prompts share most of their blocks, so each distinct block stands once."""
     blocks: dict[str, int] = {}
     numbers: dict[str, int] = {}
 
     def places(text: str | None) -> list[int] | None:
         return None if text is None else [blocks.setdefault(one, len(blocks)) for one in text.split("\n\n")]
 
-    found = {row["passage_id"]: row for row in select(connection, _PASSAGES, bounds)[1]}
-    rows = select(connection, _DETAILS, bounds)[1]
     names = ("raw_text_length", "prompt_length", "is_exact", *(column.name for column in _SCORES))
     answers = {
         "prompts": [[places(text) for text in (row["prompt_text"], *(row["apart"] or ()))] for row in rows],

@@ -142,6 +142,8 @@ def legible(text: str) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return legible(value)
+    if value is None or isinstance(value, int):
+        return value
     if isinstance(value, float):
         return None if math.isnan(value) else value if math.isfinite(value) else ("∞" if value > 0 else "−∞")
     if isinstance(value, decimal.Decimal):
@@ -152,4 +154,4 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
-    return value if value is None or isinstance(value, (bool, int)) else legible(str(value))
+    return legible(str(value))

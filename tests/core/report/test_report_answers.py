@@ -65,6 +65,7 @@ def test_what_is_packed_comes_back_in_the_order_of_the_index(
     warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answers, "_PER_SHARD", 4)
+    monkeypatch.setattr(answers, "_READ_AT_ONCE", 10)
     payload = written(warehouse, tmp_path / "answers.html")
     index = part(payload, payload["index"])
     asked, given = index["questions"], index["answers"]
