@@ -1,4 +1,4 @@
-"""One model's answers by two shards and by Ray's workers, beside one process: `make bench-cluster`.
+"""One model's answers by two shards and by Ray's workers, beside one process; the row cache in Postgres beside SQLite.
 
 What belongs here: processes of one thread each, and the seconds until the last has ended, once the models are loaded.
 What does not: the speed of one process (`generation`). All must leave the same results. Ray runs on this machine.
@@ -10,22 +10,27 @@ import argparse
 import contextlib
 import logging
 import os
+import pwd
 import secrets
 import shutil
+import socket
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import unittest.mock
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from benchmarks.harness import last_line, machine, say, table
 from benchmarks.prompts import StreamedPrompt, sandbox_questions
+from dagster_project.core.generation.backends.base import Generation, Identity
 from dagster_project.core.generation.engine.job import Job, Shard
 from dagster_project.core.generation.engine.resume import complete
-from dagster_project.core.generation.engine.row_cache import RowCache
+from dagster_project.core.generation.engine.row_cache import DATABASE, CachedRow, RowCache
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.study.models import Model
 
@@ -76,7 +81,80 @@ def main() -> None:
         raise SystemExit(
             f"error: two were {max(ratios.values()):.2f} times as fast as one: the machine was not quiet"
         )
-    last_line({**ratios, "ray_overhead": of[RAY_1] / of[ONE] - 1})
+    figures = {**ratios, "ray_overhead": of[RAY_1] / of[ONE] - 1}
+    if postgres_programs():
+        with postgres_server() as (address, _):
+            figures["pg_cache_ratio"] = race_caches(address)
+    last_line(figures)
+
+
+def race_caches(address: str, n_rows: int = 50_000, per_batch: int = 250) -> float:
+    """How many times as many rows a second a row cache in Postgres stores and finds as one in SQLite."""
+    text = "an answer of a usual length " * 4
+    accounts: dict[str, Any] = {
+        "prompt_tokens": 300,
+        "new_tokens": 15,
+        "n_truncated_tokens": 0,
+        "latency_ms": 1.0,
+    }
+    row = CachedRow(Generation(text, **accounts, batch_size=per_batch, shared_tokens=200), "engine", "origin")
+    keys = [number.to_bytes(32, "big") for number in range(n_rows)]
+    seconds: dict[str, list[float]] = {"": [], address: []}
+    for number in range(3):
+        for database, taken in seconds.items():
+            identity = Identity(f"bench {number} {os.getpid()}", "float32", "none", "fake", "1")
+            with (
+                tempfile.TemporaryDirectory(prefix="longtail-bench-") as folder,
+                unittest.mock.patch.dict(os.environ, {DATABASE: database}),
+                RowCache(Path(folder), identity, logging.getLogger("longtail")) as cache,
+            ):
+                started = time.perf_counter()
+                for at in range(0, n_rows, per_batch):
+                    cache.store(dict.fromkeys(keys[at : at + per_batch], row))
+                if len(cache.find(keys)) != n_rows:
+                    raise SystemExit("error: rows are missing in the cache")
+                taken.append(time.perf_counter() - started)
+    sqlite, postgres = (median(taken) for taken in seconds.values())
+    say(
+        f"row cache, {n_rows:,} rows: SQLite {n_rows / sqlite:,.0f}, Postgres {n_rows / postgres:,.0f} rows a second"
+    )
+    return sqlite / postgres
+
+
+def postgres_programs() -> Path | None:
+    """The folder of the newest Postgres on this machine."""
+    return max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
+
+
+@contextlib.contextmanager
+def postgres_server(options: str = "") -> Iterator[tuple[str, Callable[[str], None]]]:
+    """A server of Postgres on this machine: the address of its database, and what starts, stops and restarts it."""
+    programs = postgres_programs()
+    user = "postgres" if os.getuid() == 0 else None  # the server refuses root
+    folder = Path(tempfile.mkdtemp(prefix="longtail-postgres-"))
+    if user:
+        os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def command(name: str, *arguments: str) -> None:
+        subprocess.run(
+            [f"{programs}/{name}", *arguments], cwd=folder, user=user, check=True, stdout=subprocess.DEVNULL
+        )
+
+    def control(what: str) -> None:
+        own = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 {options}"
+        more = ["-o", own, "-l", str(folder / "log")] if what == "start" else ["-m", "fast"]
+        command("pg_ctl", "-D", str(folder / "data"), "-w", *more, what)
+
+    try:
+        command("initdb", "-D", str(folder / "data"), "-A", "trust", "-U", "longtail")
+        control("start")
+        yield f"postgresql://longtail@127.0.0.1:{port}/postgres", control
+        control("stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from pathlib import Path
 from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.generation.engine.job import Shard
 from dagster_project.core.generation.engine.partition import generate, generate_shard
-from dagster_project.core.generation.engine.row_cache import merge
+from dagster_project.core.generation.engine.row_cache import DATABASE, merge
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.engine.task import Scope, Task
 from dagster_project.core.generation.provisional import tell_accuracy
@@ -47,7 +47,7 @@ def main() -> int:
             need.check()
         for other in filter(None, os.environ.get("LONGTAIL_MERGE", "").split(os.pathsep)):
             n = merge(study.home.row_cache, Path(other), _LOG)
-            _LOG.info("%s: %s results are in this machine's row cache now", other, f"{n:,}")
+            _LOG.info("%s: %s results are in the row cache now", other, f"{n:,}")
         with _alone(study, shard):
             failures = list(_of_all_models(study, shard))
     except KeyboardInterrupt:
@@ -59,11 +59,12 @@ def main() -> int:
         print(f"error: {failure}", file=sys.stderr)
     if failures:
         return 1
+    place = f"the database of {DATABASE}" if os.environ.get(DATABASE) else study.home.row_cache
     if shard is None:
         print(f"All is generated. Copy {study.home.root} back; a run there finishes the study.")
     else:
         print(
-            f"Shard {shard} is done; its results are in {study.home.row_cache}. After all shards, run "
+            f"Shard {shard} is done; its results are in {place}. After all shards, run "
             "`longtail generate` without --shard; with --merge, it adds the results of other machines first."
         )
     return 0

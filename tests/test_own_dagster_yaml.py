@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import glob
-import os
-import pwd
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from benchmarks.cluster import postgres_programs, postgres_server
 from dagster_project.core.errors import LongtailError
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.storage.ownership import PLACE, place_of
@@ -23,7 +18,6 @@ from dagster_project.core.study.study import Study
 from dagster_project.operations import POOL_LIMITS, open_instance
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import environment, read_until, run_python, run_study, small_study, start_study
-from tests.journeys.test_ui import free_port
 from tests.pages import blocks
 
 (SETTINGS,) = (text for text in blocks(PROJECT_ROOT / "docs/operations.md") if text.startswith("storage:"))
@@ -39,32 +33,11 @@ class Postgres:
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[Postgres]:
-    found = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
-    if not found:
+    if not postgres_programs():
         pytest.skip("no postgresql on this machine: a history in Postgres was not tried")
     pytest.importorskip("dagster_postgres")
-    user = "postgres" if os.getuid() == 0 else None  # the server refuses root
-    port, folder = free_port(), Path(tempfile.mkdtemp(prefix="longtail-postgres-"))
-    if user:
-        os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
-
-    def command(name: str, *arguments: str) -> None:
-        subprocess.run(
-            [f"{found[-1]}/{name}", *arguments], cwd=folder, user=user, check=True, stdout=subprocess.DEVNULL
-        )
-
-    def control(what: str) -> None:
-        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
-        more = ["-o", options, "-l", str(folder / "log")] if what == "start" else ["-m", "fast"]
-        command("pg_ctl", "-D", str(folder / "data"), "-w", *more, what)
-
-    try:
-        command("initdb", "-D", str(folder / "data"), "-A", "trust", "-U", "longtail")
-        control("start")
-        yield Postgres(f"postgresql+psycopg2://longtail@127.0.0.1:{port}/postgres", control)
-        control("stop")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with postgres_server("-c fsync=off") as (address, control):
+        yield Postgres(address.replace("://", "+psycopg2://"), control)
 
 
 @dataclass(frozen=True)

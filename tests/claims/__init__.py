@@ -37,7 +37,7 @@ UNCOMPUTED: tuple[tuple[str, str], ...] = (
     (
         r"`shots: 15`|shots: 15, draw: per_question|--shard [12]/2\b|concurrency set gpu 2|b\.bin = 3\b"
         r"|own, risk = 0\.8, 0\.2|WAREHOUSE_MEMORY=12GB"
-        r"|PORT=3001|QUICK=1|LIMIT=50|snapshot: \"2026-10\"|popularity=120|\"popularity\": 120"
+        r"|PORT=3001|QUICK=1|LIMIT=50|_limit_50|snapshot: \"2026-10\"|popularity=120|\"popularity\": 120"
         r"|n_months: 1, last_month: \"2021-10\""
         r"|\b[48]bit\b"
         r"|false_positive_rate: 0\.001|k1: 0\.9, b: 0\.4|steps: 2 # first the answer, then its explanation; 1 asks",

@@ -67,7 +67,7 @@ class EncoderSettings:
     max_tokens: int | None = key("texts are cut there", None, "the encoder's")
     dtype: str = key("of the stored vectors; or `float16`", "float32")
     device: str | None = key("", None, "the study's")
-    batch_tokens: int | None = key("the most tokens of a batch", None, "by device")
+    batch_tokens: int | None = key("the largest number of tokens in a batch", None, "by device")
     search: IvfPq | Hnsw | None = key("or `ivf_pq`, `hnsw`: approximate", None, "exact", kinds=SEARCHES)
     study_folder: Path | None = field(default=None, compare=False)
 

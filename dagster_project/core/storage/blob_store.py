@@ -90,11 +90,8 @@ class BlobStore:
             for key, plain in entries.items()
         ]
 
-        def insert(database: sqlite3.Connection) -> None:
-            with transaction(database):
-                database.executemany("INSERT OR IGNORE INTO blobs VALUES (?, ?, ?, ?, ?)", rows)
-
-        self._file.run(insert)
+        statement = "INSERT OR IGNORE INTO blobs VALUES (?, ?, ?, ?, ?)"
+        self._file.write(lambda database: database.executemany(statement, rows))
 
     def _whole(self, key: str, checksum: bytes, data: bytes) -> bytes | None:
         """The plain bytes of an entry; a damaged one is dropped and gives None."""

@@ -76,6 +76,15 @@ class SqliteFile:
                     else:
                         raise self._failed(error) from error
 
+    def write(self, act: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        """As `run`, in a transaction."""
+
+        def whole(connection: sqlite3.Connection) -> Answer:
+            with transaction(connection):
+                return act(connection)
+
+        return self.run(whole)
+
     def close(self) -> None:
         with self._lock:
             self._close()

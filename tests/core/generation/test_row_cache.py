@@ -238,7 +238,7 @@ def test_damage_that_sqlite_does_not_notice_is_computed_again(tmp_path: Path) ->
 def test_a_full_disk_is_one_clear_error_and_loses_nothing(tmp_path: Path) -> None:
     with open_cache(tmp_path) as cache:
         cache.store({key(1): row("kept")})
-        cache._file.run(lambda database: database.execute("pragma max_page_count = 8"))
+        cache._store.run(lambda database: database.execute("pragma max_page_count = 8"))
         with pytest.raises(LongtailError, match=r"the disk is full; .* free space") as caught:
             cache.store({key(i): row("x" * 5_000) for i in range(2, 90)})
         assert "\n" not in str(caught.value)

@@ -1,8 +1,8 @@
-"""Finished results, kept for every study of one home: one SQLite file per model identity.
+"""Finished results, kept for every study of one home: one SQLite file per model identity, or one schema in Postgres.
 
 What belongs here: storing and finding generated texts and scores by key, and what services billed without a result,
 whatever happens to the process, the disk or the file. What does not: deciding what to compute (`resume`), locks and
-damaged files (`core.sqlite_file`).
+damaged files (`storage.sqlite_file`), connections (`storage.postgres`).
 
 A key is a hash of prompt, weights, dtype, quantisation, decoding and sample seed, or of candidates in place of the last
 two; the engine has no part in it. A batch is one transaction, flushed to the disk before `store` returns: kill -9
@@ -26,6 +26,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from dagster_project.core.errors import LakeError
 from dagster_project.core.generation.backends.base import (
@@ -38,30 +39,42 @@ from dagster_project.core.generation.backends.base import (
 )
 from dagster_project.core.generation.engine.items import Request, how
 from dagster_project.core.scoring.confidence import Confidence
-from dagster_project.core.storage.sqlite_file import SqliteFile, transaction
+from dagster_project.core.storage.postgres import PostgresSchema
+from dagster_project.core.storage.sqlite_file import SqliteFile
 
 _KEYS_PER_QUERY = 500
-_SETUP = (
-    "pragma journal_mode = delete",
-    "pragma synchronous = full",
+_TABLES = (
     """
     create table if not exists generations (
-        key blob primary key,
-        text blob not null,
-        accounts blob not null,
-        origin blob not null,
-        checksum integer not null
-    ) without rowid
+        key {blob} primary key,
+        text {blob} not null,
+        accounts {blob} not null,
+        origin {blob} not null,
+        checksum bigint not null
+    ) {without_rowid}
     """,
     """
     create table if not exists losses (
         origin text not null,
         run text not null,
-        usd real not null,
+        usd double precision not null,
         primary key (origin, run)
-    ) without rowid
+    ) {without_rowid}
     """,
 )
+_OF_SQLITE = (
+    "pragma journal_mode = delete",
+    "pragma synchronous = full",
+    *(table.format(blob="blob", without_rowid="without rowid") for table in _TABLES),
+)
+_OF_POSTGRES = tuple(table.format(blob="bytea", without_rowid="") for table in _TABLES)
+_NOTE_LOSS = "insert into losses values (?, ?, ?) on conflict (origin, run) do update set usd = excluded.usd"
+_REPLACE = (
+    "insert into generations values (?, ?, ?, ?, ?) on conflict (key) do update set"
+    " text = excluded.text, accounts = excluded.accounts, origin = excluded.origin, checksum = excluded.checksum"
+)
+DATABASE = "LONGTAIL_ROW_CACHE"
+"""The variable with the address of a database in Postgres, which several machines may share."""
 _ACCOUNTS = frozenset(f.name for f in dataclasses.fields(Accounts)) | {"engine"}
 _SCORES = "scores"
 _CONFIDENCE = "confidence"
@@ -86,7 +99,9 @@ def row_key(prompt_hash: str, identity: Identity, request: Request, sample_seed:
 
 
 class RowCache:
-    """The cache of one model identity, `<folder>/<its hash>.sqlite`; several processes may share it.
+    """The cache of one model identity, `<folder>/<its hash>.sqlite`, or in the database of `$LONGTAIL_ROW_CACHE`.
+
+    Several processes may share it.
 
     If it `measures`, a text from an earlier version, which kept no confidence, counts as missing.
     """
@@ -96,19 +111,19 @@ class RowCache:
     ) -> None:
         self._measures = measures
         self.path = folder / f"{identity.weights[:32]}.sqlite"
-        self._file = SqliteFile(self.path, _SETUP, log, waits_on=True)
+        self._store = _store(self.path, log)
 
     def __enter__(self) -> RowCache:
-        self._file.run(lambda connection: None)
+        self._store.run(lambda connection: None)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        self._store.close()
 
     def find(self, keys: Iterable[bytes]) -> dict[bytes, CachedRow]:
         """The rows that are there and whole, by key."""
         wanted = list(keys)
-        return self._file.run(lambda connection: _select(connection, wanted, self._measures))
+        return self._store.run(lambda connection: _select(connection, wanted, self._measures))
 
     def store(self, rows: Mapping[bytes, CachedRow]) -> dict[bytes, CachedRow]:
         """Store one batch, all or nothing, and give it back as the cache now has it.
@@ -116,17 +131,24 @@ class RowCache:
         Where another process was first, its row stays, so that all readers see one result. Errors:
         `LakeError` where the disk is full or cannot be written.
         """
-        return self._file.run(lambda connection: _insert(connection, rows, self._measures))
+        values = {key: _values(key, row) for key, row in rows.items()}
+        return {**rows, **self._store.write(partial(_put, rows=values, measures=self._measures))}
 
     def lost_usd(self, origin: str) -> float:
         """What services have billed for a partition fingerprint, over all its runs, without a result to keep."""
         query = "select coalesce(sum(usd), 0.0) from losses where origin = ?"
-        return self._file.run(lambda connection: float(connection.execute(query, [origin]).fetchone()[0]))
+        return self._store.run(lambda connection: float(connection.execute(query, [origin]).fetchone()[0]))
 
     def note_loss(self, origin: str, run: str, usd: float) -> None:
         """What one run of a partition has lost so far. Errors: as of `store`."""
-        statement = "insert or replace into losses values (?, ?, ?)"
-        self._file.run(lambda connection: connection.execute(statement, [origin, run, usd]))
+        self._store.run(lambda connection: connection.execute(_NOTE_LOSS, [origin, run, usd]))
+
+
+def _store(path: Path, log: logging.Logger) -> SqliteFile | PostgresSchema:
+    """Where the cache of a model identity is: the schema of the file's name in `$LONGTAIL_ROW_CACHE`, else the file."""
+    if address := os.environ.get(DATABASE):
+        return PostgresSchema(address, f"row_cache_{path.stem}", _OF_POSTGRES, log)
+    return SqliteFile(path, _OF_SQLITE, log, waits_on=True)
 
 
 def merge(folder: Path, other: Path, log: logging.Logger) -> int:
@@ -137,7 +159,7 @@ def merge(folder: Path, other: Path, log: logging.Logger) -> int:
     # An empty file is of a process that was killed before it made the table.
     paths = [path for path in sorted(other.glob("*.sqlite")) if path.stat().st_size]
     mode = "rw" if os.access(other, os.W_OK) else "ro"  # what a killed process had begun is then rolled back
-    if other.resolve() == folder.resolve():
+    if other.resolve() == folder.resolve() and not os.environ.get(DATABASE):
         raise LakeError(f"{other}: this is the machine's own row cache; give a copy of another machine's")
     if not paths:
         raise LakeError(
@@ -145,7 +167,7 @@ def merge(folder: Path, other: Path, log: logging.Logger) -> int:
         )
     n_read = 0
     for path in paths:
-        into = SqliteFile(folder / path.name, _SETUP, log, waits_on=True)
+        into = _store(folder / path.name, log)
         try:
             with contextlib.closing(
                 sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)
@@ -153,7 +175,7 @@ def merge(folder: Path, other: Path, log: logging.Logger) -> int:
                 rows = source.execute("select key, text, accounts, origin, checksum from generations")
                 while some := rows.fetchmany(_KEYS_PER_QUERY):
                     whole = [row for row in some if row[-1] == _checksum(*row[:-1])]
-                    into.run(partial(_put, rows={row[0]: row for row in whole}, measures=True))
+                    into.write(partial(_put, rows={row[0]: row for row in whole}, measures=True))
                     n_read += len(whole)
         except sqlite3.Error as error:
             raise LakeError(f"{path}: {error}; copy it again, after its process has ended") from error
@@ -162,7 +184,7 @@ def merge(folder: Path, other: Path, log: logging.Logger) -> int:
     return n_read
 
 
-def _select(connection: sqlite3.Connection, keys: list[bytes], measures: bool) -> dict[bytes, CachedRow]:
+def _select(connection: Any, keys: list[bytes], measures: bool) -> dict[bytes, CachedRow]:
     found: dict[bytes, CachedRow] = {}
     for start in range(0, len(keys), _KEYS_PER_QUERY):
         some = keys[start : start + _KEYS_PER_QUERY]
@@ -176,23 +198,10 @@ def _select(connection: sqlite3.Connection, keys: list[bytes], measures: bool) -
     return found
 
 
-def _insert(
-    connection: sqlite3.Connection, rows: Mapping[bytes, CachedRow], measures: bool
-) -> dict[bytes, CachedRow]:
-    there = _put(connection, {key: _values(key, row) for key, row in rows.items()}, measures)
-    return {**rows, **there}
-
-
-def _put(
-    connection: sqlite3.Connection, rows: Mapping[bytes, tuple[object, ...]], measures: bool
-) -> dict[bytes, CachedRow]:
-    """Write the rows, by key, that are not there whole, all or nothing; return those that are there and stay."""
-    with transaction(connection):
-        there = _select(connection, list(rows), measures)
-        connection.executemany(
-            "insert or replace into generations values (?, ?, ?, ?, ?)",
-            [row for key, row in rows.items() if key not in there],
-        )
+def _put(connection: Any, rows: Mapping[bytes, tuple[object, ...]], measures: bool) -> dict[bytes, CachedRow]:
+    """Write the rows, by key, that are not there whole; return those that are there and stay."""
+    there = _select(connection, list(rows), measures)
+    connection.executemany(_REPLACE, [row for key, row in rows.items() if key not in there])
     return there
 
 

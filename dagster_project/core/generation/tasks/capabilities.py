@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from dagster_project.core.generation.backends.registry import entry
+from dagster_project.core.generation.engine.row_cache import DATABASE
 from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.needs import Need, check_package
+from dagster_project.core.storage.postgres import check_postgres
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.study import Study
 
@@ -25,10 +27,17 @@ def needs_of_models(study: Study) -> Iterator[Need]:
     """
     if os.environ.get("LONGTAIL_RAY"):
         yield Need("LONGTAIL_RAY", partial(check_package, "ray", "[ray]"))
+    if address := os.environ.get(DATABASE):
+        yield Need(DATABASE, partial(_check_database, address))
     capabilities = sorted({task.capability for task in TASKS.values() if task.is_asked(study)})
     for i, model in enumerate(study.models):
         if model.generates:
             yield Need(f"models[{i}]", partial(_check, model, capabilities))
+
+
+def _check_database(address: str) -> None:
+    check_package("psycopg2", "[postgres]")
+    check_postgres(address)
 
 
 def _check(model: Model, capabilities: Sequence[str]) -> None:
