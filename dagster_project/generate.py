@@ -59,14 +59,16 @@ def main() -> int:
         print(f"error: {failure}", file=sys.stderr)
     if failures:
         return 1
-    place = f"the database of {DATABASE}" if os.environ.get(DATABASE) else study.home.row_cache
     if shard is None:
         print(f"All is generated. Copy {study.home.root} back; a run there finishes the study.")
-    else:
-        print(
-            f"Shard {shard} is done; its results are in {place}. After all shards, run "
-            "`longtail generate` without --shard; with --merge, it adds the results of other machines first."
-        )
+        return 0
+    is_shared = bool(os.environ.get(DATABASE))
+    place = f"the database of {DATABASE}" if is_shared else study.home.row_cache
+    merging = "" if is_shared else "; with --merge, it adds the results of other machines first"
+    print(
+        f"Shard {shard} is done; its results are in {place}. After all shards, run `longtail generate` without "
+        f"--shard{merging}."
+    )
     return 0
 
 
