@@ -6,7 +6,6 @@ does not: the statistics themselves (one module each, listed in `registry`).
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -48,32 +47,32 @@ def materialise(statistic: Statistic, study: Study, lake: Lake, log: logging.Log
     """
     by_model = bool(TABLES[statistic.tables[0]].partitioned_by)
     code = code_version(statistic.compute.__module__)
-    with _open_build(study) as build:
+    with _open_build(study) as build:  # whose rows nobody changes meanwhile
         hashes = [_hashes(build, query, by_model) for query in statistic.queries]
-    stamps = {
-        partition: fingerprint(*(one.get(partition, one.get(WHOLE)) for one in hashes), study.seed, code)
-        for partition in ([model.name for model in study.models] if by_model else [WHOLE])
-    }
+        stamps = {
+            partition: fingerprint(
+                *(one[None] if None in one else one.get(partition) for one in hashes), study.seed, code
+            )
+            for partition in ([model.name for model in study.models] if by_model else [WHOLE])
+        }
+        stale = [
+            one for one in stamps if not all(lake.current(t, stamps[one], one) for t in statistic.tables)
+        ]
+        read = [build.execute(query).to_arrow_table() for query in statistic.queries if stale]
     for table in statistic.tables:
         for gone in set(lake.partitions(table)) - stamps.keys():
             lake.discard(table, gone)
-
-    @functools.cache
-    def computed() -> Mapping[str, Rows]:
-        """The rows of all partitions that are not current."""
-        with _open_build(study) as build:
-            read = [build.execute(query).to_arrow_table() for query in statistic.queries]
-        if by_model:
-            stale = [
-                one for one in stamps if not all(lake.current(t, stamps[one], one) for t in statistic.tables)
-            ]
-            read = [t.filter(pc.field("model").isin(stale)) if "model" in t.column_names else t for t in read]
-        return statistic.compute(read, study.seed, log)
+    if by_model:
+        read = [t.filter(pc.field("model").isin(stale)) if "model" in t.column_names else t for t in read]
+    computed = statistic.compute(read, study.seed, log) if stale else {}
 
     def rows_of(table: str, partition: str) -> Callable[[], Computed]:
-        return lambda: Computed(
-            [row for row in computed()[table] if not by_model or row["model"] == partition]
-        )
+        def rows() -> Computed:
+            if partition not in stale:
+                raise LakeError(f"{lake.path(table, partition)} was changed meanwhile; run again")
+            return Computed([row for row in computed[table] if not by_model or row["model"] == partition])
+
+        return rows
 
     return [
         lake.materialise(table, stamp, rows_of(table, partition), partition)
@@ -84,13 +83,18 @@ def materialise(statistic: Statistic, study: Study, lake: Lake, log: logging.Log
 
 def _hashes(
     build: duckdb.DuckDBPyConnection, query: str, by_model: bool
-) -> dict[str, tuple[int, str | None]]:
-    """How many rows the query finds, and the sum of their hashes: by model, or under `WHOLE` where it has no models."""
+) -> dict[str | None, tuple[int, str | None]]:
+    """How many rows the query finds, and the sum of their hashes: by model, or under None where it has no models.
+
+    DuckDB's hash does not tell [1], [2, 3] from [1, 2], [3]: lists of a row must have equal lengths.
+    """
     names = [name for name, *_ in build.execute(f"{query} limit 0").description or ()]
-    part = "model" if by_model and "model" in names else f"'{WHOLE}'"
+    model = "model" if by_model and "model" in names else "null"
     found = build.execute(
-        f"select {part}, count(*), sum(hash(found))::varchar from ({query}) as found group by 1"  # noqa: S608
+        f"select {model}, count(*), sum(hash(found))::varchar from ({query}) as found group by 1"  # noqa: S608
     ).fetchall()
+    if model == "null" and not found:
+        return {None: (0, None)}
     return {part: (n, hashed) for part, n, hashed in found}
 
 

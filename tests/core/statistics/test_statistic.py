@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 
 from dagster_project.core.errors import LakeError
 from dagster_project.core.statistics.registry import STATISTICS
+from dagster_project.core.statistics.signal_quality import SIGNAL_QUALITY
 from dagster_project.core.statistics.statistic import Rows, Statistic, materialise
 from dagster_project.core.statistics.tuned_models import TUNED_MODELS
 from dagster_project.core.storage.lake import Lake
@@ -66,6 +67,24 @@ def test_only_models_whose_rows_changed_are_computed_again(
     for table, rows in before.items():
         assert lake.partitions(table) == sorted(model.name for model in study.models)
         assert lake.read_all(table).to_pylist() == [row for row in rows if row["model"] != gone]
+
+
+def test_a_partition_that_goes_during_the_computation_is_not_replaced_by_an_empty_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    study = copied_study(AWKWARD, monkeypatch, tmp_path / "study")
+    lake = lake_of(study)
+    lake.discard("signal_quality", "small")
+
+    def compute(read: Sequence[pa.Table], seed: int, log: logging.Logger) -> Mapping[str, Rows]:
+        lake.discard("signal_quality", "large")
+        return SIGNAL_QUALITY.compute(read, seed, log)
+
+    compute.__module__ = SIGNAL_QUALITY.compute.__module__
+    with pytest.raises(LakeError, match=r"large.parquet was changed meanwhile; run again"):
+        materialise(replace(SIGNAL_QUALITY, compute=compute), study, lake, LOG)
+    materialise(SIGNAL_QUALITY, study, lake, LOG)
+    assert lake.read("signal_quality", "large").num_rows > 0
 
 
 def test_the_content_of_what_is_read_decides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
