@@ -53,13 +53,13 @@ class Connection:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """All changes of the body or none; no other process writes to the schema meanwhile."""
-        self.execute("begin; select pg_advisory_xact_lock(hashtext(?))", [self._schema])
         try:
+            self.execute("begin; select pg_advisory_xact_lock(hashtext(?))", [self._schema])
             yield
             self.execute("commit")
         except BaseException:
             if not self.raw.closed:
-                self.raw.rollback()
+                self.execute("rollback")
             raise
 
 

@@ -86,6 +86,14 @@ def test_the_first_writer_wins_and_a_damaged_row_is_replaced(control: Control) -
         assert other.store({key(1): row("again")}) == {key(1): row("again")}
 
 
+def test_a_transaction_that_the_server_refuses_leaves_the_cache_usable(control: Control) -> None:
+    with opened("refusing") as cache, opened("refusing") as other:
+        with pytest.raises(LakeError, match="row cache in Postgres: division by zero"):
+            cache._store.write(lambda connection: connection.execute("select 1 / 0"))
+        assert cache.store({key(1): row("one")}) == {key(1): row("one")}
+        assert other.store({key(2): row("two")}) == {key(2): row("two")}  # no lock is left
+
+
 def test_losses_add_up_over_the_runs_of_a_partition(control: Control) -> None:
     with opened("losses") as cache:
         assert cache.lost_usd("partition") == 0
