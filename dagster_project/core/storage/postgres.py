@@ -24,8 +24,27 @@ if TYPE_CHECKING:
     import psycopg2.extensions
 
 _PAUSE_S = 0.5
-_CONNECT_S = 10
 _ROWS_AT_ONCE = 500
+_BROKEN_AT_MOST = 5
+_AWAY = {"08", "53", "57"}
+"""Classes of Postgres's errors: the connection is lost, there is no room for one more, the server stops."""
+_OPTIONS = {
+    "connect_timeout": 10, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}  # fmt: skip
+_SESSION = """
+    set lock_timeout = 1000;  -- ms; Ctrl-C is noticed only between statements
+    set statement_timeout = 0;
+    set idle_in_transaction_session_timeout = 0;
+    set default_transaction_isolation = 'read committed';
+    set default_transaction_read_only = off;
+    select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'
+"""
+"""What a role or server may have set otherwise, so that a batch would be given up, or lost after it was stored."""
+_MAY_WRITE = "select has_database_privilege(current_database(), 'CREATE') and not pg_is_in_recovery()"
+_ADDRESS = re.compile(r"[^:]+://([^@/]*@)?[^@]*")
+_REACHED: set[str] = set()
+"""Addresses that have let this process in: from then on it waits for their server."""
 _VALUES = re.compile(r"\(\?(, \?)*\)")
 _BYTEA = 17  # Postgres's number of the type
 Answer = TypeVar("Answer")
@@ -40,7 +59,7 @@ class Connection:
     def execute(self, query: str, values: Sequence[Any] = ()) -> Any:
         """Run a statement; the result can be read row by row."""
         cursor = self.raw.cursor()
-        cursor.execute(query.replace("?", "%s"), values)
+        cursor.execute(query.replace("?", "%s"), values or None)
         return cursor
 
     def executemany(self, query: str, rows: Iterable[Sequence[Any]]) -> None:
@@ -53,12 +72,14 @@ class Connection:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """All changes of the body or none; no other process writes to the schema meanwhile."""
+        import psycopg2
+
         try:
             self.execute("begin; select pg_advisory_xact_lock(hashtext(?))", [self._schema])
             yield
             self.execute("commit")
         except BaseException:
-            if not self.raw.closed:
+            with contextlib.suppress(psycopg2.Error):  # of a connection that is broken
                 self.execute("rollback")
             raise
 
@@ -75,25 +96,31 @@ class PostgresSchema:
         self._connection: Connection | None = None
 
     def run(self, act: Callable[[Any], Answer]) -> Answer:
-        """The result of `act`. If the connection breaks, it is called again once the server answers: it changes all or
-        nothing. Errors: `LakeError` in one line, if the server does not answer at first or refuses the statement."""
+        """The result of `act`, which is called again after a broken connection or a lock: it changes all or nothing.
+
+        Errors: `LakeError` in one line, if the server does not answer the first time or refuses the statement.
+        """
         import psycopg2
 
         with self._lock:
-            was_connected, told_at = self._connection is not None, time.monotonic()
+            told_at, n_broken = time.monotonic(), 0
             while True:
                 try:
                     self._connection = self._connection or self._connect()
-                    was_connected = True
                     return act(self._connection)
+                except psycopg2.errors.LockNotAvailable:
+                    cause = "another process keeps it locked"
                 except psycopg2.Error as error:
-                    is_broken = self._connection is None or bool(self._connection.raw.closed)
-                    if not was_connected or not is_broken:
-                        raise LakeError(single_line(f"the row cache in Postgres: {error}")) from error
+                    cause, used = single_line(str(error)), self._connection
+                    is_away = bool(used.raw.closed) if used else (error.pgcode or "08")[:2] in _AWAY
+                    n_broken += used is not None
+                    if self._address not in _REACHED or not is_away or n_broken > _BROKEN_AT_MOST:
+                        raise LakeError(f"the row cache in Postgres: {cause}") from error
                     self._connection = None
                 if time.monotonic() - told_at > PATIENCE_S:
                     self._log.warning(
-                        "the row cache in Postgres does not answer; waiting, since results must be stored"
+                        "the row cache in Postgres does not answer; waiting, since results must be stored: %s",
+                        cause,
                     )
                     told_at = time.monotonic()
                 time.sleep(_PAUSE_S)
@@ -120,33 +147,44 @@ class PostgresSchema:
         to_bytes = extensions.new_type((_BYTEA,), "BYTES", lambda value, cursor: bytes(BINARY(value, cursor)))
         extensions.register_type(to_bytes, raw)
         raw.autocommit = True
-        connection = Connection(raw, self._name)
+        connection, schema = Connection(raw, self._name), f'"{self._name.replace(chr(34), 2 * chr(34))}"'
+        connection.execute(_SESSION)
         with connection.transaction():
-            connection.execute(f'create schema if not exists "{self._name}"')
-            connection.execute(f'set search_path = "{self._name}"')
+            connection.execute(f"create schema if not exists {schema}")
+            connection.execute(f"set search_path = {schema}")
             for statement in self._setup:
                 connection.execute(statement)
-        connection.execute(f'set search_path = "{self._name}"')
         return connection
 
 
 def connect(address: str) -> psycopg2.extensions.connection:
-    """A new connection. Errors: `psycopg2.Error`, which does not show the address."""
+    """A new connection. Errors: `psycopg2.Error`, which does not show the password."""
     import psycopg2
 
     try:
-        return psycopg2.connect(address.replace("+psycopg2", "", 1), connect_timeout=_CONNECT_S)
-    except psycopg2.ProgrammingError:
+        if "://" in address and not _ADDRESS.fullmatch(address):
+            raise psycopg2.ProgrammingError  # messages would show what follows an @ or / of the password
+        raw = psycopg2.connect(re.sub(r"^(\w+)\+psycopg2:", r"\1:", address), **_OPTIONS)
+    except (psycopg2.ProgrammingError, UnicodeError):
         raise psycopg2.OperationalError(
-            "the address is not of the form postgresql://user:password@host/database"
+            "the address is not of the form postgresql://user:password@host/database, in which a password has its"
+            " special characters as %40"
         ) from None
+    _REACHED.add(address)
+    return raw
 
 
 def check_postgres(address: str) -> None:
-    """Errors: `LakeError` in one line, if the database does not let us in."""
+    """Errors: `LakeError` in one line, if the database does not let us in, or we may not make a schema there."""
     import psycopg2
 
     try:
-        connect(address).close()
+        with contextlib.closing(connect(address)) as raw, raw.cursor() as cursor:
+            cursor.execute(_MAY_WRITE)
+            may_write = cursor.fetchone()
     except psycopg2.Error as error:
         raise LakeError(single_line(str(error))) from error
+    if may_write != (True,):
+        raise LakeError(
+            "the server is a read-only copy, or the role may not create a schema: grant it CREATE on the database"
+        )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import multiprocessing
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from benchmarks.cluster import postgres_programs, postgres_server
+from benchmarks.cluster import postgres_programs, postgres_server, race_caches
 from dagster_project.core.errors import LakeError
 from dagster_project.core.generation.backends.base import CandidateScore, Generation, Identity, Scored
 from dagster_project.core.generation.engine.row_cache import DATABASE, CachedRow, RowCache, merge
@@ -94,6 +96,10 @@ def test_a_transaction_that_the_server_refuses_leaves_the_cache_usable(control: 
         assert other.store({key(2): row("two")}) == {key(2): row("two")}  # no lock is left
 
 
+def test_a_small_race_of_the_caches_finds_all_rows(control: Control) -> None:
+    assert race_caches(os.environ[DATABASE], n_rows=40, per_batch=20) > 0
+
+
 def test_losses_add_up_over_the_runs_of_a_partition(control: Control) -> None:
     with opened("losses") as cache:
         assert cache.lost_usd("partition") == 0
@@ -139,6 +145,58 @@ def test_a_restart_of_the_server_is_waited_for(
     assert "does not answer; waiting" in caplog.text
 
 
+def test_a_server_that_is_away_between_two_caches_is_waited_for(control: Control) -> None:
+    with opened("first of two") as cache:
+        cache.store({key(1): row("before")})
+    control("stop")
+    back = threading.Timer(1.0, control, ["start"])
+    back.start()
+    with opened("first of two") as cache:
+        assert cache.find([key(1)]) == {key(1): row("before")}
+    back.join()
+
+
+def test_settings_of_the_role_do_not_end_a_batch_that_waits_for_another_process(
+    control: Control, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(postgres, "PATIENCE_S", 0.2)
+    with opened("settings") as cache:
+        for setting, value in (
+            ("statement_timeout", "700"), ("lock_timeout", "300"), ("synchronous_commit", "off"),
+            ("default_transaction_isolation", "serializable"), ("default_transaction_read_only", "on"),
+        ):  # fmt: skip
+            cache._store.run(lambda c, s=setting, v=value: c.execute(f"alter role longtail set {s} = '{v}'"))
+    try:
+        with opened("settings") as one, opened("settings") as other:
+            shown = one._store.run(lambda c: c.execute("show synchronous_commit").fetchone())
+            assert shown == ("on",)
+            storing = threading.Thread(target=other.store, args=({key(1): row("waited")},))
+
+            def hold(connection: postgres.Connection) -> None:
+                storing.start()
+                storing.join(2.5)
+                assert storing.is_alive()
+
+            one._store.write(hold)
+            storing.join(10.0)
+            assert one.find([key(1)]) == {key(1): row("waited")}
+            one.note_loss("partition", "run", 0.5)
+            assert one.lost_usd("partition") == 0.5
+    finally:
+        with contextlib.closing(postgres.connect(os.environ[DATABASE])) as raw, raw, raw.cursor() as cursor:
+            cursor.execute("set transaction read write; alter role longtail reset all")
+    assert "another process keeps it locked" in caplog.text
+
+
+def test_a_role_that_may_not_create_a_schema_is_refused_before_a_run(control: Control) -> None:
+    address = os.environ[DATABASE]
+    with opened("rights") as cache:
+        cache._store.run(lambda c: c.execute("create role reader login"))
+    with pytest.raises(LakeError, match="grant it CREATE on the database"):
+        postgres.check_postgres(address.replace("longtail@", "reader@"))
+    postgres.check_postgres(address)
+
+
 def test_results_of_sqlite_are_merged_into_it(
     control: Control, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -156,6 +214,9 @@ def test_results_of_sqlite_are_merged_into_it(
     ("address", "said"),
     [
         ("postgresql://me:secret@127.0.0.1:1/none", "127.0.0.1"),
+        ("postgresql://me:x@secret@127.0.0.1/none", "is not of the form"),
+        ("postgresql://me:x/secret@127.0.0.1/none", "is not of the form"),
+        ("postgresql://me:secret%ff@127.0.0.1/none", "is not of the form"),
         ("secret of some other kind", "is not of the form postgresql://user:password@host/database"),
     ],
 )

@@ -101,9 +101,8 @@ def row_key(prompt_hash: str, identity: Identity, request: Request, sample_seed:
 class RowCache:
     """The cache of one model identity, `<folder>/<its hash>.sqlite`, or in the database of `$LONGTAIL_ROW_CACHE`.
 
-    Several processes may share it.
-
-    If it `measures`, a text from an earlier version, which kept no confidence, counts as missing.
+    Several processes may share it. If it `measures`, a text from an earlier version, which kept no confidence, counts as
+    missing.
     """
 
     def __init__(
