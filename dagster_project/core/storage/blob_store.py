@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from dagster_project.core.storage.sqlite_file import SqliteFile, transaction
+from dagster_project.core.storage.sqlite_file import SqliteFile
 
 _LOG = logging.getLogger(__name__)
 _SETUP = (
@@ -140,20 +140,19 @@ class BlobStore:
         self._until_look -= 1
         if self._until_look <= 0:
             self._until_look = _LOOK_EVERY
-            self._file.run(lambda database: _remove_oldest(database, max_bytes))
+            self._file.write(lambda database: _remove_oldest(database, max_bytes))
 
 
 def _remove_oldest(database: sqlite3.Connection, max_bytes: int) -> None:
-    with transaction(database):
-        total = database.execute("SELECT coalesce(sum(size), 0) FROM blobs").fetchone()[0]
-        excess = total - int(_AFTER_SHRINKING * max_bytes) if total > max_bytes else 0
-        oldest = []
-        for rowid, size in database.execute("SELECT rowid, size FROM blobs ORDER BY used_at, rowid"):
-            if excess <= 0:
-                break
-            oldest.append((rowid,))
-            excess -= size
-        database.executemany("DELETE FROM blobs WHERE rowid = ?", oldest)
+    total = database.execute("SELECT coalesce(sum(size), 0) FROM blobs").fetchone()[0]
+    excess = total - int(_AFTER_SHRINKING * max_bytes) if total > max_bytes else 0
+    oldest = []
+    for rowid, size in database.execute("SELECT rowid, size FROM blobs ORDER BY used_at, rowid"):
+        if excess <= 0:
+            break
+        oldest.append((rowid,))
+        excess -= size
+    database.executemany("DELETE FROM blobs WHERE rowid = ?", oldest)
 
 
 def remove_store(path: Path) -> None:
