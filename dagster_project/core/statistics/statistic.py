@@ -89,12 +89,10 @@ def _hashes(
     DuckDB's hash does not tell [1], [2, 3] from [1, 2], [3]: lists of a row must have equal lengths.
     """
     names = [name for name, *_ in build.execute(f"{query} limit 0").description or ()]
-    model = "model" if by_model and "model" in names else "null"
+    part, grouped = ("model", "group by model") if by_model and "model" in names else ("null", "")
     found = build.execute(
-        f"select {model}, count(*), sum(hash(found))::varchar from ({query}) as found group by 1"  # noqa: S608
+        f"select {part}, count(*), sum(hash(found))::varchar from ({query}) as found {grouped}"  # noqa: S608
     ).fetchall()
-    if model == "null" and not found:
-        return {None: (0, None)}
     return {part: (n, hashed) for part, n, hashed in found}
 
 
