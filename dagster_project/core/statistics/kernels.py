@@ -11,6 +11,12 @@ import numpy as np
 
 from dagster_project.core.grounding.kernels import compiled
 
+_MOST_STEPS = 200
+_LEAST_STEP = 1e-6
+"""Newton's method squares its error with each step, so what is left after such a step is far below it."""
+_MOST_LOGITS = 4.0
+"""A step moves no question by more than that, so that it cannot overshoot for ever."""
+
 
 @compiled
 def invert(matrix: np.ndarray) -> None:
@@ -101,6 +107,66 @@ def logistic_step(
 
 
 @compiled
+def fit_logistic(
+    predictors: np.ndarray, means: np.ndarray, deviations: np.ndarray, correct: np.ndarray, weights: np.ndarray,
+    group: np.ndarray, is_grouped: bool, common: np.ndarray, own: np.ndarray, found: np.ndarray,
+) -> None:  # fmt: skip
+    """Fit a logistic regression by Newton's method for each of `weights` (fits × n), and write its logits into `found`.
+
+    `predictors` (n × p), standardised by the fit's own `means` and `deviations` (fits × p). `group` (n): ascending.
+    `common` (1 + p) and `own` (groups × (1 + p)) are where the first fit begins; each other one begins where the fit
+    before ended, and those of the last remain there. A fit to one outcome has infinite logits and no coefficients.
+    """
+    (n_fits, n), (n_groups, q) = weights.shape, own.shape
+    every, numbers = np.ones((q, n)), np.arange(n_groups + 1)
+    bounds_of_all = np.searchsorted(group, numbers)
+    step, steps = np.empty(q), np.zeros((n_groups, q))
+    for fit in range(n_fits):
+        rows = np.flatnonzero(weights[fit] > 0)
+        right, weight = correct[rows], weights[fit][rows]
+        n_right = right.sum()
+        if n_right == 0 or n_right == len(right):
+            found[fit] = np.inf if n_right else -np.inf
+            continue
+        for i in range(1, q):
+            every[i] = (predictors[:, i - 1] - means[fit, i - 1]) / deviations[fit, i - 1]
+        design, bounds = every[:, rows], np.searchsorted(group[rows], numbers)
+        logits, moves, residual, certainty = np.empty((4, len(rows)))
+        set_logits(design, bounds, common, own, logits)
+        for _ in range(_MOST_STEPS):
+            for at in range(len(rows)):
+                probability = 1 / (1 + np.exp(-logits[at]))
+                residual[at] = weight[at] * (right[at] - probability)
+                certainty[at] = weight[at] * (probability * (1 - probability))
+            logistic_step(design, bounds, residual, certainty, is_grouped, common, own, step, steps)
+            set_logits(design, bounds, step, steps, moves)
+            moved = np.abs(moves).max()
+            shrink = 1 / max(1.0, moved / _MOST_LOGITS)
+            common += shrink * step
+            own += shrink * steps
+            logits += shrink * moves
+            if moved < _LEAST_STEP:
+                break
+        set_logits(every, bounds_of_all, common, own, found[fit])
+
+
+@compiled
+def best_limits(
+    orders: np.ndarray, values: np.ndarray, weights: np.ndarray, gains: np.ndarray, slot: np.ndarray, found: np.ndarray
+) -> None:  # fmt: skip
+    """Write the best threshold of each method, fit and slot into `found` (methods × fits × slots).
+
+    `values` and `weights` (fits × n), `gains` (methods × fits × n); `orders` sorts each fit's values, or those of all
+    fits in one row. `slot` (n): the relation's number; 0 if there is none, and for all questions.
+    """
+    for fit in range(len(values)):
+        bounds = np.zeros(found.shape[2] + 1, np.int64)
+        rows = deal(orders[min(fit, len(orders) - 1)], slot, weights[fit], bounds)
+        for method in range(len(gains)):
+            set_limits(rows, bounds, values[fit], gains[method, fit], found[method, fit])
+
+
+@compiled
 def deal(order: np.ndarray, slot: np.ndarray, weights: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     """The questions with a weight, in their `order`: all of them for slot 0, then again for the slot of each.
 
@@ -121,7 +187,7 @@ def deal(order: np.ndarray, slot: np.ndarray, weights: np.ndarray, bounds: np.nd
 
 
 @compiled
-def best_limits(
+def set_limits(
     rows: np.ndarray, bounds: np.ndarray, values: np.ndarray, gain: np.ndarray, found: np.ndarray
 ) -> None:  # fmt: skip
     """Write the best threshold of each slot into `found` (slots): the next value after the greatest sum of gains.
@@ -140,17 +206,21 @@ def best_limits(
 
 
 @compiled
-def gain_below(
-    values: np.ndarray, limits: np.ndarray, slot: np.ndarray, gain: np.ndarray
-) -> tuple[float, float]:
-    """The gain of the questions below the threshold of slot 0, and below that of their own slot if it has one."""
-    total = own = 0.0
-    for at in range(len(values)):
-        if gain[at] != 0:
-            limit = limits[slot[at]]
-            total += gain[at] * (values[at] < limits[0])
-            own += gain[at] * (values[at] < (limits[0] if limit == -np.inf else limit))
-    return total, own
+def gains_below(
+    values: np.ndarray, limits: np.ndarray, slot: np.ndarray, gains: np.ndarray, found: np.ndarray
+) -> None:  # fmt: skip
+    """Add to `found` (fits × 2) the gain of the questions below the threshold of slot 0, and below that of their own
+    slot if it has one.
+
+    `values` and `gains` (fits × n), `limits` (fits × slots), `slot` (n).
+    """
+    for fit in range(len(values)):
+        for at in range(len(slot)):
+            gain, value = gains[fit, at], values[fit, at]
+            if gain != 0:
+                limit = limits[fit, slot[at]]
+                found[fit, 0] += gain * (value < limits[fit, 0])
+                found[fit, 1] += gain * (value < (limits[fit, 0] if limit == -np.inf else limit))
 
 
 @compiled

@@ -12,7 +12,7 @@ through the common ones, so a step solves one small system per relation, and one
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,6 @@ Values = npt.NDArray[Any]
 
 DECIMALS = 9
 """Probabilities are rounded so far: smaller differences are rounding, and no reason to decide differently."""
-_MOST_STEPS = 200
-_LEAST_STEP = 1e-6
-"""Newton's method squares its error with each step, so what is left after such a step is below `DECIMALS`."""
-_MOST_LOGITS = 4.0
-"""A step moves no question by more than that, so that it cannot overshoot for ever."""
 
 
 @dataclass(frozen=True)
@@ -60,56 +55,32 @@ def probabilities(features: Features, correct: Values, weights: Values) -> Value
     `correct` (n): 1 if right. `weights` (weightings × n): how often a question counts; 0 leaves it out, and then its
     `correct` has no effect. Weighted questions with one outcome give that outcome to all: such a signal tells nothing.
     """
-    logits, model = np.empty(weights.shape), None
-    scales = _scales(features.predictors, weights)
-    for found, weight, mean, deviation in zip(logits, weights, *scales, strict=True):
-        n_right = weight @ correct
-        if n_right in (0, weight.sum()):
-            found[:] = np.inf if n_right else -np.inf
-        else:
-            model = _fit(features, correct, weight, (mean, deviation), model, found)
+    logits = _fit(features, correct, weights)[0]
     return (0.5 * (1 + np.tanh(logits / 2))).round(DECIMALS)
 
 
 def fit_model(features: Features, correct: Values) -> Model:
     """The fit on all questions. Both outcomes must occur."""
-    ones = np.ones((1, len(correct)))
-    (mean,), (deviation,) = _scales(features.predictors, ones)
-    model = _fit(features, correct, ones[0], (mean, deviation), None, np.empty(len(correct)))
-    return replace(model, own=model.own[: features.n_groups])
+    _, ((mean,), (deviation,)), common, own = _fit(features, correct, np.ones((1, len(correct))))
+    return Model(mean, deviation, common, own[: features.n_groups])
 
 
 def _fit(
-    features: Features, correct: Values, weights: Values, scale: tuple[Values, Values], start: Model | None, found: Values
-) -> Model:  # fmt: skip
-    """The fit, from the coefficients of `start`; writes the logits into `found` (n). Without groups all are in one."""
-    from dagster_project.core.statistics.kernels import logistic_step, set_logits
+    features: Features, correct: Values, weights: Values
+) -> tuple[Values, tuple[Values, Values], Values, Values]:
+    """Logits (weightings × n), and mean, deviation and coefficients of the last fit. Without groups all are in one."""
+    from dagster_project.core.statistics.kernels import fit_logistic
 
-    every = np.vstack([np.ones(len(correct)), ((features.predictors - scale[0]) / scale[1]).T])
+    predictors, weights = (np.ascontiguousarray(one, float) for one in (features.predictors, weights))
+    scales = _scales(predictors, weights)
     group = np.zeros(len(correct), int) if features.group is None else features.group
-    rows = np.flatnonzero(weights > 0)
-    design, right, weight = every[:, rows], correct[rows], weights[rows]
-    bounds, bounds_of_all = (
-        np.searchsorted(one, np.arange(max(features.n_groups, 1) + 1)) for one in (group[rows], group)
-    )
-    shape = (max(features.n_groups, 1), len(every))
-    common, own = (start.common, start.own) if start else (np.zeros(shape[1]), np.zeros(shape))
-    step, steps, logits, moves = np.empty(shape[1]), np.zeros(shape), np.empty(len(rows)), np.empty(len(rows))
-    set_logits(design, bounds, common, own, logits)
-    for _ in range(_MOST_STEPS):
-        half = 0.5 * np.tanh(logits / 2)
-        residual, certainty = weight * (right - 0.5 - half), weight * (0.25 - half**2)
-        logistic_step(
-            design, bounds, residual, certainty, features.group is not None, common, own, step, steps
-        )
-        set_logits(design, bounds, step, steps, moves)
-        moved = np.abs(moves).max()
-        shrink = 1 / max(1.0, moved / _MOST_LOGITS)
-        common, own, logits = common + shrink * step, own + shrink * steps, logits + shrink * moves
-        if moved < _LEAST_STEP:
-            break
-    set_logits(every, bounds_of_all, common, own, found)
-    return Model(*scale, common, own)
+    common = np.zeros(1 + predictors.shape[1])
+    own, logits = np.zeros((max(features.n_groups, 1), len(common))), np.empty(weights.shape)
+    is_grouped = features.group is not None
+    fit_logistic(
+        predictors, *scales, np.asarray(correct, float), weights, group, is_grouped, common, own, logits
+    )  # fmt: skip
+    return logits, scales, common, own
 
 
 def _scales(predictors: Values, weights: Values) -> tuple[Values, Values]:

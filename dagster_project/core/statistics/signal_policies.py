@@ -62,7 +62,7 @@ def decisions(asked: Asked, weights: Values) -> Decisions:
 def held_out_gains(asked: Asked, weights: Values, held: Values) -> dict[Policy, Sequence[Values]]:
     """By policy, for each retrieval method what each fit gains on the questions held out (fits × n: how often each
     counts): the sum of `decisions` times the differences, without an array of decisions."""
-    from dagster_project.core.statistics.kernels import gain_below
+    from dagster_project.core.statistics.kernels import gains_below
 
     slot, gained = _slot(asked), [held * difference for difference in asked.differences]
     found: dict[Policy, Sequence[Values]] = {
@@ -70,10 +70,9 @@ def held_out_gains(asked: Asked, weights: Values, held: Values) -> dict[Policy, 
         for policy, by_method in _fixed(asked, weights).items()
     }
     for signal, values, limits in _fitted(asked, weights, slot):
-        sums = [
-            np.array([gain_below(*one, slot, own) for *one, own in zip(values, limit, gain, strict=True)])
-            for limit, gain in zip(limits, gained, strict=True)
-        ]
+        sums = [np.zeros((len(values), 2)) for _ in gained]
+        for limit, gain, one in zip(limits, gained, sums, strict=True):
+            gains_below(values, limit, slot, gain, one)
         found |= {(signal, scope): [one[:, at] for one in sums] for at, scope in enumerate(SCOPES)}
     return found
 
@@ -119,21 +118,14 @@ def _limits(values: Values, weights: Values, gained: Sequence[Values], slot: Val
 
     `slot` (n): the question's relation, 0 if it has none. A relation without fitted questions has minus infinity.
     """
-    from dagster_project.core.statistics.kernels import best_limits, deal
+    from dagster_project.core.statistics.kernels import best_limits
 
-    weights, *gained = (np.ascontiguousarray(one, dtype=float) for one in (weights, *gained))
-    found = [np.empty((len(values), slot.max(initial=0) + 1)) for _ in gained]
-    same = None if values.strides[0] else np.argsort(values[0])  # fits that share their values
-    for fit, (own, weight) in enumerate(zip(values, weights, strict=True)):
-        order = same
-        if order is None:
-            fitted = np.flatnonzero(weight > 0)
-            order = fitted[np.argsort(own[fitted])]
-        bounds = np.zeros(slot.max(initial=0) + 2, int)
-        rows = deal(order, slot, weight, bounds)
-        for gain, limits in zip(gained, found, strict=True):
-            best_limits(rows, bounds, own, gain[fit], limits[fit])
-    return found
+    found = np.empty((len(gained), len(values), slot.max(initial=0) + 1))
+    orders = np.argsort(values if values.strides[0] else values[:1])  # one for fits that share their values
+    best_limits(
+        orders, np.ascontiguousarray(values), weights.astype(float), np.array(gained, float), slot, found
+    )
+    return list(found)
 
 
 def _fixed(asked: Asked, weights: Values) -> dict[Policy, Sequence[Values]]:
