@@ -44,6 +44,12 @@ _TOKENS = {  # name: (light, dark)
     "step-8": ("#32004b", "#fff18f"),
 }
 _SERIES = 10
+_STAR = "M0,-1L.22,-.31L.95,-.31L.36,.12L.59,.81L0,.38L-.59,.81L-.36,.12L-.95,-.31L-.22,-.31Z"
+_HOURGLASS = "M-.8,-.8H.8L-.8,.8H.8Z"
+_SYMBOLS = [
+    "circle", "square", "triangle-up", "cross", "diamond", "triangle-down", "triangle-right", "triangle-left", _STAR,
+    _HOURGLASS,
+]  # fmt: skip
 STEPS = [f"var(--step-{n})" for n in range(1, 9)]
 _VARIABLE = re.compile(r"var\(--([a-z0-9-]+)\)")
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'Liberation Sans', sans-serif"
@@ -121,5 +127,6 @@ def chart_config() -> dict[str, Any]:
         "rule": {"color": muted},
         "range": {
             "category": [f"var(--series-{n})" for n in range(1, _SERIES + 1)],
+            "symbol": _SYMBOLS,
         },
     }
