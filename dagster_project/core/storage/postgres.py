@@ -14,7 +14,7 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dagster_project.core.errors import LakeError, single_line
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import psycopg2.extensions
 
 _PAUSE_S = 0.5
-_ROWS_AT_ONCE = 500
 _BROKEN_AT_MOST = 5
 _AWAY = {"08", "53", "57"}
 """Classes of Postgres's errors: the connection is lost, there is no room for one more, the server stops."""
@@ -62,12 +61,13 @@ class Connection:
         cursor.execute(query.replace("?", "%s"), values or None)
         return cursor
 
-    def executemany(self, query: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Run an insertion for each of the rows, many at a time."""
+    def executemany(self, query: str, rows: Sequence[Sequence[Any]]) -> Any:
+        """Run an insertion for all rows at once; the result has their `rowcount`."""
         from psycopg2.extras import execute_values
 
-        with self.raw.cursor() as cursor:
-            execute_values(cursor, _VALUES.sub("%s", query), rows, page_size=_ROWS_AT_ONCE)
+        cursor = self.raw.cursor()
+        execute_values(cursor, _VALUES.sub("%s", query), rows, page_size=max(len(rows), 1))
+        return cursor
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:

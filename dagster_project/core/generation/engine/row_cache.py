@@ -69,6 +69,7 @@ _OF_SQLITE = (
 )
 _OF_POSTGRES = tuple(table.format(blob="bytea", without_rowid="") for table in _TABLES)
 _NOTE_LOSS = "insert into losses values (?, ?, ?) on conflict (origin, run) do update set usd = excluded.usd"
+_ADD = "insert into generations values (?, ?, ?, ?, ?) on conflict (key) do nothing"
 _REPLACE = (
     "insert into generations values (?, ?, ?, ?, ?) on conflict (key) do update set"
     " text = excluded.text, accounts = excluded.accounts, origin = excluded.origin, checksum = excluded.checksum"
@@ -198,7 +199,9 @@ def _select(connection: Any, keys: list[bytes], measures: bool) -> dict[bytes, C
 
 
 def _put(connection: Any, rows: Mapping[bytes, tuple[object, ...]], measures: bool) -> dict[bytes, CachedRow]:
-    """Write the rows, by key, that are not there whole; return those that are there and stay."""
+    """Write the rows, by key, that are not there whole; return what is there now, unless all of them were new."""
+    if connection.executemany(_ADD, list(rows.values())).rowcount == len(rows):
+        return {}
     there = _select(connection, list(rows), measures)
     connection.executemany(_REPLACE, [row for key, row in rows.items() if key not in there])
     return there
@@ -206,9 +209,9 @@ def _put(connection: Any, rows: Mapping[bytes, tuple[object, ...]], measures: bo
 
 def _values(key: bytes, row: CachedRow) -> tuple[bytes, bytes, bytes, bytes, int]:
     """The columns of a row; scores and confidence stand among the accounts."""
-    kept = {**dataclasses.asdict(row.result), "engine": row.engine}
+    kept = {**vars(row.result), "engine": row.engine}
     text = str(kept.pop("text", "")).encode("utf-8", "surrogatepass")
-    accounts, origin = json.dumps(kept).encode(), row.origin.encode()
+    accounts, origin = json.dumps(kept, default=vars).encode(), row.origin.encode()
     return key, text, accounts, origin, _checksum(key, text, accounts, origin)
 
 
