@@ -55,6 +55,10 @@ _COLUMNS = (
     "undefined",
 )
 _QUERY = f"select {', '.join((*_KEY, *_COLUMNS))} from intermediate.int_prediction_rows order by all"  # noqa: S608
+_QUESTIONS = (
+    "select dataset, list(distinct question_id order by question_id) as question_ids"
+    " from intermediate.int_prediction_rows group by all order by all"
+)
 
 Row = dict[str, Any]
 
@@ -75,9 +79,15 @@ class Group:
 
 
 def predict_correctness(tables: Sequence[pa.Table], seed: int, log: logging.Logger) -> dict[str, list[Row]]:
-    """The rows of all lake tables of performance prediction. `tables`: int_prediction_rows."""
+    """The rows of all lake tables of performance prediction.
+
+    `tables`: int_prediction_rows, and the questions of each dataset, also those of models that are left out.
+    """
     found: dict[str, list[Row]] = {table: [] for table in TABLES}
-    groups = list(_groups(tables[0], seed))
+    training = {
+        row["dataset"]: training_questions(row["question_ids"], seed) for row in tables[1].to_pylist()
+    }
+    groups = list(_groups(tables[0], training))
     what = "performance prediction: models and prompts"
     with Progress(log, what, len(groups)) as progress:
         for group in groups:
@@ -88,10 +98,8 @@ def predict_correctness(tables: Sequence[pa.Table], seed: int, log: logging.Logg
     return found
 
 
-def _groups(table: pa.Table, seed: int) -> Iterator[Group]:
+def _groups(table: pa.Table, training: Mapping[str, set[str]]) -> Iterator[Group]:
     columns = {name: np.array(table[name].to_pylist(), dtype=object) for name in table.column_names}
-    datasets, ids = columns["dataset"], columns["question_id"]
-    training = {one: training_questions(ids[datasets == one], seed) for one in set(datasets)}
     keys = list(zip(*(columns[name] for name in _KEY), strict=True))
     for key, places in itertools.groupby(range(len(keys)), key=keys.__getitem__):
         at = list(places)
@@ -165,6 +173,6 @@ PREDICTION = Statistic(
     "prediction",
     tables=TABLES,
     models=("int_prediction_rows",),
-    queries=(_QUERY,),
+    queries=(_QUERY, _QUESTIONS),
     compute=predict_correctness,
 )

@@ -108,6 +108,7 @@ _MODELS = Table(
         ),
         _reason("score_undefined", "n_hits of a held_out fit is"),
     ),
+    partitioned_by=("model",),
 )
 _TERMS = Table(
     "prediction_terms",
@@ -125,6 +126,7 @@ _TERMS = Table(
         _CODE,
         _reason("undefined", "wald_chi2 is"),
     ),
+    partitioned_by=("model",),
 )
 _COEFFICIENTS = Table(
     "prediction_coefficients",
@@ -157,6 +159,7 @@ _COEFFICIENTS = Table(
         _CODE,
         _reason("undefined", "beta is"),
     ),
+    partitioned_by=("model",),
 )
 _PREDICTIONS = Table(
     "question_predictions",
@@ -182,6 +185,7 @@ _PREDICTIONS = Table(
         _number("probability", "calibrated probability that the closed-book answer is right"),
         _reason("undefined", "probability is"),
     ),
+    partitioned_by=("model",),
 )
 
 PREDICTION_TABLES = (_MODELS, _TERMS, _COEFFICIENTS, _PREDICTIONS)

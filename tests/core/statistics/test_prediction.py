@@ -44,6 +44,11 @@ def table(rows: list[dict[str, Any]]) -> pa.Table:
     )
 
 
+def tables(rows: list[dict[str, Any]]) -> list[pa.Table]:
+    questions = {"dataset": "d", "question_ids": sorted({row["question_id"] for row in rows})}
+    return [table(rows), pa.Table.from_pylist([questions] if rows else [])]
+
+
 def whole_rows(seed: int, model: str) -> list[dict[str, Any]]:
     questions = random_questions(seed, n_per_relation=30, n_relations=2)
     return [
@@ -63,7 +68,7 @@ def test_every_question_is_fitted_or_counted_with_its_reason() -> None:
     for at, (reason, column) in enumerate(lacking.items()):
         rows[at] |= {column: None, "undefined": reason}
     rows[5] |= {"subject_popularity": 0.0, "undefined": "popularity 0"}
-    found = predict_correctness([table(rows)], 7, LOG)
+    found = predict_correctness(tables(rows), 7, LOG)
     assert set(found) == set(TABLES)
     models = pd.DataFrame(found["prediction_models"])
     assert len(models) == 2 * 2 * len(ABLATIONS)
@@ -82,14 +87,14 @@ def test_every_question_is_fitted_or_counted_with_its_reason() -> None:
 
 def test_without_samples_nothing_is_fitted_and_without_questions_there_is_nothing() -> None:
     rows = [row | {"cert": None, "undefined": "no certainty"} for row in whole_rows(2, "m")]
-    found = predict_correctness([table(rows)], 7, LOG)
+    found = predict_correctness(tables(rows), 7, LOG)
     assert {(row["undefined"], row["n_fitted"]) for row in found["prediction_models"]} == {
         ("no questions", 0)
     }
     assert {row["score_undefined"] for row in found["prediction_models"]} == {None, "no questions to fit"}
     assert found["prediction_terms"] == found["prediction_coefficients"] == []
     assert {row["undefined"] for row in found["question_predictions"]} == {"no certainty"}
-    assert predict_correctness([table([])], 7, LOG) == {name: [] for name in TABLES}
+    assert predict_correctness(tables([]), 7, LOG) == {name: [] for name in TABLES}
 
 
 def test_a_relation_is_hard_by_all_its_answers() -> None:
