@@ -109,45 +109,59 @@ def logistic_step(
 @compiled
 def fit_logistic(
     predictors: np.ndarray, means: np.ndarray, deviations: np.ndarray, correct: np.ndarray, weights: np.ndarray,
-    group: np.ndarray, is_grouped: bool, common: np.ndarray, own: np.ndarray, found: np.ndarray,
+    bounds: np.ndarray, is_grouped: bool, common: np.ndarray, own: np.ndarray, found: np.ndarray,
 ) -> None:  # fmt: skip
     """Fit a logistic regression by Newton's method for each of `weights` (fits × n), and write its logits into `found`.
 
-    `predictors` (n × p), standardised by the fit's own `means` and `deviations` (fits × p). `group` (n): ascending.
-    `common` (1 + p) and `own` (groups × (1 + p)) are where the first fit begins; each other one begins where the fit
-    before ended, and those of the last remain there. A fit to one outcome has infinite logits and no coefficients.
+    `predictors` (n × p), standardised by the fit's own `means` and `deviations` (fits × p). `bounds` (groups + 1): where
+    each group of questions begins. `common` (1 + p) and `own` (groups × (1 + p)) are where the first fit begins; each
+    other one begins where the fit before ended, and those of the last remain there. A fit to one outcome has infinite
+    logits and no coefficients.
     """
     (n_fits, n), (n_groups, q) = weights.shape, own.shape
-    every, numbers = np.ones((q, n)), np.arange(n_groups + 1)
-    bounds_of_all = np.searchsorted(group, numbers)
+    every, rows, fitted_bounds = np.ones((q, n)), np.empty(n, np.int64), np.zeros(n_groups + 1, np.int64)
     step, steps = np.empty(q), np.zeros((n_groups, q))
     for fit in range(n_fits):
-        rows = np.flatnonzero(weights[fit] > 0)
-        right, weight = correct[rows], weights[fit][rows]
-        n_right = right.sum()
-        if n_right == 0 or n_right == len(right):
+        m, n_right = 0, 0.0
+        for one in range(n_groups):
+            for at in range(bounds[one], bounds[one + 1]):
+                if weights[fit, at] > 0:
+                    rows[m] = at
+                    n_right += correct[at]
+                    m += 1
+            fitted_bounds[one + 1] = m
+        if n_right == 0 or n_right == m:
             found[fit] = np.inf if n_right else -np.inf
             continue
+        design = np.ones((q, m))
         for i in range(1, q):
-            every[i] = (predictors[:, i - 1] - means[fit, i - 1]) / deviations[fit, i - 1]
-        design, bounds = every[:, rows], np.searchsorted(group[rows], numbers)
-        logits, moves, residual, certainty = np.empty((4, len(rows)))
-        set_logits(design, bounds, common, own, logits)
+            for at in range(n):
+                every[i, at] = (predictors[at, i - 1] - means[fit, i - 1]) / deviations[fit, i - 1]
+            for place in range(m):
+                design[i, place] = every[i, rows[place]]
+        logits, moves, residual, certainty = np.empty(m), np.empty(m), np.empty(m), np.empty(m)
+        set_logits(design, fitted_bounds, common, own, logits)
         for _ in range(_MOST_STEPS):
-            for at in range(len(rows)):
-                probability = 1 / (1 + np.exp(-logits[at]))
-                residual[at] = weight[at] * (right[at] - probability)
-                certainty[at] = weight[at] * (probability * (1 - probability))
-            logistic_step(design, bounds, residual, certainty, is_grouped, common, own, step, steps)
-            set_logits(design, bounds, step, steps, moves)
-            moved = np.abs(moves).max()
+            for place in range(m):
+                probability = 1 / (1 + np.exp(-logits[place]))
+                weight = weights[fit, rows[place]]
+                residual[place] = weight * (correct[rows[place]] - probability)
+                certainty[place] = weight * (probability * (1 - probability))
+            logistic_step(design, fitted_bounds, residual, certainty, is_grouped, common, own, step, steps)
+            set_logits(design, fitted_bounds, step, steps, moves)
+            moved = 0.0
+            for place in range(m):
+                moved = max(moved, abs(moves[place]))
             shrink = 1 / max(1.0, moved / _MOST_LOGITS)
-            common += shrink * step
-            own += shrink * steps
-            logits += shrink * moves
+            for i in range(q):
+                common[i] += shrink * step[i]
+                for one in range(n_groups):
+                    own[one, i] += shrink * steps[one, i]
+            for place in range(m):
+                logits[place] += shrink * moves[place]
             if moved < _LEAST_STEP:
                 break
-        set_logits(every, bounds_of_all, common, own, found[fit])
+        set_logits(every, bounds, common, own, found[fit])
 
 
 @compiled

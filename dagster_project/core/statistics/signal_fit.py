@@ -76,10 +76,9 @@ def _fit(
     group = np.zeros(len(correct), int) if features.group is None else features.group
     common = np.zeros(1 + predictors.shape[1])
     own, logits = np.zeros((max(features.n_groups, 1), len(common))), np.empty(weights.shape)
-    is_grouped = features.group is not None
-    fit_logistic(
-        predictors, *scales, np.asarray(correct, float), weights, group, is_grouped, common, own, logits
-    )  # fmt: skip
+    bounds = np.searchsorted(group, np.arange(len(own) + 1))
+    is_grouped, right = features.group is not None, np.asarray(correct, float)
+    fit_logistic(predictors, *scales, right, weights, bounds, is_grouped, common, own, logits)
     return logits, scales, common, own
 
 

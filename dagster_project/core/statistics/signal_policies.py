@@ -72,7 +72,7 @@ def held_out_gains(asked: Asked, weights: Values, held: Values) -> dict[Policy, 
     for signal, values, limits in _fitted(asked, weights, slot):
         sums = [np.zeros((len(values), 2)) for _ in gained]
         for limit, gain, one in zip(limits, gained, sums, strict=True):
-            gains_below(values, limit, slot, gain, one)
+            gains_below(np.array(values, order="C"), limit, slot, np.array(gain, order="C"), one)
         found |= {(signal, scope): [one[:, at] for one in sums] for at, scope in enumerate(SCOPES)}
     return found
 
@@ -120,11 +120,10 @@ def _limits(values: Values, weights: Values, gained: Sequence[Values], slot: Val
     """
     from dagster_project.core.statistics.kernels import best_limits
 
+    weights, gains, own = (np.array(one, float, order="C") for one in (weights, gained, values))
     found = np.empty((len(gained), len(values), slot.max(initial=0) + 1))
-    orders = np.argsort(values if values.strides[0] else values[:1])  # one for fits that share their values
-    best_limits(
-        orders, np.ascontiguousarray(values), weights.astype(float), np.array(gained, float), slot, found
-    )
+    orders = np.argsort(own if values.strides[0] else own[:1])  # one for fits that share their values
+    best_limits(orders, own, weights, gains, slot, found)
     return list(found)
 
 
