@@ -119,7 +119,7 @@ def _predicted(
     model = CalibratedClassifierCV(_estimator(estimator, categories, seed), cv=parts)
     with threadpool_limits(1):  # of the libraries that are loaded by now; a fit is too small to be divided
         model.fit(values[training], questions.correct[training])
-    return np.asarray(model.predict_proba(values[test])[:, 1])
+        return np.asarray(model.predict_proba(values[test])[:, 1])
 
 
 def _estimator(name: str, n_categories: int, seed: int) -> Any:

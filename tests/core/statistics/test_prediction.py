@@ -97,6 +97,15 @@ def test_without_samples_nothing_is_fitted_and_without_questions_there_is_nothin
     assert predict_correctness(tables([]), 7, LOG) == {name: [] for name in TABLES}
 
 
+def test_a_model_gets_the_same_rows_without_the_other_models() -> None:
+    """Also where these have answered more questions, which decide with the others which ones are fitted."""
+    mine, others = whole_rows(3, "m")[:-7], whole_rows(4, "others")
+    together, split = predict_correctness(tables(mine + others), 7, LOG), tables(mine + others)[1]
+    alone = predict_correctness([table(mine), split], 7, LOG)
+    assert alone == {name: [row for row in rows if row["model"] == "m"] for name, rows in together.items()}
+    assert all(alone.values())
+
+
 def test_a_relation_is_hard_by_all_its_answers() -> None:
     relation = np.array(["a"] * 10 + ["b"] * 10 + ["c", None], dtype=object)
     correct = np.array(
