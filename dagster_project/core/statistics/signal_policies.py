@@ -64,15 +64,15 @@ def held_out_gains(asked: Asked, weights: Values, held: Values) -> dict[Policy, 
     counts): the sum of `decisions` times the differences, without an array of decisions."""
     from dagster_project.core.statistics.kernels import gains_below
 
-    slot, gained = _slot(asked), [held * difference for difference in asked.differences]
+    slot, gained = _slot(asked), [np.ascontiguousarray(held * one) for one in asked.differences]
     found: dict[Policy, Sequence[Values]] = {
         policy: [one[:, 0] * own.sum(axis=1) for one, own in zip(by_method, gained, strict=True)]
         for policy, by_method in _fixed(asked, weights).items()
     }
     for signal, values, limits in _fitted(asked, weights, slot):
-        sums = [np.zeros((len(values), 2)) for _ in gained]
+        own, sums = np.array(values, order="C"), [np.zeros((len(values), 2)) for _ in gained]
         for limit, gain, one in zip(limits, gained, sums, strict=True):
-            gains_below(np.array(values, order="C"), limit, slot, np.array(gain, order="C"), one)
+            gains_below(own, limit, slot, gain, one)
         found |= {(signal, scope): [one[:, at] for one in sums] for at, scope in enumerate(SCOPES)}
     return found
 
@@ -84,7 +84,8 @@ def _slot(asked: Asked) -> Values:
 
 def _fitted(asked: Asked, weights: Values, slot: Values) -> Iterator[tuple[str, Values, list[Values]]]:
     """Each signal with its values (fits × n), and for each retrieval method its thresholds (fits × slots)."""
-    gained = [weights * difference for difference in asked.differences]
+    weights = np.ascontiguousarray(weights)
+    gained = np.array([weights * difference for difference in asked.differences])
     for signal in (*asked.numbers, *asked.features):
         values = _values(asked, signal, weights)
         yield signal, values, _limits(values, weights, gained, slot)
@@ -110,17 +111,21 @@ def thresholds(values: Values, is_fitted: Values, gained: Sequence[Values]) -> l
 
     Only fitted rows may have a gain other than 0.
     """
-    return [found[:, 0] for found in _limits(values, is_fitted, gained, np.zeros(values.shape[1], int))]
+    return [
+        found[:, 0] for found in _limits(values, is_fitted, np.array(gained), np.zeros(values.shape[1], int))
+    ]
 
 
-def _limits(values: Values, weights: Values, gained: Sequence[Values], slot: Values) -> list[Values]:
-    """For each of `gained`, fits × slots: slot 0 has the threshold for all questions, the others those of relations.
+def _limits(values: Values, weights: Values, gained: Values, slot: Values) -> list[Values]:
+    """For each of `gained` (methods × fits × n), fits × slots: slot 0 has the threshold for all questions, the others
+    those of relations.
 
     `slot` (n): the question's relation, 0 if it has none. A relation without fitted questions has minus infinity.
     """
     from dagster_project.core.statistics.kernels import best_limits
 
-    weights, gains, own = (np.array(one, float, order="C") for one in (weights, gained, values))
+    own = np.array(values, float, order="C")  # also of a view that repeats one row
+    weights, gains = (np.ascontiguousarray(one, float) for one in (weights, gained))
     found = np.empty((len(gained), len(values), slot.max(initial=0) + 1))
     orders = np.argsort(own if values.strides[0] else own[:1])  # one for fits that share their values
     best_limits(orders, own, weights, gains, slot, found)

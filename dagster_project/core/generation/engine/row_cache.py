@@ -69,10 +69,11 @@ _OF_SQLITE = (
 )
 _OF_POSTGRES = tuple(table.format(blob="bytea", without_rowid="") for table in _TABLES)
 _NOTE_LOSS = "insert into losses values (?, ?, ?) on conflict (origin, run) do update set usd = excluded.usd"
-_ADD = "insert into generations values (?, ?, ?, ?, ?) on conflict (key) do nothing"
+_INSERT = "insert into generations values (?, ?, ?, ?, ?) on conflict (key) do"
+_ADD = f"{_INSERT} nothing"
 _REPLACE = (
-    "insert into generations values (?, ?, ?, ?, ?) on conflict (key) do update set"
-    " text = excluded.text, accounts = excluded.accounts, origin = excluded.origin, checksum = excluded.checksum"
+    f"{_INSERT} update set text = excluded.text, accounts = excluded.accounts, origin = excluded.origin,"
+    " checksum = excluded.checksum"
 )
 DATABASE = "LONGTAIL_ROW_CACHE"
 """The variable with the address of a database in Postgres, which several machines may share."""
