@@ -10,7 +10,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project.core.errors import single_line
+from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.storage.disk import advised, is_disk_full
 from dagster_project.core.storage.home import command
 
@@ -51,8 +51,8 @@ def _cause(events: Sequence[Any]) -> str:
     if failed:
         more = f" (and {len(failed) - _SHOWN_CHECKS} more)" if len(failed) > _SHOWN_CHECKS else ""
         return single_line(f"failed {'; '.join(_check(check) for check in failed[:_SHOWN_CHECKS])}{more}")
-    for event in events:
-        if event.is_step_failure and (said := _said(event)):
+    for event in sorted(events, key=lambda event: not event.is_step_failure):
+        if said := _said(event):  # of a run without a failed step: a resource could not be set up
             return said
     return f"the run failed; its page in `{command('ui')}` says why"
 
@@ -66,10 +66,16 @@ def _said(event: Any) -> str:
     if own and own.description:
         return single_line(str(own.description))
     error = failed.error
-    while error and error.cause:
+    while error and error.cause and not _is_ours(error):
         error = error.cause
+    if error and _is_ours(error):
+        return single_line(error.message.partition(": ")[2])
     trace = f"(the run's page in `{command('ui')}` has the trace)"
     return single_line(f"{event.step_key or 'run'}: {error.message} {trace}") if error else ""
+
+
+def _is_ours(error: Any) -> bool:
+    return bool(error.message.startswith(f"{LongtailError.__module__}."))
 
 
 def _check(check: dg.AssetCheckEvaluation) -> str:

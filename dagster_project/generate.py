@@ -25,9 +25,11 @@ from dagster_project.core.generation.engine.task import Scope, Task
 from dagster_project.core.generation.provisional import tell_accuracy
 from dagster_project.core.generation.tasks.capabilities import needs_of_models
 from dagster_project.core.generation.tasks.registry import TASKS
+from dagster_project.core.needs import needs_of_store
 from dagster_project.core.storage.disk import advised
 from dagster_project.core.storage.home import study_file
 from dagster_project.core.storage.lake import Lake
+from dagster_project.core.storage.object_store import STORE
 from dagster_project.core.storage.ownership import only_one
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
@@ -43,7 +45,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     try:
         study, shard = load_study(study_file()), _shard(os.environ.get("LONGTAIL_SHARD", ""))
-        for need in needs_of_models(study):
+        for need in (*needs_of_store(), *needs_of_models(study)):
             need.check()
         for other in filter(None, os.environ.get("LONGTAIL_MERGE", "").split(os.pathsep)):
             n = merge(study.home.row_cache, Path(other), _LOG)
@@ -60,7 +62,8 @@ def main() -> int:
     if failures:
         return 1
     if shard is None:
-        print(f"All is generated. Copy {study.home.root} back; a run there finishes the study.")
+        copied = "" if os.environ.get(STORE) else f" Copy {study.home.root} back;"
+        print(f"All is generated.{copied} `longtail run` there finishes the study.")
         return 0
     is_shared = bool(os.environ.get(DATABASE))
     place = f"the database of {DATABASE}" if is_shared else study.home.row_cache
@@ -96,11 +99,12 @@ def _alone(study: Study, shard: Shard | None) -> Iterator[None]:
 
 def _of_all_models(study: Study, shard: Shard | None) -> Iterator[str]:
     """Every model after the other; yields why one is not finished."""
-    lake = Lake(study.home.lake)
+    lake = Lake.of(study.name, study.home.lake)
     with ModelSession(_LOG) as session:
         for model in study.models:
             scope = Scope(study, lake, model, None, _LOG)
             try:
+                lake.synchronise()
                 if shard:
                     _shard_of_model(scope, shard, session)
                 else:

@@ -26,6 +26,7 @@ from dagster_project.core.storage.disk import is_disk_full
 from dagster_project.core.storage.files import atomic_file
 from dagster_project.core.storage.home import command, longtail_home, study_file
 from dagster_project.core.storage.lake import Lake
+from dagster_project.core.storage.object_store import STORE
 from dagster_project.core.storage.ownership import forget_run, only_one
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
@@ -165,7 +166,7 @@ def discard_older(study: Study, stages: Iterable[Stage], since: float) -> None:
     Nobody knows whether it still belongs to the study, and the warehouse would show it as today's. Generated rows stay in
     the row cache.
     """
-    lake = Lake(study.home.lake)
+    lake = Lake.of(study.name, study.home.lake)
     for stage in stages:
         for table in (key.split("/")[-1] for key in stage.keys):
             for partition in lake.partitions(table):
@@ -250,9 +251,12 @@ def _chosen(study: Study) -> str:
 
 
 def _how_to_generate(study: Study) -> str:
+    finishes = f"`{command('run', _chosen(study), limit=study.limit)}` finishes the study."
+    if os.environ.get(STORE):
+        return f"Prepared. Set {STORE} on the machine that has the models, too; after `longtail generate` there, {finishes}"
     return (
         f"Prepared. Copy {study.home.root} to the machine that has the models, run `longtail generate` with this study"
-        f" there, copy it back, and `{command('run', _chosen(study), limit=study.limit)}` finishes the study."
+        f" there, copy it back, and {finishes}"
     )
 
 

@@ -1,20 +1,23 @@
 """What a study needs and somebody else must provide: files, folders, models, keys, variables, packages.
 
-What belongs here: a need with its check. What does not: the needs themselves, which the modules that use a thing declare
-beside the code that reads it, and looking for all of them (`preflight`).
+What belongs here: a need with its check, and the object store that all stages share. What does not: all other needs,
+which the modules that use a thing declare beside the code that reads it, and looking for all of them (`preflight`).
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.storage.home import IS_CLONE, PROJECT_ROOT
+from dagster_project.core.storage.object_store import STORE, check_store
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,17 @@ class Need:
 
     where: str
     check: Callable[[], object]
+
+
+def needs_of_store() -> Iterator[Need]:
+    """The store of `$LONGTAIL_OBJECT_STORE`, if that is set."""
+    if address := os.environ.get(STORE):
+        yield Need(STORE, partial(_check_store, address))
+
+
+def _check_store(address: str) -> None:
+    check_package("obstore", "[s3]")
+    check_store(address)
 
 
 def check_package(package: str, install: str) -> None:

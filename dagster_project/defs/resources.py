@@ -18,6 +18,7 @@ from dagster_dbt.compat import DBT_PYTHON_VERSION
 
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.storage.lake import Lake
+from dagster_project.core.storage.object_store import ObjectStore
 from dagster_project.core.storage.ownership import PLACE, hold_run, place_of
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import DBT, DBT_PROJECT, dbt_environment
@@ -36,6 +37,7 @@ class StudyResource(dg.ConfigurableResource):
             hold_run(self.study.home.locks, run.run_id)
             if context.instance is not None:
                 context.instance.add_run_tags(run.run_id, {PLACE: place_of(self.study.home.locks)})
+            self.lake.synchronise()
 
     @property
     def study(self) -> Study:
@@ -44,9 +46,15 @@ class StudyResource(dg.ConfigurableResource):
     @property
     def lake(self) -> Lake:
         """The study's lake, with a zero-row schema file for every table."""
-        lake = Lake(self.study.home.lake)
+        lake = Lake.of(self.study.name, self.study.home.lake)
         lake.ensure_schemas()
         return lake
+
+    def share(self, kind: str, version: Path) -> None:
+        """Put a published version into the object store, if the environment names one. Errors: `LakeError`."""
+        store = ObjectStore.of(self.study.name, self.study.home.lake)
+        if store:
+            store.publish(kind, version)
 
 
 def model_session() -> ModelSession:

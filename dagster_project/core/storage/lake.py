@@ -36,6 +36,7 @@ from dagster_project.core.storage.lake_stamps import (
     seal,
     stamp_of,
 )
+from dagster_project.core.storage.object_store import ObjectStore
 from dagster_project.core.tables import TABLES
 
 _LOG = logging.getLogger("longtail")
@@ -95,11 +96,22 @@ class Outcome:
 class Lake:
     """The lake of one study: `<root>/<table>/<partition>.parquet`.
 
-    A partition's name joins its keys with `|`, as Dagster does (`model|method`). File names have `__` instead.
+    A partition's name joins its keys with `|`, as Dagster does (`model|method`). File names have `__` instead. With
+    a `store`, other machines receive what is written and discarded here.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, store: ObjectStore | None = None) -> None:
+        self.root, self._store = root, store
+
+    @classmethod
+    def of(cls, study: str, root: Path) -> Lake:
+        """The lake of the study called `study`, with the store that the environment names."""
+        return cls(root, ObjectStore.of(study, root))
+
+    def synchronise(self) -> None:
+        """Fetch what other machines have written, and put what a killed run has left. Errors: `LakeError`."""
+        if self._store:
+            self._store.synchronise()
 
     def path(self, table: str, partition: str = WHOLE) -> Path:
         """The file of one partition."""
@@ -138,7 +150,8 @@ class Lake:
     ) -> Stamp:
         """Write one whole partition; it appears after its quarantine. Return its stamp.
 
-        Errors: `LakeError` where rows do not fit the table's schema or the disk fails; the old file then stays.
+        Errors: `LakeError` where rows do not fit the table's schema or the disk fails; the old file then stays. Also
+        where another machine has written other rows meanwhile.
         """
         parts = rows.tables if isinstance(rows, Streamed) else iter([rows])
         first = conform(table, next(parts, ()))
@@ -157,12 +170,17 @@ class Lake:
                 stamp = Stamp(fingerprint, content_of(hashes), n_rows, len(rejected), columns_of(table))
                 writer.add_key_value_metadata(metadata_of(stamp))
             seal(temporary)
-        return stamp
+        return _shared(self._store, table, self.path(table, partition), stamp) if self._store else stamp
 
     def discard(self, table: str, partition: str = WHOLE) -> None:
         """Remove a partition and its quarantine, if they exist."""
         for path in (self.path(table, partition), self.path("quarantine", f"{table}|{partition}")):
-            path.unlink(missing_ok=True)
+            self._unlink(path)
+
+    def _unlink(self, path: Path) -> None:
+        if self._store:
+            self._store.remove(path)
+        path.unlink(missing_ok=True)
 
     def materialise(
         self,
@@ -288,7 +306,7 @@ class Lake:
         name = f"{table}|{partition}"
         path = self.path("quarantine", name)
         if not rejected:
-            path.unlink(missing_ok=True)
+            self._unlink(path)
             return
         rows = [
             {
@@ -308,3 +326,18 @@ def _without_rows(schema: pa.Schema) -> bytes:
     sink = io.BytesIO()
     pq.write_table(schema.empty_table(), sink)
     return sink.getvalue()
+
+
+def _shared(store: ObjectStore, table: str, path: Path, stamp: Stamp) -> Stamp:
+    """Put a partition into the store; return the stamp of the file, which may be another machine's now.
+
+    Errors: `LakeError` if the other machine has made it from other inputs.
+    """
+    store.put(path)
+    found = stamp_of(table, path)
+    if found.fingerprint != stamp.fingerprint:
+        raise LakeError(
+            f"{path}: another machine has made it from other inputs meanwhile; use the same study file, version and "
+            "data on all machines, and run again"
+        )
+    return found

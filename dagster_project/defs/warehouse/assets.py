@@ -123,6 +123,7 @@ def published_warehouse(study: StudyResource) -> dg.MaterializeResult:
     """Only the marts, in a file that appears whole; the previous few versions are kept beside it."""
     with clear_errors():
         report = publish_warehouse(study.study, LOG)
+        study.share("warehouse", report.version)
     return dg.MaterializeResult(
         metadata={
             "dagster/row_count": sum(report.n_rows.values()),

@@ -39,6 +39,7 @@ def parquet_export(study: StudyResource) -> dg.MaterializeResult:
     """The published tables as Parquet files with a dataset card, in a folder that appears whole."""
     with clear_errors():
         report = export_marts(study.study, LOG)
+        study.share("export", report.path.resolve())
     return dg.MaterializeResult(
         metadata={
             "dagster/row_count": sum(report.n_rows.values()),
@@ -57,6 +58,7 @@ def router(study: StudyResource) -> dg.MaterializeResult:
     """Files that decide whether to retrieve, one per pair of methods; the popularity of entities by their names."""
     with clear_errors():
         report = publish_routers(study.study, LOG)
+        study.share("router", report.path.resolve())
     policies = [{"router": name, "policy": policy} for name, policy in report.policies.items()]
     return dg.MaterializeResult(
         metadata={

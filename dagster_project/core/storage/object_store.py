@@ -1,0 +1,258 @@
+"""A study's lake and its published versions in an S3 store, which several machines share.
+
+What belongs here: what is copied in which direction, and the conditions that keep two machines from overwriting each
+other. What does not: what is in the files (`lake`, `warehouse`).
+
+Each machine keeps all of the lake as files, which stages and dbt read. Beside them, a record of each object has its ETag
+and the checksum that the file had: an object is replaced only if it still is the version of the record (If-Match), and
+a new one is put only where there is none (If-None-Match). Nothing here deletes a partition's object, which becomes empty
+instead. An object that is gone was deleted by somebody else, and is put again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dagster_project.core.errors import LakeError, single_line
+from dagster_project.core.progress import Progress
+from dagster_project.core.storage.files import atomic_file
+from dagster_project.core.storage.fingerprints import fingerprint
+from dagster_project.core.storage.lake_stamps import checksum_of
+
+if TYPE_CHECKING:
+    from obstore.store import RetryConfig, S3Store
+
+STORE = "LONGTAIL_OBJECT_STORE"
+KEPT_VERSIONS = 3
+_ADDRESS = re.compile(r"s3://[a-z0-9][a-z0-9.-]+(/[\w.=-]+)*/?")
+_RECORDS = ".stored"
+_AT_ONCE = 8
+_TRIES = 3
+_LOG = logging.getLogger("longtail")
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What an object and the file were when they were the same; a removed partition has no checksum."""
+
+    e_tag: str
+    checksum: str
+
+
+class ObjectStore:
+    """The objects of one study: `<address>/<study>/lake/<table>/<partition>.parquet`, and `…/published/`.
+
+    `lake`: the folder that has the files. Errors of every method: `LakeError` in one line, if the store refuses or does
+    not answer; the files stay, and the next run puts what is missing.
+    """
+
+    def __init__(self, address: str, study: str, lake: Path) -> None:
+        self.address = f"{address.rstrip('/')}/{study}"
+        self._lake = lake
+        self._records = lake / _RECORDS / fingerprint(self.address)[:16]
+        with _errors(self.address):
+            self._client = _client(self.address)
+
+    @classmethod
+    def of(cls, study: str, lake: Path) -> ObjectStore | None:
+        """The store at `$LONGTAIL_OBJECT_STORE`, if that is set."""
+        address = os.environ.get(STORE)
+        return cls(address, study, lake) if address else None
+
+    def synchronise(self) -> None:
+        """Make files and objects the same: what others have replaced is fetched, what is only here is put.
+
+        If both have changed, the object wins: what computed the file finds its results in the row cache.
+        """
+        e_tags = {one["path"].removeprefix("lake/"): str(one["e_tag"]) for one in self._list("lake/")}
+        files = {str(path.relative_to(self._lake)) for path in self._lake.glob("[!.]*/[!_]*.parquet")}
+        names = sorted(files | e_tags.keys())
+        with (
+            Progress(_LOG, f"comparing the lake with {self.address}", len(names)) as progress,
+            ThreadPoolExecutor(_AT_ONCE) as pool,
+        ):
+            for _ in pool.map(lambda name: self._match(name, e_tags.get(name)), names):
+                progress.add(1)
+
+    def put(self, path: Path) -> None:
+        """Put a file of the lake, which is replaced if another machine has put its own since the last comparison."""
+        name = str(path.relative_to(self._lake))
+        for _ in range(_TRIES):
+            record, checksum = self._record(name), checksum_of(path)
+            try:
+                e_tag = self._put(f"lake/{name}", path, {"e_tag": record.e_tag} if record else "create")
+                return self._note(name, _Record(e_tag, checksum))
+            except FileExistsError:
+                with contextlib.suppress(FileNotFoundError):
+                    return self._fetch(name)
+            except FileNotFoundError:
+                pass
+            self._record_path(name).unlink(missing_ok=True)  # the object was deleted
+        raise LakeError(f"{self.address}/lake/{name}: changes all the time; run again when others have ended")
+
+    def remove(self, path: Path) -> None:
+        """Make the object of a file of the lake empty, if it is known here; the file is not touched."""
+        name = str(path.relative_to(self._lake))
+        record = self._record(name)
+        if record and record.checksum:
+            self._note(name, _Record(self._put(f"lake/{name}", b"", "overwrite"), ""))
+
+    def publish(self, kind: str, version: Path) -> None:
+        """Put a file or a folder as `published/<kind>/<its name>`, which `published/<kind>/current.json` then names.
+
+        Only the last `KEPT_VERSIONS` that were put stay.
+        """
+        import obstore
+
+        folder = f"published/{kind}/"
+        for file in sorted(version.rglob("*")) if version.is_dir() else [version]:
+            if file.is_file():
+                with contextlib.suppress(FileExistsError):  # a version never changes
+                    self._put(f"{folder}{file.relative_to(version.parent)}", file, "create")
+        self._put(f"{folder}current.json", json.dumps({"version": version.name}).encode(), "overwrite")
+        put_at: dict[str, Any] = {}
+        objects = [(one["path"], one["last_modified"]) for one in self._list(folder)]
+        for path, when in objects:
+            name = path.removeprefix(folder).split("/")[0]
+            put_at[name] = max(when, put_at.get(name, when))
+        others = sorted(put_at.keys() - {"current.json", version.name}, key=lambda name: (put_at[name], name))
+        old = tuple(f"{folder}{name}" for name in others[: 1 - KEPT_VERSIONS])
+        with _errors(self.address):
+            obstore.delete(self._client, [path for path, _ in objects if path.startswith(old)])
+
+    def _match(self, name: str, e_tag: str | None) -> None:
+        """Bring one file and its object together; `e_tag` is that of the object, if there is one."""
+        path, record = self._lake / name, self._record(name)
+        is_changed = path.exists() and (record is None or checksum_of(path) != record.checksum)
+        if record and e_tag == record.e_tag:
+            if is_changed:  # a run was killed before it had put the file
+                self.put(path)
+            elif record.checksum and not path.exists():
+                self._fetch(name)
+        elif e_tag is None:
+            if path.exists():
+                self.put(path)
+        else:
+            if record and is_changed:
+                _LOG.warning("%s: another machine has made it, too; its version is taken", path)
+            self._fetch(name)
+
+    def _fetch(self, name: str) -> None:
+        """Errors: `FileNotFoundError` if the object is gone."""
+        import obstore
+
+        path, checksum = self._lake / name, ""
+        with _errors(f"{self.address}/lake/{name}"):
+            found = obstore.get(self._client, f"lake/{name}")
+            if found.meta["size"]:
+                with atomic_file(path) as temporary:
+                    with temporary.open("wb") as file:
+                        for chunk in found:
+                            file.write(chunk)
+                    checksum = checksum_of(temporary)
+            else:
+                path.unlink(missing_ok=True)
+        self._note(name, _Record(str(found.meta["e_tag"]), checksum))
+
+    def _put(self, key: str, content: Path | bytes, mode: Any) -> str:
+        """The ETag. Errors: `FileExistsError` where the condition `mode` does not hold, `FileNotFoundError`."""
+        import obstore
+
+        with _errors(f"{self.address}/{key}"):
+            done = obstore.put(self._client, key, content, mode=mode, use_multipart=False)
+        return str(done["e_tag"])
+
+    def _list(self, prefix: str) -> list[Any]:
+        import obstore
+
+        with _errors(self.address):
+            return [one for batch in obstore.list(self._client, prefix) for one in batch]
+
+    def _record_path(self, name: str) -> Path:
+        return self._records / f"{name}.json"
+
+    def _record(self, name: str) -> _Record | None:
+        try:
+            return _Record(**json.loads(self._record_path(name).read_bytes()))
+        except (FileNotFoundError, ValueError, TypeError):
+            return None  # also where a kill cut it off: the object is then fetched
+
+    def _note(self, name: str, record: _Record) -> None:
+        path = self._record_path(name)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(record.__dict__), encoding="ascii")
+        except OSError as error:
+            raise LakeError(f"{path}: could not be written ({error.strerror or error})") from error
+
+
+def check_store(address: str) -> None:
+    """Put an object twice under the conditions that everything here relies on.
+
+    Errors: `LakeError` in one line, if the store cannot be reached, refuses, or ignores conditions.
+    """
+    import obstore
+
+    if not _ADDRESS.fullmatch(address):
+        raise LakeError(f"{address!r} is no address of a store: give s3://bucket/folder, without keys")
+    key = f".longtail-{uuid.uuid4().hex}"
+    with _errors(address):
+        client = _client(
+            address.rstrip("/"), {"max_retries": 2, "retry_timeout": timedelta(seconds=20)}, "20s"
+        )
+        try:
+            obstore.put(client, key, b"1", mode="create")
+        except FileNotFoundError:
+            raise LakeError(f"{address}: there is no such bucket") from None
+        try:
+            for mode in ("create", {"e_tag": '"00000000000000000000000000000000"'}):
+                try:
+                    obstore.put(client, key, b"2", mode=mode)  # type: ignore[arg-type]
+                except _refusals():
+                    continue
+                raise LakeError(
+                    f"{address}: this server overwrites objects whatever the conditions of a request (If-None-Match, "
+                    "If-Match); two machines would lose each other's results. Use a store that heeds them"
+                )
+        finally:
+            obstore.delete(client, key)
+
+
+def _client(address: str, retries: RetryConfig | None = None, timeout: str = "10m") -> S3Store:
+    from obstore.store import S3Store
+
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    options: Any = {"connect_timeout": "10s", "timeout": timeout, "allow_http": endpoint.startswith("http:")}
+    given: Any = {"endpoint": endpoint} if endpoint else {}
+    return S3Store.from_url(address, client_options=options, retry_config=retries, **given)
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+    return AlreadyExistsError, PreconditionError
+
+
+@contextlib.contextmanager
+def _errors(what: str) -> Iterator[None]:
+    """Errors: `FileExistsError` where a condition did not hold, `FileNotFoundError`, `LakeError` for all others."""
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except _refusals() as error:
+        raise FileExistsError(what) from error
+    except BaseError as error:
+        said = single_line(str(error).split("\n\n")[0])
+        raise LakeError(f"{what}: the store did not do what was asked ({said})") from error

@@ -1,0 +1,369 @@
+"""Lakes of several machines with one store: nothing is overwritten unseen, and nothing is lost by a fault."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dagster_project.core.errors import LakeError
+from dagster_project.core.storage.lake import Lake, QuarantinedRow
+from dagster_project.core.storage.object_store import KEPT_VERSIONS, ObjectStore, check_store
+from tests.object_stores import BUCKET, S3Server, s3_server
+
+SOME = dict(
+    object_id="Q2", property_id="P19", relation="place of birth", source="sandbox", facts_from="query_service"
+)
+
+
+def rows(*subjects: str) -> list[dict[str, Any]]:
+    return [{**SOME, "subject_id": subject} for subject in subjects]
+
+
+def subjects(lake: Lake, partition: str = "all") -> list[str]:
+    found: list[str] = lake.read("triples", partition).column("subject_id").to_pylist()
+    return found
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[S3Server]:
+    with s3_server() as started:
+        yield started
+
+
+@pytest.fixture
+def server(running: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    running.reset()
+    for name, value in running.environment.items():
+        monkeypatch.setenv(name, value)
+    return running
+
+
+@pytest.fixture
+def lakes(server: S3Server, tmp_path: Path) -> tuple[Lake, Lake]:
+    """The lakes of one study on two machines."""
+    del server
+    here, there = (Lake.of("mine", tmp_path / name / "lake") for name in ("here", "there"))
+    return here, there
+
+
+def test_without_an_address_there_is_no_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("LONGTAIL_OBJECT_STORE", raising=False)
+    assert ObjectStore.of("mine", tmp_path) is None
+
+
+def test_what_one_machine_writes_the_other_has(lakes: tuple[Lake, Lake], server: S3Server) -> None:
+    here, there = lakes
+    here.ensure_schemas()
+    stamp = here.write(
+        "triples", rows("Q1"), fingerprint="f", quarantined=[QuarantinedRow("k", "bad", "raw")]
+    )
+    assert server.objects() == {
+        f"mine/lake/{table}/{name}.parquet": here.path(table, name).read_bytes()
+        for table, name in (("triples", "all"), ("quarantine", "triples__all"))
+    }
+    there.synchronise()
+    assert there.current("triples", "f") == stamp
+    there.write("triples", rows("Q1", "Q3"), fingerprint="g")
+    here.synchronise()
+    assert subjects(here) == ["Q1", "Q3"]
+    assert here.partitions("quarantine") == []  # the second writer had no rejected rows
+    assert here.current("triples", "g")
+
+
+def test_nothing_is_copied_again_without_a_change(lakes: tuple[Lake, Lake], server: S3Server) -> None:
+    here, there = lakes
+    here.write("triples", rows("Q1"), fingerprint="f")
+    there.synchronise()
+    asked: list[str] = []
+    server.before = lambda method, path: asked.append(method)
+    changed = there.path("triples").stat().st_mtime_ns
+    for lake in lakes:
+        lake.synchronise()
+    assert asked == ["GET", "GET"]  # the two lists
+    assert there.path("triples").stat().st_mtime_ns == changed
+
+
+def test_two_machines_that_make_a_partition_at_once_have_that_of_the_first(lakes: tuple[Lake, Lake]) -> None:
+    here, there = lakes
+    first = here.write("triples", rows("Q1"), fingerprint="f")
+    assert there.write("triples", rows("Q9"), fingerprint="f") == first
+    assert subjects(there) == ["Q1"]
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_another_study_file_on_the_other_machine_is_an_error(
+    lakes: tuple[Lake, Lake], is_known: bool
+) -> None:
+    here, there = lakes
+    if is_known:
+        here.write("triples", rows("Q0"), fingerprint="e")
+        there.synchronise()
+    here.write("triples", rows("Q1"), fingerprint="f")
+    with pytest.raises(LakeError, match="all\\.parquet: another machine has made it from other inputs"):
+        there.write("triples", rows("Q9"), fingerprint="g")
+    assert subjects(there) == ["Q1"]
+    there.write("triples", rows("Q9"), fingerprint="g")  # once it is known, it is replaced
+    here.synchronise()
+    assert subjects(here) == ["Q9"]
+
+
+def test_a_discarded_partition_goes_everywhere_and_may_come_back(
+    lakes: tuple[Lake, Lake], server: S3Server
+) -> None:
+    here, there = lakes
+    here.write("triples", rows("Q1"), fingerprint="f", quarantined=[QuarantinedRow("k", "bad", "raw")])
+    there.synchronise()
+    here.discard("triples")
+    assert set(server.objects().values()) == {b""}
+    there.synchronise()
+    assert (there.partitions("triples"), there.partitions("quarantine")) == ([], [])
+    there.write("triples", rows("Q2"), fingerprint="f")
+    here.synchronise()
+    assert subjects(here) == ["Q2"]
+
+
+def test_an_emptied_store_is_filled_again(lakes: tuple[Lake, Lake], server: S3Server) -> None:
+    here, there = lakes
+    here.write("triples", rows("Q1"), fingerprint="f")
+    there.synchronise()
+    for key in server.objects():
+        server.client.delete_object(Bucket=BUCKET, Key=f"some/folder/{key}")
+    there.synchronise()
+    assert list(server.objects()) == ["mine/lake/triples/all.parquet"]
+    server.client.delete_object(Bucket=BUCKET, Key="some/folder/mine/lake/triples/all.parquet")
+    there.write("triples", rows("Q2"), fingerprint="g")  # its record names an object that is gone
+    here.synchronise()
+    assert subjects(here) == ["Q2"]
+
+
+def test_a_file_that_a_person_deleted_is_fetched(lakes: tuple[Lake, Lake]) -> None:
+    here, _ = lakes
+    here.write("triples", rows("Q1"), fingerprint="f")
+    here.path("triples").unlink()
+    here.synchronise()
+    assert subjects(here) == ["Q1"]
+
+
+def test_a_run_that_was_killed_before_it_put_its_file_is_finished(
+    lakes: tuple[Lake, Lake], server: S3Server
+) -> None:
+    here, there = lakes
+    here.write("triples", rows("Q1"), fingerprint="f")
+    Lake(here.root).write("triples", rows("Q2"), fingerprint="g")  # a lake without a store
+    here.synchronise()
+    there.synchronise()
+    assert subjects(there) == ["Q2"]
+
+
+def test_of_two_changes_the_object_wins_and_the_log_says_so(
+    lakes: tuple[Lake, Lake], caplog: pytest.LogCaptureFixture
+) -> None:
+    here, there = lakes
+    here.write("triples", rows("Q1"), fingerprint="f")
+    there.synchronise()
+    assert not caplog.records
+    here.write("triples", rows("Q2"), fingerprint="g")
+    Lake(there.root).write("triples", rows("Q3"), fingerprint="h")
+    there.synchronise()
+    assert subjects(there) == ["Q2"]
+    assert "another machine has made it, too" in caplog.text
+
+
+@pytest.mark.parametrize("content", [b"", b'{"e_tag": "\\"a\\"', b"[]"])
+def test_a_record_that_a_kill_cut_off_is_made_again(lakes: tuple[Lake, Lake], content: bytes) -> None:
+    here, _ = lakes
+    here.write("triples", rows("Q1"), fingerprint="f")
+    (record,) = here.root.glob(".stored/*/triples/all.parquet.json")
+    record.write_bytes(content)
+    here.synchronise()
+    here.write("triples", rows("Q2"), fingerprint="g")
+    assert subjects(here) == ["Q2"]
+
+
+def test_another_store_is_filled_from_the_files(
+    lakes: tuple[Lake, Lake], server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, _ = lakes
+    here.write("triples", rows("Q1"), fingerprint="f")
+    monkeypatch.setenv("LONGTAIL_OBJECT_STORE", f"{server.address}/elsewhere")
+    Lake.of("mine", here.root).synchronise()
+    assert subjects(here) == ["Q1"]
+    assert "elsewhere/mine/lake/triples/all.parquet" in server.objects()
+
+
+def test_a_store_that_refuses_every_third_request_loses_nothing(
+    lakes: tuple[Lake, Lake], server: S3Server
+) -> None:
+    """503 is what S3 answers to too many requests."""
+    here, there = lakes
+    count = iter(range(10_000))
+    server.refuse = lambda method, path: 503 if next(count) % 3 == 0 else None
+    for number in range(6):
+        here.write("answers", [], fingerprint="f", partition=f"m{number}|vanilla")
+    there.synchronise()
+    assert there.partitions("answers") == [f"m{number}|vanilla" for number in range(6)]
+
+
+def test_a_lost_answer_of_the_store_is_no_conflict(lakes: tuple[Lake, Lake], server: S3Server) -> None:
+    """The request is repeated, and its condition no longer holds: the object is the file itself."""
+    here, _ = lakes
+    here.write("triples", rows("Q1"), fingerprint="f")
+    lost = iter([500])
+    server.lose = lambda method, path: next(lost, None) if method == "PUT" else None
+    here.write("triples", rows("Q2"), fingerprint="g")
+    assert subjects(here) == ["Q2"]
+    assert list(lost) == []
+
+
+def test_a_store_that_is_away_is_one_line_and_the_next_run_puts_the_file(
+    lakes: tuple[Lake, Lake], server: S3Server
+) -> None:
+    here, there = lakes
+    server.refuse = lambda method, path: 403 if method == "PUT" else None
+    with pytest.raises(
+        LakeError, match=r"^s3://bucket/some/folder/mine/lake/triples/all\.parquet: .*403"
+    ) as caught:
+        here.write("triples", rows("Q1"), fingerprint="f")
+    assert "\n" not in str(caught.value)
+    assert "secret-of-the-store" not in str(caught.value)
+    server.refuse = lambda method, path: None
+    here.synchronise()
+    there.synchronise()
+    assert subjects(there) == ["Q1"]
+
+
+def test_a_published_version_is_named_by_the_pointer_and_old_ones_go(
+    server: S3Server, tmp_path: Path
+) -> None:
+    store = ObjectStore.of("mine", tmp_path / "lake")
+    assert store is not None
+    for number in range(KEPT_VERSIONS + 2):
+        version = tmp_path / f"2026112{number}"
+        (version / "data").mkdir(parents=True)
+        (version / "data" / "a.parquet").write_bytes(b"rows")
+        (version / "README.md").write_bytes(b"card")
+        store.publish("export", version)
+        store.publish("export", version)
+    folder = "mine/published/export/"
+    objects = server.objects()
+    assert objects.pop(f"{folder}current.json") == b'{"version": "20261124"}'
+    kept = [f"2026112{number}" for number in range(2, KEPT_VERSIONS + 2)]
+    assert sorted(objects) == [
+        f"{folder}{one}/{name}" for one in kept for name in ("README.md", "data/a.parquet")
+    ]
+    (tmp_path / "20261101.duckdb").write_bytes(b"warehouse")  # a machine whose clock is late
+    store.publish("warehouse", tmp_path / "20261101.duckdb")
+    assert server.objects()["mine/published/warehouse/20261101.duckdb"] == b"warehouse"
+
+
+def test_a_machine_with_a_late_clock_publishes_the_current_version(server: S3Server, tmp_path: Path) -> None:
+    store = ObjectStore.of("mine", tmp_path / "lake")
+    assert store is not None
+    for name in ("2026-5", "2026-6", "2026-7", "2026-1"):
+        (tmp_path / name).write_bytes(name.encode())
+        store.publish("warehouse", tmp_path / name)
+    objects = server.objects()
+    assert objects.pop("mine/published/warehouse/current.json") == b'{"version": "2026-1"}'
+    assert "mine/published/warehouse/2026-1" in objects
+    assert len(objects) == KEPT_VERSIONS
+
+
+# The check before a run -----------------------------------------------------------------------------
+
+
+def test_a_good_store_passes_and_keeps_nothing(server: S3Server) -> None:
+    check_store(server.address)
+    assert server.client.list_objects_v2(Bucket=BUCKET)["KeyCount"] == 0
+
+
+def test_a_server_that_ignores_conditions_is_refused_by_name(server: S3Server) -> None:
+    server.heeds_conditions = False
+    with pytest.raises(LakeError, match=r"s3://bucket/some/folder: this server overwrites"):
+        check_store(server.address)
+
+
+@pytest.mark.parametrize(
+    "address", ["bucket", "s3://", "s3://key:secret@bucket", "gs://bucket", "s3://bucket/a?b", ""]
+)
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(LakeError, match="is no address of a store"):
+        check_store(address)
+
+
+@pytest.mark.parametrize("fault", ["refused", "no bucket", "no server"])
+def test_a_store_that_cannot_be_used_is_one_line(
+    server: S3Server, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    address = "s3://other-bucket/x" if fault == "no bucket" else server.address
+    if fault == "refused":
+        server.refuse = lambda method, path: 403
+    if fault == "no server":
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    with pytest.raises(
+        LakeError, match=f"^{address}: (the store did not do what was asked |there is no such bucket)"
+    ) as caught:
+        check_store(address)
+    assert "\n" not in str(caught.value)
+
+
+# Any order of events --------------------------------------------------------------------------------
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["write", "discard", "synchronise", "killed", "forget"]),
+        st.integers(0, 1),
+        st.sampled_from(["m|vanilla", "m|bm25"]),
+    ),
+    max_size=14,
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(events=EVENTS)
+def test_after_any_events_all_machines_have_the_same_and_nothing_is_torn(
+    running: S3Server, events: list[tuple[str, int, str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("machines")
+    running.reset()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in running.environment.items():
+                patch.setenv(name, value)
+            lakes = [Lake.of("mine", folder / str(number) / "lake") for number in range(3)]
+            for number, (event, machine, partition) in enumerate(events):
+                lake = lakes[machine]
+                if event == "write":
+                    try:
+                        lake.write(
+                            "triples", rows(f"Q{number}"), fingerprint=f"{number}", partition=partition
+                        )
+                    except LakeError as error:
+                        if "from other inputs" not in str(error):
+                            raise
+                elif event == "killed":
+                    Lake(lake.root).write(
+                        "triples", rows(f"Q{number}"), fingerprint=f"{number}", partition=partition
+                    )
+                elif event == "discard":
+                    lake.discard("triples", partition)
+                elif event == "forget":
+                    shutil.rmtree(lake.root / ".stored", ignore_errors=True)
+                else:
+                    lake.synchronise()
+            for lake in (lakes[0], lakes[1], lakes[2], lakes[0]):
+                lake.synchronise()
+            found = [
+                {one: (lake.current("triples", lake.stamp("triples", one).fingerprint, one), subjects(lake, one))  # type: ignore[union-attr]
+                 for one in lake.partitions("triples")}
+                for lake in lakes
+            ]  # fmt: skip
+            assert found[0] == found[1] == found[2]
+            assert all(stamp for stamp, _ in found[0].values())
+    finally:
+        shutil.rmtree(folder)
