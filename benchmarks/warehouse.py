@@ -4,8 +4,8 @@
 
 The benchmark generates a lake of PopQA's size times `--times`, and builds it like the platform: dbt's first pass with
 its tests, the bootstraps, the second pass, the publication, the report. Then both passes and the bootstraps run again:
-with nothing changed, and with one more model. Each step is its own process, and its peak memory includes its children.
-Then the same is done with `--growth` times as many questions.
+with nothing changed, and with one more model. A store on this machine hands the lake to an empty folder. Each step is
+its own process, and its peak memory includes its children. Then the same is done with `--growth` times as many questions.
 
 The notebook runs on one pair of methods, with all 100 splits for search binned10 and `--exact-splits` splits for search
 exact. Its time is scaled up to all pairs and splits. Its thresholds must equal ours.
@@ -26,6 +26,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
 import pyarrow as pa
@@ -45,6 +46,7 @@ from dagster_project.core.tables import TABLES
 from dagster_project.core.warehouse.build import dbt_command
 from dagster_project.core.warehouse.publish import publish_warehouse
 from dagster_project.core.warehouse.reuse import note_built, plan_pass
+from tests.object_stores import s3_server
 
 _LOG = logging.getLogger("longtail")
 _SPLITS = 100
@@ -158,6 +160,15 @@ def report(folder: Path) -> int:
     return write_report(home.published_warehouse, home.published_report).n_bytes
 
 
+def copy_lake(folder: Path) -> float:
+    """Put the lake into a store on this machine, and fetch it into an empty folder; returns the seconds of fetching."""
+    with s3_server() as store, patch.dict(os.environ, store.environment):
+        Lake.of("bench", _study(folder).home.lake).synchronise()
+        started = time.perf_counter()
+        Lake.of("bench", folder / "copy").synchronise()
+        return time.perf_counter() - started
+
+
 @dataclass(frozen=True)
 class Race:
     """Seconds for all thresholds of a study: ours are measured, the notebook's are scaled from a part."""
@@ -211,6 +222,7 @@ def main() -> None:
         options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="longtail-warehouse-", dir=options.folder) as folder:
         done = {step.name: step for step in _shown(Path(folder, "one"), options.times, options.models)}
+        copied = timed_step("copy", copy_lake, Path(folder, "one"))
         raced = timed_step("thresholds", race_thresholds, Path(folder, "one"), options.exact_splits)
         grown = None
         if options.growth > 1:
@@ -234,6 +246,7 @@ def main() -> None:
         "peak_mb": max(step.peak_mb for name, step in done.items() if name != "generate the lake"),
         "growth_10x": None if grown is None else _growth(done, grown),
         "thresholds_ratio": race.binned10_s / race.ours_s,
+        "s3_build_ratio": 1 + copied.found / _full_s(done),
         "report_s": done["report"].seconds, "report_mb": done["report"].found / 1e6,
     })  # fmt: skip
 

@@ -18,6 +18,7 @@ from dagster_project.core.storage.home import DEFAULT_STUDY_FILE
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import run_study
 from tests.journeys.small_world import Small, write_small_world
+from tests.object_stores import s3_server
 from tests.warehouses import documentation
 
 
@@ -52,9 +53,10 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
     published = folder / "home/small/published"
     published.mkdir()
     shutil.copyfile(documentation(), published / "docs.html")
-    done = run_study(folder / "home", study, HOME=str(folder / "person"))
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return Small(folder, study, done.stdout)
+    with s3_server() as store:
+        done = run_study(folder / "home", study, HOME=str(folder / "person"), **store.environment)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        return Small(folder, study, done.stdout, store.objects())
 
 
 @pytest.fixture

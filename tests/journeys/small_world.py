@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,11 +41,12 @@ reference_questions:
 
 @dataclass(frozen=True)
 class Small:
-    """The folder of a finished run: its study file, its home, and what the run printed."""
+    """The folder of a finished run: its study file, its home, what the run printed, and what it put into a store."""
 
     folder: Path
     study: Path
     output: str
+    objects: Mapping[str, bytes]
 
     @property
     def home(self) -> Path:

@@ -46,6 +46,31 @@ def test_every_question_is_answered_once_by_every_method(small: Small) -> None:
     assert 0 < counts["oracle"][0] <= QUESTIONS
 
 
+def test_the_store_has_the_lake_and_all_that_is_published(small: Small) -> None:
+    home, published = small.root, small.root / "published"
+    version = next((published / "versions").iterdir())
+    files = {
+        **{f"lake/{path.relative_to(home / 'lake')}": path for path in home.glob("lake/[!.]*/[!_]*.parquet")},
+        f"published/warehouse/{version.name}": version,
+        **{
+            f"published/{kind}/{path.relative_to(folder.parent)}": path
+            for kind in ("export", "router")
+            for folder in [(published / kind).resolve()]
+            for path in folder.rglob("*.*")
+        },
+    }
+    pointers = {
+        f"published/{kind}/current.json": {"version": name}
+        for kind, name in (
+            ("warehouse", version.name),
+            *((kind, (published / kind).resolve().name) for kind in ("export", "router")),
+        )
+    }
+    stored = {key.removeprefix("small/"): content for key, content in small.objects.items()}
+    assert {key: json.loads(stored.pop(key)) for key in pointers} == pointers
+    assert stored == {key: path.read_bytes() for key, path in files.items()}
+
+
 def test_samples_certainty_costs_and_exact_prompts_are_published(small: Small) -> None:
     with small.published() as warehouse:
         samples, seeds = warehouse.sql(
