@@ -36,7 +36,7 @@ STANDS_FOR = {
     ("what_an_accurate_answer_costs", "retrieval_method"): "method",
 }
 """Keys that a question shows under another name."""
-OF_CLOZE_QUERIES = {"consistent_and_wrong", "what_fixed_passages_do", "which_patterns_stand_apart"}
+OF_CLOZE_QUERIES = {"consistent_and_wrong", "which_patterns_stand_apart"}
 """Questions that this lake has no rows for; `test_pairs_of_patterns` asks them."""
 _REFERENCE = re.compile(r"\{\{ ref\('(\w+)'\) \}\}")
 

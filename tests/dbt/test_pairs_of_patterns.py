@@ -363,9 +363,7 @@ def test_a_checkpoint_has_the_measures_of_a_model_with_the_same_predictions(
     assert len(found) == 4 * 2
 
 
-@pytest.mark.parametrize(
-    "name", ["consistent_and_wrong", "what_fixed_passages_do", "which_patterns_stand_apart"]
-)
+@pytest.mark.parametrize("name", ["consistent_and_wrong", "which_patterns_stand_apart"])
 def test_the_ready_questions_find_something_and_say_of_what(
     built: tuple[Study, dict[Fact, Any]], name: str
 ) -> None:
