@@ -1,7 +1,7 @@
 """The speed of data portraits: building one and looking texts up, beside two libraries of Bloom filters in the same run.
 
-What belongs here: generated texts, the timing, and the plan for a corpus of Wikipedia's size. What does not: portraits
-themselves (`core/grounding`), and whether scores are right, which tests compare with exact sets of grams.
+What belongs here: generated texts and the timing. What does not: portraits themselves (`core/grounding`), and whether
+scores are right, which tests compare with exact sets of grams.
 
 Texts are random words, so nearly every gram is distinct. Normalising, hashing and the filter are timed together, on one
 core. Seconds are those of the processor, because other work on the machine must not count; the table has both. A library
@@ -33,8 +33,6 @@ from dagster_project.core.grounding.texts import Texts
 LOG = logging.getLogger("benchmark")
 RATE = 0.001
 SEED = 0
-WIKIPEDIA_GRAMS = 13_000_000_000
-"""About as many distinct 25-grams as the English Wikipedia has: 12 to 14 billion."""
 _BATCH = 4_000_000
 _MEBIBYTE = 1 << 20
 
@@ -160,18 +158,6 @@ def compile_loops(folder: Path) -> None:
     count_grams(texts(1_000, SEED), SEED)
 
 
-def wikipedia(done: Measured) -> list[tuple[str, str]]:
-    """What a corpus of Wikipedia's size takes, from the measured speeds: it is counted once and built once."""
-    plan = planned(WIKIPEDIA_GRAMS, RATE, SEED)
-    seconds = WIKIPEDIA_GRAMS / 1e6 * (1 / done.counted.mgrams + 1 / done.built.mgrams)
-    return [
-        ("distinct grams", f"{WIKIPEDIA_GRAMS / 1e9:.0f} G"),
-        ("size", f"{plan.n_bytes / 2**30:.1f} GiB in {plan.n_files} files"),
-        ("building, one core", f"{seconds / 60:.0f} minutes"),
-        ("a million texts of 1,000 characters", f"{1e9 / done.asked.mgrams / 6e7:.1f} minutes"),
-    ]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gib", type=float, default=1.0, help="size of the filter")
@@ -198,7 +184,6 @@ def main() -> None:
         ("work", "grams", "M grams/s of the processor", "M grams/s of the clock"),
         [(what, f"{one.n:,}", f"{one.mgrams:.2f}", f"{one.n / one.clock / 1e6:.2f}") for what, one in rows],
     )
-    table("Wikipedia, planned from these speeds", ("what", "how much"), wikipedia(done))
     last_line({
         "build_mgrams_s": done.built.mgrams,
         "query_mgrams_s": done.asked.mgrams,

@@ -11,8 +11,6 @@
 - `load_s`: opening the stored index and answering one question.
 - `ivf_pq_recall`, `hnsw_recall`: the share of the 20 nearest that these find, of vectors around centres.
 
-The last table says what 21 million passages of 768 dimensions take, by the rates that were measured before.
-
 Without `--full` there are 100,000 passages and 1,000 questions, and no `peak_mb_1m`. rank-bm25 (else there is no ratio)
 and tantivy are in the table if they are installed. tantivy has other tokens and another BM25, so only its times compare.
 """
@@ -38,7 +36,6 @@ import numpy as np
 from benchmarks.generated_passages import open_home, questions_of
 from benchmarks.harness import Contestant, last_line, machine, race, say, spread, table
 from benchmarks.retrieval_approximate import DIMENSIONS, compare_approximate
-from benchmarks.retrieval_plan import Rates, print_plan
 from benchmarks.retrieval_process import K, search
 from dagster_project.core.embedding.encoder import load_encoder, model_folder
 from dagster_project.core.retrieval.bm25 import tokens_of
@@ -76,27 +73,10 @@ def main() -> None:
         figures = _sparse(
             passages, questions, peaks[n], lambda asked: search(study, lake, asked), chosen.rounds
         )
-        dense, product = _dense(folder / "vectors", n, len(questions), chosen.rounds)
-        encoder, encode = _encoding(passages[: chosen.encoded], chosen.rounds)
-        found = compare_approximate(folder / "approximate", min(n, chosen.approximate))
-        index = sum(file.stat().st_size for file in study.home.indexes.rglob("*") if file.is_file())
-    own = peaks[n]
-    figures |= {"dense_overhead": dense, "encoder_overhead": encoder, **found.recalls}
+        figures["dense_overhead"] = _dense(folder / "vectors", n, len(questions), chosen.rounds)
+        figures["encoder_overhead"] = _encoding(passages[: chosen.encoded], chosen.rounds)
+        figures |= compare_approximate(folder / "approximate", min(n, chosen.approximate))
     _print_processes(peaks)
-    print_plan(
-        Rates(
-            dimensions=DIMENSIONS,
-            bm25_build=own["build_s"] / n,
-            bm25_search=own["search_s"] / n / len(questions),
-            bm25_bytes=index / n,
-            encode=encode,
-            product=product,
-            train=found.train_s,
-            code=found.code_s,
-            link=found.link_s,
-            n_linked=min(n, chosen.approximate),
-        )
-    )
     names = {size: "1m" if size == 1_000_000 else f"{size // 1000}k" for size in peaks}
     told = {f"peak_mb_{names[size]}": one["peak_mb"] for size, one in peaks.items()}
     last_line({**figures, **told, "load_s": peaks[n]["load_s"]})
@@ -214,8 +194,8 @@ def _tantivy(texts: Sequence[str]) -> Callable[[Sequence[str]], Sequence[Any]]:
     ]
 
 
-def _dense(folder: Path, n: int, n_questions: int, rounds: int) -> tuple[float, float]:
-    """Our time of exact search divided by that of faiss; our seconds for a multiplication."""
+def _dense(folder: Path, n: int, n_questions: int, rounds: int) -> float:
+    """Our time of exact search divided by that of faiss."""
     import faiss
 
     faiss.omp_set_num_threads(thread_count())
@@ -244,12 +224,11 @@ def _dense(folder: Path, n: int, n_questions: int, rounds: int) -> tuple[float, 
     expected = whole.search(queries, K)[0]
     peer = Contestant("faiss, flat, in memory", lambda: whole.search(queries, K)[0], n_questions)
     mine = Contestant("Longtail, from files", ours, n_questions)
-    ratio = _compared(f"Dense: {n:,} vectors of {DIMENSIONS}", mine, peer, rounds, check)
-    return ratio, mine.median / (n * DIMENSIONS * n_questions)
+    return _compared(f"Dense: {n:,} vectors of {DIMENSIONS}", mine, peer, rounds, check)
 
 
-def _encoding(passages: Sequence[Any], rounds: int) -> tuple[float, float]:
-    """Our time divided by that of sentence-transformers; our seconds a passage."""
+def _encoding(passages: Sequence[Any], rounds: int) -> float:
+    """Our time divided by that of sentence-transformers."""
     from sentence_transformers import SentenceTransformer
 
     texts = [passage.indexed_text for passage in passages]
@@ -259,7 +238,7 @@ def _encoding(passages: Sequence[Any], rounds: int) -> tuple[float, float]:
         "sentence-transformers", lambda: encoder.encode(texts, normalize_embeddings=True), len(texts)
     )
     mine = Contestant("Longtail", lambda: load_encoder().encode(texts, _LOG), len(texts))
-    return _compared("Encoding", mine, peer, rounds, lambda *_: None), mine.median / len(texts)
+    return _compared("Encoding", mine, peer, rounds, lambda *_: None)
 
 
 def _compared(

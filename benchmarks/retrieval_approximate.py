@@ -13,7 +13,6 @@ import logging
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -33,18 +32,8 @@ _CENTRES = 300
 _QUESTIONS = 500
 
 
-@dataclass(frozen=True)
-class Found:
-    """`recalls`: the benchmark's figures. Seconds: `train_s` to train IVF-PQ, `code_s` and `link_s` to add a vector."""
-
-    recalls: dict[str, float]
-    train_s: float
-    code_s: float
-    link_s: float
-
-
-def compare_approximate(folder: Path, n: int) -> Found:
-    """Build and search both over `n` vectors around centres, as sentence embeddings are."""
+def compare_approximate(folder: Path, n: int) -> dict[str, float]:
+    """Build and search both over `n` vectors around centres, as sentence embeddings are; the recall of each."""
     rng = np.random.default_rng(0)
     centres = rng.standard_normal((_CENTRES, DIMENSIONS), dtype=np.float32)
     vectors = centres[rng.integers(0, _CENTRES, n)] + rng.standard_normal((n, DIMENSIONS), dtype=np.float32)
@@ -54,7 +43,7 @@ def compare_approximate(folder: Path, n: int) -> Found:
     )
     exact = nearest(Flat(vectors, "cpu"), asked, K).rows
     recalls: dict[str, float] = {}
-    rows, built = [], {}
+    rows = []
     for name, search in (("ivf_pq", IvfPq()), ("hnsw", Hnsw())):
         say(f"{name}: index of {n:,} vectors …")
         own = folder / name
@@ -64,7 +53,7 @@ def compare_approximate(folder: Path, n: int) -> Found:
         started = time.time()
         build_approximate(own, search, name, _LOG)
         trained = (own / "trained.faiss").stat().st_mtime - started
-        built[name] = trained, time.time() - started - trained
+        added = time.time() - started - trained
         size = sum(file.stat().st_size for file in index_files(own)) / n
         for called, searched in _searches(name, search):
             started = time.time()
@@ -75,14 +64,14 @@ def compare_approximate(folder: Path, n: int) -> Found:
             recalls.setdefault(f"{name}_recall", recall)
             figures = (
                 f"{trained:.1f}",
-                f"{built[name][1]:.1f}",
+                f"{added:.1f}",
                 f"{size:,.0f}",
                 f"{_QUESTIONS / search_s:,.0f}",
             )
             rows.append((called, *figures, f"{recall:.3f}"))
     names = ("", "training s", "adding s", "bytes a vector", "questions/s", f"recall@{K} against exact")
     table(f"Approximate search: {n:,} vectors of {DIMENSIONS} around {_CENTRES} centres", names, rows)
-    return Found(recalls, built["ivf_pq"][0], built["ivf_pq"][1] / n, built["hnsw"][1] / n)
+    return recalls
 
 
 def _searches(name: str, search: IvfPq | Hnsw) -> Iterator[tuple[str, IvfPq | Hnsw]]:
