@@ -22,7 +22,7 @@ UNCOMPUTED: tuple[tuple[str, str], ...] = (
     (
         r"\| (bm25|dense|hybrid|oracle) \| (all questions|[\d,]+ to [\d,]+) \| [\d,]+ (\| (–|[\d.]+( to [\d.]+)?) ){6}\|",
         "docs/retrieval.md: tests/journeys/test_claims.py computes the sandbox's table. The real tables are of "
-        "studies/popqa_real.yaml and wikidata_people.yaml, whose files the project does not hold; tests/test_claims.py "
+        "studies/popqa_real.yaml, whose files the project does not hold; tests/test_claims.py "
         "compares their rows with one another",
     ),
     (

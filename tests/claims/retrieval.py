@@ -24,7 +24,7 @@ from dagster_project.core.storage.lake import Lake
 from tests.claims.form import Claim, Computed, Numbers, constant, written
 
 PLACE, RESULTS = "docs/retrieval.md", "benchmarks/RESULTS.md"
-TABLES = ("sandbox", "popqa_random", "popqa_first", "wikidata_people")
+TABLES = ("sandbox", "popqa_random", "popqa_first")
 """Datasets, in the order of the page's tables of recall."""
 ALL = "all questions"
 _DEPTHS = (1, 5, 20)
@@ -140,20 +140,6 @@ def _recalls(dataset: str, wanted: Callable[[str, str], bool], names: Sequence[s
     return numbers
 
 
-def _hybrid_beside_popqa_real(_: duckdb.DuckDBPyConnection) -> Numbers:
-    """Its recall@1 on the random questions in docs/popqa_real.md, and in this page."""
-    there = written(
-        "docs/popqa_real.md",
-        r"^\| popqa_random \| hybrid \| [\d,]+ \| ([\d.]+) \| [\d.]+ to [\d.]+ \| [\d.]+ \|",
-    )
-    (here,) = (
-        rates[0][0]
-        for retriever, span, _, rates in cells_in_page("popqa_random")
-        if (retriever, span) == ("hybrid", ALL)
-    )
-    return {"there": float(there), "here": here}
-
-
 def _measured(row: str) -> tuple[float, str]:
     """recall@20 and questions a processor second of a way to rank, in benchmarks/RESULTS.md."""
     recall, speed = (
@@ -213,7 +199,6 @@ CLAIMS = (
     Claim(PLACE, "The {n:,} random questions:", _n_of("popqa_random")),
     Claim(PLACE, "The first {n:,} questions:", _n_of("popqa_first")),
     Claim(PLACE, "the subjects of the first {n:,} questions", _n_of("popqa_first")),
-    Claim(PLACE, "differs a little ({there:d3}, here {here:d3})", _hybrid_beside_popqa_real),
     Claim(
         PLACE,
         "`studies/popqa_real.yaml`: {n} passages",
