@@ -1,17 +1,15 @@
 """Copies trained models to the place where the platform finds them, with their checksums.
 
-What belongs here: copying and checking. What does not: where that place is (`core.reference_models`).
+What belongs here: copying, and the record. What does not: where that place is (`core.study.reference_models`), and
+comparing a model with the record, whenever it is read (`core.models`).
 """
 
 from __future__ import annotations
 
 import shutil
-from hashlib import sha256
 from pathlib import Path
 
-from dagster_project.core.errors import BackendError
-
-SUMS = "SHA256SUMS"
+from dagster_project.core.storage.checksums import RECORD, file_checksum
 
 
 def ship(folders: dict[str, Path], weights: Path) -> None:
@@ -23,31 +21,9 @@ def ship(folders: dict[str, Path], weights: Path) -> None:
         shutil.copytree(folder, staged)
         shutil.rmtree(target, ignore_errors=True)
         staged.rename(target)
-    write_sums(weights)
-
-
-def _model_files(weights: Path) -> list[Path]:
-    return sorted(path for path in weights.glob("[a-z]/*") if path.is_file())
-
-
-def write_sums(weights: Path) -> None:
-    """Write `SHA256SUMS` of every model's files, in the format of `sha256sum`."""
     sums = [
-        f"{sha256(path.read_bytes()).hexdigest()}  {path.relative_to(weights).as_posix()}\n"
-        for path in _model_files(weights)
+        f"{file_checksum(path)}  {path.relative_to(weights).as_posix()}\n"
+        for path in sorted(weights.glob("[a-z]/*"))
+        if path.is_file()
     ]
-    (weights / SUMS).write_text("".join(sums), encoding="utf-8")
-
-
-def check_sums(weights: Path) -> None:
-    """Errors: `BackendError` unless the files of `weights` are exactly those in its `SHA256SUMS`."""
-    lines = (weights / SUMS).read_text(encoding="utf-8").splitlines()
-    expected = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
-    found = {path.relative_to(weights).as_posix(): path for path in _model_files(weights)}
-    for name in sorted(expected.keys() | found.keys()):
-        if name not in found or name not in expected:
-            raise BackendError(
-                f"{weights / name}: listed in {SUMS} or present, not both; restore the weights"
-            )
-        if sha256(found[name].read_bytes()).hexdigest() != expected[name]:
-            raise BackendError(f"{weights / name}: its SHA-256 differs from {SUMS}; restore the weights")
+    (weights / RECORD).write_text("".join(sums), encoding="utf-8")

@@ -1,18 +1,15 @@
 """The reference models' tokenizer: a byte-level BPE of 2,048 entries, frozen beside this module.
 
-What belongs here: how it was made and how it is loaded. It was trained once and stays as it is: the shipped weights
-are useless with any other tokenizer (`tokenizer.json` is the file of record).
+What belongs here: how it is loaded. It was trained once, by `BpeTrainer` of tokenizers on the articles and questions of
+four other worlds, and stays as it is: the shipped weights are useless with any other tokenizer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dagster_project.core.relations.cloze import SENTINEL
-from dagster_project.core.sandbox.training.forms import FORMS, fill
-from dagster_project.core.sandbox.world import World
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -22,41 +19,6 @@ TOKENIZER_FILE = Path(__file__).with_name("tokenizer.json")
 END = "<eos>"
 BREAK = "\n\n"
 VOCABULARY_SIZE = 2048
-
-
-def train_tokenizer(path: Path) -> None:
-    """Train the tokenizer on fresh worlds and write it; it then splits unknown names well."""
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY_SIZE - 1,
-        special_tokens=[END],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(_texts(), trainer)
-    tokenizer.add_tokens([AddedToken(BREAK, normalized=False, special=False)])
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{END} $A", pair=f"{END} $A $B", special_tokens=[(END, tokenizer.token_to_id(END))]
-    )
-    tokenizer.save(str(path))
-
-
-def _texts() -> Iterator[str]:
-    for seed in range(9000, 9004):
-        world = World(seed, facts_per_relation=1000)
-        for _, article in world.articles():
-            yield article.text
-        for fact in world.facts():
-            subject, answer = world.label_of(fact.subject_id), world.label_of(fact.object_ids[0])
-            form = FORMS[len(subject) % len(FORMS)]
-            prompt, rest = fill(form, fact.relation, fact.relation.template, subject, answer)
-            yield prompt + rest
 
 
 def load_raw_tokenizer() -> Tokenizer:
