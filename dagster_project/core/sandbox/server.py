@@ -1,7 +1,7 @@
 """The sandbox server: Wikimedia's services on 127.0.0.1, from a synthetic world or an RDF file.
 
 What belongs here: HTTP, routes, the life of the server. What does not: the answers (`sandbox.sparql`,
-`sandbox.wikibase`, `sandbox.rest`), their content (`sandbox.content`), and faults for tests (`sandbox.faults`).
+`sandbox.wikibase`, `sandbox.rest`), and their content (`sandbox.content`).
 
     python -m dagster_project.core.sandbox.server --port 8123
 """
@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import logging
 import socket
-import struct
 import sys
 import threading
 import time
@@ -28,12 +27,10 @@ from urllib.parse import parse_qsl, urlsplit
 from dagster_project.core.errors import LongtailError
 from dagster_project.core.sandbox import mediawiki, rest, sparql, tagme, wikibase
 from dagster_project.core.sandbox.content import Content, RdfContent, WorldContent
-from dagster_project.core.sandbox.faults import Fault, Faults
 from dagster_project.core.sandbox.replies import Reply, conditional, from_byte
 from dagster_project.core.sandbox.world import World
 
 _LONGEST_BODY = 8 << 20
-_AT_ONCE = struct.pack("ii", 1, 0)  # unsent bytes are dropped, and the connection is reset
 _LOG = logging.getLogger(__name__)
 
 
@@ -53,9 +50,8 @@ class Request:
 class SandboxServer:
     """Serves `content` on 127.0.0.1 while the context is open; `port` 0 takes a free port."""
 
-    def __init__(self, content: World | Content, port: int = 0, faults: Faults | None = None) -> None:
+    def __init__(self, content: World | Content, port: int = 0) -> None:
         self.content: Content = WorldContent(content) if isinstance(content, World) else content
-        self.faults = faults or Faults()
         self.requests: deque[Request] = deque(maxlen=10_000)
         try:
             self._http = _HttpServer(("127.0.0.1", port), self)
@@ -84,8 +80,12 @@ class SandboxServer:
         self._thread.join()
         self.content.close()
 
+    def handler(self) -> type[Handler]:
+        """What serves a connection."""
+        return Handler
+
     def answer(self, path: str, params: dict[str, str], accept: str) -> Reply:
-        """The services' answer, without faults."""
+        """The services' answer."""
         if path in ("/sparql", "/bigdata/namespace/wdq/sparql"):
             is_json = params.get("format") == "json"
             return sparql.answer(self.content.store(), params.get("query", ""), "" if is_json else accept)
@@ -112,7 +112,7 @@ class _HttpServer(ThreadingHTTPServer):
         self.sandbox = sandbox
         self._lock = threading.Lock()
         self._connections: set[socket.socket] = set()
-        super().__init__(address, _Handler)
+        super().__init__(address, sandbox.handler())
 
     @contextlib.contextmanager
     def connection(self, peer: socket.socket) -> Iterator[None]:
@@ -137,7 +137,9 @@ class _HttpServer(ThreadingHTTPServer):
             _LOG.exception("sandbox server: a request failed")
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
+    """One connection of a client."""
+
     server: _HttpServer
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # avoids a wait for the client's delayed acknowledgement
@@ -150,14 +152,14 @@ class _Handler(BaseHTTPRequestHandler):
         _LOG.debug(format, *args)
 
     def do_GET(self) -> None:
-        self._serve(dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True)))
+        self.serve(dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True)))
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > _LONGEST_BODY:
             self.close_connection = True
-            return self._send(
-                Reply.text(413, f"a body needs a Content-Length of at most {_LONGEST_BODY:,} bytes"), None
+            return self.send(
+                Reply.text(413, f"a body needs a Content-Length of at most {_LONGEST_BODY:,} bytes")
             )
         body = self.rfile.read(int(length)).decode("utf-8", "replace")
         params = dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True))
@@ -165,65 +167,49 @@ class _Handler(BaseHTTPRequestHandler):
             params["query"] = body
         else:
             params |= dict(parse_qsl(body, keep_blank_values=True))
-        self._serve(params)
+        self.serve(params)
 
-    def _serve(self, params: dict[str, str]) -> None:
+    def serve(self, params: dict[str, str]) -> None:
+        """Answer one request, and keep it among the server's requests."""
         started, path = time.monotonic(), urlsplit(self.path).path
-        sandbox = self.server.sandbox
-        fault = sandbox.faults.take(path)
-        if fault and fault.delay_s:
-            time.sleep(fault.delay_s)
-        reply = self._reply(path, params, fault)
-        if self.command == "GET" and not (fault and fault.status):
-            reply = conditional(reply, path, self.headers)
-        if not (fault and fault.is_closed):
-            reply = from_byte(reply, self.headers.get("Range", ""), self.headers.get("If-Range", ""))
+        reply = self.reply(path, params)
         agent = self.headers.get("User-Agent", "")
-        sandbox.requests.append(
+        self.server.sandbox.requests.append(
             Request(self.command, self.path, agent, started, time.monotonic(), reply.status)
         )
-        if fault and fault.is_closed:
-            self.close_connection = True
-            if fault.is_reset:
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
-        else:
-            self._send(reply, fault)
+        self.send(reply)
 
-    def _reply(self, path: str, params: dict[str, str], fault: Fault | None) -> Reply:
-        if fault and fault.status is not None:
-            return Reply(fault.status, fault.body or b"", fault.content_type, fault.headers)
+    def reply(self, path: str, params: dict[str, str]) -> Reply:
+        """The services' answer, or the part of it that the request's headers ask for."""
         try:
-            return self.server.sandbox.answer(path, params, self.headers.get("Accept", ""))
+            reply = self.server.sandbox.answer(path, params, self.headers.get("Accept", ""))
         except LongtailError as error:
-            return Reply.text(500, str(error))
+            reply = Reply.text(500, str(error))
+        if self.command == "GET":
+            reply = conditional(reply, path, self.headers)
+        return from_byte(reply, self.headers.get("Range", ""), self.headers.get("If-Range", ""))
 
-    def _send(self, reply: Reply, fault: Fault | None) -> None:
+    def send(self, reply: Reply) -> None:
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.content_type)
         for name, value in reply.headers.items():
             self.send_header(name, value)
         if isinstance(reply.body, bytes):
-            self._send_whole(reply.status, reply.body, fault)
+            self.send_whole(reply.status, reply.body)
         else:
-            self._send_pieces(reply.body, fault)
+            self.send_pieces(reply.body)
 
-    def _send_whole(self, status: int, body: bytes, fault: Fault | None) -> None:
-        sent = body[: int(len(body) * fault.keep)] if fault else body
-        is_cut_off = fault is not None and fault.is_cut_off
+    def send_whole(self, status: int, body: bytes) -> None:
         if status != HTTPStatus.NOT_MODIFIED:
-            self.send_header("Content-Length", str(len(body) if is_cut_off else len(sent)))
-        self.close_connection = self.close_connection or is_cut_off
+            self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(sent)
+        self.wfile.write(body)
 
-    def _send_pieces(self, pieces: Iterator[bytes], fault: Fault | None) -> None:
+    def send_pieces(self, pieces: Iterator[bytes]) -> None:
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         for piece in pieces:
             self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
-            if fault and fault.is_cut_off:
-                self.close_connection = True
-                return
         self.wfile.write(b"0\r\n\r\n")
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
-from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World, WorldEntity
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.transfer.client import HttpClient
 from dagster_project.core.transfer.http import Clock, RetryPolicy
+from tests.faults import FaultyServer
 
 LOG = logging.getLogger("test")
 SIZE = 24
@@ -32,8 +32,8 @@ def world() -> World:
 
 
 @pytest.fixture
-def server(world: World) -> Iterator[SandboxServer]:
-    with SandboxServer(world) as running:
+def server(world: World) -> Iterator[FaultyServer]:
+    with FaultyServer(world) as running:
         yield running
 
 

@@ -16,12 +16,11 @@ from dagster_project.core.reference.linking import describe_linking
 from dagster_project.core.reference.mentions import link_reference_questions
 from dagster_project.core.reference.nq_open import import_reference_questions
 from dagster_project.core.reference.tagme import article_title, read_annotations
-from dagster_project.core.sandbox.faults import Fault, broken_json, closed, server_error, too_many, web_page
-from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.tagme import PATH, TOKEN
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.transfer.client import HttpClient
 from tests.core.reference.conftest import LOG, Make
+from tests.faults import Fault, FaultyServer, broken_json, closed, server_error, too_many, web_page
 
 SECRET = "a/secret token"
 
@@ -38,11 +37,11 @@ def names(world: World, n: int) -> list[str]:
     return alone[:n]
 
 
-def tag(server: SandboxServer, **params: str) -> requests.Response:
+def tag(server: FaultyServer, **params: str) -> requests.Response:
     return requests.post(f"{server.base_url}{PATH}", data=params, timeout=10)
 
 
-def test_the_sandbox_answers_as_tagme_does(server: SandboxServer, world: World) -> None:
+def test_the_sandbox_answers_as_tagme_does(server: FaultyServer, world: World) -> None:
     (name,) = names(world, 1)
     text = f"who was {name} then"
     reply = tag(server, **{"gcube-token": TOKEN, "text": text, "lang": "en", "long_text": "3"})
@@ -83,7 +82,7 @@ def test_rho_must_be_above_the_threshold_not_at_it(make: Make, world: World, cli
 
 
 @pytest.fixture
-def live(make: Make, world: World, server: SandboxServer, monkeypatch: pytest.MonkeyPatch) -> Any:
+def live(make: Make, world: World, server: FaultyServer, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A study with another server as its live service: six questions, and a token in the environment."""
     monkeypatch.setenv("MY_TOKEN", TOKEN)
     texts = [f"who is {name}" for name in names(world, 6)]
@@ -96,7 +95,7 @@ def live(make: Make, world: World, server: SandboxServer, monkeypatch: pytest.Mo
     "fault", [too_many("1"), too_many(), server_error(503), web_page(), broken_json(), closed()]
 )
 def test_a_temporary_fault_loses_no_link(
-    live: Any, server: SandboxServer, client: HttpClient, fault: Fault
+    live: Any, server: FaultyServer, client: HttpClient, fault: Fault
 ) -> None:
     study, lake = live
     server.faults.add(PATH, fault)
@@ -105,7 +104,7 @@ def test_a_temporary_fault_loses_no_link(
 
 
 def test_a_question_that_failed_temporarily_is_sent_again(
-    live: Any, server: SandboxServer, client: HttpClient
+    live: Any, server: FaultyServer, client: HttpClient
 ) -> None:
     study, lake = live
     server.faults.add(PATH, *[Fault(delay_s=0.0)] * 2, *[server_error()] * 3)
@@ -121,7 +120,7 @@ def test_a_question_that_failed_temporarily_is_sent_again(
 
 
 def test_a_question_whose_text_is_refused_is_put_aside_and_counted_as_such(
-    live: Any, server: SandboxServer, client: HttpClient
+    live: Any, server: FaultyServer, client: HttpClient
 ) -> None:
     study, lake = live
     server.faults.add(PATH, *[Fault(delay_s=0.0)] * 2, Fault(400, b"text is too long"))
@@ -137,7 +136,7 @@ def test_a_question_whose_text_is_refused_is_put_aside_and_counted_as_such(
 
 
 def test_a_service_that_is_down_ends_the_run_and_loses_no_link(
-    live: Any, server: SandboxServer, client: HttpClient
+    live: Any, server: FaultyServer, client: HttpClient
 ) -> None:
     study, lake = live
     server.faults.add(PATH, *[Fault(delay_s=0.0)] * 2, *[server_error()] * 9)
@@ -149,7 +148,7 @@ def test_a_service_that_is_down_ends_the_run_and_loses_no_link(
 
 
 def test_linked_questions_are_never_sent_again(
-    live: Any, make: Make, world: World, server: SandboxServer, client: HttpClient
+    live: Any, make: Make, world: World, server: FaultyServer, client: HttpClient
 ) -> None:
     study, lake = live
     link_reference_questions(study, lake, LOG, client)
@@ -161,7 +160,7 @@ def test_linked_questions_are_never_sent_again(
 
 
 def test_a_damaged_cache_is_renamed(
-    live: Any, server: SandboxServer, client: HttpClient, caplog: pytest.LogCaptureFixture
+    live: Any, server: FaultyServer, client: HttpClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     study, lake = live
     link_reference_questions(study, lake, LOG, client)
@@ -176,7 +175,7 @@ def test_a_damaged_cache_is_renamed(
 
 
 def test_a_refused_token_soon_ends_the_run_and_is_not_shown(
-    live: Any, server: SandboxServer, client: HttpClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    live: Any, server: FaultyServer, client: HttpClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     study, lake = live
@@ -197,7 +196,7 @@ def test_a_refused_token_soon_ends_the_run_and_is_not_shown(
     assert not any(SECRET.encode() in path.read_bytes() for path in files)
 
 
-def test_a_redirect_does_not_receive_the_token(live: Any, server: SandboxServer, client: HttpClient) -> None:
+def test_a_redirect_does_not_receive_the_token(live: Any, server: FaultyServer, client: HttpClient) -> None:
     study, lake = live
     server.faults.add(PATH, *[Fault(307, b"", headers={"Location": f"{server.base_url}/elsewhere"})] * 3)
     with pytest.raises(SourceError, match="answered 307"):
@@ -206,7 +205,7 @@ def test_a_redirect_does_not_receive_the_token(live: Any, server: SandboxServer,
 
 
 def test_without_a_token_nothing_is_requested(
-    live: Any, server: SandboxServer, monkeypatch: pytest.MonkeyPatch
+    live: Any, server: FaultyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study, lake = live
     monkeypatch.delenv("MY_TOKEN")

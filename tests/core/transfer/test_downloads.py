@@ -23,14 +23,14 @@ from typing import Any
 import pytest
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.dumps import compressed, truthy_lines
 from dagster_project.core.sandbox.rest import TRUTHY
-from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.transfer.client import HttpClient
 from dagster_project.core.transfer.downloads import download_dump
 from dagster_project.core.transfer.http import RetryPolicy
+from tests import faults
+from tests.faults import FaultyServer
 from tests.synced import renames_on_disk
 
 PLAIN = f"{TRUTHY}"  # several pieces, so that a fault cuts it in the middle
@@ -53,7 +53,7 @@ def test_a_download_resumes_where_it_broke_off(large_world, client, log, tmp_pat
     target = tmp_path / "dumps" / "truthy.nt"
     whole = _whole(large_world)
     assert len(whole) > 2_000_000
-    with SandboxServer(large_world) as server:
+    with FaultyServer(large_world) as server:
         server.faults.add(
             PLAIN, faults.cut_off(), faults.server_error(503), faults.closed(), faults.cut_off(0.3)
         )
@@ -69,7 +69,7 @@ def test_the_next_run_uses_the_part_that_came_before_the_server_failed(
     large_world, client, log, tmp_path, caplog
 ) -> None:
     target = tmp_path / "dumps" / "truthy.nt"
-    with SandboxServer(large_world) as server:
+    with FaultyServer(large_world) as server:
         url = server.base_url + PLAIN
         port = int(server.base_url.rsplit(":", 1)[1])
         server.faults.add(PLAIN, faults.cut_off(), *[faults.closed()] * 10)
@@ -78,7 +78,7 @@ def test_the_next_run_uses_the_part_that_came_before_the_server_failed(
     assert not target.exists()
     kept = _part(target).stat().st_size
     assert 0 < kept < len(_whole(large_world))
-    with SandboxServer(large_world, port), caplog.at_level(logging.INFO):
+    with FaultyServer(large_world, port), caplog.at_level(logging.INFO):
         download_dump(client, url, target, log)
     assert f"{kept:,} bytes are there already, resuming after them" in caplog.text
     assert target.read_bytes() == _whole(large_world)
@@ -87,13 +87,13 @@ def test_the_next_run_uses_the_part_that_came_before_the_server_failed(
 def test_a_new_file_at_the_same_address_is_downloaded_from_its_beginning(client, log, tmp_path) -> None:
     target = tmp_path / "dumps" / "truthy.nt"
     old, new = World(4, 300), World(5, 300)
-    with SandboxServer(old) as server:
+    with FaultyServer(old) as server:
         url, port = server.base_url + PLAIN, int(server.base_url.rsplit(":", 1)[1])
         server.faults.add(PLAIN, faults.cut_off(), *[faults.closed()] * 10)
         with pytest.raises(SourceError):
             download_dump(client, url, target, log)
     assert _part(target).stat().st_size
-    with SandboxServer(new, port):
+    with FaultyServer(new, port):
         download_dump(client, url, target, log)
     assert target.read_bytes() == _whole(new)
 

@@ -9,15 +9,15 @@ from itertools import pairwise
 import pytest
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.sandbox import faults
-from dagster_project.core.sandbox.faults import Fault
-from dagster_project.core.sandbox.server import Request, SandboxServer
+from dagster_project.core.sandbox.server import Request
 from dagster_project.core.transfer.client import HttpClient
 from dagster_project.core.transfer.failures import SlowAnswerError
 from dagster_project.core.transfer.finished import request_key
 from dagster_project.core.transfer.http import RetryPolicy
 from dagster_project.core.transfer.limits import ENTITY_API, PAGE_VIEW_API, QUERY_SERVICE, Service
 from dagster_project.core.transfer.parallel import ordered_map
+from tests import faults
+from tests.faults import Fault, FaultyServer
 
 API = "/w/api.php"
 PARAMS = {"action": "wbgetentities", "format": "json", "ids": "Q9000000001"}
@@ -48,7 +48,7 @@ SAYS = {
 
 @pytest.mark.parametrize("name", PASSING)
 def test_a_temporary_fault_costs_a_pause_and_no_data(
-    server: SandboxServer, client: HttpClient, fake_time, name: str
+    server: FaultyServer, client: HttpClient, fake_time, name: str
 ) -> None:
     server.faults.add(API, PASSING[name], times=2)
     document = client.get_json(ENTITY_API, server.base_url + API, PARAMS)
@@ -61,7 +61,7 @@ def test_a_temporary_fault_costs_a_pause_and_no_data(
 
 @pytest.mark.parametrize("name", PASSING)
 def test_a_lasting_fault_is_one_clear_error(
-    server: SandboxServer, client: HttpClient, fake_time, name: str
+    server: FaultyServer, client: HttpClient, fake_time, name: str
 ) -> None:
     server.faults.add(API, PASSING[name], times=50)
     with pytest.raises(SourceError) as caught:
@@ -83,27 +83,27 @@ def test_a_service_that_is_down_is_one_clear_error(client: HttpClient) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 410])
-def test_a_refused_request_is_not_repeated(server: SandboxServer, client: HttpClient, status: int) -> None:
+def test_a_refused_request_is_not_repeated(server: FaultyServer, client: HttpClient, status: int) -> None:
     server.faults.add(API, Fault(status, b"no"), times=9)
     with pytest.raises(SourceError, match=rf"answered {status} \(no\)"):
         client.get_json(ENTITY_API, server.base_url + API, PARAMS)
     assert len(server.requests) == 1
 
 
-def test_retry_after_in_seconds_is_obeyed(server: SandboxServer, client: HttpClient, fake_time) -> None:
+def test_retry_after_in_seconds_is_obeyed(server: FaultyServer, client: HttpClient, fake_time) -> None:
     server.faults.add(API, faults.too_many("17"))
     assert client.get_json(ENTITY_API, server.base_url + API, PARAMS)
     assert fake_time.sleeps == [17.0]
 
 
-def test_retry_after_as_a_date_is_obeyed(server: SandboxServer, client: HttpClient, fake_time) -> None:
+def test_retry_after_as_a_date_is_obeyed(server: FaultyServer, client: HttpClient, fake_time) -> None:
     server.faults.add(API, faults.too_many(formatdate(fake_time.seconds + 40, usegmt=True)))
     assert client.get_json(ENTITY_API, server.base_url + API, PARAMS)
     assert fake_time.sleeps == [40.0]
 
 
 def test_a_retry_after_of_one_day_ends_the_run_at_once(
-    server: SandboxServer, client: HttpClient, fake_time
+    server: FaultyServer, client: HttpClient, fake_time
 ) -> None:
     server.faults.add(API, faults.too_many("86400"))
     with pytest.raises(SourceError, match="86400 s"):
@@ -112,7 +112,7 @@ def test_a_retry_after_of_one_day_ends_the_run_at_once(
     assert len(server.requests) == 1
 
 
-def test_a_time_out_is_a_slow_answer_error(server: SandboxServer, fake_time) -> None:
+def test_a_time_out_is_a_slow_answer_error(server: FaultyServer, fake_time) -> None:
     server.faults.add(API, faults.slow(0.6), times=9)
     policy = RetryPolicy(attempts=2, read_s=0.15)
     with (
@@ -124,7 +124,7 @@ def test_a_time_out_is_a_slow_answer_error(server: SandboxServer, fake_time) -> 
 
 
 def test_a_404_is_missing_only_where_the_service_says_so_itself(
-    server: SandboxServer, client: HttpClient
+    server: FaultyServer, client: HttpClient
 ) -> None:
     url = f"{server.base_url}/api/rest_v1/metrics/pageviews/per-article/en.wikipedia/all-access/user/Nobody"
     assert client.get_json(PAGE_VIEW_API, f"{url}/monthly/20260901/20260930", missing_ok=True) is None
@@ -147,7 +147,7 @@ def test_without_a_contact_no_request_leaves_this_machine(
 
 
 def test_the_user_agent_names_the_operator(
-    server: SandboxServer, client: HttpClient, monkeypatch: pytest.MonkeyPatch
+    server: FaultyServer, client: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LONGTAIL_CONTACT", "mailto:jürgen@example.org\r\nX-Evil: 1")
     client.get_json(ENTITY_API, server.base_url + API, PARAMS)
@@ -159,21 +159,21 @@ def test_the_user_agent_names_the_operator(
 
 
 def test_requests_to_this_machine_use_no_proxy(
-    server: SandboxServer, client: HttpClient, monkeypatch: pytest.MonkeyPatch
+    server: FaultyServer, client: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     assert client.get_json(ENTITY_API, server.base_url + API, PARAMS)["success"] == 1
 
 
-def test_a_redirect_does_not_lead_off_this_machine(server: SandboxServer, client: HttpClient) -> None:
+def test_a_redirect_does_not_lead_off_this_machine(server: FaultyServer, client: HttpClient) -> None:
     server.faults.add(API, Fault(302, b"", headers={"Location": "http://example.org/"}))
     with pytest.raises(SourceError, match="answered 302"):
         client.get_json(ENTITY_API, server.base_url + API, PARAMS)
 
 
 @pytest.mark.parametrize(("service", "most"), [(QUERY_SERVICE, 1), (ENTITY_API, 3), (PAGE_VIEW_API, 3)])
-def test_no_more_requests_at_once_than_allowed(server: SandboxServer, service: Service, most: int) -> None:
+def test_no_more_requests_at_once_than_allowed(server: FaultyServer, service: Service, most: int) -> None:
     server.faults.add(API, faults.slow(0.03), times=12)
     with HttpClient() as client:
 

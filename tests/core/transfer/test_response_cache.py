@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project.core.sandbox import faults
-from dagster_project.core.sandbox.faults import Fault
 from dagster_project.core.sandbox.replies import MAX_AGE_S
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.transfer.client import HttpClient
 from dagster_project.core.transfer.http import RetryPolicy
 from dagster_project.core.transfer.limits import ENTITY_API, PAGE_VIEW_API
 from dagster_project.core.transfer.response_cache import KeptResponse, ResponseCache
+from tests import faults
+from tests.faults import Fault
 
 ROUTE = "/api/rest_v1/metrics/pageviews/per-article/en.wikipedia/all-access/user"
 SPAN = "monthly/2026030100/2026033100"

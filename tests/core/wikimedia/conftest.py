@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.sandbox.content import RdfContent
-from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
@@ -17,6 +16,7 @@ from dagster_project.core.study.study import Study
 from dagster_project.core.transfer.client import HttpClient
 from dagster_project.core.transfer.http import Clock, RetryPolicy
 from dagster_project.core.wikimedia import services
+from tests.faults import FaultyServer
 
 LOG = logging.getLogger("test")
 
@@ -84,8 +84,8 @@ def world() -> World:
 
 
 @pytest.fixture
-def server(world: World) -> Iterator[SandboxServer]:
-    with SandboxServer(world) as running:
+def server(world: World) -> Iterator[FaultyServer]:
+    with FaultyServer(world) as running:
         yield running
 
 
@@ -123,10 +123,10 @@ LIVE = {
 
 
 @pytest.fixture
-def serve_live(monkeypatch: pytest.MonkeyPatch) -> Callable[[SandboxServer], None]:
+def serve_live(monkeypatch: pytest.MonkeyPatch) -> Callable[[FaultyServer], None]:
     """A local server's addresses replace Wikimedia's; everything else is as for the live source."""
 
-    def serve(server: SandboxServer) -> None:
+    def serve(server: FaultyServer) -> None:
         for name, path in LIVE.items():
             monkeypatch.setattr(services, name, server.base_url + path)
         for variable in ("LONGTAIL_CONTACT", "LONGTAIL_TEST_CONTACT"):
@@ -140,12 +140,12 @@ class RdfServers:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.running: list[SandboxServer] = []
+        self.running: list[FaultyServer] = []
 
-    def __call__(self, *lines: str) -> SandboxServer:
+    def __call__(self, *lines: str) -> FaultyServer:
         path = self._folder / f"{len(self.running)}.nt"
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        self.running.append(SandboxServer(RdfContent(path)))
+        self.running.append(FaultyServer(RdfContent(path)))
         return self.running[-1].__enter__()
 
 

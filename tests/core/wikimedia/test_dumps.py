@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.rest import DUMP
 from dagster_project.core.transfer.downloads import download_dump
 from dagster_project.core.wikimedia.dumps.articles import ArticleText, read_articles
+from tests import faults
 
 
 def test_articles_equal_the_world(world, server, client, log, tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.rdf import literal
 from dagster_project.core.wikimedia.protocols.entities import Entity, fetch_entities, read_entity
+from tests import faults
 
 WD = "http://www.wikidata.org/entity/"
 LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"

@@ -17,8 +17,6 @@ import pytest
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.relations.popqa import BY_NAME
-from dagster_project.core.sandbox import faults
-from dagster_project.core.sandbox.faults import Fault
 from dagster_project.core.transfer.client import HttpClient
 from dagster_project.core.transfer.failures import SlowAnswerError
 from dagster_project.core.transfer.finished import FinishedAnswers
@@ -29,7 +27,9 @@ from dagster_project.core.wikimedia.protocols.entities import fetch_entities
 from dagster_project.core.wikimedia.protocols.page_views import fetch_page_views
 from dagster_project.core.wikimedia.protocols.redirects import resolve_titles
 from dagster_project.core.wikimedia.protocols.wikidata import fetch_statements
+from tests import faults
 from tests.dripping import DRIPS, dripping
+from tests.faults import Fault
 
 API = "/w/api.php"
 ROUTE = "/api/rest_v1/metrics/pageviews/per-article"

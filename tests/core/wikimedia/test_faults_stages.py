@@ -19,9 +19,8 @@ from datetime import date
 import pytest
 
 from dagster_project.core.errors import LakeError, SourceError
-from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.rdf import literal
-from dagster_project.core.sandbox.server import Request, SandboxServer
+from dagster_project.core.sandbox.server import Request
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.storage.lake import Lake, Outcome
@@ -30,7 +29,9 @@ from dagster_project.core.transfer.client import HttpClient
 from dagster_project.core.transfer.limits import ENTITY_API
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
 from dagster_project.core.wikimedia.page_views import ingest_page_view_months
+from tests import faults
 from tests.core.wikimedia.conftest import LIVE, empty_lake
+from tests.faults import FaultyServer
 
 TODAY = date(2026, 11, 20)
 MONTHS = ["2025-12", "2026-01"]
@@ -89,12 +90,12 @@ def _contents(lake: Lake) -> dict[str, object]:
     }
 
 
-def _since(server: SandboxServer, moment: float) -> list[Request]:
+def _since(server: FaultyServer, moment: float) -> list[Request]:
     """Answered requests that began after `moment`. An answer that a killed process waited for may come much later."""
     return [request for request in list(server.requests) if request.started > moment]
 
 
-def _killed_after(n: int, stage: str, study: Study, server: SandboxServer) -> list[Request]:
+def _killed_after(n: int, stage: str, study: Study, server: FaultyServer) -> list[Request]:
     """What a process that runs the stage was answered until `n` answers, when it is killed with -9.
 
     Further answers wait for the kill.
@@ -117,7 +118,7 @@ def _killed_after(n: int, stage: str, study: Study, server: SandboxServer) -> li
 
 def test_killed_in_every_stage_and_resumed(make_live, serve_live, log) -> None:
     """The rows are equal. No answered request is repeated, except the three that were under way."""
-    with SandboxServer(World(5, 12)) as server:
+    with FaultyServer(World(5, 12)) as server:
         serve_live(server)
         whole_study = make_live("whole")
         whole, asked = empty_lake(whole_study), {}
@@ -146,7 +147,7 @@ def test_killed_in_every_stage_and_resumed(make_live, serve_live, log) -> None:
 
 def test_two_refreshes_in_a_row(make_live, serve_live, log, world) -> None:
     """The second refresh sends no request. A new month fetches only that month, and revalidates the cached answers."""
-    with SandboxServer(world) as server:
+    with FaultyServer(world) as server:
         serve_live(server)
         study = make_live()
         lake = empty_lake(study)
@@ -190,7 +191,7 @@ def _full_disk(n_bytes: int) -> Iterator[None]:
 
 def test_a_full_disk_is_one_clear_line_and_leaves_no_partial_file(make_live, serve_live, log) -> None:
     """At several sizes: while answers, the cache, or the lake's own file are written."""
-    with SandboxServer(World(5, 8)) as server:
+    with FaultyServer(World(5, 8)) as server:
         serve_live(server)
         server.content.store()
         whole_study = make_live("whole")
@@ -253,7 +254,7 @@ def test_a_month_ends_in_utc(make_live) -> None:
 
 
 def test_a_month_before_the_turn_of_the_year(make_live, serve_live, log, world) -> None:
-    with SandboxServer(world) as server:
+    with FaultyServer(world) as server:
         serve_live(server)
         study = make_live()
         lake = empty_lake(study)

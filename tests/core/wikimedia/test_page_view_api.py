@@ -9,17 +9,17 @@ import pyoxigraph as ox
 import pytest
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.sandbox import faults
 from dagster_project.core.sandbox.content import ServedArticle
 from dagster_project.core.sandbox.pages import Pages
-from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.storage.lake import QuarantinedRow
 from dagster_project.core.study.months import newest_complete_month
 from dagster_project.core.study.window import window
 from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
 from dagster_project.core.wikimedia.page_views import ingest_page_view_months
 from dagster_project.core.wikimedia.protocols.page_views import fetch_page_views, per_article_url
+from tests import faults
 from tests.core.wikimedia.conftest import empty_lake
+from tests.faults import FaultyServer
 
 ROUTE = "/api/rest_v1/metrics/pageviews/per-article"
 ODD_TITLES = [
@@ -91,7 +91,7 @@ def test_all_agents_of_one_month_are_counted_as_popqa_did_and_every_row_says_so(
 
 
 def test_odd_titles_zero_and_missing(client, log) -> None:
-    with SandboxServer(_OddTitles()) as server:
+    with FaultyServer(_OddTitles()) as server:
         titles = [*ODD_TITLES, "No such article"]
         found = fetch_page_views(client, server.base_url + ROUTE, titles, ["2026-01", "2026-02"], log)
     assert [views["2026-01"] for views in found] == [*range(len(ODD_TITLES)), None]

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError, StudyError
-from dagster_project.core.sandbox import faults, mediawiki
+from dagster_project.core.sandbox import mediawiki
 from dagster_project.core.sandbox.dumps import page_view_lines
 from dagster_project.core.sandbox.pages import Pages
 from dagster_project.core.sandbox.world import World
@@ -21,6 +21,7 @@ from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triple
 from dagster_project.core.wikimedia.page_view_origins import views_origin
 from dagster_project.core.wikimedia.page_views import ingest_page_view_months
 from dagster_project.core.wikimedia.protocols.redirects import Resolved, resolve_titles
+from tests import faults
 from tests.core.wikimedia.conftest import empty_lake
 
 API = mediawiki.PATH

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.relations.popqa import BY_NAME, RELATIONS
-from dagster_project.core.sandbox import faults
-from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.wikimedia.protocols.slices import Slice
 from dagster_project.core.wikimedia.protocols.wikidata import (
@@ -22,6 +20,8 @@ from dagster_project.core.wikimedia.protocols.wikidata import (
     item_id,
     sorted_ids,
 )
+from tests import faults
+from tests.faults import FaultyServer
 
 TOO_SLOW = faults.server_error(500, b"java.util.concurrent.TimeoutException: Query timeout limit reached")
 WD = "http://www.wikidata.org/entity/"
@@ -177,7 +177,7 @@ def test_site_link_counts_equal_the_world(world, server, client, log) -> None:
 
 
 def test_site_link_counts_that_are_no_numbers_stay_unknown(serve_rdf, client, log) -> None:
-    server: SandboxServer = serve_rdf(
+    server: FaultyServer = serve_rdf(
         f'<{WD}Q1> <http://wikiba.se/ontology#sitelinks> "many" .',
         f'<{WD}Q2> <http://wikiba.se/ontology#sitelinks> "0"^^<http://www.w3.org/2001/XMLSchema#integer> .',
         f'<{WD}Q3> <http://wikiba.se/ontology#sitelinks> "-4"^^<http://www.w3.org/2001/XMLSchema#integer> .',
