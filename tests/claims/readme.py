@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
-
 import duckdb
 
 from dagster_project.core.storage.home import PROJECT_ROOT
@@ -13,9 +10,7 @@ from dagster_project.core.wikimedia.page_view_origins import MOST_BY_API
 from tests.claims.form import Claim, Form, Numbers, constant, dbt_variable, written
 
 README = "README.md"
-CONTRIBUTING = "CONTRIBUTING.md"
 DEFAULT_STUDY = "docs/default_study.md"
-_RESULTS = "benchmarks/RESULTS.md"
 _SIZES = (
     "select (select max(n_questions) from dim_datasets) as n, (select count(*) from dim_methods) as methods, "
     "(select count(*) from dim_models) as models"
@@ -49,30 +44,6 @@ def signal_rows(marts: duckdb.DuckDBPyConnection) -> list[str]:
 def _estimated(value: float, low: float | None, high: float | None, form: str) -> str:
     ends = "–" if low is None else f"{{:{form}}} to {{:{form}}}"
     return Form().format(f"{{:{form}}} ({ends})", value, low, high)
-
-
-def _measured(topic: str, name: str) -> float:
-    """The newest value under a name in the sections of benchmarks/RESULTS.md on one command, make bench-<topic>."""
-    sections = re.split(r"^## ", (PROJECT_ROOT / _RESULTS).read_text(encoding="utf-8"), flags=re.MULTILINE)
-    of_topic = [section for section in sections if re.match(rf".*`make bench-{topic}[` ]", section)]
-    kept = [json.loads(line) for line in re.findall(r"^    (\{.*\})$", "\n".join(of_topic), re.MULTILINE)]
-    return float([values[name] for values in kept if name in values][-1])
-
-
-def _generation(_: duckdb.DuckDBPyConnection) -> Numbers:
-    return {
-        "loop": round(_measured("generation", "loop_ratio")),
-        "batched": round(_measured("generation", "batched_ratio")),
-    }
-
-
-def _warehouse(_: duckdb.DuckDBPyConnection) -> Numbers:
-    n = written(_RESULTS, r"questions, ([\d,]+) answers \(")
-    return {
-        "n": n,
-        "s": round(_measured("warehouse", "build_s")),
-        "ratio": round(_measured("warehouse", "thresholds_ratio")),
-    }
 
 
 _REAL = "docs/real_models.md"
@@ -128,10 +99,6 @@ CLAIMS = (
         "docs/operations.md",
         "make ui # http://127.0.0.1:{port};",
         constant(port=written("Makefile", r"^PORT \?= (\d+)$")),
-    ),
-    Claim(CONTRIBUTING, "{loop} times the loop, {batched} times padded batches", _generation),
-    Claim(
-        CONTRIBUTING, "{n} answers built and tested in {s} s; thresholds {ratio} times as fast", _warehouse
     ),
     Claim(
         "dagster_project/core/retrieval/bm25.py",
