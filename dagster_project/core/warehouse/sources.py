@@ -5,12 +5,13 @@ documentation page adds to sources. What does not: the columns and what they mea
 `core.tables`, run `python -m dagster_project.core.warehouse.sources`. A test compares the files with `core.tables`.
 
 The description of a lake column is thus written once. A model that passes the column on describes it with the docs
-block: `{{ doc('lake_prompt_hash') }}`.
+block: `{{ doc('lake_prompt_hash') }}`. If no other model has named the block before, run the command again.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 
 import pyarrow as pa
@@ -63,13 +64,22 @@ def sources_yaml() -> str:
 
 
 def lake_docs() -> str:
-    """One docs block per column, named as `docs_block` says."""
+    """A docs block for each column that a model passes on by it, named as `docs_block` says."""
+    passed_on = {
+        name
+        for path in _STAGING.parent.rglob("*.yml")
+        for name in re.findall(r"doc\('(\w+)'\)", path.read_text(encoding="utf-8"))
+    }
     blocks = {
         docs_block(table.name, column.name): column.description
         for table in TABLES.values()
         for column in table.columns
     }
-    lines = [f"{{% docs {name} %}}{text}{{% enddocs %}}" for name, text in sorted(blocks.items())]
+    lines = [
+        f"{{% docs {name} %}}{text}{{% enddocs %}}"
+        for name, text in sorted(blocks.items())
+        if name in passed_on
+    ]
     return "\n".join([_DOCS_HEAD, *lines]) + "\n"
 
 
