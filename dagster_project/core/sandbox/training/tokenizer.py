@@ -1,4 +1,4 @@
-"""The reference models' tokenizer: a byte-level BPE of 2,048 entries, frozen beside this module.
+"""The reference models' tokenizer: a byte-level BPE of 2,048 entries, as it is shipped with the smallest model.
 
 What belongs here: how it is loaded. It was trained once, by `BpeTrainer` of tokenizers on the articles and questions of
 four other worlds, and stays as it is: the shipped weights are useless with any other tokenizer.
@@ -6,16 +6,16 @@ four other worlds, and stays as it is: the shipped weights are useless with any 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dagster_project.core.relations.cloze import SENTINEL
+from dagster_project.core.study.reference_models import SIZES, WEIGHTS
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
-TOKENIZER_FILE = Path(__file__).with_name("tokenizer.json")
+TOKENIZER_FILE = WEIGHTS / SIZES[0] / "tokenizer.json"
 END = "<eos>"
 BREAK = "\n\n"
 VOCABULARY_SIZE = 2048
