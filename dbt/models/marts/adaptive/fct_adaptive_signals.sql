@@ -17,7 +17,7 @@ gains as (
         max(gain_ci_high) filter (where baseline = '{{ baseline }}') as {{ name }}_ci_high,
         max(gain_ci_undefined) filter (where baseline = '{{ baseline }}') as {{ name }}_ci_undefined
         {%- if not loop.last %},{% endif %}{% endfor %}
-    from {{ ref('fct_adaptive_signal_gains') }}
+    from {{ ref('int_adaptive_signal_gains') }}
     group by {{ pair | join(', ') }}, signal, threshold_scope
 
 ),

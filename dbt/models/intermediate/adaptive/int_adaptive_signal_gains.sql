@@ -10,19 +10,14 @@ final as (
         gains.model,
         gains.parametric_method,
         gains.retrieval_method,
-        if(gains.signal in ('popularity', 'confidence'), 'exact', 'predicted') as search,
         gains.signal,
         gains.threshold_scope,
         gains.baseline,
-        gains.n_questions,
         gains.gain,
         1.959963984540054::double * sqrt(gains.gain_standard_error ** 2 + gains.variance_of_splits) as half,
         gains.gain - half as gain_ci_low,
         gains.gain + half as gain_ci_high,
-        gains.undefined as gain_ci_undefined,
-        gains.n_deciding,
-        gains.share_departing,
-        gains.n_resamples
+        gains.undefined as gain_ci_undefined
     from gains
     -- Also by n_questions: a bootstrap over other questions does not belong to this study.
     inner join method_pairs
