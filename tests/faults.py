@@ -1,13 +1,18 @@
-"""A sandbox server that fails as a script says.
+"""A sandbox server that fails as a script says, and keeps what it was asked.
 
 What belongs here: the faults, the queue for each path, and how a fault is performed. What does not: the server's answers
 (`dagster_project.core.sandbox.server`).
+
+    python -m tests.faults 8123 0 8
+
+serves the world of seed 0 with eight facts a relation at port 8123 until it is killed; its first line is the address.
 """
 
 from __future__ import annotations
 
 import socket
 import struct
+import sys
 import threading
 import time
 from collections import deque
@@ -107,11 +112,25 @@ class Faults:
             self._queues.clear()
 
 
+@dataclass(frozen=True)
+class Request:
+    """One request: its arrival and the moment when its answer was ready (seconds of the monotonic clock), and its
+    status."""
+
+    method: str
+    path: str
+    user_agent: str
+    started: float
+    ready: float
+    status: int = 200
+
+
 class FaultyServer(SandboxServer):
-    """A sandbox server whose requests meet the faults in `faults`."""
+    """A sandbox server whose requests meet the faults in `faults`, and are kept in `requests`."""
 
     def __init__(self, content: World | Content, port: int = 0) -> None:
         self.faults = Faults()
+        self.requests: deque[Request] = deque(maxlen=10_000)
         super().__init__(content, port)
 
     def handler(self) -> type[Handler]:
@@ -121,17 +140,29 @@ class FaultyServer(SandboxServer):
 class _FaultyHandler(Handler):
     fault: Fault | None = None
 
+    @property
+    def _sandbox(self) -> FaultyServer:
+        assert isinstance(self.server.sandbox, FaultyServer)
+        return self.server.sandbox
+
     def serve(self, params: dict[str, str]) -> None:
-        sandbox = self.server.sandbox
-        assert isinstance(sandbox, FaultyServer)
-        self.fault = sandbox.faults.take(urlsplit(self.path).path)
+        self.fault = self._sandbox.faults.take(urlsplit(self.path).path)
         super().serve(params)
         self.fault = None
 
     def reply(self, path: str, params: dict[str, str]) -> Reply:
+        started = time.monotonic()
+        if self.fault:
+            time.sleep(self.fault.delay_s)
+        made = self._made(path, params)
+        agent = self.headers.get("User-Agent", "")
+        self._sandbox.requests.append(
+            Request(self.command, self.path, agent, started, time.monotonic(), made.status)
+        )
+        return made
+
+    def _made(self, path: str, params: dict[str, str]) -> Reply:
         fault = self.fault
-        if fault:
-            time.sleep(fault.delay_s)
         if fault is None or fault.status is None:
             return super().reply(path, params)
         made = Reply(fault.status, fault.body or b"", fault.content_type, fault.headers)
@@ -162,3 +193,10 @@ class _FaultyHandler(Handler):
         piece = next(pieces)
         self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
         self.close_connection = True
+
+
+if __name__ == "__main__":
+    port, seed, size = map(int, sys.argv[1:])
+    with FaultyServer(World(seed, size), port) as serving:
+        print(serving.base_url, flush=True)
+        threading.Event().wait()

@@ -24,13 +24,13 @@ popularity: {measure: page_views, n_months: 2}
 CHILD = """
 import json
 import dagster as dg
-from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.wikimedia import services
 from dagster_project.defs.ingest.assets import entities, page_views, triples
 from dagster_project.defs.partitions import chosen_study
 from dagster_project.defs.resources import StudyResource
 from tests.core.wikimedia.conftest import LIVE
+from tests.faults import FaultyServer
 
 assets, lake = [triples, entities, page_views], chosen_study().home.lake
 
@@ -43,7 +43,7 @@ def materialise(month, selection, instance):
     changed = [p for p in lake.rglob("*.parquet") if before.get(p) != p.stat().st_mtime_ns]
     return done.success, [r.path for r in server.requests], sorted(str(p.relative_to(lake)) for p in changed)
 
-with SandboxServer(World(3, 8)) as server, dg.DagsterInstance.ephemeral() as instance:
+with FaultyServer(World(3, 8)) as server, dg.DagsterInstance.ephemeral() as instance:
     for name, path in LIVE.items():
         setattr(services, name, server.base_url + path)
     steps = [materialise("2026-08", assets, instance)]

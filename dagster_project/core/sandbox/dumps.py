@@ -5,26 +5,19 @@ What belongs here: lines in the form of the real dumps, and their compression. W
 (`sandbox.world`), articles as XML (`sandbox.wiki_xml`), HTTP (`sandbox.server`). As in the real dumps, the truthy dump
 has terms and redirects but no articles. A page view dump also has lines of other projects, several lines per article, and
 pages without an entity.
-
-    python -m dagster_project.core.sandbox.dumps --truthy facts.nt.bz2 --page-views folder --months 2026-09
-    python -m dagster_project.core.sandbox.dumps --articles enwiki-pages-articles-multistream.xml.bz2
 """
 
 from __future__ import annotations
 
-import argparse
 import bz2
 import re
-import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from dagster_project.core.errors import LongtailError
 from dagster_project.core.sandbox import rdf
 from dagster_project.core.sandbox.pages import Pages
 from dagster_project.core.sandbox.randomness import mix
-from dagster_project.core.sandbox.wiki_xml import page_lines
 from dagster_project.core.sandbox.world import World, WorldEntity
 
 SUFFIXES = ("", ".gz", ".bz2")
@@ -126,37 +119,3 @@ def write_dump(lines: Iterable[str], path: Path) -> Path:
         for piece in compressed(lines, path.suffix if path.suffix in SUFFIXES else ""):
             out.write(piece)
     return path
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Write dumps of a world."""
-    parser = argparse.ArgumentParser(
-        prog="python -m dagster_project.core.sandbox.dumps", description="Write a world's dumps."
-    )
-    parser.add_argument("--truthy", type=Path, help="file of facts to write: .nt, .nt.gz or .nt.bz2")
-    parser.add_argument(
-        "--articles", type=Path, help="XML dump of articles to write: .xml, .xml.gz or .xml.bz2"
-    )
-    parser.add_argument("--page-views", type=Path, help="folder for page view dumps")
-    parser.add_argument("--months", nargs="*", default=[], help="months of page views, YYYY-MM")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the world")
-    parser.add_argument("--facts-per-relation", type=int, default=140, help="size of the world")
-    chosen = parser.parse_args(arguments)
-    try:
-        world = World(chosen.seed, chosen.facts_per_relation)
-        if chosen.truthy:
-            print(write_dump(truthy_lines(world), chosen.truthy), flush=True)
-        if chosen.articles:
-            print(write_dump(page_lines(world), chosen.articles), flush=True)
-        for month in chosen.months if chosen.page_views else ():
-            name = f"pageviews-{month.replace('-', '')}-user.bz2"
-            lines = page_view_lines(world, month)
-            print(write_dump(lines, chosen.page_views / name), flush=True)
-    except (LongtailError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

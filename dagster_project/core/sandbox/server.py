@@ -2,31 +2,24 @@
 
 What belongs here: HTTP, routes, the life of the server. What does not: the answers (`sandbox.sparql`,
 `sandbox.wikibase`, `sandbox.rest`), and their content (`sandbox.content`).
-
-    python -m dagster_project.core.sandbox.server --port 8123
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import logging
 import socket
 import sys
 import threading
-import time
-from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from types import TracebackType
 from urllib.parse import parse_qsl, urlsplit
 
 from dagster_project.core.errors import LongtailError
 from dagster_project.core.sandbox import mediawiki, rest, sparql, tagme, wikibase
-from dagster_project.core.sandbox.content import Content, RdfContent, WorldContent
+from dagster_project.core.sandbox.content import Content, WorldContent
 from dagster_project.core.sandbox.replies import Reply, conditional, from_byte
 from dagster_project.core.sandbox.world import World
 
@@ -34,25 +27,11 @@ _LONGEST_BODY = 8 << 20
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Request:
-    """One request: its arrival and the moment when its answer was ready (seconds of the monotonic clock), and its
-    status."""
-
-    method: str
-    path: str
-    user_agent: str
-    started: float
-    ready: float
-    status: int = 200
-
-
 class SandboxServer:
     """Serves `content` on 127.0.0.1 while the context is open; `port` 0 takes a free port."""
 
     def __init__(self, content: World | Content, port: int = 0) -> None:
         self.content: Content = WorldContent(content) if isinstance(content, World) else content
-        self.requests: deque[Request] = deque(maxlen=10_000)
         try:
             self._http = _HttpServer(("127.0.0.1", port), self)
         except OSError as error:
@@ -170,14 +149,8 @@ class Handler(BaseHTTPRequestHandler):
         self.serve(params)
 
     def serve(self, params: dict[str, str]) -> None:
-        """Answer one request, and keep it among the server's requests."""
-        started, path = time.monotonic(), urlsplit(self.path).path
-        reply = self.reply(path, params)
-        agent = self.headers.get("User-Agent", "")
-        self.server.sandbox.requests.append(
-            Request(self.command, self.path, agent, started, time.monotonic(), reply.status)
-        )
-        self.send(reply)
+        """Answer one request."""
+        self.send(self.reply(urlsplit(self.path).path, params))
 
     def reply(self, path: str, params: dict[str, str]) -> Reply:
         """The services' answer, or the part of it that the request's headers ask for."""
@@ -211,37 +184,3 @@ class Handler(BaseHTTPRequestHandler):
         for piece in pieces:
             self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
         self.wfile.write(b"0\r\n\r\n")
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Serve until interrupted."""
-    parser = argparse.ArgumentParser(
-        prog="python -m dagster_project.core.sandbox.server", description=(__doc__ or "").splitlines()[0]
-    )
-    parser.add_argument("--port", type=int, default=0, help="port of 127.0.0.1; 0 takes a free one")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the world")
-    parser.add_argument("--facts-per-relation", type=int, default=140, help="size of the world")
-    parser.add_argument(
-        "--rdf", type=Path, help="serve this N-Triples file (plain or gzip) in place of a world"
-    )
-    chosen = parser.parse_args(arguments)
-    try:
-        content: World | Content = (
-            RdfContent(chosen.rdf) if chosen.rdf else World(chosen.seed, chosen.facts_per_relation)
-        )
-        with SandboxServer(content, chosen.port) as server:
-            print(
-                f"serving on {server.base_url} (/sparql, /w/api.php, page views, dump); Ctrl-C ends",
-                flush=True,
-            )
-            threading.Event().wait()
-    except KeyboardInterrupt:
-        return 0
-    except (LongtailError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

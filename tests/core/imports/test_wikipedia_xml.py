@@ -18,7 +18,7 @@ from dagster_project.core.imports.excluded_pages import DISAMBIGUATION, REDIRECT
 from dagster_project.core.imports.format import CollectedText
 from dagster_project.core.imports.formats.collections import wikipedia_xml
 from dagster_project.core.imports.records import RejectedRows
-from dagster_project.core.sandbox.dumps import main, write_dump
+from dagster_project.core.sandbox.dumps import write_dump
 from dagster_project.core.sandbox.rest import ARTICLES
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.wiki_xml import page_lines
@@ -83,13 +83,6 @@ def test_a_page_of_the_sandbox_may_have_several_articles(tmp_path: Path) -> None
     assert [one.text for one in found] == [article.text for article in articles]
     assert [one.section for one in found[:4]] == [None, articles[1].title, articles[2].title, None]
     assert [one.title for one in found[:4]] == [articles[0].title] * 3 + [articles[3].title]
-
-
-def test_dumps_are_written_by_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "dump.xml.bz2"
-    assert main(["--articles", str(path), "--facts-per-relation", "8"]) == 0
-    assert capsys.readouterr().out == f"{path}\n"
-    assert bz2.decompress(path.read_bytes()).decode() == "".join(page_lines(World(0, 8)))
 
 
 def test_what_is_no_article_is_left_out_listed_and_counted(read, pages: list[ExcludedPage]) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import signal
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -23,7 +20,6 @@ from dagster_project.core.sandbox.content import RdfContent
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.sparql import has_service
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.storage.home import PROJECT_ROOT
 
 SOME = "Q9000000001"
 
@@ -294,29 +290,3 @@ def test_an_rdf_file_is_served_and_its_broken_lines_reported(tmp_path: Path) -> 
         assert entity["sitelinks"]["dewiki"]["title"] == "Eins"
         assert _get(f"{running.base_url}/other/cirrussearch/current/enwiki-content.json.gz")[0] == 404
     assert [row.row_key for row in content.broken] == ["2"]
-
-
-def test_the_command_serves_until_interrupted() -> None:
-    command = [sys.executable, "-m", "dagster_project.core.sandbox.server", "--facts-per-relation", "8"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=PROJECT_ROOT
-    )
-    try:
-        assert process.stdout is not None
-        url = process.stdout.readline().split()[2]
-        assert _get(f"{url}/sparql?query=ASK%20%7B%7D")[0] == 200
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=10) == 0
-        assert process.stderr is not None
-        assert process.stderr.read() == ""
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def test_the_command_refuses_a_missing_file_in_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "dagster_project.core.sandbox.server", "--rdf", str(tmp_path / "no.nt")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, cwd=PROJECT_ROOT)
-    assert done.returncode == 1
-    assert len(done.stderr.splitlines()) == 1
-    assert "no.nt" in done.stderr

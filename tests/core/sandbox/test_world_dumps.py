@@ -12,7 +12,8 @@ from pathlib import Path
 import pyoxigraph as ox
 import pytest
 
-from dagster_project.core.sandbox.dumps import SUFFIXES, main, page_view_lines, truthy_lines, write_dump
+from dagster_project.core.errors import LongtailError
+from dagster_project.core.sandbox.dumps import SUFFIXES, page_view_lines, truthy_lines, write_dump
 from dagster_project.core.sandbox.server import SandboxServer
 from dagster_project.core.sandbox.world import World
 
@@ -80,11 +81,6 @@ def test_page_view_lines_have_the_real_shape(world: World) -> None:
     assert days == [int(text.split()[4]) for text in lines]
 
 
-def test_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    size = ["--facts-per-relation", "8", "--seed", "4"]
-    facts = tmp_path / "facts.nt.gz"
-    assert main([*size, "--truthy", str(facts), "--page-views", str(tmp_path), "--months", "2026-03"]) == 0
-    assert gzip.decompress(facts.read_bytes()).decode() == "".join(truthy_lines(World(4, 8)))
-    assert (tmp_path / "pageviews-202603-user.bz2").is_file()
-    assert main([*size, "--page-views", str(tmp_path), "--months", "March"]) == 1
-    assert "month 'March' is not of the form YYYY-MM" in capsys.readouterr().err
+def test_a_month_of_another_form_is_refused(world: World) -> None:
+    with pytest.raises(LongtailError, match="month 'March' is not of the form YYYY-MM"):
+        list(page_view_lines(world, "March"))

@@ -26,6 +26,7 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.sandbox.dumps import compressed, truthy_lines
 from dagster_project.core.sandbox.rest import TRUTHY
 from dagster_project.core.sandbox.world import World
+from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.transfer.client import HttpClient
 from dagster_project.core.transfer.downloads import download_dump
 from dagster_project.core.transfer.http import RetryPolicy
@@ -339,13 +340,10 @@ def _free_port() -> int:
 
 
 def _serve(port: int) -> subprocess.Popen[bytes]:
-    module = "dagster_project.core.sandbox.server"
-    size = ["--port", str(port), "--seed", "4", "--facts-per-relation", "900"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", module, *size], stdout=subprocess.PIPE, env=os.environ.copy()
-    )
+    command = [sys.executable, "-m", "tests.faults", str(port), "4", "900"]
+    process = subprocess.Popen(command, cwd=PROJECT_ROOT, stdout=subprocess.PIPE, env=os.environ.copy())
     assert process.stdout is not None
-    assert b"serving on" in process.stdout.readline()
+    assert str(port).encode() in process.stdout.readline()
     return process
 
 

@@ -9,7 +9,6 @@ from itertools import pairwise
 import pytest
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.sandbox.server import Request
 from dagster_project.core.transfer.client import HttpClient
 from dagster_project.core.transfer.failures import SlowAnswerError
 from dagster_project.core.transfer.finished import request_key
@@ -17,7 +16,7 @@ from dagster_project.core.transfer.http import RetryPolicy
 from dagster_project.core.transfer.limits import ENTITY_API, PAGE_VIEW_API, QUERY_SERVICE, Service
 from dagster_project.core.transfer.parallel import ordered_map
 from tests import faults
-from tests.faults import Fault, FaultyServer
+from tests.faults import Fault, FaultyServer, Request
 
 API = "/w/api.php"
 PARAMS = {"action": "wbgetentities", "format": "json", "ids": "Q9000000001"}

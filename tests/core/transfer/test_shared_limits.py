@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.sandbox.server import Request
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.transfer.client import HttpClient
 from dagster_project.core.transfer.http import RetryPolicy
 from dagster_project.core.transfer.limits import ENTITY_API
 from dagster_project.core.transfer.shared_limits import SharedLimiter
 from tests import faults
+from tests.faults import Request
 
 API = "/w/api.php"
 PARAMS = {"action": "wbgetentities", "format": "json", "ids": "Q9000000001"}

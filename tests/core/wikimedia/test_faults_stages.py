@@ -20,7 +20,6 @@ import pytest
 
 from dagster_project.core.errors import LakeError, SourceError
 from dagster_project.core.sandbox.rdf import literal
-from dagster_project.core.sandbox.server import Request
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.storage.lake import Lake, Outcome
@@ -31,7 +30,7 @@ from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triple
 from dagster_project.core.wikimedia.page_views import ingest_page_view_months
 from tests import faults
 from tests.core.wikimedia.conftest import LIVE, empty_lake
-from tests.faults import FaultyServer
+from tests.faults import FaultyServer, Request
 
 TODAY = date(2026, 11, 20)
 MONTHS = ["2025-12", "2026-01"]
