@@ -24,7 +24,7 @@ final as (
         min(subject_popularity) as popularity_low,
         max(subject_popularity) as popularity_high,
         count(*) as n,
-        {{ recall_rates() }}
+        {{ recall_rates(['']) }}
     from thirds
     group by dataset, retriever, third
 
