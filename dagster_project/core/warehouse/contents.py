@@ -25,6 +25,7 @@ RENAMED = {
     "fct_method_comparison": "fct_method_comparisons",
     "fct_paper_comparison": "paper_comparison",
     "fct_quip": "fct_mean_quip_scores",
+    "fct_recall": "fct_retrieval_recall_by_popularity_bin",
     "fct_retrieval_recall_by_popularity": "fct_retrieval_recall_by_popularity_third",
     "fct_search_recall": "fct_ann_recall",
 }
