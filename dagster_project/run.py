@@ -253,7 +253,9 @@ def _chosen(study: Study) -> str:
 def _how_to_generate(study: Study) -> str:
     finishes = f"`{command('run', _chosen(study), limit=study.limit)}` finishes the study."
     if os.environ.get(STORE):
-        return f"Prepared. Run `longtail generate` with the same {STORE} where the models are; then {finishes}"
+        return (
+            f"Prepared. Run `longtail generate` with the same {STORE} where the models are; then {finishes}"
+        )
     return (
         f"Prepared. Copy {study.home.root} to the machine that has the models, run `longtail generate` with this study"
         f" there, copy it back, and {finishes}"
