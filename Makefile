@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 BENCHES := bench-cluster bench-consistency bench-coverage bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump
-.PHONY: help run plan ui router sql compare test check mutants mutants-sql docs reference-models bench-damage install install-dev smollm2 clean-venv $(BENCHES)
+.PHONY: help run plan doctor ui router sql compare test check mutants mutants-sql docs reference-models bench-damage install install-dev smollm2 clean-venv $(BENCHES)
 
 PYTHON ?= python3
 VENV := .venv
@@ -40,6 +40,9 @@ run: $(VENV)/.installed ## install, materialise the study, build and test the wa
 
 plan: $(VENV)/.installed ## say what a run would still do: results, tokens, seconds, dollars (STUDY=file, LIMIT=50)
 	@$(LONGTAIL) plan
+
+doctor: $(VENV)/.installed ## say what this machine has, and what the study still needs (STUDY=file)
+	@$(LONGTAIL) doctor
 
 ui: $(VENV)/.installed ## run Dagster's webserver and daemon on 127.0.0.1 (STUDY=file, PORT=3000)
 	@exec $(LONGTAIL) ui

@@ -49,6 +49,7 @@ _COMMANDS = {
         (*_STUDY, "LONGTAIL_SHARD", "LONGTAIL_MERGE"),
     ),
     "plan": ("say what a run of a study would still do, and compute nothing", _STUDY),
+    "doctor": ("say what this machine has, and what a study still needs", _STUDY),
     "ui": ("serve Dagster's webserver and daemon on 127.0.0.1", (*_STUDY, "PORT")),
     "sql": ("query the published warehouse, read-only", (*_STUDY, "Q", "FORMAT")),
     "router": ("serve the published routers over HTTP on 127.0.0.1", (*_STUDY, "PORT")),

@@ -1,0 +1,106 @@
+"""What `longtail doctor` does: says what this machine has, and what the study still needs. It computes nothing.
+
+What belongs here: the machine, the home, the shared services, in lines that a person can paste into an issue. What does
+not: the needs of a study (`core.preflight`), and what a run would compute (`plan`).
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from dagster_project.core.errors import LongtailError
+from dagster_project.core.generation.engine.row_cache import DATABASE
+from dagster_project.core.preflight import misses
+from dagster_project.core.storage.home import study_file
+from dagster_project.core.storage.object_store import STORE
+from dagster_project.core.storage.ownership import only_one
+from dagster_project.core.study.file import load_study
+from dagster_project.core.study.study import Study
+from dagster_project.core.threads import thread_count
+from dagster_project.operations import error_line, is_for_the_user
+
+_SHARED = (DATABASE, STORE, "LONGTAIL_RAY", "LONGTAIL_DAGSTER_YAML", "LONGTAIL_WAREHOUSE_MEMORY")
+_OF_DEVELOPERS = {"bench", "bench-llama", "dev", "docs", "platform"}
+_PASSWORD = re.compile(r"(?<=://).*@")
+
+
+def main() -> int:
+    """Print what is there and what is missing; return 1 if something is missing."""
+    try:
+        for name, said in _machine():
+            print(f"{name:<10}{said}", flush=True)
+        study = load_study(study_file())
+        print(f"{'study':<10}{study.name} ({study.path})")
+        missing = [*_of_home(study), *misses(study)]
+    except Exception as error:
+        if not is_for_the_user(error):
+            raise
+        missing = [error_line(error)]
+    for line in missing:
+        print(f"{'problem':<10}{line}")
+    print("Mend these things before a run." if missing else "Everything that the study needs is there.")
+    return 1 if missing else 0
+
+
+def _machine() -> Iterator[tuple[str, str]]:
+    yield "longtail", f"{metadata.version('longtail')}, Python {platform.python_version()} in {sys.prefix}"
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    yield (
+        "machine",
+        f"{platform.platform()}, {thread_count()} of {os.cpu_count()} cores, {memory:,.0f} GB of memory",
+    )
+    yield "GPUs", ", ".join(_devices()) or "none that PyTorch sees"
+    yield "extras", ", ".join(_extras()) or "none"
+    for variable in _SHARED:
+        if value := os.environ.get(variable):
+            yield "variable", f"{variable}={_PASSWORD.sub('…@', value)}"
+
+
+def _devices() -> Iterator[str]:
+    import torch
+
+    for number in range(torch.cuda.device_count()):
+        found = torch.cuda.get_device_properties(number)
+        yield f"{found.name} ({found.total_memory / 1e9:,.0f} GB)"
+
+
+def _extras() -> Iterator[str]:
+    """The extras whose packages are all installed."""
+    needed: dict[str, list[Requirement]] = {}
+    for requirement in map(Requirement, metadata.requires("longtail") or ()):
+        for extra in metadata.metadata("longtail").get_all("Provides-Extra") or ():
+            if requirement.marker and requirement.marker.evaluate({"extra": extra}):
+                needed.setdefault(extra, []).append(requirement)
+    for extra, requirements in sorted(needed.items()):
+        if extra not in _OF_DEVELOPERS and all(map(_is_installed, requirements)):
+            yield extra
+
+
+def _is_installed(requirement: Requirement) -> bool:
+    try:
+        return metadata.version(requirement.name) in requirement.specifier
+    except metadata.PackageNotFoundError:
+        return False
+
+
+def _of_home(study: Study) -> Iterator[str]:
+    """Print where the study's state is; what is wrong with the place."""
+    root, lock = study.home.root, study.home.locks / "doctor.lock"
+    with only_one(lock, f"another doctor examines {root}"):
+        free = shutil.disk_usage(root).free / 1e9
+        print(f"{'home':<10}{root}, {free:,.0f} GB are free")
+        try:
+            with only_one(lock, "taken"):
+                yield f"{root}: locks have no effect on this file system; two runs would write at once: use another home"
+        except LongtailError:
+            pass
+    Path(lock).unlink(missing_ok=True)
