@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 
 import duckdb
@@ -42,13 +43,14 @@ def test_a_column_that_comes_unchanged_from_the_lake_has_the_lakes_description(
     """Unchanged: its name is the same from the lake on. A model may add to the end of the description."""
     manifest, models = manifest_of(built_study(UNANSWERED, monkeypatch)), described_unanswered()
     tables = {name: source["identifier"] for name, source in manifest["sources"].items()}
+    texts, origins_of = _lake_texts(), _origins_in(models, tables)
     typed, n_found = [], 0
     for name, model in models.items():
         for column in model.columns:
-            blocks = {docs_block(t, column.name) for t in _origins(name, column.name, models, tables)}
+            blocks = {docs_block(t, column.name) for t in origins_of(name, column.name)}
             if column.description and len(blocks) == 1:
                 n_found += 1
-                if not column.description.startswith(_lake_texts()[blocks.pop()]):
+                if not column.description.startswith(texts[blocks.pop()]):
                     typed.append((name, column.name))
     assert n_found > 250
     assert typed == []
@@ -65,16 +67,21 @@ def _lake_texts() -> dict[str, str]:
     return {docs_block(t.name, c.name): c.description for t in TABLES.values() for c in t.columns}
 
 
-def _origins(
-    model: str, column: str, models: Mapping[str, ModelDescription], tables: Mapping[str, str]
-) -> set[str]:
+def _origins_in(
+    models: Mapping[str, ModelDescription], tables: Mapping[str, str]
+) -> Callable[[str, str], Set[str]]:
     """The lake tables that a model's column comes from, if it has the same name all the way; else none."""
-    if model in tables:
-        return {tables[model]}
-    lineage = models[model].lineage if model in models else None
-    steps = (lineage or {}).get(column, frozenset())
-    found = [_origins(parent, name, models, tables) if name == column else set() for parent, name in steps]
-    return set().union(*found) if all(found) else set()
+
+    @functools.cache  # most columns are reached on many ways
+    def origins(model: str, column: str) -> Set[str]:
+        if model in tables:
+            return {tables[model]}
+        lineage = models[model].lineage if model in models else None
+        steps = (lineage or {}).get(column, frozenset())
+        found = [origins(parent, name) if name == column else set() for parent, name in steps]
+        return set().union(*found) if all(found) else set()
+
+    return origins
 
 
 def test_every_table_maps_to_its_asset_and_selects_its_columns() -> None:
