@@ -48,6 +48,12 @@ AWKWARD = LakePlan(
 costs known and unknown, samples missing."""
 
 UNANSWERED = LakePlan(n_relations=2, n_questions_per_relation=3, with_answers=False)
+FEW_MARTS = (
+    "catalogue", "dim_datasets", "dim_entities", "dim_excluded_pages", "dim_methods", "dim_models", "dim_passages",
+    "dim_paraphrases", "dim_prompts", "dim_questions", "fct_answers", "fct_candidate_answers", "fct_generated_passages",
+    "fct_paraphrase_answers", "fct_popularity_history", "fct_prompts", "fct_quarantine", "fct_sampled_answers",
+)  # fmt: skip
+"""Marts for tests of how a file is published: those that licences and exact prompts are read from, and a renamed one."""
 LOG = logging.getLogger("tests.warehouses")
 OWN_PREFIX = "longtail-warehouses-"
 """How folders of one process begin."""
@@ -104,6 +110,31 @@ def copied_study(plan: LakePlan, patch: pytest.MonkeyPatch, target: Path) -> Stu
     shutil.copytree(folder_of(plan), target)
     patch.setenv("LONGTAIL_HOME", str(target / "home"))
     return load_study(target / "study.yaml")
+
+
+def study_of_few_marts(patch: pytest.MonkeyPatch, target: Path) -> Study:
+    """As `copied_study` of `UNANSWERED`; of its marts, only `FEW_MARTS` are there. A publication copies each mart with
+    all comments, so that this one takes a fifth of the time."""
+    shutil.copytree(_folder_of_few_marts(), target)
+    patch.setenv("LONGTAIL_HOME", str(target / "home"))
+    return load_study(target / "study.yaml")
+
+
+@functools.cache
+def _folder_of_few_marts() -> Path:
+    folder = _own_folder() / "study"
+    with pytest.MonkeyPatch.context() as patch:
+        build = copied_study(UNANSWERED, patch, folder).home.build
+    shutil.rmtree(build / "dbt")
+    with duckdb.connect(str(build / "warehouse.duckdb")) as connection:
+        there = connection.execute("select table_name from duckdb_tables() where schema_name = 'marts'")
+        for (mart,) in there.fetchall():
+            if mart not in FEW_MARTS:
+                connection.execute(f"drop table marts.{mart}")
+        connection.execute(
+            "delete from marts.catalogue where not list_contains(?, table_name)", [list(FEW_MARTS)]
+        )
+    return folder
 
 
 def published_study(plan: LakePlan, patch: pytest.MonkeyPatch) -> Study:

@@ -29,7 +29,7 @@ from dagster_project.core.warehouse.publish import publish_warehouse
 from dagster_project.core.warehouse.staging import KEPT_FOLDERS, staging_beside
 from tests import fork_server
 from tests.synced import renames_on_disk
-from tests.warehouses import AWKWARD, UNANSWERED, copied_study, published_study
+from tests.warehouses import AWKWARD, copied_study, published_study, study_of_few_marts
 
 LOG = logging.getLogger(__name__)
 HOSTILE = "a|b <script>alert(1)</script> 'q' \"Q\" \\ --- \n# x: [y] 東京 \x00\x1f\u202e"
@@ -40,16 +40,16 @@ from dagster_project.core.study.file import load_study
 from dagster_project.core.warehouse.export import export_marts
 from dagster_project.core.warehouse.publish import publish_warehouse
 study = load_study(Path(sys.argv[1]))
-print("ready", flush=True)
 while True:
     publish_warehouse(study, logging.getLogger())
+    print("exports", flush=True)
     export_marts(study, logging.getLogger())
 """
 
 
 @pytest.fixture
 def study(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
-    return copied_study(UNANSWERED, monkeypatch, tmp_path / "study")
+    return study_of_few_marts(monkeypatch, tmp_path / "study")
 
 
 @pytest.fixture(scope="module")
@@ -290,9 +290,9 @@ def test_a_kill_at_any_moment_leaves_a_whole_export(study: Study) -> None:
         command = ["-c", EXPORT_FOR_EVER, str(study.path)]
         exporter = fork_server.start_piped(command, PROJECT_ROOT, os.environ)
         assert exporter.stdout is not None
-        assert exporter.stdout.readline() == "ready\n"
+        assert exporter.stdout.readline() == "exports\n"
         with pytest.raises(subprocess.TimeoutExpired):
-            exporter.wait(0.15 + 0.2 * number)
+            exporter.wait(0.02 + 0.05 * number)
         exporter.kill()
         folder = expected.path.resolve()
         front = front_matter(folder / "README.md")

@@ -23,14 +23,14 @@ from dagster_project.core.warehouse.publication import (
     record_of,
 )
 from dagster_project.core.warehouse.publish import publish_warehouse
-from tests.warehouses import UNANSWERED, copied_study, published_study
+from tests.warehouses import UNANSWERED, published_study, study_of_few_marts
 
 LOG = logging.getLogger(__name__)
 
 
 @pytest.fixture
 def study(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
-    return copied_study(UNANSWERED, monkeypatch, tmp_path / "study")
+    return study_of_few_marts(monkeypatch, tmp_path / "study")
 
 
 def overwrite(path: Path, content: bytes) -> None:

@@ -23,7 +23,7 @@ from tests import fork_server
 from tests.core.warehouse import published_version
 from tests.core.warehouse.published_version import read_version
 from tests.synced import renames_on_disk
-from tests.warehouses import AWKWARD, UNANSWERED, copied_study, mart
+from tests.warehouses import AWKWARD, UNANSWERED, copied_study, mart, study_of_few_marts
 
 LOG = logging.getLogger(__name__)
 PUBLISH_FOR_EVER = """
@@ -40,6 +40,12 @@ while True:
 
 @pytest.fixture
 def study(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
+    return study_of_few_marts(monkeypatch, tmp_path / "study")
+
+
+@pytest.fixture
+def whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
+    """A study with every mart."""
     return copied_study(UNANSWERED, monkeypatch, tmp_path / "study")
 
 
@@ -54,9 +60,9 @@ def rows_of(path: Path) -> dict[str, int]:
     return counted
 
 
-def test_published_are_the_marts_alone_with_comments_and_constraints(study: Study) -> None:
-    report = publish_warehouse(study, LOG)
-    assert report.path == study.home.published_warehouse
+def test_published_are_the_marts_alone_with_comments_and_constraints(whole: Study) -> None:
+    report = publish_warehouse(whole, LOG)
+    assert report.path == whole.home.published_warehouse
     assert rows_of(report.path) == report.n_rows
     with duckdb.connect(str(report.path), read_only=True) as connection:
         schemas = connection.execute(
@@ -89,8 +95,8 @@ def test_published_are_the_marts_alone_with_comments_and_constraints(study: Stud
     assert described == ("synthetic", report.invocation_id)
 
 
-def test_a_renamed_mart_answers_to_its_old_name_and_says_the_new_one(study: Study) -> None:
-    report = publish_warehouse(study, LOG)
+def test_a_renamed_mart_answers_to_its_old_name_and_says_the_new_one(whole: Study) -> None:
+    report = publish_warehouse(whole, LOG)
     with duckdb.connect(str(report.path), read_only=True) as connection:
         comments = dict(connection.execute("select view_name, comment from duckdb_views()").fetchall())
         topics = dict(connection.execute("select table_name, topic from catalogue").fetchall())
