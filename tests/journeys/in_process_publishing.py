@@ -1,4 +1,5 @@
-"""What follows a filled lake, without Dagster: the warehouse with its tests, its publication, its export, the report.
+"""What follows a filled lake, without Dagster: the warehouse with its tests, its publication, its export, the report; or
+some marts alone.
 
 What belongs here: the last stage for journeys that look at rows. What does not: how Dagster runs that stage, which the
 journeys of the small study look at.
@@ -13,8 +14,10 @@ import pytest
 
 from dagster_project.core.report.report import write_report
 from dagster_project.core.study.file import load_study
+from dagster_project.core.warehouse.build import STUDY_BUILD
 from dagster_project.core.warehouse.export import export_marts
 from dagster_project.core.warehouse.publish import publish_warehouse
+from tests.in_process_dbt import invoke_dbt
 from tests.warehouses import build_warehouse, lake_of
 
 LOG = logging.getLogger(__name__)
@@ -30,3 +33,13 @@ def publish_lake(home: Path, study: Path) -> Path:
         assert export_marts(loaded, LOG).n_rows.keys() == published.n_rows.keys()
         assert write_report(published.path, loaded.home.published_report, log=LOG).n_figures
     return published.path
+
+
+def build_marts(home: Path, study: Path, *marts: str) -> Path:
+    """Build these marts of the lake of a study file, with what they are made from and the tests of that; the build."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LONGTAIL_HOME", str(home))
+        loaded = load_study(study)
+        chosen = [f"+{mart}" for mart in marts]
+        invoke_dbt(loaded, *STUDY_BUILD, "--indirect-selection", "cautious", "--select", *chosen)
+        return loaded.home.build_warehouse

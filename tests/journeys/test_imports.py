@@ -1,4 +1,4 @@
-"""Files of others, one line of study.yaml each: hand-made PopQA, PopQA-TP, results and logs, to the published marts."""
+"""Files of others, one line of study.yaml each: hand-made PopQA, PopQA-TP, results and logs, to the marts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.imported_files import (
 )
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import run_study, run_up_to_the_warehouse
-from tests.journeys.in_process_publishing import publish_lake
+from tests.journeys.in_process_publishing import build_marts
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("imports")]
 
@@ -52,6 +52,10 @@ embeddings: {least_paraphrase_cosine: -1}  # the wordings below have no meaning
 """
 ROWS = popqa_rows()
 N = len(ROWS)
+MARTS = (
+    "dim_datasets", "dim_relations", "fct_adaptive_thresholds", "fct_answers", "fct_import_disagreement",
+    "fct_paraphrase_answers", "fct_popularity_history", "fct_prompts", "fct_quarantine", "fct_retrieval_quadrants",
+)  # fmt: skip
 RIGHT = [i % 3 == 0 for i in range(N)]
 
 
@@ -89,19 +93,19 @@ def write_files(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
-    """Home, study file and what a first run printed until its lake was filled; the lake is published."""
+    """Home, study file and what a first run printed until its lake was filled; its marts are built."""
     folder = tmp_path_factory.mktemp("imports")
     study = write_files(folder)
     put_parsed(folder / "home", study)
     said = run_up_to_the_warehouse(folder / "home", study, POPQA_TSV=str(folder / "popqa.tsv"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("POPQA_TSV", str(folder / "popqa.tsv"))
-        publish_lake(folder / "home", study)
+        build_marts(folder / "home", study, *MARTS)
     return folder / "home", study, said
 
 
 def marts(home: Path) -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(str(home / "imported/published/warehouse.duckdb"), read_only=True)
+    return duckdb.connect(str(home / "imported/build/warehouse.duckdb"), read_only=True)
 
 
 def test_questions_entities_and_popularity_are_the_files(finished: tuple[Path, Path, str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import PROJECT, run_up_to_the_warehouse
-from tests.journeys.in_process_publishing import publish_lake
+from tests.journeys.in_process_publishing import build_marts
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("real_records")]
 
@@ -32,9 +32,10 @@ def test_real_people_from_rdf_to_thresholds(tmp_path: Path) -> None:
 
     put_parsed(tmp_path / "home", study)
     run_up_to_the_warehouse(tmp_path / "home", study)
-    published = publish_lake(tmp_path / "home", study)
+    wanted = ("dim_questions", "dim_entities", "fct_answers", "fct_adaptive_thresholds")
+    build = build_marts(tmp_path / "home", study, *wanted)
 
-    with duckdb.connect(str(published), read_only=True) as marts:
+    with duckdb.connect(str(build), read_only=True) as marts:
         questions = dict(
             marts.sql("select relation, count(*) from marts.dim_questions group by 1").fetchall()
         )
