@@ -45,7 +45,10 @@ def marts(finished_home: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
-    """The small study after its first run. What depends on the dbt project alone was there before it."""
+    """The small study after its first run, in which one of its models failed.
+
+    What depends on the dbt project alone was there before it.
+    """
     folder = tmp_path_factory.mktemp("small")
     study = write_small_world(folder)
     (folder / "person").mkdir()
@@ -55,8 +58,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
     shutil.copyfile(documentation(), published / "docs.html")
     with s3_server() as store:
         done = run_study(folder / "home", study, HOME=str(folder / "person"), **store.environment)
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-        return Small(folder, study, done.stdout, store.objects())
+        assert done.returncode == 1, done.stdout[-3000:] + done.stderr[-3000:]
+        return Small(folder, study, done.stdout, done.stderr, store.objects())
 
 
 @pytest.fixture

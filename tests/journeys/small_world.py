@@ -1,4 +1,4 @@
-"""The small study that journeys share: a scripted backend, every kind of prompt, reference questions.
+"""The small study that journeys share: a scripted backend and one that fails, every kind of prompt, reference questions.
 
 What belongs here: what it declares, and where its run left things. What does not: running it (`conftest`).
 """
@@ -31,6 +31,9 @@ NEWEST = month_before(f"{TODAY:%Y-%m}")
 LAST = month_before(NEWEST)
 MONTHS = (month_before(LAST), LAST)
 PINNED = f'n_months: 2, last_month: "{LAST}"'
+MODEL = "  - {name: scripted,"
+BROKEN = '  - {name: broken, path: "fake:digest?fail_on_call=1", backend: fake}'
+"""A model that fails: each run ends with exit code 1. Those of the wheel and of the default study end with 0."""
 REFERENCES = """\
 seed: 0
 reference_questions:
@@ -41,11 +44,12 @@ reference_questions:
 
 @dataclass(frozen=True)
 class Small:
-    """The folder of a finished run: its study file, its home, what the run printed, and what it put into a store."""
+    """The folder of a finished run: study file, home, what it printed, also as errors, and put into a store."""
 
     folder: Path
     study: Path
     output: str
+    errors: str
     objects: Mapping[str, bytes]
 
     @property
@@ -70,6 +74,7 @@ def write_small_world(folder: Path) -> Path:
         'snapshot: "2026-10"': f'snapshot: "{NEWEST}"',
         'n_months: 2, last_month: "2026-10"': PINNED,
         "seed: 0\n": REFERENCES,
+        MODEL: f"{BROKEN}\n{MODEL}",
         # the fusion stands before what it fuses: retrieval brings them into order
         "genread, bm25, oracle": "genread, hybrid, bm25, oracle, random",
     }
