@@ -5,10 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -30,6 +27,7 @@ from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 from dagster_project.defs.generation.assets import generated_table
 from dagster_project.stages import plan
+from tests import fork_server
 
 PROGRAM = Path(toy_scores.__file__)
 ROOT = Path(__file__).resolve().parents[3]
@@ -94,15 +92,13 @@ def test_a_killed_scoring_goes_on_and_ends_like_an_uninterrupted_one(
     whole = rows(study).drop_columns(RUN_COLUMNS)
 
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "killed"))
-    command = [sys.executable, str(PROGRAM), str(tmp_path), slow, "12", backend, "64", "toy_scores"]
-    process = subprocess.Popen(
-        command, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL
-    )
+    command = [str(PROGRAM), str(tmp_path), slow, "12", backend, "64", "toy_scores"]
+    with open(os.devnull, "w") as nowhere:
+        process = fork_server.start(command, ROOT, {**os.environ, "PYTHONPATH": str(ROOT)}, nowhere, nowhere)
     deadline = time.monotonic() + 120
     while not n_cached(study) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    assert process.kill()
     assert Lake(study.home.lake).partitions("toy_scores") == []
     notes = toy_scores.score(study).notes
     assert notes["resumed"] > 0 < notes["computed"]

@@ -6,8 +6,6 @@ import dataclasses
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -164,14 +162,15 @@ def test_kill_9_pays_for_nothing_twice(
 def test_two_processes_never_double(tmp_path: Path, ledger: Path) -> None:
     fill_lake(Lake(small_study(tmp_path, "fake:digest").home.lake), 6)
     path = service_path(ledger, seconds_per_call=0.01)
-    command = [sys.executable, str(PROGRAM), str(tmp_path), path, "6", "fake", "64"]
+    command = [str(PROGRAM), str(tmp_path), path, "6", "fake", "64"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    processes = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-        for _ in range(2)
-    ]
-    outputs = [process.communicate(timeout=60) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0]
+    said = [(tmp_path / f"{number}.out", tmp_path / f"{number}.err") for number in range(2)]
+    processes = []
+    for names in said:
+        with names[0].open("w") as out, names[1].open("w") as err:
+            processes.append(fork_server.start(command, ROOT, environment, out, err))
+    assert [process.wait(60) for process in processes] == [0, 0]
+    outputs = [(out.read_text(), err.read_text()) for out, err in said]
     assert bought(ledger) == {"paid": 60}
     notes = sorted(output.splitlines()[-1] for output, _ in outputs)
     assert "'computed': 60" in notes[0]
