@@ -23,6 +23,7 @@ from dagster_project.core.generation.tasks.registry import TASKS
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.models import Service
+from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import environment, run_study
 
 STUDY = """
@@ -37,6 +38,7 @@ models:
   - {name: reference_m, path: "sandbox:m"}
 methods: [closed_book, genread]
 popularity: {measure: page_views, n_months: 1, last_month: "2026-10"}
+background_tokens: 20
 seed: 0
 """
 WITHOUT = """
@@ -113,6 +115,7 @@ def test_what_is_generated_elsewhere_is_finished_here(
         told = capsys.readouterr().err.splitlines()
         assert [line.split(":")[1] for line in told] == [" reference_s", " broken", " reference_m"]
         assert "questions" in told[0]
+    put_parsed(home, study_file)
     prepared = run_study(home, study_file, LONGTAIL_PREPARE="1")
     assert prepared.returncode == 0, prepared.stderr
     assert "`longtail generate`" in prepared.stdout
