@@ -6,6 +6,7 @@ import dataclasses
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ import yaml
 
 from dagster_project.core.errors import PublishError
 from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import NO_LICENCE, Import, Place, Results
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.card import feature
@@ -29,7 +31,7 @@ from dagster_project.core.warehouse.publish import publish_warehouse
 from dagster_project.core.warehouse.staging import KEPT_FOLDERS, staging_beside
 from tests import fork_server
 from tests.synced import renames_on_disk
-from tests.warehouses import AWKWARD, copied_study, published_study, study_of_few_marts
+from tests.warehouses import AWKWARD, published_study, study_of_few_marts
 
 LOG = logging.getLogger(__name__)
 HOSTILE = "a|b <script>alert(1)</script> 'q' \"Q\" \\ --- \n# x: [y] 東京 \x00\x1f\u202e"
@@ -192,11 +194,11 @@ def test_other_peoples_page_views_are_credited_beside_entities_of_a_file(study: 
 
 
 def test_rows_whose_source_states_no_licence_leave_the_export_of_the_same_publication(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    answered: Study, exported: ExportReport, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    study = copied_study(AWKWARD, monkeypatch, tmp_path / "study")
-    publish_warehouse(study, LOG)
-    whole = export_marts(study, LOG).n_rows
+    folder = shutil.copytree(answered.path.parent, tmp_path / "study", symlinks=True)
+    monkeypatch.setenv("LONGTAIL_HOME", str(folder / "home"))
+    study, whole = load_study(folder / "study.yaml"), exported.n_rows
     (one, other), model = study.datasets, study.models[0]
     questions = Import("questions", "popqa", Place("questions.tsv"), licence=NO_LICENCE)
     answers = Results("table", Place("answers.csv"), other.name, licence=NO_LICENCE)
