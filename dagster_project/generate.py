@@ -1,7 +1,8 @@
 """What `longtail generate` does: asks a study's models, on a machine that needs neither Dagster nor dbt.
 
-The study's home holds what `longtail run --prepare` made (questions, passages), and is copied here and back. The tables
-are those of a run: `longtail run` takes them as finished. Several processes or machines may each compute a shard.
+The study's home holds what `longtail run --prepare` made (questions, passages), and is copied here and back, unless the
+machines share an object store. The tables are those of a run: `longtail run` takes them as finished. Several processes or
+machines may each compute a shard.
 What belongs here: the order of a model's tables, and what is said of them. What does not: generating (`core.generation`).
 """
 
@@ -62,8 +63,8 @@ def main() -> int:
     if failures:
         return 1
     if shard is None:
-        copied = "" if os.environ.get(STORE) else f" Copy {study.home.root} back;"
-        print(f"All is generated.{copied} `longtail run` there finishes the study.")
+        copied = "" if os.environ.get(STORE) else f"Copy {study.home.root} back; "
+        print(f"All is generated. {copied}`longtail run` finishes the study where it was prepared.")
         return 0
     is_shared = bool(os.environ.get(DATABASE))
     place = f"the database of {DATABASE}" if is_shared else study.home.row_cache

@@ -75,8 +75,7 @@ def plan_of(study: Study) -> Iterator[Planned]:
     """Every stage of the study in order. Errors: `LongtailError` where a model's files cannot be read."""
     from dagster_project.definitions import defs
 
-    times, lake = StageTimes(study.home.stage_times), Lake.of(study.name, study.home.lake)
-    lake.synchronise()
+    times, lake = StageTimes(study.home.stage_times), Lake(study.home.lake)
     with ModelSession(_LOG) as session:
         for stage in plan(study, defs().resolve_asset_graph()):
             table = stage.keys[0].split("/")[-1]

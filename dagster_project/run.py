@@ -134,6 +134,9 @@ def materialise(study: Study, display: Display, *, prepares: bool = False) -> di
         for number, stage in enumerate(stages, 1):
             if not _is_possible(study, stage, failed):
                 continue
+            Lake.of(
+                study.name, study.home.lake
+            ).synchronise()  # what others have made is older than the stage
             began = time.time()
             display.begin(number)
             failure = (_publish if stage.is_output else run_stage)(
@@ -179,14 +182,16 @@ def _publish(
     definitions: dg.Definitions, instance: dg.DagsterInstance, study: Study, stage: Stage, display: Display
 ) -> str | None:
     """Run the last stage, unless exactly this lake is published already; return as `run_stage`."""
-    inputs = warehouse_inputs(study)  # before the build, which does not see later changes
+    inputs = (
+        f"{warehouse_inputs(study)} {os.environ.get(STORE, '')}"  # before the build: what comes later is new
+    )
     if _is_published(study, inputs, display.say):
         return None
     _published_inputs(study).unlink(missing_ok=True)  # from here on, the published files are replaced
     failure = run_stage(definitions, instance, study, stage, display)
     if failure is None:
         with atomic_file(_published_inputs(study)) as temporary:
-            temporary.write_text(inputs, encoding="ascii")
+            temporary.write_text(inputs, encoding="utf-8")
     return failure
 
 
@@ -253,9 +258,7 @@ def _chosen(study: Study) -> str:
 def _how_to_generate(study: Study) -> str:
     finishes = f"`{command('run', _chosen(study), limit=study.limit)}` finishes the study."
     if os.environ.get(STORE):
-        return (
-            f"Prepared. Run `longtail generate` with the same {STORE} where the models are; then {finishes}"
-        )
+        return f"Prepared. Run `longtail generate` with this study and {STORE} where the models are; then {finishes}"
     return (
         f"Prepared. Copy {study.home.root} to the machine that has the models, run `longtail generate` with this study"
         f" there, copy it back, and {finishes}"

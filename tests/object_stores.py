@@ -28,6 +28,7 @@ class S3Server:
         from werkzeug.serving import make_server
 
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
+        self._one = threading.Lock()
         self._store: Any = DomainDispatcherApplication(create_backend_app)
         self._server = make_server("127.0.0.1", 0, self._answer, threaded=True)
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
@@ -84,11 +85,11 @@ class S3Server:
                 for name, value in environ.items()
                 if name not in {"HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH"}
             }
-        if is_tested and (status := self.lose(*asked)):
-            list(self._store(environ, lambda *_: None))
-            return _refused(status, start_response)
-        answer: Answer = self._store(environ, start_response)
-        return answer
+        with self._one:  # moto itself does not keep a condition and its write together
+            if is_tested and (status := self.lose(*asked)):
+                list(self._store(environ, lambda *_: None))
+                return _refused(status, start_response)
+            return list(self._store(environ, start_response))
 
 
 def _refused(status: int, start_response: Callable[..., Any]) -> Answer:

@@ -6,6 +6,7 @@ which the modules that use a thing declare beside the code that reads it, and lo
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import shlex
@@ -37,6 +38,7 @@ def needs_of_store() -> Iterator[Need]:
         yield Need(STORE, partial(_check_store, address))
 
 
+@functools.cache  # a process asks once
 def _check_store(address: str) -> None:
     check_package("obstore", "[s3]")
     check_store(address)

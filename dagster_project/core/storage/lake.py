@@ -151,7 +151,7 @@ class Lake:
         """Write one whole partition; it appears after its quarantine. Return its stamp.
 
         Errors: `LakeError` where rows do not fit the table's schema or the disk fails; the old file then stays. Also
-        where another machine has written other rows meanwhile.
+        where another machine has written the partition from other inputs meanwhile.
         """
         parts = rows.tables if isinstance(rows, Streamed) else iter([rows])
         first = conform(table, next(parts, ()))
@@ -269,7 +269,8 @@ class Lake:
         if not stamp or (stamp.fingerprint, stamp.columns) != (fingerprint, columns_of(table)):
             return None
         rejected = self.stamp("quarantine", f"{table}|{partition}")
-        return stamp if stamp.n_quarantined == (rejected.n_rows if rejected else 0) else None
+        found = (rejected.fingerprint, rejected.n_rows) if rejected else (fingerprint, 0)
+        return stamp if found == (fingerprint, stamp.n_quarantined) else None
 
     def content(self, table: str, partition: str = WHOLE) -> str:
         """The content hash of an input, for a fingerprint. Errors: `LakeError` where it is missing or damaged."""

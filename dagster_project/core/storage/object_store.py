@@ -6,7 +6,7 @@ other. What does not: what is in the files (`lake`, `warehouse`).
 Each machine keeps all of the lake as files, which stages and dbt read. Beside them, a record of each object has its ETag
 and the checksum that the file had: an object is replaced only if it still is the version of the record (If-Match), and
 a new one is put only where there is none (If-None-Match). Nothing here deletes a partition's object, which becomes empty
-instead. An object that is gone was deleted by somebody else, and is put again.
+instead. An object that is gone was deleted by somebody else; a machine that has the file puts it again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import re
+import threading
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,14 +29,19 @@ from dagster_project.core.errors import LakeError, single_line
 from dagster_project.core.progress import Progress
 from dagster_project.core.storage.files import atomic_file
 from dagster_project.core.storage.fingerprints import fingerprint
-from dagster_project.core.storage.lake_stamps import checksum_of
+from dagster_project.core.storage.lake_stamps import checksum_of, damage_of
+from dagster_project.core.tables import TABLES
 
 if TYPE_CHECKING:
     from obstore.store import RetryConfig, S3Store
 
 STORE = "LONGTAIL_OBJECT_STORE"
-KEPT_VERSIONS = 3
-_ADDRESS = re.compile(r"s3://[a-z0-9][a-z0-9.-]+(/[\w.=-]+)*/?")
+_KEPT_VERSIONS = 3
+_ADDRESS = re.compile(r"s3://[a-z0-9][a-z0-9.-]+(/[\w=-][\w.=-]*)*/?", re.ASCII)
+_FILE = re.compile(r"[^._/][^/]*\.parquet")
+_KEYS = re.compile(r"//[^/@\s]+@")
+_LARGE = 1 << 26
+"""Bytes; files above are put one at a time, since each is in memory meanwhile."""
 _RECORDS = ".stored"
 _AT_ONCE = 8
 _TRIES = 3
@@ -44,7 +50,7 @@ _LOG = logging.getLogger("longtail")
 
 @dataclass(frozen=True)
 class _Record:
-    """What an object and the file were when they were the same; a removed partition has no checksum."""
+    """The object's ETag and the file's checksum when both had the same content; a removed partition has no checksum."""
 
     e_tag: str
     checksum: str
@@ -60,6 +66,7 @@ class ObjectStore:
     def __init__(self, address: str, study: str, lake: Path) -> None:
         self.address = f"{address.rstrip('/')}/{study}"
         self._lake = lake
+        self._alone = threading.Lock()
         self._records = lake / _RECORDS / fingerprint(self.address)[:16]
         with _errors(self.address):
             self._client = _client(self.address)
@@ -73,11 +80,11 @@ class ObjectStore:
     def synchronise(self) -> None:
         """Make files and objects the same: what others have replaced is fetched, what is only here is put.
 
-        If both have changed, the object wins: what computed the file finds its results in the row cache.
+        If both have changed, the object wins: results of models stay in the row cache. Damaged files are left alone.
         """
         e_tags = {one["path"].removeprefix("lake/"): str(one["e_tag"]) for one in self._list("lake/")}
-        files = {str(path.relative_to(self._lake)) for path in self._lake.glob("[!.]*/[!_]*.parquet")}
-        names = sorted(files | e_tags.keys())
+        files = {str(path.relative_to(self._lake)) for path in self._lake.glob("*/*.parquet")}
+        names = sorted(filter(_is_partition, files | e_tags.keys()))
         with (
             Progress(_LOG, f"comparing the lake with {self.address}", len(names)) as progress,
             ThreadPoolExecutor(_AT_ONCE) as pool,
@@ -86,7 +93,7 @@ class ObjectStore:
                 progress.add(1)
 
     def put(self, path: Path) -> None:
-        """Put a file of the lake, which is replaced if another machine has put its own since the last comparison."""
+        """Put a file of the lake; where another machine has put one since the last comparison, fetch that instead."""
         name = str(path.relative_to(self._lake))
         for _ in range(_TRIES):
             record, checksum = self._record(name), checksum_of(path)
@@ -94,11 +101,10 @@ class ObjectStore:
                 e_tag = self._put(f"lake/{name}", path, {"e_tag": record.e_tag} if record else "create")
                 return self._note(name, _Record(e_tag, checksum))
             except FileExistsError:
-                with contextlib.suppress(FileNotFoundError):
-                    return self._fetch(name)
-            except FileNotFoundError:
-                pass
-            self._record_path(name).unlink(missing_ok=True)  # the object was deleted
+                if self._fetch(name):
+                    return None
+            except FileNotFoundError:  # the object was deleted
+                self._record_path(name).unlink(missing_ok=True)
         raise LakeError(f"{self.address}/lake/{name}: changes all the time; run again when others have ended")
 
     def remove(self, path: Path) -> None:
@@ -106,12 +112,13 @@ class ObjectStore:
         name = str(path.relative_to(self._lake))
         record = self._record(name)
         if record and record.checksum:
-            self._note(name, _Record(self._put(f"lake/{name}", b"", "overwrite"), ""))
+            with contextlib.suppress(FileExistsError, FileNotFoundError):  # another machine's version stays
+                self._note(name, _Record(self._put(f"lake/{name}", b"", {"e_tag": record.e_tag}), ""))
 
     def publish(self, kind: str, version: Path) -> None:
         """Put a file or a folder as `published/<kind>/<its name>`, which `published/<kind>/current.json` then names.
 
-        Only the last `KEPT_VERSIONS` that were put stay.
+        Only the last `_KEPT_VERSIONS` that were put stay.
         """
         import obstore
 
@@ -127,49 +134,66 @@ class ObjectStore:
             name = path.removeprefix(folder).split("/")[0]
             put_at[name] = max(when, put_at.get(name, when))
         others = sorted(put_at.keys() - {"current.json", version.name}, key=lambda name: (put_at[name], name))
-        old = tuple(f"{folder}{name}" for name in others[: 1 - KEPT_VERSIONS])
+        old = others[: 1 - _KEPT_VERSIONS]
         with _errors(self.address):
-            obstore.delete(self._client, [path for path, _ in objects if path.startswith(old)])
+            obstore.delete(
+                self._client, [path for path, _ in objects if path.removeprefix(folder).split("/")[0] in old]
+            )
 
     def _match(self, name: str, e_tag: str | None) -> None:
         """Bring one file and its object together; `e_tag` is that of the object, if there is one."""
         path, record = self._lake / name, self._record(name)
-        is_changed = path.exists() and (record is None or checksum_of(path) != record.checksum)
-        if record and e_tag == record.e_tag:
+        is_there = path.exists() and not damage_of(path.parent.name, path)
+        is_changed = is_there and (record is None or checksum_of(path) != record.checksum)
+        if record and e_tag and e_tag.strip('"') == record.e_tag.strip('"'):
             if is_changed:  # a run was killed before it had put the file
                 self.put(path)
-            elif record.checksum and not path.exists():
+            elif record.checksum and not is_there:
                 self._fetch(name)
         elif e_tag is None:
-            if path.exists():
+            if is_there:
                 self.put(path)
         else:
-            if record and is_changed:
+            mine = checksum_of(path) if record and is_changed else None
+            found = self._fetch(name)
+            if found is None:
+                return
+            if mine not in (None, found):
                 _LOG.warning("%s: another machine has made it, too; its version is taken", path)
-            self._fetch(name)
+            if not found:
+                path.unlink(missing_ok=True)
 
-    def _fetch(self, name: str) -> None:
-        """Errors: `FileNotFoundError` if the object is gone."""
+    def _fetch(self, name: str) -> str | None:
+        """The checksum of the file that is fetched; none of a removed partition, and None if the object is gone."""
         import obstore
 
         path, checksum = self._lake / name, ""
-        with _errors(f"{self.address}/lake/{name}"):
-            found = obstore.get(self._client, f"lake/{name}")
-            if found.meta["size"]:
-                with atomic_file(path) as temporary:
-                    with temporary.open("wb") as file:
-                        for chunk in found:
-                            file.write(chunk)
-                    checksum = checksum_of(temporary)
-            else:
-                path.unlink(missing_ok=True)
+        try:
+            with _errors(f"{self.address}/lake/{name}"):
+                found = obstore.get(self._client, f"lake/{name}")
+                if found.meta["size"]:
+                    with atomic_file(path) as temporary:
+                        with temporary.open("wb") as file:
+                            for chunk in found:
+                                file.write(chunk)
+                        if damage_of(path.parent.name, temporary):
+                            raise LakeError(
+                                f"{self.address}/lake/{name} is damaged; delete it, and a machine that has this "
+                                "partition puts it again"
+                            )
+                        checksum = checksum_of(temporary)
+        except FileNotFoundError:
+            self._record_path(name).unlink(missing_ok=True)
+            return None
         self._note(name, _Record(str(found.meta["e_tag"]), checksum))
+        return checksum
 
     def _put(self, key: str, content: Path | bytes, mode: Any) -> str:
         """The ETag. Errors: `FileExistsError` where the condition `mode` does not hold, `FileNotFoundError`."""
         import obstore
 
-        with _errors(f"{self.address}/{key}"):
+        is_large = isinstance(content, Path) and content.stat().st_size > _LARGE
+        with self._alone if is_large else contextlib.nullcontext(), _errors(f"{self.address}/{key}"):
             done = obstore.put(self._client, key, content, mode=mode, use_multipart=False)
         return str(done["e_tag"])
 
@@ -180,7 +204,7 @@ class ObjectStore:
             return [one for batch in obstore.list(self._client, prefix) for one in batch]
 
     def _record_path(self, name: str) -> Path:
-        return self._records / f"{name}.json"
+        return self._records / name
 
     def _record(self, name: str) -> _Record | None:
         try:
@@ -205,14 +229,17 @@ def check_store(address: str) -> None:
     import obstore
 
     if not _ADDRESS.fullmatch(address):
-        raise LakeError(f"{address!r} is no address of a store: give s3://bucket/folder, without keys")
+        raise LakeError("it is no address of a store: give s3://bucket/folder, without keys")
+    if not re.match(r"https?://|$", _endpoint()):
+        raise LakeError("AWS_ENDPOINT_URL: give an address that begins with http:// or https://")
     key = f".longtail-{uuid.uuid4().hex}"
     with _errors(address):
         client = _client(
             address.rstrip("/"), {"max_retries": 2, "retry_timeout": timedelta(seconds=20)}, "20s"
         )
         try:
-            obstore.put(client, key, b"1", mode="create")
+            with contextlib.suppress(*_refusals()):  # the answer to a first attempt was lost
+                obstore.put(client, key, b"1", mode="create")
         except FileNotFoundError:
             raise LakeError(f"{address}: there is no such bucket") from None
         try:
@@ -232,10 +259,20 @@ def check_store(address: str) -> None:
 def _client(address: str, retries: RetryConfig | None = None, timeout: str = "10m") -> S3Store:
     from obstore.store import S3Store
 
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    endpoint = _endpoint()
     options: Any = {"connect_timeout": "10s", "timeout": timeout, "allow_http": endpoint.startswith("http:")}
     given: Any = {"endpoint": endpoint} if endpoint else {}
     return S3Store.from_url(address, client_options=options, retry_config=retries, **given)
+
+
+def _endpoint() -> str:
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+
+
+def _is_partition(name: str) -> bool:
+    """Whether a file of the lake, or an object there, belongs to a table that this version has."""
+    table, _, file = name.partition("/")
+    return table in TABLES and _FILE.fullmatch(file) is not None
 
 
 def _refusals() -> tuple[type[Exception], ...]:
@@ -254,5 +291,5 @@ def _errors(what: str) -> Iterator[None]:
     except _refusals() as error:
         raise FileExistsError(what) from error
     except BaseError as error:
-        said = single_line(str(error).split("\n\n")[0])
+        said = _KEYS.sub("//", single_line(str(error).split("\n\n")[0]))
         raise LakeError(f"{what}: the store did not do what was asked ({said})") from error

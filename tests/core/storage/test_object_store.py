@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 
 from dagster_project.core.errors import LakeError
 from dagster_project.core.storage.lake import Lake, QuarantinedRow
-from dagster_project.core.storage.object_store import KEPT_VERSIONS, ObjectStore, check_store
+from dagster_project.core.storage.object_store import ObjectStore, check_store
 from tests.object_stores import BUCKET, S3Server, s3_server
 
 SOME = dict(
     object_id="Q2", property_id="P19", relation="place of birth", source="sandbox", facts_from="query_service"
 )
+
+
+KEPT = 3
 
 
 def rows(*subjects: str) -> list[dict[str, Any]]:
@@ -128,6 +131,72 @@ def test_a_discarded_partition_goes_everywhere_and_may_come_back(
     assert subjects(here) == ["Q2"]
 
 
+def test_a_partition_that_another_machine_removed_may_be_written(lakes: tuple[Lake, Lake]) -> None:
+    here, there = lakes
+    here.write("triples", rows("Q1"), fingerprint="f", quarantined=[QuarantinedRow("k", "bad", "raw")])
+    here.discard("triples")
+    stamp = there.write(
+        "triples", rows("Q2"), fingerprint="f", quarantined=[QuarantinedRow("k", "bad", "raw")]
+    )
+    assert there.current("triples", "f") == stamp
+    here.synchronise()
+    assert here.current("triples", "f") == stamp
+
+
+@pytest.mark.parametrize("is_discarded", [False, True])
+def test_a_version_that_was_not_seen_is_not_removed(lakes: tuple[Lake, Lake], is_discarded: bool) -> None:
+    here, there = lakes
+    rejected = [QuarantinedRow("k", "bad", "raw")]
+    here.write("triples", rows("Q1"), fingerprint="f", quarantined=rejected)
+    there.synchronise()
+    here.write("triples", rows("Q2"), fingerprint="g", quarantined=rejected)
+    if is_discarded:
+        there.discard("triples")
+    else:
+        with pytest.raises(LakeError, match="from other inputs"):
+            there.write("triples", rows("Q3"), fingerprint="h")  # without rejected rows: no quarantine
+    for lake in lakes:
+        lake.synchronise()
+        assert lake.current("triples", "g")
+
+
+@pytest.mark.parametrize("n_bytes", [0, 1_000])
+def test_a_damaged_file_is_not_put_and_the_object_mends_it(lakes: tuple[Lake, Lake], n_bytes: int) -> None:
+    here, there = lakes
+    here.write("triples", rows("Q1"), fingerprint="f")
+    there.synchronise()
+    path = here.path("triples")
+    path.write_bytes(path.read_bytes()[:n_bytes])
+    for lake in lakes:
+        lake.synchronise()
+        assert subjects(lake) == ["Q1"]
+
+
+def test_a_damaged_object_replaces_nothing(lakes: tuple[Lake, Lake], server: S3Server) -> None:
+    here, there = lakes
+    here.write("triples", rows("Q1"), fingerprint="f")
+    there.synchronise()
+    key = "some/folder/mine/lake/triples/all.parquet"
+    server.client.put_object(Bucket=BUCKET, Key=key, Body=here.path("triples").read_bytes()[:-9])
+    with pytest.raises(LakeError, match=r"lake/triples/all\.parquet is damaged; delete it"):
+        there.synchronise()
+    server.client.delete_object(Bucket=BUCKET, Key=key)
+    for lake in lakes:
+        lake.synchronise()
+        assert subjects(lake) == ["Q1"]
+
+
+def test_objects_of_others_are_left_alone(lakes: tuple[Lake, Lake], server: S3Server) -> None:
+    here, there = lakes
+    here.write("triples", rows("Q1"), fingerprint="f")
+    names = ("readme.txt", "triples/", "triples/x/y.parquet", "triples/_schema.parquet", "later/all.parquet")
+    for name in names:
+        server.client.put_object(Bucket=BUCKET, Key=f"some/folder/mine/lake/{name}", Body=b"theirs")
+    there.synchronise()
+    found = [str(path.relative_to(there.root)) for path in there.root.rglob("*.parquet")]
+    assert [name for name in found if not name.startswith(".")] == ["triples/all.parquet"]
+
+
 def test_an_emptied_store_is_filled_again(lakes: tuple[Lake, Lake], server: S3Server) -> None:
     here, there = lakes
     here.write("triples", rows("Q1"), fingerprint="f")
@@ -179,7 +248,7 @@ def test_of_two_changes_the_object_wins_and_the_log_says_so(
 def test_a_record_that_a_kill_cut_off_is_made_again(lakes: tuple[Lake, Lake], content: bytes) -> None:
     here, _ = lakes
     here.write("triples", rows("Q1"), fingerprint="f")
-    (record,) = here.root.glob(".stored/*/triples/all.parquet.json")
+    (record,) = here.root.glob(".stored/*/triples/all.parquet")
     record.write_bytes(content)
     here.synchronise()
     here.write("triples", rows("Q2"), fingerprint="g")
@@ -243,7 +312,7 @@ def test_a_published_version_is_named_by_the_pointer_and_old_ones_go(
 ) -> None:
     store = ObjectStore.of("mine", tmp_path / "lake")
     assert store is not None
-    for number in range(KEPT_VERSIONS + 2):
+    for number in range(KEPT + 2):
         version = tmp_path / f"2026112{number}"
         (version / "data").mkdir(parents=True)
         (version / "data" / "a.parquet").write_bytes(b"rows")
@@ -253,7 +322,7 @@ def test_a_published_version_is_named_by_the_pointer_and_old_ones_go(
     folder = "mine/published/export/"
     objects = server.objects()
     assert objects.pop(f"{folder}current.json") == b'{"version": "20261124"}'
-    kept = [f"2026112{number}" for number in range(2, KEPT_VERSIONS + 2)]
+    kept = [f"2026112{number}" for number in range(2, KEPT + 2)]
     assert sorted(objects) == [
         f"{folder}{one}/{name}" for one in kept for name in ("README.md", "data/a.parquet")
     ]
@@ -271,7 +340,7 @@ def test_a_machine_with_a_late_clock_publishes_the_current_version(server: S3Ser
     objects = server.objects()
     assert objects.pop("mine/published/warehouse/current.json") == b'{"version": "2026-1"}'
     assert "mine/published/warehouse/2026-1" in objects
-    assert len(objects) == KEPT_VERSIONS
+    assert len(objects) == KEPT
 
 
 # The check before a run -----------------------------------------------------------------------------
@@ -289,11 +358,26 @@ def test_a_server_that_ignores_conditions_is_refused_by_name(server: S3Server) -
 
 
 @pytest.mark.parametrize(
-    "address", ["bucket", "s3://", "s3://key:secret@bucket", "gs://bucket", "s3://bucket/a?b", ""]
+    "address",
+    ["bucket", "s3://", "s3://key:secret@bucket", "gs://bucket", "s3://bucket/a?b", "s3://bucket/../a", ""],
 )
 def test_what_is_no_address_is_refused(address: str) -> None:
-    with pytest.raises(LakeError, match="is no address of a store"):
+    with pytest.raises(LakeError, match="is no address of a store") as caught:
         check_store(address)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("endpoint", ["127.0.0.1:9000", "ftp://127.0.0.1"])
+def test_an_endpoint_without_http_is_refused(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    with pytest.raises(LakeError, match="begins with http"):
+        check_store("s3://bucket/folder")
+
+
+def test_the_check_passes_although_an_answer_was_lost(server: S3Server) -> None:
+    lost = iter([500])
+    server.lose = lambda method, path: next(lost, None) if method == "PUT" else None
+    check_store(server.address)
 
 
 @pytest.mark.parametrize("fault", ["refused", "no bucket", "no server"])
@@ -304,7 +388,7 @@ def test_a_store_that_cannot_be_used_is_one_line(
     if fault == "refused":
         server.refuse = lambda method, path: 403
     if fault == "no server":
-        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://me:password-of-mine@127.0.0.1:9")
     with pytest.raises(
         LakeError, match=f"^{address}: (the store did not do what was asked |there is no such bucket)"
     ) as caught:
