@@ -72,7 +72,7 @@ def test_no_other_stop_with_a_line_break_would_serve() -> None:
 @given(st.text(max_size=60))
 @settings(max_examples=300)
 def test_no_tokeniser_makes_more_tokens_than_the_bound(text: str) -> None:
-    folder = Path(str(sandbox.__path__[0])) / "training"
+    folder = Path(str(sandbox.__path__[0])) / "weights" / "s"
     tokeniser = _tokeniser(str(folder / "tokenizer.json"))
     assert len(tokeniser.encode(text).ids) <= Post(text, GREEDY).most_prompt_tokens("completions")
 
