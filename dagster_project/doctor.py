@@ -6,6 +6,7 @@ not: the needs of a study (`core.preflight`), and what a run would compute (`pla
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
@@ -13,7 +14,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from importlib import metadata
-from pathlib import Path
 
 from packaging.requirements import Requirement
 
@@ -40,7 +40,10 @@ def main() -> int:
             print(f"{name:<10}{said}", flush=True)
         study = load_study(study_file())
         print(f"{'study':<10}{study.name} ({study.path})")
-        missing = [*_of_home(study), *misses(study)]
+        missing = list(_of_home(study))
+        free = shutil.disk_usage(study.home.root).free / 1e9
+        print(f"{'home':<10}{study.home.root}, {free:,.0f} GB are free", flush=True)
+        missing += misses(study)
     except Exception as error:
         if not is_for_the_user(error):
             raise
@@ -93,14 +96,9 @@ def _is_installed(requirement: Requirement) -> bool:
 
 
 def _of_home(study: Study) -> Iterator[str]:
-    """Print where the study's state is; what is wrong with the place."""
+    """What is wrong with the place of the study's state."""
     root, lock = study.home.root, study.home.locks / "doctor.lock"
-    with only_one(lock, f"another doctor examines {root}"):
-        free = shutil.disk_usage(root).free / 1e9
-        print(f"{'home':<10}{root}, {free:,.0f} GB are free")
-        try:
-            with only_one(lock, "taken"):
-                yield f"{root}: locks have no effect on this file system; two runs would write at once: use another home"
-        except LongtailError:
-            pass
-    Path(lock).unlink(missing_ok=True)
+    busy = f"another doctor examines {root}"
+    with only_one(lock, busy), contextlib.suppress(LongtailError), only_one(lock, "taken"):
+        yield f"{root}: locks have no effect on this file system; two runs would write at once: use another home"
+    lock.unlink(missing_ok=True)

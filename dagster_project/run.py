@@ -134,9 +134,8 @@ def materialise(study: Study, display: Display, *, prepares: bool = False) -> di
         for number, stage in enumerate(stages, 1):
             if not _is_possible(study, stage, failed):
                 continue
-            Lake.of(
-                study.name, study.home.lake
-            ).synchronise()  # what others have made is older than the stage
+            # What other machines have made is older than the stage.
+            Lake.of(study.name, study.home.lake).synchronise()
             began = time.time()
             display.begin(number)
             failure = (_publish if stage.is_output else run_stage)(
@@ -182,8 +181,8 @@ def _publish(
     definitions: dg.Definitions, instance: dg.DagsterInstance, study: Study, stage: Stage, display: Display
 ) -> str | None:
     """Run the last stage, unless exactly this lake is published already; return as `run_stage`."""
-    # before the build: what comes later is new
-    inputs = f"{warehouse_inputs(study)} {os.environ.get(STORE, '')}".strip()
+    # Before the build, which does not see later changes. A store that was not there yet lacks the publication.
+    inputs = f"{warehouse_inputs(study)} {os.environ.get(STORE, '')}"
     if _is_published(study, inputs, display.say):
         return None
     _published_inputs(study).unlink(missing_ok=True)  # from here on, the published files are replaced
@@ -199,7 +198,8 @@ def _published_inputs(study: Study) -> Path:
 
 
 def _is_published(study: Study, inputs: str, say: Callable[[str], None]) -> bool:
-    """Whether a lake with these `inputs` is published already, and all published files still exist undamaged."""
+    """Whether a lake with these `inputs`, words of which all must be recorded, is published already, and all published
+    files still exist undamaged."""
     published = _published_inputs(study)
     home = study.home
     made = (
@@ -210,9 +210,9 @@ def _is_published(study: Study, inputs: str, say: Callable[[str], None]) -> bool
         home.published_export,
         home.published_router,
     )
-    if not all(path.exists() for path in (published, *made)) or not published.read_text("utf-8").startswith(
-        inputs
-    ):
+    if not all(path.exists() for path in (published, *made)):
+        return False
+    if not set(inputs.encode().split()) <= set(published.read_bytes().split()):
         return False
     damage = find_damage(home.published_warehouse)
     if damage:

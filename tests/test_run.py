@@ -17,6 +17,7 @@ from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.storage.lake import Lake, QuarantinedRow
 from dagster_project.core.study.file import load_study
 from dagster_project.core.warehouse.publication import record_line, record_of
+from dagster_project.defs.resources import StudyResource
 from dagster_project.display import LOGGERS
 from dagster_project.failures import was_interrupted, why
 from dagster_project.stages import Stage
@@ -55,6 +56,16 @@ def test_removed_files_of_a_publication_are_made_again(
     said: list[str] = []
     assert run._is_published(study, "of this lake", said.append)
     assert not run._is_published(study, "of another lake", said.append)
+    assert not run._is_published(
+        study, "of this lake s3://bucket", said.append
+    )  # a store that has nothing yet
+    (published / "inputs").write_bytes(b"of this lake s3://bucket/folder")
+    assert run._is_published(study, "of this lake s3://bucket/folder", said.append)
+    assert run._is_published(study, "of this lake ", said.append)
+    assert not run._is_published(study, "of this lake s3://bucket", said.append)
+    (published / "inputs").write_bytes(b"\xff damaged")
+    assert not run._is_published(study, "of this lake", said.append)
+    (published / "inputs").write_text("of this lake", encoding="ascii")
     (published / removed).unlink()
     assert not run._is_published(study, "of this lake", said.append)
 
@@ -116,6 +127,27 @@ def test_a_build_that_lacks_memory_says_how_to_give_it_more() -> None:
     said = why(work.execute_in_process(raise_on_error=False).all_events)
     assert said.startswith("too_large: RuntimeError: Out of Memory Error")
     assert said.endswith("LONGTAIL_WAREHOUSE_MEMORY=12GB")
+
+
+def test_a_run_whose_store_is_wrong_says_so_before_any_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the web interface, too, where nobody has looked for what the study needs."""
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path))
+    monkeypatch.setenv("LONGTAIL_OBJECT_STORE", "gs://bucket")
+
+    @dg.op
+    def unreached(study: StudyResource) -> None:
+        raise AssertionError(study)
+
+    @dg.job(resource_defs={"study": StudyResource()})
+    def work() -> None:
+        unreached()
+
+    said = why(work.execute_in_process(raise_on_error=False).all_events)
+    assert (
+        said == "this is no address of a store: set LONGTAIL_OBJECT_STORE to s3://bucket/folder, without keys"
+    )
 
 
 def test_what_a_failed_model_has_from_before_is_removed(

@@ -33,15 +33,16 @@ class Need:
 
 def needs_of_store() -> Iterator[Need]:
     """The store of `$LONGTAIL_OBJECT_STORE`, if that is set."""
-    if address := os.environ.get("LONGTAIL_OBJECT_STORE"):
-        yield Need("LONGTAIL_OBJECT_STORE", partial(_check_store, address))
+    # Here, since backends import this module and work without pyarrow.
+    from dagster_project.core.storage.object_store import STORE
+
+    if address := os.environ.get(STORE):
+        yield Need(STORE, partial(_check_store, address))
 
 
 @functools.cache  # a process asks once
 def _check_store(address: str) -> None:
-    from dagster_project.core.storage.object_store import (
-        check_store,
-    )  # needs pyarrow, which not all installations have
+    from dagster_project.core.storage.object_store import check_store
 
     check_package("obstore", "[s3]")
     check_store(address)

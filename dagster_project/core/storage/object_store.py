@@ -229,7 +229,7 @@ def check_store(address: str) -> None:
     import obstore
 
     if not _ADDRESS.fullmatch(address):
-        raise LakeError("it is no address of a store: give s3://bucket/folder, without keys")
+        raise LakeError(f"this is no address of a store: set {STORE} to s3://bucket/folder, without keys")
     if not re.match(r"https?://|$", _endpoint()):
         raise LakeError("AWS_ENDPOINT_URL: give an address that begins with http:// or https://")
     key = f".longtail-{uuid.uuid4().hex}"
