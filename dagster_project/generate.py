@@ -26,7 +26,7 @@ from dagster_project.core.generation.engine.task import Scope, Task
 from dagster_project.core.generation.provisional import tell_accuracy
 from dagster_project.core.generation.tasks.capabilities import needs_of_models
 from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.needs import needs_of_store
+from dagster_project.core.needs import needs_of_machines
 from dagster_project.core.storage.disk import advised
 from dagster_project.core.storage.home import study_file
 from dagster_project.core.storage.lake import Lake
@@ -46,7 +46,7 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     try:
         study, shard = load_study(study_file()), _shard(os.environ.get("LONGTAIL_SHARD", ""))
-        for need in (*needs_of_store(), *needs_of_models(study)):
+        for need in (*needs_of_machines(), *needs_of_models(study)):
             need.check()
         for other in filter(None, os.environ.get("LONGTAIL_MERGE", "").split(os.pathsep)):
             n = merge(study.home.row_cache, Path(other), _LOG)

@@ -1,6 +1,6 @@
 """What a study needs and somebody else must provide: files, folders, models, keys, variables, packages.
 
-What belongs here: a need with its check, and the object store that all stages share. What does not: all other needs,
+What belongs here: a need with its check, and what all stages share with other machines. What does not: all other needs,
 which the modules that use a thing declare beside the code that reads it, and looking for all of them (`preflight`).
 """
 
@@ -19,6 +19,9 @@ from pathlib import Path
 from dagster_project.core.errors import BackendError
 from dagster_project.core.storage.home import IS_CLONE, PROJECT_ROOT
 
+CLUSTER = "LONGTAIL_RAY"
+"""The variable with the address of a Ray cluster."""
+
 
 @dataclass(frozen=True)
 class Need:
@@ -31,11 +34,13 @@ class Need:
     check: Callable[[], object]
 
 
-def needs_of_store() -> Iterator[Need]:
-    """The store of `$LONGTAIL_OBJECT_STORE`, if that is set."""
+def needs_of_machines() -> Iterator[Need]:
+    """The package ray for `$LONGTAIL_RAY`, and the store of `$LONGTAIL_OBJECT_STORE`, where they are set."""
     # Here, since backends import this module and work without pyarrow.
     from dagster_project.core.storage.object_store import STORE
 
+    if os.environ.get(CLUSTER):
+        yield Need(CLUSTER, partial(check_package, "ray", "[ray]"))
     if address := os.environ.get(STORE):
         yield Need(STORE, partial(_check_store, address))
 

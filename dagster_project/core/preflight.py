@@ -20,7 +20,7 @@ from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.generation.tasks.capabilities import needs_of_models
 from dagster_project.core.imports import decisions
 from dagster_project.core.imports.column_checks import check_keys
-from dagster_project.core.needs import Need, check_package, needs_of_store
+from dagster_project.core.needs import Need, check_package, needs_of_machines
 from dagster_project.core.questions import counts
 from dagster_project.core.reference.service import needs_of_links
 from dagster_project.core.retrieval.needs import needs_of_retrievers
@@ -44,7 +44,7 @@ def misses(study: Study, *, with_models: bool = True) -> list[str]:
     Without `with_models`, another machine has the models that answer.
     """
     needs = [
-        *needs_of_store(),
+        *needs_of_machines(),
         *needs_of_places(study),
         *needs_of_source(study),
         *(needs_of_models(study) if with_models else ()),

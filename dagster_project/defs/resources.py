@@ -17,7 +17,7 @@ from dagster_dbt import DagsterDbtTranslator, DbtCliInvocation, DbtCliResource, 
 from dagster_dbt.compat import DBT_PYTHON_VERSION
 
 from dagster_project.core.generation.engine.session import ModelSession
-from dagster_project.core.needs import needs_of_store
+from dagster_project.core.needs import needs_of_machines
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.storage.object_store import ObjectStore
 from dagster_project.core.storage.ownership import PLACE, hold_run, place_of
@@ -38,7 +38,7 @@ class StudyResource(dg.ConfigurableResource):
             hold_run(self.study.home.locks, run.run_id)
             if context.instance is not None:
                 context.instance.add_run_tags(run.run_id, {PLACE: place_of(self.study.home.locks)})
-            for need in needs_of_store():
+            for need in needs_of_machines():
                 need.check()
             Lake.of(self.study.name, self.study.home.lake).synchronise()
 

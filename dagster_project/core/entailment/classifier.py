@@ -8,9 +8,8 @@ Only safetensors are loaded, and no code of the model's repository is run.
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from dagster_project.core.models.limits import input_limit
 from dagster_project.core.models.model_files import ModelFiles, find_files
 from dagster_project.core.models.placement import find_device, lease_device
 from dagster_project.core.models.weights import check_folder, find_weights
-from dagster_project.core.progress import Progress
 from dagster_project.core.study.model_paths import folder_of
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.text_models import Nli
@@ -86,8 +84,8 @@ class Classifier:
         self._model = None
         self._lease.release()
 
-    def batches(self, pairs: Sequence[Pair], log: logging.Logger) -> Iterator[tuple[list[int], np.ndarray]]:
-        """Batch after batch: rows of `pairs`, and the probability (float32) that each premise entails its hypothesis.
+    def probabilities(self, pairs: Sequence[Pair]) -> np.ndarray:
+        """The probability (float32) that each premise entails its hypothesis, shape (len(pairs),).
 
         Pairs of similar length are computed together. Texts that are too long for the model lose their ends.
         """
@@ -98,10 +96,10 @@ class Classifier:
             max_length=self._limit,
         )
         most = _BATCH_TOKENS if self._device.type == "cpu" else _BATCH_TOKENS_GPU
-        with Progress(log, "entailment: pairs", len(pairs)) as progress:
-            for rows in padded_batches(encoded["input_ids"], [0] * len(pairs), most):
-                yield rows, self._forward({name: [own[row] for row in rows] for name, own in encoded.items()})
-                progress.add(len(rows))
+        found = np.empty(len(pairs), dtype=np.float32)
+        for rows in padded_batches(encoded["input_ids"], [0] * len(pairs), most):
+            found[rows] = self._forward({name: [own[row] for row in rows] for name, own in encoded.items()})
+        return found
 
     def _forward(self, encoded: dict[str, list[list[int]]]) -> np.ndarray:
         import torch

@@ -66,8 +66,8 @@ class Dense(Retriever):
         self._queries.check()
 
     def build(self, context: Context) -> None:
-        with self._placed(context) as device:
-            build_vectors(context.passages, context.folder, context.cache, self._encoder, device, context.log)
+        device = self._encoder.settings.device or context.device
+        build_vectors(context.passages, context.folder, context.cache, self._encoder, device, context.log)
         if self._search:
             build_approximate(context.folder, self._search, self._encoder.name, context.log)
 

@@ -1,7 +1,7 @@
 """Vectors of passages in files of equal parts: each part is encoded once in a home, whatever study searches it.
 
-What belongs here: encoding part after part, sharing, reading. What does not: search (`dense`), and vectors of other
-texts (`embedding.vectors`).
+What belongs here: encoding parts, here or on the workers of a cluster, sharing, reading. What does not: search (`dense`),
+and vectors of other texts (`embedding.vectors`).
 
 A part is `<encoder>/<hash of its texts>.npy` in the home's cache; a file beside it has the numbers of passages that were
 cut and that have no vector. An index has links to the parts that it needs. A part that no index links to is removed when
@@ -10,6 +10,7 @@ an index is built.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -17,18 +18,23 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from dagster_project.core.embedding.declared import DeclaredEncoder
+from dagster_project.core.embedding.encoder import Encoder
+from dagster_project.core.embedding.vectors import placed
+from dagster_project.core.models.workers import workers
 from dagster_project.core.progress import Progress
 from dagster_project.core.retrieval.stored_passages import StoredPassages, indexed_texts
 from dagster_project.core.storage.files import remove_leftovers
 from dagster_project.core.storage.whole_files import whole, write_array
 
+_LOG = logging.getLogger(__name__)
 PART_ROWS = 25_000
 """Passages that a killed build may have to encode again: minutes on a CPU."""
 _ROWS_AT_ONCE = 4_096
@@ -44,22 +50,37 @@ def build_vectors(
 ) -> None:
     """Write the vectors of all passages into `folder`; whole parts that are there stay.
 
-    Errors: `OSError` where the disk has no room, `BackendError` without the encoder's files.
+    `device`: a torch device, or `auto`. Errors: `OSError` where the disk has no room, `BackendError` without the
+    encoder's files or workers.
     """
     shared = cache / encoder.stamp
     remove_leftovers(folder)
     remove_leftovers(shared)
-    with Progress(log, f"{encoder.name}: passages encoded", len(passages)) as progress:
+    waiting: list[tuple[Path, Path, int]] = []  # of each part that was handed out: kept file, own file, rows
+
+    def missing() -> Iterator[_Part]:
+        """The parts that nobody has encoded; the others are linked."""
         for number, table in enumerate(_parts(passages)):
             path = folder / f"{number:05}.npy"
             if not (path.exists() and _counts(path).exists()):
                 texts = list(indexed_texts(table))
                 kept = shared / f"{_hash(texts)}.npy"
                 if not _is_whole(kept, len(texts)):
-                    _encode(texts, kept, encoder, device, log)
-                for own, target in ((_counts(kept), _counts(path)), (kept, path)):
-                    _link(own, target)
+                    waiting.append((kept, path, len(texts)))
+                    yield _Part(texts, encoder)
+                    continue
+                _share(kept, path)
             progress.add(table.num_rows)
+
+    with Progress(log, f"{encoder.name}: passages encoded", len(passages)) as progress:
+        parts = missing()
+        if first := next(parts, None):
+            with workers(_Loader(encoder, device), {"weights": encoder.stamp}, log) as answers:
+                for place, (vectors, n_cut) in answers(chain([first], parts)):
+                    kept, path, n_rows = waiting[place]
+                    _keep(kept, vectors, n_cut)
+                    _share(kept, path)
+                    progress.add(n_rows)
     for part in cache.glob("*/*.npy"):
         if part.stat().st_nlink == 1:
             part.unlink(missing_ok=True)
@@ -128,15 +149,43 @@ def _parts(passages: StoredPassages) -> Iterator[pa.Table]:
             yield table.slice(start, PART_ROWS)
 
 
-def _encode(
-    texts: Sequence[str], path: Path, encoder: DeclaredEncoder, device: str, log: logging.Logger
-) -> None:
-    cut: list[int] = []
-    before = encoder.settings.passage_prefix
-    found = encoder.load(device).encode([before + text for text in texts] if before else texts, log, cut)
-    with np.errstate(over="ignore"):
-        vectors = found.astype(encoder.settings.dtype, copy=False)
-    counted = {"n_cut": len(cut), "n_without_vector": int((~finite_rows(vectors)).sum())}
+@dataclass(frozen=True)
+class _Loader:
+    """The encoder of passages, for whoever encodes them."""
+
+    encoder: DeclaredEncoder
+    device: str
+
+    @property
+    def name(self) -> str:
+        return f"retriever {self.encoder.name}"
+
+    @contextlib.contextmanager
+    def loaded(self) -> Iterator[Encoder]:
+        with placed(self.device, self.encoder.name) as device:
+            yield self.encoder.load(device)
+
+    def describe(self, model: Encoder) -> dict[str, str]:
+        return {"weights": self.encoder.stamp}
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Passages to encode. The answer: their vectors in the encoder's number format, and how many texts were cut."""
+
+    texts: Sequence[str]
+    encoder: DeclaredEncoder
+
+    def answer(self, model: Encoder) -> tuple[np.ndarray, int]:
+        cut: list[int] = []
+        before = self.encoder.settings.passage_prefix
+        found = model.encode([before + text for text in self.texts] if before else self.texts, _LOG, cut)
+        with np.errstate(over="ignore"):
+            return found.astype(self.encoder.settings.dtype, copy=False), len(cut)
+
+
+def _keep(path: Path, vectors: np.ndarray, n_cut: int) -> None:
+    counted = {"n_cut": n_cut, "n_without_vector": int((~finite_rows(vectors)).sum())}
     with whole(_counts(path)) as target:
         target.write_text(json.dumps(counted), encoding="utf-8")
     with whole(path) as target:
@@ -151,6 +200,11 @@ def finite_rows(vectors: np.ndarray) -> np.ndarray:
 
 def _counts(path: Path) -> Path:
     return path.with_suffix(".json")
+
+
+def _share(kept: Path, path: Path) -> None:
+    for own, target in ((_counts(kept), _counts(path)), (kept, path)):
+        _link(own, target)
 
 
 def _link(kept: Path, path: Path) -> None:

@@ -96,7 +96,7 @@ def test_an_interrupted_run_continues_from_the_store(
         first = entailments.of([("Paris", "Rome"), ("Rome", "Paris")])
     assert compare_answers(study, lake, "tiny", log).notes["computed_now"] == 10
     with Entailments(study.home.cache, nli, log) as entailments:
-        monkeypatch.setattr(Classifier, "batches", None)
+        monkeypatch.setattr(Classifier, "probabilities", None)
         assert entailments.of([("Rome", "Paris"), ("Paris", "Rome")]) == first
     assert first["Paris", "Rome"] != first["Rome", "Paris"]
 

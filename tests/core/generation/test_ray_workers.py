@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import random
@@ -14,20 +15,27 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from small_study import LOG, answer, fill_lake, small_study
 
 from benchmarks.cluster import ray_head, ray_node
+from dagster_project.core.entailment import scores
+from dagster_project.core.entailment.scores import Entailments
 from dagster_project.core.errors import BackendError
 from dagster_project.core.generation.backends.base import Decoding, Failure, Generation
 from dagster_project.core.generation.backends.fake import FakeBackend
 from dagster_project.core.generation.backends.registry import identify
-from dagster_project.core.generation.engine import ray_workers
-from dagster_project.core.generation.engine.calls import Answers, Call
-from dagster_project.core.generation.engine.ray_workers import RayWorkers
+from dagster_project.core.generation.engine.calls import Answers, Call, OnRay
+from dagster_project.core.models import ray_workers
+from dagster_project.core.retrieval import passage_vectors
+from dagster_project.core.retrieval.passage_vectors import build_vectors, read_vectors
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.models import Model
+from dagster_project.core.study.text_models import Nli
+from tests.core.generation.tiny_models import save_tiny_classifier
+from tests.core.retrieval.test_stored_passages import ENCODER, generated
 
 RUN_COLUMNS = ["run_id", "latency_ms", "shared_tokens", "device_seconds"]
 TINY = Model("tiny", "fake:digest", backend="fake")
@@ -115,6 +123,54 @@ def test_rows_are_those_of_one_process_although_workers_are_killed(
     assert found.equals(alone)
 
 
+@contextlib.contextmanager
+def one_kill(cluster: Cluster) -> Iterator[None]:
+    """Kills the first worker that has started."""
+
+    def kill() -> None:
+        while not (some := cluster.processes("ray::Worker")):
+            time.sleep(0.05)
+        os.kill(some[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    yield
+    killer.join()
+
+
+def test_passages_have_the_vectors_of_one_process(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passage_vectors, "PART_ROWS", 5)
+    passages, found = generated(40, 20), {}
+    for name in ("ray", "alone"):
+        (tmp_path / name).mkdir()
+        with one_kill(cluster) if name == "ray" else contextlib.nullcontext():
+            build_vectors(passages, tmp_path / name, tmp_path / f"cache of {name}", ENCODER, "cpu", LOG)
+        found[name] = [*read_vectors(tmp_path / name)]
+        monkeypatch.delenv("LONGTAIL_RAY", raising=False)
+    assert len(found["ray"]) == 8
+    for (rows, vectors), (own_rows, own_vectors) in zip(*found.values(), strict=True):
+        np.testing.assert_array_equal(rows, own_rows)
+        np.testing.assert_allclose(vectors, own_vectors, atol=1e-6)
+
+
+def test_entailments_are_those_of_one_process(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nli = Nli(str(save_tiny_classifier(tmp_path / "nli")), device="cpu")
+    monkeypatch.setattr(scores, "_CALL_PAIRS", 4)
+    pairs = [(f"city {i}", "city " * (i % 5)) for i in range(30)]
+    with one_kill(cluster), Entailments(tmp_path / "ray", nli, LOG) as entailments:
+        found = entailments.of(pairs[:20]) | entailments.of(pairs)
+        assert entailments.n_new == len(pairs)
+    monkeypatch.delenv("LONGTAIL_RAY")
+    with Entailments(tmp_path / "alone", nli, LOG) as entailments:
+        alone = entailments.of(pairs)
+    assert found == pytest.approx(alone, abs=1e-6)
+    assert len(set(found.values())) > 5
+
+
 def test_a_batch_that_kills_its_worker_fails_and_the_others_do_not(cluster: Cluster) -> None:
     class Deadly(Call):
         def answer(self, backend: object) -> Answers:
@@ -123,7 +179,7 @@ def test_a_batch_that_kills_its_worker_fails_and_the_others_do_not(cluster: Clus
 
     calls = [Call(GREEDY, [f"Q: {i} A:"], {}) for i in range(9)]
     calls[4] = Deadly(GREEDY, ["deadly", "too"], {})
-    workers = RayWorkers(TINY, identify(TINY), LOG)
+    workers = OnRay(TINY, identify(TINY), LOG)
     try:
         found = dict(workers.answers(iter(calls)))
     finally:
@@ -146,7 +202,7 @@ def test_errors_in_a_worker_are_one_line_and_leave_no_call_behind(cluster: Clust
         def answer(self, backend: object) -> Answers:
             raise OddError(1, 2)
 
-    workers = RayWorkers(TINY, identify(TINY), LOG)
+    workers = OnRay(TINY, identify(TINY), LOG)
     calls = [Call(GREEDY, [f"Q: {i} A:"], {}) for i in range(9)]
     try:
         with pytest.raises(BackendError, match=r"^model tiny, on a Ray worker: OddError: odd$"):
@@ -168,7 +224,7 @@ def test_a_worker_that_starts_later_is_compared_too(cluster: Cluster, tmp_path: 
     script = tmp_path / "script.json"
     script.write_text('{"rule": "digest"}', encoding="utf-8")
     model = dataclasses.replace(TINY, path=str(script))
-    workers = RayWorkers(model, identify(model), LOG)
+    workers = OnRay(model, identify(model), LOG)
     try:
         script.write_text('{"rule": "echo"}', encoding="utf-8")
         for worker in cluster.processes("ray::Worker"):
@@ -182,7 +238,7 @@ def test_a_worker_that_starts_later_is_compared_too(cluster: Cluster, tmp_path: 
 def test_a_worker_with_other_weights_is_refused(cluster: Cluster) -> None:
     other = dataclasses.replace(identify(TINY), revision="other")
     with pytest.raises(BackendError, match=r"the worker on \S+ has other weights than this machine"):
-        RayWorkers(TINY, other, LOG)
+        OnRay(TINY, other, LOG)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +261,7 @@ def test_settings_that_cannot_be_met(
 ) -> None:
     monkeypatch.setenv(variable, value)
     with pytest.raises(BackendError, match=said):
-        RayWorkers(TINY, identify(TINY), LOG)
+        OnRay(TINY, identify(TINY), LOG)
 
 
 @pytest.mark.parametrize("token", ["", "0" * 32])
@@ -227,9 +283,9 @@ def test_a_machine_that_dies_takes_only_its_workers_along(
     slow = dataclasses.replace(TINY, path="fake:digest?seconds_per_call=0.2")
     with ray_node(["--address", os.environ["LONGTAIL_RAY"], "--num-cpus=1"]) as (node, _):
         monkeypatch.setenv("LONGTAIL_RAY_WORKERS", "1")
-        RayWorkers(TINY, identify(TINY), LOG).close()  # it fits a machine: three cores are on none
+        OnRay(TINY, identify(TINY), LOG).close()  # it fits a machine: three cores are on none
         monkeypatch.setenv("LONGTAIL_RAY_WORKERS", "3")
-        workers = RayWorkers(slow, identify(slow), LOG)
+        workers = OnRay(slow, identify(slow), LOG)
         try:
             found = []
             for place, answers in workers.answers(Call(GREEDY, [f"Q: {i} A:"], {}) for i in range(60)):

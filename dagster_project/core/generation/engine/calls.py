@@ -1,26 +1,33 @@
 """A batch as a value: what a backend is asked for, which another process can answer as well.
 
-What belongs here: a call, its answer, and who answers. What does not: which batches there are (`resume`), and workers on
-other machines (`ray_workers`).
+What belongs here: a call, its answer, and who answers. What does not: which batches there are (`resume`), and how workers
+on other machines are asked (`models.ray_workers`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from dagster_project.core.generation.backends.base import (
     Backend,
     Decoding,
     Failure,
     Generation,
+    Identity,
     Result,
     Scored,
     Usage,
 )
-from dagster_project.core.study.models import BATCH_TOKENS
+from dagster_project.core.generation.backends.registry import load_backend
+from dagster_project.core.models.ray_workers import RayWorkers
+from dagster_project.core.models.workers import Killed
+from dagster_project.core.study.models import BATCH_TOKENS, Model
 
 Answers = Sequence[Sequence[Result] | Failure]
 """For each prompt of a call its results, one for each seed, or why there are none."""
@@ -86,6 +93,66 @@ class Local:
         """One call after the other."""
         for place, call in enumerate(calls):
             yield place, call.answer(self.backend)
+
+
+class OnRay:
+    """The model on the workers of a Ray cluster. Errors: `BackendError`."""
+
+    def __init__(self, model: Model, identity: Identity, log: logging.Logger) -> None:
+        expected = {"weights": identity.weights, "packages": identity}
+        self._workers = RayWorkers(_Loader(model), expected, log)
+        self.capabilities = self._workers.described["capabilities"]
+        self.batch_tokens = self._workers.described["batch_tokens"]
+        self.close = self._workers.close
+
+    def answers(self, calls: Iterable[Call]) -> Iterator[tuple[int, Answers]]:
+        """As soon as a worker has them. A call that kills its workers fails, and the others do not."""
+        n_texts: list[int] = []
+
+        def counted() -> Iterator[Call]:
+            for call in calls:
+                n_texts.append(len(call.texts))
+                yield call
+
+        for place, answers in self._workers.answers(counted()):
+            if isinstance(answers, Killed):
+                answers = [Failure(answers.why)] * n_texts[place]
+            yield place, answers
+
+    def usage(self) -> Usage:
+        """How many workers answer now, the device of the first, and the most memory that one of them held."""
+        known: list[Usage] = self._workers.ask_all(_UsageCall())
+        busy = [usage.utilisation for usage in known if usage.utilisation is not None]
+        return Usage(
+            f"Ray, {len(known)} x {known[0].device}" if known else "Ray",
+            max((usage.peak_memory_mb for usage in known), default=0.0),
+            sum(busy) / len(busy) if busy else None,
+        )
+
+
+@dataclass(frozen=True)
+class _Loader:
+    """A model of a study, for a worker."""
+
+    model: Model
+
+    @property
+    def name(self) -> str:
+        return f"model {self.model.name}"
+
+    def loaded(self) -> AbstractContextManager[Backend]:
+        return contextlib.closing(load_backend(self.model))
+
+    def describe(self, model: Backend) -> dict[str, Any]:
+        local, identity = Local(model), model.identity
+        own = {"capabilities": local.capabilities, "batch_tokens": local.batch_tokens}
+        return {"weights": identity.weights, "packages": identity, **own}
+
+
+@dataclass(frozen=True)
+class _UsageCall:
+    def answer(self, model: Backend) -> Usage:
+        return model.usage()
 
 
 def _both(scored: Scored | Failure, written: Generation | Failure) -> Scored | Failure:

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from dagster_project.core.generation.backends.base import Backend, Identity, Secret
 from dagster_project.core.generation.backends.registry import identify, load_backend
-from dagster_project.core.generation.engine.calls import Answerer, Local
+from dagster_project.core.generation.engine.calls import Answerer, Local, OnRay
+from dagster_project.core.needs import CLUSTER
 from dagster_project.core.progress import Progress
 from dagster_project.core.study.models import Model
 
@@ -46,11 +47,9 @@ class ModelSession:
 
     def answerer(self, model: Model) -> Answerer:
         """The loaded model: on the workers of `$LONGTAIL_RAY`, else in this process. Errors: `BackendError`."""
-        if not os.environ.get("LONGTAIL_RAY") or model.service:
+        if not os.environ.get(CLUSTER) or model.service:
             return self._local(model)
-        from dagster_project.core.generation.engine.ray_workers import RayWorkers
-
-        return self._held(model, RayWorkers, lambda: RayWorkers(model, self.identity(model), self._log))
+        return self._held(model, OnRay, lambda: OnRay(model, self.identity(model), self._log))
 
     def backend(self, model: Model) -> Backend:
         """The model, loaded in this process. Errors: `BackendError`."""

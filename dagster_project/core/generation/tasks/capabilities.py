@@ -25,8 +25,6 @@ def needs_of_models(study: Study) -> Iterator[Need]:
     A check raises `BackendError` where the backend is unknown or cannot do what the study asks, or where the model's
     path, key or package is missing.
     """
-    if os.environ.get("LONGTAIL_RAY"):
-        yield Need("LONGTAIL_RAY", partial(check_package, "ray", "[ray]"))
     if address := os.environ.get(DATABASE):
         yield Need(DATABASE, partial(_check_database, address))
     capabilities = sorted({task.capability for task in TASKS.values() if task.is_asked(study)})

@@ -1,7 +1,7 @@
 """A model on the workers of a Ray cluster: each holds it whole, and answers the calls that it is handed.
 
-What belongs here: workers, and handing calls out again when one dies. What does not: plan, row cache and tables, which
-the process that hands out calls alone reads and writes.
+What belongs here: workers, and handing calls out again when one dies. What does not: what is loaded and asked
+(`workers`), and plan, row cache and tables, which the process that hands out calls alone reads and writes.
 
 `$LONGTAIL_RAY` is the address of the cluster's head (`host:port`, or `auto` on a machine of the cluster). There are
 `$LONGTAIL_RAY_WORKERS` workers with `$LONGTAIL_RAY_GPUS` GPUs each. Without these, each GPU of the cluster has a worker;
@@ -20,7 +20,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -28,12 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import BackendError, LongtailError, single_line
-from dagster_project.core.generation.backends.base import Failure, Identity, Usage
-from dagster_project.core.generation.backends.registry import load_backend
-from dagster_project.core.generation.engine.calls import Answers, Call, Local
-from dagster_project.core.needs import check_package
+from dagster_project.core.models.workers import Call, Killed, Loader
+from dagster_project.core.needs import CLUSTER, check_package
 from dagster_project.core.storage.fingerprints import folder_version
-from dagster_project.core.study.models import Model
 
 _IN_FLIGHT = 2
 """Calls that a worker has: one that it answers, and one that it need not wait for."""
@@ -54,49 +51,26 @@ _DEFAULTS = {
 """Variables that Ray reads when it is imported, where they are not set."""
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """What a worker says of its model once it is loaded."""
-
-    host: str
-    code: str
-    identity: Identity
-    capabilities: frozenset[str]
-    batch_tokens: int
-
-
 class Worker:
     """The actor: a process somewhere in the cluster, which first loads its model. Its errors can be pickled (`_told`)."""
 
-    def __init__(self, model: Model, folder: Path, variables: dict[str, str]) -> None:
-        self._model, self._folder = model, folder
+    def __init__(self, loader: Loader, folder: Path, variables: dict[str, str]) -> None:
+        self._loader, self._folder, self._held = loader, folder, contextlib.ExitStack()
         os.environ.update(variables)
 
-    def load(self) -> Loaded:
-        """Errors: `BackendError`."""
+    def load(self) -> dict[str, Any]:
+        """What it holds, and its host and code. Errors: `BackendError`."""
         with _told():
             if self._folder.is_dir():
                 os.chdir(self._folder)  # paths of a study may be relative to the folder of the command
-            backend = load_backend(self._model)
-            self._local = Local(backend)
-            code = folder_version("dagster_project.core")
-            return Loaded(
-                socket.gethostname(),
-                code,
-                backend.identity,
-                self._local.capabilities,
-                self._local.batch_tokens,
-            )
+            self._model = self._held.enter_context(self._loader.loaded())
+            own = {"host": socket.gethostname(), "code": folder_version("dagster_project.core")}
+            return {**self._loader.describe(self._model), **own}
 
-    def answer(self, call: Call) -> Answers:
+    def answer(self, call: Call) -> Any:
         """Errors: `BackendError`."""
         with _told():
-            return call.answer(self._local.backend)
-
-    def usage(self) -> Usage:
-        """Errors: `BackendError`."""
-        with _told():
-            return self._local.usage()
+            return call.answer(self._model)
 
 
 @dataclass(frozen=True)
@@ -124,33 +98,34 @@ class _Held:
 class RayWorkers:
     """The workers of one model. A new worker takes the place of a dead one, whose calls are asked again.
 
-    Errors: `BackendError` where the cluster cannot be reached or a worker has other weights or other code.
+    `described`: what the first worker said of its model. Errors: `BackendError` where the cluster cannot be reached, or
+    a worker has other code, or says something else than what is `expected`.
     """
 
-    def __init__(self, model: Model, identity: Identity, log: logging.Logger) -> None:
-        self._ray, self._name, self._log = _connected(), model.name, log
-        self._code, self._identity = folder_version("dagster_project.core"), identity
+    def __init__(self, loader: Loader, expected: Mapping[str, Any], log: logging.Logger) -> None:
+        self._ray, self._name, self._log = _connected(), loader.name, log
+        self._expected = {**expected, "code": folder_version("dagster_project.core")}
         self._head, self._head_seen = self._ray.get_runtime_context().gcs_address, time.monotonic()
         self._head_lost: float | None = None
         try:
             number, options = self._resources()
-            log.info("%s: Ray starts %s workers with %s", model.name, number, options)
+            log.info("%s: Ray starts %s workers with %s", self._name, number, options)
             variables = {name: os.environ[name] for name in _SHARED_VARIABLES if name in os.environ}
             actor = self._ray.remote(Worker).options(scheduling_strategy="SPREAD", **options)
-            self._begin = partial(actor.remote, model, Path.cwd(), variables)
+            self._begin = partial(actor.remote, loader, Path.cwd(), variables)
             self._workers = [_Held() for _ in range(number)]
             for worker in self._workers:
                 self._load(worker)
-            loaded = None
-            while loaded is None:
-                loaded = self._ready(self._wait())
+            described = None
+            while described is None:
+                described = self._ready(self._wait())
         except BaseException:
             self.close()
             raise
-        self.capabilities, self.batch_tokens = loaded.capabilities, loaded.batch_tokens
+        self.described = described
 
-    def answers(self, calls: Iterable[Call]) -> Iterator[tuple[int, Answers]]:
-        """The answers of each call, as soon as a worker has them. Errors: `BackendError`."""
+    def answers(self, calls: Iterable[Call]) -> Iterator[tuple[int, Any]]:
+        """The place of each call and its answer or `Killed`, as soon as a worker has it. Errors: `BackendError`."""
         fresh, waiting = enumerate(calls), deque[tuple[int, Call]]()
         deaths: dict[int, int] = {}
         for worker in self._workers:
@@ -163,11 +138,11 @@ class RayWorkers:
             if worker.loading:
                 self._ready(worker)
                 continue
-            reference, place, call = worker.calls[0]
-            answers = self._said(reference)
-            if not isinstance(answers, _Died):
+            reference, place, _ = worker.calls[0]
+            answer = self._said(reference)
+            if not isinstance(answer, _Died):
                 worker.calls.popleft()
-                yield place, answers
+                yield place, answer
                 continue
             waiting.extendleft((place, call) for _, place, call in reversed(worker.calls))
             worker.calls.clear()
@@ -175,24 +150,18 @@ class RayWorkers:
             deaths[place] = deaths.get(place, 0) + 1  # the others had not begun
             self._log.warning(
                 "%s: a worker died, and its batch is asked again (%s of %s): %s",
-                *(self._name, deaths[place], _MOST_DEATHS, answers.why),
+                *(self._name, deaths[place], _MOST_DEATHS, answer.why),
             )
             if deaths[place] == _MOST_DEATHS:
                 waiting.popleft()
-                yield place, [Failure(f"it killed its worker {_MOST_DEATHS} times")] * len(call.texts)
+                yield place, Killed(f"it killed its worker {_MOST_DEATHS} times")
 
-    def usage(self) -> Usage:
-        """How many workers answer now, the device of the first, and the most memory that one of them held."""
-        asked = [worker.actor.usage.remote() for worker in self._workers if not worker.loading]
+    def ask_all(self, call: Call) -> list[Any]:
+        """The answers of all workers that are loaded and answer soon. Errors: `BackendError`."""
+        asked = [worker.actor.answer.remote(call) for worker in self._workers if not worker.loading]
         there, _ = self._ray.wait(asked, num_returns=len(asked), timeout=_POLL_SECONDS) if asked else ([], [])
         found = [self._said(reference) for reference in there]
-        known = [usage for usage in found if not isinstance(usage, _Died)]
-        busy = [usage.utilisation for usage in known if usage.utilisation is not None]
-        return Usage(
-            f"Ray, {len(known)} x {known[0].device}" if known else "Ray",
-            max((usage.peak_memory_mb for usage in known), default=0.0),
-            sum(busy) / len(busy) if busy else None,
-        )
+        return [answer for answer in found if not isinstance(answer, _Died)]
 
     def close(self) -> None:
         """End the workers. The cluster stays."""
@@ -209,7 +178,7 @@ class RayWorkers:
         cpus = 1 if gpus else next(fitting, 0)
         if number < 1 or not cpus or (gpus and number > room):
             raise BackendError(
-                f"model {self._name}: {number} workers with {gpus} GPUs each do not fit the Ray cluster, whose machines "
+                f"{self._name}: {number} workers with {gpus} GPUs each do not fit the Ray cluster, whose machines "
                 f"have {devices} GPUs and {cores} cores; set LONGTAIL_RAY_WORKERS, LONGTAIL_RAY_GPUS"
             )
         return number, {"num_cpus": cpus, "num_gpus": gpus}
@@ -252,43 +221,40 @@ class RayWorkers:
                     continue
                 self._head_lost = self._head_lost or time.monotonic()
                 if time.monotonic() > self._head_lost + _HEAD_SECONDS:
-                    raise BackendError(f"model {self._name}: {problem}; finished batches are kept")
+                    raise BackendError(f"{self._name}: {problem}; finished batches are kept")
             found, _ = self._ray.wait(list(waiting), timeout=_POLL_SECONDS)
             if found:
                 return waiting[found[0]]
 
-    def _ready(self, worker: _Held) -> Loaded | None:
-        """None where it died, and another starts. Errors: `BackendError` where no model is loaded, or another one."""
-        loaded: Loaded | _Died = self._said(worker.loading)
-        if isinstance(loaded, _Died):
+    def _ready(self, worker: _Held) -> dict[str, Any] | None:
+        """What it says of its model; None where it died, and another starts. Errors: `BackendError` where no model is
+        loaded, or another one."""
+        described: dict[str, Any] | _Died = self._said(worker.loading)
+        if isinstance(described, _Died):
             worker.deaths += 1
             if worker.deaths < _MOST_DEATHS:
                 self._load(worker)
                 return None
             problem = _no_answer(self._head) or (
                 f"a worker died {_MOST_DEATHS} times before it had loaded the model; it may lack this version of "
-                f"Longtail, or memory ({loaded.why})"
+                f"Longtail, or memory ({described.why})"
             )
-            raise BackendError(f"model {self._name}: {problem}; finished batches are kept")
-        for what, own, its in (
-            ("weights", self._identity.weights, loaded.identity.weights),
-            ("packages", self._identity, loaded.identity),
-            ("code", self._code, loaded.code),
-        ):
-            if own != its:
+            raise BackendError(f"{self._name}: {problem}; finished batches are kept")
+        for what, own in self._expected.items():
+            if described[what] != own:
                 raise BackendError(
-                    f"model {self._name}: the worker on {loaded.host} has other {what} than this machine; "
+                    f"{self._name}: the worker on {described['host']} has other {what} than this machine; "
                     "install the same version and copy the same model files to every machine"
                 )
         worker.loading, worker.deaths = None, 0
-        return loaded
+        return described
 
     def _said(self, reference: Any) -> Any:
         """What a worker answers. Errors: `BackendError` in place of what it raised."""
         try:
             return self._ray.get(reference)
         except self._ray.exceptions.RayTaskError as error:
-            raise BackendError(single_line(f"model {self._name}, on a Ray worker: {error.cause}")) from None
+            raise BackendError(single_line(f"{self._name}, on a Ray worker: {error.cause}")) from None
         except self._ray.exceptions.RayError as error:
             return _Died(single_line(str(error).strip().splitlines()[-1])[:_SHOWN])
 
@@ -312,7 +278,7 @@ def _connected() -> Any:
         os.environ.setdefault(name, value)
     import ray
 
-    address = os.environ["LONGTAIL_RAY"]
+    address = os.environ[CLUSTER]
     if address != "auto" and (problem := _no_answer(address)):
         raise BackendError(f"LONGTAIL_RAY: {problem}")
     handler = signal.getsignal(signal.SIGTERM)
