@@ -48,8 +48,8 @@ def test_without_a_choice_it_lists_and_removes_nothing(
     assert clean_up.main() == 0
     *lines, last = capsys.readouterr().out.splitlines()
     assert {line.split()[2]: round(float(line.split()[0]), 2) for line in lines} == {
-        "lake": 0.0, "row_cache": 0.0, "tuned_models": 0.0, "versions": 0.1, "published": 0.1, "indexes": 0.1, "build": 0.0,
-        "dagster": 0.0, "cache/embeddings.sqlite": 0.0, "cache/huggingface": 0.0,
+        "lake": 0.0, "row_cache": 0.0, "tuned_models": 0.0, "versions": 0.1, "published": 0.1, "indexes": 0.1,
+        "build": 0.0, "dagster": 0.0, "cache/embeddings.sqlite": 0.0, "cache/huggingface": 0.0,
     }  # fmt: skip
     assert last.startswith("Nothing was removed.")
     assert files(home) == before
