@@ -29,6 +29,7 @@ from dagster_project.core.generation.backends.fake import FakeBackend
 from dagster_project.core.generation.backends.registry import identify
 from dagster_project.core.generation.engine.calls import Answers, Call, OnRay
 from dagster_project.core.models import ray_workers
+from dagster_project.core.models.workers import workers
 from dagster_project.core.retrieval import passage_vectors
 from dagster_project.core.retrieval.passage_vectors import build_vectors, read_vectors
 from dagster_project.core.storage.lake import Lake
@@ -171,6 +172,35 @@ def test_entailments_are_those_of_one_process(
     assert len(set(found.values())) > 5
 
 
+def test_a_batch_without_rows_of_its_own_that_kills_its_worker_is_an_error(cluster: Cluster) -> None:
+    class Nothing:
+        name = "nothing"
+
+        def loaded(self) -> contextlib.nullcontext[int]:
+            return contextlib.nullcontext(1)
+
+        def describe(self, model: int) -> dict[str, int]:
+            return {"weights": model}
+
+    class Add:
+        def answer(self, model: int) -> int:
+            return model + 1
+
+    class Deadly:
+        def answer(self, model: int) -> None:
+            os.kill(os.getpid(), 9)
+
+    with workers(Nothing(), {"weights": 1}, LOG) as answers:
+        assert dict(answers([Add(), Add()])) == {0: 2, 1: 2}
+        with pytest.raises(BackendError, match=r"^nothing: a batch failed: it killed its worker 3 times"):
+            dict(answers([Add(), Deadly(), Add()]))
+    with (
+        pytest.raises(BackendError, match=r"^nothing: the worker on \S+ has other weights"),
+        workers(Nothing(), {"weights": 2}, LOG),
+    ):
+        pass
+
+
 def test_a_batch_that_kills_its_worker_fails_and_the_others_do_not(cluster: Cluster) -> None:
     class Deadly(Call):
         def answer(self, backend: object) -> Answers:
@@ -179,11 +209,11 @@ def test_a_batch_that_kills_its_worker_fails_and_the_others_do_not(cluster: Clus
 
     calls = [Call(GREEDY, [f"Q: {i} A:"], {}) for i in range(9)]
     calls[4] = Deadly(GREEDY, ["deadly", "too"], {})
-    workers = OnRay(TINY, identify(TINY), LOG)
+    held = OnRay(TINY, identify(TINY), LOG)
     try:
-        found = dict(workers.answers(iter(calls)))
+        found = dict(held.answers(iter(calls)))
     finally:
-        workers.close()
+        held.close()
     assert found.pop(4) == [Failure("it killed its worker 3 times")] * 2
     assert sorted(found) == [0, 1, 2, 3, 5, 6, 7, 8]
     for [texts] in found.values():
@@ -202,14 +232,14 @@ def test_errors_in_a_worker_are_one_line_and_leave_no_call_behind(cluster: Clust
         def answer(self, backend: object) -> Answers:
             raise OddError(1, 2)
 
-    workers = OnRay(TINY, identify(TINY), LOG)
+    held = OnRay(TINY, identify(TINY), LOG)
     calls = [Call(GREEDY, [f"Q: {i} A:"], {}) for i in range(9)]
     try:
         with pytest.raises(BackendError, match=r"^model tiny, on a Ray worker: OddError: odd$"):
-            list(workers.answers([*calls, Odd(GREEDY, ["odd"], {}), *calls]))
-        again = dict(workers.answers(calls[5:]))
+            list(held.answers([*calls, Odd(GREEDY, ["odd"], {}), *calls]))
+        again = dict(held.answers(calls[5:]))
     finally:
-        workers.close()
+        held.close()
     expected = {place: call.answer(FakeBackend(TINY)) for place, call in enumerate(calls[5:])}
     assert {place: texts_of(own) for place, own in again.items()} == {
         place: texts_of(own) for place, own in expected.items()
@@ -224,15 +254,15 @@ def test_a_worker_that_starts_later_is_compared_too(cluster: Cluster, tmp_path: 
     script = tmp_path / "script.json"
     script.write_text('{"rule": "digest"}', encoding="utf-8")
     model = dataclasses.replace(TINY, path=str(script))
-    workers = OnRay(model, identify(model), LOG)
+    held = OnRay(model, identify(model), LOG)
     try:
         script.write_text('{"rule": "echo"}', encoding="utf-8")
         for worker in cluster.processes("ray::Worker"):
             os.kill(worker, signal.SIGKILL)
         with pytest.raises(BackendError, match=r"the worker on \S+ has other weights than this machine"):
-            list(workers.answers([Call(GREEDY, ["Q: 1 A:"], {})]))
+            list(held.answers([Call(GREEDY, ["Q: 1 A:"], {})]))
     finally:
-        workers.close()
+        held.close()
 
 
 def test_a_worker_with_other_weights_is_refused(cluster: Cluster) -> None:
@@ -285,16 +315,16 @@ def test_a_machine_that_dies_takes_only_its_workers_along(
         monkeypatch.setenv("LONGTAIL_RAY_WORKERS", "1")
         OnRay(TINY, identify(TINY), LOG).close()  # it fits a machine: three cores are on none
         monkeypatch.setenv("LONGTAIL_RAY_WORKERS", "3")
-        workers = OnRay(slow, identify(slow), LOG)
+        held = OnRay(slow, identify(slow), LOG)
         try:
             found = []
-            for place, answers in workers.answers(Call(GREEDY, [f"Q: {i} A:"], {}) for i in range(60)):
+            for place, answers in held.answers(Call(GREEDY, [f"Q: {i} A:"], {}) for i in range(60)):
                 found.append((place, texts_of(answers)))
                 if len(found) == 12:
                     for one in Cluster(node.pid).processes(""):
                         os.kill(one, signal.SIGKILL)
         finally:
-            workers.close()
+            held.close()
     assert sorted(place for place, texts in found if texts) == list(range(60))
 
 
