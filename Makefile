@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-BENCHES := bench-cluster bench-consistency bench-coverage bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-sampling bench-warehouse bench-wiki-dump
+BENCHES := bench-cluster bench-consistency bench-coverage bench-generation bench-grounding bench-ingest bench-pararel bench-prediction bench-retrieval bench-router bench-warehouse bench-wiki-dump
 .PHONY: help run plan doctor clean-up ui router sql compare test check mutants mutants-sql docs reference-models bench-damage install install-dev smollm2 clean-venv $(BENCHES)
 
 PYTHON ?= python3
@@ -86,7 +86,6 @@ bench-damage: $(VENV)/.installed-dev ## flipped bits in lake, indexes, vectors, 
 bench-ingest: ## reading dumps, compared with only decompressing them; questions from dumps (BENCH_ARGS=--help)
 bench-router: ## decisions a second; waiting times of the router under 64 clients (BENCH_ARGS=--help)
 bench-retrieval: ## indexing, searching, encoding passages, beside bm25s, rank-bm25, faiss, sentence-transformers, tantivy (BENCH_ARGS=--full, --help)
-bench-sampling: ## a sample of a million facts: counts, time, memory (BENCH_ARGS=--help)
 bench-cluster: ## one model's answers by two shards and by Ray's workers, beside one process (BENCH_ARGS=--help)
 bench-warehouse: ## dbt build with its tests, bootstraps, report; thresholds compared with pandas loops (BENCH_ARGS=--help)
 bench-wiki-dump: ## a Wikipedia XML dump read, indexed and searched: seconds and memory (BENCH_ARGS=--help)

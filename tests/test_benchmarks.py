@@ -106,18 +106,6 @@ def test_retrieval_prints_its_figures_and_finds_what_bm25s_and_faiss_find() -> N
     assert all(value > 0 for value in figures.values())
 
 
-def test_sampling_prints_counts_before_and_after() -> None:
-    small = ["--facts-per-relation", "40", "--per-relation", "5"]
-    done = _run("sampling", small)
-    assert done.returncode == 0, done.stderr[-2000:]
-    figures = json.loads(done.stdout.splitlines()[-1])
-    assert {"facts_s", "entities_s", "frequencies_s", "sample_s", "questions_s", "peak_mb"} <= set(figures)
-    (total,) = (line.split("|") for line in done.stdout.splitlines() if line.startswith("| all"))
-    candidates, kept, *dropped, questions = (int(cell.replace(",", "")) for cell in total[2:-1])
-    assert candidates == kept + sum(dropped)
-    assert 0 < questions <= kept == 16 * 5
-
-
 def test_the_router_prints_its_figures_and_every_reply_is_the_files_decision() -> None:
     small = ["--requests", "200", "--clients", "8", "--entities", "300"]
     done = _run("router", small)
