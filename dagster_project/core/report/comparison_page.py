@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from dagster_project.core.report.charts import Dimensions
 from dagster_project.core.report.comparison import compare, why_none
 from dagster_project.core.report.figure import Column, Figure, Section, bounds
-from dagster_project.core.report.marks import difference_x, estimate, names, points, series, single, tooltip
+from dagster_project.core.report.marks import difference_x, names, points, series, single
 from dagster_project.core.report.page import render
 from dagster_project.core.report.report import shown
 from dagster_project.core.report.rows import FigureRows, in_order, legible, select
@@ -29,7 +29,6 @@ _SECTIONS = (
 )
 _CHANGE = points(
     difference_x("difference", "change in accuracy, B − A", 8), names("model"), series("method", "method"),
-    tooltip("model", "method", *estimate("difference", "change", "+.3f", "difference"), ("n_shared", "questions", ",")),
     interval=bounds("difference"), offset="method", zero=True,
 )  # fmt: skip
 _FIGURES = {  # by topic: section, title, caption

@@ -21,26 +21,6 @@ _POWERS = [10**exponent for exponent in range(-3, 13)]
 SHARE_AXIS = {"format": "%", "tickCount": 5, "labelOverlap": True}
 SHARES = {"domain": [0, 1], "scheme": "blues"}
 POPULARITY = {"$label": "popularity"}
-Hint = str | tuple[str, str] | tuple[str, str, str]
-"""A field of a tooltip: a column of texts that is its own title, (column, title), or (column, title, number format)."""
-
-
-def tooltip(*fields: Hint) -> list[dict[str, str]]:
-    """Fields of a tooltip."""
-    shown = []
-    for field in fields:
-        name, title, *number = (field, field) if isinstance(field, str) else field
-        one = {"field": name, "title": title}
-        if number:
-            one |= {"type": "quantitative", "format": number[0]}
-        shown.append({"type": "nominal", **one})
-    return shown
-
-
-def estimate(field: str, title: str, form: str, of: str | None = None) -> list[tuple[str, str, str]]:
-    """Fields of a tooltip: a number and its interval, in columns `ci_low` and `ci_high`, after the name `of` if given."""
-    low, high = bounds(of)
-    return [(field, title, form), (low, "interval from", form), (high, "interval to", form)]
 
 
 def quantity(field: str, title: Any, axis: Spec, scale: Spec | None = None) -> dict[str, Any]:
@@ -116,7 +96,6 @@ def curves(
     x: Spec,
     y: Spec,
     colour: Spec,
-    hints: Sequence[Mapping[str, str]],
     *,
     interval: tuple[str, str] = bounds(),
     few: bool = False,
@@ -145,8 +124,9 @@ def curves(
                 "encoding": {"y": dict(y), "opacity": dim},
             },
             {
-                "mark": {"type": "point", "filled": True, "size": 38, "opacity": 1},
-                "encoding": {"y": dict(y), "opacity": dim, "shape": shape(colour), "tooltip": list(hints)},
+                # Beside a selection, only a mark with a hint of its own takes the pointer.
+                "mark": {"type": "point", "filled": True, "size": 38, "opacity": 1, "tooltip": "row"},
+                "encoding": {"y": dict(y), "opacity": dim, "shape": shape(colour)},
             },
         ],
     }
@@ -161,7 +141,6 @@ def points(
     x: Spec,
     y: Spec,
     colour: Spec,
-    hints: Sequence[Mapping[str, str]],
     *,
     interval: tuple[str, str] = bounds(),
     offset: str | None = None,
@@ -194,7 +173,7 @@ def points(
             },
             {
                 "mark": {"type": "point", "filled": True, "size": size, "opacity": 1},
-                "encoding": {value: measured, "shape": shape(colour), "tooltip": list(hints)},
+                "encoding": {value: measured, "shape": shape(colour)},
             },
         ],
     }
@@ -221,7 +200,6 @@ def cells(
     x: Spec,
     y: Spec,
     value: str,
-    hints: Sequence[Mapping[str, str]],
     *,
     scale: Mapping[str, Any] = SHARES,
     bright: str | None = None,
@@ -252,7 +230,6 @@ def cells(
                         },
                         "value": "var(--grid)",
                     },
-                    "tooltip": list(hints),
                 },
             },
             {

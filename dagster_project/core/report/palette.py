@@ -83,6 +83,7 @@ def chart_config() -> dict[str, Any]:
         "font": FONT,
         "aria": False,  # the chart as a whole has a text, and its table the numbers
         "view": {"stroke": None},
+        "mark": {"tooltip": "row"},  # `showHint` of page/chart.js tells it
         "axis": {
             "labelColor": muted,
             "titleColor": ink,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -135,11 +136,9 @@ def test_a_point_of_the_main_curve_says_both_ends_of_its_bin_and_interval(opened
     page.execute_script("document.querySelector('#accuracy_by_popularity').scrollIntoView({block: 'center'})")
     for mark in page.find_elements("css selector", "#accuracy_by_popularity .mark-symbol path")[:5]:
         ActionChains(page).move_to_element(mark).perform()
-        names = page.execute_script(
-            "return [...document.querySelectorAll('.hint dt')].map((e) => e.textContent)"
-        )
+        hint = "return [...document.querySelectorAll('.hint d' + arguments[0])].map((e) => e.textContent)"
+        names, values = page.execute_script(hint, "t"), page.execute_script(hint, "d")
         if names:
             break
-    assert names == [
-        "model", "method", "popularity from", "popularity to", "accuracy", "interval from", "interval to", "questions",
-    ]  # fmt: skip
+    assert names == ["model", "method", "popularity from", "popularity to", "n", "right", "accuracy"]
+    assert re.fullmatch(r"0\.\d{3} \(0\.\d{3} to 0\.\d{3}\)", values[-1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,23 +41,8 @@ def read(marts: duckdb.DuckDBPyConnection, key: str) -> FigureRows:
     return read_figure(marts, figure, published_tables(marts))
 
 
-def tooltips(spec: Any) -> Iterator[list[Mapping[str, Any]]]:
-    if isinstance(spec, Mapping):
-        if "tooltip" in spec:
-            yield spec["tooltip"]
-        for value in spec.values():
-            yield from tooltips(value)
-    elif isinstance(spec, (list, tuple)):
-        for value in spec:
-            yield from tooltips(value)
-
-
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.key)
-def test_no_two_fields_of_a_tooltip_or_columns_of_a_table_have_one_name(figure: Any) -> None:
-    """The browser shows a tooltip by title: of two fields with one title the first is lost."""
-    for fields in tooltips(figure.spec):
-        titles = [field["title"] for field in fields]
-        assert len(titles) == len(set(titles)), titles
+def test_no_two_columns_of_a_table_have_one_name(figure: Any) -> None:
     labels = [column.label for column in figure.columns]
     assert len(labels) == len(set(labels)), labels
 

@@ -10,7 +10,6 @@ from dagster_project.core.report.figures.grounding import (
     INTERVALS,
     MEASURE,
     QUIP_COLUMN,
-    QUIP_HINTS,
     QUOTE_COLUMNS,
     TEXT_CHARACTERS,
     by_bin,
@@ -20,16 +19,13 @@ from dagster_project.core.report.figures.grounding import (
 from dagster_project.core.report.figures.memory import FEWEST, KEY
 from dagster_project.core.report.figures.tail import SIZE_X
 from dagster_project.core.report.marks import (
-    Hint,
     curves,
     difference_x,
-    estimate,
     fixed,
     names,
     panels,
     points,
     series,
-    tooltip,
 )
 
 _PROMPT = Column("grounding_prompt", "grounding prompt")
@@ -37,14 +33,13 @@ PROMPT_KEY = (KEY[0], KEY[2], KEY[3], _PROMPT)
 _KINDS = ["null", "grounding", "anti-grounding"]
 _KIND = "replace(grounding_kind, '_', '-') as grounding_kind"
 _ORDER = "order by dataset, model, method, position_in_study"
-PROMPT_HINTS = ("model", ("grounding_prompt", "grounding prompt"))
 _PAIRED = (
     "Both prompts are compared on the same questions. Bars are 95 % intervals from a paired bootstrap "
     "over questions."
 )
 
 
-def _by_prompt(difference: str, title: str, *hints: Hint) -> Spec:
+def _by_prompt(difference: str, title: str) -> Spec:
     """One row per grounding prompt: a difference to the null prompt, with its interval."""
     return panels(
         "model",
@@ -52,7 +47,6 @@ def _by_prompt(difference: str, title: str, *hints: Hint) -> Spec:
             difference_x(difference, title, 5),
             names("grounding_prompt"),
             fixed("grounding_kind", "kind", _KINDS),
-            tooltip(*PROMPT_HINTS, *hints),
             interval=bounds(difference),
             zero=True,
         ),
@@ -94,14 +88,7 @@ left join (select grounding_prompt, position_in_study, text from marts.dim_groun
         Column("p_holm", "p after Holm", "p"),
         Column("undefined", "why undefined"),
     ),
-    spec=_by_prompt(
-        "gain",
-        "relative gain in QUIP",
-        *estimate("gain", "gain", "+.1%", of="gain"),
-        ("p_holm", "p after Holm", ".2g"),
-        ("quip", "mean QUIP", ".3f"),
-        ("n_paired", "pairs", ","),
-    ),
+    spec=_by_prompt("gain", "relative gain in QUIP"),
     choose=("method",),
     plot_on="fct_grounding_prompts",
 )
@@ -131,14 +118,7 @@ left join (select grounding_prompt, position_in_study from marts.dim_grounding_p
         Column("score_p_value", "p", "p"),
         Column("score_p_holm", "p after Holm", "p"),
     ),
-    spec=_by_prompt(
-        "score_difference",
-        "difference of the score",
-        ("end_task", "score"),
-        *estimate("score_difference", "difference", "+.3f", of="score_difference"),
-        ("score_p_holm", "p after Holm", ".2g"),
-        ("mean_score", "mean score", ".3f"),
-    ),
+    spec=_by_prompt("score_difference", "difference of the score"),
     choose=("method",),
     plot_on="fct_grounding_prompts",
 )
@@ -177,7 +157,6 @@ order by found.dataset, found.method, family, found.grounding_prompt, found.n_pa
             SIZE_X,
             quip_y(),
             series("grounding_prompt", "grounding prompt"),
-            tooltip(*PROMPT_HINTS, ("n_parameters", "parameters", ","), *QUIP_HINTS),
             interval=bounds("quip"),
             few=True,
         ),
@@ -202,9 +181,7 @@ where n_quip >= {FEWEST} and grounding_prompt is not null
 qualify count(bin_center_log10) over (partition by dataset, model, method, grounding_prompt, measure) > 1
 order by dataset, model, method, grounding_prompt, measure, bin""",  # noqa: S608
     columns=(*PROMPT_KEY, *BINS, *COUNTS, QUIP_COLUMN),
-    spec=panels(
-        "model", by_bin_curves(series("grounding_prompt", "grounding prompt"), *PROMPT_HINTS), least=260
-    ),
+    spec=panels("model", by_bin_curves(series("grounding_prompt", "grounding prompt")), least=260),
     choose=("method", "measure"),
     plot_on="fct_grounding_by_popularity",
 )

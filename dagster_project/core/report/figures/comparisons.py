@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure, bounds
 from dagster_project.core.report.figures.memory import KEY, N
-from dagster_project.core.report.marks import difference_x, estimate, single, tooltip
+from dagster_project.core.report.marks import difference_x, single
 
 COMPARISON = Figure(
     key="paired_comparisons",
@@ -67,12 +67,6 @@ order by dataset, prompt, comparison, within, difference desc""",
                             "value": "var(--surface)",
                         },
                         "stroke": {"value": "var(--series-1)"},
-                        "tooltip": tooltip(
-                            ("pair", "A − B"),
-                            *estimate("difference", "difference", "+.3f"),
-                            ("n", "questions", ","),
-                            ("p_holm", "p after Holm", ".2g"),
-                        ),
                     },
                 },
             ],

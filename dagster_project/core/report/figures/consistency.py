@@ -11,7 +11,6 @@ from dagster_project.core.report.marks import (
     series,
     shape,
     share_y,
-    tooltip,
     value_x,
 )
 
@@ -29,16 +28,6 @@ _SQL = """select dataset, prompt, model, relation, n, n_scons, n_cert, accuracy,
 from marts.fct_semantic_consistency
 where relation <> 'all' and scons is not null
 order by dataset, prompt, model, relation"""
-_HINTS = tooltip(
-    "model",
-    "relation",
-    ("accuracy", "accuracy", ".1%"),
-    ("n", "questions of accuracy", ","),
-    ("scons", "consistency", ".3f"),
-    ("n_scons", "questions of consistency", ","),
-    ("cert", "certainty", ".3f"),
-    ("n_cert", "questions of certainty", ","),
-)
 
 BY_RELATION = Figure(
     key="consistency_by_relation",
@@ -73,9 +62,6 @@ order by dataset, prompt, measure desc, model, relation""",
                 "y": {**names("relation"), "axis": {"grid": True}},
                 "color": series("model", "model"),
                 "shape": shape(series("model", "model")),
-                "tooltip": tooltip(
-                    "model", "relation", "measure", ("value", "mean", ".3f"), ("n", "questions", ",")
-                ),
             },
         },
         least=260,
@@ -107,7 +93,6 @@ AGAINST_ACCURACY = Figure(
             "encoding": {
                 "x": quantity("scons", "consistency", {"tickCount": 5}, {"zero": False}),
                 "y": share_y("accuracy", "accuracy"),
-                "tooltip": _HINTS,
             },
         },
         least=220,

@@ -6,7 +6,7 @@ from dagster_project.core.report.figure import Column, Figure, bounds
 from dagster_project.core.report.figures.adaptive import VARIANT, VARIANT_ORDER
 from dagster_project.core.report.figures.memory import KEY, N
 from dagster_project.core.report.figures.retrieval import PAIR
-from dagster_project.core.report.marks import fixed, names, panels, points, quantity, series, tooltip
+from dagster_project.core.report.marks import fixed, names, panels, points, quantity, series
 
 _POLICIES = ["never", "always", "adaptive"]
 _CLAIMS = ["saves", "undecided", "takes_longer"]
@@ -46,16 +46,6 @@ order by prompt, model, method, device""",
             _amount("median_ms", "milliseconds per question"),
             names("method"),
             series("method", "method"),
-            tooltip(
-                "model",
-                "method",
-                "device",
-                ("median_ms", "median ms", ",.1f"),
-                ("ci_low", "from", ",.1f"),
-                ("ci_high", "up to", ",.1f"),
-                ("p95_ms", "95th percentile", ",.1f"),
-                ("n", "questions", ","),
-            ),
         ),
         least=215,
         rows="method",
@@ -107,17 +97,6 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
             _amount("single_latency_ms_saved", "milliseconds saved per question"),
             names("model"),
             fixed("latency_claim", "claim", _CLAIMS),
-            tooltip(
-                "model",
-                ("retrieval_method", "retrieval"),
-                ("single_latency_ms_saved", "ms saved", "+,.2f"),
-                ("single_latency_ms_saved_low", "from", "+,.2f"),
-                ("single_latency_ms_saved_high", "up to", "+,.2f"),
-                ("latency_claim", "claim"),
-                ("share_retrieved", "retrieved", ".0%"),
-                ("n_timed", "questions timed", ","),
-                ("n_reused", "answers reused", ","),
-            ),
             interval=("single_latency_ms_saved_low", "single_latency_ms_saved_high"),
             zero=True,
         ),
@@ -173,15 +152,6 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
                 "yOffset": {"field": "policy", "type": "nominal", "scale": {"domain": _POLICIES}},
                 "x": _amount("amount", "USD per 1,000 questions"),
                 "color": fixed("policy", "policy", _POLICIES),
-                "tooltip": tooltip(
-                    "model",
-                    ("retrieval_method", "retrieval"),
-                    "policy",
-                    ("amount", "USD per 1,000 questions", ",.6f"),
-                    ("share_retrieved", "retrieved", ".0%"),
-                    ("n_questions", "questions", ","),
-                    ("n_reused", "answers reused", ","),
-                ),
             },
         },
         least=270,

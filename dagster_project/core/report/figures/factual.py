@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure, bounds
-from dagster_project.core.report.figures.memory import BIN_EDGES, EDGE_HINTS, KEY
+from dagster_project.core.report.figures.memory import BIN_EDGES, KEY
 from dagster_project.core.report.marks import (
     curves,
-    estimate,
     fixed,
     names,
     panels,
@@ -14,7 +13,6 @@ from dagster_project.core.report.marks import (
     popularity_x,
     series,
     share_y,
-    tooltip,
     value_x,
 )
 
@@ -51,13 +49,6 @@ order by dataset, prompt, measure <> 'consistency', measure, model, method, rela
             value_x("value", whole=True),
             names("relation"),
             series("answered_by", "model and method"),
-            tooltip(
-                ("answered_by", "model and method"),
-                "relation",
-                "measure",
-                *estimate("value", "value", ".3f"),
-                ("n_facts", "facts", ","),
-            ),
             offset="answered_by",
             size=45,
         ),
@@ -97,12 +88,6 @@ order by dataset, prompt, measure <> 'consistency', measure, model, method, bin"
             popularity_x(),
             share_y("value", "share"),
             series("answered_by", "model and method"),
-            tooltip(
-                ("answered_by", "model and method"),
-                *EDGE_HINTS,
-                *estimate("value", "value", ".3f"),
-                ("n_facts", "facts", ","),
-            ),
         ),
         least=260,
     ),
@@ -147,13 +132,6 @@ order by dataset, prompt, retriever, measure, model, method, answers desc""",  #
             value_x("similarity"),
             names("answered_by"),
             fixed("answers", "answers", ["equal", "different"]),
-            tooltip(
-                ("answered_by", "model and method"),
-                "answers",
-                *estimate("similarity", "similarity", ".3f"),
-                ("n_pairs", "pairs", ","),
-                ("correlation", "correlation with equal answers", "+.3f"),
-            ),
             offset="answers",
             size=45,
         ),

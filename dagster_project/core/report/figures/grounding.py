@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from dagster_project.core.report.figure import Column, Figure, bounds
-from dagster_project.core.report.figures.memory import BIN_EDGES, EDGE_HINTS, FEWEST, KEY
+from dagster_project.core.report.figures.memory import BIN_EDGES, FEWEST, KEY
 from dagster_project.core.report.marks import (
-    Hint,
     curves,
-    estimate,
     names,
     panels,
     points,
     popularity_x,
     series,
     share_y,
-    tooltip,
 )
 
 EXAMPLES_EACH = 3
@@ -32,16 +29,6 @@ QUIP_COLUMN = Column("quip", "mean QUIP", "share", bounds("quip"))
 COUNTS = (
     Column("n_quip", "texts with QUIP", "count"),
     Column("n_undefined", "undefined", "count"),
-)
-_HINTS = (
-    "model",
-    "method",
-    ("text_from", "kind of text"),
-)
-QUIP_HINTS = (
-    *estimate("quip", "mean QUIP", ".3f", of="quip"),
-    ("n_quip", "texts with QUIP", ","),
-    ("n_undefined", "undefined", ","),
 )
 MEASURE = (
     "QUIP is the share of a text's runs of 25 characters that occur in the corpus; texts under 25 characters have none, "
@@ -73,13 +60,12 @@ def by_bin(scores: str) -> str:
     {scores}.mean_quip as quip, {scores}.quip_ci_low, {scores}.quip_ci_high"""
 
 
-def by_bin_curves(colour: dict[str, Any], *hints: Hint) -> dict[str, Any]:
+def by_bin_curves(colour: dict[str, Any]) -> dict[str, Any]:
     """Mean QUIP against popularity, by whatever measure is chosen."""
     return curves(
         popularity_x(title="popularity"),
         quip_y(),
         colour,
-        tooltip(*hints, *EDGE_HINTS, *QUIP_HINTS),
         interval=bounds("quip"),
     )
 
@@ -105,7 +91,6 @@ order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.
             quip_y(),
             names("model"),
             series("method", "method"),
-            tooltip(*_HINTS, *QUIP_HINTS),
             interval=bounds("quip"),
             offset="method",
         ),
@@ -143,7 +128,7 @@ order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.
     ),
     spec=panels(
         "model",
-        by_bin_curves(series("method", "method"), *_HINTS),
+        by_bin_curves(series("method", "method")),
         least=260,
     ),
     choose=("text_from", "measure"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure, bounds
-from dagster_project.core.report.figures.according_to import PROMPT_HINTS, PROMPT_KEY
+from dagster_project.core.report.figures.according_to import PROMPT_KEY
 from dagster_project.core.report.figures.grounding import MEASURE
-from dagster_project.core.report.marks import difference_x, estimate, names, panels, points, series, tooltip
+from dagster_project.core.report.marks import difference_x, names, panels, points, series
 
 COMPARISONS = Figure(
     key="grounding_comparisons",
@@ -43,13 +43,6 @@ order by found.dataset, found.model, compared_with, length desc, prompts.positio
             difference_x("difference", "difference of QUIP", 5),
             names("grounding_prompt"),
             series("method", "method"),
-            tooltip(
-                *PROMPT_HINTS,
-                "method",
-                *estimate("difference", "difference", "+.3f", of="difference"),
-                ("p_holm", "p after Holm", ".2g"),
-                ("n_paired", "pairs", ","),
-            ),
             interval=bounds("difference"),
             zero=True,
             offset="method",

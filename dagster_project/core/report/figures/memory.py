@@ -6,13 +6,11 @@ from dagster_project.core.report.figure import Column, Figure, bounds
 from dagster_project.core.report.marks import (
     cells,
     curves,
-    estimate,
     names,
     panels,
     popularity_x,
     series,
     share_y,
-    tooltip,
 )
 
 KEY = (
@@ -27,26 +25,16 @@ BIN_EDGES = (
     Column("bin_low", "popularity from", "number"),
     Column("bin_high", "popularity to", "number"),
 )
-EDGE_HINTS = (
-    ("bin_low", "popularity from", ",.0f"),
-    ("bin_high", "popularity to", ",.0f"),
-)
-RATE_HINTS = (
-    *estimate("accuracy", "accuracy", ".1%"),
-    ("n", "questions", ","),
-)
 WILSON = "Bands and bars are Wilson 95 % intervals."
 FEWEST = 40
 """The smallest number of questions of a drawn bin (SPEC §6). The next constant is for grids by relation and
 level."""
 FEWEST_BY_RELATION = 5
 
-_BIN_HINTS = tooltip("model", "method", *EDGE_HINTS, *RATE_HINTS)
 _CURVE = curves(
     popularity_x(),
     share_y("accuracy", "accuracy"),
     series("method", "method"),
-    _BIN_HINTS,
 )
 _BIN_COLUMNS = (
     *BIN_EDGES,
@@ -116,7 +104,6 @@ order by dataset, prompt, model, method, relation""",
             RELATION_X,
             RELATION_Y,
             "accuracy",
-            tooltip("model", "method", "relation", *RATE_HINTS),
             title="accuracy",
         ),
         least=190,

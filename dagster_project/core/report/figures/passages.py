@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure, bounds
-from dagster_project.core.report.figures.memory import BIN_EDGES, EDGE_HINTS, N
+from dagster_project.core.report.figures.memory import BIN_EDGES, N
 from dagster_project.core.report.figures.retrieval import PAIR
 from dagster_project.core.report.marks import (
     curves,
-    estimate,
     names,
     panels,
     popularity_x,
     quantity,
     series,
     share_y,
-    tooltip,
 )
 
 EXAMPLES_EACH = 3
@@ -130,13 +128,6 @@ order by dataset, prompt, model, retrieval_method, effect, passage_of""",
                     "title": "passage about",
                     "scale": {"domain": ["subject", "namesake", "other", "unknown"]},
                 },
-                "tooltip": tooltip(
-                    "model",
-                    "effect",
-                    ("passage_of", "passage about"),
-                    ("n", "questions", ","),
-                    ("share", "share", ".1%"),
-                ),
             },
         },
         least=300,
@@ -181,14 +172,6 @@ order by dataset, prompt, memory, model, bin""",
             popularity_x(),
             share_y("share_passage", "follows the passage"),
             series("model", "model"),
-            tooltip(
-                "model",
-                ("memory_is", "memory"),
-                *EDGE_HINTS,
-                *estimate("share_passage", "follows the passage", ".1%", of="share_passage"),
-                ("share_memory", "keeps memory", ".1%"),
-                ("n", "questions", ","),
-            ),
             interval=bounds("share_passage"),
         ),
         least=300,

@@ -7,7 +7,6 @@ from dagster_project.core.report.figures.memory import (
     ACCURACY,
     FEWEST_BY_RELATION,
     KEY,
-    RATE_HINTS,
     WILSON,
     N,
 )
@@ -20,7 +19,6 @@ from dagster_project.core.report.marks import (
     quantity,
     series,
     share_y,
-    tooltip,
 )
 
 _REGRESSION, _MAJORITY = "regression", "majority"
@@ -78,7 +76,6 @@ order by dataset, prompt, setting, model,
             ),
             names("predictors"),
             fixed("predicted_by", "predicted by", (_REGRESSION, _MAJORITY)),
-            tooltip("model", "predictors", ("predicted_by", "predicted by"), *RATE_HINTS),
             offset="predicted_by",
         ),
         least=215,
@@ -103,7 +100,6 @@ _RELIABILITY = curves(
     ),
     share_y("accuracy", "answered right"),
     series("estimator", "estimator"),
-    tooltip("model", "estimator", ("mean_probability", "predicted", ".1%"), *RATE_HINTS),
 )
 CALIBRATION = Figure(
     key="prediction_calibration",
@@ -166,7 +162,6 @@ order by dataset, prompt, predictor, relation, model, bin_center""",  # noqa: S6
             quantity("bin_center", "value of the predictor", {"tickCount": 5}, {"zero": False}),
             share_y("accuracy", "accuracy"),
             series("model", "model"),
-            tooltip("model", "relation", ("bin_center", "value", ".2f"), *RATE_HINTS),
         ),
         least=200,
         ratio=0.66,

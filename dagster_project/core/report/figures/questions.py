@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure, bounds
-from dagster_project.core.report.figures.memory import BIN_EDGES, EDGE_HINTS, N
+from dagster_project.core.report.figures.memory import BIN_EDGES, N
 from dagster_project.core.report.figures.retrieval import PAIR
 from dagster_project.core.report.marks import (
     fixed,
@@ -13,7 +13,6 @@ from dagster_project.core.report.marks import (
     series,
     shape,
     single,
-    tooltip,
 )
 
 _QUESTIONS_OF = Column("questions_of", "questions of")
@@ -74,12 +73,6 @@ order by dataset, bin""",
                 "x2": {"field": "bin_high"},
                 "y": quantity("share", "share of questions", {"format": "%", "tickCount": 5}),
                 "y2": {"datum": 0},
-                "tooltip": tooltip(
-                    ("questions_of", "questions of"),
-                    *EDGE_HINTS,
-                    ("share", "share", ".1%"),
-                    ("n", "questions", ","),
-                ),
             },
         },
         least=260,
@@ -160,12 +153,6 @@ order by decade_low nulls first, decade, outcome""",
                 },
                 "y": quantity("n", "candidate facts", {"format": "~s"}),
                 "color": fixed("outcome", "outcome", _OUTCOMES),
-                "tooltip": tooltip(
-                    ("decade", "popularity from"),
-                    "outcome",
-                    ("n", "facts", ","),
-                    ("candidates", "candidates", ","),
-                ),
             },
         },
         height=260,
@@ -247,16 +234,6 @@ order by dataset, prompt, model, retrieval_method, month""",
                     "mark": {"type": "point", "filled": True, "size": 40, "opacity": 1},
                     "encoding": {
                         "shape": shape(series("model", "model")),
-                        "tooltip": tooltip(
-                            "model",
-                            ("retrieval_method", "retrieval"),
-                            "month",
-                            ("share_decision_changed", "decisions changed", ".1%"),
-                            ("threshold_month", "threshold of the month", ",.0f"),
-                            ("threshold_window", "threshold of the window", ",.0f"),
-                            ("rank_correlation", "rank correlation", ".3f"),
-                            ("n", "questions", ","),
-                        ),
                     },
                 },
             ],

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure, bounds
-from dagster_project.core.report.figures.memory import ACCURACY, FEWEST, KEY, RATE_HINTS, WILSON, N
+from dagster_project.core.report.figures.memory import ACCURACY, FEWEST, KEY, WILSON, N
 from dagster_project.core.report.marks import (
     cells,
     curves,
-    estimate,
     names,
     panels,
     points,
@@ -15,7 +14,6 @@ from dagster_project.core.report.marks import (
     series,
     share_y,
     single,
-    tooltip,
 )
 
 PAIR = (
@@ -44,7 +42,6 @@ order by dataset, prompt, model, method""",
             names("model"),
             share_y("accuracy", "accuracy"),
             series("method", "method"),
-            tooltip("model", "method", *RATE_HINTS),
             offset="method",
             size=90,
         ),
@@ -76,7 +73,6 @@ order by dataset, prompt, model, method, z_low""",  # noqa: S608
             ),
             share_y("accuracy", "accuracy"),
             series("method", "method"),
-            tooltip("model", "method", ("z_low", "z from", "+.1f"), ("z_high", "z to", "+.1f"), *RATE_HINTS),
         ),
         least=220,
     ),
@@ -116,14 +112,6 @@ order by dataset, prompt, model, retrieval_method, memory, retrieval""",
             names("retrieval"),
             names("memory"),
             "share",
-            tooltip(
-                "model",
-                ("memory", "from memory"),
-                ("retrieval", "with retrieval"),
-                ("share", "share of questions", ".1%"),
-                ("n", "questions", ","),
-                ("recall_at_1", "recall@1", ".3f"),
-            ),
             title="share of questions",
             shown="shown",
         ),
@@ -162,13 +150,6 @@ order by dataset, retriever, relation""",
             {"field": "at", "type": "nominal", "title": None, "axis": {"labelAngle": 0}},
             names("relation"),
             "recall",
-            tooltip(
-                "retriever",
-                "relation",
-                ("at", "passages"),
-                ("recall", "recall", ".3f"),
-                ("n", "questions", ","),
-            ),
             title="recall",
         )
         | {
@@ -213,12 +194,6 @@ order by dataset, retriever, third""",  # noqa: S608
             names("part"),
             share_y("recall_at_1", "recall@1"),
             series("retriever", "retriever"),
-            tooltip(
-                "retriever",
-                ("part", "third"),
-                *estimate("recall_at_1", "recall@1", ".3f", of="recall_at_1"),
-                ("n", "questions", ","),
-            ),
             interval=bounds("recall_at_1"),
             offset="retriever",
             size=90,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure, bounds
-from dagster_project.core.report.marks import curves, estimate, fixed, panels, share_y, tooltip
+from dagster_project.core.report.marks import curves, fixed, panels, share_y
 
 _SETTING = (
     Column("batch_size", "queries of a step", "count"),
@@ -50,14 +50,6 @@ order by split desc, batch_size, reader_rate desc, temperature desc, passages_pe
             {"field": "step", "type": "ordinal", "title": "steps of training", "axis": {"labelAngle": 0}},
             share_y("value", "accuracy, consistency"),
             fixed("measure", "measure", ("accuracy", "consistency")),
-            tooltip(
-                ("tuned_model", "setting"),
-                ("step", "steps", ","),
-                "measure",
-                *estimate("value", "value", ".3f"),
-                ("n_facts", "facts", ","),
-                ("is_best", "kept"),
-            ),
         ),
         least=300,
     ),

@@ -69,18 +69,21 @@ function placed(spec, rows) {
 
 const hint = make("div", { class: "hint", role: "presentation", hidden: true });
 
-function showHint(_handler, event, _item, value) {
-  if (value === null || value === undefined || value === "") { hint.hidden = true; return; }
-  const list = make("dl");
-  for (const [name, text] of Object.entries(value)) {
-    if (text === "null" || text === "undefined" || text === "NaN") continue;
-    list.append(make("dt", {}, isolated(name)), make("dd", {}, isolated(text)));
+// The row behind a mark, in the words of the table.
+function showHint(figure, event, item, value) {
+  hint.hidden = !value || !["symbol", "rect", "text"].includes(item.mark.marktype);
+  if (hint.hidden) return;
+  const list = make("dl"), row = item.datum;
+  for (const column of columnsOf(figure, figure.kept)) {
+    if (row[column.name] === null || figure.choose.includes(column.name)) continue;
+    const bounds = column.interval && interval(row, column);
+    const text = written(row[column.name], column.kind) + (bounds ? ` (${bounds})` : "");
+    list.append(make("dt", {}, isolated(column.label)), make("dd", {}, isolated(text)));
   }
   hint.replaceChildren(list);
-  hint.hidden = false;
   const box = hint.getBoundingClientRect();
   hint.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 8))}px`;
-  hint.style.top = `${event.clientY + box.height + 24 > innerHeight ? event.clientY - box.height - 12 : event.clientY + 14}px`;
+  hint.style.top = `${event.clientY + box.height + 24 > innerHeight ? Math.max(4, event.clientY - box.height - 12) : event.clientY + 14}px`;
 }
 
 async function draw(figure, rows, place) {
@@ -98,7 +101,8 @@ async function draw(figure, rows, place) {
 
 function embed(node, figure, rows, spec, base) {
   return vegaEmbed(node, { ...spec, data: { values: placed(figure.spec, rows) } }, {
-    mode: "vega-lite", renderer: "svg", actions: false, ast: true, logLevel: 1, defaultStyle: false, tooltip: showHint,
+    mode: "vega-lite", renderer: "svg", actions: false, ast: true, logLevel: 1, defaultStyle: false,
+    tooltip: (_handler, event, item, value) => showHint(figure, event, item, value),
     config: { ...base, axisY: spec.config.axisY, legend: { ...base.legend, ...spec.config.legend } },
   });
 }
