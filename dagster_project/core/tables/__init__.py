@@ -6,8 +6,6 @@ module), how it is stored (`lake`), and the published marts (dbt).
 
 from __future__ import annotations
 
-import pyarrow as pa
-
 from dagster_project.core.tables.generation import GENERATION_TABLES
 from dagster_project.core.tables.grounding import GROUNDING_TABLES
 from dagster_project.core.tables.imports import IMPORT_TABLES
@@ -15,7 +13,7 @@ from dagster_project.core.tables.passages import PASSAGE_TABLES
 from dagster_project.core.tables.prediction import PREDICTION_TABLES
 from dagster_project.core.tables.questions import QUESTION_TABLES
 from dagster_project.core.tables.reference import REFERENCE_TABLES
-from dagster_project.core.tables.schema import Column, Table, column
+from dagster_project.core.tables.schema import Column, Table, text
 from dagster_project.core.tables.signals import SIGNAL_TABLES
 from dagster_project.core.tables.statistics import STATISTICS_TABLES
 from dagster_project.core.tables.study import STUDY_TABLES
@@ -29,15 +27,11 @@ _QUARANTINE = (
         "quarantine",
         "One row per rejected row.",
         (
-            column("table_name", pa.string(), "lake table that the row was meant for"),
-            column("partition", pa.string(), "partition of that table; empty if it has none"),
-            column("row_key", pa.string(), "line number, entity id or other key in the source"),
-            column("reason", pa.string(), "what was wrong"),
-            column(
-                "raw",
-                pa.string(),
-                "the original row, cut after 2,000 characters, with control characters escaped",
-            ),
+            text("table_name", "lake table that the row was meant for"),
+            text("partition", "partition of that table; empty if it has none"),
+            text("row_key", "line number, entity id or other key in the source"),
+            text("reason", "what was wrong"),
+            text("raw", "the original row, cut after 2,000 characters, with control characters escaped"),
         ),
         partitioned_by=("table_name", "partition"),
     ),

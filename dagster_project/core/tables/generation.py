@@ -17,66 +17,51 @@ from dagster_project.core.tables.schema import (
     TEXTS,
     Table,
     column,
+    flag,
+    float64,
+    int32,
+    int64,
+    measure,
+    text,
 )
 
 CONFIDENCE = (
-    column(
+    int32(
         "confidence_tokens",
-        pa.int32(),
         "tokens of the prediction whose probabilities are known: the end token and what was cut off left out; null if"
         " none are",
         null=True,
     ),
-    column(
+    measure(
         "sum_log_probability",
-        pa.float64(),
         "sum of the natural logarithms of the probabilities of these tokens, at temperature 1; null if not known",
-        null=True,
     ),
-    column(
-        "least_probability",
-        pa.float64(),
-        "probability of the least probable of these tokens; null if not known",
-        null=True,
+    measure("least_probability", "probability of the least probable of these tokens; null if not known"),
+    measure("first_probability", "probability of the first of these tokens; null if not known"),
+    measure(
+        "first_margin", "probability of the likeliest first token minus that of the second; null if not known"
     ),
-    column(
-        "first_probability",
-        pa.float64(),
-        "probability of the first of these tokens; null if not known",
-        null=True,
-    ),
-    column(
-        "first_margin",
-        pa.float64(),
-        "probability of the likeliest first token minus that of the second; null if not known",
-        null=True,
-    ),
-    column(
+    measure(
         "mean_entropy",
-        pa.float64(),
         "mean over these tokens of the entropy of the whole vocabulary, in nats; null if not known",
-        null=True,
     ),
 )
 
 GENERATION = (
     PROMPT_HASH,
-    column(
+    text(
         "prediction",
-        pa.string(),
         "the answer: the first line of the generation, or only its first sentence if the model rambles (SPEC §3)",
     ),
-    column("raw_text", pa.string(), "the generation before it was cut"),
-    column("is_correct", pa.bool_(), "the prediction contains a gold answer: PopQA's rule (SPEC §5, popqa)"),
-    column(
-        "is_correct_case_sensitive",
-        pa.bool_(),
-        "the prediction contains a gold answer in the same upper and lower case",
+    text("raw_text", "the generation before it was cut"),
+    flag("is_correct", "the prediction contains a gold answer: PopQA's rule (SPEC §5, popqa)"),
+    flag(
+        "is_correct_case_sensitive", "the prediction contains a gold answer in the same upper and lower case"
     ),
-    column("is_correct_normalized", pa.bool_(), "prediction contains a gold answer, both SQuAD-normalised"),
-    column("is_exact_match", pa.bool_(), "prediction equals a gold answer, both SQuAD-normalised"),
-    column("token_f1", pa.float64(), "token F1 (SQuAD-normalised): the maximum over the gold answers"),
-    column("rouge_l", pa.float64(), "ROUGE-L F-measure: the maximum over the gold answers"),
+    flag("is_correct_normalized", "prediction contains a gold answer, both SQuAD-normalised"),
+    flag("is_exact_match", "prediction equals a gold answer, both SQuAD-normalised"),
+    float64("token_f1", "token F1 (SQuAD-normalised): the maximum over the gold answers"),
+    float64("rouge_l", "ROUGE-L F-measure: the maximum over the gold answers"),
     *CONFIDENCE,
     *ACCOUNTS,
 )
@@ -105,9 +90,8 @@ GENERATION_TABLES = (
             MODEL,
             METHOD,
             PROMPT,
-            column(
+            text(
                 "passage_id",
-                pa.string(),
                 "passage before the question, or the first of those apart from it; null if there is none or it is not"
                 " known",
                 null=True,
@@ -145,11 +129,11 @@ GENERATION_TABLES = (
         (
             DATASET,
             QUESTION_ID,
-            column("sample", pa.int32(), "number of the sample, from 0"),
+            int32("sample", "number of the sample, from 0"),
             MODEL,
             PROMPT,
             DEMONSTRATION_IDS,
-            column("temperature", pa.float64(), "temperature of the draw; top_p 1, no top_k"),
+            float64("temperature", "temperature of the draw; top_p 1, no top_k"),
             *GENERATION,
         ),
         partitioned_by=("model",),
@@ -165,46 +149,38 @@ GENERATION_TABLES = (
             METHOD,
             PROMPT,
             PASSAGE_IDS,
-            column(
+            text(
                 "prediction",
-                pa.string(),
                 "the candidate with the largest log-likelihood; the first of them, where several have it",
             ),
-            column(
+            float64(
                 "log_likelihood",
-                pa.float64(),
                 "sum of the log-probabilities of the prediction's tokens, without the end token; not divided by"
                 " their number",
             ),
-            column("prediction_tokens", pa.int32(), "tokens of the prediction"),
-            column("mean_log_likelihood", pa.float64(), "log_likelihood divided by prediction_tokens"),
-            column(
+            int32("prediction_tokens", "tokens of the prediction"),
+            float64("mean_log_likelihood", "log_likelihood divided by prediction_tokens"),
+            measure(
                 "margin",
-                pa.float64(),
                 "log_likelihood minus that of the second candidate; 0 = a tie; null with a single candidate",
-                null=True,
             ),
-            column(
+            float64(
                 "confidence",
-                pa.float64(),
                 "softmax of the prediction's log_likelihood among those of all candidates; 1 with a single candidate",
             ),
-            column(
+            int32(
                 "gold_rank",
-                pa.int32(),
                 "place of the right candidate in the order of log-likelihood, from 1; null if none is right",
                 null=True,
             ),
-            column("n_candidates", pa.int32(), "candidates that were scored"),
-            column("is_correct", pa.bool_(), "the prediction is the object of the fact"),
-            column(
+            int32("n_candidates", "candidates that were scored"),
+            flag("is_correct", "the prediction is the object of the fact"),
+            text(
                 "free_generation",
-                pa.string(),
                 "what the model writes freely behind the same prompt: the first line of a greedy text",
             ),
-            column(
+            flag(
                 "is_mismatch",
-                pa.bool_(),
                 "the free generation equals a candidate other than the prediction, all SQuAD-normalised",
             ),
             PROMPT_HASH,
@@ -219,16 +195,14 @@ GENERATION_TABLES = (
             DATASET,
             QUESTION_ID,
             MODEL,
-            column("passage_id", pa.string(), "genread:model:question, unique within a dataset"),
-            column("text", pa.string(), "the first line of the background text, used as the passage"),
-            column(
-                "has_answer",
-                pa.bool_(),
-                "the passage contains a gold answer as a token sequence (DPR's rule, SPEC §4)",
+            text("passage_id", "genread:model:question, unique within a dataset"),
+            text("text", "the first line of the background text, used as the passage"),
+            flag(
+                "has_answer", "the passage contains a gold answer as a token sequence (DPR's rule, SPEC §4)"
             ),
             HAS_ANSWER_POPQA,
             PROMPT_HASH,
-            column("raw_text", pa.string(), "the background text before it was cut"),
+            text("raw_text", "the background text before it was cut"),
             *ACCOUNTS,
         ),
         partitioned_by=("model",),
@@ -242,28 +216,25 @@ GENERATION_TABLES = (
             MODEL,
             METHOD,
             PROMPT,
-            column("single_latency_ms", pa.float64(), "time of this one answer, in milliseconds"),
-            column(
+            float64("single_latency_ms", "time of this one answer, in milliseconds"),
+            int32(
                 "round_number",
-                pa.int32(),
                 "place of the question in the calibration, from 0 (all methods answer a question before the next one"
                 " is asked); null for a service",
                 null=True,
             ),
-            column(
+            int32(
                 "turn",
-                pa.int32(),
                 "place of the prompt in its round, from 0 (equal prompts are asked once and share a place); null for a"
                 " service",
                 null=True,
             ),
-            column(
+            text(
                 "device",
-                pa.string(),
                 "what the model ran on; service = the times are those of the requests that answered the questions",
             ),
-            column("engine", pa.string(), "generation backend that was timed"),
-            column("run_id", pa.string(), "Dagster run that wrote this row"),
+            text("engine", "generation backend that was timed"),
+            text("run_id", "Dagster run that wrote this row"),
         ),
         partitioned_by=("model",),
     ),
@@ -272,9 +243,9 @@ GENERATION_TABLES = (
         "One row per (model, distinct answer text of paraphrase_answers and sampled_answers).",
         (
             MODEL,
-            column("text", pa.string(), "answer text; an empty answer is embedded as the empty string"),
+            text("text", "answer text; an empty answer is embedded as the empty string"),
             column("embedding", pa.list_(pa.float32(), 384), "unit vector from the sentence encoder"),
-            column("encoder", pa.string(), "sentence encoder: name@weights-settings"),
+            text("encoder", "sentence encoder: name@weights-settings"),
         ),
         partitioned_by=("model",),
     ),
@@ -283,18 +254,17 @@ GENERATION_TABLES = (
         "One row per (asked, dataset, question, model, prompt): how far its answers entail each other; empty without key"
         " nli in the study.",
         (
-            column("asked", pa.string(), "paraphrases or samples: whose answers are compared"),
+            text("asked", "paraphrases or samples: whose answers are compared"),
             DATASET,
             QUESTION_ID,
             MODEL,
             PROMPT,
-            column(
+            float64(
                 "mean_entailment",
-                pa.float64(),
                 "mean probability, over ordered pairs of answers, that one entails the other; 1 for equal texts",
             ),
-            column("n_pairs", pa.int64(), "pairs of answers, n(n - 1)/2"),
-            column("classifier", pa.string(), "what computed the probabilities: name@weights-code"),
+            int64("n_pairs", "pairs of answers, n(n - 1)/2"),
+            text("classifier", "what computed the probabilities: name@weights-code"),
         ),
         partitioned_by=("model",),
     ),

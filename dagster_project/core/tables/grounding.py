@@ -16,6 +16,12 @@ from dagster_project.core.tables.schema import (
     TEXTS,
     Table,
     column,
+    flag,
+    float64,
+    int32,
+    int64,
+    measure,
+    text,
 )
 
 _PLACES = pa.list_(pa.int32())
@@ -29,10 +35,8 @@ GROUNDING_TABLES = (
             QUESTION_ID,
             MODEL,
             METHOD,
-            column(
-                "answer", pa.string(), "the first line of the generation, without white space at its ends"
-            ),
-            column("raw_text", pa.string(), "the generation before it was cut"),
+            text("answer", "the first line of the generation, without white space at its ends"),
+            text("raw_text", "the generation before it was cut"),
             PROMPT_HASH,
             *ACCOUNTS,
         ),
@@ -48,67 +52,48 @@ GROUNDING_TABLES = (
             METHOD,
             GROUNDING_PROMPT,
             GROUNDING_KIND,
-            column(
+            int32(
                 "steps",
-                pa.int32(),
                 "prompts that gave answer and explanation: 1, or 2 (the second one asks for the explanation alone)",
             ),
-            column(
-                "generation",
-                pa.string(),
-                "all that the model wrote; in two steps, what it wrote in the second",
-            ),
-            column(
+            text("generation", "all that the model wrote; in two steps, what it wrote in the second"),
+            text(
                 "answer",
-                pa.string(),
                 "the short answer: the text before the first semicolon, or all of it without one; in two steps that of"
                 " the first step; null for questions that want a long answer",
                 null=True,
             ),
-            column(
+            text(
                 "explanation",
-                pa.string(),
                 "the text that is compared with the corpus: what follows the first semicolon, the text of the second"
                 " step, or a long answer; null without a semicolon",
                 null=True,
             ),
-            column(
-                "is_parsed",
-                pa.bool_(),
-                "answer and explanation could be told apart; always true in two steps",
-            ),
-            column(
+            flag("is_parsed", "answer and explanation could be told apart; always true in two steps"),
+            text(
                 "reference_explanation",
-                pa.string(),
                 "the explanation by the authors' code: what stands between the first two semicolons of answer;"
                 " explanation, or all of the text where there is none",
             ),
-            column(
+            float64(
                 "kilt_score",
-                pa.float64(),
                 "the answer's exact match or F1, or the long answer's ROUGE-L, by KILT's rules and the authors' split at"
                 " semicolons",
             ),
-            column(
+            measure(
                 "exact_match",
-                pa.float64(),
                 "1 if the answer equals a gold answer, both SQuAD-normalised, else 0; null for datasets with another"
                 " score",
-                null=True,
             ),
-            column(
+            measure(
                 "f1",
-                pa.float64(),
                 "F1 of the answer's words by HotpotQA's rule: the maximum over the gold answers; null for datasets with"
                 " another score",
-                null=True,
             ),
-            column(
+            measure(
                 "rouge_l",
-                pa.float64(),
                 "ROUGE-L F-measure of a long answer: the maximum over the gold answers; null for datasets with another"
                 " score",
-                null=True,
             ),
             PROMPT_HASH,
             *ACCOUNTS,
@@ -123,32 +108,23 @@ GROUNDING_TABLES = (
             QUESTION_ID,
             MODEL,
             METHOD,
-            column(
+            text(
                 "prompt",
-                pa.string(),
                 "prompt, as named in the study, or the grounding prompt of grounded_generations; null for"
                 " generated_passages, which all prompts share",
                 null=True,
             ),
-            column(
+            text(
                 "text_from",
-                pa.string(),
                 "lake table whose text was compared: its raw_text; of grounded_generations the explanation",
             ),
-            column(
+            int64(
                 "n_grams",
-                pa.int64(),
                 "character 25-grams of the normalised text, duplicates counted; 0 if it has fewer than 25 characters",
             ),
-            column(
-                "quip",
-                pa.float64(),
-                "share of these 25-grams that occur in the corpus; null without one",
-                null=True,
-            ),
-            column(
+            measure("quip", "share of these 25-grams that occur in the corpus; null without one"),
+            float64(
                 "quip_reference",
-                pa.float64(),
                 "quip as the authors' code counts it: of reference_explanation for grounded_generations; 0 without a"
                 " 25-gram",
             ),
@@ -170,9 +146,8 @@ GROUNDING_TABLES = (
         (
             DATASET,
             QUESTION_ID,
-            column(
+            text(
                 "named_by",
-                pa.string(),
                 "how the question's entity is known: subject (its label and aliases) or titles (the question has no"
                 " subject: titles of the corpus, other than its answers, that stand in it as whole words, the longest"
                 " first); null = not at all",
@@ -181,9 +156,8 @@ GROUNDING_TABLES = (
             column(
                 "entity_names", TEXTS, "names of the question's entity that were looked for, in lower case"
             ),
-            column(
+            int64(
                 "n_cooccurrences",
-                pa.int64(),
                 "passages, titles included, that have one of these names and a gold answer, both as whole words; null"
                 " without a name",
                 null=True,

@@ -11,51 +11,43 @@ from dagster_project.core.tables.schema import (
     QUESTION_ID,
     Table,
     column,
+    flag,
+    int32,
+    int64,
+    measure,
+    text,
 )
 
 PASSAGES = (
-    column(
+    text(
         "passage_id",
-        pa.string(),
         "entity id (or title) and position, as in Q42-0; after the collection's name, as in leads:Łódź-0, or with"
         " the file's own id, as in psgs:42; swapped:dataset:question for one that method swapped wrote",
     ),
-    column("entity_id", pa.string(), "entity that the article is about; null = unknown", null=True),
-    column("title", pa.string(), "title of the article"),
-    column("position", pa.int32(), "position among the passages of its article that there are, from 0"),
-    column("text", pa.string(), "the passage without its title"),
-    column(
+    text("entity_id", "entity that the article is about; null = unknown", null=True),
+    text("title", "title of the article"),
+    int32("position", "position among the passages of its article that there are, from 0"),
+    text("text", "the passage without its title"),
+    text(
         "source",
-        pa.string(),
         "where the passage comes from: sandbox, wikipedia, verbalised, collection, questions (a text"
         " beside a question), or swapped (written by the method of that name)",
     ),
-    column("collection", pa.string(), "collection, as named in the study; null without one", null=True),
-    column(
-        "collection_source",
-        pa.string(),
-        "whose texts the collection has; null without one",
-        null=True,
-    ),
-    column("collection_date", pa.string(), "date of the collection's texts; null = unknown", null=True),
-    column("licence", pa.string(), "licence of the collection's texts; null without one", null=True),
-    column(
+    text("collection", "collection, as named in the study; null without one", null=True),
+    text("collection_source", "whose texts the collection has; null without one", null=True),
+    text("collection_date", "date of the collection's texts; null = unknown", null=True),
+    text("licence", "licence of the collection's texts; null without one", null=True),
+    text(
         "section",
-        pa.string(),
         "titles of the headings above the passage, joined by colons, which stand before its text; null = none",
         null=True,
     ),
-    column("revision", pa.string(), "number of the page's revision; null = unknown", null=True),
-    column("url", pa.string(), "address of the page; null = unknown", null=True),
-    column(
-        "revision_date",
-        pa.string(),
-        "when the revision was saved, as the source writes it; null = unknown",
-        null=True,
-    ),
+    text("revision", "number of the page's revision; null = unknown", null=True),
+    text("url", "address of the page; null = unknown", null=True),
+    text("revision_date", "when the revision was saved, as the source writes it; null = unknown", null=True),
 )
 
-_RETRIEVER = column("retriever", pa.string(), "retriever, and method that uses its first passage")
+_RETRIEVER = text("retriever", "retriever, and method that uses its first passage")
 PASSAGE_TABLES = (
     Table(
         "passages",
@@ -67,23 +59,20 @@ PASSAGE_TABLES = (
         "One row per page of a collection that has no passages: a redirect, or a disambiguation page. No rows for"
         " formats that name no such pages.",
         (
-            column("collection", pa.string(), "collection, as named in the study"),
-            column(
+            text("collection", "collection, as named in the study"),
+            int64(
                 "page_number",
-                pa.int64(),
                 "number of the page in its file, from 1; for CirrusSearch, line of the page or of the redirect's target",
             ),
-            column("title", pa.string(), "title of the page"),
-            column("kind", pa.string(), "redirect, or disambiguation: it lists the meanings of its title"),
-            column(
+            text("title", "title of the page"),
+            text("kind", "redirect, or disambiguation: it lists the meanings of its title"),
+            text(
                 "target_title",
-                pa.string(),
                 "title of the page to which a redirect leads, and which may be a redirect; null = it names none",
                 null=True,
             ),
-            column(
+            text(
                 "target_section",
-                pa.string(),
                 "section of that page; null = the redirect names none, or the format does not say",
                 null=True,
             ),
@@ -103,9 +92,9 @@ PASSAGE_TABLES = (
             QUESTION_ID,
             PARAPHRASE_ID,
             _RETRIEVER,
-            column("rank", pa.int32(), "rank of the passage, 1 = best"),
-            column("passage_id", pa.string(), "passage that the retriever found"),
-            column("score", pa.float64(), "the retriever's own score; null where it gives none", null=True),
+            int32("rank", "rank of the passage, 1 = best"),
+            text("passage_id", "passage that the retriever found"),
+            measure("score", "the retriever's own score; null where it gives none"),
             column(
                 "query_embedding",
                 pa.list_(pa.float32()),
@@ -113,28 +102,16 @@ PASSAGE_TABLES = (
                 " paraphrases, and for a retriever without vectors",
                 null=True,
             ),
-            column(
-                "has_answer",
-                pa.bool_(),
-                "the uncut passage contains a gold answer as a token sequence (DPR's rule)",
-            ),
+            flag("has_answer", "the uncut passage contains a gold answer as a token sequence (DPR's rule)"),
             HAS_ANSWER_POPQA,
-            column(
+            text(
                 "swapped_from",
-                pa.string(),
                 "passage in which method swapped replaced the object; null = a sentence of the fact's own, and for other"
                 " methods",
                 null=True,
             ),
-            column(
-                "swapped_title",
-                pa.string(),
-                "subject of a swapped passage; null for other methods",
-                null=True,
-            ),
-            column(
-                "swapped_text", pa.string(), "text of a swapped passage; null for other methods", null=True
-            ),
+            text("swapped_title", "subject of a swapped passage; null for other methods", null=True),
+            text("swapped_text", "text of a swapped passage; null for other methods", null=True),
             column(
                 "swapped_answers",
                 pa.list_(pa.string()),
@@ -152,13 +129,12 @@ PASSAGE_TABLES = (
             _RETRIEVER,
             DATASET,
             QUESTION_ID,
-            column("k", pa.int32(), "depth: 1, 5, 20, and the study's top_k; none is above top_k"),
-            column(
+            int32("k", "depth: 1, 5, 20, and the study's top_k; none is above top_k"),
+            int32(
                 "n_exact",
-                pa.int32(),
                 "first k passages by exact search of the same vectors; fewer where the collection is smaller",
             ),
-            column("n_found", pa.int32(), "how many of these are among the retriever's first k"),
+            int32("n_found", "how many of these are among the retriever's first k"),
         ),
     ),
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
 from dagster_project.core.tables.schema import (
     DATASET,
     PARAPHRASE_ID,
@@ -12,6 +10,10 @@ from dagster_project.core.tables.schema import (
     TEXTS,
     Table,
     column,
+    flag,
+    float64,
+    int64,
+    text,
 )
 
 QUESTION_TABLES = (
@@ -21,19 +23,17 @@ QUESTION_TABLES = (
         (
             DATASET,
             QUESTION_ID,
-            column("relation", pa.string(), RELATION.description, null=True),
-            column("property_id", pa.string(), "property id, P…; null = none", null=True),
-            column(
+            text("relation", RELATION.description, null=True),
+            text("property_id", "property id, P…; null = none", null=True),
+            text(
                 "subject_id",
-                pa.string(),
                 "entity id of the subject, Q…; null = no subject, or not linked to an entity",
                 null=True,
             ),
-            column("subject", pa.string(), "label of the subject; null = the question has none", null=True),
+            text("subject", "label of the subject; null = the question has none", null=True),
             column("subject_aliases", TEXTS, "aliases of the subject; empty without any"),
-            column(
+            text(
                 "question",
-                pa.string(),
                 "the question without its prompt: the filled template of the relation, or the words of an imported"
                 " file; a cloze query keeps [Y] in the place of its answer",
             ),
@@ -53,12 +53,11 @@ QUESTION_TABLES = (
             DATASET,
             QUESTION_ID,
             PARAPHRASE_ID,
-            column(
+            text(
                 "template",
-                pa.string(),
                 "template with [subj] for the subject; an imported wording without the subject is kept as it is",
             ),
-            column("paraphrase", pa.string(), "the paraphrase without its prompt: the filled template"),
+            text("paraphrase", "the paraphrase without its prompt: the filled template"),
         ),
     ),
     Table(
@@ -68,19 +67,17 @@ QUESTION_TABLES = (
             DATASET,
             RELATION,
             PARAPHRASE_ID,
-            column("pattern", pa.string(), "sentence with [X] for the subject and [Y] for the object"),
-            column("lemma", pa.string(), "lemma of the pattern; null = the file does not say", null=True),
-            column(
+            text("pattern", "sentence with [X] for the subject and [Y] for the object"),
+            text("lemma", "lemma of the pattern; null = the file does not say", null=True),
+            text(
                 "extended_lemma",
-                pa.string(),
                 "lemma with its preposition, as in capital-of; null = the file does not say",
                 null=True,
             ),
-            column("tense", pa.string(), "tense of the pattern; null = the file does not say", null=True),
-            column("article", pa.string(), "a or an, if it stands before [Y]; null = neither", null=True),
-            column(
+            text("tense", "tense of the pattern; null = the file does not say", null=True),
+            text("article", "a or an, if it stands before [Y]; null = neither", null=True),
+            flag(
                 "ends_in_object",
-                pa.bool_(),
                 "[Y] ends the pattern, but for a full stop: a decoder-only model can be asked",
             ),
             column(
@@ -97,9 +94,7 @@ QUESTION_TABLES = (
         (
             DATASET,
             RELATION,
-            column(
-                "candidate", pa.string(), "label of an object of the relation; in order, as they are scored"
-            ),
+            text("candidate", "label of an object of the relation; in order, as they are scored"),
         ),
     ),
     Table(
@@ -108,14 +103,13 @@ QUESTION_TABLES = (
         (
             DATASET,
             QUESTION_ID,
-            column(
+            text(
                 "count_measure",
-                pa.string(),
                 "what is counted in text NAME of the study: NAME_subject_UNIT (units with the subject) or NAME_pair_UNIT"
                 " (with the subject and a gold answer), UNIT being sentences, passages or articles; or NAME_count, a"
                 " published count",
             ),
-            column("n_counted", pa.int64(), "sentences, passages or articles; or the published count"),
+            int64("n_counted", "sentences, passages or articles; or the published count"),
         ),
     ),
     Table(
@@ -126,8 +120,8 @@ QUESTION_TABLES = (
             DATASET,
             QUESTION_ID,
             PARAPHRASE_ID,
-            column("cosine", pa.float64(), "cosine of the sentence embeddings of paraphrase and question"),
-            column("encoder", pa.string(), "sentence encoder: name@weights-settings"),
+            float64("cosine", "cosine of the sentence embeddings of paraphrase and question"),
+            text("encoder", "sentence encoder: name@weights-settings"),
         ),
     ),
 )

@@ -14,6 +14,10 @@ from dagster_project.core.tables.schema import (
     Column,
     Table,
     column,
+    float64,
+    int64,
+    measure,
+    text,
 )
 from dagster_project.core.tables.statistics import (
     N_DECIDING,
@@ -26,24 +30,14 @@ from dagster_project.core.tables.statistics import (
     STANDARD_ERROR,
 )
 
-
-def _number(name: str, meaning: str) -> Column:
-    return column(name, pa.float64(), meaning, null=True)
-
-
-def _count(name: str, meaning: str) -> Column:
-    return column(name, pa.int64(), meaning)
-
-
 _POLICY = (
     DATASET,
     PROMPT,
     MODEL,
     PARAMETRIC_METHOD,
     RETRIEVAL_METHOD,
-    column(
+    text(
         "signal",
-        pa.string(),
         "what decides: popularity (its value), confidence (of the parametric answer), or the predicted probability that"
         " the parametric answer is right, from popularity_relation (log popularity, relation), popularity_confidence"
         " (these and log confidence), consistency (scons, cert), or all (log popularity, relation, scons, cert)",
@@ -67,9 +61,9 @@ _AS_FITTED = "; thresholds are not fitted again, so the interval does not cover 
 def _with_ends(name: str, meaning: str, given: str = "") -> tuple[Column, ...]:
     """A measure, and its percentiles over draws of whole subjects; `given`: what the draws leave as it is."""
     return (
-        _number(name, meaning),
-        _number(f"{name}_ci_low", f"2.5th percentile of {name} over draws of whole subjects{given}"),
-        _number(f"{name}_ci_high", f"97.5th percentile of {name} over draws of whole subjects{given}"),
+        measure(name, meaning),
+        measure(f"{name}_ci_low", f"2.5th percentile of {name} over draws of whole subjects{given}"),
+        measure(f"{name}_ci_high", f"97.5th percentile of {name} over draws of whole subjects{given}"),
     )
 
 
@@ -82,49 +76,46 @@ SIGNAL_TABLES = (
             PROMPT,
             MODEL,
             METHOD,
-            column(
+            text(
                 "measured_signal",
-                pa.string(),
                 "number that should be higher for right answers: popularity (of the subject, the study's measure),"
                 " site_links, confidence (geometric mean of the answer's token probabilities), least_probability,"
                 " first_probability, first_margin, mean_entropy (negated), scons, cert, a count in a text (a"
                 " count_measure), or popularity_confidence (the probability of a right answer that a logistic regression"
                 " predicts from log popularity, log confidence and relation, fitted on other subjects)",
             ),
-            _count("n_known", "answers for which the signal is known"),
-            _count("n_known_correct", "right ones of these"),
-            _count(
+            int64("n_known", "answers for which the signal is known"),
+            int64("n_known_correct", "right ones of these"),
+            int64(
                 "n_subjects",
                 "their subjects, which an interval draws again; a question without one counts as one",
             ),
-            _count("n_draws", "draws of whole subjects, for the interval"),
-            _number(
+            int64("n_draws", "draws of whole subjects, for the interval"),
+            measure(
                 "auroc",
                 "share of pairs of a right and a wrong answer where the right one has the higher signal; ties ½",
             ),
-            _number("auroc_ci_low", "2.5th percentile of auroc over draws of whole subjects"),
-            _number("auroc_ci_high", "97.5th percentile of auroc over draws of whole subjects"),
-            _number(
+            measure("auroc_ci_low", "2.5th percentile of auroc over draws of whole subjects"),
+            measure("auroc_ci_high", "97.5th percentile of auroc over draws of whole subjects"),
+            measure(
                 "auroc_within",
                 "the same share, over pairs of the same relation alone; null without such a pair",
             ),
-            _number(
+            measure(
                 "average_precision",
                 "mean, over the right answers, of the share right among all answers with at least their signal",
             ),
-            _number(
+            measure(
                 "brier",
                 "mean squared difference of correctness and its probability, which a logistic regression on the signal"
                 " predicts from the other subjects' answers (five folds)",
             ),
-            _number(
+            measure(
                 "calibration_error",
                 "mean difference, without sign, between this probability and the share right, over 15 bins of equal"
                 " count",
             ),
-            column(
-                "undefined", pa.string(), "reason why the measures are null; null if they are not", null=True
-            ),
+            text("undefined", "reason why the measures are null; null if they are not", null=True),
         ),
         partitioned_by=("model",),
     ),
@@ -134,49 +125,47 @@ SIGNAL_TABLES = (
         (
             *_POLICY,
             N_QUESTIONS,
-            _count("n_compared", "questions of n_questions on which all policies of the pair are compared"),
-            _count("n_zero_popularity", "questions left out because popularity is 0, which has no logarithm"),
-            _count(
+            int64("n_compared", "questions of n_questions on which all policies of the pair are compared"),
+            int64("n_zero_popularity", "questions left out because popularity is 0, which has no logarithm"),
+            int64(
                 "n_no_measures",
                 "questions with popularity above 0 without scons or cert; they are left out if at least 50 have both",
             ),
-            _count(
+            int64(
                 "n_no_confidence",
                 "questions with popularity above 0 without confidence; they are left out if at least 50 others have it",
             ),
-            _count(
+            int64(
                 "n_one_outcome",
                 "relations of n_compared whose parametric answers are all right or all wrong; the penalty of the"
                 " regression keeps their coefficients finite",
             ),
-            _count("n_splits", "splits that have test questions; 0 if the signal cannot decide"),
-            _number("accuracy", "held-out accuracy of retrieving below the threshold, mean over the splits"),
-            _number("accuracy_always", "accuracy of always retrieving, on the same test questions"),
-            _number("accuracy_never", "accuracy of never retrieving, on the same test questions"),
-            _number(
+            int64("n_splits", "splits that have test questions; 0 if the signal cannot decide"),
+            measure("accuracy", "held-out accuracy of retrieving below the threshold, mean over the splits"),
+            measure("accuracy_always", "accuracy of always retrieving, on the same test questions"),
+            measure("accuracy_never", "accuracy of never retrieving, on the same test questions"),
+            measure(
                 "accuracy_fixed", "accuracy of whichever of these two was better on the training questions"
             ),
-            _number("share_retrieved", "share of the test questions below their threshold"),
-            _number("device_seconds_per_1000", f"seconds of the local devices {_OF_MIX}"),
-            _number("cost_usd_per_1000", f"US dollars {_OF_MIX}"),
-            _number(
+            measure("share_retrieved", "share of the test questions below their threshold"),
+            measure("device_seconds_per_1000", f"seconds of the local devices {_OF_MIX}"),
+            measure("cost_usd_per_1000", f"US dollars {_OF_MIX}"),
+            measure(
                 "answer_latency_ms",
                 "milliseconds that one user waits for the answer that the policy chooses: the medians of both methods,"
                 " weighted by share_retrieved; null if a method was not timed",
             ),
-            _number("signal_tokens_per_1000", f"prompt and new tokens {_OF_SIGNAL}"),
-            _number("signal_device_seconds_per_1000", f"seconds of the local devices {_OF_SIGNAL}"),
-            _number("signal_cost_usd_per_1000", f"US dollars {_OF_SIGNAL}"),
-            _number(
+            measure("signal_tokens_per_1000", f"prompt and new tokens {_OF_SIGNAL}"),
+            measure("signal_device_seconds_per_1000", f"seconds of the local devices {_OF_SIGNAL}"),
+            measure("signal_cost_usd_per_1000", f"US dollars {_OF_SIGNAL}"),
+            measure(
                 "signal_latency_ms",
                 "milliseconds that one user waits for the paraphrases and samples of a question if they are asked one"
                 " after the other, each for the median time of a closed-book answer with their prompt, or for the"
                 " parametric answer whose confidence says retrieve; mean over the test questions; 0 if the signal needs"
                 " none; null if the prompt was not timed",
             ),
-            column(
-                "undefined", pa.string(), "reason why the signal cannot decide; null if it can", null=True
-            ),
+            text("undefined", "reason why the signal cannot decide; null if it can", null=True),
         ),
         partitioned_by=("model",),
     ),
@@ -185,24 +174,20 @@ SIGNAL_TABLES = (
         "One row per (dataset, prompt, model, parametric_method, retrieval_method, signal, threshold_scope, baseline).",
         (
             *_POLICY,
-            column(
+            text(
                 "baseline",
-                pa.string(),
                 "policy that is compared with on the same questions: always or never retrieving, fixed (whichever of"
                 " them was better on the training questions), popularity_all or popularity_per_relation (thresholds on"
                 " popularity)",
             ),
             N_QUESTIONS,
             N_RESAMPLES,
-            column(
-                "gain", pa.float64(), "held-out accuracy minus that of the baseline, mean over the splits"
-            ),
-            _number("variance_of_splits", "part of the gain's variance from the drawing of the splits"),
+            float64("gain", "held-out accuracy minus that of the baseline, mean over the splits"),
+            measure("variance_of_splits", "part of the gain's variance from the drawing of the splits"),
             STANDARD_ERROR,
             N_DECIDING,
-            column(
+            float64(
                 "share_departing",
-                pa.float64(),
                 "share of the held-out questions that only one method answers right for which the two policies decide"
                 " differently",
             ),
@@ -215,15 +200,8 @@ SIGNAL_TABLES = (
         "One row per (dataset, prompt, model, parametric_method, retrieval_method, signal, threshold_scope, relation).",
         (
             *_POLICY,
-            column(
-                "relation", pa.string(), "relation that the rule is for; all = questions without a known one"
-            ),
-            column(
-                "signal_prompt",
-                pa.string(),
-                "prompt that asked paraphrases and samples; null = none",
-                null=True,
-            ),
+            text("relation", "relation that the rule is for; all = questions without a known one"),
+            text("signal_prompt", "prompt that asked paraphrases and samples; null = none", null=True),
             N_QUESTIONS,
             column(
                 "predictor_names",
@@ -242,13 +220,12 @@ SIGNAL_TABLES = (
                 _NUMBERS,
                 "coefficients of the logit, or of the signal confidence: the intercept, then one per predictor",
             ),
-            column(
+            float64(
                 "threshold_probability",
-                pa.float64(),
                 "a passage is retrieved below this predicted probability or confidence; infinity = always",
             ),
             *(
-                _count(f"n_{side}{name}", f"compared questions {place} the threshold{what}")
+                int64(f"n_{side}{name}", f"compared questions {place} the threshold{what}")
                 for side, place in (("below", "below"), ("above", "not below"))
                 for name, what in (
                     ("", ""),
@@ -265,11 +242,11 @@ SIGNAL_TABLES = (
         (
             *_POLICY[:5],
             POLICY,
-            _count(
+            int64(
                 "n_decided", "questions on which the policy is compared: all of the pair, or those it decides"
             ),
-            _number("policy_share_retrieved", "share of the questions for which the policy retrieves"),
-            _number("policy_cost_usd_per_1000", f"US dollars {_OF_MIX}, and of its signal"),
+            measure("policy_share_retrieved", "share of the questions for which the policy retrieves"),
+            measure("policy_cost_usd_per_1000", f"US dollars {_OF_MIX}, and of its signal"),
             *_with_ends(
                 "policy_accuracy",
                 "share that the policy answers right; held-out, where thresholds are fitted",
@@ -286,7 +263,7 @@ SIGNAL_TABLES = (
                 " the oracle; null where the oracle gains nothing",
                 _AS_FITTED,
             ),
-            _number(
+            measure(
                 "policy_p_value",
                 "two-sided p of policy_gain: random signs of the subjects' differences; null for the one that is"
                 " compared with, and for the oracle",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
 from dagster_project.core.tables.schema import (
     DATASET,
     GROUNDING_PROMPT,
@@ -12,44 +10,41 @@ from dagster_project.core.tables.schema import (
     PROMPT,
     Column,
     Table,
-    column,
+    float64,
+    int32,
+    int64,
+    measure,
+    text,
 )
 
 
-def _ends(measure: str, meaning: str) -> tuple[Column, Column]:
+def _ends(name: str, meaning: str) -> tuple[Column, Column]:
     """The two columns of a measure's percentile interval."""
     low, high = (
-        column(
-            f"{measure}_{end}", pa.float64(), f"{meaning}: {place} percentile over the resamples", null=True
-        )
+        measure(f"{name}_{end}", f"{meaning}: {place} percentile over the resamples")
         for end, place in (("low", "2.5th"), ("high", "97.5th"))
     )
     return low, high
 
 
-PARAMETRIC_METHOD = column(
+PARAMETRIC_METHOD = text(
     "parametric_method",
-    pa.string(),
     "method that answers from the model's memory (closed_book, genread): used at and above the threshold",
 )
-RETRIEVAL_METHOD = column(
-    "retrieval_method", pa.string(), "method that reads a passage: used below the threshold"
-)
-SCOPE = column(
+RETRIEVAL_METHOD = text("retrieval_method", "method that reads a passage: used below the threshold")
+SCOPE = text(
     "threshold_scope",
-    pa.string(),
     "per_relation = each relation has its own threshold; all = one threshold for all relations",
 )
-N_QUESTIONS = column("n_questions", pa.int64(), "questions with popularity and both answers")
-N_RESAMPLES = column("n_resamples", pa.int32(), "bootstrap resamples of questions")
-N_DECIDING = column(
+N_QUESTIONS = int64("n_questions", "questions with popularity and both answers")
+N_RESAMPLES = int32("n_resamples", "bootstrap resamples of questions")
+N_DECIDING = float64(
     "n_deciding",
-    pa.float64(),
     "effective number of deciding questions: this many equally large gains and losses would vary as much"
     " as the real ones",
 )
-STANDARD_ERROR = column("gain_standard_error", pa.float64(), "standard error of the held-out gain", null=True)
-NO_ERROR = column("undefined", pa.string(), "reason why there is no standard error", null=True)
+STANDARD_ERROR = measure("gain_standard_error", "standard error of the held-out gain")
+NO_ERROR = text("undefined", "reason why there is no standard error", null=True)
 
 
 STATISTICS_TABLES = (
@@ -62,9 +57,8 @@ STATISTICS_TABLES = (
             MODEL,
             PARAMETRIC_METHOD,
             RETRIEVAL_METHOD,
-            column(
+            text(
                 "search",
-                pa.string(),
                 "how thresholds are searched: exact (every distinct popularity) or binned10 (the edges of ten bins of"
                 " equal width in log popularity; SPEC §6)",
             ),
@@ -72,9 +66,8 @@ STATISTICS_TABLES = (
             N_QUESTIONS,
             N_RESAMPLES,
             N_DECIDING,
-            column(
+            float64(
                 "share_departing",
-                pa.float64(),
                 "share of the questions that only one method answers right for which adaptive retrieval, held out,"
                 " chooses otherwise than the better fixed method",
             ),
@@ -89,32 +82,22 @@ STATISTICS_TABLES = (
         (
             DATASET,
             PROMPT,
-            column(
-                "comparison",
-                pa.string(),
-                "methods = two methods with one model; models = two models with one method",
-            ),
-            column("model_a", pa.string(), "model of the first side"),
-            column("method_a", pa.string(), "method of the first side"),
-            column("model_b", pa.string(), "model of the second side"),
-            column("method_b", pa.string(), "method of the second side"),
-            column("n", pa.int64(), "questions that both sides answered"),
-            column("n_a_only", pa.int64(), "questions that only the first side answers right"),
-            column("n_b_only", pa.int64(), "questions that only the second side answers right"),
-            column(
-                "p_value",
-                pa.float64(),
-                "exact two-sided McNemar test; 1 if no question is right on one side only",
-            ),
+            text("comparison", "methods = two methods with one model; models = two models with one method"),
+            text("model_a", "model of the first side"),
+            text("method_a", "method of the first side"),
+            text("model_b", "model of the second side"),
+            text("method_b", "method of the second side"),
+            int64("n", "questions that both sides answered"),
+            int64("n_a_only", "questions that only the first side answers right"),
+            int64("n_b_only", "questions that only the second side answers right"),
+            float64("p_value", "exact two-sided McNemar test; 1 if no question is right on one side only"),
             N_RESAMPLES,
-            column(
+            float64(
                 "difference_low",
-                pa.float64(),
                 "accuracy of the first side minus that of the second: 2.5th percentile over the resamples",
             ),
-            column(
+            float64(
                 "difference_high",
-                pa.float64(),
                 "accuracy of the first side minus that of the second: 97.5th percentile over the resamples",
             ),
         ),
@@ -128,12 +111,12 @@ STATISTICS_TABLES = (
             PROMPT,
             MODEL,
             METHOD,
-            column("relation", pa.string(), "relation of the facts, or all"),
-            column("bin", pa.int32(), "bin of popularity over all relations; null = all facts", null=True),
-            column("measure", pa.string(), "name of the measure, as in fct_factual_consistency"),
-            column("n_resamples", pa.int32(), "bootstrap resamples of facts"),
+            text("relation", "relation of the facts, or all"),
+            int32("bin", "bin of popularity over all relations; null = all facts", null=True),
+            text("measure", "name of the measure, as in fct_factual_consistency"),
+            int32("n_resamples", "bootstrap resamples of facts"),
             *_ends("value", "the measure"),
-            column("undefined", pa.string(), "reason why both ends are null", null=True),
+            text("undefined", "reason why both ends are null", null=True),
         ),
     ),
     Table(
@@ -144,30 +127,26 @@ STATISTICS_TABLES = (
             MODEL,
             METHOD,
             GROUNDING_PROMPT,
-            column(
+            text(
                 "compared_with",
-                pa.string(),
                 "null_prompt: the text under the null prompt, by the same method; no_passage: the text from memory, under"
                 " the same grounding prompt",
             ),
-            column(
+            text(
                 "measure",
-                pa.string(),
                 "quip_ratio, quip_difference: of the means; same_length_ratio, same_length_difference: of the means over"
                 " as many 25-grams of both texts, from the start, as the shorter one has; score_difference: of the end"
                 " task's score",
             ),
-            column("n_paired", pa.int64(), "questions for which both texts have the score"),
+            int64("n_paired", "questions for which both texts have the score"),
             N_RESAMPLES,
             *_ends("value", "the measure"),
-            column(
+            measure(
                 "p_value",
-                pa.float64(),
                 "two-sided test of the paired difference by random changes of signs; null for a ratio, which"
                 " its difference tests, and with fewer than five questions",
-                null=True,
             ),
-            column("undefined", pa.string(), "reason why both ends are null", null=True),
+            text("undefined", "reason why both ends are null", null=True),
         ),
     ),
     Table(
@@ -178,16 +157,16 @@ STATISTICS_TABLES = (
             PROMPT,
             MODEL,
             METHOD,
-            column("relation", pa.string(), "relation of the questions, or all"),
-            column("n_answers", pa.int64(), "answers with popularity above 0"),
-            column("n_within", pa.int64(), "those of them whose question has a relation"),
+            text("relation", "relation of the questions, or all"),
+            int64("n_answers", "answers with popularity above 0"),
+            int64("n_within", "those of them whose question has a relation"),
             N_RESAMPLES,
             *_ends("point_biserial", "correlation of log10 popularity and correctness"),
             *_ends("spearman", "rank correlation of popularity and correctness"),
-            column("undefined_unbinned", pa.string(), "reason why these four ends are null", null=True),
+            text("undefined_unbinned", "reason why these four ends are null", null=True),
             *_ends("point_biserial_within", "the same, both as deviations from the relation's mean"),
             *_ends("spearman_within", "rank correlation, with ranks within the relation"),
-            column("undefined_within", pa.string(), "reason why these four ends are null", null=True),
+            text("undefined_within", "reason why these four ends are null", null=True),
         ),
     ),
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
 from dagster_project.core.tables.schema import (
     DATASET,
     GROUNDING_KIND,
@@ -15,9 +13,15 @@ from dagster_project.core.tables.schema import (
     TEXTS,
     Table,
     column,
+    flag,
+    float64,
+    int32,
+    int64,
+    measure,
+    text,
 )
 
-_POSITION = column("position_in_study", pa.int32(), "place in the list of study.yaml, from 0")
+_POSITION = int32("position_in_study", "place in the list of study.yaml, from 0")
 
 STUDY_TABLES = (
     Table(
@@ -25,49 +29,33 @@ STUDY_TABLES = (
         "One row per model of the study.",
         (
             MODEL,
-            column("family", pa.string(), "family of the model: models of one family differ only in size"),
-            column(
-                "n_parameters", pa.int64(), "number of parameters; null if the study does not say", null=True
-            ),
-            column("backend", pa.string(), "generation backend"),
-            column("path", pa.string(), "where the weights come from"),
-            column(
-                "revision",
-                pa.string(),
-                "revision that the study asks for; null = what the path holds",
-                null=True,
-            ),
-            column("dtype", pa.string(), "number format of the weights, or unknown"),
-            column(
-                "quantisation",
-                pa.string(),
-                "none, or the scheme; that of a GGUF file is its own, as in Q4_K_M",
-            ),
-            column("is_encoder_decoder", pa.bool_(), "the study calls the model an encoder-decoder"),
-            column(
+            text("family", "family of the model: models of one family differ only in size"),
+            int64("n_parameters", "number of parameters; null if the study does not say", null=True),
+            text("backend", "generation backend"),
+            text("path", "where the weights come from"),
+            text("revision", "revision that the study asks for; null = what the path holds", null=True),
+            text("dtype", "number format of the weights, or unknown"),
+            text("quantisation", "none, or the scheme; that of a GGUF file is its own, as in Q4_K_M"),
+            flag("is_encoder_decoder", "the study calls the model an encoder-decoder"),
+            flag(
                 "is_instruction_tuned",
-                pa.bool_(),
                 "the study calls the model instruction-tuned; null = it does not say",
                 null=True,
             ),
-            column(
+            int32(
                 "n_passages",
-                pa.int32(),
                 "passages that the model reads apart from a question, if so many are retrieved; 0 = it reads the first"
                 " one before the question",
             ),
-            column("rambles", pa.bool_(), "the model's answers are cut to their first sentence"),
-            column(
+            flag("rambles", "the model's answers are cut to their first sentence"),
+            text(
                 "sentence_splitter",
-                pa.string(),
                 "name and version of the rules for where a sentence ends; null for a model that does not ramble",
                 null=True,
             ),
-            column(
+            measure(
                 "device_hour_usd",
-                pa.float64(),
                 "price of one hour on one local device, in US dollars; null without a price",
-                null=True,
             ),
         ),
     ),
@@ -76,28 +64,26 @@ STUDY_TABLES = (
         "One row per (model, valid_from): the price that a service bills for a model of the study from that day.",
         (
             MODEL,
-            column("valid_from", pa.string(), "first day of the price, YYYY-MM-DD"),
-            column("prompt_usd_per_million", pa.float64(), "US dollars per million prompt tokens"),
-            column("completion_usd_per_million", pa.float64(), "US dollars per million new tokens"),
-            column("source", pa.string(), "study, or where the price was published"),
+            text("valid_from", "first day of the price, YYYY-MM-DD"),
+            float64("prompt_usd_per_million", "US dollars per million prompt tokens"),
+            float64("completion_usd_per_million", "US dollars per million new tokens"),
+            text("source", "study, or where the price was published"),
         ),
     ),
     Table(
         "paper_cells",
         "One row per number of the papers' tables that a study can set beside its own.",
         (
-            column("work", pa.string(), "the work that reports the number"),
-            column("item", pa.string(), "table, figure or section of the work"),
-            column("cell", pa.string(), "row and column of the number, there"),
-            column("paper", pa.float64(), "the work's number; percentages as shares"),
-            column("measure", pa.string(), "the same measure here, as paper_comparison names it"),
-            column("paper_dataset", pa.string(), "set of relations, or dataset, that it is about"),
-            column("paper_key", pa.string(), "method, relation, prompt or regression that it is about"),
-            column(
-                "paper_model", pa.string(), "the work's model, as a study names it; null without", null=True
-            ),
-            column("note", pa.string(), "what else is different, or odd; null without", null=True),
-            column("study", pa.string(), "the study whose numbers stand beside the work's"),
+            text("work", "the work that reports the number"),
+            text("item", "table, figure or section of the work"),
+            text("cell", "row and column of the number, there"),
+            float64("paper", "the work's number; percentages as shares"),
+            text("measure", "the same measure here, as paper_comparison names it"),
+            text("paper_dataset", "set of relations, or dataset, that it is about"),
+            text("paper_key", "method, relation, prompt or regression that it is about"),
+            text("paper_model", "the work's model, as a study names it; null without", null=True),
+            text("note", "what else is different, or odd; null without", null=True),
+            text("study", "the study whose numbers stand beside the work's"),
         ),
     ),
     Table(
@@ -105,55 +91,40 @@ STUDY_TABLES = (
         "One row per method of the study, and one for the method of its paraphrases, samples and grounding prompts.",
         (
             METHOD,
-            column(
+            text(
                 "kind",
-                pa.string(),
                 "memory (the question appears alone), background (the model first writes a text) or retrieval",
             ),
-            column(
+            flag(
                 "asks_questions",
-                pa.bool_(),
                 "the study names the method; if false, the method asks only the study's paraphrases, samples and"
                 " grounding prompts",
             ),
-            column("is_parametric", pa.bool_(), "the model answers from its memory alone"),
-            column(
+            flag("is_parametric", "the model answers from its memory alone"),
+            flag(
                 "is_bound",
-                pa.bool_(),
                 "the passage is chosen because it contains the answer: an upper bound, which no leaderboard ranks",
             ),
-            column(
+            flag(
                 "is_condition",
-                pa.bool_(),
                 "the passage is chosen without regard to the question: a condition for comparison, without a rank",
             ),
-            column("has_index", pa.bool_(), "the retriever searches a stored index"),
-            column(
-                "cuts_last_sentence",
-                pa.bool_(),
-                "passages lose their last sentence before the model reads them",
-            ),
-            column(
+            flag("has_index", "the retriever searches a stored index"),
+            flag("cuts_last_sentence", "passages lose their last sentence before the model reads them"),
+            flag(
                 "may_find_nothing",
-                pa.bool_(),
                 "the method may leave every question without a passage; this is not an error",
             ),
-            column(
-                "is_fixed",
-                pa.bool_(),
-                "passages are chosen once a question, and hold for all its paraphrases",
-            ),
-            column("description", pa.string(), "what the method gives the model"),
-            column(
+            flag("is_fixed", "passages are chosen once a question, and hold for all its paraphrases"),
+            text("description", "what the method gives the model"),
+            text(
                 "background_template",
-                pa.string(),
                 "prompt that asks for a background text, with {question} for the question; null for other"
                 " methods",
                 null=True,
             ),
-            column(
+            int32(
                 "background_tokens",
-                pa.int32(),
                 "the study's limit of new tokens for a background text; null for other methods",
                 null=True,
             ),
@@ -165,28 +136,25 @@ STUDY_TABLES = (
         (
             PROMPT,
             _POSITION,
-            column("format", pa.string(), "name of the template of question and answer"),
-            column("template", pa.string(), "the template, with {question} for the question"),
-            column(
-                "encoder_decoder_template", pa.string(), "the template that encoder-decoders are asked in"
-            ),
-            column("shots", pa.int32(), "number of demonstrations"),
-            column("draw", pa.string(), "how demonstrations are drawn; null without any", null=True),
-            column("demonstrations_from", pa.string(), "pool of the draw: other_relations or all_questions"),
-            column(
+            text("format", "name of the template of question and answer"),
+            text("template", "the template, with {question} for the question"),
+            text("encoder_decoder_template", "the template that encoder-decoders are asked in"),
+            int32("shots", "number of demonstrations"),
+            text("draw", "how demonstrations are drawn; null without any", null=True),
+            text("demonstrations_from", "pool of the draw: other_relations or all_questions"),
+            flag(
                 "reference_demos",
-                pa.bool_(),
                 "demonstrations have passages only if the reference implementation finds them",
             ),
-            column("max_new_tokens", pa.int32(), "the study's limit of new tokens for an answer"),
+            int32("max_new_tokens", "the study's limit of new tokens for an answer"),
             column(
                 "generations",
                 TEXTS,
                 "what the prompt is used for: questions, paraphrases, samples, candidates",
             ),
             column("methods", TEXTS, "methods by which the prompt asks questions; empty if it asks none"),
-            column("n_samples", pa.int32(), "samples per question; null if the prompt draws none", null=True),
-            column("temperature", pa.float64(), "temperature of the samples; null without any", null=True),
+            int32("n_samples", "samples per question; null if the prompt draws none", null=True),
+            measure("temperature", "temperature of the samples; null without any"),
         ),
     ),
     Table(
@@ -195,14 +163,12 @@ STUDY_TABLES = (
         (
             DATASET,
             _POSITION,
-            column(
+            text(
                 "source",
-                pa.string(),
                 "where the facts come from: sandbox, wikidata or rdf_file; for an import, the format of the file",
             ),
-            column(
+            text(
                 "relation_set",
-                pa.string(),
                 "set that its relations are chosen from, as in table relations; null if its file's format has none",
                 null=True,
             ),
@@ -212,22 +178,15 @@ STUDY_TABLES = (
                 "relations that the dataset asks about; for an import, those that it may ask about, empty = all of its"
                 " file",
             ),
-            column(
-                "snapshot",
-                pa.string(),
-                "month of the facts, as pinned in the study; null for an import",
-                null=True,
-            ),
-            column(
+            text("snapshot", "month of the facts, as pinned in the study; null for an import", null=True),
+            text(
                 "chosen_by",
-                pa.string(),
                 "keys of the dataset that choose a part of its questions, in the order in which they apply; null = all"
                 " questions are asked",
                 null=True,
             ),
-            column(
+            text(
                 "split_by",
-                pa.string(),
                 "what a split of adaptive retrieval keeps on one side: each question by itself (question), or all"
                 " questions of a subject (subject)",
             ),
@@ -237,18 +196,14 @@ STUDY_TABLES = (
         "relations",
         "One row per (relation set, relation), of the sets that the study's datasets choose from.",
         (
-            column("relation_set", pa.string(), "popqa, or entity_questions"),
+            text("relation_set", "popqa, or entity_questions"),
             RELATION,
-            column("property_id", pa.string(), "property id, P…; null = no property of Wikidata", null=True),
-            column(
-                "template",
-                pa.string(),
-                "question of the relation, [subj] in the subject's place; null = none",
-                null=True,
+            text("property_id", "property id, P…; null = no property of Wikidata", null=True),
+            text(
+                "template", "question of the relation, [subj] in the subject's place; null = none", null=True
             ),
-            column(
+            text(
                 "statement",
-                pa.string(),
                 "sentence of the relation, [subj] and [obj] in the places of its ends; null = the set has none",
                 null=True,
             ),
@@ -258,27 +213,20 @@ STUDY_TABLES = (
         "popularity_windows",
         "One row: the popularity that the study's analyses use.",
         (
-            column(
+            text(
                 "measure",
-                pa.string(),
                 "what popularity is: page_views (mean monthly views of the English Wikipedia article),"
                 " sitelinks (of the Wikidata item), imported (a number from an imported file),"
                 " or a measure of key counts (how often the subject stands in texts; by its name alone)",
             ),
-            column("n_months", pa.int32(), "number of months in the window"),
-            column(
-                "last_month",
-                pa.string(),
-                "last month of the window, YYYY-MM; null = the latest in the lake",
-                null=True,
-            ),
-            column(
+            int32("n_months", "number of months in the window"),
+            text("last_month", "last month of the window, YYYY-MM; null = the latest in the lake", null=True),
+            text(
                 "redirects",
-                pa.string(),
                 "which page views count: resolve (those of the article's present title), sum (those of all titles that"
                 " lead to it), or ignore (those of the title that the entity links to)",
             ),
-            column("agent", pa.string(), "whose page views count: user, or all (crawlers too)"),
+            text("agent", "whose page views count: user, or all (crawlers too)"),
         ),
     ),
     Table(
@@ -288,10 +236,9 @@ STUDY_TABLES = (
             GROUNDING_PROMPT,
             GROUNDING_KIND,
             _POSITION,
-            column("text", pa.string(), "what stands behind the question; empty for the null prompt"),
-            column(
+            text("text", "what stands behind the question; empty for the null prompt"),
+            text(
                 "assembly",
-                pa.string(),
                 "how question and grounding prompt are put together: paper, or reference, as the authors' code does it",
             ),
             column("datasets", TEXTS, "datasets whose questions are asked under it"),

@@ -11,15 +11,18 @@ from dagster_project.core.tables.schema import (
     RELATION,
     Table,
     column,
+    flag,
+    float64,
+    int32,
+    int64,
+    measure,
+    text,
 )
 
-TUNED_MODEL = column(
-    "tuned_model", pa.string(), "reader that a setting of the sweep trains, named by the setting's values"
-)
-STEP = column("step", pa.int32(), "steps of training before the checkpoint; 0 = the reader before training")
-SPLIT = column(
+TUNED_MODEL = text("tuned_model", "reader that a setting of the sweep trains, named by the setting's values")
+STEP = int32("step", "steps of training before the checkpoint; 0 = the reader before training")
+SPLIT = text(
     "split",
-    pa.string(),
     "held_out = facts of the training relations that no step trains on; judged = facts of other relations",
 )
 
@@ -29,23 +32,21 @@ TUNING_TABLES = (
         "One row per setting of the sweep: how a reader and its retriever are fine-tuned.",
         (
             TUNED_MODEL,
-            column("base_model", pa.string(), "model of the study that training begins with"),
-            column(
+            text("base_model", "model of the study that training begins with"),
+            text(
                 "trained_retriever",
-                pa.string(),
                 "dense retriever whose queries are trained; its passages keep their vectors",
             ),
-            column("batch_size", pa.int32(), "queries of a step"),
-            column("reader_rate", pa.float64(), "learning rate of the reader"),
-            column("retriever_rate", pa.float64(), "learning rate of the retriever's queries"),
-            column("temperature", pa.float64(), "temperature of the retriever's distribution over passages"),
-            column(
+            int32("batch_size", "queries of a step"),
+            float64("reader_rate", "learning rate of the reader"),
+            float64("retriever_rate", "learning rate of the retriever's queries"),
+            float64("temperature", "temperature of the retriever's distribution over passages"),
+            text(
                 "schedule",
-                pa.string(),
                 "constant: rates stay after 5 steps, and the reader's distribution has the same temperature; reference:"
                 " rates rise for 20 steps and fall to 0, and the reader's temperature is .01",
             ),
-            column("passages_per_query", pa.int32(), "passages that are read for each query"),
+            int32("passages_per_query", "passages that are read for each query"),
             column("training_relations", pa.list_(pa.string()), "relations whose facts are trained on"),
         ),
     ),
@@ -55,35 +56,27 @@ TUNING_TABLES = (
         (
             TUNED_MODEL,
             STEP,
-            column(
+            measure(
                 "loss",
-                pa.float64(),
                 "mean cross-entropy per token over the steps since the last checkpoint; null at step 0",
-                null=True,
             ),
-            column(
+            measure(
                 "retriever_loss",
-                pa.float64(),
                 "mean divergence of the retriever's passages from the reader's, in nats, over the same steps",
-                null=True,
             ),
-            column("n_training_queries", pa.int64(), "patterns of facts that are trained on"),
-            column(
-                "n_held_out_queries", pa.int64(), "patterns of held-out facts that decide which one is kept"
-            ),
-            column("held_out_right", pa.float64(), "share of right predictions for these patterns"),
-            column(
+            int64("n_training_queries", "patterns of facts that are trained on"),
+            int64("n_held_out_queries", "patterns of held-out facts that decide which one is kept"),
+            float64("held_out_right", "share of right predictions for these patterns"),
+            flag(
                 "is_kept",
-                pa.bool_(),
                 "the setting's best checkpoint by held_out_right; of equal ones the first; never step 0",
             ),
-            column(
+            text(
                 "folder",
-                pa.string(),
                 "folder of the reader, which a study can name as a model; null at step 0, the base model",
                 null=True,
             ),
-            column("folder_revision", pa.string(), "SHA-256 over the files of that folder", null=True),
+            text("folder_revision", "SHA-256 over the files of that folder", null=True),
         ),
         partitioned_by=("tuned_model",),
     ),
@@ -98,17 +91,12 @@ TUNING_TABLES = (
             QUESTION_ID,
             PARAPHRASE_ID,
             RELATION,
-            column(
-                "prediction",
-                pa.string(),
-                "the candidate with the largest log-likelihood; of equal ones the first",
-            ),
-            column(
+            text("prediction", "the candidate with the largest log-likelihood; of equal ones the first"),
+            float64(
                 "log_likelihood",
-                pa.float64(),
                 "sum of the log-probabilities of the prediction's tokens, without the end token",
             ),
-            column("is_correct", pa.bool_(), "the prediction is the object of the fact"),
+            flag("is_correct", "the prediction is the object of the fact"),
         ),
         partitioned_by=("tuned_model",),
     ),
@@ -120,17 +108,11 @@ TUNING_TABLES = (
             STEP,
             SPLIT,
             RELATION,
-            column(
-                "measure",
-                pa.string(),
-                "accuracy (of the first pattern), or consistency (of pairs of patterns)",
-            ),
-            column("n_resamples", pa.int32(), "bootstrap resamples of facts"),
-            column(
-                "value_low", pa.float64(), "2.5th percentile of the measure over the resamples", null=True
-            ),
-            column("value_high", pa.float64(), "97.5th percentile", null=True),
-            column("undefined", pa.string(), "reason why there is no interval", null=True),
+            text("measure", "accuracy (of the first pattern), or consistency (of pairs of patterns)"),
+            int32("n_resamples", "bootstrap resamples of facts"),
+            measure("value_low", "2.5th percentile of the measure over the resamples"),
+            measure("value_high", "97.5th percentile"),
+            text("undefined", "reason why there is no interval", null=True),
         ),
     ),
 )
