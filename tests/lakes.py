@@ -21,7 +21,7 @@ from dagster_project.core.relations.sets import RELATION_SETS, SOURCE_SET
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
-from dagster_project.core.study.tables import describe_paper_cells
+from dagster_project.core.study.tables import paper_cells
 from tests.lake_rows import (
     OBJECT_ID,
     SAMPLE_TEMPERATURE,
@@ -132,7 +132,7 @@ def make_lake(root: Path, plan: LakePlan) -> Lake:
 
 def write_study_tables(lake: Lake, plan: LakePlan) -> None:
     """Write the tables that restate the study."""
-    describe_paper_cells("synthetic", lake)
+    _put(lake, "paper_cells", paper_cells("synthetic"))
     _put(lake, "models", [_model_row(plan, name, i) for i, name in enumerate(plan.models)])
     _put(
         lake,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import importlib.resources
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dagster_project.core.methods import BACKGROUND, BOUND, CONDITION, memory_method
@@ -30,40 +30,13 @@ from dagster_project.core.study.parameters import local_parameters
 from dagster_project.core.study.prices import prices_of
 from dagster_project.core.study.study import Study
 
-STUDY_TABLES = (
-    "models",
-    "model_prices",
-    "paper_cells",
-    "methods",
-    "prompts",
-    "datasets",
-    "relations",
-    "popularity_windows",
-    "grounding_prompts",
-    "sweep_settings",
-)
+Rows = list[dict[str, Any]]
 
 
-def describe_study(study: Study, lake: Lake) -> tuple[Outcome, ...]:
-    """Write all of `STUDY_TABLES`; return one outcome each, in that order."""
-    return (
-        describe_models(study, lake),
-        describe_model_prices(study, lake),
-        describe_paper_cells(study.name, lake),
-        describe_methods(study, lake),
-        describe_prompts(study, lake),
-        describe_datasets(study, lake),
-        describe_relations(study, lake),
-        describe_popularity_windows(study, lake),
-        describe_grounding_prompts(study, lake),
-        describe_sweep_settings(study, lake),
-    )
-
-
-def describe_models(study: Study, lake: Lake) -> Outcome:
-    """Write lake table `models`; if the study gives no n_parameters, local weights are counted."""
+def _models(study: Study) -> Rows:
+    """If the study gives no n_parameters, local weights are counted."""
     headers = {m.name: read_header(m, find_gguf(m)) for m in study.models if m.is_gguf}
-    rows = [
+    return [
         {
             "model": model.name,
             "family": model.family,
@@ -84,26 +57,23 @@ def describe_models(study: Study, lake: Lake) -> Outcome:
         for model in study.models
         for header in (headers.get(model.name),)
     ]
-    return _write(lake, "models", rows)
 
 
-def describe_model_prices(study: Study, lake: Lake) -> Outcome:
-    """Write lake table `model_prices`: the study's own price or the prices of the price table, for models of a
-    service."""
-    rows = [
+def _model_prices(study: Study) -> Rows:
+    """The study's own price or the prices of the price table, for models of a service."""
+    return [
         {"model": model.name, **dataclasses.asdict(price)}
         for model in study.models
         if model.service is not None
         for price in prices_of(model)
     ]
-    return _write(lake, "model_prices", rows)
 
 
-def describe_paper_cells(study_name: str, lake: Lake) -> Outcome:
-    """Write lake table `paper_cells`: the papers' numbers, which are the same for all studies, and the study's name."""
+def paper_cells(study_name: str) -> Rows:
+    """The papers' numbers, which are the same for all studies, and the study's name."""
     file = importlib.resources.files("dagster_project.core.study") / "paper_cells.csv"
     with file.open(encoding="utf-8") as lines:
-        rows = [
+        return [
             {
                 **{name: value or None for name, value in row.items()},
                 "paper": float(row["paper"]),
@@ -111,14 +81,13 @@ def describe_paper_cells(study_name: str, lake: Lake) -> Outcome:
             }
             for row in csv.DictReader(lines)
         ]
-    return _write(lake, "paper_cells", rows)
 
 
-def describe_methods(study: Study, lake: Lake) -> Outcome:
-    """Write lake table `methods`: the study's methods, and the one for its paraphrases and samples."""
+def _methods(study: Study) -> Rows:
+    """The study's methods, and the one for its paraphrases and samples."""
     asks_from_memory = bool(study.paraphrase_prompts or study.sample_prompts or study.grounding_prompts)
     names = dict.fromkeys([*study.methods, *([memory_method().name] if asks_from_memory else [])])
-    rows = [
+    return [
         {
             "method": method.name,
             "kind": method.kind,
@@ -136,12 +105,10 @@ def describe_methods(study: Study, lake: Lake) -> Outcome:
         }
         for method in map(study.method, names)
     ]
-    return _write(lake, "methods", rows)
 
 
-def describe_prompts(study: Study, lake: Lake) -> Outcome:
-    """Write lake table `prompts`."""
-    rows = [
+def _prompts(study: Study) -> Rows:
+    return [
         {
             "prompt": prompt.name,
             "position_in_study": position,
@@ -164,12 +131,10 @@ def describe_prompts(study: Study, lake: Lake) -> Outcome:
         }
         for position, prompt in enumerate(study.prompts)
     ]
-    return _write(lake, "prompts", rows)
 
 
-def describe_datasets(study: Study, lake: Lake) -> Outcome:
-    """Write lake table `datasets`."""
-    rows = [
+def _datasets(study: Study) -> Rows:
+    return [
         {
             "dataset": dataset.name,
             "position_in_study": position,
@@ -182,7 +147,6 @@ def describe_datasets(study: Study, lake: Lake) -> Outcome:
         }
         for position, dataset in enumerate(study.datasets)
     ]
-    return _write(lake, "datasets", rows)
 
 
 def _chosen_by(dataset: Dataset) -> str | None:
@@ -194,10 +158,10 @@ def _chosen_by(dataset: Dataset) -> str | None:
     return ", ".join(f"{key}: {value}" for key, value in values.items() if value is not None) or None
 
 
-def describe_relations(study: Study, lake: Lake) -> Outcome:
-    """Write lake table `relations`: the sets that the study's datasets choose from, whole."""
+def _relations(study: Study) -> Rows:
+    """The sets that the study's datasets choose from, whole."""
     names = {dataset.relation_set for dataset in study.datasets}
-    rows = [
+    return [
         {
             "relation_set": name,
             "relation": relation.name,
@@ -209,13 +173,12 @@ def describe_relations(study: Study, lake: Lake) -> Outcome:
         if name in names
         for relation in relations
     ]
-    return _write(lake, "relations", rows)
 
 
-def describe_popularity_windows(study: Study, lake: Lake) -> Outcome:
-    """Write lake table `popularity_windows`; it always has one row."""
+def _popularity_windows(study: Study) -> Rows:
+    """Always one row."""
     popularity = study.popularity
-    rows = [
+    return [
         {
             "measure": popularity.measure,
             "n_months": popularity.n_months,
@@ -224,13 +187,11 @@ def describe_popularity_windows(study: Study, lake: Lake) -> Outcome:
             "agent": popularity.agent,
         }
     ]
-    return _write(lake, "popularity_windows", rows)
 
 
-def describe_grounding_prompts(study: Study, lake: Lake) -> Outcome:
-    """Write lake table `grounding_prompts`."""
+def _grounding_prompts(study: Study) -> Rows:
     assembly = study.grounding.assembly if study.grounding else PAPER
-    rows = [
+    return [
         {
             "grounding_prompt": name,
             "grounding_kind": GROUNDING_PROMPTS[name].kind,
@@ -242,12 +203,11 @@ def describe_grounding_prompts(study: Study, lake: Lake) -> Outcome:
         }
         for position, name in enumerate(study.grounding_prompts)
     ]
-    return _write(lake, "grounding_prompts", rows)
 
 
-def describe_sweep_settings(study: Study, lake: Lake) -> Outcome:
-    """Write lake table `sweep_settings`; it is empty without a sweep."""
-    rows = [
+def _sweep_settings(study: Study) -> Rows:
+    """Empty without a sweep."""
+    return [
         {
             "tuned_model": setting.name,
             "base_model": sweep.model,
@@ -263,8 +223,26 @@ def describe_sweep_settings(study: Study, lake: Lake) -> Outcome:
         for sweep in ([study.sweep] if study.sweep else [])
         for setting in sweep.drawn
     ]
-    return _write(lake, "sweep_settings", rows)
 
 
-def _write(lake: Lake, table: str, rows: Sequence[Mapping[str, Any]]) -> Outcome:
+STUDY_TABLES: Mapping[str, Callable[[Study], Rows]] = {
+    "models": _models,
+    "model_prices": _model_prices,
+    "paper_cells": lambda study: paper_cells(study.name),
+    "methods": _methods,
+    "prompts": _prompts,
+    "datasets": _datasets,
+    "relations": _relations,
+    "popularity_windows": _popularity_windows,
+    "grounding_prompts": _grounding_prompts,
+    "sweep_settings": _sweep_settings,
+}
+
+
+def describe_study(study: Study, lake: Lake, tables: Iterable[str] = STUDY_TABLES) -> tuple[Outcome, ...]:
+    """Write `tables`; return one outcome each, in that order."""
+    return tuple(_write(lake, table, STUDY_TABLES[table](study)) for table in tables)
+
+
+def _write(lake: Lake, table: str, rows: Rows) -> Outcome:
     return lake.materialise(table, fingerprint(table, rows), lambda: Computed(rows))

@@ -13,7 +13,7 @@ from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
-from dagster_project.core.study.tables import describe_methods
+from dagster_project.core.study.tables import describe_study
 
 TOY = Method(
     "toy",
@@ -64,7 +64,7 @@ def test_it_is_indexed_and_searched_and_its_passages_are_in_the_lake(
 
 
 def test_lake_table_methods_takes_it_from_its_record(study: Study, searchable: Lake) -> None:
-    describe_methods(study, searchable)
+    describe_study(study, searchable, ["methods"])
     rows = {row["method"]: row for row in searchable.read("methods").to_pylist()}
     assert list(rows) == ["closed_book", "toy", "hybrid"]
     assert (rows["toy"]["kind"], rows["toy"]["has_index"], rows["toy"]["description"]) == (

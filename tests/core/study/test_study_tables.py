@@ -18,17 +18,12 @@ from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import Place
 from dagster_project.core.study.parameters import count_parameters
 from dagster_project.core.study.study import Study
-from dagster_project.core.study.tables import (
-    STUDY_TABLES,
-    describe_datasets,
-    describe_paper_cells,
-    describe_study,
-)
+from dagster_project.core.study.tables import STUDY_TABLES, describe_study
 
 
 def test_the_papers_numbers_agree_with_one_another(tmp_path: Path, hand_study: Study) -> None:
     lake = Lake(tmp_path / "lake")
-    describe_paper_cells(hand_study.name, lake)
+    describe_study(hand_study, lake, ["paper_cells"])
     rows = lake.read("paper_cells").to_pylist()
     cells = {(row["work"], row["item"], *row["cell"].split(": ")): row["paper"] for row in rows}
     assert len(cells) == len(rows) >= 150
@@ -51,7 +46,7 @@ def test_the_papers_numbers_agree_with_one_another(tmp_path: Path, hand_study: S
 def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:
     lake = Lake(tmp_path / "lake")
     outcomes = describe_study(hand_study, lake)
-    assert tuple(outcome.table for outcome in outcomes) == STUDY_TABLES
+    assert tuple(outcome.table for outcome in outcomes) == tuple(STUDY_TABLES)
     assert all(outcome.was_current for outcome in describe_study(hand_study, lake))
     assert lake.read("models").to_pylist() == [
         {
@@ -220,7 +215,7 @@ def test_a_dataset_says_which_keys_choose_its_questions(hand_study: Study) -> No
     part = {"first_rows": 100, "ids": Place("ids.txt", "FOLDER"), "max_questions": 9, "split_by": "subject"}
     study = dataclasses.replace(hand_study, datasets=(dataclasses.replace(hand_study.datasets[0], **part),))
     lake = Lake(study.home.lake)
-    describe_datasets(study, lake)
+    describe_study(study, lake, ["datasets"])
     (row,) = lake.read("datasets").to_pylist()
     assert row["chosen_by"] == "first_rows: 100, ids: ids.txt, max_questions: 9"
     assert row["split_by"] == "subject"
