@@ -6,7 +6,7 @@ What belongs here: the shape of a row, and values as such files write them. What
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,6 +82,20 @@ def only_log(place: Path, *patterns: str) -> Path:
             f"{place}: one {' or '.join(patterns)} was expected, the folder {there}; name the file by path"
         )
     return logs[0]
+
+
+def only_one(path: Path, key: str, wanted: Any, there: Iterable[Any]) -> Any:
+    """What key `key` of results chooses among several in a log, or the only one; None where there is none.
+
+    Errors: `SourceError` where it chooses none of several, or one that is not there.
+    """
+    found = sorted(set(there))
+    shown = ", ".join(map(str, found)) or "none"
+    if wanted is None and len(found) > 1:
+        raise SourceError(f"{path}: holds several {key}s: {shown}; choose one by key {key} of results")
+    if wanted is not None and wanted not in found:
+        raise SourceError(f"{path}: has no {key} {wanted!r}; there are: {shown}")
+    return next(iter(found), None) if wanted is None else wanted
 
 
 def questions_by_dataset(study: Study, lake: Lake) -> dict[str, dict[str, dict[str, Any]]]:

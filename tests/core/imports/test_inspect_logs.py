@@ -51,11 +51,13 @@ def test_samples_by_id_with_what_the_log_says(inspect_logs: Path, name: str) -> 
 
 def test_scorers_and_metrics_are_chosen_not_guessed(inspect_logs: Path) -> None:
     path = inspect_logs / "whole.eval"
-    with pytest.raises(SourceError, match="holds several: graded, includes, match; choose one by key scorer"):
+    with pytest.raises(
+        SourceError, match="holds several scorers: graded, includes, match; choose one by key scorer"
+    ):
         read(path)
     with pytest.raises(SourceError, match="has no scorer 'f1'; there are: graded, includes, match"):
         read(path, scorer="f1")
-    with pytest.raises(SourceError, match="holds several: loose, strict; choose one by key metric"):
+    with pytest.raises(SourceError, match="holds several metrics: loose, strict; choose one by key metric"):
         read(path, scorer="graded")
     with pytest.raises(SourceError, match="has no metric 'strict'; there are: none"):
         read(path, scorer="includes", metric="strict")

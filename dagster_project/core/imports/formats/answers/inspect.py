@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.choices import chosen_text, numbers_of
 from dagster_project.core.imports.format import AnswerFormat, optional_text
 from dagster_project.core.imports.records import RejectedRows
-from dagster_project.core.imports.results import ImportedAnswer, Questions, only_log
+from dagster_project.core.imports.results import ImportedAnswer, Questions, only_log, only_one
 from dagster_project.core.methods import memory_method
 from dagster_project.core.needs import check_package
 from dagster_project.core.scoring.log_probabilities import confidence_of_part, read_tokens
@@ -57,10 +56,14 @@ def read_log(
                 " accept_unfinished: true in results"
             )
         rejected.put("all", f"{unfinished}: it has {len(log.samples or [])} of {log.eval.dataset.samples}")
-    samples = _of_epoch(path, declared.option("epoch"), log.samples or [])
-    scorer = _chosen(path, "scorer", declared, (name for one in samples for name in one.scores or {}))
+    samples = log.samples or []
+    epoch = only_one(path, "epoch", declared.option("epoch"), (one.epoch for one in samples))
+    samples = [one for one in samples if one.epoch == epoch]  # of a repeated question one answer counts
+    scorers = (name for one in samples for name in one.scores or {})
+    scorer = only_one(path, "scorer", declared.option("scorer"), scorers)
     values = [sample.scores[scorer].value if scorer in (sample.scores or {}) else None for sample in samples]
-    metric = _chosen(path, "metric", declared, (name for one in values for name in _metrics(one)))
+    metrics = (name for one in values for name in _metrics(one))
+    metric = only_one(path, "metric", declared.option("metric"), metrics)
     answers = []
     for sample, value in zip(samples, values, strict=True):
         graded = value if metric is None else _metrics(value).get(metric)
@@ -83,28 +86,6 @@ def _load(path: Path) -> Any:
             f"{path}: cannot be read as a log of Inspect ({type(error).__name__}: {reason}); it may be cut off or another"
             " kind of file"
         ) from None
-
-
-def _of_epoch(path: Path, wanted: int | None, samples: list[Any]) -> list[Any]:
-    """The samples of one epoch: of a repeated question one answer counts."""
-    there = sorted({sample.epoch for sample in samples})
-    shown = ", ".join(map(str, there)) or "none"
-    if wanted is None and len(there) > 1:
-        raise SourceError(f"{path}: holds several epochs: {shown}; choose one by key epoch of results")
-    if wanted is not None and wanted not in there:
-        raise SourceError(f"{path}: has no epoch {wanted}; there are: {shown}")
-    return [sample for sample in samples if wanted in (None, sample.epoch)]
-
-
-def _chosen(path: Path, key: str, declared: Results, names: Iterable[str]) -> str | None:
-    """The scorer, or the metric of a scorer with several, that is the log's own verdict; None if the log has none."""
-    wanted, there = declared.option(key), sorted(set(names))
-    shown = ", ".join(there) or "none"
-    if wanted is None and len(there) > 1:
-        raise SourceError(f"{path}: holds several: {shown}; choose one by key {key} of results")
-    if wanted is not None and wanted not in there:
-        raise SourceError(f"{path}: has no {key} {wanted!r}; there are: {shown}")
-    return wanted or next(iter(there), None)
 
 
 def _metrics(value: Any) -> dict[str, Any]:

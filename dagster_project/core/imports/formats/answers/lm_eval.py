@@ -17,7 +17,7 @@ from dagster_project.core.imports.choices import chosen_text
 from dagster_project.core.imports.column_checks import having
 from dagster_project.core.imports.format import AnswerFormat, optional_text
 from dagster_project.core.imports.records import RejectedRows, read_json_lines
-from dagster_project.core.imports.results import ImportedAnswer, Questions, only_log, truth
+from dagster_project.core.imports.results import ImportedAnswer, Questions, only_log, only_one, truth
 from dagster_project.core.methods import memory_method
 from dagster_project.core.storage.fingerprints import prompt_hash
 from dagster_project.core.storage.lake import QuarantinedRow
@@ -39,7 +39,8 @@ def read_log(
     lacks the filter or metric that the declaration names.
     """
     lines = list(read_json_lines(path, rejected))
-    filter_ = _filter(path, declared.option("filter"), {str(line.get("filter", "none")) for _, line in lines})
+    there = (str(line.get("filter", "none")) for _, line in lines)
+    filter_ = only_one(path, "filter", declared.option("filter"), there)
     meant = [(number, line) for number, line in lines if str(line.get("filter", "none")) == filter_]
     metric = _metric(path, declared.option("metric"), [line for _, line in meant])
     answers = []
@@ -50,15 +51,6 @@ def read_log(
         else:
             answers.append(found)
     return answers
-
-
-def _filter(path: Path, wanted: str | None, there: set[str]) -> str:
-    shown = ", ".join(sorted(there)) or "none"
-    if wanted is None and len(there) > 1:
-        raise SourceError(f"{path}: holds several filters: {shown}; choose one by key filter of results")
-    if wanted is not None and wanted not in there:
-        raise SourceError(f"{path}: has no filter {wanted!r}; there are: {shown}")
-    return wanted or next(iter(there), "none")
 
 
 def _metric(path: Path, wanted: str | None, lines: list[dict[str, Any]]) -> str | None:
