@@ -286,6 +286,24 @@ def panels(
     }
 
 
+def relation_cells(by: str, value: str, title: str, **look: Any) -> Spec:
+    """One panel per value of column `by`: coloured cells by relation and model; `look`: that of `cells`."""
+    x = names("model", labelAngle=-35, labelAlign="right")
+    drawn = cells(x, names("relation"), value, title=title, **look)
+    return panels(by, drawn, least=190, rows="relation", axis=120)
+
+
+def relation_dots(by: str, x: Spec, least: int) -> Spec:
+    """One panel per value of column `by`: a point per relation and model, without an interval."""
+    models = series("model", "model")
+    y = {**names("relation"), "axis": {"grid": True}}
+    drawn = {
+        "mark": {"type": "point", "filled": True, "size": 60, "opacity": 0.9},
+        "encoding": {"x": dict(x), "y": y, "color": models, "shape": shape(models)},
+    }
+    return panels(by, drawn, least=least, rows="relation", axis=120)
+
+
 def single(inner: Mapping[str, Any], *, height: int = 320, rows: str | None = None, step: int = 30) -> Spec:
     """One chart as wide as the page, `height` pixels high or `step` pixels for each value of column `rows`."""
     return {

@@ -7,15 +7,15 @@ from dagster_project.core.report.figures.memory import N
 from dagster_project.core.report.figures.retrieval import PAIR
 from dagster_project.core.report.figures.signals import ARENA, QUALITY, RISK_COVERAGE, SIGNALS
 from dagster_project.core.report.marks import (
-    cells,
     difference_x,
     fixed,
     names,
     panels,
     points,
     popularity_x,
+    relation_cells,
+    relation_dots,
     series,
-    shape,
     share_y,
     single,
 )
@@ -138,21 +138,7 @@ order by dataset, prompt, model, retrieval_method, relation""",
         Column("accuracy_always", "always", "share"),
         Column("accuracy_never", "never", "share"),
     ),
-    spec=panels(
-        "retrieval_method",
-        {
-            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 0.9},
-            "encoding": {
-                "x": popularity_x("threshold", {"$label": "threshold"}),
-                "y": {**names("relation"), "axis": {"grid": True}},
-                "color": series("model", "model"),
-                "shape": shape(series("model", "model")),
-            },
-        },
-        least=270,
-        rows="relation",
-        axis=120,
-    ),
+    spec=relation_dots("retrieval_method", popularity_x("threshold", {"$label": "threshold"}), least=270),
     choose=("parametric_method",),
     plot_on="fct_adaptive_thresholds",
 )
@@ -178,18 +164,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, relation""",
         Column("accuracy_adaptive", "accuracy", "share"),
         Column("undefined", "why undefined"),
     ),
-    spec=panels(
-        "retrieval_method",
-        cells(
-            names("model", labelAngle=-35, labelAlign="right"),
-            names("relation"),
-            "share_retrieved",
-            title="share retrieved",
-        ),
-        least=190,
-        rows="relation",
-        axis=120,
-    ),
+    spec=relation_cells("retrieval_method", "share_retrieved", "share retrieved"),
     choose=("parametric_method", "variant"),
     plot_on="fct_adaptive_usage",
 )

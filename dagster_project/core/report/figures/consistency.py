@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.memory import KEY, N
-from dagster_project.core.report.marks import (
-    names,
-    panels,
-    quantity,
-    series,
-    shape,
-    share_y,
-    value_x,
-)
+from dagster_project.core.report.marks import panels, quantity, relation_dots, share_y, value_x
 
 _COLUMNS = (
     *KEY[:3],
@@ -53,21 +45,7 @@ order by dataset, prompt, measure desc, model, relation""",
         N,
         Column("value", "mean", "share"),
     ),
-    spec=panels(
-        "measure",
-        {
-            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 0.9},
-            "encoding": {
-                "x": value_x("value"),
-                "y": {**names("relation"), "axis": {"grid": True}},
-                "color": series("model", "model"),
-                "shape": shape(series("model", "model")),
-            },
-        },
-        least=260,
-        rows="relation",
-        axis=120,
-    ),
+    spec=relation_dots("measure", value_x("value"), least=260),
     plot_on="fct_semantic_consistency",
 )
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from dagster_project.core.report.figure import Column, Figure, bounds
-from dagster_project.core.report.figures.memory import KEY, RELATION_X, RELATION_Y, N
+from dagster_project.core.report.figures.memory import KEY, N
 from dagster_project.core.report.marks import (
-    cells,
     fixed,
     names,
     panels,
     points,
     quantity,
+    relation_cells,
     series,
 )
 
@@ -50,20 +50,13 @@ order by dataset, prompt, model, method, relation""",
         Column("spearman", "Spearman", "signed", bounds("spearman")),
         Column("unbinned_undefined", "why no point-biserial, Spearman"),
     ),
-    spec=panels(
+    spec=relation_cells(
         "method",
-        cells(
-            RELATION_X,
-            RELATION_Y,
-            "pearson_binned",
-            scale={"domain": [-1, 1], "domainMid": 0, "scheme": "purpleorange", "reverse": True},
-            bright="datum['pearson_binned'] > 0.5 || datum['pearson_binned'] < -0.78",
-            text="+.2f",
-            title="correlation",
-        ),
-        least=190,
-        rows="relation",
-        axis=120,
+        "pearson_binned",
+        "correlation",
+        scale={"domain": [-1, 1], "domainMid": 0, "scheme": "purpleorange", "reverse": True},
+        bright="datum['pearson_binned'] > 0.5 || datum['pearson_binned'] < -0.78",
+        text="+.2f",
     ),
     plot_on="fct_popularity_correlation",
 )

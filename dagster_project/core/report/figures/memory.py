@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure, bounds
 from dagster_project.core.report.marks import (
-    cells,
     curves,
-    names,
     panels,
     popularity_x,
+    relation_cells,
     series,
     share_y,
 )
@@ -83,8 +82,6 @@ order by dataset, prompt, model, relation, method, bin""",  # noqa: S608
     choose=("model",),
 )
 
-RELATION_X = names("model", labelAngle=-35, labelAlign="right")
-RELATION_Y = names("relation")
 BY_RELATION = Figure(
     key="accuracy_by_relation",
     leads_to_answers=True,
@@ -98,18 +95,7 @@ BY_RELATION = Figure(
 from marts.fct_accuracy
 order by dataset, prompt, model, method, relation""",
     columns=(*KEY, Column("relation", "relation"), N, Column("n_correct", "right", "count"), ACCURACY),
-    spec=panels(
-        "method",
-        cells(
-            RELATION_X,
-            RELATION_Y,
-            "accuracy",
-            title="accuracy",
-        ),
-        least=190,
-        rows="relation",
-        axis=120,
-    ),
+    spec=relation_cells("method", "accuracy", "accuracy"),
     plot_on="fct_accuracy",
 )
 
