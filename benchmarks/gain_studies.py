@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks.gain_worlds import World
 from benchmarks.signal_worlds import SignalWorld
@@ -20,6 +19,7 @@ from dagster_project.core.scoring.intervals import Z
 from dagster_project.core.statistics.adaptive_gains import N_RESAMPLES, bootstrap_pair
 from dagster_project.core.statistics.adaptive_thresholds import Fitted, PairRows, fit_pair
 from dagster_project.core.statistics.held_out_gains import Questions, Variant
+from dagster_project.core.statistics.resampling import Values
 from dagster_project.core.statistics.signal_gains import BASELINES, gain_over, resampled_accuracies
 from dagster_project.core.statistics.signal_gains import N_RESAMPLES as N_SIGNAL_RESAMPLES
 from dagster_project.core.statistics.signal_policies import decisions
@@ -27,8 +27,6 @@ from dagster_project.core.statistics.signal_policies import decisions
 N_SPLITS = 100
 _N_TRUE = 10
 """Splits of each study whose fits are scored on the whole world."""
-
-Values = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit, ndtri
 
 from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.statistics.resampling import Values
 
 N_LEVELS = 200
-
-Values = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -14,19 +14,17 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr
 
+from dagster_project.core.statistics.resampling import Values
 from dagster_project.core.statistics.risk_coverage import curve
 
 N_POPULATION = 20_000
 
 ALPHAS = (0.05, 0.1, 0.2)
 
-Values = npt.NDArray[Any]
 Setting = tuple[str, str, float]
 """How the risk depends on the signal, who answers, and α."""
 

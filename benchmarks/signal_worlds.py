@@ -11,20 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import expit
 
 from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.statistics.resampling import Values
 from dagster_project.core.statistics.signal_fit import Features
 from dagster_project.core.statistics.signal_policies import POPULARITY, Asked, Policy, decisions
 
 N_POPULATION = 10_000
 _RETRIEVAL = 0.6
-
-Values = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

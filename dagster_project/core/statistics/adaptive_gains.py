@@ -32,7 +32,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -48,7 +47,7 @@ from dagster_project.core.statistics.held_out_gains import (
     ladders,
     left_out,
 )
-from dagster_project.core.statistics.resampling import draws, in_parallel, seed_of
+from dagster_project.core.statistics.resampling import Values, draws, in_parallel, seed_of
 from dagster_project.core.statistics.statistic import Statistic
 
 N_RESAMPLES = 1_000
@@ -84,7 +83,6 @@ _QUERIES = (
     " from intermediate.int_adaptive_edges inner join pairs using (pair_id) order by all",
 )
 
-Values = npt.NDArray[Any]
 Columns = dict[str, Values]
 
 

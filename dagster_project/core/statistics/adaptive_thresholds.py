@@ -15,33 +15,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from dagster_project.core.statistics.resampling import Values
 
 IN_SAMPLE = -1
 """The split with every row: its thresholds are in-sample."""
 
 SCHEMA = pa.schema([
-    pa.field("pair_id", pa.int32()),
-    pa.field("split", pa.int32()),
-    pa.field("relation", pa.string()),
-    pa.field("search", pa.string()),
-    pa.field("threshold", pa.float64()),
-    pa.field("gain", pa.int64()),
-    pa.field("n_retrieved", pa.int64()),
-    pa.field("n", pa.int64()),
-    pa.field("n_parametric", pa.int64()),
-    pa.field("n_retrieval", pa.int64()),
+    *((name, pa.int32()) for name in ("pair_id", "split")),
+    *((name, pa.string()) for name in ("relation", "search")),
+    ("threshold", pa.float64()),
+    *((name, pa.int64()) for name in ("gain", "n_retrieved", "n", "n_parametric", "n_retrieval")),
 ])  # fmt: skip
 
 NO_RELATION = ""
 _READ = ("popularity", "parametric", "retrieval")
-
-Values = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -119,17 +111,9 @@ def _edges(edges: pa.Table) -> dict[str, Values]:
 def _table(pair_id: int, numbers: Values, fitted: Fitted) -> pa.Table:
     kept = fitted.n > 0
     n = int(kept.sum())
-    values = (
-        fitted.threshold,
-        fitted.gain,
-        fitted.n_retrieved,
-        fitted.n,
-        fitted.n_parametric,
-        fitted.n_retrieval,
-    )
     columns = [
         np.full(n, pair_id), numbers[kept], pa.repeat(fitted.relation, n), pa.repeat(fitted.search, n),
-        *(found[kept] for found in values),
+        *(getattr(fitted, name)[kept] for name in SCHEMA.names[4:]),
     ]  # fmt: skip
     arrays = [pa.array(values).cast(field.type) for values, field in zip(columns, SCHEMA, strict=True)]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)

@@ -15,17 +15,17 @@ entropy is that of the clusters' shares of the answers, in nats: 0 if all answer
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from dagster_project.core.statistics.resampling import Values
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
-Values = npt.NDArray[Any]
 
 KEY = ("asked", "dataset", "question_id", "model", "prompt")
 SCHEMA = pa.schema([

@@ -22,11 +22,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from dagster_project.core.progress import Progress
-from dagster_project.core.statistics.resampling import LEAST_DEFINED, draws, seed_of
+from dagster_project.core.statistics.resampling import LEAST_DEFINED, Values, draws, seed_of
 from dagster_project.core.statistics.statistic import Statistic
 
 N_RESAMPLES = 1_000
@@ -40,8 +39,6 @@ _QUERY = (
     f"select {', '.join(_KEY)}, {', '.join(f'list({one} order by question_id) as {one}' for one in _LISTS)} "  # noqa: S608
     "from intermediate.int_answers where subject_popularity > 0 group by all order by all"
 )
-
-Values = npt.NDArray[Any]
 
 
 def bootstrap_correlations(

@@ -17,11 +17,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from dagster_project.core.progress import Progress
-from dagster_project.core.statistics.resampling import percentiles, resampled_ratios, seed_of
+from dagster_project.core.statistics.resampling import Values, percentiles, resampled_ratios, seed_of
 from dagster_project.core.statistics.statistic import Statistic
 
 N_RESAMPLES = 1_000
@@ -56,7 +55,6 @@ _BY_BIN = (
     "using (dataset, question_id) where bins.relation = 'all' group by all order by all"
 )
 
-Values = npt.NDArray[Any]
 Row = Mapping[str, Any]
 
 

@@ -19,11 +19,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from dagster_project.core.progress import Progress
-from dagster_project.core.statistics.resampling import percentiles, resampled_ratios, seed_of
+from dagster_project.core.statistics.resampling import Values, percentiles, resampled_ratios, seed_of
 from dagster_project.core.statistics.statistic import Statistic
 
 N_RESAMPLES = 1_000
@@ -48,7 +47,6 @@ _QUERY = (
     "from intermediate.int_grounding_pairs group by all order by all"
 )
 
-Values = npt.NDArray[Any]
 Row = Mapping[str, Any]
 
 

@@ -13,16 +13,15 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from dagster_project.core.statistics.resampling import Values
 
 SEARCHES = ("exact", "binned10")
 SCOPES = ("all", "per_relation")
 NO_RELATION = ""
 
-Values = npt.NDArray[Any]
 Variant = tuple[str, str]
 """(search, threshold scope)."""
 

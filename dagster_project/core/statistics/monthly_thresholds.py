@@ -12,21 +12,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-SCHEMA = pa.schema([
-    pa.field("pair_id", pa.int32()),
-    pa.field("month", pa.string()),
-    pa.field("threshold", pa.float64()),
-    pa.field("n", pa.int64()),
-    pa.field("share_retrieved_month", pa.float64()),
-    pa.field("share_retrieved_window", pa.float64()),
-    pa.field("share_decision_changed", pa.float64()),
-])  # fmt: skip
+from dagster_project.core.statistics.resampling import Values
 
-Values = npt.NDArray[Any]
+SCHEMA = pa.schema([
+    ("pair_id", pa.int32()),
+    ("month", pa.string()),
+    ("threshold", pa.float64()),
+    ("n", pa.int64()),
+    *((f"share_{name}", pa.float64()) for name in ("retrieved_month", "retrieved_window", "decision_changed")),
+])  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ interactions it is one regression per relation, so a design matrix belongs to a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from dagster_project.core.statistics.resampling import Values
 
 POPULARITY, CONSISTENCY, CERTAINTY = "log(SPop)", "SCons", "Cert"
 PREDICTORS = (POPULARITY, CONSISTENCY, CERTAINTY)
@@ -22,8 +22,6 @@ RELATION, INTERCEPT = "QCat", "Intercept"
 ALL = "all"
 """The block that has the rows of all relations."""
 LEAST_CORRECTNESS = 0.1
-
-Values = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from dagster_project.core.progress import Progress
 from dagster_project.core.threads import thread_count
 
+Values = npt.NDArray[Any]
 Part = TypeVar("Part")
 Found = TypeVar("Found")
 
@@ -51,7 +52,7 @@ _IN_CACHE = 20_000
 """Draws that are counted at once: few enough for the processor's cache."""
 
 
-def draws(n: int, size: int, rng: np.random.Generator) -> npt.NDArray[Any]:
+def draws(n: int, size: int, rng: np.random.Generator) -> Values:
     """`size` resamples of `n` questions, size × n: how often each question is drawn."""
     found = np.empty((size, n), dtype=np.uint8)
     for rows in np.split(found, range(0, size, max(1, _IN_CACHE // n))[1:]):
@@ -60,9 +61,7 @@ def draws(n: int, size: int, rng: np.random.Generator) -> npt.NDArray[Any]:
     return found
 
 
-def resampled_ratios(
-    numerators: npt.NDArray[Any], denominators: npt.NDArray[Any], seed: int, n_resamples: int
-) -> npt.NDArray[Any]:
+def resampled_ratios(numerators: Values, denominators: Values, seed: int, n_resamples: int) -> Values:
     """The ratio of sums in each resample of questions, resamples × measures; nan where the sum below the line is 0.
 
     `numerators` and `denominators`: questions × measures.
@@ -72,7 +71,7 @@ def resampled_ratios(
     return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
 
 
-def percentiles(values: npt.NDArray[Any]) -> tuple[float, float] | None:
+def percentiles(values: Values) -> tuple[float, float] | None:
     """2.5th and 97.5th percentile of the resamples, nan left out; None where too few have a value."""
     defined = values[~np.isnan(values)]
     if len(defined) < LEAST_DEFINED * len(values):

@@ -13,12 +13,10 @@ through the common ones, so a step solves one small system per relation, and one
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Values = npt.NDArray[Any]
+from dagster_project.core.statistics.resampling import Values
 
 DECIMALS = 9
 """Probabilities are rounded so far: smaller differences are rounding, and no reason to decide differently."""

@@ -17,10 +17,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from dagster_project.core.statistics.resampling import draws, in_parallel, percentiles, seed_of
+from dagster_project.core.statistics.resampling import Values, draws, in_parallel, percentiles, seed_of
 from dagster_project.core.statistics.signal_fit import Features, probabilities
 from dagster_project.core.statistics.statistic import Statistic
 
@@ -51,8 +50,6 @@ def _query(lists: Iterable[str], model: str) -> str:
 
 
 QUERY = _query(_LISTS, "int_signal_values")
-
-Values = npt.NDArray[Any]
 
 
 def measure_signals(
