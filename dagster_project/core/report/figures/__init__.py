@@ -23,8 +23,6 @@ from dagster_project.core.report.figures import (
     prediction,
     questions,
     retrieval,
-    tail,
-    tuning,
 )
 
 SECTIONS = (
@@ -67,7 +65,6 @@ FIGURES: tuple[Figure, ...] = (
     *overview.FIGURES,
     *correlation.FIGURES,
     *memory.FIGURES,
-    *tail.FIGURES,
     *retrieval.FIGURES,
     *passages.FIGURES,
     *comparisons.FIGURES,
@@ -75,7 +72,6 @@ FIGURES: tuple[Figure, ...] = (
     *costs.FIGURES,
     *consistency.FIGURES,
     *factual.FIGURES,
-    *tuning.FIGURES,
     *prediction.FIGURES,
     *grounding.FIGURES,
     *according_to.FIGURES,

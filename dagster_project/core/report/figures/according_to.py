@@ -16,8 +16,7 @@ from dagster_project.core.report.figures.grounding import (
     by_bin_curves,
     quip_y,
 )
-from dagster_project.core.report.figures.memory import FEWEST, KEY
-from dagster_project.core.report.figures.tail import SIZE_X
+from dagster_project.core.report.figures.memory import FEWEST, KEY, SIZE_X
 from dagster_project.core.report.marks import (
     curves,
     difference_x,
