@@ -32,6 +32,7 @@ from dagster_project.core.storage.ownership import (
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.event_log import written_at_leisure
+from dagster_project.leases import take
 
 STATE_ERRORS = (OSError, sqlite3.Error, DBAPIError)
 """Errors of a disk or of the run history's database: the user can correct them, as with a `LongtailError`."""
@@ -194,13 +195,16 @@ def reap_dead_runs(instance: dg.DagsterInstance, home: StudyHome) -> list[str]:
     """Mark runs whose process is gone as failed, and free their pool slots; return their ids.
 
     A run killed with -9 stays STARTED and keeps its slots, so that the next run would wait for ever. With the user's own
-    settings, homes may share a history: only runs of this home are judged, since the locks of others are elsewhere.
+    settings, homes may share a history: runs of this home are judged by its locks, and the others by their leases.
     """
     dead, is_alone = [], not os.environ.get(_OWN_SETTINGS)
     for record in instance.get_run_records(dg.RunsFilter(statuses=_UNFINISHED)):
         run = record.dagster_run
         is_own = is_alone or run.tags.get(PLACE) == place_of(home.locks)
-        if is_own and is_run_dead(home.locks, run.run_id, _began(record)):
+        is_dead = (
+            is_run_dead(home.locks, run.run_id, _began(record)) if is_own else take(instance, run.run_id)
+        )
+        if is_dead:
             instance.report_run_failed(
                 run, "The run's process died; its finished rows are kept. Run it again."
             )

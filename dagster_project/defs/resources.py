@@ -9,12 +9,14 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 from dagster_dbt import DagsterDbtTranslator, DbtCliInvocation, DbtCliResource, DbtProject
 from dagster_dbt.compat import DBT_PYTHON_VERSION
+from pydantic import PrivateAttr
 
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.needs import needs_of_machines
@@ -25,6 +27,8 @@ from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import DBT, DBT_PROJECT, dbt_environment
 from dagster_project.core.warehouse.manifest import ensure_manifest
 from dagster_project.defs.partitions import chosen_study
+from dagster_project.leases import Lease, has_leases
+from dagster_project.operations import reap_dead_runs
 
 LOG = logging.getLogger("longtail")
 
@@ -32,15 +36,26 @@ LOG = logging.getLogger("longtail")
 class StudyResource(dg.ConfigurableResource):
     """The chosen study. Its set-up takes the run's lock, which the process's death releases, and says where it is."""
 
+    _lease: Lease | None = PrivateAttr(default=None)
+
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         run = context.run
         if run is not None:
             hold_run(self.study.home.locks, run.run_id)
-            if context.instance is not None:
-                context.instance.add_run_tags(run.run_id, {PLACE: place_of(self.study.home.locks)})
+            place, instance = place_of(self.study.home.locks), context.instance
+            if instance is not None:
+                instance.add_run_tags(run.run_id, {PLACE: place})
             for need in needs_of_machines():
                 need.check()
             Lake.of(self.study.name, self.study.home.lake).synchronise()
+            if instance is not None and has_leases(instance):
+                reap = partial(reap_dead_runs, instance, self.study.home)
+                self._lease = Lease(instance, run.run_id, place, reap)
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
 
     @property
     def study(self) -> Study:
