@@ -27,7 +27,7 @@ from dagster_project.core.storage.files import atomic_file
 from dagster_project.core.storage.home import command, longtail_home, study_file
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.storage.object_store import STORE
-from dagster_project.core.storage.ownership import forget_run, only_one
+from dagster_project.core.storage.ownership import PLACE, forget_run, only_one, place_of
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import warehouse_inputs
@@ -236,7 +236,7 @@ def run_stage(
         outcome = job.execute_in_process(
             instance=instance,
             asset_selection=[dg.AssetKey.from_user_string(key) for key in stage.keys],
-            tags={**tags, **_TOGETHER, "longtail/stage": stage.title},
+            tags={**tags, **_TOGETHER, PLACE: place_of(study.home.locks), "longtail/stage": stage.title},
             run_config=_QUIET,
             raise_on_error=False,
         )

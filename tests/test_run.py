@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import time
@@ -15,11 +16,13 @@ import yaml
 from dagster_project import run
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.storage.lake import Lake, QuarantinedRow
+from dagster_project.core.storage.ownership import PLACE, place_of
 from dagster_project.core.study.file import load_study
 from dagster_project.core.warehouse.publication import record_line, record_of
 from dagster_project.defs.resources import StudyResource
-from dagster_project.display import LOGGERS
+from dagster_project.display import LOGGERS, Display
 from dagster_project.failures import was_interrupted, why
+from dagster_project.stage_times import StageTimes
 from dagster_project.stages import Stage
 from tests.lakes import LakePlan, make_study
 
@@ -168,3 +171,18 @@ def test_what_a_failed_model_has_from_before_is_removed(
     assert lake.partitions("quarantine") == [
         f"answers|{one}" for one in ("m_2|bm25", "m|dense", "other|bm25")
     ]
+
+
+def test_a_run_names_its_home_before_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill may come before the first resource: homes that share a history mark only runs that they know."""
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path))
+    study = load_study(PROJECT_ROOT / "study.yaml")
+
+    @dg.asset
+    def made() -> None: ...
+
+    with dg.instance_for_test() as instance:
+        display = Display(io.StringIO(), StageTimes(tmp_path / "times"))
+        assert run.run_stage(dg.Definitions([made]), instance, study, Stage("made", ("made",)), display) is None
+        (only,) = instance.get_runs()
+    assert only.tags[PLACE] == place_of(study.home.locks)
