@@ -183,6 +183,8 @@ def test_a_run_names_its_home_before_it_begins(tmp_path: Path, monkeypatch: pyte
 
     with dg.instance_for_test() as instance:
         display = Display(io.StringIO(), StageTimes(tmp_path / "times"))
-        assert run.run_stage(dg.Definitions([made]), instance, study, Stage("made", ("made",)), display) is None
+        assert (
+            run.run_stage(dg.Definitions([made]), instance, study, Stage("made", ("made",)), display) is None
+        )
         (only,) = instance.get_runs()
     assert only.tags[PLACE] == place_of(study.home.locks)

@@ -200,8 +200,10 @@ class ObjectStore:
     def _list(self, prefix: str) -> list[Any]:
         import obstore
 
-        with _errors(self.address):
-            return [one for batch in obstore.list(self._client, prefix) for one in batch]
+        # Its answers are short: a store that hangs is noticed after minutes, and the terminal says what is waited for.
+        with _errors(self.address), Progress(_LOG, f"waiting for {self.address}"):
+            client = _client(self.address, timeout="60s")
+            return [one for batch in obstore.list(client, prefix) for one in batch]
 
     def _record_path(self, name: str) -> Path:
         return self._records / name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import LakeError
+from dagster_project.core.progress import current
+from dagster_project.core.storage import object_store
 from dagster_project.core.storage.lake import Lake, QuarantinedRow
 from dagster_project.core.storage.object_store import ObjectStore, check_store
 from tests.object_stores import BUCKET, S3Server, s3_server
@@ -305,6 +308,30 @@ def test_a_store_that_is_away_is_one_line_and_the_next_run_puts_the_file(
     here.synchronise()
     there.synchronise()
     assert subjects(there) == ["Q1"]
+
+
+def test_a_store_that_hangs_is_named_and_given_up_within_minutes(
+    lakes: tuple[Lake, Lake], server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, ended = [], threading.Event()
+
+    def hang(method: str, path: str) -> None:
+        shown.extend(progress.step().what for progress in current(0.0))
+        ended.wait(60)
+
+    client, seconds = object_store._client, {"10m": "600s", "60s": "1s"}
+    monkeypatch.setattr(
+        object_store,
+        "_client",
+        lambda address, retries=None, timeout="10m": client(address, {"max_retries": 0}, seconds[timeout]),
+    )
+    server.before = hang
+    try:
+        with pytest.raises(LakeError, match="the store did not do what was asked"):
+            lakes[0].synchronise()
+    finally:
+        ended.set()
+    assert shown == [f"waiting for {server.address}/mine"]
 
 
 def test_a_published_version_is_named_by_the_pointer_and_old_ones_go(
