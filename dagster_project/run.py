@@ -14,7 +14,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import dagster as dg
@@ -122,6 +122,8 @@ def materialise(study: Study, display: Display, *, prepares: bool = False) -> di
     models fail, nothing is built. Errors: `LongtailError` where a stage fails that all models share, or the disk is full.
     """
     failed: dict[str, str] = {}
+    made: dict[Stage, set[tuple[str, str]]] = {}
+    lake = Lake.of(study.name, study.home.lake)
     with open_instance(study) as instance:
         with Progress(_LOG, "loading definitions"):
             from dagster_project.definitions import defs
@@ -135,7 +137,12 @@ def materialise(study: Study, display: Display, *, prepares: bool = False) -> di
             if not _is_possible(study, stage, failed):
                 continue
             # What other machines have made is older than the stage.
-            Lake.of(study.name, study.home.lake).synchronise()
+            lake.synchronise()
+            for one in made if stage.is_output else ():
+                if one.model and made[one] - {*_partitions_of(lake, one)}:
+                    failed.setdefault(
+                        one.model, f"{one.title}: another machine, where it failed, removed results"
+                    )
             began = time.time()
             display.begin(number)
             failure = (_publish if stage.is_output else run_stage)(
@@ -143,6 +150,7 @@ def materialise(study: Study, display: Display, *, prepares: bool = False) -> di
             )
             display.end(is_done=failure is None)
             if failure is None:
+                made[stage] = {*_partitions_of(lake, stage)}
                 continue
             if stage.model is None or is_disk_full(failure):
                 raise LongtailError("; earlier: ".join([f"{stage.title}: {failure}", *failed.values()]))
@@ -169,12 +177,17 @@ def discard_older(study: Study, stages: Iterable[Stage], since: float) -> None:
     the row cache.
     """
     lake = Lake.of(study.name, study.home.lake)
-    for stage in stages:
-        for table in (key.split("/")[-1] for key in stage.keys):
-            for partition in lake.partitions(table):
-                path = lake.path(table, partition)
-                if partition.split("|")[0] == stage.model and path.stat().st_mtime < since:
-                    lake.discard(table, partition)
+    for table, partition in itertools.chain.from_iterable(_partitions_of(lake, stage) for stage in stages):
+        if lake.path(table, partition).stat().st_mtime < since:
+            lake.discard(table, partition)
+
+
+def _partitions_of(lake: Lake, stage: Stage) -> Iterator[tuple[str, str]]:
+    """Table and partition of all that the lake has of a stage of one model."""
+    for table in (key.split("/")[-1] for key in stage.keys):
+        for partition in lake.partitions(table):
+            if partition.split("|")[0] == stage.model:
+                yield table, partition
 
 
 def _publish(

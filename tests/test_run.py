@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import signal
@@ -188,3 +189,36 @@ def test_a_run_names_its_home_before_it_begins(tmp_path: Path, monkeypatch: pyte
         )
         (only,) = instance.get_runs()
     assert only.tags[PLACE] == place_of(study.home.locks)
+
+
+def test_what_another_machine_removed_is_not_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model has failed there: without this, the run would end well without the model's rows."""
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path))
+    study = load_study(PROJECT_ROOT / "study.yaml")
+    lake, synchronised = Lake(study.home.lake), []
+
+    def answer(definitions: object, instance: object, study: object, stage: Stage, display: object) -> None:
+        for method in ("bm25", "oracle"):
+            lake.write("answers", [], fingerprint="now", partition=f"{stage.model}|{method}")
+
+    def synchronise(self: Lake) -> None:
+        synchronised.append(self)
+        if len(synchronised) == 3:
+            lake.discard("answers", "reference_s|bm25")
+
+    of_models = [Stage(f"answers of {m}", ("lake/answers",), model=m) for m in ("reference_s", "reference_m")]
+    for name, replacement in {
+        "plan": lambda *_: [*of_models, Stage("warehouse", ("warehouse",), is_output=True)],
+        "run_stage": answer,
+        "_publish": lambda *_: None,
+        "open_instance": contextlib.nullcontext,
+    }.items():
+        monkeypatch.setattr(run, name, replacement)
+    monkeypatch.setattr(Lake, "synchronise", synchronise)
+    display = Display(io.StringIO(), StageTimes(tmp_path / "times"))
+    failed = run.materialise(study, display)
+    assert failed == {
+        "reference_s": "answers of reference_s: another machine, where it failed, removed results"
+    }
