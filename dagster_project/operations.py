@@ -10,12 +10,12 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import dagster as dg
 import yaml
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from dagster_project.core.errors import LongtailError, StudyError, single_line
 from dagster_project.core.storage.disk import advised, full_disk, has_no_room, is_disk_full
@@ -66,7 +66,8 @@ def open_instance(study: Study) -> Iterator[dg.DagsterInstance]:
             storage = instance.event_log_storage
             chosen = {limit.name for limit in storage.get_pool_limits() if not limit.from_default}
             for pool in POOL_LIMITS.keys() - chosen:  # a limit that an operator has changed stays
-                storage.set_concurrency_slots(pool, POOL_LIMITS[pool])
+                with suppress(IntegrityError):  # another machine was first
+                    storage.set_concurrency_slots(pool, POOL_LIMITS[pool])
             reap_dead_runs(instance, home)
         yield instance
 

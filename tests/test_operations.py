@@ -10,6 +10,8 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.storage.event_log import SqliteEventLogStorage
+from sqlalchemy.exc import IntegrityError
 
 from dagster_project.core.errors import LakeError, LongtailError, StudyError
 from dagster_project.core.storage.home import PROJECT_ROOT, StudyHome
@@ -194,3 +196,18 @@ def test_settings_that_were_removed_from_a_home_are_written_again(
     for _ in range(2):
         prepare_dagster_home(study.home)
         (study.home.dagster / "dagster.yaml").unlink()
+
+
+def test_a_limit_that_another_machine_sets_at_the_same_time_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("DAGSTER_HOME", "set by open_instance")
+    study = load_study(small_study(tmp_path, "fake:digest"))
+
+    def was_later(self: object, *limit: object) -> None:
+        raise IntegrityError("insert", {}, Exception("duplicate key"))
+
+    monkeypatch.setattr(SqliteEventLogStorage, "set_concurrency_slots", was_later)
+    with open_instance(study) as instance:
+        assert instance.get_runs() == []

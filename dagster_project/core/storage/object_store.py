@@ -44,6 +44,8 @@ _LARGE = 1 << 26
 """Bytes; files above are put one at a time, since each is in memory meanwhile."""
 _RECORDS = ".stored"
 _AT_ONCE = 8
+_PATIENT: RetryConfig = {"max_retries": 9_999}
+"""Three minutes of attempts; ten, the default, are over within seconds, while a server still restarts."""
 _TRIES = 3
 _LOG = logging.getLogger("longtail")
 
@@ -264,7 +266,7 @@ def _client(address: str, retries: RetryConfig | None = None, timeout: str = "10
     endpoint = _endpoint()
     options: Any = {"connect_timeout": "10s", "timeout": timeout, "allow_http": endpoint.startswith("http:")}
     given: Any = {"endpoint": endpoint} if endpoint else {}
-    return S3Store.from_url(address, client_options=options, retry_config=retries, **given)
+    return S3Store.from_url(address, client_options=options, retry_config=retries or _PATIENT, **given)
 
 
 def _endpoint() -> str:

@@ -282,6 +282,15 @@ def test_a_store_that_refuses_every_third_request_loses_nothing(
     assert there.partitions("answers") == [f"m{number}|vanilla" for number in range(6)]
 
 
+def test_a_store_that_restarts_is_waited_for(lakes: tuple[Lake, Lake], server: S3Server) -> None:
+    here, there = lakes
+    refused = iter([503] * 15)
+    server.refuse = lambda method, path: next(refused, None)
+    here.write("triples", rows("Q1"), fingerprint="f")
+    there.synchronise()
+    assert subjects(there) == ["Q1"]
+
+
 def test_a_lost_answer_of_the_store_is_no_conflict(lakes: tuple[Lake, Lake], server: S3Server) -> None:
     """The request is repeated, and its condition no longer holds: the object is the file itself."""
     here, _ = lakes
