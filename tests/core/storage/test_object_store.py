@@ -322,7 +322,8 @@ def test_a_store_that_is_away_is_one_line_and_the_next_run_puts_the_file(
 def test_a_store_that_hangs_is_named_and_given_up_within_minutes(
     lakes: tuple[Lake, Lake], server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown, ended = [], threading.Event()
+    shown: list[str] = []
+    ended = threading.Event()
 
     def hang(method: str, path: str) -> None:
         shown.extend(progress.step().what for progress in current(0.0))
