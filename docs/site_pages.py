@@ -17,6 +17,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from dagster_project.core.warehouse.sources import lake_texts
+
 _ROOT = Path(__file__).parents[1]
 _MODELS = _ROOT / "dbt/models"
 _MARTS = _MODELS / "marts"
@@ -47,7 +49,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the files from elsewhere, and one page of tables per topic."""
     for source, name in _ELSEWHERE.items():
         files.append(File.generated(config, name, content=(_ROOT / source).read_text(encoding="utf-8")))
-    words = {
+    words = lake_texts() | {
         name: text.strip()
         for path in _MODELS.rglob("*.md")
         for name, text in _DOCS_BLOCK.findall(path.read_text(encoding="utf-8"))
@@ -90,7 +92,8 @@ def _tables(topic: Path, words: dict[str, str]) -> str:
 
 
 def _row(column: dict[str, Any], words: dict[str, str]) -> str:
-    meaning = _text(column.get("description", ""), words).replace("|", "\\|").replace("\n", " ")
+    description = column.get("description") or words[f"lake_{column['name']}"]
+    meaning = _text(description, words).replace("|", "\\|").replace("\n", " ")
     return f"| `{column['name']}` | {column.get('data_type', '')} | {meaning} |"
 
 

@@ -48,3 +48,4 @@ def test_every_mart_and_column_has_its_meaning(site: Path) -> None:
             for column in model.get("columns", []):
                 assert f"<code>{column['name']}</code>" in page
         assert "doc(" not in page
+        assert "<td></td>\n</tr>" not in page

@@ -18,6 +18,7 @@ from dagster_project.core.storage.fingerprints import folder_version
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import BuildVerdict, dbt_sources
 from dagster_project.core.warehouse.comments import SCHEMA, comments_of, literal, marts_of, write_comments
+from dagster_project.core.warehouse.sources import lake_texts
 
 RENAMED = {
     "dim_left_out_pages": "dim_excluded_pages",
@@ -46,7 +47,11 @@ def fill(
     if not n_rows:
         raise PublishError("the build has no marts; build the warehouse first")
     views = [_copy_view(connection, name, ddl) for name, ddl in _marts(connection, "view")]
-    write_comments(connection, comments_of(connection, "build", [*n_rows, *views]))
+    comments = comments_of(connection, "build", [*n_rows, *views])
+    texts = lake_texts()  # of columns that the mart's yml does not describe
+    write_comments(
+        connection, [replace(one, text=one.text or texts.get(f"lake_{one.column}", "")) for one in comments]
+    )
     if "catalogue" in n_rows:
         kept = {old: new for old, new in RENAMED.items() if new in n_rows}
         for old, new in kept.items():

@@ -16,11 +16,12 @@ import duckdb
 from sqlglot import MappingSchema
 
 from dagster_project.core.warehouse.lineage import LAKE, Origins, Relation, column_lineage, lineage_schema
+from dagster_project.core.warehouse.sources import described_columns
 
 
 @dataclass(frozen=True)
 class ModelColumn:
-    """One built column: DuckDB's type, and the description in the model's yml (empty without one)."""
+    """One built column: DuckDB's type, and its description (empty if the model's yml does not name it)."""
 
     name: str
     type: str
@@ -116,7 +117,7 @@ def _relation(node: Mapping[str, Any]) -> Relation:
 
 
 def _columns(node: Mapping[str, Any], built: BuiltRelation) -> tuple[ModelColumn, ...]:
-    described = {name.lower(): column.get("description") or "" for name, column in node["columns"].items()}
+    described = {name.lower(): column["description"] for name, column in described_columns(node).items()}
     return tuple(
         ModelColumn(name, type_, described.get(name.lower(), ""), nullable)
         for name, (type_, nullable) in built.columns.items()

@@ -25,7 +25,7 @@ from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import dbt_environment, dbt_sources, require_dbt
 from dagster_project.core.warehouse.publication import read_publication
-from dagster_project.core.warehouse.sources import documented_columns
+from dagster_project.core.warehouse.sources import described_columns, documented_columns
 
 _TESTS = ("test_type:data", "test_type:unit")
 _NO_NETWORK = (
@@ -86,6 +86,8 @@ def _generate(study: Study) -> str:
     manifest = json.loads((target / "manifest.json").read_text(encoding="utf-8"))
     for source in manifest["sources"].values():
         source["columns"] = documented_columns(source["identifier"])
+    for node in manifest["nodes"].values():
+        node["columns"] = described_columns(node)
     page = (target / "index.html").read_text(encoding="utf-8").strip()
     catalog = (target / "catalog.json").read_text(encoding="utf-8")
     for name, data in (("MANIFEST", json.dumps(manifest)), ("CATALOG", catalog)):

@@ -4,15 +4,19 @@ What belongs here: the text of `_lake__sources.yml` and `_lake__docs.md` in `dbt
 documentation page adds to sources. What does not: the columns and what they mean (`core.tables`). After a change of
 `core.tables`, run `python -m dagster_project.core.warehouse.sources`. A test compares the files with `core.tables`.
 
-The description of a lake column is thus written once. A model that passes the column on describes it with the docs
-block: `{{ doc('lake_prompt_hash') }}`. If no other model has named the block before, run the command again.
+The description of a lake column is thus written once. A mart's column without a description of its own has that of the
+lake columns of its name (`described_columns`). A description that says more begins with the docs block:
+`{{ doc('lake_relation') }}; …`. If no other model has named the block before, run the command again.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -70,17 +74,31 @@ def lake_docs() -> str:
         for path in _STAGING.parent.rglob("*.yml")
         for name in re.findall(r"doc\('(\w+)'\)", path.read_text(encoding="utf-8"))
     }
-    blocks = {
+    lines = [
+        f"{{% docs {name} %}}{text}{{% enddocs %}}"
+        for name, text in sorted(lake_texts().items())
+        if name in passed_on
+    ]
+    return "\n".join([_DOCS_HEAD, *lines]) + "\n"
+
+
+@functools.cache
+def lake_texts() -> dict[str, str]:
+    """The descriptions of all lake columns, by docs block."""
+    return {
         docs_block(table.name, column.name): column.description
         for table in TABLES.values()
         for column in table.columns
     }
-    lines = [
-        f"{{% docs {name} %}}{text}{{% enddocs %}}"
-        for name, text in sorted(blocks.items())
-        if name in passed_on
-    ]
-    return "\n".join([_DOCS_HEAD, *lines]) + "\n"
+
+
+def described_columns(node: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a model's entry in dbt's manifest, each without a description with that of the lake's columns."""
+    texts = lake_texts()
+    return {
+        name: {**column, "description": column["description"] or texts.get(f"lake_{name}", "")}
+        for name, column in node["columns"].items()
+    }
 
 
 def docs_block(table: str, column: str) -> str:

@@ -14,6 +14,7 @@ from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD, clear
 from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publish import publish_warehouse
 from dagster_project.core.warehouse.reuse import note_built, plan_pass
+from dagster_project.core.warehouse.sources import described_columns
 from dagster_project.defs.resources import LOG, DbtProcess, StudyResource, dbt_project
 from dagster_project.defs.results import clear_errors, markdown_table, result
 from dagster_project.defs.warehouse.dbt_events import reused_events, with_columns
@@ -30,6 +31,10 @@ class WarehouseTranslator(DagsterDbtTranslator):
             return None
         _project, layer, *topic, _model = dbt_resource_props["fqn"]
         return "/".join(["warehouse", *(["staging"] if layer == "staging" else []), *topic])
+
+    def get_metadata(self, dbt_resource_props: Mapping[str, Any]) -> Mapping[str, Any]:
+        columns = described_columns(dbt_resource_props)
+        return super().get_metadata({**dbt_resource_props, "columns": columns})
 
 
 _PROJECT = dbt_project()

@@ -20,9 +20,11 @@ from dagster_project.core.warehouse.sources import (
     DOCS_FILE,
     NOT_READ,
     SOURCES_FILE,
+    described_columns,
     docs_block,
     documented_columns,
     lake_docs,
+    lake_texts,
     sources_yaml,
 )
 from tests.core.warehouse.described_build import described_unanswered, manifest_of
@@ -43,7 +45,7 @@ def test_a_column_that_comes_unchanged_from_the_lake_has_the_lakes_description(
     """Unchanged: its name is the same from the lake on. A model may add to the end of the description."""
     manifest, models = manifest_of(built_study(UNANSWERED, monkeypatch)), described_unanswered()
     tables = {name: source["identifier"] for name, source in manifest["sources"].items()}
-    texts, origins_of = _lake_texts(), _origins_in(models, tables)
+    texts, origins_of = lake_texts(), _origins_in(models, tables)
     typed, n_found = [], 0
     for name, model in models.items():
         for column in model.columns:
@@ -56,15 +58,22 @@ def test_a_column_that_comes_unchanged_from_the_lake_has_the_lakes_description(
     assert typed == []
 
 
+def test_every_column_of_a_mart_has_a_description_its_own_or_the_lakes() -> None:
+    own = {"columns": {"dataset": {"description": "said here"}, "new": {"description": ""}}}
+    assert [one["description"] for one in described_columns(own).values()] == ["said here", ""]
+    for file in MODELS.glob("marts/**/*.yml"):
+        (mart,) = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)["models"]
+        columns = {one["name"]: {"description": "", **one} for one in mart["columns"]}
+        found = described_columns({"columns": columns})
+        assert [name for name, one in found.items() if not one["description"]] == [], file.name
+        assert not any(one["description"] == f"{{{{ doc('lake_{name}') }}}}" for name, one in columns.items())
+
+
 def test_no_description_of_the_lake_is_typed_again_in_dbt() -> None:
-    texts = {text for text in _lake_texts().values() if len(text) > 25}
+    texts = {text for text in lake_texts().values() if len(text) > 25}
     for file in [*MODELS.rglob("*.yml"), MODELS / "docs.md"]:
         written = re.findall(r'description: "(.*)"$|%}(.*)\{%', file.read_text(encoding="utf-8"), re.M)
         assert texts & {text for found in written for text in found} == set(), file.name
-
-
-def _lake_texts() -> dict[str, str]:
-    return {docs_block(t.name, c.name): c.description for t in TABLES.values() for c in t.columns}
 
 
 def _origins_in(
