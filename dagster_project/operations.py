@@ -192,19 +192,23 @@ def keep_downloads_in(home: StudyHome) -> None:
     os.environ.setdefault("HF_HOME", str(home.cache / "huggingface"))
 
 
-def reap_dead_runs(instance: dg.DagsterInstance, home: StudyHome) -> list[str]:
+def reap_dead_runs(
+    instance: dg.DagsterInstance, home: StudyHome, *, only_elsewhere: bool = False
+) -> list[str]:
     """Mark runs whose process is gone as failed, and free their pool slots; return their ids.
 
     A run killed with -9 stays STARTED and keeps its slots, so that the next run would wait for ever. With the user's own
     settings, homes may share a history: runs of this home are judged by its locks, and the others by their leases.
+    `only_elsewhere`: judge only the others, since a run of this home may just be starting.
     """
     dead, is_alone = [], not os.environ.get(_OWN_SETTINGS)
     for record in instance.get_run_records(dg.RunsFilter(statuses=_UNFINISHED)):
         run = record.dagster_run
         is_own = is_alone or run.tags.get(PLACE) == place_of(home.locks)
-        is_dead = (
-            is_run_dead(home.locks, run.run_id, _began(record)) if is_own else take(instance, run.run_id)
-        )
+        if is_own:
+            is_dead = not only_elsewhere and is_run_dead(home.locks, run.run_id, _began(record))
+        else:
+            is_dead = take(instance, run.run_id)
         if is_dead:
             instance.report_run_failed(
                 run, "The run's process died; its finished rows are kept. Run it again."

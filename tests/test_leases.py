@@ -19,7 +19,7 @@ from sqlalchemy import create_engine, text
 
 from benchmarks.cluster import postgres_programs, postgres_server
 from dagster_project import leases
-from dagster_project.core.storage.ownership import PLACE
+from dagster_project.core.storage.ownership import PLACE, place_of
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.leases import Lease
@@ -66,11 +66,13 @@ def study(history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     return load_study(small_study(tmp_path, "fake:digest"))
 
 
+def run_of(place: str) -> dg.DagsterRun:
+    return dg.DagsterRun("job", str(uuid.uuid4()), status=dg.DagsterRunStatus.STARTED, tags={PLACE: place})
+
+
 def run_elsewhere(instance: dg.DagsterInstance) -> str:
     """A run of another machine that holds the slot of the warehouse."""
-    run = dg.DagsterRun(
-        "job", str(uuid.uuid4()), status=dg.DagsterRunStatus.STARTED, tags={PLACE: "elsewhere:/locks"}
-    )
+    run = run_of("elsewhere:/locks")
     instance.add_run(run)
     claim = instance.event_log_storage.claim_concurrency_slot("warehouse", run.run_id, "step")
     assert claim.is_claimed
@@ -163,6 +165,12 @@ def test_a_run_that_waits_for_a_slot_looks_for_the_dead(history: History, study:
         own = Lease(instance, "own", "here", lambda: reap_dead_runs(instance, study.home) and reaped.set())
         assert reaped.wait(60)
         own.release()
+        starting = run_of(place_of(study.home.locks))
+        (study.home.locks / "runs").mkdir(parents=True, exist_ok=True)
+        (study.home.locks / "runs" / f"{starting.run_id}.lock").touch()
+        instance.add_run(starting)
+        assert reap_dead_runs(instance, study.home, only_elsewhere=True) == []
+        assert reap_dead_runs(instance, study.home) == [starting.run_id]
         assert not any(thread.name == "lease of own" for thread in threading.enumerate())
 
 

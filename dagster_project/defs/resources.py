@@ -49,7 +49,7 @@ class StudyResource(dg.ConfigurableResource):
                 need.check()
             Lake.of(self.study.name, self.study.home.lake).synchronise()
             if instance is not None and has_leases(instance):
-                reap = partial(reap_dead_runs, instance, self.study.home)
+                reap = partial(reap_dead_runs, instance, self.study.home, only_elsewhere=True)
                 self._lease = Lease(instance, run.run_id, place, reap)
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
