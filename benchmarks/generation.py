@@ -21,7 +21,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from benchmarks.confidence import confidence_overhead
@@ -29,18 +28,24 @@ from benchmarks.gpu import race_on
 from benchmarks.harness import Contestant, last_line, machine, race, say, spread, table
 from benchmarks.peers import NEW_TOKENS, Harness, Transformers
 from benchmarks.prompts import candidates, fifteen_shot, sandbox_questions
-from benchmarks.real_model import SMOLLM2, race_real_model, real_questions_file
-from dagster_project.core.generation.backends.base import Backend, Decoding, Failure, Generation
+from benchmarks.real_model import (
+    HARNESS,
+    LONGTAIL,
+    LOOP,
+    SMOLLM2,
+    greedy,
+    installed,
+    race_real_model,
+    real_questions_file,
+    texts,
+)
+from dagster_project.core.generation.backends.base import Decoding
 from dagster_project.core.generation.backends.registry import load_backend
-from dagster_project.core.generation.prompts.endings import cut_answer
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.reference_models import reference_model_path
 from dagster_project.core.threads import thread_count
 
-LONGTAIL = "Longtail"
-LOOP = "transformers, one prompt at a time"
 BATCHED = "transformers, padded batches"
-HARNESS = "lm-evaluation-harness"
 SAMPLES = 10
 STREAMED = 118_643
 _BATCH_SIZES = (16, 64, 256)
@@ -118,11 +123,11 @@ def _generation(model: Model, prompts: list[str], asked: argparse.Namespace) -> 
         Contestant(
             LOOP, lambda: peer.loop(prompts), len(prompts)
         ),  # it runs first, because the others are compared with it
-        Contestant(LONGTAIL, lambda: _greedy(backend, prompts), len(prompts)),
+        Contestant(LONGTAIL, lambda: greedy(backend, prompts), len(prompts)),
         Contestant(f"{BATCHED} of {size}", lambda: peer.batched(prompts, size), len(prompts)),
         Contestant(f"{LONGTAIL}, {SAMPLES} samples", lambda: _samples(backend, prompts), len(prompts)),
     ]
-    harness = None if asked.no_harness else _harness(folder, size)
+    harness = None if asked.no_harness else installed(HARNESS, lambda: Harness(folder, size=size))
     if harness:
         contestants.append(Contestant(HARNESS, lambda: harness.answer(prompts), len(prompts)))
     reference: list[str] = []
@@ -165,31 +170,11 @@ def _batches_of(peer: Transformers, prompts: list[str], size: int) -> Callable[[
     return lambda: peer.batched(prompts, size)
 
 
-def _harness(folder: Path, size: int) -> Harness | None:
-    try:
-        return Harness(folder, size=size)
-    except ImportError:
-        say("lm-evaluation-harness is not installed (extra `bench`): left out")
-        return None
-
-
-def _texts(results: Sequence[Generation | Failure]) -> list[str]:
-    failed = [result for result in results if isinstance(result, Failure)]
-    if failed:
-        raise SystemExit(f"error: {len(failed)} generations failed, the first one: {failed[0].reason}")
-    return [cut_answer(result.text) for result in results if isinstance(result, Generation)]
-
-
-def _greedy(backend: Backend, prompts: list[str]) -> list[str]:
-    backend.forget()  # no round profits from the previous one
-    return _texts(backend.generate(prompts, Decoding(NEW_TOKENS)))
-
-
 def _samples(backend: Any, prompts: list[str]) -> list[list[str]]:
     backend.forget()
     seeds = [[row * SAMPLES + sample for sample in range(SAMPLES)] for row in range(len(prompts))]
     drawn = backend.sample(prompts, Decoding(NEW_TOKENS, temperature=0.5), seeds)
-    return [_texts(answers) for answers in drawn]
+    return [texts(answers) for answers in drawn]
 
 
 def _check_answers(name: str, made: Sequence[Any], reference: list[str]) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.harness import Contestant, race, say, spread, table
 from benchmarks.peers import NEW_TOKENS, Harness, LlamaCpp, Transformers
 from benchmarks.prompts import fifteen_shot, popqa_questions, zero_shot
-from dagster_project.core.generation.backends.base import Decoding, Failure
+from dagster_project.core.generation.backends.base import Decoding, Failure, Generation
 from dagster_project.core.generation.backends.registry import load_backend
 from dagster_project.core.generation.prompts.build import Question
 from dagster_project.core.generation.prompts.endings import cut_answer
@@ -67,7 +67,7 @@ def race_real_model(
             ("15_shot", fifteen_shot(asked, "per_relation", pool)),
             ("zero_shot", zero_shot(asked)),
         ):
-            ours = Contestant(LONGTAIL, partial(_greedy, backend, prompts), n)
+            ours = Contestant(LONGTAIL, partial(greedy, backend, prompts), n)
             peers = [Contestant(peer, partial(answer, prompts), n) for peer, answer in others]
             contestants = [ours, *peers] if llama_cpp else [peers[0], ours, *peers[1:]]
             figures |= _race(f"{path.stem}, {n} questions of PopQA, {name}", name, contestants, ours, rounds)
@@ -79,7 +79,7 @@ def race_real_model(
 def _others(folder: Path) -> list[tuple[str, Callable[[list[str]], list[str]]]]:
     """The peers that compute with the converted weights; the loop first, because the others are compared with it."""
     peer = Transformers(folder)
-    harness = _installed(HARNESS, lambda: Harness(folder, size=_BATCH))
+    harness = installed(HARNESS, lambda: Harness(folder, size=_BATCH))
     return [
         (LOOP, peer.loop),
         (f"transformers, padded batches of {_BATCH}", lambda prompts: peer.batched(prompts, _BATCH)),
@@ -155,18 +155,24 @@ def _race(
     }
 
 
-def _greedy(backend: Any, prompts: list[str]) -> list[str]:
-    backend.forget()
-    results = backend.generate(prompts, Decoding(NEW_TOKENS))
-    failed = [result.reason for result in results if isinstance(result, Failure)]
+def greedy(backend: Any, prompts: Sequence[str]) -> list[str]:
+    """Longtail's answers."""
+    backend.forget()  # no round profits from the previous one
+    return texts(backend.generate(prompts, Decoding(NEW_TOKENS)))
+
+
+def texts(results: Sequence[Generation | Failure]) -> list[str]:
+    """The answers in what a backend gave. Errors: `SystemExit` if a generation failed."""
+    failed = [result for result in results if isinstance(result, Failure)]
     if failed:
-        raise SystemExit(f"error: {len(failed)} generations failed, the first one: {failed[0]}")
-    return [cut_answer(result.text) for result in results]
+        raise SystemExit(f"error: {len(failed)} generations failed, the first one: {failed[0].reason}")
+    return [cut_answer(result.text) for result in results if isinstance(result, Generation)]
 
 
-def _installed(name: str, load: Callable[[], Any]) -> Any:
+def installed(name: str, load: Callable[[], Any]) -> Any:
+    """What `load` gives, or None where a package is missing."""
     try:
         return load()
     except ImportError as error:
-        say(f"{name} is left out: {error}")
+        say(f"{name} is left out (extra `bench`): {error}")
         return None
