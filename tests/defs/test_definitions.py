@@ -38,10 +38,12 @@ for key in sorted(graph.materializable_asset_keys, key=lambda k: k.path):
 checks = sorted("/".join(c.asset_key.path) + ":" + c.name for c in graph.asset_check_keys)
 external = sorted("/".join(key.path) for key in graph.external_asset_keys)
 pools = {"/".join(k.path): sorted(graph.get(k).pools or []) for k in graph.materializable_asset_keys}
+said = [c.description for k in graph.materializable_asset_keys if k.path[0] == "marts"
+        for c in graph.get(k).metadata["dagster/column_schema"].columns]
 schedules = [s.name for s in definitions.schedules]
 refresh = definitions.resolve_job_def("refresh_popularity").asset_layer.executable_asset_keys
 print(json.dumps({"assets": shown, "checks": checks, "external": external, "pools": pools, "schedules": schedules,
-                  "refresh": sorted("/".join(k.path) for k in refresh)}))
+                  "said": said, "refresh": sorted("/".join(k.path) for k in refresh)}))
 """
 
 
@@ -76,6 +78,11 @@ def test_every_asset_is_described_and_grouped(graph: dict[str, Any]) -> None:
         groups
     )
     assert max(groups.values()) < 30
+
+
+def test_every_column_of_a_mart_is_described_before_it_is_built(graph: dict[str, Any]) -> None:
+    assert len(graph["said"]) > 1_000
+    assert all(graph["said"])
 
 
 def test_every_source_of_dbt_is_an_asset_of_the_platform(graph: dict[str, Any]) -> None:
