@@ -78,3 +78,14 @@ def test_every_section_that_is_named_is_in_the_specification() -> None:
     named = {number for path in texts for number in re.findall(r"SPEC §(\d+)", path.read_text())}
     assert named <= sections
     assert len(named) > 5
+
+
+def test_services_of_compose_answer_this_machine_alone_and_have_no_password_of_ours() -> None:
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+    ports = [port for service in services.values() for port in service.get("ports", ())]
+    assert [port.startswith("127.0.0.1:") for port in ports] == [True, True]
+    secrets = [
+        value for one in services.values() for name, value in one["environment"].items() if "USER" not in name
+    ]
+    assert all("${LONGTAIL_PASSWORD:?" in value for value in secrets)
+    assert not any(service["image"].endswith(":latest") for service in services.values())
