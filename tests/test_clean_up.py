@@ -29,7 +29,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     for name in FILES:
         path = tmp_path / "home" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"x" * 40_000)
+        path.write_bytes(b"x" * 1_000_000)
     (tmp_path / "home/mine/published/export").symlink_to("exports/2")
     (tmp_path / "home/mine/indexes/link").hardlink_to(tmp_path / "home/cache/huggingface/a")
     return tmp_path / "home"
@@ -47,9 +47,9 @@ def test_without_a_choice_it_lists_and_removes_nothing(
     before = files(home)
     assert clean_up.main() == 0
     *lines, last = capsys.readouterr().out.splitlines()
-    assert {line.split()[2]: round(float(line.split()[0]), 2) for line in lines} == {
-        "lake": 0.0, "row_cache": 0.0, "tuned_models": 0.0, "versions": 0.1, "published": 0.1, "indexes": 0.1,
-        "build": 0.0, "dagster": 0.0, "cache/embeddings.sqlite": 0.0, "cache/huggingface": 0.0,
+    assert {line.split()[2]: round(float(line.split()[0])) for line in lines} == {
+        "lake": 1, "row_cache": 1, "tuned_models": 1, "versions": 2, "published": 4, "indexes": 2, "build": 1,
+        "dagster": 1, "cache/embeddings.sqlite": 1, "cache/huggingface": 0,
     }  # fmt: skip
     assert last.startswith("Nothing was removed.")
     assert files(home) == before

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from dagster_project.core.entailment.classifier import Classifier, Pair, model_of
+from dagster_project.core.models.ray_workers import workers
 from dagster_project.core.models.weights import find_weights
-from dagster_project.core.models.workers import workers
 from dagster_project.core.progress import Progress
 from dagster_project.core.storage.blob_store import BlobStore
 from dagster_project.core.storage.fingerprints import code_version

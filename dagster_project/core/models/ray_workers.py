@@ -1,7 +1,8 @@
 """A model on the workers of a Ray cluster: each holds it whole, and answers the calls that it is handed.
 
-What belongs here: workers, and handing calls out again when one dies. What does not: what is loaded and asked
-(`workers`), and plan, row cache and tables, which the process that hands out calls alone reads and writes.
+What belongs here: workers, handing calls out again when one dies, and the choice between them and this process. What
+does not: what is loaded and asked (`workers`), and plan, row cache and tables, which the process that hands out calls
+alone reads and writes.
 
 `$LONGTAIL_RAY` is the address of the cluster's head (`host:port`, or `auto` on a machine of the cluster). There are
 `$LONGTAIL_RAY_WORKERS` workers with `$LONGTAIL_RAY_GPUS` GPUs each. Without these, each GPU of the cluster has a worker;
@@ -20,7 +21,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -257,6 +258,31 @@ class RayWorkers:
             raise BackendError(single_line(f"{self._name}, on a Ray worker: {error.cause}")) from None
         except self._ray.exceptions.RayError as error:
             return _Died(single_line(str(error).strip().splitlines()[-1])[:_SHOWN])
+
+
+@contextlib.contextmanager
+def workers(
+    loader: Loader, expected: Mapping[str, Any], log: logging.Logger
+) -> Iterator[Callable[[Iterable[Call]], Iterator[tuple[int, Any]]]]:
+    """A function from calls to (place of the call, answer), in any order; the model is loaded as long as it is used.
+
+    `expected`: what workers on other machines must say of the model. Errors: `BackendError`.
+    """
+    if not os.environ.get(CLUSTER):
+        with loader.loaded() as model:
+            yield lambda calls: ((place, call.answer(model)) for place, call in enumerate(calls))
+        return
+    with contextlib.closing(RayWorkers(loader, expected, log)) as ray:
+
+        def answers(calls: Iterable[Call]) -> Iterator[tuple[int, Any]]:
+            for place, answer in ray.answers(calls):
+                if isinstance(answer, Killed):
+                    raise BackendError(
+                        f"{loader.name}: a batch failed: {answer.why}; finished batches are kept"
+                    )
+                yield place, answer
+
+        yield answers
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ import pyarrow as pa
 from dagster_project.core.embedding.declared import DeclaredEncoder
 from dagster_project.core.embedding.encoder import Encoder
 from dagster_project.core.embedding.vectors import placed
-from dagster_project.core.models.workers import workers
+from dagster_project.core.models.ray_workers import workers
 from dagster_project.core.progress import Progress
 from dagster_project.core.retrieval.stored_passages import StoredPassages, indexed_texts
 from dagster_project.core.storage.files import remove_leftovers

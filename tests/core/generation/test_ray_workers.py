@@ -29,7 +29,7 @@ from dagster_project.core.generation.backends.fake import FakeBackend
 from dagster_project.core.generation.backends.registry import identify
 from dagster_project.core.generation.engine.calls import Answers, Call, OnRay
 from dagster_project.core.models import ray_workers
-from dagster_project.core.models.workers import workers
+from dagster_project.core.models.ray_workers import workers
 from dagster_project.core.retrieval import passage_vectors
 from dagster_project.core.retrieval.passage_vectors import build_vectors, read_vectors
 from dagster_project.core.storage.lake import Lake
@@ -93,22 +93,30 @@ def rows(folder: Path, path: str, patch: pytest.MonkeyPatch) -> tuple[pa.Table, 
 def test_rows_are_those_of_one_process_although_workers_are_killed(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Kills fall into loading and into generating; a call is lost twice at most, or it would count as a killer."""
+    """A worker is killed while it generates, and the one in its place while it starts or loads; three times."""
     ended, killed, draw = threading.Event(), list[int](), random.Random(3)
 
-    def kill() -> None:
-        while not ended.wait(draw.uniform(0.3, 0.9)):
-            some = cluster.processes("ray::Worker")
-            if some and len(killed) < 6:
-                killed.append(draw.choice(some))
-                os.kill(killed[-1], signal.SIGKILL)
+    def kill(pid: int) -> None:
+        killed.append(pid)
+        os.kill(pid, signal.SIGKILL)
 
-    killer = threading.Thread(target=kill)
+    def kill_in_turn() -> None:
+        while not ended.wait(0.05) and len(killed) < 6:
+            some = cluster.processes("ray::Worker.answer")
+            if len(some) == 2:
+                time.sleep(draw.uniform(0, 0.3))
+                kill(draw.choice(some))
+                while not (fresh := {*cluster.processes("ray::Worker")}.difference(some)):
+                    time.sleep(0.05)
+                time.sleep(draw.uniform(0, 0.3))
+                kill(fresh.pop())
+
+    killer = threading.Thread(target=kill_in_turn)
     killer.start()
     try:
         ledger = tmp_path / "ledger"
         found, notes = rows(
-            tmp_path / "ray", f"fake:digest?seconds_per_call=0.1&ledger={ledger}", monkeypatch
+            tmp_path / "ray", f"fake:digest?seconds_per_call=0.3&ledger={ledger}", monkeypatch
         )
     finally:
         ended.set()
@@ -124,21 +132,6 @@ def test_rows_are_those_of_one_process_although_workers_are_killed(
     assert found.equals(alone)
 
 
-@contextlib.contextmanager
-def one_kill(cluster: Cluster) -> Iterator[None]:
-    """Kills the first worker that has started."""
-
-    def kill() -> None:
-        while not (some := cluster.processes("ray::Worker")):
-            time.sleep(0.05)
-        os.kill(some[0], signal.SIGKILL)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    yield
-    killer.join()
-
-
 def test_passages_have_the_vectors_of_one_process(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,8 +139,7 @@ def test_passages_have_the_vectors_of_one_process(
     passages, found = generated(40, 20), {}
     for name in ("ray", "alone"):
         (tmp_path / name).mkdir()
-        with one_kill(cluster) if name == "ray" else contextlib.nullcontext():
-            build_vectors(passages, tmp_path / name, tmp_path / f"cache of {name}", ENCODER, "cpu", LOG)
+        build_vectors(passages, tmp_path / name, tmp_path / f"cache of {name}", ENCODER, "cpu", LOG)
         found[name] = [*read_vectors(tmp_path / name)]
         monkeypatch.delenv("LONGTAIL_RAY", raising=False)
     assert len(found["ray"]) == 8
@@ -162,7 +154,7 @@ def test_entailments_are_those_of_one_process(
     nli = Nli(str(save_tiny_classifier(tmp_path / "nli")), device="cpu")
     monkeypatch.setattr(scores, "_CALL_PAIRS", 4)
     pairs = [(f"city {i}", "city " * (i % 5)) for i in range(30)]
-    with one_kill(cluster), Entailments(tmp_path / "ray", nli, LOG) as entailments:
+    with Entailments(tmp_path / "ray", nli, LOG) as entailments:
         found = entailments.of(pairs[:20]) | entailments.of(pairs)
         assert entailments.n_new == len(pairs)
     monkeypatch.delenv("LONGTAIL_RAY")

@@ -87,9 +87,10 @@ def is_at_its_top(driver: Any) -> bool:
         return False
 
 
-def test_every_permalink_opens_at_its_heading(driver: Any, reports: Reports) -> None:
+def test_permalinks_open_at_their_headings(driver: Any, reports: Reports) -> None:
+    """Every third, and the last of each section, which has the most above it."""
     lost = []
-    for at, (section, target) in enumerate(TARGETS):
+    for at, (section, target) in enumerate(sorted({*TARGETS[::3], *dict(TARGETS).items()})):
         width = NARROW if at % 4 == 0 else WIDE
         open_at(driver, reports.section(section), target, width)
         if not is_at_its_top(driver):
