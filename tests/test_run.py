@@ -182,7 +182,9 @@ def test_a_run_names_its_home_before_it_begins(tmp_path: Path, monkeypatch: pyte
     @dg.asset
     def made() -> None: ...
 
-    with dg.instance_for_test() as instance:
+    # Dagster's own log of a step takes this process's standard error, which pytest has taken.
+    manager = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
+    with dg.instance_for_test(overrides={"compute_logs": manager}) as instance:
         display = Display(io.StringIO(), StageTimes(tmp_path / "times"))
         assert (
             run.run_stage(dg.Definitions([made]), instance, study, Stage("made", ("made",)), display) is None
