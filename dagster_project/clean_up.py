@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,10 +52,12 @@ def main() -> int:
             counted: set[int] = set()
             for part in parts:
                 size = _megabytes(part.paths, counted)
-                said = "removed" if part.name in wanted else part.if_gone
-                print(f"{size:>10,.1f} MB  {part.name:<28}{said}", flush=True)
                 for path in part.paths if part.name in wanted else ():
                     remove(path)
+                    if path.exists():
+                        raise LongtailError(f"{path}: could not be removed whole; let this user write there")
+                said = "removed" if part.name in wanted else part.if_gone
+                print(f"{size:>10,.1f} MB  {part.name:<28}{said}", flush=True)
         if not wanted and removable:
             chosen_study = os.environ.get("LONGTAIL_STUDY", "")
             print(
@@ -97,7 +99,7 @@ def _stop_others(home: StudyHome, locks: ExitStack) -> None:
     for root in {home.root, home.home, *(path.parent for path in home.home.glob("*/locks"))}:
         for name in ("run", "ui"):
             path = root / "locks" / f"{name}.lock"
-            if path.exists():
+            if root == home.root or path.exists():
                 busy = f"{root}: a run or the web interface works there; stop it first"
                 locks.enter_context(only_one(path, busy))
 
@@ -107,8 +109,9 @@ def _megabytes(paths: tuple[Path, ...], counted: set[int]) -> float:
     n_bytes = 0
     for path in paths:
         for file in (path, *path.rglob("*")):
-            found = file.lstat()
-            if found.st_ino not in counted:
-                counted.add(found.st_ino)
-                n_bytes += found.st_blocks * 512
+            with suppress(FileNotFoundError):  # a run has removed it meanwhile
+                found = file.lstat()
+                if found.st_ino not in counted:
+                    counted.add(found.st_ino)
+                    n_bytes += found.st_blocks * 512
     return n_bytes / 1e6

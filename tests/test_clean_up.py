@@ -85,3 +85,13 @@ def test_while_another_works_nothing_is_removed(
         assert clean_up.main() == 1
     assert "a run or the web interface works there; stop it first" in capsys.readouterr().err
     assert (home / "mine/indexes/bm25/a").exists()
+
+
+def test_what_could_not_be_removed_is_told(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on a folder that is not this user's."""
+    monkeypatch.setenv("REMOVE", "build")
+    monkeypatch.setattr(clean_up, "remove", lambda path: None)
+    assert clean_up.main() == 1
+    assert f"{home / 'mine/build'}: could not be removed whole" in capsys.readouterr().err

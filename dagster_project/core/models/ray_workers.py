@@ -154,8 +154,8 @@ class RayWorkers:
                 *(self._name, deaths[place], _MOST_DEATHS, answer.why),
             )
             if deaths[place] == _MOST_DEATHS:
-                waiting.popleft()
-                yield place, Killed(f"it killed its worker {_MOST_DEATHS} times")
+                place, call = waiting.popleft()
+                yield place, Killed(call, f"it killed its worker {_MOST_DEATHS} times")
 
     def ask_all(self, call: Call) -> list[Any]:
         """The answers of all workers that are loaded and answer soon. Errors: `BackendError`."""

@@ -39,4 +39,5 @@ class Call(Protocol):
 class Killed:
     """In place of an answer: the call has killed its worker too often."""
 
+    call: Call
     why: str

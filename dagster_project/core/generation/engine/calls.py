@@ -107,16 +107,9 @@ class OnRay:
 
     def answers(self, calls: Iterable[Call]) -> Iterator[tuple[int, Answers]]:
         """As soon as a worker has them. A call that kills its workers fails, and the others do not."""
-        n_texts: list[int] = []
-
-        def counted() -> Iterator[Call]:
-            for call in calls:
-                n_texts.append(len(call.texts))
-                yield call
-
-        for place, answers in self._workers.answers(counted()):
-            if isinstance(answers, Killed):
-                answers = [Failure(answers.why)] * n_texts[place]
+        for place, answers in self._workers.answers(calls):
+            if isinstance(answers, Killed) and isinstance(answers.call, Call):
+                answers = [Failure(answers.why)] * len(answers.call.texts)
             yield place, answers
 
     def usage(self) -> Usage:
