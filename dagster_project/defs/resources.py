@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -68,11 +68,17 @@ class StudyResource(dg.ConfigurableResource):
         lake.ensure_schemas()
         return lake
 
-    def share(self, kind: str, version: Path) -> None:
-        """Put a published version into the object store, if the environment names one. Errors: `LakeError`."""
+    def share(self, kind: str, version: Path, files: Iterable[Path] = ()) -> None:
+        """Put a published version into the object store, if the environment names one. Errors: `LakeError`.
+
+        `version`: a file, a folder, or the name that `files`, which are beside others, get as a folder there.
+        """
         store = ObjectStore.of(self.study.name, self.study.home.lake)
         if store:
-            store.publish(kind, version)
+            base, own = version.parent, [version, *version.rglob("*")]
+            keys = {f"{version.name}/{path.relative_to(base)}": path for path in files}
+            keys |= {str(path.relative_to(base)): path for path in own if path.is_file()}
+            store.publish(kind, version.name, keys)
 
 
 def model_session() -> ModelSession:

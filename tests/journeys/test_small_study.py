@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import subprocess
@@ -49,6 +50,7 @@ def test_every_question_is_answered_once_by_every_method(small: Small) -> None:
 def test_the_store_has_the_lake_and_all_that_is_published(small: Small) -> None:
     home, published = small.root, small.root / "published"
     version = next((published / "versions").iterdir())
+    report = hashlib.sha256((published / "report.html").read_bytes()).hexdigest()[:16]
     files = {
         **{f"lake/{path.relative_to(home / 'lake')}": path for path in home.glob("lake/[!.]*/[!_]*.parquet")},
         f"published/warehouse/{version.name}": version,
@@ -58,11 +60,13 @@ def test_the_store_has_the_lake_and_all_that_is_published(small: Small) -> None:
             for folder in [(published / kind).resolve()]
             for path in folder.rglob("*.*")
         },
+        **{f"published/report/{report}/{name}": published / name for name in ("report.html", "answers.html")},
     }
     pointers = {
         f"published/{kind}/current.json": {"version": name}
         for kind, name in (
             ("warehouse", version.name),
+            ("report", report),
             *((kind, (published / kind).resolve().name) for kind in ("export", "router")),
         )
     }

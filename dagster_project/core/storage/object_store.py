@@ -18,7 +18,7 @@ import os
 import re
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
@@ -29,7 +29,7 @@ from dagster_project.core.errors import LakeError, single_line
 from dagster_project.core.progress import Progress
 from dagster_project.core.storage.files import atomic_file
 from dagster_project.core.storage.fingerprints import fingerprint
-from dagster_project.core.storage.lake_stamps import checksum_of, damage_of
+from dagster_project.core.storage.lake_stamps import checksum_of, damage_of, stamp_of
 from dagster_project.core.tables import TABLES
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ class ObjectStore:
         for _ in range(_TRIES):
             record, checksum = self._record(name), checksum_of(path)
             try:
-                e_tag = self._put(f"lake/{name}", path, {"e_tag": record.e_tag} if record else "create")
+                said = {"fingerprint": stamp_of(path.parent.name, path).fingerprint, "checksum": checksum}
+                e_tag = self._put(f"lake/{name}", path, {"e_tag": record.e_tag} if record else "create", said)
                 return self._note(name, _Record(e_tag, checksum))
             except FileExistsError:
                 if self._fetch(name):
@@ -117,25 +118,24 @@ class ObjectStore:
             with contextlib.suppress(FileExistsError, FileNotFoundError):  # another machine's version stays
                 self._note(name, _Record(self._put(f"lake/{name}", b"", {"e_tag": record.e_tag}), ""))
 
-    def publish(self, kind: str, version: Path) -> None:
-        """Put a file or a folder as `published/<kind>/<its name>`, which `published/<kind>/current.json` then names.
+    def publish(self, kind: str, version: str, files: Mapping[str, Path]) -> None:
+        """Put files as `published/<kind>/<key>`; `published/<kind>/current.json` then names the version.
 
-        Only the last `_KEPT_VERSIONS` that were put stay.
+        The first part of each key is the version. Only the last `_KEPT_VERSIONS` that were put stay.
         """
         import obstore
 
         folder = f"published/{kind}/"
-        for file in sorted(version.rglob("*")) if version.is_dir() else [version]:
-            if file.is_file():
-                with contextlib.suppress(FileExistsError):  # a version never changes
-                    self._put(f"{folder}{file.relative_to(version.parent)}", file, "create")
-        self._put(f"{folder}current.json", json.dumps({"version": version.name}).encode(), "overwrite")
+        for key, file in files.items():
+            with contextlib.suppress(FileExistsError):  # a version never changes
+                self._put(f"{folder}{key}", file, "create")
+        self._put(f"{folder}current.json", json.dumps({"version": version}).encode(), "overwrite")
         put_at: dict[str, Any] = {}
         objects = [(one["path"], one["last_modified"]) for one in self._list(folder)]
         for path, when in objects:
             name = path.removeprefix(folder).split("/")[0]
             put_at[name] = max(when, put_at.get(name, when))
-        others = sorted(put_at.keys() - {"current.json", version.name}, key=lambda name: (put_at[name], name))
+        others = sorted(put_at.keys() - {"current.json", version}, key=lambda name: (put_at[name], name))
         old = others[: 1 - _KEPT_VERSIONS]
         with _errors(self.address):
             obstore.delete(
@@ -190,13 +190,15 @@ class ObjectStore:
         self._note(name, _Record(str(found.meta["e_tag"]), checksum))
         return checksum
 
-    def _put(self, key: str, content: Path | bytes, mode: Any) -> str:
+    def _put(self, key: str, content: Path | bytes, mode: Any, metadata: Any = None) -> str:
         """The ETag. Errors: `FileExistsError` where the condition `mode` does not hold, `FileNotFoundError`."""
         import obstore
 
         is_large = isinstance(content, Path) and content.stat().st_size > _LARGE
         with self._alone if is_large else contextlib.nullcontext(), _errors(f"{self.address}/{key}"):
-            done = obstore.put(self._client, key, content, mode=mode, use_multipart=False)
+            done = obstore.put(
+                self._client, key, content, attributes=metadata, mode=mode, use_multipart=False
+            )
         return str(done["e_tag"])
 
     def _list(self, prefix: str) -> list[Any]:

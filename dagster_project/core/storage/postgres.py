@@ -21,13 +21,13 @@ from dagster_project.core.errors import LakeError, single_line
 from dagster_project.core.storage.sqlite_file import PATIENCE_S
 
 if TYPE_CHECKING:
-    import psycopg2.extensions
+    import psycopg
 
 _PAUSE_S = 0.5
 _BROKEN_AT_MOST = 5
 _AWAY = {"08", "53", "57"}
 """Classes of Postgres's errors: the connection is lost, there is no room for one more, the server stops."""
-_OPTIONS = {
+_OPTIONS: Any = {
     "connect_timeout": 10, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }  # fmt: skip
@@ -44,42 +44,44 @@ _MAY_WRITE = "select has_database_privilege(current_database(), 'CREATE') and no
 _ADDRESS = re.compile(r"[^:]+://([^@/]*@)?[^@]*")
 _REACHED: set[str] = set()
 """Addresses that have let this process in: from then on it waits for their server."""
-_VALUES = re.compile(r"\(\?(, \?)*\)")
-_BYTEA = 17  # Postgres's number of the type
+_VALUES = re.compile(r"values (\([?, ]+\))")
+_ROWS_AT_ONCE = 100
+_AMONG = re.compile(r"in \([?,]+\)")
 Answer = TypeVar("Answer")
 
 
 class Connection:
     """A connection that is used as one of SQLite."""
 
-    def __init__(self, raw: psycopg2.extensions.connection, schema: str) -> None:
+    def __init__(self, raw: psycopg.Connection, schema: str) -> None:
         self.raw, self._schema = raw, schema
 
     def execute(self, query: str, values: Sequence[Any] = ()) -> Any:
         """Run a statement; the result can be read row by row."""
-        cursor = self.raw.cursor()
-        cursor.execute(query.replace("?", "%s"), values or None)
-        return cursor
+        cursor = self.raw.cursor(binary=True)
+        if _AMONG.search(query):  # rows are read while the server looks for more
+            found = _AMONG.sub("= any(%b)", query)
+            return cursor.stream(found.encode(), [list(values)], size=_ROWS_AT_ONCE)
+        return cursor.execute(query.replace("?", "%s").encode(), values or None)
 
     def executemany(self, query: str, rows: Sequence[Sequence[Any]]) -> Any:
         """Run an insertion for all rows at once; the result has their `rowcount`."""
-        from psycopg2.extras import execute_values
-
-        cursor = self.raw.cursor()
-        execute_values(cursor, _VALUES.sub("%s", query), rows, page_size=max(len(rows), 1))
-        return cursor
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        arrays = _VALUES.sub(r"select * from unnest\1", query).replace("?", "%b")
+        return self.execute(arrays, columns) if rows else self.raw.cursor()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """All changes of the body or none; no other process writes to the schema meanwhile."""
-        import psycopg2
+        import psycopg
 
         try:
-            self.execute("begin; select pg_advisory_xact_lock(hashtext(?))", [self._schema])
+            begin = "begin; select pg_advisory_xact_lock(hashtext(%s))"  # two statements, in one request
+            psycopg.ClientCursor(self.raw).execute(begin, [self._schema])
             yield
             self.execute("commit")
         except BaseException:
-            with contextlib.suppress(psycopg2.Error):  # of a connection that is broken
+            with contextlib.suppress(psycopg.Error):  # of a connection that is broken
                 self.execute("rollback")
             raise
 
@@ -100,7 +102,7 @@ class PostgresSchema:
 
         Errors: `LakeError` in one line, if the server does not answer the first time or refuses the statement.
         """
-        import psycopg2
+        import psycopg
 
         with self._lock:
             told_at, n_broken = time.monotonic(), 0
@@ -108,11 +110,11 @@ class PostgresSchema:
                 try:
                     self._connection = self._connection or self._connect()
                     return act(self._connection)
-                except psycopg2.errors.LockNotAvailable:
+                except psycopg.errors.LockNotAvailable:
                     cause = "another process keeps it locked"
-                except psycopg2.Error as error:
+                except psycopg.Error as error:
                     cause, used = single_line(str(error)), self._connection
-                    is_away = bool(used.raw.closed) if used else (error.pgcode or "08")[:2] in _AWAY
+                    is_away = bool(used.raw.closed) if used else (error.sqlstate or "08")[:2] in _AWAY
                     n_broken += used is not None
                     if self._address not in _REACHED or not is_away or n_broken > _BROKEN_AT_MOST:
                         raise LakeError(f"the row cache in Postgres: {cause}") from error
@@ -141,14 +143,9 @@ class PostgresSchema:
                 self._connection = None
 
     def _connect(self) -> Connection:
-        from psycopg2 import BINARY, extensions
-
         raw = connect(self._address)
-        to_bytes = extensions.new_type((_BYTEA,), "BYTES", lambda value, cursor: bytes(BINARY(value, cursor)))
-        extensions.register_type(to_bytes, raw)
-        raw.autocommit = True
         connection, schema = Connection(raw, self._name), f'"{self._name.replace(chr(34), 2 * chr(34))}"'
-        connection.execute(_SESSION)
+        raw.execute(_SESSION)
         with connection.transaction():
             connection.execute(f"create schema if not exists {schema}")
             connection.execute(f"set search_path = {schema}")
@@ -157,16 +154,16 @@ class PostgresSchema:
         return connection
 
 
-def connect(address: str) -> psycopg2.extensions.connection:
-    """A new connection. Errors: `psycopg2.Error`, which does not show the password."""
-    import psycopg2
+def connect(address: str) -> psycopg.Connection:
+    """A new connection. Errors: `psycopg.Error`, which does not show the password."""
+    import psycopg
 
     try:
         if "://" in address and not _ADDRESS.fullmatch(address):
-            raise psycopg2.ProgrammingError  # messages would show what follows an @ or / of the password
-        raw = psycopg2.connect(re.sub(r"^(\w+)\+psycopg2:", r"\1:", address), **_OPTIONS)
-    except (psycopg2.ProgrammingError, UnicodeError):
-        raise psycopg2.OperationalError(
+            raise psycopg.ProgrammingError  # messages would show what follows an @ or / of the password
+        raw = psycopg.connect(re.sub(r"^(\w+)\+psycopg2?:", r"\1:", address), autocommit=True, **_OPTIONS)
+    except (psycopg.ProgrammingError, UnicodeError):
+        raise psycopg.OperationalError(
             "the address is not of the form postgresql://user:password@host/database, in which a password has its"
             " special characters as %40"
         ) from None
@@ -176,13 +173,13 @@ def connect(address: str) -> psycopg2.extensions.connection:
 
 def check_postgres(address: str) -> None:
     """Errors: `LakeError` in one line, if the database does not let us in, or we may not make a schema there."""
-    import psycopg2
+    import psycopg
 
     try:
         with contextlib.closing(connect(address)) as raw, raw.cursor() as cursor:
             cursor.execute(_MAY_WRITE)
             may_write = cursor.fetchone()
-    except psycopg2.Error as error:
+    except psycopg.Error as error:
         raise LakeError(single_line(str(error))) from error
     if may_write != (True,):
         raise LakeError(

@@ -3,6 +3,7 @@
 import dagster as dg
 
 from dagster_project.core.report.report import write_report
+from dagster_project.core.storage.checksums import file_checksum
 from dagster_project.defs.report.metadata import observations, shown
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors
@@ -18,6 +19,8 @@ def report_page(context: dg.AssetExecutionContext, study: StudyResource) -> dg.M
     home = study.study.home
     with clear_errors():
         files = write_report(home.published_warehouse, home.published_report, home.published_figures, LOG)
+        pages = [files.path, files.answers, *files.answers.with_suffix("").glob("*")]
+        study.share("report", home.published / file_checksum(files.path)[:16], pages)
     for observation in observations(files):
         context.log_event(observation)
     return dg.MaterializeResult(metadata=shown(files, home.published_docs))

@@ -183,8 +183,8 @@ def test_settings_of_the_role_do_not_end_a_batch_that_waits_for_another_process(
             one.note_loss("partition", "run", 0.5)
             assert one.lost_usd("partition") == 0.5
     finally:
-        with contextlib.closing(postgres.connect(os.environ[DATABASE])) as raw, raw, raw.cursor() as cursor:
-            cursor.execute("set transaction read write; alter role longtail reset all")
+        with contextlib.closing(postgres.connect(os.environ[DATABASE])) as raw:
+            raw.execute("begin; set transaction read write; alter role longtail reset all; commit")
     assert "another process keeps it locked" in caplog.text
 
 

@@ -16,6 +16,7 @@ from dagster_project.core.errors import LakeError
 from dagster_project.core.progress import current
 from dagster_project.core.storage import object_store
 from dagster_project.core.storage.lake import Lake, QuarantinedRow
+from dagster_project.core.storage.lake_stamps import checksum_of
 from dagster_project.core.storage.object_store import ObjectStore, check_store
 from tests.object_stores import BUCKET, S3Server, s3_server
 
@@ -73,6 +74,10 @@ def test_what_one_machine_writes_the_other_has(lakes: tuple[Lake, Lake], server:
         f"mine/lake/{table}/{name}.parquet": here.path(table, name).read_bytes()
         for table, name in (("triples", "all"), ("quarantine", "triples__all"))
     }
+    said = server.client.head_object(Bucket=BUCKET, Key="some/folder/mine/lake/triples/all.parquet")[
+        "Metadata"
+    ]
+    assert said == {"fingerprint": "f", "checksum": checksum_of(here.path("triples"))}
     there.synchronise()
     assert there.current("triples", "f") == stamp
     there.write("triples", rows("Q1", "Q3"), fingerprint="g")
@@ -354,8 +359,9 @@ def test_a_published_version_is_named_by_the_pointer_and_old_ones_go(
         (version / "data").mkdir(parents=True)
         (version / "data" / "a.parquet").write_bytes(b"rows")
         (version / "README.md").write_bytes(b"card")
-        store.publish("export", version)
-        store.publish("export", version)
+        files = {f"{version.name}/{name}": version / name for name in ("README.md", "data/a.parquet")}
+        store.publish("export", version.name, files)
+        store.publish("export", version.name, files)
     folder = "mine/published/export/"
     objects = server.objects()
     assert objects.pop(f"{folder}current.json") == b'{"version": "20261124"}'
@@ -364,7 +370,7 @@ def test_a_published_version_is_named_by_the_pointer_and_old_ones_go(
         f"{folder}{one}/{name}" for one in kept for name in ("README.md", "data/a.parquet")
     ]
     (tmp_path / "20261101.duckdb").write_bytes(b"warehouse")  # a machine whose clock is late
-    store.publish("warehouse", tmp_path / "20261101.duckdb")
+    store.publish("warehouse", "20261101.duckdb", {"20261101.duckdb": tmp_path / "20261101.duckdb"})
     assert server.objects()["mine/published/warehouse/20261101.duckdb"] == b"warehouse"
 
 
@@ -373,7 +379,7 @@ def test_a_machine_with_a_late_clock_publishes_the_current_version(server: S3Ser
     assert store is not None
     for name in ("2026-5", "2026-6", "2026-7", "2026-1"):
         (tmp_path / name).write_bytes(name.encode())
-        store.publish("warehouse", tmp_path / name)
+        store.publish("warehouse", name, {name: tmp_path / name})
     objects = server.objects()
     assert objects.pop("mine/published/warehouse/current.json") == b'{"version": "2026-1"}'
     assert "mine/published/warehouse/2026-1" in objects

@@ -34,7 +34,7 @@ def needs_of_models(study: Study) -> Iterator[Need]:
 
 
 def _check_database(address: str) -> None:
-    check_package("psycopg2", "[postgres]")
+    check_package("psycopg", "[postgres]")
     check_postgres(address)
 
 
