@@ -6,8 +6,11 @@ import contextlib
 import logging
 import multiprocessing
 import os
+import random
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ import pytest
 from benchmarks.cluster import postgres_programs, postgres_server, race_caches
 from dagster_project.core.errors import LakeError
 from dagster_project.core.generation.backends.base import CandidateScore, Generation, Identity, Scored
+from dagster_project.core.generation.engine import row_cache
 from dagster_project.core.generation.engine.row_cache import DATABASE, CachedRow, RowCache, merge
 from dagster_project.core.generation.tasks.capabilities import needs_of_models
 from dagster_project.core.scoring.confidence import Confidence
@@ -109,10 +113,14 @@ def test_losses_add_up_over_the_runs_of_a_partition(control: Control) -> None:
 
 
 def write(name: str, own: str) -> None:
+    rng = random.Random(own)
     with opened(name) as cache:
-        for number in range(40):
-            kept = cache.store({key(number): row(f"{own} {number}")})
-            assert kept == cache.find([key(number)])
+        for start in range(
+            0, 400, 20
+        ):  # the same keys at about the same time, each process in an order of its own
+            numbers = rng.sample(range(start, start + 20), rng.randint(1, 20))
+            kept = cache.store({key(number): row(f"{own} {number}") for number in numbers})
+            assert kept == cache.find(kept)
 
 
 def test_processes_that_start_together_see_one_result_for_each_key(control: Control) -> None:
@@ -124,7 +132,27 @@ def test_processes_that_start_together_see_one_result_for_each_key(control: Cont
         process.join()
     assert [process.exitcode for process in processes] == [0, 0, 0]
     with opened("together") as cache:
-        assert len(cache.find(map(key, range(40)))) == 40
+        assert len(cache.find(map(key, range(400)))) > 300
+
+
+def test_a_batch_waits_for_another_of_the_same_rows_and_gives_those_back(control: Control) -> None:
+    rows = {key(2): row("later"), key(1): row("later")}
+    with opened("orders") as one, opened("orders") as other, ThreadPoolExecutor(1) as pool:
+
+        def hold(connection: postgres.Connection) -> Future[dict[bytes, CachedRow]]:
+            insert(connection, key(1))
+            storing = pool.submit(other.store, rows)
+            time.sleep(0.3)
+            insert(connection, key(2))
+            return storing
+
+        storing = one._store.write(hold)
+        assert storing.result() == dict.fromkeys(rows, row("first"))
+
+
+def insert(connection: postgres.Connection, of_key: bytes) -> None:
+    columns = row_cache._values(of_key, row("first"))
+    connection.execute("insert into generations values (?, ?, ?, ?, ?)", columns)
 
 
 def test_a_restart_of_the_server_is_waited_for(
@@ -173,13 +201,14 @@ def test_settings_of_the_role_do_not_end_a_batch_that_waits_for_another_process(
             storing = threading.Thread(target=other.store, args=({key(1): row("waited")},))
 
             def hold(connection: postgres.Connection) -> None:
+                insert(connection, key(1))
                 storing.start()
                 storing.join(2.5)
                 assert storing.is_alive()
 
             one._store.write(hold)
             storing.join(10.0)
-            assert one.find([key(1)]) == {key(1): row("waited")}
+            assert one.find([key(1)]) == {key(1): row("first")}
             one.note_loss("partition", "run", 0.5)
             assert one.lost_usd("partition") == 0.5
     finally:

@@ -140,13 +140,13 @@ class SmallProject:
     def _write(self, name: str, text: str) -> None:
         (self.dbt / name).write_text(text, encoding="utf-8")
 
-    def run(self, *args: str, build: Path | None = None) -> Any:
-        """Run dbt; the result, whether it is good or bad."""
+    def run(self, *args: str, build: Path | None = None, manifest: Any = None) -> Any:
+        """Run dbt; the result, whether it is good or bad. `manifest`: of a parse, which is used up."""
         environment = {
             "SMALL_BUILD": str(build or self.build), "DBT_PROJECT_DIR": str(self.dbt), "DBT_PROFILES_DIR": str(self.dbt),
             "DBT_TARGET_PATH": str(self.folder / "target"), "DBT_LOG_LEVEL_FILE": "none",
         }  # fmt: skip
-        return invoke_once(environment, *args)
+        return invoke_once(environment, *args, manifest=manifest)
 
     def manifest(self) -> dict[str, Any]:
         """As dbt parsed the project last."""
@@ -156,20 +156,25 @@ class SmallProject:
     def inputs(self) -> dict[str, str]:
         return inputs_of(self.manifest(), self.lake, self.dbt)
 
+    def outdated(self) -> set[str]:
+        """What `reuse` says must be built, as dbt parsed the project last."""
+        return find_outdated(self.manifest(), self.inputs(), self.build)
+
     def rebuild(self) -> set[str]:
         """Build what `reuse` says must be built; returns it. Parsing tells dbt's manifest."""
         self.write_project()
-        assert self.run("parse").success
-        manifest, inputs = self.manifest(), self.inputs()
-        outdated = find_outdated(manifest, inputs, self.build)
+        parsed = self.run("parse")
+        assert parsed.success
+        inputs, outdated = self.inputs(), self.outdated()
         if outdated:
-            self.run("--no-write-json", "build", "--select", *first_of(manifest, outdated))
+            first = first_of(self.manifest(), outdated)
+            self.run("--no-write-json", "build", "--select", *first, manifest=parsed.result)
             record(self.build, inputs)
         return outdated
 
     def built_at_once(self, number: int) -> Path:
-        build = self.folder / f"at_once_{number}.duckdb"
-        assert self.run("--no-write-json", "build", build=build).success
+        build, parsed = self.folder / f"at_once_{number}.duckdb", self.run("parse")
+        assert self.run("--no-write-json", "build", build=build, manifest=parsed.result).success
         return build
 
 

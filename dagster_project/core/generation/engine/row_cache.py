@@ -132,8 +132,11 @@ class RowCache:
         Where another process was first, its row stays, so that all readers see one result. Errors:
         `LakeError` where the disk is full or cannot be written.
         """
-        values = {key: _values(key, row) for key, row in rows.items()}
-        return {**rows, **self._store.write(partial(_put, rows=values, measures=self._measures))}
+        values = {key: _values(key, rows[key]) for key in sorted(rows)}
+        store = self._store
+        if isinstance(store, PostgresSchema) and rows and store.add("generations", list(values.values())):
+            return dict(rows)
+        return {**rows, **store.write(partial(_put, rows=values, measures=self._measures))}
 
     def lost_usd(self, origin: str) -> float:
         """What services have billed for a partition fingerprint, over all its runs, without a result to keep."""
