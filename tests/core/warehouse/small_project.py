@@ -173,7 +173,8 @@ class SmallProject:
         return outdated
 
     def built_at_once(self, number: int) -> Path:
-        build, parsed = self.folder / f"at_once_{number}.duckdb", self.run("parse")
+        build, parsed = self.folder / f"at_once_{number}" / self.build.name, self.run("parse")
+        build.parent.mkdir()  # of the same name: dbt's manifest knows its tables by that
         assert self.run("--no-write-json", "build", build=build, manifest=parsed.result).success
         return build
 
