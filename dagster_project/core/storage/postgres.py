@@ -44,7 +44,6 @@ _MAY_WRITE = "select has_database_privilege(current_database(), 'CREATE') and no
 _ADDRESS = re.compile(r"[^:]+://([^@/]*@)?[^@]*")
 _REACHED: set[str] = set()
 """Addresses that have let this process in: from then on it waits for their server."""
-_VALUES = re.compile(r"values (\([?, ]+\))")
 _ROWS_AT_ONCE = 100
 _AMONG = re.compile(r"in \([?,]+\)")
 Answer = TypeVar("Answer")
@@ -65,10 +64,10 @@ class Connection:
         return cursor.execute(query.replace("?", "%s").encode(), values or None)
 
     def executemany(self, query: str, rows: Sequence[Sequence[Any]]) -> Any:
-        """Run an insertion for all rows at once; the result has their `rowcount`."""
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        arrays = _VALUES.sub(r"select * from unnest\1", query).replace("?", "%b")
-        return self.execute(arrays, columns) if rows else self.raw.cursor()
+        """Run an insertion for all rows; the result has their `rowcount`."""
+        cursor = self.raw.cursor()
+        cursor.executemany(query.replace("?", "%s").encode(), rows)
+        return cursor
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:

@@ -22,7 +22,7 @@ import os
 import sqlite3
 import sys
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -133,10 +133,7 @@ class RowCache:
         `LakeError` where the disk is full or cannot be written.
         """
         values = {key: _values(key, rows[key]) for key in sorted(rows)}
-        store = self._store
-        if isinstance(store, PostgresSchema) and rows and store.add("generations", list(values.values())):
-            return dict(rows)
-        return {**rows, **store.write(partial(_put, rows=values, measures=self._measures))}
+        return {**rows, **_put(self._store, values, self._measures)}
 
     def lost_usd(self, origin: str) -> float:
         """What services have billed for a partition fingerprint, over all its runs, without a result to keep."""
@@ -179,7 +176,7 @@ def merge(folder: Path, other: Path, log: logging.Logger) -> int:
                 rows = source.execute("select key, text, accounts, origin, checksum from generations")
                 while some := rows.fetchmany(_KEYS_PER_QUERY):
                     whole = [row for row in some if row[-1] == _checksum(*row[:-1])]
-                    into.write(partial(_put, rows={row[0]: row for row in whole}, measures=True))
+                    _put(into, {row[0]: row for row in sorted(whole)}, measures=True)
                     n_read += len(whole)
         except sqlite3.Error as error:
             raise LakeError(f"{path}: {error}; copy it again, after its process has ended") from error
@@ -202,8 +199,16 @@ def _select(connection: Any, keys: list[bytes], measures: bool) -> dict[bytes, C
     return found
 
 
-def _put(connection: Any, rows: Mapping[bytes, tuple[object, ...]], measures: bool) -> dict[bytes, CachedRow]:
-    """Write the rows, by key, that are not there whole; return what is there now, unless all of them were new."""
+def _put(
+    store: SqliteFile | PostgresSchema, rows: Mapping[bytes, Sequence[object]], measures: bool
+) -> dict[bytes, CachedRow]:
+    """Write the rows, in the order of their keys, that are not there whole; return what was there, if not all are new."""
+    if isinstance(store, PostgresSchema) and rows and store.add("generations", list(rows.values())):
+        return {}
+    return store.write(partial(_add, rows=rows, measures=measures))
+
+
+def _add(connection: Any, rows: Mapping[bytes, Sequence[object]], measures: bool) -> dict[bytes, CachedRow]:
     if connection.executemany(_ADD, list(rows.values())).rowcount == len(rows):
         return {}
     there = _select(connection, list(rows), measures)
