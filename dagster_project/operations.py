@@ -37,6 +37,7 @@ from dagster_project.leases import take
 STATE_ERRORS = (OSError, sqlite3.Error, DBAPIError)
 """Errors of a disk or of the run history's database: the user can correct them, as with a `LongtailError`."""
 
+_LOG = logging.getLogger("longtail")
 _OWN_SETTINGS = "LONGTAIL_DAGSTER_YAML"
 _MAKE_ROOM = "make room and check that it is writable, or choose another folder: LONGTAIL_HOME=<folder>"
 POOL_LIMITS = {"gpu": 1, "warehouse": 1}
@@ -214,12 +215,20 @@ def reap_dead_runs(
                 run, "The run's process died; its finished rows are kept. Run it again."
             )
             dead.append(run.run_id)
-            logging.getLogger("longtail").info(
-                "run %s was dead: marked as failed, its slots freed", run.run_id[:8]
-            )
+            _LOG.info("run %s was dead: marked as failed, its slots freed", run.run_id[:8])
     _free_slots_of_ended_runs(instance, home)
     _forget_ended_runs(instance, home)
     return dead
+
+
+def say_who_is_waited_for(instance: dg.DagsterInstance, run_id: str, told: set[str]) -> None:
+    """Say which runs hold the slots that steps of this run wait for, each once: `told` has those that were said."""
+    for pool in POOL_LIMITS:
+        info = instance.event_log_storage.get_concurrency_info(pool)
+        if any(step.run_id == run_id and not step.assigned_timestamp for step in info.pending_steps):
+            for holder in {slot.run_id for slot in info.claimed_slots} - told:
+                told.add(holder)
+                _LOG.info("waiting for pool %s, whose slot run %s holds", pool, holder[:8])
 
 
 def _began(record: dg.RunRecord) -> float:

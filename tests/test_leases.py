@@ -22,7 +22,7 @@ from dagster_project.core.storage.ownership import PLACE, place_of
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.leases import Lease
-from dagster_project.operations import open_instance, reap_dead_runs
+from dagster_project.operations import open_instance, reap_dead_runs, say_who_is_waited_for
 from tests.journeys.commands import small_study
 
 History = tuple[str, Callable[[str], None]]
@@ -158,7 +158,10 @@ def test_after_a_restart_of_the_server_a_lease_can_first_be_renewed(
         assert reap_dead_runs(instance, study.home) == [run]
 
 
-def test_a_run_that_waits_for_a_slot_looks_for_the_dead(history: History, study: Study) -> None:
+def test_a_run_that_waits_for_a_slot_says_so_and_looks_for_the_dead(
+    history: History, study: Study, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "longtail")
     with open_instance(study) as instance:
         unknown = run_elsewhere(instance)
         assert reap_dead_runs(instance, study.home) == []  # without a lease it is not judged
@@ -172,9 +175,19 @@ def test_a_run_that_waits_for_a_slot_looks_for_the_dead(history: History, study:
             if reap_dead_runs(instance, study.home):
                 reaped.set()
 
+        storage = instance.event_log_storage
+        assert not storage.claim_concurrency_slot("warehouse", "own", "step").is_claimed
+        told = set[str]()
+        for _ in range(2):
+            say_who_is_waited_for(instance, "own", told)
+        assert caplog.messages.count(f"waiting for pool warehouse, whose slot run {dead[:8]} holds") == 1
         own = Lease(instance, "own", "here", reap)
         assert reaped.wait(60)
         own.release()
+        assert storage.claim_concurrency_slot("warehouse", "own", "step").is_claimed
+        say_who_is_waited_for(instance, "own", set())
+        assert not caplog.messages[-1].startswith("waiting")
+        storage.free_concurrency_slots_for_run("own")
         starting = run_of(place_of(study.home.locks))
         (study.home.locks / "runs").mkdir(parents=True, exist_ok=True)
         (study.home.locks / "runs" / f"{starting.run_id}.lock").touch()

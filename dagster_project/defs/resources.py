@@ -9,7 +9,6 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from dagster_project.core.warehouse.build import DBT, DBT_PROJECT, dbt_environme
 from dagster_project.core.warehouse.manifest import ensure_manifest
 from dagster_project.defs.partitions import chosen_study
 from dagster_project.leases import Lease, has_leases
-from dagster_project.operations import reap_dead_runs
+from dagster_project.operations import reap_dead_runs, say_who_is_waited_for
 
 LOG = logging.getLogger("longtail")
 
@@ -49,8 +48,13 @@ class StudyResource(dg.ConfigurableResource):
                 need.check()
             Lake.of(self.study.name, self.study.home.lake).synchronise()
             if instance is not None and has_leases(instance):
-                reap = partial(reap_dead_runs, instance, self.study.home, only_elsewhere=True)
-                self._lease = Lease(instance, run.run_id, place, reap)
+                told: set[str] = set()
+
+                def look_around() -> None:
+                    reap_dead_runs(instance, self.study.home, only_elsewhere=True)
+                    say_who_is_waited_for(instance, run.run_id, told)
+
+                self._lease = Lease(instance, run.run_id, place, look_around)
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         if self._lease is not None:

@@ -25,7 +25,17 @@ N_CHANGES, COMPARED_EVERY = 20, 5
 
 @pytest.fixture
 def small(tmp_path: Path) -> SmallProject:
-    project = SmallProject(tmp_path)
+    return built(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory: pytest.TempPathFactory) -> SmallProject:
+    """For tests that change nothing in it."""
+    return built(tmp_path_factory.mktemp("unchanged"))
+
+
+def built(folder: Path) -> SmallProject:
+    project = SmallProject(folder)
     for number, table in enumerate(TABLES):
         project.write_rows(table, "p", [(i, i * (number + 1)) for i in range(5)])
     project.rebuild()
@@ -98,26 +108,26 @@ def test_only_what_reads_a_change_is_built(small: SmallProject) -> None:
 
 
 def test_another_version_of_a_library_builds_everything_again(
-    small: SmallProject, monkeypatch: pytest.MonkeyPatch
+    unchanged: SmallProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = small.inputs()
+    before = unchanged.inputs()
     for library in ("dbt-core", "dbt-duckdb", "duckdb", "numpy", "pandas", "pyarrow"):
         with monkeypatch.context() as patch:
             patch.setattr(reuse, "version", lambda name, of=library: "0" if name == of else version(name))
-            after = small.inputs()
+            after = unchanged.inputs()
         assert [node for node in before if before[node] == after[node]] == [], library
 
 
-def test_macros_that_a_run_notes_in_the_manifest_change_nothing(small: SmallProject) -> None:
-    before, manifest = small.inputs(), small.manifest()
+def test_macros_that_a_run_notes_in_the_manifest_change_nothing(unchanged: SmallProject) -> None:
+    before, manifest = unchanged.inputs(), unchanged.manifest()
     for node in manifest["nodes"].values():
         node["depends_on"]["macros"].append("macro.dbt.is_incremental")
-    assert inputs_of(manifest, small.lake, small.dbt) == before
+    assert inputs_of(manifest, unchanged.lake, unchanged.dbt) == before
 
 
-def test_a_missing_build_is_outdated_and_planning_does_not_make_one(small: SmallProject) -> None:
-    missing = small.folder / "none.duckdb"
-    assert find_outdated(small.manifest(), small.inputs(), missing) == small.inputs().keys()
+def test_a_missing_build_is_outdated_and_planning_does_not_make_one(unchanged: SmallProject) -> None:
+    missing = unchanged.folder / "none.duckdb"
+    assert find_outdated(unchanged.manifest(), unchanged.inputs(), missing) == unchanged.inputs().keys()
     assert not missing.exists()
 
 
