@@ -7,7 +7,6 @@ models, what is published now), which no command removes.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from dagster_project.core.storage.home import StudyHome, command, study_file
 from dagster_project.core.storage.ownership import only_one
 from dagster_project.core.storage.whole_files import remove
 from dagster_project.core.study.file import load_study
-from dagster_project.operations import error_line, is_for_the_user
+from dagster_project.operations import in_one_line
 
 _WANTED = "REMOVE"
 _KEPT = "is kept: nothing else has it"
@@ -34,41 +33,34 @@ class Part:
     is_removable: bool = True
 
 
+@in_one_line
 def main() -> int:
     """Print what takes room, and remove the parts that $REMOVE names; return the exit code."""
-    try:
-        study = load_study(study_file())
-        home, chosen = study.home, os.environ.get(_WANTED, "").split(",")
-        parts = [part for part in _parts(home) if any(path.exists() for path in part.paths)]
-        wanted = {name.strip() for name in chosen} - {""}
-        removable = [part.name for part in parts if part.is_removable]
-        if unknown := sorted(wanted.difference(removable)):
-            raise LongtailError(
-                f"{_WANTED}: {', '.join(unknown)}: not one of {', '.join(removable) or 'none'}"
-            )
-        with ExitStack() as locks:
-            if wanted:
-                _stop_others(home, locks)
-            counted: set[int] = set()
-            for part in parts:
-                size = _megabytes(part.paths, counted)
-                for path in part.paths if part.name in wanted else ():
-                    remove(path)
-                    if path.exists():
-                        raise LongtailError(f"{path}: could not be removed whole; let this user write there")
-                said = "removed" if part.name in wanted else part.if_gone
-                print(f"{size:>10,.1f} MB  {part.name:<28}{said}", flush=True)
-        if not wanted and removable:
-            chosen_study = os.environ.get("LONGTAIL_STUDY", "")
-            print(
-                f"Nothing was removed. `{command('clean-up', chosen_study, remove=removable[-1])}` removes this part."
-            )
-        return 0
-    except Exception as error:
-        if not is_for_the_user(error):
-            raise
-        print(f"error: {error_line(error)}", file=sys.stderr)
-        return 1
+    study = load_study(study_file())
+    home, chosen = study.home, os.environ.get(_WANTED, "").split(",")
+    parts = [part for part in _parts(home) if any(path.exists() for path in part.paths)]
+    wanted = {name.strip() for name in chosen} - {""}
+    removable = [part.name for part in parts if part.is_removable]
+    if unknown := sorted(wanted.difference(removable)):
+        raise LongtailError(f"{_WANTED}: {', '.join(unknown)}: not one of {', '.join(removable) or 'none'}")
+    with ExitStack() as locks:
+        if wanted:
+            _stop_others(home, locks)
+        counted: set[int] = set()
+        for part in parts:
+            size = _megabytes(part.paths, counted)
+            for path in part.paths if part.name in wanted else ():
+                remove(path)
+                if path.exists():
+                    raise LongtailError(f"{path}: could not be removed whole; let this user write there")
+            said = "removed" if part.name in wanted else part.if_gone
+            print(f"{size:>10,.1f} MB  {part.name:<28}{said}", flush=True)
+    if not wanted and removable:
+        chosen_study = os.environ.get("LONGTAIL_STUDY", "")
+        print(
+            f"Nothing was removed. `{command('clean-up', chosen_study, remove=removable[-1])}` removes this part."
+        )
+    return 0
 
 
 def _parts(home: StudyHome) -> Iterator[Part]:

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import errno
+import functools
 import logging
 import os
 import sqlite3
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -93,6 +95,22 @@ def is_for_the_user(error: Exception) -> bool:
     trace."""
     is_of_postgres = isinstance(error.__cause__, DBAPIError)  # which was asked in vain several times
     return isinstance(error, (LongtailError, *STATE_ERRORS)) or is_disk_full(error) or is_of_postgres
+
+
+def in_one_line(main: Callable[[], int]) -> Callable[[], int]:
+    """A command that gives its exit code: errors for the user become one line on standard error, and the code 1."""
+
+    @functools.wraps(main)
+    def told() -> int:
+        try:
+            return main()
+        except Exception as error:
+            if not is_for_the_user(error):
+                raise
+            print(f"error: {error_line(error)}", file=sys.stderr)
+            return 1
+
+    return told
 
 
 def error_line(error: BaseException) -> str:

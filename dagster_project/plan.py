@@ -24,7 +24,7 @@ from dagster_project.core.storage.home import study_file
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
-from dagster_project.operations import error_line, is_for_the_user
+from dagster_project.operations import in_one_line
 from dagster_project.run import told_missing
 from dagster_project.stage_times import StageTimes
 from dagster_project.stages import Stage, plan
@@ -47,28 +47,23 @@ class Planned:
         return f"  {self.title:<46.46} {time:>7}  {self.state}{money}"
 
 
+@in_one_line
 def main() -> int:
     """Print the plan; return the exit code. A failure is one line on standard error."""
     warnings.filterwarnings("ignore")
-    try:
-        study = load_study(study_file())
-        if missing := misses(study):
-            return told_missing(study, missing)
-        print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}")
-        print(
-            "What a run would do, a stage in each line, with the time that it may take. Nothing is computed now."
-        )
-        stages = []
-        for planned in plan_of(study):
-            stages.append(planned)
-            print(planned, flush=True)
-        print("\n".join(_sums(study, stages)))
-        return 0
-    except Exception as error:
-        if not is_for_the_user(error):
-            raise
-        print(f"error: {error_line(error)}", file=sys.stderr)
-        return 1
+    study = load_study(study_file())
+    if missing := misses(study):
+        return told_missing(study, missing)
+    print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}")
+    print(
+        "What a run would do, a stage in each line, with the time that it may take. Nothing is computed now."
+    )
+    stages = []
+    for planned in plan_of(study):
+        stages.append(planned)
+        print(planned, flush=True)
+    print("\n".join(_sums(study, stages)))
+    return 0
 
 
 def plan_of(study: Study) -> Iterator[Planned]:

@@ -35,7 +35,7 @@ from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publication import find_damage
 from dagster_project.display import Display, display_on
 from dagster_project.failures import was_interrupted, why
-from dagster_project.operations import error_line, is_for_the_user, keep_downloads_in, open_instance
+from dagster_project.operations import in_one_line, keep_downloads_in, open_instance
 from dagster_project.stage_times import StageTimes
 from dagster_project.stages import Stage, plan
 from dagster_project.terminal import Calm, Condensed
@@ -48,6 +48,7 @@ _TOGETHER = {"longtail/run": f"{datetime.datetime.now():%Y-%m-%d %H:%M:%S}"}
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
+@in_one_line
 def main() -> int:
     """Run the study; return the exit code. A failure is one line on standard error."""
     warnings.filterwarnings("ignore")
@@ -72,11 +73,6 @@ def main() -> int:
     except KeyboardInterrupt:
         print(f"stopped; finished rows are kept, `{command('run')}` continues from here", file=sys.stderr)
         return 130
-    except Exception as error:
-        if not is_for_the_user(error):
-            raise
-        print(f"error: {error_line(error)}", file=sys.stderr)
-        return 1
 
 
 def told_missing(study: Study, missing: list[str]) -> int:

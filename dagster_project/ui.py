@@ -18,30 +18,25 @@ from dagster_project.core.preflight import misses
 from dagster_project.core.storage.home import PROJECT_ROOT, command, study_file
 from dagster_project.core.storage.ownership import only_one
 from dagster_project.core.study.file import load_study
-from dagster_project.operations import error_line, is_for_the_user, open_instance
+from dagster_project.operations import in_one_line, open_instance
 from dagster_project.ports import check_free, chosen_port
 
 _GRACE_S = 10.0
 
 
+@in_one_line
 def main() -> int:
     """Serve the UI until a signal; return the exit code."""
-    try:
-        port = chosen_port("ui", 3000)
-        study = load_study(study_file())
-        os.environ["LONGTAIL_STUDY"] = str(study.path.resolve())
-        busy = f"another `{command('ui')}` serves study {study.name}; stop it first"
-        with only_one(study.home.locks / "ui.lock", busy):
-            check_free(port, "ui")
-            with open_instance(study):
-                for line in misses(study):
-                    print(f"missing: {line}", file=sys.stderr)
-            return _serve(port)
-    except Exception as error:
-        if not is_for_the_user(error):
-            raise
-        print(f"error: {error_line(error)}", file=sys.stderr)
-        return 1
+    port = chosen_port("ui", 3000)
+    study = load_study(study_file())
+    os.environ["LONGTAIL_STUDY"] = str(study.path.resolve())
+    busy = f"another `{command('ui')}` serves study {study.name}; stop it first"
+    with only_one(study.home.locks / "ui.lock", busy):
+        check_free(port, "ui")
+        with open_instance(study):
+            for line in misses(study):
+                print(f"missing: {line}", file=sys.stderr)
+        return _serve(port)
 
 
 def _serve(port: int) -> int:
