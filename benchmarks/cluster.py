@@ -191,7 +191,12 @@ def ray_node(
         start_new_session=True,
     )
     try:
-        while "Ray runtime started" not in (said := (folder / "log").read_text()):
+        address = (
+            folder / "ray_current_cluster"
+        )  # of a head, which writes it after it has said that it started
+        while "Ray runtime started" not in (said := (folder / "log").read_text()) or (
+            place and not (address.exists() and address.read_text())
+        ):
             if process.poll() is not None:
                 raise SystemExit(f"error: Ray did not start: {said}")
             time.sleep(0.1)
