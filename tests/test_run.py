@@ -17,7 +17,6 @@ import yaml
 from dagster_project import run
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.storage.lake import Lake, QuarantinedRow
-from dagster_project.core.storage.ownership import PLACE, place_of
 from dagster_project.core.study.file import load_study
 from dagster_project.core.warehouse.publication import record_line, record_of
 from dagster_project.defs.resources import StudyResource
@@ -25,6 +24,7 @@ from dagster_project.display import LOGGERS, Display
 from dagster_project.failures import was_interrupted, why
 from dagster_project.stage_times import StageTimes
 from dagster_project.stages import Stage
+from tests.journeys.commands import environment, run_python
 from tests.lakes import LakePlan, make_study
 
 
@@ -174,23 +174,37 @@ def test_what_a_failed_model_has_from_before_is_removed(
     ]
 
 
-def test_a_run_names_its_home_before_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kill may come before the first resource: homes that share a history mark only runs that they know."""
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path))
-    study = load_study(PROJECT_ROOT / "study.yaml")
+ONE_STAGE = """
+import io, sys
+from pathlib import Path
+import dagster as dg
+from dagster_project import run
+from dagster_project.stage_times import StageTimes
+from dagster_project.core.storage.home import DEFAULT_STUDY_FILE
+from dagster_project.core.storage.ownership import PLACE, place_of
+from dagster_project.core.study.file import load_study
+from dagster_project.display import Display
+from dagster_project.stages import Stage
 
-    @dg.asset
-    def made() -> None: ...
+@dg.asset
+def made() -> None: ...
 
-    # Dagster's own log of a step takes this process's standard error, which pytest has taken.
-    manager = {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
-    with dg.instance_for_test(overrides={"compute_logs": manager}) as instance:
-        display = Display(io.StringIO(), StageTimes(tmp_path / "times"))
-        assert (
-            run.run_stage(dg.Definitions([made]), instance, study, Stage("made", ("made",)), display) is None
-        )
-        (only,) = instance.get_runs()
+study = load_study(DEFAULT_STUDY_FILE)
+with dg.instance_for_test() as instance:
+    display = Display(io.StringIO(), StageTimes(Path(sys.argv[1])))
+    assert run.run_stage(dg.Definitions([made]), instance, study, Stage("made", ("made",)), display) is None
+    (only,) = instance.get_runs()
     assert only.tags[PLACE] == place_of(study.home.locks)
+"""
+
+
+def test_a_run_names_its_home_before_it_begins(tmp_path: Path) -> None:
+    """A kill may come before the first resource: homes that share a history mark only runs that they know.
+
+    In a process of its own, whose standard error Dagster may take.
+    """
+    done = run_python("-c", ONE_STAGE, str(tmp_path / "times"), env=environment(tmp_path))
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_another_machine_removed_is_not_finished(
