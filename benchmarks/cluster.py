@@ -191,9 +191,8 @@ def ray_node(
         start_new_session=True,
     )
     try:
-        address = (
-            folder / "ray_current_cluster"
-        )  # of a head, which writes it after it has said that it started
+        # A head writes its address after it has said that it started.
+        address = folder / "ray_current_cluster"
         while "Ray runtime started" not in (said := (folder / "log").read_text()) or (
             place and not (address.exists() and address.read_text())
         ):

@@ -13,6 +13,7 @@ import logging
 import os
 import sys
 import time
+import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -27,7 +28,7 @@ from dagster_project.core.storage.files import atomic_file
 from dagster_project.core.storage.home import command, longtail_home, study_file
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.storage.object_store import STORE
-from dagster_project.core.storage.ownership import PLACE, forget_run, only_one, place_of
+from dagster_project.core.storage.ownership import PLACE, forget_run, hold_run, only_one, place_of
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import warehouse_inputs
@@ -237,6 +238,9 @@ def run_stage(
     """Run one stage in this process; return None, or the line that says what failed. Errors: `KeyboardInterrupt`."""
     job = definitions.resolve_implicit_global_asset_job_def()
     tags = {_RANGE_START: stage.first, _RANGE_END: stage.last} if stage.first and stage.last else {}
+    run_id = str(uuid.uuid4())
+    # Before the run exists: whenever this process dies, the next start sees that the run is dead.
+    hold_run(study.home.locks, run_id)
     with (
         contextlib.closing(Condensed(display.say)) as condensed,
         contextlib.redirect_stdout(condensed),
@@ -244,12 +248,13 @@ def run_stage(
     ):
         outcome = job.execute_in_process(
             instance=instance,
+            run_id=run_id,
             asset_selection=[dg.AssetKey.from_user_string(key) for key in stage.keys],
             tags={**tags, **_TOGETHER, PLACE: place_of(study.home.locks), "longtail/stage": stage.title},
             run_config=_QUIET,
             raise_on_error=False,
         )
-    forget_run(study.home.locks, outcome.run_id)
+    forget_run(study.home.locks, run_id)
     if was_interrupted(outcome.all_events):
         raise KeyboardInterrupt
     return None if outcome.success else why(outcome.all_events)

@@ -181,24 +181,27 @@ import dagster as dg
 from dagster_project import run
 from dagster_project.stage_times import StageTimes
 from dagster_project.core.storage.home import DEFAULT_STUDY_FILE
-from dagster_project.core.storage.ownership import PLACE, place_of
+from dagster_project.core.storage.ownership import PLACE, locked_runs, place_of
 from dagster_project.core.study.file import load_study
 from dagster_project.display import Display
 from dagster_project.stages import Stage
 
-@dg.asset
-def made() -> None: ...
-
 study = load_study(DEFAULT_STUDY_FILE)
+
+@dg.asset
+def made(context):  # without a resource, which would take the lock, too
+    assert locked_runs(study.home.locks) == [context.run_id]
+
 with dg.instance_for_test() as instance:
     display = Display(io.StringIO(), StageTimes(Path(sys.argv[1])))
     assert run.run_stage(dg.Definitions([made]), instance, study, Stage("made", ("made",)), display) is None
     (only,) = instance.get_runs()
     assert only.tags[PLACE] == place_of(study.home.locks)
+assert locked_runs(study.home.locks) == []
 """
 
 
-def test_a_run_names_its_home_before_it_begins(tmp_path: Path) -> None:
+def test_a_run_names_its_home_and_has_its_lock_before_it_begins(tmp_path: Path) -> None:
     """A kill may come before the first resource: homes that share a history mark only runs that they know.
 
     In a process of its own, whose standard error Dagster may take.

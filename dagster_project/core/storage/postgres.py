@@ -3,8 +3,8 @@
 What belongs here: connecting, waiting for a server that restarts, transactions. What does not: what is stored (the row
 cache of generation).
 
-Statements are those that SQLite reads, too, with ? for their values. One writer at a time holds the lock of a schema, so
-that what it has read stays true until it has written.
+Statements are those that SQLite reads, too, with ? for their values. In `write`, one process at a time holds the lock of
+a schema, so that what it has read stays true until it has written; `add` reads nothing, and does without.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class PostgresSchema:
                 try:
                     self._connection = self._connection or self._connect()
                     return act(self._connection)
-                except psycopg.errors.LockNotAvailable:
+                except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
                     cause = "another process keeps it locked"
                 except psycopg.Error as error:
                     cause, used = single_line(str(error)), self._connection

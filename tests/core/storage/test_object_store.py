@@ -74,10 +74,8 @@ def test_what_one_machine_writes_the_other_has(lakes: tuple[Lake, Lake], server:
         f"mine/lake/{table}/{name}.parquet": here.path(table, name).read_bytes()
         for table, name in (("triples", "all"), ("quarantine", "triples__all"))
     }
-    said = server.client.head_object(Bucket=BUCKET, Key="some/folder/mine/lake/triples/all.parquet")[
-        "Metadata"
-    ]
-    assert said == {"fingerprint": "f", "checksum": checksum_of(here.path("triples"))}
+    found = server.client.head_object(Bucket=BUCKET, Key="some/folder/mine/lake/triples/all.parquet")
+    assert found["Metadata"] == {"fingerprint": "f", "checksum": checksum_of(here.path("triples"))}
     there.synchronise()
     assert there.current("triples", "f") == stamp
     there.write("triples", rows("Q1", "Q3"), fingerprint="g")

@@ -156,26 +156,23 @@ class SmallProject:
     def inputs(self) -> dict[str, str]:
         return inputs_of(self.manifest(), self.lake, self.dbt)
 
-    def outdated(self) -> set[str]:
-        """What `reuse` says must be built, as dbt parsed the project last."""
-        return find_outdated(self.manifest(), self.inputs(), self.build)
-
     def rebuild(self) -> set[str]:
         """Build what `reuse` says must be built; returns it. Parsing tells dbt's manifest."""
         self.write_project()
         parsed = self.run("parse")
         assert parsed.success
-        inputs, outdated = self.inputs(), self.outdated()
+        manifest, inputs = self.manifest(), self.inputs()
+        outdated = find_outdated(manifest, inputs, self.build)
         if outdated:
-            first = first_of(self.manifest(), outdated)
+            first = first_of(manifest, outdated)
             self.run("--no-write-json", "build", "--select", *first, manifest=parsed.result)
             record(self.build, inputs)
         return outdated
 
     def built_at_once(self, number: int) -> Path:
-        build, parsed = self.folder / f"at_once_{number}" / self.build.name, self.run("parse")
-        build.parent.mkdir()  # of the same name: dbt's manifest knows its tables by that
-        assert self.run("--no-write-json", "build", build=build, manifest=parsed.result).success
+        """Parsed on its own, too: another name of the build makes dbt read all files again."""
+        build = self.folder / f"at_once_{number}.duckdb"
+        assert self.run("--no-write-json", "build", build=build).success
         return build
 
 

@@ -25,16 +25,16 @@ N_CHANGES, COMPARED_EVERY = 20, 5
 
 @pytest.fixture
 def small(tmp_path: Path) -> SmallProject:
-    return built(tmp_path)
+    return built_project(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def unchanged(tmp_path_factory: pytest.TempPathFactory) -> SmallProject:
     """For tests that change nothing in it."""
-    return built(tmp_path_factory.mktemp("unchanged"))
+    return built_project(tmp_path_factory.mktemp("unchanged"))
 
 
-def built(folder: Path) -> SmallProject:
+def built_project(folder: Path) -> SmallProject:
     project = SmallProject(folder)
     for number, table in enumerate(TABLES):
         project.write_rows(table, "p", [(i, i * (number + 1)) for i in range(5)])
@@ -80,12 +80,11 @@ def test_twenty_random_changes_one_by_one_give_what_one_build_gives(small: Small
             done.append("failed")
         built = small.rebuild()
         n_reused += "model.small.int_c" not in built
-        assert not small.outdated(), done  # nothing has changed since
+        assert not small.rebuild(), done  # nothing has changed since
         if number % COMPARED_EVERY == 0:
             made = [*MODELS, "int_py", *(["fct_extra"] if small.settings.has_extra_model else [])]
             at_once = small.built_at_once(number)
             assert contents(small.build, made) == contents(at_once, made), done
-    assert not small.rebuild(), "parsing again changes nothing"
     assert n_reused >= N_CHANGES / 4, "the test would show nothing"
 
 
