@@ -128,11 +128,11 @@ class RayWorkers:
     def answers(self, calls: Iterable[Call]) -> Iterator[tuple[int, Any]]:
         """The place of each call and its answer or `Killed`, as soon as a worker has it. Errors: `BackendError`."""
         fresh, waiting = enumerate(calls), deque[tuple[int, Call]]()
-        deaths: dict[int, int] = {}
+        deaths: dict[int, int] = {}  # of the calls that a worker had when it died
         for worker in self._workers:
             worker.calls.clear()  # of an earlier loop that was left
         while True:
-            self._hand_out(fresh, waiting)
+            self._hand_out(fresh, waiting, deaths)
             if not any(worker.calls for worker in self._workers) and not waiting:
                 return
             worker = self._wait()
@@ -146,9 +146,10 @@ class RayWorkers:
                 yield place, answer
                 continue
             waiting.extendleft((place, call) for _, place, call in reversed(worker.calls))
+            deaths |= {place: deaths.get(place, 0) for _, place, _ in worker.calls}
             worker.calls.clear()
             self._load(worker)
-            deaths[place] = deaths.get(place, 0) + 1  # the others had not begun
+            deaths[place] += 1
             self._log.warning(
                 "%s: a worker died, and its batch is asked again (%s of %s): %s",
                 *(self._name, deaths[place], _MOST_DEATHS, answer.why),
@@ -184,12 +185,19 @@ class RayWorkers:
             )
         return number, {"num_cpus": cpus, "num_gpus": gpus}
 
-    def _hand_out(self, fresh: Iterator[tuple[int, Call]], waiting: deque[tuple[int, Call]]) -> None:
-        """Fill the workers' hands. If afterwards no worker has a call and `waiting` is empty, no call is left."""
+    def _hand_out(
+        self, fresh: Iterator[tuple[int, Call]], waiting: deque[tuple[int, Call]], deaths: Mapping[int, int]
+    ) -> None:
+        """Fill the workers' hands. If afterwards no worker has a call and `waiting` is empty, no call is left.
+
+        A call that a dead worker had is asked alone: an answer may be lost if the next call kills the worker.
+        """
         for n_calls in range(_IN_FLIGHT):
             for worker in self._workers:
                 waiting.extend(islice(fresh, 0 if waiting else 1))
                 if waiting and worker.loading is None and len(worker.calls) == n_calls:
+                    if n_calls and {waiting[0][0], worker.calls[0][1]} & deaths.keys():
+                        continue
                     place, call = waiting.popleft()
                     worker.calls.append((worker.actor.answer.remote(call), place, call))
 
