@@ -31,6 +31,7 @@ from dbt.parser.manifest import extended_mashumuro_decoder
 from dbt_common.context import set_invocation_context
 from dbt_common.events.base_types import BaseEvent
 from dbt_common.events.event_manager import EventManager
+from dbt_common.tests import enable_test_caching
 
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
@@ -42,6 +43,7 @@ _PARSED_AT = "/a lake's {odd} place"
 """The lake of the parse, which stands in every source."""
 shared_folder = Path(tempfile.mkdtemp(prefix="longtail-dbt-"))
 """Of all processes of a test run; set by conftest where there are several."""
+enable_test_caching()  # a text that dbt has parsed is not parsed again
 
 
 def invoke_dbt(study: Study, *args: str) -> Any:

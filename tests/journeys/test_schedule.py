@@ -13,12 +13,14 @@ from tests.journeys.small_world import LAST, NEWEST, PINNED, TODAY, Small
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("small_study")]
 
 REFRESH = """\
-import datetime, json, sys
+import datetime, json, os, sys
+from pathlib import Path
 import dagster as dg
 from dagster_project.core.study import checks, window
 from dagster_project.core.study.tables import STUDY_TABLES
 from dagster_project.core.wikimedia import page_views
 from dagster_project.definitions import defs
+from dagster_project.event_log import written_at_leisure
 
 day = datetime.datetime.fromisoformat(sys.argv[1])
 
@@ -30,7 +32,7 @@ class Clock(datetime.datetime):
 for module in (checks, window, page_views):
     module.datetime = Clock
 definitions = defs()
-with dg.DagsterInstance.get() as instance:
+with written_at_leisure(Path(os.environ["DAGSTER_HOME"])), dg.DagsterInstance.get() as instance:
     # the study's changed window first, as `make run` or the UI would do it
     changed = definitions.resolve_implicit_global_asset_job_def().execute_in_process(
         instance=instance,

@@ -24,6 +24,7 @@ from dbt.cli.main import cli
 from dbt.clients.jinja import MacroGenerator
 from dbt.context.macros import MacroNamespace, MacroNamespaceBuilder
 from dbt.contracts.graph.nodes import Macro
+from dbt_common.behavior_flags import BehaviorFlagRendered
 from dbt_common.events.base_types import BaseEvent, EventLevel
 from dbt_common.events.event_manager import EventManager
 from jinja2 import Environment
@@ -33,6 +34,8 @@ _fire_event = EventManager.fire_event
 _make_message = BaseEvent.__init__
 _build_namespace = MacroNamespaceBuilder.build_namespace
 _compile = Environment.compile
+_source_of_flags = staticmethod(functools.cache(BehaviorFlagRendered._default_source))
+"""Whose flags of dbt's behaviour these are. dbt looks through all modules for the caller, for each flag."""
 _compiled: dict[tuple[type[Environment], str], Any] = {}
 
 MacrosByPackage = dict[str, dict[str, Macro]]
@@ -48,6 +51,7 @@ def shared_work() -> Iterator[tuple[object, str, Any]]:
     yield parsedatetime, "Constants", functools.cache(parsedatetime.Constants)
     yield MacroNamespaceBuilder, "build_namespace", _namespaces_by_pattern()
     yield BaseAdapter, "set_macro_context_generator", _set_generator
+    yield BehaviorFlagRendered, "_default_source", _source_of_flags
 
 
 def fire_shown_event(
