@@ -4,8 +4,7 @@ What belongs here: a hash of everything that a node is made from, and the record
 dbt (`build`), and skipping a publication (`run`).
 
 A node's hash covers its entry in dbt's manifest, the macros whose names its code has, the Python code that it imports,
-the project's settings, versions, and the hashes of its parents: lake files by their checksums. A view that reads the
-lake, directly or through other such views, shows new files by itself: its hash has no checksums. The record is table
+the project's settings, versions, and the hashes of its parents: lake files by their checksums. The record is table
 `audit.inputs` of the build itself, so it cannot outlive what it describes. Every dbt run first removes the records of
 the nodes that it selects (macro `start_audit`). Records are written after a run that has ended, for its good nodes, if
 nothing has changed meanwhile. So a killed or failed run, or one by hand, leaves none behind that is wrong.
@@ -142,16 +141,9 @@ def inputs_of(manifest: Manifest, lake: Path, project: Path = DBT_PROJECT) -> di
     unknown = os.urandom(16).hex()
 
     @functools.cache
-    def is_view_of_lake(node: str) -> bool:
-        if node not in nodes:
-            return node in manifest["sources"]
-        return _is_view(nodes[node]) and all(map(is_view_of_lake, _parents(nodes[node])))
-
-    @functools.cache
-    def hash_of(node: str, with_rows: bool = True) -> str:
+    def hash_of(node: str) -> str:
         if node in manifest["sources"]:
-            source = manifest["sources"][node]
-            return fingerprint(_entry(source), _files(source, lake) if with_rows else None)
+            return _hash_of_source(manifest["sources"][node], lake)
         if node not in nodes:
             return unknown
         entry, texts = nodes[node], _texts(nodes[node]["raw_code"], macros)
@@ -159,11 +151,11 @@ def inputs_of(manifest: Manifest, lake: Path, project: Path = DBT_PROJECT) -> di
         return fingerprint(
             common, _entry(entry), texts, everything if _GRAPH in words else None,
             code_version(*modules) if (modules := _IMPORT.findall(entry["raw_code"])) else None,
-            sorted((parent, hash_of(parent, with_rows)) for parent in _parents(entry)),
+            sorted((parent, hash_of(parent)) for parent in _parents(entry)),
             unknown if any(_NEVER_THE_SAME.search(text) for text in texts) else None,
         )  # fmt: skip
 
-    return {node: hash_of(node, not is_view_of_lake(node)) for node in nodes}
+    return {node: hash_of(node) for node in nodes}
 
 
 def _manifest(study: Study) -> Manifest:
@@ -173,13 +165,9 @@ def _manifest(study: Study) -> Manifest:
     return found
 
 
-def _files(source: Mapping[str, Any], lake: Path) -> list[tuple[str, str]]:
+def _hash_of_source(source: Mapping[str, Any], lake: Path) -> str:
     files = sorted((lake / source["identifier"]).glob("*.parquet"))
-    return [(file.name, checksum_of(file)) for file in files]
-
-
-def _is_view(node: Mapping[str, Any]) -> bool:
-    return node["resource_type"] == "model" and node["config"]["materialized"] == "view"
+    return fingerprint(_entry(source), [(file.name, checksum_of(file)) for file in files])
 
 
 def _entry(node: Mapping[str, Any]) -> dict[str, Any]:
