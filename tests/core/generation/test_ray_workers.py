@@ -77,7 +77,8 @@ def cluster() -> Iterator[Cluster]:
         own = Cluster(process.pid)
         yield own
         for left in own.processes("ray::"):  # they outlive a head that was killed
-            os.kill(left, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                os.kill(left, signal.SIGKILL)
 
 
 def rows(folder: Path, path: str, patch: pytest.MonkeyPatch) -> tuple[pa.Table, dict[str, object]]:
