@@ -64,6 +64,11 @@ class Cluster:
                 continue  # it has ended
         return found
 
+    def kill(self, name: str) -> None:
+        for process in self.processes(name):
+            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                os.kill(process, signal.SIGKILL)
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
@@ -76,9 +81,7 @@ def cluster() -> Iterator[Cluster]:
             patch.setenv(name, value)
         own = Cluster(process.pid)
         yield own
-        for left in own.processes("ray::"):  # they outlive a head that was killed
-            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
-                os.kill(left, signal.SIGKILL)
+        own.kill("ray::")  # they outlive a head that was killed
 
 
 def rows(folder: Path, path: str, patch: pytest.MonkeyPatch) -> tuple[pa.Table, dict[str, object]]:
@@ -250,8 +253,7 @@ def test_a_worker_that_starts_later_is_compared_too(cluster: Cluster, tmp_path: 
     held = OnRay(model, identify(model), LOG)
     try:
         script.write_text('{"rule": "echo"}', encoding="utf-8")
-        for worker in cluster.processes("ray::Worker"):
-            os.kill(worker, signal.SIGKILL)
+        cluster.kill("ray::Worker")
         with pytest.raises(BackendError, match=r"the worker on \S+ has other weights than this machine"):
             list(held.answers([Call(GREEDY, ["Q: 1 A:"], {})]))
     finally:
@@ -314,8 +316,7 @@ def test_a_machine_that_dies_takes_only_its_workers_along(
             for place, answers in held.answers(Call(GREEDY, [f"Q: {i} A:"], {}) for i in range(60)):
                 found.append((place, texts_of(answers)))
                 if len(found) == 12:
-                    for one in Cluster(node.pid).processes(""):
-                        os.kill(one, signal.SIGKILL)
+                    Cluster(node.pid).kill("")
         finally:
             held.close()
     assert sorted(place for place, texts in found if texts) == list(range(60))
@@ -332,8 +333,7 @@ def test_a_dead_head_ends_the_run_and_finished_batches_stay(
     def kill() -> None:
         while not ledger.exists():
             time.sleep(0.05)
-        for head in cluster.processes("gcs_server"):
-            os.kill(head, signal.SIGKILL)
+        cluster.kill("gcs_server")
 
     threading.Thread(target=kill).start()
     path = f"fake:digest?seconds_per_call=0.2&ledger={ledger}"
