@@ -107,7 +107,7 @@ def build(folder: Path, is_second: bool) -> str:
     study = _study(folder)
     plan = plan_pass(study, is_second)
     if plan.command:
-        done = dbt_command(study, ["--no-write-json", *plan.command])
+        done = dbt_command(study, plan.command)
         if done.returncode:
             sys.exit(f"dbt failed:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
         note_built(study, plan, _LOG)

@@ -49,7 +49,8 @@ enable_test_caching()  # a text that dbt has parsed is not parsed again
 def invoke_dbt(study: Study, *args: str) -> Any:
     """Run dbt on a study and return what it found; a failure fails the test with dbt's words."""
     # nobody reads the manifest that each run would write
-    done = invoke_once(dbt_environment(study), "--no-write-json", *args, manifest=_manifest_for(study))
+    environment = {**dbt_environment(study), "DBT_WRITE_JSON": "false"}
+    done = invoke_once(environment, *args, manifest=_manifest_for(study))
     results = getattr(done.result, "results", [])
     bad = [f"{one.node.name}: {one.message}" for one in results if one.status in ("error", "fail")]
     assert done.success, (str(done.exception), bad)

@@ -131,7 +131,6 @@ class DbtProcess(DbtCliResource):
 
 
 def dbt_resource(project: DbtProject) -> DbtProcess:
-    """The dbt of this environment, whatever PATH says. Nobody reads the JSON that each run would write."""
-    flags = [*DBT, "--no-write-json"]
+    """The dbt of this environment, whatever PATH says."""
     folder: Any = project  # the base class accepts a project, which mypy does not see in a subclass
-    return DbtProcess(project_dir=folder, dbt_executable=sys.executable, global_config_flags=flags)
+    return DbtProcess(project_dir=folder, dbt_executable=sys.executable, global_config_flags=list(DBT))

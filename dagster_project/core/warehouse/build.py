@@ -32,8 +32,8 @@ DBT = ("-m", "dagster_project.core.warehouse.dbt_process")
 """How Python starts dbt."""
 AFTER_GAINS = " ".join(f"source:lake.{table}+" for table in MADE_BY_BUILD)
 """Models that need these tables: the second pass."""
-STUDY_BUILD = ("build", "--exclude-resource-type", "unit_test")
-"""How a study is built. Unit tests are left out: they test the SQL, not the lake, and `make test` runs them."""
+STUDY_BUILD = ("build", "--no-write-json", "--exclude-resource-type", "unit_test")
+"""How a study is built, without JSON that nobody reads, and without unit tests, which test the SQL and not the lake."""
 
 _PUBLISHING = ("warehouse", "statistics", "report", "router")
 """Packages of `core` whose code decides what is published."""
