@@ -15,12 +15,13 @@ def show(
     motion: str = "reduce",
     target: str = "",
     settles: bool = True,
-    opens: bool = True,
+    opens: str = "*",
     query: str = "",
 ) -> None:
-    """Open the page and, with `opens`, all its chapters; with `settles`, wait until all of that is drawn.
+    """Open the page and its chapters; with `settles`, wait until all of that is drawn.
 
-    `target` and `query`: what the address has behind # and ?.
+    `opens`: a selector; chapters are opened that hold such an element, and none if it is empty. To draw all takes
+    seconds. `target` and `query`: what the address has behind # and ?.
     """
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
@@ -32,7 +33,10 @@ def show(
     driver.execute_script("localStorage.clear()")
     if opens:
         again(driver)
-        driver.execute_script("for (const box of document.querySelectorAll('.chapter')) box.open = true")
+        driver.execute_script(
+            "for (const box of document.querySelectorAll('.chapter')) box.open ||= box.querySelector(arguments[0])",
+            opens,
+        )
     if settles:
         settle(driver)
 

@@ -50,7 +50,7 @@ def text_of(driver: Any, selector: str) -> str:
 def test_a_filter_counts_what_sql_counts_in_less_than_a_tenth_of_a_second(
     driver: Any, known: tuple[Path, Path]
 ) -> None:
-    show(driver, known[1], opens=False)
+    show(driver, known[1], opens="")
     assert counted(driver) == N_ANSWERS
     assert driver.get_log("browser") == []
     assert driver.execute_script("return performance.getEntriesByType('resource').length") == 0
@@ -102,7 +102,7 @@ def test_a_filter_counts_what_sql_counts_in_less_than_a_tenth_of_a_second(
 def test_an_answer_opens_with_all_that_is_known_and_its_labels_are_text(
     driver: Any, known: tuple[Path, Path]
 ) -> None:
-    show(driver, known[1], opens=False, query=urlencode({"open": OPENED}))
+    show(driver, known[1], opens="", query=urlencode({"open": OPENED}))
     shown(driver, ".opened h2")
     assert text_of(driver, "#opened") == "Where is <b>place</b> 7?"
     content = text_of(driver, ".opened")
@@ -133,7 +133,7 @@ def test_an_answer_opens_with_all_that_is_known_and_its_labels_are_text(
 def test_keys_go_through_the_list_and_turn_its_page(driver: Any, known: tuple[Path, Path]) -> None:
     from selenium.webdriver.common.keys import Keys
 
-    show(driver, known[1], opens=False)
+    show(driver, known[1], opens="")
     row = "return [...document.querySelectorAll('.found tbody tr')].indexOf(document.activeElement.closest('tr'))"
     press(driver, "/", "</b> 24")
     assert element(driver, "#search").get_attribute("value") == "</b> 24"
@@ -160,7 +160,7 @@ def test_keys_go_through_the_list_and_turn_its_page(driver: Any, known: tuple[Pa
 
 @pytest.mark.parametrize("width", [400, 1400])
 def test_nothing_is_wider_than_the_screen(driver: Any, known: tuple[Path, Path], width: int) -> None:
-    show(driver, known[1], width=width, opens=False, query=urlencode({"open": OPENED}))
+    show(driver, known[1], width=width, opens="", query=urlencode({"open": OPENED}))
     shown(driver, ".opened h2")
     assert driver.execute_script("return document.documentElement.scrollWidth") <= width
 
@@ -171,7 +171,7 @@ def test_a_large_study_needs_a_server_and_says_so(
     monkeypatch.setattr(answers, "MOST_INSIDE", 100)
     monkeypatch.setattr(answers, "_PER_SHARD", N_ANSWERS)
     page = write(known[0], tmp_path / "answers.html")
-    show(driver, page, opens=False)
+    show(driver, page, opens="")
     assert "start `make ui`" in element(driver, "[role=alert]").text
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -30,6 +31,7 @@ HOSTILE = World(
     texts=["<svg onload=window.pwned=2>", "javascript:window.pwned=3", "=HYPERLINK(1)", "العربية\u202e"],
     study=MARKUP,
 )
+PageWith = Callable[[str], Any]
 PAGE_SCRIPTS = Path(write_report.__code__.co_filename).parent / "page"
 
 
@@ -43,8 +45,22 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture
 def page(driver: Any, hostile: tuple[Path, Path]) -> Any:
-    show(driver, hostile[1])
+    """The page with all chapters open, for tests that only read it: it stays until another test opens a page."""
+    if not driver.execute_script("return window.isOnlyRead"):
+        show(driver, hostile[1])
+        driver.execute_script("window.isOnlyRead = true")
     return driver
+
+
+@pytest.fixture
+def page_with(driver: Any, hostile: tuple[Path, Path]) -> PageWith:
+    """The page anew, with those chapters open that have what a selector names."""
+
+    def at(selector: str) -> Any:
+        show(driver, hostile[1], opens=selector)
+        return driver
+
+    return at
 
 
 def test_it_opens_without_a_word_on_the_console_and_asks_nobody(page: Any) -> None:
@@ -82,9 +98,10 @@ def test_labels_are_text(page: Any) -> None:
     assert MARKUP[:15] in axis
 
 
-def test_tooltips_are_text(page: Any) -> None:
+def test_tooltips_are_text(page_with: PageWith) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
 
+    page = page_with("#accuracy_by_method")
     page.execute_script("document.querySelector('#accuracy_by_method').scrollIntoView({block: 'center'})")
     seen = []
     for mark in page.find_elements("css selector", "#accuracy_by_method .mark-symbol path")[:9]:
@@ -98,8 +115,10 @@ def test_tooltips_are_text(page: Any) -> None:
     assert page.execute_script("return window.pwned") is None
 
 
-def test_points_rows_and_examples_lead_to_their_answers(page: Any) -> None:
+def test_points_rows_and_examples_lead_to_their_answers(page_with: PageWith) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
+
+    page = page_with("#headline, #misled_by_a_passage, #retrieval_quadrants")
 
     def chosen(address: str) -> dict[str, list[str]]:
         parts = urlsplit(address)
@@ -123,7 +142,8 @@ def test_points_rows_and_examples_lead_to_their_answers(page: Any) -> None:
     assert asked["model"][0] in {*HOSTILE.models, "__proto__\u200b"}
 
 
-def test_the_policy_holds_in_this_browser(page: Any) -> None:
+def test_the_policy_holds_in_this_browser(page_with: PageWith) -> None:
+    page = page_with("")
     run = (
         "const s = document.createElement('script'); s.textContent = 'window.pwned = 4'; document.body.append(s);"
         "s.remove(); const d = document.createElement('div'); d.innerHTML = '<img src=x onerror=\"window.pwned=5\">';"
@@ -133,9 +153,10 @@ def test_the_policy_holds_in_this_browser(page: Any) -> None:
     assert any("Content Security Policy" in line["message"] for line in page.get_log("browser"))
 
 
-def test_models_are_picked_by_keyboard_for_all_figures(page: Any) -> None:
+def test_models_are_picked_by_keyboard_for_all_figures(page_with: PageWith) -> None:
     from selenium.webdriver.common.keys import Keys
 
+    page = page_with("#headline")
     summary = page.find_elements("css selector", ".bar details.pick summary")[0]
     summary.send_keys(Keys.ENTER)
     box = element(page, ".bar details.pick input[value='plain']")
@@ -155,9 +176,10 @@ def test_models_are_picked_by_keyboard_for_all_figures(page: Any) -> None:
     assert not page.execute_script("return document.querySelector('.bar details.pick').open")
 
 
-def test_a_table_is_sorted_by_keyboard(page: Any) -> None:
+def test_a_table_is_sorted_by_keyboard(page_with: PageWith) -> None:
     from selenium.webdriver.common.keys import Keys
 
+    page = page_with("#headline")
     button = page.find_elements("css selector", "#headline th button")[3]
     assert button.text == "accuracy"
     button.send_keys(Keys.ENTER)
@@ -176,9 +198,10 @@ def test_a_table_is_sorted_by_keyboard(page: Any) -> None:
     )
 
 
-def test_tables_and_queries_stand_behind_the_figures(page: Any, hostile: tuple[Path, Path]) -> None:
+def test_tables_and_queries_stand_behind_the_figures(page_with: PageWith, hostile: tuple[Path, Path]) -> None:
     from selenium.webdriver.common.keys import Keys
 
+    page = page_with("#accuracy_by_relation")
     table, query = page.find_elements("css selector", "#accuracy_by_relation .behind summary")
     table.send_keys(Keys.ENTER)
     shown(page, "#accuracy_by_relation .behind .scroll + button.plain").click()
@@ -216,9 +239,9 @@ def test_everything_that_can_be_operated_has_a_name_and_takes_the_focus(page: An
 
 def test_the_theme_follows_the_system_and_the_button(driver: Any, hostile: tuple[Path, Path]) -> None:
     ground = "return getComputedStyle(document.body).backgroundColor"
-    show(driver, hostile[1], scheme="light")
+    show(driver, hostile[1], scheme="light", opens="")
     light = driver.execute_script(ground)
-    show(driver, hostile[1], scheme="dark")
+    show(driver, hostile[1], scheme="dark", opens="")
     dark = driver.execute_script(ground)
     assert light != dark
     button = element(driver, ".theme")
@@ -232,7 +255,7 @@ def test_the_theme_follows_the_system_and_the_button(driver: Any, hostile: tuple
 
 
 def test_print_is_light_and_without_controls(driver: Any, hostile: tuple[Path, Path]) -> None:
-    show(driver, hostile[1], scheme="dark", medium="print")
+    show(driver, hostile[1], scheme="dark", medium="print", opens="")
     assert (
         driver.execute_script("return getComputedStyle(document.body).backgroundColor")
         == "rgb(247, 247, 244)"

@@ -70,7 +70,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Reports:
 def open_at(driver: Any, page: Path, target: str, width: int = WIDE, medium: str = "") -> None:
     """Open the page anew at a target, with the browser's smooth scrolling, as most readers have it."""
     driver.get("about:blank")
-    show(driver, page, width, medium=medium, motion="no-preference", target=target, opens=False)
+    show(driver, page, width, medium=medium, motion="no-preference", target=target, opens="")
 
 
 def is_at_its_top(driver: Any) -> bool:

@@ -67,13 +67,13 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids=["threshold", "a real model leads", "always"],
 )
 def test_a_sentence_says_what_to_do(driver: Any, tmp_path: Path, sql: str, finding: str, means: str) -> None:
-    show(driver, written(tmp_path, sql), settles=False, opens=False)
+    show(driver, written(tmp_path, sql), settles=False, opens="")
     assert element(driver, ".finding").text == finding
     assert means in element(driver, ".means").text
 
 
 def test_chapters_are_drawn_when_they_open_and_printing_opens_them(driver: Any, report: Path) -> None:
-    show(driver, report, opens=False)
+    show(driver, report, opens="")
     drawn = "return [...document.querySelectorAll(arguments[0])].filter((c) => c.querySelector('svg')).length"
     folded = "return document.querySelectorAll('.chapter[open]').length"
     assert driver.execute_script(drawn, "section > .card.of-chart") >= 4
@@ -90,26 +90,26 @@ def test_chapters_are_drawn_when_they_open_and_printing_opens_them(driver: Any, 
 
 
 def test_a_study_without_the_main_curve_opens_its_chapters(driver: Any, tmp_path: Path) -> None:
-    show(driver, written(tmp_path, "delete from marts.fct_accuracy_by_popularity"), opens=False)
+    show(driver, written(tmp_path, "delete from marts.fct_accuracy_by_popularity"), opens="")
     for box in driver.find_elements("css selector", ".chapter"):
         assert box.get_attribute("open")
     assert element(driver, "#overview .tile")
 
 
 def test_figures_that_a_study_does_not_have_are_one_folded_line(driver: Any, report: Path) -> None:
-    show(driver, report, opens=False, settles=False)
+    show(driver, report, opens="", settles=False)
     line = element(driver, "details.absent")
     assert line.text == "Figures that this study does not have (1)"
     assert "has no rows" in element(driver, "li#retrieval_recall").get_attribute("textContent")
     driver.get("about:blank")
-    show(driver, report, target="retrieval_recall", opens=False, settles=False)
+    show(driver, report, target="retrieval_recall", opens="", settles=False)
     assert element(driver, "li#retrieval_recall").is_displayed()
 
 
 def test_the_address_keeps_what_is_picked(driver: Any, report: Path) -> None:
     from selenium.webdriver.support.ui import Select
 
-    show(driver, report, opens=False)
+    show(driver, report, opens="")
     again(driver)
     Select(element(driver, "#pick-prompt")).select_by_value("p2")
     settle(driver)
@@ -121,7 +121,7 @@ def test_the_address_keeps_what_is_picked(driver: Any, report: Path) -> None:
     address = driver.execute_script("return location.search")
     assert address == "?prompt=p2&model=b&model=c&misled_by_a_passage.model=c"
     driver.get("about:blank")
-    show(driver, report, query=address[1:], target="adaptive_gain", opens=False)
+    show(driver, report, query=address[1:], target="adaptive_gain", opens="")
     assert element(driver, "#pick-prompt").get_attribute("value") == "p2"
     assert element(driver, ".bar details.pick summary").text.split() == ["Models:", "2", "of", "3"]
     assert element(driver, "#misled_by_a_passage-model").get_attribute("value") == "c"
@@ -130,13 +130,13 @@ def test_the_address_keeps_what_is_picked(driver: Any, report: Path) -> None:
     )
     assert {"b", "c"} < set(axes)
     assert "a" not in axes
-    show(driver, report, query="model=gone&prompt=gone", opens=False, settles=False)
+    show(driver, report, query="model=gone&prompt=gone", opens="", settles=False)
     assert element(driver, ".bar details.pick summary").text.split() == ["Models:", "all", "3"]
     assert element(driver, "#pick-prompt").get_attribute("value") == "p1"
 
 
 def test_the_contents_mark_where_the_reader_is(driver: Any, report: Path) -> None:
-    show(driver, report, opens=False)
+    show(driver, report, opens="")
     driver.execute_script("document.querySelector('#thresholds').scrollIntoView()")
     here = shown(driver, ".contents a[href='#thresholds'][aria-current=location]")
     assert here.text == "Below which popularity to retrieve"
@@ -145,7 +145,7 @@ def test_the_contents_mark_where_the_reader_is(driver: Any, report: Path) -> Non
 
 
 def test_saved_charts_say_what_they_show(driver: Any, report: Path) -> None:
-    show(driver, report, opens=False)
+    show(driver, report, opens="")
     driver.execute_script(
         "window.saved = []; const kept = URL.createObjectURL;"
         "URL.createObjectURL = (blob) => { saved.push(blob); return kept(blob); };"

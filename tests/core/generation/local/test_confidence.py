@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from pathlib import Path
 from typing import Any, ClassVar
@@ -118,27 +119,39 @@ def places(tokenizer: Any, tokens: list[int], text: str, end: str) -> list[int]:
     return [place for place in range(first, stop) if tokens[place] not in special]
 
 
-@pytest.mark.parametrize("end", [FIRST_LINE, END])
+loaded = functools.cache(load_model)
+
+
+@functools.cache  # one generation for both ends of answers
+def generated(model: Model, prompt: str) -> tuple[Any, list[int], tuple[torch.Tensor, ...]]:
+    """The tokenizer, the tokens that `generate` writes for a prompt, and its scores of each."""
+    plain = loaded(model)
+    ids = torch.tensor(plain.encode([prompt]))
+    theirs = plain.model.generate(
+        ids, attention_mask=torch.ones_like(ids), max_new_tokens=N_NEW, do_sample=False, num_beams=1,
+        pad_token_id=0, output_scores=True, return_dict_in_generate=True,
+    )  # fmt: skip
+    return (
+        plain.tokenizer,
+        theirs.sequences[0, 1 if model.encoder_decoder else ids.shape[1] :].tolist(),
+        theirs.scores,
+    )
+
+
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("end", [FIRST_LINE, END])
 def test_confidence_equals_the_scores_of_generate(folders: dict[str, Path], name: str, end: str) -> None:
-    is_encoder_decoder = name in ENCODER_DECODERS
     model = Model(
-        name, str(folders[name]), device="cpu", encoder_decoder=is_encoder_decoder, batch_tokens=300
+        name, str(folders[name]), device="cpu", encoder_decoder=name in ENCODER_DECODERS, batch_tokens=300
     )
     backend = TransformersBackend(model)
-    plain = load_model(model)
     n_kept = 0
     for prompt, ours in zip(PROMPTS, backend.generate(PROMPTS, Decoding(N_NEW, end=end)), strict=True):
         assert isinstance(ours, Generation)
-        ids = torch.tensor(plain.encode([prompt]))
-        theirs = plain.model.generate(
-            ids, attention_mask=torch.ones_like(ids), max_new_tokens=N_NEW, do_sample=False, num_beams=1,
-            pad_token_id=0, output_scores=True, return_dict_in_generate=True,
-        )  # fmt: skip
-        tokens = theirs.sequences[0, 1 if is_encoder_decoder else ids.shape[1] :].tolist()
+        tokenizer, tokens, scores = generated(model, prompt)
         numbers = []
-        for place in places(plain.tokenizer, tokens, ours.text, end):
-            p = theirs.scores[place][0].double().softmax(dim=-1)
+        for place in places(tokenizer, tokens, ours.text, end):
+            p = scores[place][0].double().softmax(dim=-1)
             best = p.topk(2).values
             entropy = torch.special.entr(p).sum()
             numbers.append((p[tokens[place]].item(), (best[0] - best[1]).item(), entropy.item()))
