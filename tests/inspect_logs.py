@@ -28,7 +28,7 @@ ANSWERS = ("Answer 0", "nobody knows", "It is Answer 2, " + "surely " * 40, "", 
 """What the mock model says to samples 400000 to 400005; their targets are `Answer 0` to `Answer 5`."""
 BROKEN = "400001"
 """The sample that ends in an error in failed.eval and tolerant.eval."""
-N_CHOICES = 60
+N_CHOICES = 24
 CHOICES = tuple((f"City {i}", f"Town {i}", f"River {i}", f"Hill {i}") for i in range(N_CHOICES))
 """The choices of samples 500000 and up; the right one is number i % 4. The mock model takes another in every third."""
 UNREADABLE = 7

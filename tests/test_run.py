@@ -24,6 +24,7 @@ from dagster_project.display import LOGGERS, Display
 from dagster_project.failures import was_interrupted, why
 from dagster_project.stage_times import StageTimes
 from dagster_project.stages import Stage
+from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import environment, run_python
 from tests.lakes import LakePlan, make_study
 
@@ -216,6 +217,7 @@ def test_what_another_machine_removed_is_not_finished(
     """The model has failed there: without this, the run would end well without the model's rows."""
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path))
     study = load_study(PROJECT_ROOT / "study.yaml")
+    put_parsed(study.home.home, study.path)
     lake, synchronised = Lake(study.home.lake), []
 
     def answer(definitions: object, instance: object, study: object, stage: Stage, display: object) -> None:

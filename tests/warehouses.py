@@ -184,5 +184,11 @@ def lake_of(study: Study) -> Lake:
 
 def mart(study: Study, name: str, schema: str = "marts") -> pd.DataFrame:
     """One table of the build, whole."""
-    with duckdb.connect(str(study.home.build_warehouse), read_only=True) as connection:
-        return connection.execute(f"select * from {schema}.{name}").df()
+    build = study.home.build_warehouse
+    return _table(build, build.stat().st_mtime_ns, f"{schema}.{name}").copy()
+
+
+@functools.cache  # to open a build takes longer than to read a table
+def _table(build: Path, _changed_at: int, name: str) -> pd.DataFrame:
+    with duckdb.connect(str(build), read_only=True) as connection:
+        return connection.execute(f"select * from {name}").df()

@@ -142,8 +142,9 @@ def _rows(name: str, columns: Mapping[str, str], world: World) -> Iterator[dict[
         row = dict(zip(keys, chosen, strict=True))
         if name == "fct_passage_effects" and _number(name, "kept", at) > 0.2:
             continue
+        known = {**_special(name, row, at, world), **row}
         yield {
-            column: row[column] if column in row else _value(name, column, kind, row, at, world)
+            column: known[column] if column in known else _value(name, column, kind, at, world)
             for column, kind in columns.items()
         }
 
@@ -151,22 +152,24 @@ def _rows(name: str, columns: Mapping[str, str], world: World) -> Iterator[dict[
 _BY_ID = ("dim_questions", "dim_entities", "dim_passages")
 
 
-def _value(name: str, column: str, kind: str, row: Mapping[str, Any], at: int, world: World) -> Any:
-    number = _number(name, column, at)
-    special = {
+def _special(name: str, row: Mapping[str, Any], at: int, world: World) -> dict[str, Any]:
+    """Values of columns that mean the same in all tables, by the row's keys and its number."""
+    return {
         "source": world.source, "is_parametric": row.get("method") == world.methods[0], "path": "sandbox:s",
         "popularity_measure": "page_views", "effect": ("misled", "rescued")[at % 2], "family": "family",
         "passage_of": ("subject", "namesake", "other")[at % 3], "n_parameters": 10**6 * (1 + at),
         "bin_center_log10": row.get("bin", 0) + 0.5, "relation": world.relations[at % len(world.relations)],
         "bin_low": 10.0 ** row.get("bin", 0), "bin_high": 10.0 ** (row.get("bin", 0) + 1), "rank": at + 1,
-        "subject_popularity": 10 ** (6 * number), "month": "2026-10", "ci_low": 0.1, "ci_high": 0.9, "method": "m",
+        "subject_popularity": 10 ** (6 * _number(name, "subject_popularity", at)), "month": "2026-10", "method": "m",
         "level_low_log10": at % 6, "z_low": row.get("bin", 0) / 2 - 2, "z_high": row.get("bin", 0) / 2 - 1.5,
         "prompt": world.prompts[0], "is_adaptive": at % 2 == 0, "dataset": world.datasets[0],
-        "decade_low": 10.0 ** (at % 6), "is_condition": False, "position_in_study": at,
+        "decade_low": 10.0 ** (at % 6), "is_condition": False, "position_in_study": at, "ci_low": 0.1, "ci_high": 0.9,
         "kind": "memory" if row.get("method") == world.methods[0] else "retrieval",
     }  # fmt: skip
-    if column in special:
-        return special[column]
+
+
+def _value(name: str, column: str, kind: str, at: int, world: World) -> Any:
+    number = _number(name, column, at)
     if kind == "integer[]":
         return [at % 5]
     if kind == "double[]":
