@@ -76,32 +76,22 @@ class World:
         return self.keys.get(name) or fixed.get(name)
 
 
-_made: dict[str, bytes] = {}  # files by the world that they show
-
-
 def write_marts(path: Path, world: World) -> Path:
     """Write a warehouse of `world` with every table that has a contract."""
-    if repr(world) not in _made:
-        with duckdb.connect(str(path)) as connection:
-            _create(connection, world)
-        _made[repr(world)] = path.read_bytes()
-    path.write_bytes(_made[repr(world)])
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("begin; create schema marts")
+        for name, columns in contracts().items():
+            declared = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
+            connection.execute(f'create table marts."{name}" ({declared})')
+            if name not in world.empty:
+                _fill(connection, name, columns, world)
+        connection.execute(_PUBLICATION)
+        connection.execute(
+            "insert into marts.publication values (?, ?, now(), 'i', '1', '1', 'c', map {'fct_answers': 3})",
+            [world.study, f"A study of {world.texts[0]}"],
+        )
+        connection.execute("commit")
     return path
-
-
-def _create(connection: duckdb.DuckDBPyConnection, world: World) -> None:
-    connection.execute("begin; create schema marts")
-    for name, columns in contracts().items():
-        declared = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
-        connection.execute(f'create table marts."{name}" ({declared})')
-        if name not in world.empty:
-            _fill(connection, name, columns, world)
-    connection.execute(_PUBLICATION)
-    connection.execute(
-        "insert into marts.publication values (?, ?, now(), 'i', '1', '1', 'c', map {'fct_answers': 3})",
-        [world.study, f"A study of {world.texts[0]}"],
-    )
-    connection.execute("commit")
 
 
 @functools.cache

@@ -223,6 +223,11 @@ def test_everything_that_can_be_operated_has_a_name_and_takes_the_focus(page: An
         "!(e.textContent.trim() || e.getAttribute('aria-label') || e.labels?.length)).map((e) => e.outerHTML)"
     )
     assert nameless == []
+    untitled = page.execute_script(
+        "return [...document.querySelectorAll('figure')].filter((f) => "
+        "!document.getElementById(f.getAttribute('aria-labelledby'))?.textContent).map((f) => f.id)"
+    )
+    assert untitled == []
     page.execute_script("document.activeElement.blur(); window.scrollTo(0, 0)")
     press(page, Keys.TAB)
     assert page.execute_script("return document.activeElement.className") == "skip"

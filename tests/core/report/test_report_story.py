@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +34,21 @@ ALWAYS = """
 """
 
 
-def written(folder: Path, sql: str = "") -> Path:
-    warehouse = write_marts(folder / "warehouse.duckdb", WORLD)
+@pytest.fixture(scope="module")
+def marts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_marts(tmp_path_factory.mktemp("marts") / "warehouse.duckdb", WORLD)
+
+
+def written(marts: Path, folder: Path, sql: str) -> Path:
+    warehouse = shutil.copyfile(marts, folder / "warehouse.duckdb")
     with duckdb.connect(str(warehouse)) as connection:
         connection.execute(FLAGS + sql)
     return write_report(warehouse, folder / "report.html").path
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written(tmp_path_factory.mktemp("story"), THRESHOLD)
+def report(marts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(marts, tmp_path_factory.mktemp("story"), THRESHOLD)
 
 
 @pytest.mark.parametrize(
@@ -66,8 +72,10 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
     ids=["threshold", "a real model leads", "always"],
 )
-def test_a_sentence_says_what_to_do(driver: Any, tmp_path: Path, sql: str, finding: str, means: str) -> None:
-    show(driver, written(tmp_path, sql), settles=False, opens="")
+def test_a_sentence_says_what_to_do(
+    driver: Any, marts: Path, tmp_path: Path, sql: str, finding: str, means: str
+) -> None:
+    show(driver, written(marts, tmp_path, sql), settles=False, opens="")
     assert element(driver, ".finding").text == finding
     assert means in element(driver, ".means").text
 
@@ -89,8 +97,9 @@ def test_chapters_are_drawn_when_they_open_and_printing_opens_them(driver: Any, 
     assert driver.execute_script(folded) == 1
 
 
-def test_a_study_without_the_main_curve_opens_its_chapters(driver: Any, tmp_path: Path) -> None:
-    show(driver, written(tmp_path, "delete from marts.fct_accuracy_by_popularity"), opens="")
+def test_a_study_without_the_main_curve_opens_its_chapters(driver: Any, marts: Path, tmp_path: Path) -> None:
+    without = written(marts, tmp_path, "delete from marts.fct_accuracy_by_popularity")
+    show(driver, without, opens="")
     for box in driver.find_elements("css selector", ".chapter"):
         assert box.get_attribute("open")
     assert element(driver, "#overview .tile")

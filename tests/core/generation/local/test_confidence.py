@@ -119,36 +119,32 @@ def places(tokenizer: Any, tokens: list[int], text: str, end: str) -> list[int]:
     return [place for place in range(first, stop) if tokens[place] not in special]
 
 
-loaded = functools.cache(load_model)
+@functools.lru_cache(maxsize=1)  # for both ends of answers
+def generated(model: Model) -> tuple[Any, list[tuple[list[int], tuple[torch.Tensor, ...]]]]:
+    """The tokenizer, and for each of `PROMPTS` the tokens that `generate` writes, and its scores at each of them."""
+    plain, found = load_model(model), []
+    for prompt in PROMPTS:
+        ids = torch.tensor(plain.encode([prompt]))
+        theirs = plain.model.generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=N_NEW, do_sample=False, num_beams=1,
+            pad_token_id=0, output_scores=True, return_dict_in_generate=True,
+        )  # fmt: skip
+        start = 1 if model.encoder_decoder else ids.shape[1]
+        found.append((theirs.sequences[0, start:].tolist(), theirs.scores))
+    return plain.tokenizer, found
 
 
-@functools.cache  # one generation for both ends of answers
-def generated(model: Model, prompt: str) -> tuple[Any, list[int], tuple[torch.Tensor, ...]]:
-    """The tokenizer, the tokens that `generate` writes for a prompt, and its scores of each."""
-    plain = loaded(model)
-    ids = torch.tensor(plain.encode([prompt]))
-    theirs = plain.model.generate(
-        ids, attention_mask=torch.ones_like(ids), max_new_tokens=N_NEW, do_sample=False, num_beams=1,
-        pad_token_id=0, output_scores=True, return_dict_in_generate=True,
-    )  # fmt: skip
-    return (
-        plain.tokenizer,
-        theirs.sequences[0, 1 if model.encoder_decoder else ids.shape[1] :].tolist(),
-        theirs.scores,
-    )
-
-
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("end", [FIRST_LINE, END])
+@pytest.mark.parametrize("name", NAMES)
 def test_confidence_equals_the_scores_of_generate(folders: dict[str, Path], name: str, end: str) -> None:
     model = Model(
         name, str(folders[name]), device="cpu", encoder_decoder=name in ENCODER_DECODERS, batch_tokens=300
     )
-    backend = TransformersBackend(model)
+    answers = TransformersBackend(model).generate(PROMPTS, Decoding(N_NEW, end=end))
+    tokenizer, theirs = generated(model)
     n_kept = 0
-    for prompt, ours in zip(PROMPTS, backend.generate(PROMPTS, Decoding(N_NEW, end=end)), strict=True):
+    for ours, (tokens, scores) in zip(answers, theirs, strict=True):
         assert isinstance(ours, Generation)
-        tokenizer, tokens, scores = generated(model, prompt)
         numbers = []
         for place in places(tokenizer, tokens, ours.text, end):
             p = scores[place][0].double().softmax(dim=-1)
