@@ -12,6 +12,7 @@ select
     end as quadrant,
     n,
     round(100 * share, 1) as percent_of_questions,
+    n_known,
     round(recall_at_1, 3) as recall_at_1
 from {{ ref('fct_retrieval_quadrants') }}
 where

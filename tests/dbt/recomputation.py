@@ -132,8 +132,8 @@ def quadrants(answers: pd.DataFrame) -> pd.DataFrame:
         for closed in (True, False):
             for retrieved in (True, False):
                 cell = group[(group.is_correct == closed) & (group.is_correct_retrieval == retrieved)]
-                hits = cell.has_answer_retrieval.fillna(False).astype(bool)
-                recall = hits.mean() if len(cell) else math.nan
+                known = cell.has_answer_retrieval.dropna().astype(bool)
+                recall = known.mean() if len(known) else math.nan
                 rows.append((*key, closed, retrieved, len(cell), len(cell) / len(group), recall))
     return pd.DataFrame(
         rows, columns=[*PAIR, "parametric_correct", "retrieval_correct", "n", "share", "recall_at_1"]

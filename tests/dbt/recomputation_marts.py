@@ -130,8 +130,8 @@ def quadrant_intervals(answers: pd.DataFrame) -> pd.DataFrame:
         for closed in (True, False):
             for retrieved in (True, False):
                 cell = group[(group.is_correct == closed) & (group.is_correct_retrieval == retrieved)]
-                hits = int(cell.has_answer_retrieval.fillna(False).astype(bool).sum())
-                shares = (*rate(len(cell), len(group)), *rate(hits, len(cell)))
+                known = cell.has_answer_retrieval.dropna().astype(bool)
+                shares = (*rate(len(cell), len(group)), *rate(int(known.sum()), len(known)))
                 rows.append((*key, closed, retrieved, len(group), len(cell), *shares))
     names = ["n_questions", "n", "share", "share_ci_low", "share_ci_high", "recall_at_1"]
     names += ["recall_at_1_ci_low", "recall_at_1_ci_high"]

@@ -85,7 +85,7 @@ QUADRANTS = Figure(
     section="effects",
     title="Right or wrong, without and with a passage",
     shows="Share of questions in each of the four cases; in brackets, the share of them whose passage contains a gold "
-    "answer (recall@1). Top right: misled, which means right from memory and wrong with the passage. Bottom left: "
+    "answer (recall@1), where the passages are known. Top right: misled, which means right from memory and wrong with the passage. Bottom left: "
     "rescued. The table has Wilson 95 % intervals.",
     source="PopQA, Table 1",
     tables=("fct_retrieval_quadrants",),
@@ -94,7 +94,7 @@ QUADRANTS = Figure(
     if(retrieval_correct, 'retrieval right', 'retrieval wrong') as retrieval,
     case when retrieval_correct then if(parametric_correct, 'both right', 'rescued')
         else if(parametric_correct, 'misled', 'neither right') end as outcome,
-    n, share, share_ci_low, share_ci_high, recall_at_1, recall_at_1_ci_low, recall_at_1_ci_high,
+    n, share, share_ci_low, share_ci_high, n_known, recall_at_1, recall_at_1_ci_low, recall_at_1_ci_high,
     format('{:.0f} % ({})', 100 * share, coalesce(format('{:.2f}', recall_at_1), '–')) as shown
 from marts.fct_retrieval_quadrants
 order by dataset, prompt, model, retrieval_method, memory, retrieval""",
@@ -104,6 +104,7 @@ order by dataset, prompt, model, retrieval_method, memory, retrieval""",
         Column("retrieval", "with retrieval"),
         N,
         Column("share", "share", "share", bounds("share")),
+        Column("n_known", "questions whose passages are known"),
         Column("recall_at_1", "recall@1", "share", bounds("recall_at_1")),
     ),
     spec=panels(

@@ -13,7 +13,7 @@
     paper_measure('fct_accuracy', 'accuracy', 'method', 'n', 'accuracy', 'ci', **all),
     paper_measure('fct_accuracy_least_popular', 'accuracy_least_popular', 'method', 'n', 'accuracy', 'ci', only=of_paper),
     paper_measure('fct_popularity_correlation', 'correlation', 'method', 'n', 'point_biserial', 'point_biserial_ci', **all),
-    paper_measure('fct_retrieval_quadrants', 'recall_at_1', quadrant, 'n', 'recall_at_1', 'recall_at_1_ci', 'retrieval_method'),
+    paper_measure('fct_retrieval_quadrants', 'recall_at_1', quadrant, 'n_known', 'recall_at_1', 'recall_at_1_ci', 'retrieval_method'),
     paper_measure('fct_retrieval_quadrants', 'share_of_questions', quadrant, 'n_questions', 'share', 'share_ci', 'retrieval_method'),
     paper_measure('fct_retrieval_recall', 'recall_at_1', 'relation', 'n', 'recall_at_1', 'recall_at_1_ci', 'retriever', 'null', 'null'),
     paper_measure(adaptive[0], 'adaptive_accuracy', adaptive[1], adaptive[2], 'accuracy_adaptive', **exact),

@@ -1,4 +1,5 @@
 {%- set pair = 'dataset, prompt, model, parametric_method, retrieval_method' -%}
+{%- set known = 'answer_pairs.first_has_answer is not null and answer_pairs.has_answer is not null' -%}
 {%- set quadrant = pair ~ ', parametric_correct, retrieval_correct' -%}
 with answer_pairs as (select * from {{ ref('int_answer_pairs') }}),
 
@@ -13,8 +14,9 @@ counted as (
     select
         {{ quadrant }},
         count(*) as n,
-        count(*) filter (where answer_pairs.first_has_answer) as n_first_has_answer,
-        count(*) filter (where answer_pairs.has_answer) as n_has_answer,
+        count(*) filter (where {{ known }}) as n_known,
+        count(*) filter (where {{ known }} and answer_pairs.first_has_answer) as n_first_has_answer,
+        count(*) filter (where {{ known }} and answer_pairs.has_answer) as n_has_answer,
         count(*) filter (where read_passages.passage_of = 'subject') as n_passage_of_subject,
         count(*) filter (where read_passages.passage_of = 'namesake') as n_passage_of_namesake,
         count(*) filter (where read_passages.passage_of = 'other') as n_passage_of_other
@@ -45,8 +47,9 @@ final as (
         quadrants.*,
         coalesce(counted.n, 0) as n,
         {{ rate('coalesce(counted.n, 0)', 'quadrants.n_questions', 'share') }},
-        {{ rate('counted.n_first_has_answer', 'counted.n', 'recall_at_1') }},
-        {{ rate('counted.n_has_answer', 'counted.n', 'recall_read') }},
+        coalesce(counted.n_known, 0) as n_known,
+        {{ rate('counted.n_first_has_answer', 'counted.n_known', 'recall_at_1') }},
+        {{ rate('counted.n_has_answer', 'counted.n_known', 'recall_read') }},
         coalesce(counted.n_passage_of_subject, 0) as n_passage_of_subject,
         coalesce(counted.n_passage_of_namesake, 0) as n_passage_of_namesake,
         coalesce(counted.n_passage_of_other, 0) as n_passage_of_other
