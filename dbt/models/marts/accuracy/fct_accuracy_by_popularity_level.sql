@@ -4,7 +4,7 @@ positions as (select * from {{ ref('int_question_positions') }}),
 levels as (select * from {{ ref('int_popularity_levels') }}),
 models as (select * from {{ ref('stg_study__models') }}),
 
-counted as (
+subjects as (
 
     select
         answers.dataset,
@@ -12,13 +12,28 @@ counted as (
         answers.model,
         answers.method,
         positions.level,
+        answers.cluster_id,
         count(*) as n,
         count(*) filter (where answers.is_correct) as n_correct,
         count(*) filter (where positions.subject_popularity = 0) as n_zero_popularity
     from answers
     left join positions
         on answers.dataset = positions.dataset and answers.question_id = positions.question_id
-    group by answers.dataset, answers.prompt, answers.model, answers.method, positions.level
+    group by answers.dataset, answers.prompt, answers.model, answers.method, positions.level, answers.cluster_id
+
+),
+
+counted as (
+
+    select
+        {{ key }},
+        level,
+        sum(n)::bigint as n,
+        sum(n_correct)::bigint as n_correct,
+        sum(n_zero_popularity)::bigint as n_zero_popularity,
+        {{ subject_sums('n_correct') }} as correct
+    from subjects
+    group by {{ key }}, level
 
 ),
 
@@ -45,9 +60,8 @@ final as (
         models.n_parameters,
         coalesce(counted.n, 0) as n,
         coalesce(counted.n_correct, 0) as n_correct,
-        counted.n_correct / counted.n as accuracy,
-        {{ wilson_low('counted.n_correct', 'counted.n') }} as ci_low,
-        {{ wilson_high('counted.n_correct', 'counted.n') }} as ci_high
+        {{ subjects_and_deff('counted.correct') }},
+        {{ rate('counted.correct', 'accuracy', 'ci') }}
     from groups
     cross join levels
     left join models using (model)

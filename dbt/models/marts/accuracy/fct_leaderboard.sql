@@ -17,7 +17,10 @@ entries as (
         method,
         false as is_adaptive,
         n,
-        accuracy
+        n_subjects,
+        accuracy,
+        ci_low,
+        ci_high
     from {{ ref('fct_accuracy') }}
     where relation = 'all'
     union all by name
@@ -63,8 +66,6 @@ final as (
                 order by round(marked.accuracy, 12) desc nulls last
             )
         end as rank,
-        {{ wilson_low('(marked.accuracy * marked.n)', 'marked.n') }} as ci_low,
-        {{ wilson_high('(marked.accuracy * marked.n)', 'marked.n') }} as ci_high,
         case when marked.accuracy is null then 'no test questions' end as undefined
     from marked
     left join {{ ref('dim_datasets') }} as datasets on marked.dataset = datasets.dataset
