@@ -64,7 +64,7 @@
 {#- An end of Wilson's interval of y of n, with n/deff rows and Student's quantile of k - 1 degrees; null for one subject. -#}
 {% macro wilson_end(y, n, k, deff, sign) -%}
     case
-        when {{ k }} > 1 then list_transform(
+        when {{ k }} > 1 and {{ n }} > 0 then list_transform(
             [{{ student_quantile(k ~ ' - 1') }} ** 2 * {{ deff }} / {{ n }}],
             lambda w: least(1, greatest(0, (
                 {{ y }} / {{ n }} + w / 2 {{ sign }} sqrt(w * {{ y }} / {{ n }} * (1 - {{ y }} / {{ n }}) + w ** 2 / 4)

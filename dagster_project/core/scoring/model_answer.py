@@ -22,7 +22,9 @@ _THINKING = re.compile(
     r"|<\|channel\|>analysis<\|message\|>.*?(?:<\|end\|>|(?P<cut_channel>\Z))",
     re.DOTALL | re.IGNORECASE,
 )
-_CLOSED_ONLY = re.compile(r"\A.*?(?:</(?:think|thinking|thought|reasoning)>|\[/THINK\]|◁/think▷)", re.DOTALL | re.IGNORECASE)
+_CLOSED_ONLY = re.compile(
+    r"\A.*?(?:</(?:think|thinking|thought|reasoning)>|\[/THINK\]|◁/think▷)", re.DOTALL | re.IGNORECASE
+)
 _FINAL_CHANNEL = re.compile(r"(?:<\|start\|>assistant)?<\|channel\|>final<\|message\|>|<\|return\|>")
 _END_MARKS = " \t\r\n.!?…。！？'\"“”‘’"
 
@@ -41,7 +43,11 @@ class ModelAnswer:
 
 
 def read_answer_text(
-    text: object, *, finish_reason: str | None = None, refusal: str | None = None, reasoning: str | None = None
+    text: object,
+    *,
+    finish_reason: str | None = None,
+    refusal: str | None = None,
+    reasoning: str | None = None,
 ) -> ModelAnswer:
     """The answer in what a model or its service gave, with the fields of OpenAI's APIs.
 
@@ -61,7 +67,9 @@ def read_answer_text(
     if finish_reason == "length" and not written.strip():
         raise NoAnswerError(THINKING_CUT if thoughts else LIMIT_BEFORE_TEXT)
     if text is None:
-        raise NoAnswerError(NO_TEXT if finish_reason in (None, "stop") else f"{NO_TEXT} (finish reason {finish_reason})")
+        raise NoAnswerError(
+            NO_TEXT if finish_reason in (None, "stop") else f"{NO_TEXT} (finish reason {finish_reason})"
+        )
     return ModelAnswer(written, thoughts)
 
 

@@ -28,7 +28,15 @@ from dagster_project.core.statistics.resampling import design_effect
 TRAINING_SHARE = 0.8
 _CUT = 0.5
 UNSCORED = dict.fromkeys(
-    ("n_scored", "n_scored_subjects", "score_deff", "n_scored_unseen", "n_hits", "n_hits_baseline", "score_undefined")
+    (
+        "n_scored",
+        "n_scored_subjects",
+        "score_deff",
+        "n_scored_unseen",
+        "n_hits",
+        "n_hits_baseline",
+        "score_undefined",
+    )
 )
 """The score of a fit on all rows."""
 

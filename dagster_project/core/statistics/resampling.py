@@ -76,8 +76,8 @@ def resampled_ratios(numerators: Values, denominators: Values, seed: int, n_resa
 def design_effect(correct: Values, subject: Values) -> float:
     """By how much the dependence of answers on one subject multiplies the variance of their rate (SPEC §12), at least 1.
 
-    `correct` (n): 0 or 1; `subject` (n): what each answer is about. Under 5 subjects, or with one outcome, the answers of a
-    subject count as if they were all alike.
+    `correct` (n): 0 or 1; `subject` (n): what each answer is about. Under 5 subjects, or with one outcome, the answers of
+    a subject count as if they were all alike.
     """
     _, number = np.unique(subject, return_inverse=True)
     right, asked = np.bincount(number, correct), np.bincount(number)

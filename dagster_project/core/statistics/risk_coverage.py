@@ -38,8 +38,9 @@ DELTA = 0.1
 LEAST_PROMISED = 100
 _PAIR = ("dataset", "prompt", "model", "parametric_method", "retrieval_method")
 _SIDES = [f"{side}_{name}" for side in ("parametric", "retrieval") for name in ("confidence", "correct")]
+_LISTS = (*_SIDES, "cluster_id")
 PAIRS = (
-    f"select {', '.join(_PAIR)}, {', '.join(f'list({one} order by question_id) as {one}' for one in (*_SIDES, 'cluster_id'))}"  # noqa: S608
+    f"select {', '.join(_PAIR)}, {', '.join(f'list({name} order by question_id) as {name}' for name in _LISTS)}"  # noqa: S608
     " from int_answer_pairs where parametric_confidence is not null and retrieval_confidence is not null"
     " group by all order by all"
 )
