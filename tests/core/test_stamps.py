@@ -594,8 +594,7 @@ def compare(found: Mapping[str, set[str]], said: Mapping[str, str], where: str) 
     """Errors: `AssertionError` that lists what is found and not said."""
     stages = {name: set() if line.startswith("none: ") else set(line.split()) for name, line in said.items()}
     wrong = [
-        f"{name} reaches {' '.join(sorted(own)) or 'nothing'}; {where} lacks {own - stages.get(name, set())},"
-        f" and has {stages.get(name, set()) - own} in excess"
+        f"{name} reaches {' '.join(sorted(own)) or 'nothing'}; {where} says: {said.get(name, 'nothing of it')}"
         for name, own in found.items()
         if own != stages.get(name)
     ]
