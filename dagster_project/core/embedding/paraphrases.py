@@ -69,7 +69,7 @@ def compare_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcom
         return lake.materialise(_TABLE, fingerprint(_TABLE, "none asked"), lambda: Computed([]))
     stamp = fingerprint(
         [lake.content(table) for table in ("questions", "paraphrases")],
-        study.seed,
+        [study.seed, [study.drawn_as(one.name) for one in study.datasets]],
         ENCODER.stamp,
         code_version(__name__),
     )

@@ -43,7 +43,8 @@ def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logge
         model.name,
         files,
         prompts,
-        [study.methods, study.grounding_prompts, [one.name for one in study.grounded_datasets]],
+        [study.methods, [one.name for one in study.grounded_datasets]],
+        [study.grounding.prompts, study.grounding.methods] if study.grounding else [],
         lake.content("questions"),
         code_version(__name__),
     )

@@ -6,8 +6,8 @@ single questions (`paraphrases`), and scoring candidates (`generation.tasks.cand
 
 from __future__ import annotations
 
+import functools
 import logging
-from functools import partial
 from typing import Any
 
 from dagster_project.core.imports.dataset import ImportedDataset
@@ -28,16 +28,23 @@ def describe_cloze_queries(study: Study, lake: Lake, log: logging.Logger) -> lis
     datasets = study.cloze_datasets
     files = [[dataset.name, dataset.relations, file_slice(study, dataset)] for dataset in datasets]
     stamp = fingerprint(files, code_version(__name__))
-    found = {dataset.name: read_questions(study, dataset) for dataset in datasets}
-    patterns, candidates = _pattern_rows(found), _candidate_rows(found)
-    if datasets:
-        asked = sum(row["ends_in_object"] for row in patterns)
-        log.info(
-            "patterns: %d, of which %d end in [Y]; candidates: %d", len(patterns), asked, len(candidates)
-        )
+
+    @functools.cache
+    def found() -> dict[str, ImportedDataset]:
+        return {dataset.name: read_questions(study, dataset) for dataset in datasets}
+
+    def patterns() -> Computed:
+        rows = _pattern_rows(found())
+        if datasets:
+            asked = sum(row["ends_in_object"] for row in rows)
+            log.info("patterns: %d, of which %d end in [Y]", len(rows), asked)
+        return Computed(rows)
+
     return [
-        lake.materialise(table, fingerprint(table, stamp), partial(Computed, rows))
-        for table, rows in ((PATTERNS, patterns), (CANDIDATES, candidates))
+        lake.materialise(PATTERNS, fingerprint(PATTERNS, stamp), patterns),
+        lake.materialise(
+            CANDIDATES, fingerprint(CANDIDATES, stamp), lambda: Computed(_candidate_rows(found()))
+        ),
     ]
 
 

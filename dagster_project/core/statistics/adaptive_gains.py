@@ -165,7 +165,7 @@ def bootstrap_pair(questions: Questions, seed: int, n_resamples: int = N_RESAMPL
     deals = rng.integers(0, N_PARTS, (N_DEALS, n), dtype=np.uint8)
     fitted = fit(ladder_of, np.ones_like(deals), deals, N_PARTS)
     single = left_out(ladder_of, fitted, deals)
-    resampled = _resampled(ladder_of, n, n_resamples, rng)
+    resampled = resampled_gains(ladder_of, n, n_resamples, rng)
     candidates = _variances_of_candidates(questions, deals[:_N_CANDIDATE_DEALS], rng)
     settled = is_settled(fitted.takes_always)
     return {
@@ -211,7 +211,7 @@ def moved_edges(questions: Questions, is_drawn: Values) -> dict[str, Values]:
     return found
 
 
-def _resampled(
+def resampled_gains(
     ladder_of: dict[str, Ladder], n: int, n_resamples: int, rng: np.random.Generator
 ) -> dict[Variant, Values]:
     """By variant, resamples × 2 deals: the held-out gain of each."""

@@ -23,7 +23,7 @@ import duckdb
 from dagster_project.core.errors import PublishError
 from dagster_project.core.statistics.registry import MADE_BY_BUILD
 from dagster_project.core.storage.disk import full_disk, is_disk_full
-from dagster_project.core.storage.fingerprints import fingerprint, folder_version
+from dagster_project.core.storage.fingerprints import code_version, fingerprint, folder_version
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
 
@@ -35,8 +35,8 @@ AFTER_GAINS = " ".join(f"source:lake.{table}+" for table in MADE_BY_BUILD)
 STUDY_BUILD = ("build", "--no-write-json", "--exclude-resource-type", "unit_test")
 """How a study is built, without JSON that nobody reads, and without unit tests, which test the SQL and not the lake."""
 
-_PUBLISHING = ("warehouse", "statistics", "report", "router")
-"""Packages of `core` whose code decides what is published."""
+_PUBLISHING = tuple(f"dagster_project.core.{one}" for one in ("warehouse", "statistics", "report", "router"))
+"""Packages whose code, with that of their imports, decides what is published."""
 _NAMED = 5
 _TARGET_OF_RUN = re.compile(r"-[0-9a-f]{7}-[0-9a-f]{7}$")
 """The end of the folder name that dagster-dbt gives to each invocation: the run, and another number."""
@@ -78,7 +78,8 @@ def warehouse_inputs(study: Study) -> str:
     return fingerprint(
         _lake_files(study.home.lake),
         dbt_sources(),
-        *(folder_version(f"dagster_project.core.{one}") for one in _PUBLISHING),
+        [folder_version(package) for package in _PUBLISHING],
+        code_version(*_PUBLISHING),
         (study.seed, study.description, study.licences),
         [version(package) for package in ("dbt-core", "dbt-duckdb", "duckdb")],
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from dagster_project.core.errors import PublishError
 from dagster_project.core.storage.files import sync
-from dagster_project.core.storage.fingerprints import fingerprint, folder_version
+from dagster_project.core.storage.fingerprints import code_version, fingerprint, folder_version
 
 KEPT_FOLDERS = 2
 
@@ -45,8 +45,9 @@ def check_link(target: Path, to: str, again: str) -> None:
 
 
 def version_name(published_at: datetime, package: str, *settings: object) -> str:
-    """The name of a version's folder. Other code of `package`, or other `settings`, make another folder."""
-    return f"{published_at:%Y%m%dT%H%M%S%fZ}-{fingerprint(folder_version(package), settings)[:8]}"
+    """The name of a version's folder. Other code of `package` and its imports, or other `settings`, make another folder."""
+    code = folder_version(package), code_version(package)
+    return f"{published_at:%Y%m%dT%H%M%S%fZ}-{fingerprint(code, settings)[:8]}"
 
 
 def move_folder(new: Path, folder: Path) -> None:

@@ -392,8 +392,11 @@ def test_a_good_store_passes_and_keeps_nothing(server: S3Server) -> None:
     assert server.client.list_objects_v2(Bucket=BUCKET)["KeyCount"] == 0
 
 
-def test_a_server_that_ignores_conditions_is_refused_by_name(server: S3Server) -> None:
-    server.heeds_conditions = False
+@pytest.mark.parametrize("unheeded", [("If-Match",), ("If-None-Match",), ("If-Match", "If-None-Match")])
+def test_a_server_that_ignores_conditions_is_refused_by_name(
+    server: S3Server, unheeded: tuple[str, ...]
+) -> None:
+    server.unheeded = unheeded
     with pytest.raises(LakeError, match=r"s3://bucket/some/folder: this server overwrites"):
         check_store(server.address)
 

@@ -55,7 +55,8 @@ class Identity:
     """Which weights answer, and through which engine.
 
     `revision` is a hub commit, the SHA-256 of the weights', configuration's and tokenizer's files, or what a
-    service says that it serves. `rules` are the checkpoint's own settings that its decoding follows, empty for none.
+    service says that it serves. `rules` are the checkpoint's own settings that its decoding follows, and `greedy_rules`
+    what greedy texts are asked for besides; empty for none.
     """
 
     revision: str
@@ -64,10 +65,12 @@ class Identity:
     engine: str
     engine_version: str
     rules: str = ""
+    greedy_rules: str = ""
 
     def decoding(self, decoding: Decoding) -> str:
         """What decides a text besides prompt, weights and seed: as rows say it, and in cache keys."""
-        return f"{decoding.key} {self.rules}" if self.rules else decoding.key
+        greedy = "" if decoding.temperature else self.greedy_rules
+        return " ".join(filter(None, (decoding.key, self.rules, greedy)))
 
     @property
     def weights(self) -> str:

@@ -105,7 +105,11 @@ class OpenAIBackend:
         service = _service(model)
         parts = ("openai", service.base_url.rstrip("/"), service.api, model.path, model.revision or "")
         revision = hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
-        return Identity(revision, model.dtype, model.quantisation, f"openai-{service.api}", _API_VERSION)
+        greedy = "log_probabilities" if service.log_probabilities else ""
+        engine = f"openai-{service.api}"
+        return Identity(
+            revision, model.dtype, model.quantisation, engine, _API_VERSION, greedy_rules=greedy
+        )
 
     @property
     def spent_usd(self) -> float:

@@ -111,7 +111,8 @@ def fingerprint_of(task: Task, scope: Scope, session: ModelSession) -> str:
     return fingerprint(
         task.table,
         task.decisive(scope),
-        [model.name, model.device_hour_usd, model.rambles, identity.weights, identity.rules],
+        [model.name, model.device_hour_usd, model.rambles],
+        [identity.weights, identity.rules, identity.greedy_rules],
         task.inputs(scope),
         task.code_version(),
     )
