@@ -1,8 +1,4 @@
-"""How sure a model was of an imported answer: lists of its tokens' numbers, or the numbers of the answer (SPEC §11).
-
-What belongs here: what the columns may hold. What does not: their names (`column_names`), and the other columns of
-answers (`formats.answers.table`).
-"""
+"""How sure a model was of an imported answer: lists of its tokens' numbers, or the numbers of the answer (SPEC §11)."""
 
 from __future__ import annotations
 
@@ -33,30 +29,30 @@ _BOUNDS = {**_LISTS, **_NUMBERS}
 MEANINGS = (*_LISTS, "confidence_tokens", *_NUMBERS)
 
 
-def confidence_of_row(row: Row, *, has_end_token: bool) -> Confidence | None:
+def confidence_of_row(row: Row, new_tokens: int | None, *, has_end_token: bool) -> Confidence | None:
     """The confidence that a row gives, None where it gives none. With `has_end_token`, lists end with the end token's.
 
-    Errors: `RefusedError` where a value is none, or lists differ in length from each other or from new_tokens.
+    Errors: `RefusedError` where a value is none, or lists differ in length from each other or from `new_tokens`.
     """
     lists = {meaning: _list(row, meaning, has_end_token) for meaning in _LISTS}
     probabilities = lists["token_probabilities"]
     logs = [math.log(one) for one in probabilities] if probabilities else lists["token_log_probabilities"]
     if logs is None:
-        return _stated(row)
-    n_tokens = row.count("new_tokens") or len(logs)
-    for meaning, own in lists.items():
-        if own is not None and len(own) != n_tokens:
-            hint = "; end_token: true leaves out the end token's" if len(own) == n_tokens + 1 else ""
-            raise row.refused(meaning, f"{len(own)} numbers for {n_tokens} tokens{hint}")
+        return _stated(row, new_tokens)
+    n_tokens = new_tokens or len(logs)
+    for meaning, numbers in lists.items():
+        if numbers is not None and len(numbers) != n_tokens:
+            hint = "; end_token: true leaves out the end token's" if len(numbers) == n_tokens + 1 else ""
+            raise row.refused(meaning, f"{len(numbers)} numbers for {n_tokens} tokens{hint}")
     entropies = lists["token_entropies"]
     return confidence_of(logs, None, math.fsum(entropies) / n_tokens if entropies else None)
 
 
-def _stated(row: Row) -> Confidence | None:
+def _stated(row: Row, new_tokens: int | None) -> Confidence | None:
     numbers = {name: _number(row, name, row.values.get(name)) for name in _NUMBERS}
     if not any(number is not None for number in numbers.values()):
         return None
-    n_tokens = row.count("confidence_tokens") or row.count("new_tokens")
+    n_tokens = row.count("confidence_tokens") or new_tokens
     total = numbers.pop("sum_log_probability")
     if not n_tokens or total is None:
         raise row.refused("sum_log_probability", "it is expected together with confidence_tokens")

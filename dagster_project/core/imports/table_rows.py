@@ -100,10 +100,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Rows:
-    """A file's rows; `columns`: meaning → the file's name of the column."""
+    """A file's rows; `columns`: meaning → the file's name of the column. `is_typed`: it tells a null from an empty text,
+    as JSON and Parquet do."""
 
     columns: Mapping[str, str]
     rows: Iterable[Row]
+    is_typed: bool = True
 
 
 def columns_key(meanings: Sequence[str]) -> Callable[[Reader, str], tuple[tuple[str, str | None], ...]]:
@@ -150,6 +152,7 @@ def read_table(
     with opened(path) as stream:
         start = stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
     found: Iterable[tuple[int, Mapping[str, Any]]]
+    is_typed = start.startswith((PARQUET, b"{", b"["))
     if start.startswith(PARQUET):
         file = _parquet(path)
         columns = chosen_columns(path, columns_of_schema(file.schema_arrow), declared, meanings, required)
@@ -165,7 +168,7 @@ def read_table(
         columns = chosen_columns(path, dict.fromkeys(header, False), declared, meanings, required)
         records = read_delimited(path, delimiter, _whole(columns, header), rejected)
         found = ((record.row, record.fields) for record in records)
-    return Rows(columns, (_row(number, fields, columns) for number, fields in found))
+    return Rows(columns, (_row(number, fields, columns) for number, fields in found), is_typed)
 
 
 def numbered_objects(path: Path, rejected: RejectedRows) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from dagster_project.core.errors import BackendError, SourceError
-from dagster_project.core.imports.formats.answers.inspect import FORMAT, VERDICTS, read_log, verdict
+from dagster_project.core.imports.formats.answers.inspect import FORMAT, read_log
 from dagster_project.core.imports.records import RejectedRows
-from dagster_project.core.imports.results import ImportedAnswer
+from dagster_project.core.imports.results import VERDICTS, ImportedAnswer, verdict
 from dagster_project.core.scoring.match import score_answer
 from tests.imported_files import results
 from tests.inspect_logs import ANSWERS, BROKEN, CHOICES, MODEL, N_CHOICES, UNREADABLE
@@ -124,7 +124,7 @@ def test_grades(value: object, expected: bool | None) -> None:
 
 @pytest.mark.parametrize("value", ["correct", "7", 7, -1, [1, 0]])
 def test_grades_that_are_none(value: object) -> None:
-    with pytest.raises(ValueError, match="C, I, P, N or a number from 0 to 1 was expected"):
+    with pytest.raises(ValueError, match="right, wrong or a number from 0 to 1 was expected"):
         verdict(value)
 
 
@@ -134,7 +134,7 @@ def test_a_score_that_is_no_verdict_leaves_the_sample_without_one(
     monkeypatch.delitem(VERDICTS, "C")
     found, rejected = read(inspect_logs / "whole.eval", scorer="match")
     assert rejected == []
-    assert {(one.is_correct, one.unread) for one in found} == {(None, ("score",)), (False, ())}
+    assert {(one.is_correct, *one.unread) for one in found} == {(None, "score"), (False,)}
 
 
 def asked_to_choose(right: Callable[[int], list[str]]) -> dict[str, dict[str, Any]]:

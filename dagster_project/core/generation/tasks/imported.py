@@ -1,10 +1,9 @@
 """Answers that others generated, scored by our rules: their rows in lake tables answers, generated_passages and
 grounded_generations.
 
-What belongs here: from a row of imported_answers to a row of those tables, and how often the file's own judgement
-differs. What does not: reading files (`imports`), and the columns that a text decides (`rows`). No model is loaded.
 What a file does not say (tokens, times, demonstrations) is null, never zero. So is the confidence of an answer of which a
-part is cut off: a file does not say which tokens the rest has.
+part is cut off: a file does not say which tokens the rest has. A request without an answer is no row: it goes to the
+quarantine with its reason, as a failed generation does.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from dagster_project.core.generation.prompts.build import background_passage_id
 from dagster_project.core.generation.tasks.rows import answer_columns, background_columns
 from dagster_project.core.imports.results import questions_by_dataset
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
-from dagster_project.core.storage.lake import Computed, Outcome
+from dagster_project.core.storage.lake import Computed, Outcome, QuarantinedRow
 from dagster_project.core.study.backends import IMPORTED
 from dagster_project.core.tables.generation import CONFIDENCE
 
 Row = Mapping[str, Any]
-_ASKED = ("prompt_hash", "prompt_tokens", "new_tokens", "latency_ms")
+_ASKED = ("prompt_hash", "prompt_tokens", "new_tokens", "reasoning_tokens", "latency_ms")
 
 
 def score_answers(scope: Scope, run_id: str) -> Outcome:
@@ -32,17 +31,18 @@ def score_answers(scope: Scope, run_id: str) -> Outcome:
     """
 
     def compute() -> Computed:
-        imported = [
+        asked = [
             row
             for row in _rows(scope)
             if row["method"] == scope.method and row["prompt"] not in scope.study.grounding_prompts
         ]
+        imported = [row for row in asked if row["failure"] is None]
         golds = _gold_answers(scope)
         common = _common(scope, run_id)
         rows = [common | _answer(scope, row, golds[row["dataset"], row["question_id"]]) for row in imported]
-        notes = _compared(rows, imported)
+        notes = _compared(rows, imported) | {"failed": len(asked) - len(rows)}
         scope.log.info("answers %s: %s", scope.name, ", ".join(f"{k} {v}" for k, v in notes.items()))
-        return Computed(rows, notes=notes)
+        return Computed(rows, _failed(asked, "dataset", "question_id", "prompt"), notes)
 
     return scope.lake.materialise("answers", _stamp("answers", scope), compute, scope.name)
 
@@ -58,12 +58,14 @@ def import_generations(
 
     def compute() -> Computed:
         golds, common = _gold_answers(scope), _common(scope, run_id)
-        return Computed([
+        asked = [row for row in _rows(scope) if row["prompt"] in scope.study.grounding_prompts]
+        rows = [
             common | _of_file(row) | {name: row[name] for name in _ASKED}
             | columns(row, golds[row["dataset"], row["question_id"]])
-            for row in _rows(scope)
-            if row["prompt"] in scope.study.grounding_prompts
-        ])  # fmt: skip
+            for row in asked
+            if row["failure"] is None
+        ]  # fmt: skip
+        return Computed(rows, _failed(asked, "dataset", "question_id", "method", "prompt"))
 
     table = "grounded_generations"
     stamp = fingerprint(_stamp(table, scope), scope.study.grounding_prompts, decisive)
@@ -97,6 +99,15 @@ def _stamp(table: str, scope: Scope) -> str:
 def _rows(scope: Scope) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = scope.lake.read("imported_answers", scope.model.name).to_pylist()
     return rows
+
+
+def _failed(asked: Sequence[Row], *keys: str) -> list[QuarantinedRow]:
+    """The requests without an answer, by the keys that generation gives its failures."""
+    return [
+        QuarantinedRow("/".join(row[key] for key in keys), row["failure"], row["place"])
+        for row in asked
+        if row["failure"] is not None
+    ]
 
 
 def _gold_answers(scope: Scope) -> dict[tuple[str, str], list[str]]:
@@ -135,7 +146,10 @@ def _answer(scope: Scope, row: Row, gold_answers: Sequence[str]) -> dict[str, An
     asked = {name: row[name] for name in ("prompt", *_ASKED)}
     is_whole = columns["prediction"].strip() == columns["raw_text"].strip() != ""
     sure = {column.name: row[column.name] for column in CONFIDENCE if is_whole}
-    return {**_of_file(row), **asked, "passage_id": passage_id, "passage_ids": own, **columns, **sure}
+    return {
+        **_of_file(row), **asked, "passage_id": passage_id, "passage_ids": own, **columns, **sure,
+        "is_declined": bool(row["is_declined"]) or columns.get("is_declined", False),
+    }  # fmt: skip
 
 
 def _compared(scored: Sequence[Row], imported: Sequence[Row]) -> dict[str, Any]:

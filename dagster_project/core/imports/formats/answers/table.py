@@ -1,8 +1,5 @@
 """Anybody's answers: a table with a column `prediction`, and what else it has.
 
-What belongs here: what the columns mean, which rows are meant, and which cannot be used. What does not: kinds of files
-and names of columns (`table_rows`), under which prompt of the study rows stand, and scoring (`answers`).
-
 Rows are joined to questions by their id. In a file without ids, it is made from the question and its gold answers, as in
 a table of questions. Without gold answers, rows are joined by their number; a row must then repeat its question, so that
 a file in another order is noticed. The text of a question alone is never a key.
@@ -18,31 +15,51 @@ from typing import Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports import confidence
-from dagster_project.core.imports.column_names import unusual
+from dagster_project.core.imports.column_checks import columns_at_beginning
+from dagster_project.core.imports.column_names import is_there, unusual
 from dagster_project.core.imports.dataset import LONGEST_QUESTION
 from dagster_project.core.imports.format import AnswerFormat, optional_text, separator_key
 from dagster_project.core.imports.records import MOST_ASIDE, RejectedRows
-from dagster_project.core.imports.results import ImportedAnswer, Questions, truth
+from dagster_project.core.imports.results import (
+    ImportedAnswer,
+    Questions,
+    answer_of,
+    given,
+    judged,
+    only,
+    text_of_field,
+)
 from dagster_project.core.imports.table import answers_of, made_id, numbered
-from dagster_project.core.imports.table_rows import RefusedError, Row, check_table, columns_key, read_table
+from dagster_project.core.imports.table_rows import (
+    RefusedError,
+    Row,
+    check_table,
+    columns_key,
+    read_table,
+    text_of,
+)
 from dagster_project.core.methods import memory_method
 from dagster_project.core.prompt_formats import GROUNDING_PROMPTS, NULL
+from dagster_project.core.scoring.confidence import Confidence
 from dagster_project.core.storage.lake import QuarantinedRow
 from dagster_project.core.study.imports import Results
 
+_FIELDS = ("refusal", "finish_reason", "reasoning")
+"""What a service says beside a text, as `scoring.model_answer` reads it."""
+_COUNTS = ("prompt_tokens", "new_tokens", "reasoning_tokens")
 MEANINGS = (
     "prediction", "id", "question", "answers", "model", "method", "prompt", "grounding_prompt", "is_correct",
-    "prompt_tokens", "new_tokens", "latency_ms", *confidence.MEANINGS,
+    "is_declined", *_FIELDS, "error", *_COUNTS, "latency_ms", *confidence.MEANINGS,
 )  # fmt: skip
 """What a column may hold."""
-_LOG = logging.getLogger(__name__)
-_EXTRAS: Mapping[str, Callable[[Row, str], Any]] = {
-    "is_correct": lambda row, meaning: truth(row.values.get(meaning)),
-    "prompt_tokens": Row.count,
-    "new_tokens": Row.count,
-    "latency_ms": Row.amount,
+_BESIDE_CONTENT = {
+    "refusal": "message.refusal",
+    "finish_reason": "finish_reason",
+    "reasoning": "message.reasoning_content",
 }
-"""Meaning → how it is read. A row without these can be used."""
+"""What stands beside `message.content` in an answer of OpenAI's API, which many programs write down whole."""
+_ERROR = "the request ended in an error"
+_LOG = logging.getLogger(__name__)
 
 
 def read_answers(
@@ -54,7 +71,7 @@ def read_answers(
     several models, or none of the one that is declared.
     """
     rejected = RejectedRows(path.name, most=MOST_ASIDE)
-    own = dict(declared.option("columns"))
+    own = _columns(path, declared)
     found = read_table(path, own, MEANINGS, ("prediction",), rejected)
     _check_joined(path, found.columns)
     for line in unusual(found.columns, own):
@@ -62,10 +79,21 @@ def read_answers(
     answers, joined = [], _Joined(declared, questions)
     for row in _chosen(path, declared, list(found.rows)):
         try:
-            answers.append(_answer(path, row, declared, joined))
+            answers.append(_answer(path, row, declared, joined, is_typed=found.is_typed))
         except RefusedError as refused:
             rejected.put(row.number, str(refused), row.values)
     return answers, rejected.told()
+
+
+def _columns(path: Path, declared: Results) -> dict[str, str | None]:
+    """The columns that the study names, and what stands beside a message whose content is the prediction."""
+    named: dict[str, str | None] = dict(declared.option("columns"))
+    before, content, _ = (named.get("prediction") or "").rpartition("message.content")
+    if not content:
+        return named
+    there, _ = columns_at_beginning(path, declared)
+    beside = {meaning: before + column for meaning, column in _BESIDE_CONTENT.items()}
+    return {meaning: column for meaning, column in beside.items() if is_there(column, there)} | named
 
 
 def _check(path: Path, declared: Results) -> None:
@@ -107,23 +135,62 @@ def _chosen(path: Path, declared: Results, rows: list[Row]) -> list[Row]:
     return rows
 
 
-def _answer(path: Path, row: Row, declared: Results, joined: _Joined) -> ImportedAnswer:
+def _answer(path: Path, row: Row, declared: Results, joined: _Joined, *, is_typed: bool) -> ImportedAnswer:
     """Errors: `RefusedError`."""
-    text = row.raw_text("prediction") or ""  # null, NaN and an empty field are an empty answer
-    method = row.text("method") or declared.option("method") or memory_method().name
-    extras, unread = _extras(row)
+    unread: dict[str, str] = {}
+    counts = {meaning: _read(row, unread, Row.count, meaning) for meaning in _COUNTS}
+
+    def sure(row: Row, new_tokens: int | None) -> Confidence | None:
+        return confidence.confidence_of_row(row, new_tokens, has_end_token=declared.option("end_token"))
+
     return ImportedAnswer(
         question_id=joined.question_id(row),
-        method=method,
-        text=text,
+        method=row.text("method") or declared.option("method") or memory_method().name,
         place=f"{path.name} row {row.number}",
         prompt=row.text("prompt"),
         grounding_prompt=_grounding_prompt(row),
         made_by=row.text("model") or "",
-        confidence=confidence.confidence_of_row(row, has_end_token=declared.option("end_token")),
+        is_correct=judged(row.columns.get("is_correct", ""), row.values.get("is_correct"), unread),
+        **counts,
+        latency_ms=_read(row, unread, Row.amount, "latency_ms"),
+        confidence=_read(row, unread, sure, counts["new_tokens"]),
+        **_text(row, unread, is_typed=is_typed),
         unread=unread,
-        **extras,
     )
+
+
+def _text(row: Row, unread: dict[str, str], *, is_typed: bool) -> dict[str, Any]:
+    """The answer, a declined one, or why there is none. Errors: `RefusedError` where the prediction is no text."""
+    said = row.values.get("prediction")
+    said = text_of_field(said) if isinstance(said, str) and not is_typed else only(said)
+    try:
+        said = said if isinstance(said, str | list) else text_of(said) or None
+        found = answer_of(said, **{meaning: _given(row, meaning) for meaning in _FIELDS})
+    except ValueError as error:
+        raise row.refused("prediction", error) from None
+    if not found["text"].strip() and not found.get("is_declined") and _given(row, "error"):
+        found = {"text": "", "failure": found.get("failure") or _ERROR}
+    declines = judged(row.columns.get("is_declined", ""), row.values.get("is_declined"), unread)
+    return found if declines is None or found.get("failure") else found | {"is_declined": declines}
+
+
+def _given(row: Row, meaning: str) -> str | None:
+    """A text beside the answer; None where it is missing. An object, as of an error, is its text."""
+    value = only(row.values.get(meaning))
+    if value in (None, False, 0, [], {}):
+        return None
+    text = given(value if isinstance(value, str) else str(value))
+    return None if text in ("False", "false", "0", "{}", "[]") else text
+
+
+def _read(row: Row, unread: dict[str, str], read: Callable[..., Any], what: Any) -> Any:
+    """A value beside the answer; None where it cannot be read."""
+    try:
+        return read(row, what)
+    except RefusedError as refused:
+        column, _, reason = str(refused).removeprefix("column ").partition(": ")
+        unread[column] = reason
+        return None
 
 
 def _grounding_prompt(row: Row) -> str | None:
@@ -134,17 +201,6 @@ def _grounding_prompt(row: Row) -> str | None:
     said = row.text("grounding_prompt", LONGEST_QUESTION) or NULL
     named = (name for name, prompt in GROUNDING_PROMPTS.items() if said in (name, prompt.text))
     return next(named, said)
-
-
-def _extras(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What a row says beside its answer, by meaning, and the columns whose value cannot be read."""
-    found, unread = {}, []
-    for meaning, read in _EXTRAS.items():
-        try:
-            found[meaning] = read(row, meaning)
-        except (RefusedError, ValueError):
-            unread.append(row.columns[meaning])
-    return found, tuple(unread)
 
 
 class _Joined:
