@@ -1,17 +1,19 @@
 """Which column of anybody's table has which meaning: the names that are known, and paths into nested values.
 
-What belongs here: the one table of names, the choice among a file's columns, and values by their path. What does not:
-kinds of files (`table_rows`), and what the meanings do (`table`, `formats.answers.table`).
-
 `metadata.s_pop` is the value at s_pop of an object in column metadata (an object, a struct, or a text of JSON), unless a
 column has this whole name. A path through a list of objects gives a list.
 """
 
 from __future__ import annotations
 
+import ast
 import difflib
+import io
 import json
+import re
+import tokenize
 from collections.abc import Iterable, Mapping
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
         "ground_truth", "ground_truths", "target", "targets", "ideal", "expected_output", "answers.text",
         "answer.aliases",
     ),
-    "id": ("id", "question_id", "_id", "qid", "query_id"),
+    "id": ("id", "question_id", "_id", "qid", "query_id", "QuestionId"),
     "subject": ("subject", "subj", "question_entity", "metadata.subj"),
     "relation": ("relation", "prop", "metadata.prop"),
     "popularity": ("popularity", "s_pop", "metadata.s_pop"),
@@ -65,8 +67,19 @@ Columns = Mapping[str, bool]
 
 LISTS = ("answers", "token_probabilities", "token_log_probabilities", "token_entropies")
 """The meanings that a usual name has even where its column holds lists."""
+MOST_COLUMNS = 10_000
+SHOWN = 40
+"""How many characters of a file's content a message may show."""
+_MOST_NEAR = 1_000
 _DEEPEST = 8
-_SHOWN = 300
+_NAME = re.compile(r"[\w.:/()%#?-]+( [\w.:/()%#?-]+){0,3}")
+_GOLD = re.compile(r"gold|possible|reference|truth|target|expected|correct|right|ideal|label|accept|valid|alias")
+_ANSWER = re.compile(r"answers?", re.IGNORECASE)
+_OBJECT = re.compile(r"\{\s*([\"']|\w+\s*[:=])")
+_CALLED = re.compile(r"(array|set|frozenset|dict_values|dict_keys)\([\[{(]")
+_COLLECTIONS = frozenset({"array", "set", "frozenset", "list", "tuple", "dict_values", "dict_keys"})
+_SCALAR = re.compile(r"(str|int|float|bool)\d*_?")
+_LONGEST_CODE = 100_000
 
 
 def columns_of_object(
@@ -91,7 +104,6 @@ def chosen_columns(
 
     Errors: `SourceError` where one that is declared or required is missing, or two columns may be meant.
     """
-    shown = ", ".join(there)[:_SHOWN]
     found: dict[str, str] = {}
     free = {name.casefold(): name for name in reversed([*there]) if name not in declared.values()}
     for meaning in meanings:
@@ -100,7 +112,7 @@ def chosen_columns(
             if column is not None and not is_there(column, there):
                 raise SourceError(
                     f"{path}: column {column} is missing, which columns.{meaning} names{near(column, there)}; there are:"
-                    f" {shown}"
+                    f" {shown_names(there)}"
                 )
             found |= {} if column is None else {meaning: column}
             continue
@@ -116,14 +128,32 @@ def chosen_columns(
         found |= {meaning: usable[0]} if usable else {}
     for meaning in required:
         if meaning not in found:
+            others = {name.casefold() for one, names in USUAL_NAMES.items() if one != meaning for name in names}
+            free_names = [name for name in there if name.casefold() not in others]
+            if meaning == "answers":
+                free_names = [name for name in free_names if _may_be_gold(name)]
             hint = next(
-                filter(None, (near(name, there) for name in USUAL_NAMES.get(meaning, (meaning,)))), ""
+                filter(None, (near(name, free_names) for name in USUAL_NAMES.get(meaning, (meaning,)))), ""
             )
             raise SourceError(
                 f"{path}: no column has a usual name of {meaning}{hint}; name it in the study: columns:"
-                f" {{{meaning}: <column>}}; there are: {shown}"
+                f" {{{meaning}: <column>}}; there are: {shown_names(there)}"
             )
     return found
+
+
+def _may_be_gold(name: str) -> bool:
+    """Whether a name may be meant for gold answers. `gpt_answer` and `answer_2` are answers of somebody."""
+    words = re.sub(_ANSWER, "", name)
+    return words == name or not words or bool(_GOLD.search(words.casefold()))
+
+
+def shown_names(names: Iterable[str]) -> str:
+    """The names of columns for a message; only the beginning of what is no list of names, as a file without a header."""
+    first = [*islice(names, 50)]
+    text = " ".join(", ".join(first).split()).encode("utf-8", "backslashreplace").decode()
+    longest = 300 if all(len(name) <= SHOWN and _NAME.fullmatch(name) for name in first) else SHOWN
+    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def is_there(column: str, there: Columns) -> bool:
@@ -135,7 +165,7 @@ def is_there(column: str, there: Columns) -> bool:
 
 def near(wanted: str, there: Iterable[str]) -> str:
     """What to ask about a name that is missing: whether the nearest one is meant; empty where none is near."""
-    lower = {name.casefold(): name for name in there}
+    lower = {name.casefold(): name for name in islice(there, _MOST_NEAR)}
     found = difflib.get_close_matches(wanted.casefold(), lower, n=1, cutoff=0.75)
     return f" (did you mean {lower[found[0]]}?)" if found else ""
 
@@ -153,10 +183,10 @@ def value_at(value: object, name: str) -> Any:
     """The value of a column in a row, or at a path; None where nothing is there."""
     if isinstance(value, str):
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
+            value = _loaded(value)
+        except ValueError:
             return None
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [value_at(one, name) for one in value if isinstance(one, Mapping)]
     if not isinstance(value, Mapping):
         return None
@@ -166,3 +196,69 @@ def value_at(value: object, name: str) -> Any:
         if sign == "." and name[:place] in value:
             return value_at(value[name[:place]], name[place + 1 :])
     return None
+
+
+def structure_of(text: str) -> Any:
+    """The list, tuple or object that a text holds, in JSON or as Python and numpy print it; None for a plain text.
+
+    Errors: `ValueError` where it looks like one and cannot be read.
+    """
+    text = text.strip()
+    is_open = text.startswith("[") or bool(_OBJECT.match(text) or _CALLED.match(text))
+    if is_open or (text.startswith("{") and text.endswith("}")):
+        return _loaded(text)
+    if not (text.startswith("(") and text.endswith(")")):
+        return None
+    try:
+        found = _loaded(text)
+    except ValueError:
+        return None  # "(I Can't Get No) Satisfaction (live)"
+    return found if isinstance(found, tuple) and not all(isinstance(one, int | float) for one in found) else None
+
+
+def _loaded(text: str) -> Any:
+    """What a text holds, in JSON or in Python's notation; sets are tuples. Errors: `ValueError`."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        pass
+    if len(text) > _LONGEST_CODE:
+        raise ValueError("neither JSON nor a short text of Python")
+    try:
+        tokens = [
+            one.string
+            for one in tokenize.generate_tokens(io.StringIO(text.strip()).readline)
+            if one.string.strip() or one.type == tokenize.STRING
+        ]
+        # numpy prints no commas between texts
+        between = ["," if is_text(left) and is_text(right) else "" for left, right in pairwise(tokens)]
+        code = " ".join(part for pair in zip(tokens, [*between, ""], strict=True) for part in pair)
+        return _literal(ast.parse(code, mode="eval").body)
+    except (SyntaxError, tokenize.TokenError, ValueError, RecursionError, MemoryError):
+        raise ValueError("neither JSON nor a text of Python") from None
+
+
+def is_text(token: str) -> bool:
+    return token[-1:] in ("'", '"')
+
+
+def _literal(node: ast.AST) -> Any:
+    """The value of a constant, a collection of them, or numpy's `array([…], dtype=object)`. Errors: `ValueError`."""
+    match node:
+        case ast.Constant(value=str() | int() | float() | None as value):
+            return value
+        case ast.List(elts=items):
+            return [*map(_literal, items)]
+        case ast.Tuple(elts=items) | ast.Set(elts=items):
+            return tuple(map(_literal, items))
+        case ast.Dict(keys=keys, values=values):
+            return {str(_literal(key)): _literal(value) for key, value in zip(keys, values, strict=True) if key}
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            return -value
+        case ast.Name(id="nan"):
+            return None
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[inner, *_]) if (
+            name in _COLLECTIONS or _SCALAR.fullmatch(name)
+        ):
+            return _literal(inner)
+    raise ValueError("no constant")
