@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.column_names import structure_of
+from dagster_project.core.imports.table_rows import is_missing
 from dagster_project.core.scoring.confidence import Confidence
 from dagster_project.core.scoring.model_answer import NoAnswerError, read_answer_text
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 
-_MISSING = frozenset({"", "nan", "none", "null", "na", "n/a", "<na>"})
 _NO_TEXT = frozenset({"", "nan", "NaN", "None", "null", "NULL", "NA", "<NA>", "\\N"})
 """What programs write into a CSV or TSV for a value that is not there. `none` and `n/a` may be what a model said."""
-_LONGEST_LIST = 100_000
 VERDICTS = {"C": True, "I": False, "N": False, "YES": True, "TRUE": True, "NO": False, "FALSE": False}
 """Inspect's grades (correct, incorrect, no answer), and texts that say as much."""
 
@@ -85,20 +83,16 @@ def only(value: object) -> Any:
 
 def text_of_field(field_: str) -> object:
     """What a field of a CSV or TSV holds, which knows no null and no lists: None where it is missing, and a list of
-    texts where it is one as JSON or Python writes it."""
+    one text where it is one as JSON or Python writes it."""
     text = field_.strip()
     if text in _NO_TEXT:
         return None
-    if not (text.startswith("[") and text.endswith("]") and len(text) <= _LONGEST_LIST):
+    try:
+        found = structure_of(text) if text.startswith("[") else None
+    except ValueError:
         return field_
-    for read in (json.loads, ast.literal_eval):
-        try:
-            found = read(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            continue
-        if isinstance(found, list) and len(found) <= 1 and all(isinstance(one, str | None) for one in found):
-            return found
-    return field_
+    is_one = isinstance(found, list) and len(found) <= 1 and all(isinstance(one, str | None) for one in found)
+    return found if is_one else field_
 
 
 def verdict(value: object) -> bool | None:
@@ -108,7 +102,7 @@ def verdict(value: object) -> bool | None:
         text = value.strip().upper()
         if text in VERDICTS:
             return VERDICTS[text]
-        value = None if text == "P" or text.lower() in _MISSING else _number(text)
+        value = None if text == "P" or is_missing(text) else _number(text)
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, bool | int | float) and 0 <= value <= 1:
@@ -128,7 +122,7 @@ def judged(column: str, value: object, unread: dict[str, str]) -> bool | None:
     """The verdict; None, and a line in `unread`, where the value is neither right nor wrong."""
     try:
         found = verdict(value)
-        if found is None and value is not None and given(str(value)) is not None:
+        if found is None and not is_missing(value):
             raise ValueError("a part of a point is neither right nor wrong")
     except ValueError as error:
         unread[column] = str(error)
@@ -138,7 +132,7 @@ def judged(column: str, value: object, unread: dict[str, str]) -> bool | None:
 
 def given(value: str) -> str | None:
     """The text, or None if the file leaves it out."""
-    return None if value.strip().lower() in _MISSING else value
+    return None if is_missing(value) else value
 
 
 def only_log(place: Path, *patterns: str) -> Path:

@@ -7,9 +7,11 @@ a file in another order is noticed. The text of a question alone is never a key.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +30,11 @@ from dagster_project.core.imports.results import (
     judged,
     only,
     text_of_field,
+    verdict,
 )
 from dagster_project.core.imports.table import answers_of, made_id, numbered
 from dagster_project.core.imports.table_rows import (
+    OptionalValues,
     RefusedError,
     Row,
     check_table,
@@ -40,7 +44,6 @@ from dagster_project.core.imports.table_rows import (
 )
 from dagster_project.core.methods import memory_method
 from dagster_project.core.prompt_formats import GROUNDING_PROMPTS, NULL
-from dagster_project.core.scoring.confidence import Confidence
 from dagster_project.core.storage.lake import QuarantinedRow
 from dagster_project.core.study.imports import Results
 
@@ -58,6 +61,13 @@ _BESIDE_CONTENT = {
     "reasoning": "message.reasoning_content",
 }
 """What stands beside `message.content` in an answer of OpenAI's API, which many programs write down whole."""
+_LOGS = (
+    ({"custom_id", "response"}, "the output of a batch of OpenAI's API", "openai_batch"),
+    ({"custom_id", "body"}, "the input of a batch of OpenAI's API, without answers; name its output", "openai_batch"),
+    ({"doc", "resps"}, "a log of lm-evaluation-harness", "lm_eval"),
+    ({"samples", "eval"}, "a log of Inspect", "inspect"),
+)
+"""Keys of logs, what they are, and the format that reads them."""
 _ERROR = "the request ended in an error"
 _LOG = logging.getLogger(__name__)
 
@@ -76,19 +86,40 @@ def read_answers(
     _check_joined(path, found.columns)
     for line in unusual(found.columns, own):
         _LOG.info("%s: %s", path.name, line)
-    answers, joined = [], _Joined(declared, questions)
+    answers, joined, values = [], _Joined(declared, questions), _Values(path, found.columns)
     for row in _chosen(path, declared, list(found.rows)):
         try:
-            answers.append(_answer(path, row, declared, joined, is_typed=found.is_typed))
+            question_id, said = joined.question_id(row), _text(row, is_typed=found.is_typed)
+            answers.append(_answer(path, row, declared, question_id, said, values))
         except RefusedError as refused:
             rejected.put(row.number, str(refused), row.values)
+    values.lines()
     return answers, rejected.told()
 
 
+class _Values(OptionalValues):
+    """Counts what cannot be read, and says why, and how a study leaves a column out."""
+
+    def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
+        super().__init__(path, self._say)
+        self._meanings = {column: meaning for meaning, column in columns.items()}
+        self.reasons: dict[str, str] = {}
+
+    def _say(self, column: str, _values: Sequence[str]) -> str:
+        out = f"columns: {{{self._meanings.get(column, column)}: null}}"
+        return f"{self.reasons[column]}; correct them, or leave the column out: {out}"
+
+
 def _columns(path: Path, declared: Results) -> dict[str, str | None]:
-    """The columns that the study names, and what stands beside a message whose content is the prediction."""
+    """The columns that the study names, and what stands beside a message whose content is the prediction.
+
+    Errors: `SourceError` where the file is a log that has a format of its own, and the study names no prediction.
+    """
     named: dict[str, str | None] = dict(declared.option("columns"))
-    before, content, _ = (named.get("prediction") or "").rpartition("message.content")
+    if not named.get("prediction"):
+        refuse_log(path, declared)
+        return named
+    before, content, _ = (named["prediction"] or "").rpartition("message.content")
     if not content:
         return named
     there, _ = columns_at_beginning(path, declared)
@@ -96,8 +127,25 @@ def _columns(path: Path, declared: Results) -> dict[str, str | None]:
     return {meaning: column for meaning, column in beside.items() if is_there(column, there)} | named
 
 
+def refuse_log(path: Path, declared: Results) -> None:
+    """Errors: `SourceError` where the file is a log of a kind that another format reads."""
+    there = {"samples", "eval"} if path.suffix == ".eval" else columns_at_beginning(path, declared)[0]
+    tops = {name.split(".")[0] for name in there}
+    for keys, what, format_ in _LOGS:
+        if keys <= tops:
+            raise SourceError(f"{path}: is {what}; say in results: format: {format_}")
+
+
 def _check(path: Path, declared: Results) -> None:
-    _check_joined(path, check_table(path, declared, declared.option("columns"), MEANINGS, ("prediction",)))
+    """The whole file, since a column may turn out unreadable in its last rows."""
+    columns = _columns(path, declared)
+    _check_joined(path, check_table(path, declared, columns.items(), MEANINGS, ("prediction",)))
+    found = read_table(path, columns, MEANINGS, ("prediction",), RejectedRows(path.name, most=0))
+    values = _Values(path, found.columns)
+    for row in _chosen(path, declared, list(found.rows)):
+        with contextlib.suppress(RefusedError):
+            _answer(path, row, declared, "", {"text": ""}, values)
+    values.lines()
 
 
 def _check_joined(path: Path, found: Collection[str]) -> None:
@@ -135,31 +183,56 @@ def _chosen(path: Path, declared: Results, rows: list[Row]) -> list[Row]:
     return rows
 
 
-def _answer(path: Path, row: Row, declared: Results, joined: _Joined, *, is_typed: bool) -> ImportedAnswer:
+def _answer(
+    path: Path,
+    row: Row,
+    declared: Results,
+    question_id: str,
+    said: Mapping[str, Any],
+    values: _Values,
+) -> ImportedAnswer:
     """Errors: `RefusedError`."""
     unread: dict[str, str] = {}
-    counts = {meaning: _read(row, unread, Row.count, meaning) for meaning in _COUNTS}
 
-    def sure(row: Row, new_tokens: int | None) -> Confidence | None:
-        return confidence.confidence_of_row(row, new_tokens, has_end_token=declared.option("end_token"))
+    def optional(meaning: str, read: Callable[[], Any]) -> Any:
+        column = row.columns.get(meaning, meaning)
 
+        def parse() -> Any:
+            try:
+                return read()
+            except (RefusedError, ValueError) as error:
+                unread[column] = str(error).removeprefix(f"column {column}: ")
+                values.reasons.setdefault(column, unread[column])
+                raise
+
+        return values.read(row.number, column, row.values.get(meaning), parse)
+
+    def judge(meaning: str) -> bool | None:
+        value = row.values.get(meaning)
+        optional(meaning, lambda: verdict(value))
+        return judged(row.columns.get(meaning, meaning), value, unread)
+
+    counts = {meaning: optional(meaning, partial(row.count, meaning)) for meaning in _COUNTS}
+    is_declined = judge("is_declined")
     return ImportedAnswer(
-        question_id=joined.question_id(row),
+        question_id=question_id,
         method=row.text("method") or declared.option("method") or memory_method().name,
         place=f"{path.name} row {row.number}",
         prompt=row.text("prompt"),
         grounding_prompt=_grounding_prompt(row),
         made_by=row.text("model") or "",
-        is_correct=judged(row.columns.get("is_correct", ""), row.values.get("is_correct"), unread),
+        is_correct=judge("is_correct"),
         **counts,
-        latency_ms=_read(row, unread, Row.amount, "latency_ms"),
-        confidence=_read(row, unread, sure, counts["new_tokens"]),
-        **_text(row, unread, is_typed=is_typed),
+        latency_ms=optional("latency_ms", partial(row.amount, "latency_ms")),
+        confidence=confidence.confidence_of_row(
+            row, optional, counts["new_tokens"], has_end_token=declared.option("end_token")
+        ),
+        **said | ({} if is_declined is None or said.get("failure") else {"is_declined": is_declined}),
         unread=unread,
     )
 
 
-def _text(row: Row, unread: dict[str, str], *, is_typed: bool) -> dict[str, Any]:
+def _text(row: Row, *, is_typed: bool) -> dict[str, Any]:
     """The answer, a declined one, or why there is none. Errors: `RefusedError` where the prediction is no text."""
     said = row.values.get("prediction")
     said = text_of_field(said) if isinstance(said, str) and not is_typed else only(said)
@@ -169,9 +242,8 @@ def _text(row: Row, unread: dict[str, str], *, is_typed: bool) -> dict[str, Any]
     except ValueError as error:
         raise row.refused("prediction", error) from None
     if not found["text"].strip() and not found.get("is_declined") and _given(row, "error"):
-        found = {"text": "", "failure": found.get("failure") or _ERROR}
-    declines = judged(row.columns.get("is_declined", ""), row.values.get("is_declined"), unread)
-    return found if declines is None or found.get("failure") else found | {"is_declined": declines}
+        return {"text": "", "failure": _ERROR}
+    return found
 
 
 def _given(row: Row, meaning: str) -> str | None:
@@ -181,16 +253,6 @@ def _given(row: Row, meaning: str) -> str | None:
         return None
     text = given(value if isinstance(value, str) else str(value))
     return None if text in ("False", "false", "0", "{}", "[]") else text
-
-
-def _read(row: Row, unread: dict[str, str], read: Callable[..., Any], what: Any) -> Any:
-    """A value beside the answer; None where it cannot be read."""
-    try:
-        return read(row, what)
-    except RefusedError as refused:
-        column, _, reason = str(refused).removeprefix("column ").partition(": ")
-        unread[column] = reason
-        return None
 
 
 def _grounding_prompt(row: Row) -> str | None:
