@@ -13,6 +13,7 @@ import json
 import re
 import tokenize
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -75,8 +76,9 @@ _DEEPEST = 8
 _NAME = re.compile(r"[\w.:/()%#?-]+( [\w.:/()%#?-]+){0,3}")
 _GOLD = re.compile(r"gold|possible|reference|truth|target|expected|correct|right|ideal|label|accept|valid|alias")
 _ANSWER = re.compile(r"answers?", re.IGNORECASE)
+_SAID = re.compile(r"pred|infer|generat|model|respon|output|complet", re.IGNORECASE)
 _OBJECT = re.compile(r"\{\s*([\"']|\w+\s*[:=])")
-_CALLED = re.compile(r"(array|set|frozenset|dict_values|dict_keys)\([\[{(]")
+_CALLED = re.compile(r"[a-z_][\w.]*\(\s*[\[{(].*\)", re.IGNORECASE | re.DOTALL)
 _COLLECTIONS = frozenset({"array", "set", "frozenset", "list", "tuple", "dict_values", "dict_keys"})
 _SCALAR = re.compile(r"(str|int|float|bool)\d*_?")
 _LONGEST_CODE = 100_000
@@ -87,7 +89,7 @@ def columns_of_object(
 ) -> Iterable[tuple[str, bool]]:
     """The keys of an object, those of objects in it as paths; each with whether it holds a list."""
     for name, value in loaded.items():
-        if isinstance(value, Mapping) and value and depth < _DEEPEST:
+        if isinstance(value, Mapping) and 0 < len(value) < MOST_COLUMNS and depth < _DEEPEST:
             yield from columns_of_object(value, f"{before}{name}.", depth + 1)
         else:
             yield before + name, isinstance(value, list)
@@ -143,9 +145,9 @@ def chosen_columns(
 
 
 def _may_be_gold(name: str) -> bool:
-    """Whether a name may be meant for gold answers. `gpt_answer` and `answer_2` are answers of somebody."""
+    """Whether a name may be meant for gold answers; those of a model are never proposed (`gpt_answer`, `inference`)."""
     words = re.sub(_ANSWER, "", name)
-    return words == name or not words or bool(_GOLD.search(words.casefold()))
+    return bool(_GOLD.search(name.casefold())) or (not _SAID.search(name) and words in ("", name))
 
 
 def shown_names(names: Iterable[str]) -> str:
@@ -154,6 +156,14 @@ def shown_names(names: Iterable[str]) -> str:
     text = " ".join(", ".join(first).split()).encode("utf-8", "backslashreplace").decode()
     longest = 300 if all(len(name) <= SHOWN and _NAME.fullmatch(name) for name in first) else SHOWN
     return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+def refuse_columns(path: Path, n: int) -> None:
+    """Errors: `SourceError` where a file has more columns than a table of rows has."""
+    if n > MOST_COLUMNS:
+        raise SourceError(
+            f"{path}: has {n:,} columns; at most {MOST_COLUMNS:,} are read (are rows and columns exchanged?)"
+        )
 
 
 def is_there(column: str, there: Columns) -> bool:
@@ -204,7 +214,10 @@ def structure_of(text: str) -> Any:
     Errors: `ValueError` where it looks like one and cannot be read.
     """
     text = text.strip()
-    is_open = text.startswith("[") or bool(_OBJECT.match(text) or _CALLED.match(text))
+    if text.startswith(('"[', '"{')):  # JSON within JSON
+        with suppress(ValueError):
+            text = str(json.loads(text)).strip()
+    is_open = text.startswith("[") or _OBJECT.match(text) or _CALLED.fullmatch(text)
     if is_open or (text.startswith("{") and text.endswith("}")):
         return _loaded(text)
     if not (text.startswith("(") and text.endswith(")")):
@@ -225,21 +238,15 @@ def _loaded(text: str) -> Any:
     if len(text) > _LONGEST_CODE:
         raise ValueError("neither JSON nor a short text of Python")
     try:
-        tokens = [
-            one.string
-            for one in tokenize.generate_tokens(io.StringIO(text.strip()).readline)
-            if one.string.strip() or one.type == tokenize.STRING
-        ]
+        tokens = [one for one in tokenize.generate_tokens(io.StringIO(text.strip()).readline) if one.string.strip()]
+        if any(one.type == tokenize.ERRORTOKEN for one in tokens):
+            raise ValueError("no Python")
+        pairs = pairwise([*tokens, None])
         # numpy prints no commas between texts
-        between = ["," if is_text(left) and is_text(right) else "" for left, right in pairwise(tokens)]
-        code = " ".join(part for pair in zip(tokens, [*between, ""], strict=True) for part in pair)
-        return _literal(ast.parse(code, mode="eval").body)
+        code = [one.string + "," * (other is not None and one.type == other.type == tokenize.STRING) for one, other in pairs]
+        return _literal(ast.parse(" ".join(code), mode="eval").body)
     except (SyntaxError, tokenize.TokenError, ValueError, RecursionError, MemoryError):
         raise ValueError("neither JSON nor a text of Python") from None
-
-
-def is_text(token: str) -> bool:
-    return token[-1:] in ("'", '"')
 
 
 def _literal(node: ast.AST) -> Any:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.column_names import MOST_COLUMNS, near, shown_names
+from dagster_project.core.imports.column_names import near, refuse_columns, shown_names
 from dagster_project.core.imports.compressed import hint_of, opened
 from dagster_project.core.imports.excluded_pages import ExcludedPage
 from dagster_project.core.imports.lines import (
@@ -115,9 +115,10 @@ def header_of(path: Path) -> tuple[str, list[str]]:
     with opened(path) as stream:
         refuse_other_encodings(path, stream)
         start = stream.tell()
-        outside_quotes = Counter("".join(next(Lines(stream), "").split('"')[::2]))
+        outside_quotes = "".join(next(Lines(stream), "").split('"')[::2])
         stream.seek(start)
-        delimiter = max(_DELIMITERS, key=lambda sign: outside_quotes[sign])
+        delimiter = max(_DELIMITERS, key=outside_quotes.count)
+        refuse_columns(path, outside_quotes.count(delimiter) + 1)
         return delimiter, _header(path, _reader(Lines(stream), delimiter), ())
 
 
@@ -225,10 +226,7 @@ def _header(path: Path, reader: Any, required: Sequence[str]) -> list[str]:
         raise SourceError(f"{path}: is empty") from None
     except csv.Error as error:
         raise SourceError(f"{path}: its header cannot be read ({error})") from None
-    if len(columns) > MOST_COLUMNS:
-        raise SourceError(
-            f"{path}: has {len(columns):,} columns; at most {MOST_COLUMNS:,} are read (are rows and columns exchanged?)"
-        )
+    refuse_columns(path, len(columns))
     if any("\0" in name for name in columns):
         raise SourceError(f"{path}: is no table: its first line holds a NUL character")
     missing = [name for name in required if name not in columns]

@@ -217,7 +217,7 @@ def _texts_of(found: Mapping[str, Any]) -> list[Any]:
     """The texts in an object of a known form. Errors: `ValueError`."""
     values = {str(key).casefold().replace("_", ""): value for key, value in found.items()}
     for keys, beside in _FORMS:
-        if keys & {*values} and {*values} <= keys | beside:
+        if {*values} <= keys | beside and (keys & {*values} or not values):
             held = [values[key] for key in values if key in keys]
             return [text for one in held for text in (one if isinstance(one, list | tuple) else [one])]
     raise ValueError(f"{_A_LIST}, not an object with the keys {', '.join(map(str, found))[:SHOWN]}")

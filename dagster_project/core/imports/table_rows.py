@@ -28,6 +28,7 @@ from dagster_project.core.imports.column_names import (
     SHOWN,
     chosen_columns,
     columns_of_object,
+    refuse_columns,
     shown_names,
     value_at,
 )
@@ -233,10 +234,11 @@ def read_table(
         there: dict[str, bool] = {}
         for name, is_list in (column for _, row in found for column in columns_of_object(row)):
             there[name] = there.get(name, True) and is_list
+        _refuse_object(path, found, rejected, has_columns=True)
         try:
             columns = chosen_columns(path, there, declared, meanings, required)
         except SourceError:
-            _refuse_without_rows(path, [row for _, row in found], rejected)
+            _refuse_object(path, found, rejected, has_columns=False)
             raise
     else:
         delimiter, header = header_of(path)
@@ -265,23 +267,30 @@ def numbered_objects(path: Path, rejected: RejectedRows) -> Iterator[tuple[int, 
             yield number, one
 
 
-def _refuse_without_rows(path: Path, rows: Sequence[Mapping[str, Any]], rejected: RejectedRows) -> None:
-    """Errors: `SourceError` where a file of JSON has no row, or is one object in which the rows may be."""
+def _refuse_object(
+    path: Path, rows: Sequence[tuple[int, Mapping[str, Any]]], rejected: RejectedRows, *, has_columns: bool
+) -> None:
+    """Errors: `SourceError` where a file of JSON has no row, or is one object in which the rows are.
+
+    An object that has the columns of a row is one, unless all that it holds are lists and objects.
+    """
     if not rows:
         first = f" ({rejected.rows[0].row_key}: {rejected.rows[0].reason})" if rejected.rows else ""
         raise SourceError(f"{path}: holds no row: one JSON object a line was expected{first}")
-    if len(rows) > 1:
+    _, whole = rows[0]
+    is_nested = all(isinstance(value, Mapping | list) for value in whole.values())
+    if len(rows) > 1 or (has_columns and not is_nested):
         return
-    for key, value in rows[0].items():
+    for key, value in whole.items():
         if isinstance(value, list) and value and isinstance(value[0], Mapping):
             raise SourceError(
                 f"{path}: is one JSON object in place of rows; they may be in its key {key[:SHOWN]}: jq -c"
                 f" '.[\"{key[:SHOWN]}\"][]' <file> > <new file>"
             )
-    if all(isinstance(value, Mapping | list) for value in rows[0].values()):
+    if is_nested:
         raise SourceError(
-            f"{path}: is one JSON object in place of rows, with a column or a row in each key; write one object a"
-            " line (pandas: to_json(orient='records', lines=True))"
+            f"{path}: is one JSON object in place of rows, with the keys {shown_names(whole)}; write one object a line"
+            " (pandas: to_json(orient='records', lines=True))"
         )
 
 
@@ -398,6 +407,9 @@ class _Unreadable:
 
     reason: str
 
+    def __str__(self) -> str:
+        return self.reason
+
 
 _NOT_HELD = (ValueError, ArithmeticError, LookupError, TypeError, NotImplementedError, pa.ArrowException)
 """What pyarrow raises for such a value: bytes that are no UTF-8, the year 20000, an unknown time zone."""
@@ -406,13 +418,10 @@ _NOT_HELD = (ValueError, ArithmeticError, LookupError, TypeError, NotImplemented
 def _parquet(path: Path) -> pq.ParquetFile:
     with opened(path) as stream, _readable(path):
         file = pq.ParquetFile(pa.BufferReader(stream.read()))
-        names = file.schema_arrow.names if file.metadata.num_columns <= MOST_COLUMNS else []
-    if not names and file.metadata.num_columns:
-        raise SourceError(
-            f"{path}: has {file.metadata.num_columns:,} columns; at most {MOST_COLUMNS:,} are read (are rows and columns"
-            " exchanged?)"
-        )
-    twice = [name for name, n in Counter(names).items() if n > 1]
+    refuse_columns(path, file.metadata.num_columns)
+    with _readable(path):
+        names = Counter(file.schema_arrow.names)
+    twice = [name for name, n in names.items() if n > 1]
     if twice:
         raise SourceError(f"{path}: column {shown_names(twice)} is there twice")
     return file
