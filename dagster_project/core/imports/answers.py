@@ -79,7 +79,11 @@ def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Comput
     for column, places in found.unread.items():
         examples = "; ".join(places[:3])
         log.warning(
-            "imported answers of %s: %s cannot be read in %d rows: %s", model.name, column, len(places), examples
+            "imported answers of %s: %s cannot be read in %d rows: %s",
+            model.name,
+            column,
+            len(places),
+            examples,
         )
     counts = {
         "failed": dict(failed),
@@ -121,10 +125,10 @@ class _Answers:
             if key in mine and None not in (mine[key], row["text"]) and mine[key] != row["text"]:
                 several.append(f"{self.rows[key]['place']} and {row['place']}")
             mine[key] = self._keep(key, row)
-        if len(several) > _MOST_SEVERAL * len(mine):
+        if len(several) > max(1, _MOST_SEVERAL * len(mine)):
             raise SourceError(
-                f"{place}: holds several answers to {len(several):,} of {len(mine):,} questions, as {several[0]}; keep one"
-                " a question, or name the column with the method, prompt or model that tells them apart"
+                f"{place}: holds several answers to {len(several):,} of {len(mine):,} questions, as {several[0]}; keep"
+                " one a question, or name the column with the method, prompt or model that tells them apart"
             )
 
     def _keep(self, key: tuple[str, ...], row: dict[str, Any]) -> Any:

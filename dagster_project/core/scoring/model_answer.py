@@ -61,7 +61,11 @@ class ModelAnswer:
 
 
 def read_answer_text(
-    text: object, *, finish_reason: str | None = None, refusal: str | None = None, reasoning: str | None = None
+    text: object,
+    *,
+    finish_reason: str | None = None,
+    refusal: str | None = None,
+    reasoning: str | None = None,
 ) -> ModelAnswer:
     """The answer in what a model or its service gave, with the fields of OpenAI's APIs.
 
@@ -93,7 +97,7 @@ def read_answer_text(
 def split_reasoning(text: str) -> tuple[str, str]:
     """The text without what stands between marks of thinking, and that. A lone closing mark ends thoughts from the start.
 
-    Text without marks stays as it is, character by character. Errors: `NoAnswerError` where the last thought does not end.
+    Text without marks stays as it is, character by character. Errors: `NoAnswerError` where the last thought has no end.
     """
     thoughts: list[str] = []
     for thought in _THINKING.finditer(text):

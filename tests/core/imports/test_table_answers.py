@@ -86,7 +86,19 @@ def test_nothing_there_is_no_answer(tmp_path: Path) -> None:
         None, None, None, "", "None", "nan", "Ada", None,
     ]  # fmt: skip
     assert {answer.failure for answer in found} == {None, NO_TEXT}
-    fields = ("", "nan", "None", "<NA>", "none", "n/a", '"[""Ada""]"', "['Bo']", "[Ada]", '"[""A"", ""B""]"', " ")
+    fields = (
+        "",
+        "nan",
+        "None",
+        "<NA>",
+        "none",
+        "n/a",
+        '"[""Ada""]"',
+        "['Bo']",
+        "[Ada]",
+        '"[""A"", ""B""]"',
+        " ",
+    )
     csv = "id,prediction\n" + "".join(f"{i},{field}\n" for i, field in enumerate(fields))
     found, rejected = read(written(tmp_path / "f.csv", csv), {str(i): {"question": "?"} for i in range(11)})
     assert [answer.text if not answer.failure else None for answer in found] == [
@@ -209,7 +221,8 @@ def test_a_value_beside_the_answer_that_cannot_be_read_is_left_out_and_named(
 
 
 GOOD = {
-    "is_correct": 1, "new_tokens": 2, "prompt_tokens": 1, "latency_ms": 1, "token_probs": [1, 1], "token_logprobs": [0, 0],
+    "is_correct": 1, "new_tokens": 2, "prompt_tokens": 1, "latency_ms": 1, "token_probs": [1, 1],
+    "token_logprobs": [0, 0],
     "token_probabilities": [1, 1], "token_log_probabilities": [0, 0], "token_entropy": [0, 0], "token_entropies": [0, 0],
     "sum_log_probability": -1, "confidence_tokens": 2, "least_probability": 0.5,
 }  # fmt: skip
@@ -219,12 +232,16 @@ def among_others(
     folder: Path, row: Mapping[str, Any], **keys: Any
 ) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
     """The answer of a row, which stands among ten others whose columns can all be read."""
-    stated = ("sum_log_probability", "confidence_tokens") if "least_probability" in row or len(row) == 1 else ()
+    stated = (
+        ("sum_log_probability", "confidence_tokens") if "least_probability" in row or len(row) == 1 else ()
+    )
     good = {"prediction": "a"} | {column: GOOD[column] for column in (*row, *stated) if column in GOOD}
     if keys.get("end_token"):
         good["token_probs"] = [1, 1, 1]
     rows = [{"id": i, **good} for i in range(10)] + [{"id": 10, "prediction": "a", **row}]
-    found, rejected = read(written(folder / "f.jsonl", rows), {str(i): {"question": "?"} for i in range(11)}, **keys)
+    found, rejected = read(
+        written(folder / "f.jsonl", rows), {str(i): {"question": "?"} for i in range(11)}, **keys
+    )
     return found[10:], rejected
 
 
@@ -233,7 +250,9 @@ def test_more_than_a_tenth_that_cannot_be_read_stops_the_run_and_says_what_helps
     questions = {str(i): {"question": "?"} for i in range(29)}
     path = written(tmp_path / "f.jsonl", rows)
     for look in (lambda: read(path, questions), lambda: FORMAT.check(path, results("table"))):
-        with pytest.raises(SourceError, match="column latency_ms: 3 of 29 values cannot be read: '0 s'") as raised:
+        with pytest.raises(
+            SourceError, match="column latency_ms: 3 of 29 values cannot be read: '0 s'"
+        ) as raised:
             look()
         assert str(raised.value).endswith("leave the column out: columns: {latency_ms: null}")
     assert len(read(path, questions, columns={"latency_ms": None})[0]) == 29

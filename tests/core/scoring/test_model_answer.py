@@ -36,14 +36,19 @@ def test_a_text_is_an_answer_as_it_is(text: str, finish: str | None) -> None:
     assert read_answer_text(text, finish_reason=finish) == ModelAnswer(text)
 
 
-@pytest.mark.parametrize("text", [["Paris"], [["Paris"]], [{"type": "text", "text": "Paris"}], [{"text": "Paris"}]])
+@pytest.mark.parametrize(
+    "text", [["Paris"], [["Paris"]], [{"type": "text", "text": "Paris"}], [{"text": "Paris"}]]
+)
 def test_a_list_of_one_text_is_that_text(text: object) -> None:
     assert read_answer_text(text) == ModelAnswer("Paris")
 
 
-@pytest.mark.parametrize("text", [None, math.nan, [], [None], [math.nan], [{"type": "image_url", "image_url": {}}]])
 @pytest.mark.parametrize(
-    ("finish", "reason"), [(None, NO_TEXT), ("stop", NO_TEXT), ("tool_calls", f"{NO_TEXT} (finish reason tool_calls)")]
+    "text", [None, math.nan, [], [None], [math.nan], [{"type": "image_url", "image_url": {}}]]
+)
+@pytest.mark.parametrize(
+    ("finish", "reason"),
+    [(None, NO_TEXT), ("stop", NO_TEXT), ("tool_calls", f"{NO_TEXT} (finish reason tool_calls)")],
 )
 def test_nothing_there_is_no_answer(text: object, finish: str | None, reason: str) -> None:
     with pytest.raises(NoAnswerError) as raised:
@@ -51,7 +56,9 @@ def test_nothing_there_is_no_answer(text: object, finish: str | None, reason: st
     assert str(raised.value) == reason
 
 
-@pytest.mark.parametrize("text", [7, True, {"content": "Paris"}, ["Paris", "Rome"], ["Paris", None], [[["a"], "b"]]])
+@pytest.mark.parametrize(
+    "text", [7, True, {"content": "Paris"}, ["Paris", "Rome"], ["Paris", None], [[["a"], "b"]]]
+)
 def test_what_is_no_text_is_neither_an_answer_nor_none(text: object) -> None:
     with pytest.raises(ValueError, match="a text was expected, not"):
         read_answer_text(text)
@@ -90,14 +97,21 @@ def test_a_limit_before_the_text_is_no_answer(text: str | None, finish: str) -> 
 
 
 def test_reasoning_comes_from_fields_parts_and_marks_and_is_no_part_of_the_text() -> None:
-    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "b"}]}, {"type": "text", "text": "Paris"}]
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "b"}]},
+        {"type": "text", "text": "Paris"},
+    ]
     assert read_answer_text(parts, reasoning="a") == ModelAnswer("Paris", "a\nb")
-    assert read_answer_text("<think>c</think>Paris", reasoning="a") == ModelAnswer("Paris", "a\n<think>c</think>")
+    assert read_answer_text("<think>c</think>Paris", reasoning="a") == ModelAnswer(
+        "Paris", "a\n<think>c</think>"
+    )
     assert read_answer_text("", reasoning="a", finish_reason="stop") == ModelAnswer("", "a")
 
 
 @given(inner=PLAIN, answer=PLAIN, before=st.sampled_from(["", " \n"]), bracket=st.sampled_from(BRACKETS))
-def test_thoughts_in_brackets_are_taken_out(inner: str, answer: str, before: str, bracket: tuple[str, str]) -> None:
+def test_thoughts_in_brackets_are_taken_out(
+    inner: str, answer: str, before: str, bracket: tuple[str, str]
+) -> None:
     begin, end = bracket
     text, thoughts = split_reasoning(f"{before}{begin}{inner}{end}\n\n{answer}")
     assert text == answer.lstrip()
@@ -121,7 +135,10 @@ def test_a_text_without_marks_stays_character_by_character(text: str) -> None:
     [
         ("<think>a <think>b</think> c</think>Rome", "Rome"),
         ("a</think>Rome <think>b</think>", "Rome "),
-        ("<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Rome<|return|>", "Rome"),
+        (
+            "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Rome<|return|>",
+            "Rome",
+        ),
         ("<|channel|>final<|message|>Rome", "Rome"),
         ("<|START_THINKING|>x<|END_THINKING|><|START_RESPONSE|>Rome<|END_RESPONSE|>", "Rome"),
         ("<|begin_of_thought|>x<|end_of_thought|>\n<|begin_of_solution|>Rome<|end_of_solution|>", "Rome"),
@@ -138,9 +155,7 @@ def test_a_long_text_of_marks_takes_no_long_time() -> None:
     assert split_reasoning("x</think>" * 100_000)[0] == ""
 
 
-@pytest.mark.parametrize(
-    "prediction", ["No idea.", "no idea", " NO IDEA!? ", "“No idea…”", "No  idea", "no idea"]
-)
+@pytest.mark.parametrize("prediction", ["No idea.", "no idea", " NO IDEA!? ", "“No idea…”", "No  idea"])
 def test_a_whole_answer_that_is_a_phrase_declines(prediction: str) -> None:
     assert is_declined(prediction, ["No idea."])
 

@@ -13,7 +13,14 @@ from pathlib import Path
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.format import AnswerFormat, optional_text
 from dagster_project.core.imports.records import Record, RejectedRows, read_delimited
-from dagster_project.core.imports.results import ImportedAnswer, Questions, answer_of, given, judged, text_of_field
+from dagster_project.core.imports.results import (
+    ImportedAnswer,
+    Questions,
+    answer_of,
+    given,
+    judged,
+    text_of_field,
+)
 from dagster_project.core.methods import BACKGROUND, METHODS, RETRIEVAL
 from dagster_project.core.storage.fingerprints import prompt_hash
 from dagster_project.core.storage.lake import QuarantinedRow

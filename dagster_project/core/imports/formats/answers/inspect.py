@@ -15,6 +15,7 @@ from typing import Any
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.choices import chosen_text, numbers_of
 from dagster_project.core.imports.format import AnswerFormat, optional_text
+from dagster_project.core.imports.lines import refuse_other_kinds
 from dagster_project.core.imports.records import RejectedRows
 from dagster_project.core.imports.results import (
     ImportedAnswer,
@@ -33,6 +34,7 @@ from dagster_project.core.study.imports import Results
 PACKAGE = ("inspect_ai", "[inspect]")
 _UNREAD = {"messages", "events", "store", "attachments", "timelines"}
 """Parts of a sample that can be large, and have nothing that is read here."""
+_ZIP = b"PK"
 _DETAILS = re.compile(r"[(:\d'\"{\[]")
 """Where an error's text begins to speak of one request."""
 _CHOICE = "choice"
@@ -80,6 +82,12 @@ def _load(path: Path) -> Any:
     """The log, without the parts of samples that are not read."""
     from inspect_ai.log import read_eval_log
 
+    with path.open("rb") as stream:
+        start = stream.read(512)
+    if not start:
+        raise SourceError(f"{path}: is empty")
+    if not start.startswith(_ZIP):
+        refuse_other_kinds(path, start)
     try:
         return read_eval_log(path, exclude_fields=_UNREAD)
     except Exception as error:  # whatever its readers of zip, JSON and fields raise
@@ -118,7 +126,9 @@ def _answer(
         chosen = _chosen_choices(sample, scorer)
         if chosen is not None:
             tokens = ()
-            found["text"] = chosen_text(sample.choices, chosen, _right_choices(sample), questions[question_id])
+            found["text"] = chosen_text(
+                sample.choices, chosen, _right_choices(sample), questions[question_id]
+            )
         if chosen == []:
             unread[_CHOICE] = "the answer names no choice"
     said = sample.output.completion

@@ -1,6 +1,6 @@
 """Sample logs of lm-evaluation-harness: `samples_<task>_<time>.jsonl`, one JSON object a document and filter.
 
-Versions before 0.4.2 do not name the filters: a document then has a line for each, in the order of the task's filters,
+Older versions do not name the filters: a document then has a line for each, in the order of the task's filters,
 and they are called 1, 2 and so on.
 """
 
@@ -85,9 +85,7 @@ class _Documents:
     dataset's file, from 0. If results do not name it, the document or its prompt must show the question.
     """
 
-    def __init__(
-        self, declared: Results, questions: Questions, lines: Sequence[Mapping[str, Any]]
-    ) -> None:
+    def __init__(self, declared: Results, questions: Questions, lines: Sequence[Mapping[str, Any]]) -> None:
         self._questions, self._key = questions, declared.option("id_field")
         self._by_row = {question["row"] - 1: key for key, question in questions.items() if "row" in question}
         have = {key for line in lines if isinstance(line.get("doc"), dict) for key in line["doc"]}
@@ -115,7 +113,9 @@ class _Documents:
             question = key and json.dumps(self._questions[key].get("question"), ensure_ascii=False)
             if question and question[1:-1] in shown:
                 return str(key)
-        raise ValueError("key doc_id: the document is not the question of the dataset with this id, or in this row")
+        raise ValueError(
+            "key doc_id: the document is not the question of the dataset with this id, or in this row"
+        )
 
 
 def _metric(path: Path, wanted: str | None, lines: list[dict[str, Any]]) -> str | None:
@@ -160,7 +160,9 @@ def _text(line: Mapping[str, Any]) -> str | None:
     if found is None and ("filtered_resps" in line or "resps" in line):
         return None
     if not isinstance(found, str):
-        raise ValueError("keys filtered_resps and resps: a generated text was expected, or the likelihoods of choices")
+        raise ValueError(
+            "keys filtered_resps and resps: a generated text was expected, or the likelihoods of choices"
+        )
     return found
 
 
@@ -249,5 +251,5 @@ FORMAT = AnswerFormat(
         "metric": optional_text,
     },
 )
-"""`method` says how the model was asked, `id_field` which key of `doc` holds the question's id (or `doc_id`), `filter` and
-`metric` which filter and metric of the harness is meant where a log has several."""
+"""`method` says how the model was asked, `id_field` which key of `doc` holds the question's id (or `doc_id`), `filter`
+and `metric` which filter and metric of the harness is meant where a log has several."""

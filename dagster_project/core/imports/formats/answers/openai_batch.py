@@ -1,7 +1,7 @@
 """Results of OpenAI's Batch API and of services that write the same: one JSON object a request, joined by `custom_id`.
 
-Bodies of /v1/chat/completions, /v1/completions and /v1/responses are read, with tokens, log-probabilities and why the text
-ends. A request that ended in an error, expired, or has no result has no answer.
+Bodies of /v1/chat/completions, /v1/completions and /v1/responses are read, with tokens, log-probabilities and why the
+text ends. A request that ended in an error, expired, or has no result has no answer.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from dagster_project.core.storage.lake import QuarantinedRow
 from dagster_project.core.study.imports import Results
 from dagster_project.core.study.reader import Reader
 
-NO_RESULT = "the batch has no result for the request"
+NO_RESULT = "the batch has no result for it"
 _FAILED = "the request failed: "
+_NOT_SHOWN = "(not shown)"
+"""Stands for the reasoning of a model whose service counts its tokens and keeps its text."""
 _FILTERED = ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation")
 _LONGEST_CODE = 60
 _MOST_TOKENS = 2**31
@@ -39,49 +41,47 @@ def read_batch(
     Errors: `SourceError` where a file cannot be read, or has results of several models, or several texts for a request,
     and the declaration chooses none.
     """
-    files = [path, *([declared.option("errors")] if declared.option("errors") else [])]
-    lines = [(file, number, line) for file in files for number, line in read_json_lines(file, rejected)]
+    own = [path, *([declared.option("errors")] if declared.option("errors") else [])]
+    lines = [(file, number, line) for file in own for number, line in read_json_lines(file, rejected)]
+    asked, done = _requests(declared, rejected), {_id(line) for _, _, line in lines}
+    missing = [
+        (number, {"custom_id": id_, "error": NO_RESULT})
+        for id_, (number, _) in asked.items()
+        if id_ not in done
+    ]
+    lines += [(declared.option("requests"), number, line) for number, line in missing]
     bodies = [_object(_object(line.get("response")).get("body")) for _, _, line in lines]
     models = [str(body["model"]) for body in bodies if body.get("model")]
     model = only_one(path, "model", declared.option("model"), models)
     indexes = [index for body in bodies for index in _choices(body)]
     index = only_one(path, "choice", declared.option("choice"), indexes)
-    asked, prefix = _requests(declared, rejected), declared.option("id_prefix") or ""
-    answers, done = [], set()
+    answers = []
     for (file, number, line), body in zip(lines, bodies, strict=True):
-        custom_id = str(line.get("custom_id", "")).strip()
-        done.add(custom_id)
         if body.get("model") and str(body["model"]) != model:
             continue
         try:
-            question_id = _question_id(custom_id, prefix, questions)
             answers.append(
                 ImportedAnswer(
-                    question_id=question_id,
+                    question_id=_question_id(line, declared.option("id_prefix") or "", questions),
                     method=declared.option("method"),
                     place=f"{file.name} line {number}",
-                    prompt_hash=_prompt_hash(asked.get(custom_id, (0, {}))[1]),
+                    prompt_hash=_prompt_hash(asked.get(_id(line), (0, {}))[1]),
                     made_by=model or "",
-                    **_usage(body),
                     **_answer(line, body, index),
                 )
             )
         except ValueError as error:
             rejected.put(number, str(error), line)
-    for custom_id, (number, request) in asked.items():
-        if custom_id not in done and custom_id.removeprefix(prefix) in questions:
-            place = f"{declared.option('requests').name} line {number}"
-            question_id = custom_id.removeprefix(prefix)
-            answers.append(
-                ImportedAnswer(
-                    question_id, declared.option("method"), "", place, prompt_hash=_prompt_hash(request), failure=NO_RESULT
-                )
-            )
     return answers
 
 
-def _question_id(custom_id: str, prefix: str, questions: Questions) -> str:
+def _id(line: _Object) -> str:
+    return str(line.get("custom_id", "")).strip()
+
+
+def _question_id(line: _Object, prefix: str, questions: Questions) -> str:
     """Errors: `ValueError`."""
+    custom_id = _id(line)
     question_id = custom_id.removeprefix(prefix)
     if question_id not in questions or not custom_id.startswith(prefix):
         hint = "" if prefix else "; id_prefix is what stands before the id"
@@ -90,7 +90,9 @@ def _question_id(custom_id: str, prefix: str, questions: Questions) -> str:
 
 
 def _answer(line: _Object, body: _Object, index: int | None) -> dict[str, Any]:
-    """The text, or why there is none, and how sure the model was. Errors: `ValueError` where there is neither."""
+    """The text, or why there is none, its tokens, and how sure the model was. Errors: `ValueError` where there is neither
+    a text nor a failure."""
+    usage = _usage(body)
     response = _object(line.get("response"))
     status = response.get("status_code")
     is_error = isinstance(status, int) and not 200 <= status < 300
@@ -98,11 +100,13 @@ def _answer(line: _Object, body: _Object, index: int | None) -> dict[str, Any]:
     if is_error or error or (not body and "response" in line):
         code = _code(line.get("error"), body.get("error"))
         if code in _FILTERED:
-            return answer_of(None, finish_reason="content_filter")
+            return answer_of(None, finish_reason="content_filter") | usage
         what = f"status {status}{f' ({code})' if code else ''}" if is_error else code or "no response"
-        return {"text": "", "failure": _FAILED + what}
-    choice = _choices(body).get(index)
-    text, fields, scored = _of_response(body) if "output" in body else _of_choice(choice)
+        return {"text": "", "failure": _FAILED + what, **usage}
+    is_response = isinstance(body.get("output"), list)
+    text, fields, scored = _of_response(body) if is_response else _of_choice(body, index)
+    if usage["reasoning_tokens"] and not fields.get("reasoning"):
+        fields["reasoning"] = _NOT_SHOWN
     found = answer_of(text, **fields)
     tokens, unread = read_tokens(scored), dict[str, str]()
     if _object(scored.get("logprobs")) and not tokens:
@@ -110,14 +114,15 @@ def _answer(line: _Object, body: _Object, index: int | None) -> dict[str, Any]:
     written = text if isinstance(text, str) else found["text"]
     start = written.rfind(found["text"])
     sure = confidence_of_part(written, tokens, start, start + len(found["text"])) if start >= 0 else None
-    return {**found, "confidence": sure, "unread": unread}
+    return {**found, **usage, "confidence": sure, "unread": unread}
 
 
-def _of_choice(choice: _Object | None) -> tuple[object, dict[str, Any], _Object]:
+def _of_choice(body: _Object, index: int | None) -> tuple[object, dict[str, Any], _Object]:
     """The text of a choice of /v1/chat/completions or /v1/completions, what is said beside it, and what holds its
     tokens. Errors: `ValueError`."""
-    if choice is None:
+    if not isinstance(body.get("choices"), list):
         raise ValueError("response.body: an object with choices or output was expected")
+    choice = _choices(body).get(index, {})
     message = _object(choice.get("message"))
     fields = {
         "finish_reason": _text(choice.get("finish_reason")),
@@ -175,7 +180,9 @@ def _requests(declared: Results, rejected: RejectedRows) -> dict[str, tuple[int,
     """custom_id → the line and body of a request; empty without the batch's input file."""
     path = declared.option("requests")
     lines: Iterator[tuple[int, dict[str, Any]]] = read_json_lines(path, rejected) if path else iter(())
-    return {str(line.get("custom_id", "")).strip(): (number, _object(line.get("body"))) for number, line in lines}
+    return {
+        str(line.get("custom_id", "")).strip(): (number, _object(line.get("body"))) for number, line in lines
+    }
 
 
 def _prompt_hash(request: _Object) -> str | None:
@@ -242,6 +249,6 @@ FORMAT = AnswerFormat(
         "choice": lambda read, key: read.optional(key, lambda name: read.number(name, 0, 0)),
     },
 )
-"""`requests` is the input file of the batch: it gives the prompts, and says which requests have no result; `errors` is its
-file of errors. `id_prefix` is what stands before a question's id in `custom_id`. `model` and `choice` (from 0) choose where
-results are of several models, or a request has several texts."""
+"""`requests` is the input file of the batch: it gives the prompts, and says which requests have no result; `errors` is
+its file of errors. `id_prefix` is what stands before a question's id in `custom_id`. `model` and `choice` (from 0) choose
+where results are of several models, or a request has several texts."""

@@ -63,7 +63,11 @@ _BESIDE_CONTENT = {
 """What stands beside `message.content` in an answer of OpenAI's API, which many programs write down whole."""
 _LOGS = (
     ({"custom_id", "response"}, "the output of a batch of OpenAI's API", "openai_batch"),
-    ({"custom_id", "body"}, "the input of a batch of OpenAI's API, without answers; name its output", "openai_batch"),
+    (
+        {"custom_id", "body"},
+        "the input of a batch of OpenAI's API, without answers; name its output",
+        "openai_batch",
+    ),
     ({"doc", "resps"}, "a log of lm-evaluation-harness", "lm_eval"),
     ({"samples", "eval"}, "a log of Inspect", "inspect"),
 )
