@@ -11,7 +11,6 @@ import importlib.util
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from dagster_project.core.embedding.encoder import check_files

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.column_names import (
-    MOST_COLUMNS,
     Columns,
     columns_of_object,
     is_there,

@@ -18,7 +18,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.errors import SourceError
+from dagster_project.core.errors import SourceError, single_line
 
 USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
     "question": ("question", "query", "problem", "input", "user_input"),
@@ -74,7 +74,9 @@ SHOWN = 40
 _MOST_NEAR = 1_000
 _DEEPEST = 8
 _NAME = re.compile(r"[\w.:/()%#?-]+( [\w.:/()%#?-]+){0,3}")
-_GOLD = re.compile(r"gold|possible|reference|truth|target|expected|correct|right|ideal|label|accept|valid|alias")
+_GOLD = re.compile(
+    r"gold|possible|reference|truth|target|expected|correct|right|ideal|label|accept|valid|alias"
+)
 _ANSWER = re.compile(r"answers?", re.IGNORECASE)
 _SAID = re.compile(r"pred|infer|generat|model|respon|output|complet", re.IGNORECASE)
 _OBJECT = re.compile(r"\{\s*([\"']|\w+\s*[:=])")
@@ -130,7 +132,9 @@ def chosen_columns(
         found |= {meaning: usable[0]} if usable else {}
     for meaning in required:
         if meaning not in found:
-            others = {name.casefold() for one, names in USUAL_NAMES.items() if one != meaning for name in names}
+            others = {
+                name.casefold() for one, names in USUAL_NAMES.items() if one != meaning for name in names
+            }
             free_names = [name for name in there if name.casefold() not in others]
             if meaning == "answers":
                 free_names = [name for name in free_names if _may_be_gold(name)]
@@ -153,7 +157,7 @@ def _may_be_gold(name: str) -> bool:
 def shown_names(names: Iterable[str]) -> str:
     """The names of columns for a message; only the beginning of what is no list of names, as a file without a header."""
     first = [*islice(names, 50)]
-    text = " ".join(", ".join(first).split()).encode("utf-8", "backslashreplace").decode()
+    text = single_line(", ".join(first))
     longest = 300 if all(len(name) <= SHOWN and _NAME.fullmatch(name) for name in first) else SHOWN
     return text if len(text) <= longest else f"{text[:longest]}…"
 
@@ -226,7 +230,9 @@ def structure_of(text: str) -> Any:
         found = _loaded(text)
     except ValueError:
         return None  # "(I Can't Get No) Satisfaction (live)"
-    return found if isinstance(found, tuple) and not all(isinstance(one, int | float) for one in found) else None
+    return (
+        found if isinstance(found, tuple) and not all(isinstance(one, int | float) for one in found) else None
+    )
 
 
 def _loaded(text: str) -> Any:
@@ -238,13 +244,17 @@ def _loaded(text: str) -> Any:
     if len(text) > _LONGEST_CODE:
         raise ValueError("neither JSON nor a short text of Python")
     try:
-        tokens = [one for one in tokenize.generate_tokens(io.StringIO(text.strip()).readline) if one.string.strip()]
+        tokens = [
+            one for one in tokenize.generate_tokens(io.StringIO(text.strip()).readline) if one.string.strip()
+        ]
         if any(one.type == tokenize.ERRORTOKEN for one in tokens):
             raise ValueError("no Python")
-        pairs = pairwise([*tokens, None])
         # numpy prints no commas between texts
-        code = [one.string + "," * (other is not None and one.type == other.type == tokenize.STRING) for one, other in pairs]
-        return _literal(ast.parse(" ".join(code), mode="eval").body)
+        lacks_comma = [left.type == right.type == tokenize.STRING for left, right in pairwise(tokens)]
+        code = " ".join(
+            one.string + "," * lacks for one, lacks in zip(tokens, [*lacks_comma, False], strict=True)
+        )
+        return _literal(ast.parse(code, mode="eval").body)
     except (SyntaxError, tokenize.TokenError, ValueError, RecursionError, MemoryError):
         raise ValueError("neither JSON nor a text of Python") from None
 
@@ -259,7 +269,9 @@ def _literal(node: ast.AST) -> Any:
         case ast.Tuple(elts=items) | ast.Set(elts=items):
             return tuple(map(_literal, items))
         case ast.Dict(keys=keys, values=values):
-            return {str(_literal(key)): _literal(value) for key, value in zip(keys, values, strict=True) if key}
+            return {
+                str(_literal(key)): _literal(value) for key, value in zip(keys, values, strict=True) if key
+            }
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
             return -value
         case ast.Name(id="nan"):

@@ -23,9 +23,9 @@ KEPT_OF_OVERLONG = 2 * LONGEST_FIELD
 _BOM = b"\xef\xbb\xbf"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _KINDS = (
-    (rb"version https://git-lfs\.github\.com/", "a Git LFS pointer, not the file that it stands for; fetch that: git lfs pull"),
-    (rb"(\.\./)*(\.git)?/annex/objects/", "a pointer of git-annex, not the file that it stands for; fetch that: git annex get"),
-    (rb"(?i)(<!--.*?-->\s*)?<(!doctype html|html|head|body)\b", "a web page (HTML); fetch the file itself, not the page that shows it"),
+    (rb"version https://git-lfs\.github\.com/", "a Git LFS pointer; fetch the file itself: git lfs pull"),
+    (rb"(\.\./)*(\.git)?/annex/objects/", "a pointer of git-annex; fetch the file itself: git annex get"),
+    (rb"(?i)(<!--.*?-->\s*)?<(!doctype html|html|head|body)\b", "a web page (HTML); fetch the file that it shows"),
     (rb"<\?xml|<[A-Za-z]\w*[ />]", "XML, not rows"),
     (rb"\xd0\xcf\x11\xe0", "an old Excel workbook; save the sheet as CSV"),
     (rb"PAR1", "a Parquet file, which format: table reads"),

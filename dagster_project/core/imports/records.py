@@ -174,7 +174,9 @@ def read_json_lines(
             try:
                 loaded = json.loads(data)
             except (ValueError, RecursionError) as error:
-                reason = f"not JSON: {PYTHON_DICTS if is_python(line) else ' '.join(str(error).split())[:200]}"
+                reason = (
+                    f"not JSON: {PYTHON_DICTS if is_python(line) else ' '.join(str(error).split())[:200]}"
+                )
                 if len(data) == KEPT_OF_OVERLONG + 1:
                     reason = f"a line of at most {LONGEST_LINE:,} bytes was expected"
                 lines.refuse_cut(path, number, reason, accept_cut=accept_cut)

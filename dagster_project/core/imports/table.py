@@ -47,7 +47,7 @@ REQUIRED = ("question", "answers")
 
 NO_IDS = "the file has no column id, so an id is made from the dataset's name, the question and its answers"
 _A_LIST = 'a JSON list of texts was expected, as in ["one", "two"]'
-_FORMS = (
+_FORMS: tuple[tuple[set[str], set[str]], ...] = (
     ({"text"}, {"answerstart", "answerend", "answerid"}),  # SQuAD
     ({"value", "aliases"}, {
         "normalizedvalue", "normalizedaliases", "matchedwikientityname", "normalizedmatchedwikientityname", "type",

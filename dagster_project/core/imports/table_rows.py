@@ -262,7 +262,9 @@ def numbered_objects(path: Path, rejected: RejectedRows) -> Iterator[tuple[int, 
         if not isinstance(one, Mapping):
             rejected.put(number, "an object was expected", one)
         elif len(one) > MOST_COLUMNS:
-            rejected.put(number, f"an object of at most {MOST_COLUMNS:,} keys was expected, not of {len(one):,}")
+            rejected.put(
+                number, f"an object of at most {MOST_COLUMNS:,} keys was expected, not of {len(one):,}"
+            )
         else:
             yield number, one
 
@@ -329,7 +331,9 @@ def _json(path: Path, content: bytes) -> list[Any]:
     try:
         return list(json.loads(content))
     except (ValueError, RecursionError) as error:
-        hint = PYTHON_DICTS if is_python(content[:200].decode("utf-8", "replace")) else "the file may be cut off"
+        hint = (
+            PYTHON_DICTS if is_python(content[:200].decode("utf-8", "replace")) else "the file may be cut off"
+        )
         raise SourceError(f"{path}: is no JSON list ({str(error)[:200]}); {hint}") from None
 
 
@@ -352,8 +356,13 @@ def number_of(text: str, thousands: str | None = None) -> float:
     full stop, if the comma stands before decimals. Errors: `ValueError`; `1_234` and `inf` are no numbers."""
     plain = text
     if thousands:
-        sign, point = ("[ \u00a0\u2009\u202f]" if thousands == " " else re.escape(thousands)), ".,"[thousands == "."]
-        grouped = re.fullmatch(rf"([+-]?\d{{1,3}}(?:{sign}\d{{2,3}})*{sign}\d{{3}})(?:{re.escape(point)}(\d+))?", text)
+        sign, point = (
+            ("[ \u00a0\u2009\u202f]" if thousands == " " else re.escape(thousands)),
+            ".,"[thousands == "."],
+        )
+        grouped = re.fullmatch(
+            rf"([+-]?\d{{1,3}}(?:{sign}\d{{2,3}})*{sign}\d{{3}})(?:{re.escape(point)}(\d+))?", text
+        )
         if grouped:
             plain = f"{re.sub(sign, '', grouped[1])}.{grouped[2] or ''}"
         elif point == ",":
@@ -394,9 +403,7 @@ def fitting(text: str, longest: int) -> str:
     return cleaned
 
 
-def _row(
-    number: int, fields: Mapping[str, Any], columns: Mapping[str, str], thousands: str | None
-) -> Row:
+def _row(number: int, fields: Mapping[str, Any], columns: Mapping[str, str], thousands: str | None) -> Row:
     values = {meaning: value_at(fields, column) for meaning, column in columns.items()}
     return Row(number, values, columns, thousands)
 

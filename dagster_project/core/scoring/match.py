@@ -1,7 +1,8 @@
 """Whether one answer is right, and whether one passage contains an answer: SPEC §5 and §4.
 
-Every rule compares texts in Unicode's NFC without invisible marks (`comparable`); DPR's then decomposes them. Empty gold answers (also those of white space only) are dropped before any rule. If a rule's own normalisation makes a
-gold answer empty ("The", "!!!"), only that rule drops it. Without any gold answer, no answer is right. ROUGE-L
+Every rule compares texts in Unicode's NFC without invisible marks (`comparable`); DPR's then decomposes them. Empty gold
+answers (also those of white space only) are dropped before any rule. If a rule's own normalisation makes a gold answer
+empty ("The", "!!!"), only that rule drops it. Without any gold answer, no answer is right. ROUGE-L
 compares these tokens, which are our choice: runs of letters, marks and digits, lower-cased, unstemmed (for ASCII text
 the same as in Google's `rouge_score`).
 """
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 import regex
 
 _INVISIBLE = regex.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
-"""Soft hyphens, spaces and joiners without width, marks of direction. The same signs stand in dbt's macro `comparable`."""
+"""Soft hyphens, spaces and joiners without width, marks of direction; the same signs as in dbt's macro `comparable`."""
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = regex.compile(r"\b(?:a|an|the)\b")
 _WHOLE_ANSWERS = frozenset({"yes", "no", "noanswer"})

@@ -48,7 +48,7 @@ class _Refused(Exception):
 
 
 def read_popqa(path: Path) -> ImportedDataset:
-    """Read a PopQA TSV. Negative, empty or NaN popularity is missing; a row whose ids contradict an earlier one is put aside.
+    """Read a PopQA TSV. Negative, empty or NaN popularity is missing; a row of contradicting ids is put aside.
 
     Errors: `SourceError` naming file and column where it is no such file, where no row can be used, or where more than a
     tenth of a column of popularity or aliases cannot be read.
@@ -67,7 +67,7 @@ def read_popqa(path: Path) -> ImportedDataset:
     dataset.says.extend(read.values.lines())
     if read.n_contradictory:
         dataset.says.append(
-            f"{read.n_contradictory:,} times an entity's popularity is another than in an earlier row, whose number counts"
+            f"{read.n_contradictory:,} times an entity has another popularity than in an earlier row, whose number counts"
         )
     asked = dataset.questions.values()
     missing = sum(dataset.entities[q["subject_id"]].popularity is None for q in asked)
