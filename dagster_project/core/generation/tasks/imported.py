@@ -13,11 +13,13 @@ from typing import Any
 
 from dagster_project.core.generation.engine.task import Scope
 from dagster_project.core.generation.prompts.build import background_passage_id
+from dagster_project.core.generation.tasks.questions import declines_of
 from dagster_project.core.generation.tasks.rows import answer_columns, background_columns
 from dagster_project.core.imports.results import questions_by_dataset
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
 from dagster_project.core.storage.lake import Computed, Outcome, QuarantinedRow
 from dagster_project.core.study.backends import IMPORTED
+from dagster_project.core.study.prompts import Prompt
 from dagster_project.core.tables.generation import CONFIDENCE
 
 Row = Mapping[str, Any]
@@ -38,13 +40,18 @@ def score_answers(scope: Scope, run_id: str) -> Outcome:
         ]
         imported = [row for row in asked if row["failure"] is None]
         golds = _gold_answers(scope)
-        common = _common(scope, run_id)
-        rows = [common | _answer(scope, row, golds[row["dataset"], row["question_id"]]) for row in imported]
+        common, prompts = _common(scope, run_id), {prompt.name: prompt for prompt in scope.study.prompts}
+        rows = [
+            common | _answer(scope, prompts, row, golds[row["dataset"], row["question_id"]])
+            for row in imported
+        ]
         notes = _compared(rows, imported) | {"failed": len(asked) - len(rows)}
         scope.log.info("answers %s: %s", scope.name, ", ".join(f"{k} {v}" for k, v in notes.items()))
         return Computed(rows, _failed(asked, "dataset", "question_id", "prompt"), notes)
 
-    return scope.lake.materialise("answers", _stamp("answers", scope), compute, scope.name)
+    declines = [[prompt.name, declines_of(prompt, scope.model)] for prompt in scope.study.prompts]
+    stamp = fingerprint(_stamp("answers", scope), scope.model.declines, declines)
+    return scope.lake.materialise("answers", stamp, compute, scope.name)
 
 
 def import_generations(
@@ -137,19 +144,20 @@ def _of_file(row: Row) -> dict[str, Any]:
     return {**{name: row[name] for name in names}, "revision": row["made_by"] or "unknown"}
 
 
-def _answer(scope: Scope, row: Row, gold_answers: Sequence[str]) -> dict[str, Any]:
+def _answer(
+    scope: Scope, prompts: Mapping[str, Prompt], row: Row, gold_answers: Sequence[str]
+) -> dict[str, Any]:
+    """The scored row; what its file says of declining comes before the study's phrases."""
     passage_id = None if row["passage"] is None else f"{IMPORTED}:{row['passage']}"
     if row["background"] is not None:
         passage_id = background_passage_id(scope.model.name, row["question_id"])
     own = None if passage_id is None else [passage_id]
-    columns = answer_columns(row["text"], gold_answers, scope.model)
+    declines = declines_of(prompts.get(row["prompt"]), scope.model)
+    columns = answer_columns(row["text"], gold_answers, scope.model, declines, row["is_declined"])
     asked = {name: row[name] for name in ("prompt", *_ASKED)}
     is_whole = columns["prediction"].strip() == columns["raw_text"].strip() != ""
     sure = {column.name: row[column.name] for column in CONFIDENCE if is_whole}
-    return {
-        **_of_file(row), **asked, "passage_id": passage_id, "passage_ids": own, **columns, **sure,
-        "is_declined": bool(row["is_declined"]) or columns.get("is_declined", False),
-    }  # fmt: skip
+    return {**_of_file(row), **asked, "passage_id": passage_id, "passage_ids": own, **columns, **sure}
 
 
 def _compared(scored: Sequence[Row], imported: Sequence[Row]) -> dict[str, Any]:
@@ -164,6 +172,7 @@ def _compared(scored: Sequence[Row], imported: Sequence[Row]) -> dict[str, Any]:
     return {
         "rows": len(scored),
         "accuracy": sum(row["is_correct"] for row in scored) / len(scored) if scored else None,
+        "declined": sum(row["is_declined"] for row in scored),
         "judged_by_file": len(judged),
         "disagreements": only_file + only_ours,
         "right_by_file_only": only_file,
