@@ -23,6 +23,7 @@ from dagster_project.core.study.prompts import Prompt
 from dagster_project.core.tables.generation import CONFIDENCE
 
 Row = Mapping[str, Any]
+_DECLINED = "the model declined to answer"
 _ASKED = ("prompt_hash", "prompt_tokens", "new_tokens", "reasoning_tokens", "latency_ms")
 
 
@@ -70,9 +71,9 @@ def import_generations(
             common | _of_file(row) | {name: row[name] for name in _ASKED}
             | columns(row, golds[row["dataset"], row["question_id"]])
             for row in asked
-            if row["failure"] is None
+            if row["failure"] is None and not row["is_declined"]
         ]  # fmt: skip
-        return Computed(rows, _failed(asked, "dataset", "question_id", "method", "prompt"))
+        return Computed(rows, _failed(asked, "dataset", "question_id", "method", "prompt", without_declined=True))
 
     table = "grounded_generations"
     stamp = fingerprint(_stamp(table, scope), scope.study.grounding_prompts, decisive)
@@ -108,12 +109,14 @@ def _rows(scope: Scope) -> list[dict[str, Any]]:
     return rows
 
 
-def _failed(asked: Sequence[Row], *keys: str) -> list[QuarantinedRow]:
-    """The requests without an answer, by the keys that generation gives its failures."""
+def _failed(asked: Sequence[Row], *keys: str, without_declined: bool = False) -> list[QuarantinedRow]:
+    """The requests without an answer, by the keys that generation gives its failures. With `without_declined`, so are
+    declined ones, for a table that knows none."""
+    reasons = (row["failure"] or (_DECLINED if without_declined and row["is_declined"] else None) for row in asked)
     return [
-        QuarantinedRow("/".join(row[key] for key in keys), row["failure"], row["place"])
-        for row in asked
-        if row["failure"] is not None
+        QuarantinedRow("/".join(row[key] for key in keys), reason, row["place"])
+        for row, reason in zip(asked, reasons, strict=True)
+        if reason
     ]
 
 
