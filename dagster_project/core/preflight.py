@@ -11,7 +11,6 @@ import importlib.util
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from dagster_project.core.embedding.encoder import check_files
@@ -20,6 +19,7 @@ from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.generation.tasks.capabilities import needs_of_models
 from dagster_project.core.imports import decisions
 from dagster_project.core.imports.column_checks import check_keys
+from dagster_project.core.imports.facts import read_questions
 from dagster_project.core.needs import Need, check_package, needs_of_machines
 from dagster_project.core.questions import counts
 from dagster_project.core.reference.service import needs_of_links
@@ -67,14 +67,17 @@ def misses(study: Study, *, with_models: bool = True) -> list[str]:
 def needs_of_places(study: Study) -> Iterator[Need]:
     """Every file and folder that any key of the study names."""
     for where, place, holder in _places(study, ""):
-        yield Need(where, partial(_check_place, place, study.path, holder))
+        yield Need(where, partial(_check_place, place, study, holder))
 
 
-def _check_place(place: Place, study_path: Path, holder: Any) -> None:
-    """A file is there and has the columns of its format; one with an address is fetched where it is missing."""
-    if place.is_fetched(study_path):
+def _check_place(place: Place, study: Study, holder: Any) -> None:
+    """A file is there and has the columns of its format; one with an address is fetched where it is missing.
+
+    Questions that name their entities are read whole, once a process: a column may turn out unreadable in its last rows.
+    """
+    if place.is_fetched(study.path):
         return
-    found = place.find(study_path)
+    found = place.find(study.path)
     if isinstance(holder, ReferenceQuestions):
         check_keys(found, ["question", "answer"])
     elif isinstance(holder, Decisions):
@@ -87,6 +90,9 @@ def _check_place(place: Place, study_path: Path, holder: Any) -> None:
         if package is None or importlib.util.find_spec(package[0]) is not None:
             for file in format_.files(found, holder):
                 format_.check(file, holder)
+        for dataset in study.datasets_of_files:
+            if dataset.imported is holder and getattr(format_, "names_entities", False):
+                read_questions(study, dataset)
 
 
 def _places(declared: Any, where: str, holder: Any = None) -> Iterator[tuple[str, Place, Any]]:

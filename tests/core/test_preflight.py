@@ -272,23 +272,30 @@ def test_one_object_of_counts_and_a_text_have_no_columns(study: Study, content: 
     assert found == [f"counts[2]: {empty}: the folder holds no file of text"]
 
 
-@pytest.mark.parametrize(
-    ("content", "options"),
-    [
-        ('{"question": "a", "answer": "b"}\nbroken\n', {}),
-        ('{"question": "' + "x" * 300_000 + '", "gold answer": "b"}\n', {}),
-        (('{"question": "a", "answer": "' + "x" * 20_000 + '"}\n') * 20, {"columns": {"popularity": "rare"}}),
-    ],
-)
-def test_what_a_beginning_does_not_show_is_left_to_the_reader(
-    study: Study, content: str, options: dict[str, Any]
+def test_a_table_of_questions_is_read_to_its_end_before_anything_runs(study: Study) -> None:
+    """Only its last rows show that the column of popularity cannot be read."""
+    rows = [f"Q{n}?,a,{n}" for n in range(80)] + [f'Q{n}?,a,"{n:,}"' for n in range(1_000, 1_020)]
+    (study.path.parent / "file").write_text("question,answer,popularity\n" + "\n".join(rows))
+    asked = {"format": "table", "path": "file"}
+    (line,) = misses(declaring(study, "questions", asked))
+    said = "column popularity: 20 of 100 values cannot be read: '1,000' (row 81), '1,001' (row 82), '1,002' (row 83)"
+    assert line.endswith(f'file: {said}; add to the import: thousands: ","')
+    assert misses(declaring(study, "questions", {**asked, "thousands": ","})) == []
+    assert misses(declaring(study, "questions", {**asked, "columns": {"popularity": None}})) == []
+
+
+@pytest.mark.parametrize("end", ["broken\n", '{"rare": 1}\n'])
+def test_what_the_beginning_of_answers_does_not_show_is_left_to_their_reader(study: Study, end: str) -> None:
+    rows = ('{"id": "a", "prediction": "' + "x" * 20_000 + '"}\n') * 20
+    (study.path.parent / "file").write_text(rows + end)
+    options = {"columns": {"is_correct": "rare"}}
+    assert misses(declaring(study, "answers", {"format": "table", "path": "file", **options})) == []
+
+
+def test_only_the_beginning_of_a_large_file_of_answers_is_read(
+    study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (study.path.parent / "file").write_text(content + '{"rare": 1}\n')
-    assert misses(declaring(study, "questions", {"format": "table", "path": "file", **options})) == []
-
-
-def test_only_the_beginning_of_a_large_file_is_read(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    (study.path.parent / "file").write_text('{"question": "a", "answer": "b"}\n' * 100_000)
+    (study.path.parent / "file").write_text('{"id": "a", "prediction": "b"}\n' * 100_000)
     loads, read = json.loads, []
 
     def counting(text: str) -> Any:
@@ -296,5 +303,5 @@ def test_only_the_beginning_of_a_large_file_is_read(study: Study, monkeypatch: p
         return loads(text)
 
     monkeypatch.setattr(json, "loads", counting)
-    assert misses(declaring(study, "questions", {"format": "table", "path": "file"})) == []
+    assert misses(declaring(study, "answers", {"format": "table", "path": "file"})) == []
     assert 0 < sum(read) <= 1 << 20

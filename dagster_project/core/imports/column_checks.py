@@ -17,8 +17,15 @@ from typing import Any
 import pyarrow as pa
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.column_names import Columns, columns_of_object, is_there, near
+from dagster_project.core.imports.column_names import (
+    Columns,
+    columns_of_object,
+    is_there,
+    near,
+    shown_names,
+)
 from dagster_project.core.imports.compressed import ACCEPT_CUT, opened
+from dagster_project.core.imports.lines import refuse_other_kinds
 from dagster_project.core.imports.records import check_header, header_of
 
 Check = Callable[[Path, Any], object]
@@ -49,9 +56,9 @@ def check_keys(path: Path, keys: list[str], declared: Any = None) -> None:
     there, _ = _of_objects(_read(path, declared))
     for key in keys:
         if there and not any(is_there(one, there) for one in key.split("|")):
-            wanted, shown = key.replace("|", " or "), ", ".join(there)[:300]
             hint = next(filter(None, (near(one, there) for one in key.split("|"))), "")
-            raise SourceError(f"{path}: no row has the key {wanted}{hint}; there are: {shown}")
+            wanted = key.replace("|", " or ")
+            raise SourceError(f"{path}: no row has the key {wanted}{hint}; there are: {shown_names(there)}")
 
 
 def columns_at_beginning(path: Path, declared: Any) -> tuple[Columns, bool]:
@@ -98,7 +105,10 @@ def _read(path: Path, declared: Any) -> bytes:
     if path.is_dir():
         raise SourceError(f"{path}: is a folder; name one file")
     with opened(path, _accepts_cut(declared)) as stream:
-        return stream.read(_MOST)
+        data = stream.read(_MOST)
+    if not data.startswith(PARQUET):
+        refuse_other_kinds(path, data[:512])
+    return data
 
 
 def _accepts_cut(declared: Any) -> bool | None:

@@ -8,6 +8,7 @@ All lines end like the file's first line: in LF or CRLF, or in CR if the file be
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -21,12 +22,43 @@ LONGEST_LINE = 1 << 24
 KEPT_OF_OVERLONG = 2 * LONGEST_FIELD
 _BOM = b"\xef\xbb\xbf"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_KINDS = (
+    (rb"version https://git-lfs\.github\.com/", "a Git LFS pointer; fetch the file itself: git lfs pull"),
+    (rb"(\.\./)*(\.git)?/annex/objects/", "a pointer of git-annex; fetch the file itself: git annex get"),
+    (rb"(?i)(<!--.*?-->\s*)?<(!doctype html|html|head|body)\b", "a web page (HTML); fetch the file that it shows"),
+    (rb"<\?xml|<[A-Za-z]\w*[ />]", "XML, not rows"),
+    (rb"\xd0\xcf\x11\xe0", "an old Excel workbook; save the sheet as CSV"),
+    (rb"PAR1", "a Parquet file, which format: table reads"),
+    (rb"ARROW1|\xff\xff\xff\xff.\x00\x00\x00\x10", "an Arrow file; write Parquet: pyarrow.parquet.write_table"),
+    (rb"SQLite format 3", "a database of SQLite; export the table as CSV"),
+    (rb"%PDF|\x89PNG|\xff\xd8\xff|GIF8", "a document or a picture"),
+    (rb"\x80[\x02-\x05][\x80-\xff}\](]", "a pickle of Python; write CSV, JSON or Parquet"),
+)  # fmt: skip
+"""How files of other kinds begin, what they are, and what to do."""
+PYTHON_DICTS = "these are Python dicts, not JSON; write them by json.dumps"
+
+
+def is_python(text: str) -> bool:
+    """Whether a text begins like a dict, or a list of them, that Python printed."""
+    return text.lstrip("[ \n").startswith("{'")
+
+
+def refuse_other_kinds(path: Path, start: bytes) -> None:
+    """Errors: `SourceError` where a file that begins so is no text of rows. Never shows what the file holds."""
+    start = start.removeprefix(_BOM).lstrip()
+    for begins, what in _KINDS:
+        if re.match(begins, start, re.DOTALL):
+            raise SourceError(f"{path}: is {what}")
 
 
 def refuse_other_encodings(path: Path, stream: IO[bytes]) -> None:
-    """Go to the first line, behind a byte order mark. Errors: `SourceError` where the file is empty or no UTF-8."""
-    start = stream.read(64)
-    if start.startswith(_UTF_16) or start.count(b"\0") > len(start) // 4:
+    """Go to the first line, behind a byte order mark.
+
+    Errors: `SourceError` where the file is empty, no UTF-8, or of a kind that has no rows.
+    """
+    start = stream.read(512)
+    refuse_other_kinds(path, start)
+    if start.startswith(_UTF_16) or start[:64].count(b"\0") > len(start[:64]) // 4:
         raise SourceError(
             f"{path}: is not UTF-8 but looks like UTF-16; convert it first:"
             " iconv -f UTF-16 -t UTF-8 <file> > <new file>"

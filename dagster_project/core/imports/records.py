@@ -21,14 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.column_names import near
+from dagster_project.core.imports.column_names import near, refuse_columns, shown_names
 from dagster_project.core.imports.compressed import hint_of, opened
 from dagster_project.core.imports.excluded_pages import ExcludedPage
 from dagster_project.core.imports.lines import (
     KEPT_OF_OVERLONG,
     LONGEST_FIELD,
     LONGEST_LINE,
+    PYTHON_DICTS,
     Lines,
+    is_python,
     printed,
     refuse_other_encodings,
 )
@@ -113,9 +115,10 @@ def header_of(path: Path) -> tuple[str, list[str]]:
     with opened(path) as stream:
         refuse_other_encodings(path, stream)
         start = stream.tell()
-        outside_quotes = Counter("".join(next(Lines(stream), "").split('"')[::2]))
+        outside_quotes = "".join(next(Lines(stream), "").split('"')[::2])
         stream.seek(start)
-        delimiter = max(_DELIMITERS, key=lambda sign: outside_quotes[sign])
+        delimiter = max(_DELIMITERS, key=outside_quotes.count)
+        refuse_columns(path, outside_quotes.count(delimiter) + 1)
         return delimiter, _header(path, _reader(Lines(stream), delimiter), ())
 
 
@@ -171,7 +174,9 @@ def read_json_lines(
             try:
                 loaded = json.loads(data)
             except (ValueError, RecursionError) as error:
-                reason = f"not JSON: {' '.join(str(error).split())[:200]}"
+                reason = (
+                    f"not JSON: {PYTHON_DICTS if is_python(line) else ' '.join(str(error).split())[:200]}"
+                )
                 if len(data) == KEPT_OF_OVERLONG + 1:
                     reason = f"a line of at most {LONGEST_LINE:,} bytes was expected"
                 lines.refuse_cut(path, number, reason, accept_cut=accept_cut)
@@ -223,12 +228,14 @@ def _header(path: Path, reader: Any, required: Sequence[str]) -> list[str]:
         raise SourceError(f"{path}: is empty") from None
     except csv.Error as error:
         raise SourceError(f"{path}: its header cannot be read ({error})") from None
+    refuse_columns(path, len(columns))
+    if any("\0" in name for name in columns):
+        raise SourceError(f"{path}: is no table: its first line holds a NUL character")
     missing = [name for name in required if name not in columns]
     if missing:
-        there = printed(", ".join(columns))[:300]
         raise SourceError(
             f"{path}: column {', '.join(missing)} is missing{near(missing[0], columns)}; expected"
-            f" {', '.join(required)}; its header has: {there}"
+            f" {', '.join(required)}; its header has: {shown_names(columns)}"
         )
     doubled = {name for name in required if columns.count(name) > 1}
     if doubled:

@@ -39,6 +39,7 @@ LOCAL_KEYS = frozenset(
         "device_map",
         "batch_tokens",
         "device_hour_usd",
+        "thinking_tokens",
         "obtain",
     }
 )

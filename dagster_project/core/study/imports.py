@@ -222,11 +222,12 @@ def _format(read: Reader, kind: str, *shared: str) -> tuple[str, tuple[tuple[str
 
 
 def slice_of(declared: Import | Results | Collection) -> list[Any]:
-    """What decides the rows, for a fingerprint: all keys except the file's place, and the code that reads the file."""
+    """What decides the rows, for a fingerprint: all keys except places of files, and the code that reads the files."""
     own: list[Any] = [declared.dataset, declared.prompt] if isinstance(declared, Results) else []
     if isinstance(declared, Collection):
         own = [declared.name, declared.source, declared.date, declared.licence]
-    return [declared.format, declared.options, *own, code_version(FORMATS[declared.kind][declared.format])]
+    options = [(key, value) for key, value in declared.options if not isinstance(value, Path)]
+    return [declared.format, options, *own, code_version(FORMATS[declared.kind][declared.format])]
 
 
 def read_only_place(read: Reader) -> Place:

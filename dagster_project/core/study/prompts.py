@@ -33,7 +33,7 @@ class Prompt:
     answers), `paraphrases` (paraphrase_answers), `samples` (sampled_answers), `candidates` (candidate_answers: the
     candidates of a cloze query are scored). PopQA-TP asks paraphrases and samples without demonstrations, and a model
     that does not answer without an example needs some. `methods` are those by which it asks questions; empty: all of
-    the study's.
+    the study's. An answer under this prompt that is one of `declines` is declined (SPEC §12).
     """
 
     name: str
@@ -44,6 +44,7 @@ class Prompt:
     reference_demos: bool = False
     generations: tuple[str, ...] = ("questions",)
     methods: tuple[str, ...] = ()
+    declines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ def read_prompt(read: Reader, methods: tuple[str, ...]) -> Prompt:
         reference_demos=read.flag("reference_demos"),
         generations=generations,
         methods=read.choices("methods", methods, ()) if "methods" in read.raw else (),
+        declines=read.phrases("declines"),
     )
 
 

@@ -199,6 +199,14 @@ class Reader:
                 raise self.fail(key, f"must hold texts, not {_kind(item)}")
         return self.choices(key, tuple(value), ())
 
+    def phrases(self, key: str) -> tuple[str, ...]:
+        """A list of distinct texts with letters or digits; none without the key."""
+        found = self.names(key) if self.raw.get(key) is not None else ()
+        for text in found:
+            if not any(character.isalnum() for character in text):
+                raise self.fail(key, f"must hold texts with letters or digits, not {_shown(text)}")
+        return found
+
     def listed(
         self, key: str, default: tuple[Any, ...], read_one: Callable[[Reader, str], Any]
     ) -> tuple[Any, ...]:

@@ -102,7 +102,10 @@ class Task(ABC):
 
     @abstractmethod
     def row(self, model: Model, item: Any, part: int, result: Any) -> Mapping[str, Any]:
-        """The columns of one row that neither the partition nor the accounts decide, from one part's result."""
+        """The columns of one row that neither the partition nor the accounts decide, from one part's result.
+
+        Errors: `NoAnswerError` where the result holds no answer.
+        """
 
     def code_version(self) -> str:
         """A hash of the code that decides its rows: its own module's, and that of the partition around it."""

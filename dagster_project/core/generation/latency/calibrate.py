@@ -161,7 +161,7 @@ def _fingerprint(c: _Calibration) -> str:
         _TABLE,
         [N_QUESTIONS, N_LEAST, SECONDS, c.study.is_quick, methods],
         [c.study.background_tokens if c.study.writes_background else None],
-        [c.model.name, c.model.rambles, identity.weights, identity.rules],
+        [c.model.name, c.model.rambles, c.model.thinking_tokens, identity.weights, identity.rules],
         [identity.engine, identity.engine_version],
         [] if c.model.service else [c.model.device, c.model.device_map, _machine()],
         code_version(__name__),

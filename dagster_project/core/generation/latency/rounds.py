@@ -89,7 +89,7 @@ def _digest(*parts: str | int) -> bytes:
 
 
 def _steps(study: Study, method: str, row: AskedQuestion) -> Steps:
-    answer = (row.prompt(), Decoding(study.max_new_tokens))
+    answer = (row.prompt(), row.request.decoding or Decoding(study.max_new_tokens))
     if study.method(method).kind != BACKGROUND:
         return (answer,)
     background = bare_prompt(row.question.question, BACKGROUND_TEMPLATE)

@@ -7,6 +7,7 @@ counted as (
     select
         {{ key }},
         count(*) as n,
+        count(*) filter (where is_declined) as n_declined,
         count(*) filter (where is_correct) as n_correct,
         count(*) filter (where is_correct_case_sensitive) as n_case_sensitive,
         count(*) filter (where is_correct_normalized) as n_normalized,
@@ -30,6 +31,7 @@ summed as (
     select
         {{ key }},
         sum(n)::bigint as n,
+        sum(n_declined)::bigint as n_declined,
         sum(n_correct)::bigint as n_correct,
         sum(n_case_sensitive)::bigint as n_case_sensitive,
         sum(n_normalized)::bigint as n_normalized,
@@ -49,6 +51,8 @@ final as (
         summed.n_correct / summed.n as accuracy,
         {{ wilson_low('summed.n_correct', 'summed.n') }} as ci_low,
         {{ wilson_high('summed.n_correct', 'summed.n') }} as ci_high,
+        {{ rate('summed.n_declined', 'summed.n', 'share_declined') }},
+        {{ rate('summed.n_correct', '(summed.n - summed.n_declined)', 'accuracy_attempted') }},
         {{ rate('summed.n_case_sensitive', 'summed.n', 'accuracy_case_sensitive') }},
         {{ rate('summed.n_normalized', 'summed.n', 'accuracy_normalized') }},
         {{ rate('summed.n_exact_match', 'summed.n', 'accuracy_exact_match') }},

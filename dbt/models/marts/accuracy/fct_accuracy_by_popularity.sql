@@ -15,6 +15,7 @@ counted as (
         any_value(question_bins.bin_high) as bin_high,
         any_value(question_bins.bin_center_log10) as bin_center_log10,
         count(*) as n,
+        count(*) filter (where answers.is_declined) as n_declined,
         count(*) filter (where answers.is_correct) as n_correct
     from answers
     inner join question_bins
@@ -29,7 +30,9 @@ final as (
         *,
         n_correct / n as accuracy,
         {{ wilson_low('n_correct', 'n') }} as ci_low,
-        {{ wilson_high('n_correct', 'n') }} as ci_high
+        {{ wilson_high('n_correct', 'n') }} as ci_high,
+        {{ rate('n_declined', 'n', 'share_declined') }},
+        {{ rate('n_correct', '(n - n_declined)', 'accuracy_attempted') }}
     from counted
 
 )

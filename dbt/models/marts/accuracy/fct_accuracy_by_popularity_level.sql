@@ -13,6 +13,7 @@ counted as (
         answers.method,
         positions.level,
         count(*) as n,
+        count(*) filter (where answers.is_declined) as n_declined,
         count(*) filter (where answers.is_correct) as n_correct,
         count(*) filter (where positions.subject_popularity = 0) as n_zero_popularity
     from answers
@@ -44,10 +45,13 @@ final as (
         models.family,
         models.n_parameters,
         coalesce(counted.n, 0) as n,
+        coalesce(counted.n_declined, 0) as n_declined,
         coalesce(counted.n_correct, 0) as n_correct,
         counted.n_correct / counted.n as accuracy,
         {{ wilson_low('counted.n_correct', 'counted.n') }} as ci_low,
-        {{ wilson_high('counted.n_correct', 'counted.n') }} as ci_high
+        {{ wilson_high('counted.n_correct', 'counted.n') }} as ci_high,
+        {{ rate('counted.n_declined', 'counted.n', 'share_declined') }},
+        {{ rate('counted.n_correct', '(counted.n - counted.n_declined)', 'accuracy_attempted') }}
     from groups
     cross join levels
     left join models using (model)

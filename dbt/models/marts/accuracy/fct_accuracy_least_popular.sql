@@ -52,10 +52,13 @@ final as (
         least_popular.n_least / least_popular.n_questions as share_of_questions,
         least_popular.popularity_high,
         count(*) as n,
+        count(*) filter (where answers.is_declined) as n_declined,
         count(*) filter (where answers.is_correct) as n_correct,
         n_correct / n as accuracy,
         {{ wilson_low('n_correct', 'n') }} as ci_low,
-        {{ wilson_high('n_correct', 'n') }} as ci_high
+        {{ wilson_high('n_correct', 'n') }} as ci_high,
+        {{ rate('n_declined', 'n', 'share_declined') }},
+        {{ rate('n_correct', '(n - n_declined)', 'accuracy_attempted') }}
     from answers
     inner join least_popular using (dataset, question_id)
     group by all

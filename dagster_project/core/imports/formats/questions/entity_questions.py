@@ -28,6 +28,7 @@ from dagster_project.core.imports.dataset import (
     reasons,
 )
 from dagster_project.core.imports.format import Names, QuestionFormat, ambiguous_key, names_for
+from dagster_project.core.imports.lines import refuse_other_kinds
 from dagster_project.core.imports.records import RejectedRows
 from dagster_project.core.relations.entity_questions import RELATIONS
 from dagster_project.core.relations.relation import SUBJECT, Relation
@@ -144,6 +145,7 @@ def _load(file: Path) -> list[Any]:
         raise SourceError(
             f"{file}: is larger than {_LARGEST_FILE >> 20} MiB, which no file of this dataset is"
         )
+    refuse_other_kinds(file, text[:512])
     try:
         loaded = json.loads(text.removeprefix(b"\xef\xbb\xbf"))
     except (ValueError, RecursionError) as error:
