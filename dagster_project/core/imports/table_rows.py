@@ -305,7 +305,7 @@ def _rows_of_object(stream: IO[bytes]) -> list[Any] | None:
     except (ValueError, RecursionError):
         return None
     listed = whole.get("data", whole.get("Data")) if isinstance(whole, Mapping) else None
-    if not isinstance(listed, list):
+    if not isinstance(listed, list) or not any(isinstance(one, Mapping) for one in listed):
         return [whole]
     return [row for one in listed for row in (_rows_of_article(one) if _is_article(one) else [one])]
 
