@@ -1,8 +1,5 @@
 """The beginning of a file: which columns or keys it has, looked for before a run computes anything.
 
-What belongs here: reading the first bytes, and checks that formats name in their records. What does not: rows
-(`records`, `table_rows`), and the names of columns (`column_names`).
-
 A file of JSON may have a key only in later rows. So a key is missed only if its first rows lack it, and an optional one
 only where enough of them were seen.
 """
