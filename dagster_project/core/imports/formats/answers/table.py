@@ -20,7 +20,7 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.imports import confidence
 from dagster_project.core.imports.column_names import unusual
 from dagster_project.core.imports.dataset import LONGEST_QUESTION
-from dagster_project.core.imports.format import AnswerFormat, optional_text, separator_key
+from dagster_project.core.imports.format import QUOTING_KEYS, AnswerFormat, optional_text, separator_key
 from dagster_project.core.imports.records import MOST_ASIDE, RejectedRows
 from dagster_project.core.imports.results import ImportedAnswer, Questions, truth
 from dagster_project.core.imports.table import answers_of, made_id, numbered
@@ -55,7 +55,7 @@ def read_answers(
     """
     rejected = RejectedRows(path.name, most=MOST_ASIDE)
     own = dict(declared.option("columns"))
-    found = read_table(path, own, MEANINGS, ("prediction",), rejected)
+    found = read_table(path, own, MEANINGS, ("prediction",), rejected, dict(declared.options)["quoting"])
     _check_joined(path, found.columns)
     for line in unusual(found.columns, own):
         _LOG.info("%s: %s", path.name, line)
@@ -195,6 +195,7 @@ FORMAT = AnswerFormat(
     check=_check,
     keys={
         "columns": columns_key(MEANINGS),
+        **QUOTING_KEYS,
         "separator": separator_key,
         "model": optional_text,
         "method": optional_text,
