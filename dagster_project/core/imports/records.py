@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -177,6 +177,21 @@ def read_json_lines(
             else:
                 hint = f": {_ONE_A_LINE}" if isinstance(loaded, list) and loaded else ""
                 rejected.put(number, f"a JSON object was expected{hint}", printed(line))
+
+
+def text_of_key(row: Mapping[str, Any], key: str) -> str | None:
+    """The text of a key; a whole number is one, too. None where there is none."""
+    value = row.get(key)
+    return str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
+
+
+def optional_text(row: Mapping[str, Any], key: str, rejected: RejectedRows) -> str | None:
+    """The text of a key that a row need not have. Anything else is counted, and does not cost the row."""
+    value = row.get(key)
+    if value is not None and not isinstance(value, str):
+        rejected.left_out[f"values of key {key} that are no text"] += 1
+        return None
+    return value or None
 
 
 def read_lines(path: Path) -> Iterator[str]:
