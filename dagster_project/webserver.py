@@ -24,7 +24,7 @@ from starlette.staticfiles import StaticFiles
 
 from dagster_project.core.storage.home import PROJECT_ROOT, study_file
 from dagster_project.core.study.file import load_study
-from dagster_project.same_origin import SameOrigin
+from dagster_project.same_origin import SameOrigin, SmallHeads
 
 _HOST = "127.0.0.1"
 _STATEMENT_TIMEOUT_MS, _POOL_RECYCLE_S, _POOL_OVERFLOW = 15_000, 3_600, 20  # those of Dagster's command
@@ -44,7 +44,7 @@ def main(port: int) -> None:
             )
             pages = _Pages(directory=load_study(study_file()).home.published, check_dir=False)
             app.router.routes.insert(0, Mount("/published", pages))
-            uvicorn.run(SameOrigin(app), host=_HOST, port=port, log_level="warning")
+            uvicorn.run(SameOrigin(app), host=_HOST, port=port, log_level="warning", http=SmallHeads)
 
 
 class _Pages(StaticFiles):

@@ -6,8 +6,10 @@ that uses the thing (`Place.find`, `wikimedia.needs`, `reference.service`, `gene
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
+import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -18,12 +20,14 @@ from dagster_project.core.entailment.classifier import check as check_classifier
 from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.generation.tasks.capabilities import needs_of_models
 from dagster_project.core.imports import decisions
-from dagster_project.core.imports.column_checks import check_keys
+from dagster_project.core.imports.column_checks import beginning_of_text, check_keys
 from dagster_project.core.imports.facts import read_questions
 from dagster_project.core.needs import Need, check_package, needs_of_machines
 from dagster_project.core.questions import counts
 from dagster_project.core.reference.service import needs_of_links
+from dagster_project.core.retrieval.bm25 import NO_BOUNDARIES, unspaced_share
 from dagster_project.core.retrieval.needs import needs_of_retrievers
+from dagster_project.core.retrieval.retrievers.bm25 import WORDS, Bm25Settings
 from dagster_project.core.study.counts import Counts
 from dagster_project.core.study.decisions import Decisions
 from dagster_project.core.study.imports import Collection, Import, Place, Results, load_format
@@ -34,6 +38,8 @@ from dagster_project.core.warehouse.build import check_memory
 from dagster_project.core.wikimedia.needs import needs_of_source
 
 _AT_ONCE = 8  # hub ids are looked up side by side
+_MOST_UNSPACED = 0.1  # of the letters at a file's beginning
+_LOG = logging.getLogger("longtail")
 _KEYS = {"imported": "import", "place": ""}
 """Fields whose name in study.yaml is another one."""
 
@@ -57,11 +63,28 @@ def misses(study: Study, *, with_models: bool = True) -> list[str]:
     ]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         told = pool.map(_missing, needs)
+    for line in remarks(study):
+        _LOG.warning(line)
     where: dict[str, list[str]] = {}
     for need, line in zip(needs, told, strict=True):
         if line is not None:
             where.setdefault(line, []).append(need.where)
     return [single_line(f"{', '.join(keys)}: {line}") for line, keys in where.items()]
+
+
+def remarks(study: Study) -> Iterator[str]:
+    """What a person should know before a run, and what does not stop it: files of texts in which BM25 finds no words."""
+    settings = {name: study.method(name).settings for name in study.retrieval_methods}
+    names = [name for name, own in settings.items() if isinstance(own, Bm25Settings) and own.tokens == WORDS]
+    if not names or not any(model.generates for model in study.models):
+        return
+    for where, place, holder in _places(study, ""):
+        with contextlib.suppress(LongtailError):  # a need says what is wrong with a file
+            if not isinstance(holder, Import | Collection) or place.is_fetched(study.path):
+                continue
+            found = place.find(study.path)
+            if found.is_file() and unspaced_share(beginning_of_text(found, holder)) > _MOST_UNSPACED:
+                yield f"{where}: {found}: many of its words are for {', '.join(names)} {NO_BOUNDARIES}"
 
 
 def needs_of_places(study: Study) -> Iterator[Need]:

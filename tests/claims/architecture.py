@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dagster_project.core.generation.latency.rounds import N_QUESTIONS
-from dagster_project.core.router.service import LARGEST_HEAD
 from dagster_project.core.statistics.risk_coverage import DELTA
 from dagster_project.router import LimitedConnection
+from dagster_project.same_origin import LARGEST_HEAD
 from tests.claims.form import Claim, constant, dbt_variable
 
 PLACE = "docs/architecture.md"

@@ -22,6 +22,7 @@ from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.decisions import read_decisions
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import (
+    Collection,
     Import,
     Place,
     Results,
@@ -98,6 +99,23 @@ def test_each_kind_of_miss_has_its_line(study: Study, change: dict[str, object],
     found = misses(dataclasses.replace(study, **change))
     assert len(found) == 1, found
     assert found[0].startswith(line.format(here=study.path.parent, study=study.path)), found[0]
+
+
+@pytest.mark.parametrize("ensure_ascii", [True, False])
+def test_texts_without_boundaries_of_words_are_told_and_stop_nothing(
+    study: Study, tmp_path: Path, ensure_ascii: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = [{"title": title, "text": "罗马是意大利的首都。"} for title in ("罗马", "Rome")]
+    path = tmp_path / "leads.jsonl"
+    path.write_text("".join(json.dumps(line, ensure_ascii=ensure_ascii) + "\n" for line in lines), encoding="utf-8")
+    leads = Collection("leads", "articles", Place(str(path)), "s", "2018", "CC0", (("accept_cut_dumps", False),))
+    own = dataclasses.replace(study, collections=(leads,), methods=("closed_book", "bm25"))
+    assert not misses(own)
+    assert f"collections[0]: {path}: many of its words are for bm25 runs of Chinese" in caplog.text
+    caplog.clear()
+    path.write_text('{"title": "Rome", "text": "Rome (罗马) is the capital of Italy."}\n', encoding="utf-8")
+    assert not misses(own)
+    assert not caplog.text
 
 
 def test_an_amount_of_memory_that_duckdb_cannot_read_is_named(

@@ -1,8 +1,5 @@
 """The lines of files of others, whatever their line ends and encoding.
 
-What belongs here: from bytes to lines, and whether the last line is whole. What does not: unpacking (`compressed`), rows
-(`records`).
-
 All lines end like the file's first line: in LF or CRLF, or in CR if the file begins without an LF.
 """
 
@@ -68,7 +65,9 @@ def refuse_other_encodings(path: Path, stream: IO[bytes]) -> None:
     stream.seek(len(_BOM) if start.startswith(_BOM) else 0)
 
 
-def _lines(stream: IO[bytes]) -> Iterator[str]:
+def lines_of(stream: IO[bytes]) -> Iterator[str]:
+    """The lines with their ends. Bytes that are not UTF-8 are kept as surrogates; of an overlong line only the beginning
+    is kept (`is_shortened`)."""
     is_cr = _ends_in_cr(stream)
     lines = _ending_in_cr(stream) if is_cr else iter(partial(stream.readline, LONGEST_LINE), b"")
     end = b"\r" if is_cr else b"\n"
@@ -76,34 +75,24 @@ def _lines(stream: IO[bytes]) -> Iterator[str]:
         if len(line) >= LONGEST_LINE and not line.endswith(end):
             while (rest := next(lines, b"")) and not rest.endswith(end):
                 pass
-            line = line[:KEPT_OF_OVERLONG] + end  # one field of it is then too large, and the row put aside
+            line = line[:KEPT_OF_OVERLONG] + end
         yield line.decode("utf-8", "surrogateescape")
 
 
-class Lines:
-    """The lines of a file, and whether the one that was read last has an end.
+def is_shortened(line: str) -> bool:
+    """Whether this is the beginning of an overlong line."""
+    least = KEPT_OF_OVERLONG // 4  # bytes of a character
+    return len(line) > least and len(line.encode("utf-8", "surrogateescape")) == KEPT_OF_OVERLONG + 1
 
-    Bytes that are not UTF-8 are kept as surrogates; only the beginning of an overlong line is kept.
-    """
 
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._lines, self._last = _lines(stream), ""
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        self._last = next(self._lines)
-        return self._last
-
-    def refuse_cut(self, path: Path, row: int, reason: str, *, accept_cut: bool | None) -> None:
-        """Errors: `SourceError` where a bad row is the last one and its line has no end; not if the study accepts it."""
-        if accept_cut is False and not self._last.endswith(("\n", "\r")):
-            size = path.stat().st_size
-            raise SourceError(
-                f"{path}: breaks off at byte {size:,} of {size:,}, in row {row} ({reason}); fetch it again"
-                f"{hint_of(accept_cut=accept_cut)}"
-            )
+def refuse_cut(path: Path, row: int, reason: str, line: str, *, accept_cut: bool | None) -> None:
+    """Errors: `SourceError` where a bad row is the last one and its line has no end; not if the study accepts it."""
+    if accept_cut is False and not line.endswith(("\n", "\r")):
+        size = path.stat().st_size
+        raise SourceError(
+            f"{path}: breaks off at byte {size:,} of {size:,}, in row {row} ({reason}); fetch it again"
+            f"{hint_of(accept_cut=accept_cut)}"
+        )
 
 
 def _ends_in_cr(stream: IO[bytes]) -> bool:

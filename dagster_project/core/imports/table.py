@@ -66,7 +66,9 @@ def read_questions(path: Path, declared: Import, dataset_name: str) -> ImportedD
     """
     rejected = RejectedRows(path.name, most=MOST_ASIDE)
     options = dict(declared.options)
-    table = read_table(path, dict(options["columns"]), MEANINGS, REQUIRED, rejected, options["thousands"])
+    table = read_table(
+        path, dict(options["columns"]), MEANINGS, REQUIRED, rejected, options["thousands"], options["quoting"]
+    )
     file_id = fingerprint(file_hashes([path])[0][1], declared.options)[:12]
     found = questions_of(path, table, rejected, Reading(dataset_name, options["separator"], file_id))
     found.says[:0] = unusual(table.columns, dict(options["columns"]))

@@ -213,8 +213,9 @@ def read_table(
     required: Sequence[str],
     rejected: RejectedRows,
     thousands: str | None = None,
+    quoting: str | None = None,
 ) -> Rows:
-    """The rows of a file. Those that are broken go to `rejected` while the rows are taken.
+    """The rows of a file. Those that are broken go to `rejected` while the rows are taken. `quoting`: of CSV and TSV.
 
     Errors: `SourceError` where the file cannot be read, or lacks a column that is required or declared.
     """
@@ -242,7 +243,7 @@ def read_table(
     else:
         delimiter, header = header_of(path)
         columns = chosen_columns(path, dict.fromkeys(header, False), declared, meanings, required)
-        records = read_delimited(path, delimiter, _whole(columns, header), rejected)
+        records = read_delimited(path, delimiter, _whole(columns, header), rejected, quoting=quoting)
         found = ((record.row, record.fields) for record in records)
     return Rows(columns, (_row(number, fields, columns, thousands) for number, fields in found), is_typed)
 

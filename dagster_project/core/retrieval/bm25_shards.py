@@ -95,6 +95,14 @@ def build_shards(
     log.info("bm25: %d passages, %d distinct tokens", len(passages), everywhere.num_rows)
 
 
+def share_of_tokens(folder: Path, pattern: str) -> float:
+    """The share of the passages' distinct tokens in which an RE2 pattern is found."""
+    everywhere = _read_table(folder / _FREQUENCIES)
+    n = pc.sum(everywhere["n"]).as_py()
+    found = everywhere.filter(pc.match_substring_regex(everywhere["token"], pattern))
+    return (pc.sum(found["n"]).as_py() or 0) / n if n else 0.0
+
+
 def open_shard(folder: Path, number: int, distinct: Sequence[str], asked: Sequence[np.ndarray]) -> Shard:
     """A shard for questions with these distinct tokens, whose places `asked` has for each question."""
     path = _shard(folder, number)

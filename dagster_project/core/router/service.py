@@ -6,7 +6,6 @@ What belongs here: requests, replies and errors as JSON. What does not: the deci
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
@@ -23,7 +22,7 @@ from dagster_project.core.router.page import page
 from dagster_project.core.router.router_store import Published, RouterStore
 
 MOST_QUESTIONS = 1_000
-LARGEST_BODY, LARGEST_HEAD = 1_000_000, 64 * 1024  # bytes
+LARGEST_BODY = 1_000_000  # bytes
 _LONGEST_NAME = 1_000  # characters
 
 _Cosine = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
@@ -101,7 +100,7 @@ def create_app(store: RouterStore) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    app.add_middleware(_SmallRequests)
+    app.add_middleware(_SmallBodies)
     _add_errors(app)
 
     @app.post("/decide", responses=_NO_ROUTER)
@@ -160,24 +159,13 @@ def _about(router: Router) -> dict[str, Any]:
     }
 
 
-class _SmallRequests:
-    """Refuses a head that is too large, and a body once it is. FastAPI's own limit answers in plain text."""
+class _SmallBodies:
+    """Refuses a body once it is too large. FastAPI's own limit answers in plain text."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        head = (
-            scope.get("raw_path") or b"",
-            scope.get("query_string", b""),
-            *chain(*scope.get("headers", ())),
-        )
-        if sum(map(len, head)) > LARGEST_HEAD:
-            refused = JSONResponse(
-                {"error": f"address and headers have more than {LARGEST_HEAD:,} bytes"}, 431
-            )
-            await refused(scope, receive, send)
-            return
         n_bytes = 0
 
         async def limited() -> Message:

@@ -177,7 +177,7 @@ def test_a_file_that_names_entities_decides_whom_its_passages_are_about(
     outcome, rows = built(collected, hand_lake, log)
     found = {row["text"]: row["entity_id"] for row in rows.values() if row["collection"] == "leads"}
     assert found == {
-        "By her title.": "Q1", "About another.": "Q2", "A namesake.": "Q77", "Nobody knows.": None,
+        "By her title.": "Q1", "About another.": "Q2", "A namesake.": "Q77", "Nobody knows.": None, "No id.": None,
     }  # fmt: skip
     assert outcome.notes["collections"]["leads"] == {
         "passages": 4, "linked to an entity": 3, "known already": 0, "rows rejected": 1,

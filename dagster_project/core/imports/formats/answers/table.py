@@ -20,7 +20,7 @@ from dagster_project.core.imports import confidence
 from dagster_project.core.imports.column_checks import columns_at_beginning
 from dagster_project.core.imports.column_names import is_there, unusual
 from dagster_project.core.imports.dataset import LONGEST_QUESTION
-from dagster_project.core.imports.format import AnswerFormat, optional_text, separator_key
+from dagster_project.core.imports.format import QUOTING_KEYS, AnswerFormat, optional_text, separator_key
 from dagster_project.core.imports.records import MOST_ASIDE, RejectedRows
 from dagster_project.core.imports.results import (
     ImportedAnswer,
@@ -86,7 +86,8 @@ def read_answers(
     """
     rejected = RejectedRows(path.name, most=MOST_ASIDE)
     own = _columns(path, declared)
-    found = read_table(path, own, MEANINGS, ("prediction",), rejected)
+    quoting = dict(declared.options)["quoting"]
+    found = read_table(path, own, MEANINGS, ("prediction",), rejected, quoting=quoting)
     _check_joined(path, found.columns)
     for line in unusual(found.columns, own):
         _LOG.info("%s: %s", path.name, line)
@@ -317,6 +318,7 @@ FORMAT = AnswerFormat(
     check=_check,
     keys={
         "columns": columns_key(MEANINGS),
+        **QUOTING_KEYS,
         "separator": separator_key,
         "model": optional_text,
         "method": optional_text,

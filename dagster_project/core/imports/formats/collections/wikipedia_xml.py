@@ -1,8 +1,5 @@
 """Articles of a Wikipedia XML dump (`pages-articles-multistream.xml.bz2`): plain, gzip or bzip2, one stream or many.
 
-What belongs here: a dump in parts of whole pages, which several processes read. What does not: decompression and
-truncated files (`wikimedia.dumps`), what a part holds (`imports.wiki_pages`), cutting articles (`retrieval.splitting`).
-
 Redirects and disambiguation pages are left out and listed, pages outside namespace 0 are left out and counted. A page
 that is damaged or has no text, or whose wikitext cannot be parsed, is put aside. If a page has several revisions, the
 last one counts.
@@ -34,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 _PART_BYTES = 4 << 20  # at least: a part ends with a page
 _LONGEST_PAGE = 1 << 28
 _PAGE, _PAGE_END = b"<page>", b"</page>"
-_SHOWN = 300
+_SHOWN = 40
 
 
 def read_articles(

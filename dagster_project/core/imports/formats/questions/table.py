@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dagster_project.core.imports.format import QuestionFormat, separator_key
+from dagster_project.core.imports.format import QUOTING_KEYS, QuestionFormat, separator_key
 from dagster_project.core.imports.table import MEANINGS, read_questions
 from dagster_project.core.imports.table_rows import columns_key, thousands_key
 
@@ -10,7 +10,12 @@ FORMAT = QuestionFormat(
     read=lambda place, declared, dataset, _: read_questions(place, declared, dataset.name),
     names_entities=True,
     invents_ids=True,
-    keys={"columns": columns_key(MEANINGS), "separator": separator_key, "thousands": thousands_key},
+    keys={
+        "columns": columns_key(MEANINGS),
+        "separator": separator_key,
+        "thousands": thousands_key,
+        **QUOTING_KEYS,
+    },
 )
 """`columns` says which columns hold the question, its answers and the rest; `separator` is the sign between answers,
 `thousands` that between the thousands of popularity."""
