@@ -23,6 +23,7 @@ import dagster as dg
 from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.preflight import misses
 from dagster_project.core.progress import Progress
+from dagster_project.core.storage.checksums import written
 from dagster_project.core.storage.disk import is_disk_full
 from dagster_project.core.storage.files import atomic_file
 from dagster_project.core.storage.home import command, longtail_home, study_file
@@ -133,14 +134,15 @@ def materialise(study: Study, display: Display, *, prepares: bool = False) -> di
         for number, stage in enumerate(stages, 1):
             if not _is_possible(study, stage, failed):
                 continue
-            # What other machines have made is older than the stage.
             lake.synchronise()
+            if number == 1:
+                lake.remove_damaged()
             for one in made if stage.is_output else ():
                 if one.model and made[one] - {*_partitions_of(lake, one)}:
                     failed.setdefault(
                         one.model, f"{one.title}: another machine, where it failed, removed results"
                     )
-            began = time.time()
+            before = _files_of(lake, stage)
             display.begin(number)
             failure = (_publish if stage.is_output else run_stage)(
                 definitions, instance, study, stage, display
@@ -152,7 +154,8 @@ def materialise(study: Study, display: Display, *, prepares: bool = False) -> di
             if stage.model is None or is_disk_full(failure):
                 raise LongtailError("; earlier: ".join([f"{stage.title}: {failure}", *failed.values()]))
             failed[stage.model] = f"{stage.title}: {failure}"
-            discard_older(study, [one for one in stages[number - 1 :] if one.model == stage.model], began)
+            later = [one for one in stages[number:] if one.model == stage.model]
+            discard(lake, {**{key: file for one in later for key, file in _files_of(lake, one).items()}, **before})
             others = "; the other models go on" if len(failed) < len(study.models) else ""
             display.say(f"      {stage.title} failed{others}: {failure}")
     return failed
@@ -167,16 +170,21 @@ def _is_possible(study: Study, stage: Stage, failed: Mapping[str, str]) -> bool:
     return stage.model not in failed
 
 
-def discard_older(study: Study, stages: Iterable[Stage], since: float) -> None:
-    """Remove what the stages of a failed model wrote before `since`, a time as `time.time()` gives it.
+def discard(lake: Lake, files: Mapping[tuple[str, str], tuple[int, ...]]) -> None:
+    """Remove those partitions of a failed model that still are `files` of before the failure (see `_files_of`).
 
-    Nobody knows whether it still belongs to the study, and the warehouse would show it as today's. Generated rows stay in
-    the row cache.
+    Nobody knows whether they still belong to the study, and the warehouse would show them as today's. Generated rows stay
+    in the row cache.
     """
-    lake = Lake.of(study.name, study.home.lake)
-    for table, partition in itertools.chain.from_iterable(_partitions_of(lake, stage) for stage in stages):
-        if lake.path(table, partition).stat().st_mtime < since:
-            lake.discard(table, partition)
+    for (table, partition), file in files.items():
+        with contextlib.suppress(FileNotFoundError):
+            if written(lake.path(table, partition)) == file:
+                lake.discard(table, partition)
+
+
+def _files_of(lake: Lake, stage: Stage) -> dict[tuple[str, str], tuple[int, ...]]:
+    """What tells the present file of each partition of a stage of one model from a later one."""
+    return {key: written(lake.path(*key)) for key in _partitions_of(lake, stage)}
 
 
 def _partitions_of(lake: Lake, stage: Stage) -> Iterator[tuple[str, str]]:

@@ -163,12 +163,12 @@ def test_what_a_failed_model_has_from_before_is_removed(
     study = load_study(PROJECT_ROOT / "study.yaml")
     lake = Lake(study.home.lake)
     rejected = [QuarantinedRow("row", "reason", "raw")]
-    partitions = ["m|bm25", "m|dense", "other|bm25", "m_2|bm25"]
-    for partition in partitions:
+    made = ["m|bm25", "m|dense", "other|bm25", "m_2|bm25"]
+    for partition in made:
         lake.write("answers", [], fingerprint="then", partition=partition, quarantined=rejected)
-        os.utime(lake.path("answers", partition), (1_000, 1_000))
-    os.utime(lake.path("answers", "m|dense"), (3_000, 3_000))
-    run.discard_older(study, [Stage("answers of m", ("lake/answers",), model="m")], 2_000)
+    before = run._files_of(lake, Stage("answers of m", ("lake/answers",), model="m"))
+    lake.write("answers", [], fingerprint="now", partition="m|dense", quarantined=rejected)
+    run.discard(lake, before)
     assert lake.partitions("answers") == ["m_2|bm25", "m|dense", "other|bm25"]
     assert lake.partitions("quarantine") == [
         f"answers|{one}" for one in ("m_2|bm25", "m|dense", "other|bm25")

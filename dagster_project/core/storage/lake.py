@@ -276,6 +276,20 @@ class Lake:
         """The content hash of an input, for a fingerprint. Errors: `LakeError` where it is missing or damaged."""
         return stamp_of(table, self._intact(table, partition)).content
 
+    def remove_damaged(self) -> None:
+        """Remove the damaged partitions of all tables from this home, so that their stages make them again.
+
+        A damaged partition would stop every stage that reads it, also those that come before its own. A store keeps its
+        objects.
+        """
+        for table in TABLES:
+            for partition in self.partitions(table):
+                path = self.path(table, partition)
+                if damage := damage_of(table, path):
+                    maker = partition.partition("|")[0] if table == "quarantine" else table
+                    _LOG.warning("%s; lake/%s makes it again", damage, maker)
+                    path.unlink(missing_ok=True)
+
     def require_intact(self, left_out: Collection[str] = ()) -> None:
         """Check every partition that a reader of whole tables would find, but for those of tables in `left_out`.
 

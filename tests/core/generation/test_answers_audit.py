@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dagster_project.core.generation.tasks.audit import count_faults
 from dagster_project.core.storage.lake import Lake
+from tests.flipped_bits import flip_bit
 from tests.lakes import LakePlan, make_lake
 
 
@@ -22,3 +23,9 @@ def test_doubled_rows_and_rows_of_questions_not_asked(tmp_path: Path) -> None:
     written = [{**row, "run_id": "new"} for row in (*rows, stray)]
     lake.write("answers", written, fingerprint="g", partition=partition)
     assert count_faults(Lake(lake.root), "new") == (0, 1)
+
+
+def test_the_damaged_partition_of_another_model_is_no_fault_of_this_run(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path / "lake", LakePlan(n_relations=2, n_questions_per_relation=3))
+    flip_bit(lake.path("answers", lake.partitions("answers")[-1]))
+    assert count_faults(Lake(lake.root), "new") == (0, 0)
