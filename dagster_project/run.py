@@ -15,7 +15,7 @@ import sys
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import dagster as dg
@@ -45,8 +45,8 @@ from dagster_project.terminal import Calm, Condensed
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
 _LOG = logging.getLogger("longtail")
-_TOGETHER = {"longtail/run": f"{datetime.datetime.now():%Y-%m-%d %H:%M:%S}"}
-"""The tag of this process's runs: when it began."""
+_TOGETHER = {"longtail/run": f"{datetime.datetime.now():%Y-%m-%d %H:%M:%S} {uuid.uuid4().hex[:4]}"}
+"""The tag of this process's runs: when it began, which a clock may say twice."""
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -155,7 +155,7 @@ def materialise(study: Study, display: Display, *, prepares: bool = False) -> di
                 raise LongtailError("; earlier: ".join([f"{stage.title}: {failure}", *failed.values()]))
             failed[stage.model] = f"{stage.title}: {failure}"
             later = [one for one in stages[number:] if one.model == stage.model]
-            discard(lake, {**{key: file for one in later for key, file in _files_of(lake, one).items()}, **before})
+            discard(lake, _files_of(lake, *later) | before)
             others = "; the other models go on" if len(failed) < len(study.models) else ""
             display.say(f"      {stage.title} failed{others}: {failure}")
     return failed
@@ -182,9 +182,9 @@ def discard(lake: Lake, files: Mapping[tuple[str, str], tuple[int, ...]]) -> Non
                 lake.discard(table, partition)
 
 
-def _files_of(lake: Lake, stage: Stage) -> dict[tuple[str, str], tuple[int, ...]]:
-    """What tells the present file of each partition of a stage of one model from a later one."""
-    return {key: written(lake.path(*key)) for key in _partitions_of(lake, stage)}
+def _files_of(lake: Lake, *stages: Stage) -> dict[tuple[str, str], tuple[int, ...]]:
+    """What tells the present file of each partition of stages of one model from a later one."""
+    return {key: written(lake.path(*key)) for stage in stages for key in _partitions_of(lake, stage)}
 
 
 def _partitions_of(lake: Lake, stage: Stage) -> Iterator[tuple[str, str]]:
@@ -219,22 +219,10 @@ def _is_published(study: Study, inputs: str, say: Callable[[str], None]) -> bool
     """Whether a lake with these `inputs`, words of which all must be recorded, is published already, and all published
     files still exist undamaged."""
     published = _published_inputs(study)
-    home = study.home
-    made = (
-        home.published_warehouse,
-        home.published_report,
-        home.published_answers,
-        home.published_docs,
-        home.published_export,
-        home.published_router,
-    )
-    if not all(path.exists() for path in (published, *made)):
+    if not published.exists() or not set(inputs.encode().split()) <= set(published.read_bytes().split()):
         return False
-    if not set(inputs.encode().split()) <= set(published.read_bytes().split()):
-        return False
-    damage = find_damage(home.published_warehouse)
-    if damage:
-        say(f"      the published warehouse is damaged and will be built again: {single_line(damage)}")
+    if damage := find_damage(study.home):
+        say(f"      what is published is damaged and will be made again: {single_line(damage)}")
         return False
     say("      the published warehouse already holds exactly this lake: nothing to build")
     return True

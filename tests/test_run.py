@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import dagster as dg
-import duckdb
 import pytest
 import yaml
 
@@ -18,7 +17,6 @@ from dagster_project import run
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.storage.lake import Lake, QuarantinedRow
 from dagster_project.core.study.file import load_study
-from dagster_project.core.warehouse.publication import record_line, record_of
 from dagster_project.defs.resources import StudyResource
 from dagster_project.display import LOGGERS, Display
 from dagster_project.failures import was_interrupted, why
@@ -32,47 +30,6 @@ from tests.lakes import LakePlan, make_study
 def test_the_ui_shows_the_same_loggers() -> None:
     settings = yaml.safe_load((PROJECT_ROOT / "dagster.yaml").read_text(encoding="utf-8"))["python_logs"]
     assert settings["managed_python_loggers"] == list(LOGGERS)
-
-
-@pytest.mark.parametrize(
-    "removed", ["warehouse.duckdb", "report.html", "answers.html", "docs.html", "export", "router"]
-)
-def test_removed_files_of_a_publication_are_made_again(
-    removed: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
-    study = make_study(tmp_path, LakePlan())
-    published = study.home.published
-    folder = published / "exports" / "20260101"
-    folder.mkdir(parents=True)
-    for name in ("report.html", "answers.html", "docs.html"):
-        (published / name).write_text("made", encoding="utf-8")
-    with duckdb.connect(str(published / "warehouse.duckdb")) as warehouse:
-        columns = "'' as description, now() as published_at, '' as dbt_invocation_id, '' as dbt_version"
-        more = "'' as duckdb_version, '' as code_version, map {'publication': 1} as n_rows"
-        warehouse.execute(
-            f"create schema marts; create table marts.publication as select '' as study, {columns}, {more}"
-        )
-    made = published / "warehouse.duckdb"
-    record_of(made).write_text(record_line(made, made.name), encoding="ascii")
-    for name in ("export", "router"):
-        (published / name).symlink_to(folder)
-    (published / "inputs").write_text("of this lake", encoding="ascii")
-    said: list[str] = []
-    assert run._is_published(study, "of this lake", said.append)
-    assert not run._is_published(study, "of another lake", said.append)
-    assert not run._is_published(
-        study, "of this lake s3://bucket", said.append
-    )  # a store that has nothing yet
-    (published / "inputs").write_bytes(b"of this lake s3://bucket/folder")
-    assert run._is_published(study, "of this lake s3://bucket/folder", said.append)
-    assert run._is_published(study, "of this lake ", said.append)
-    assert not run._is_published(study, "of this lake s3://bucket", said.append)
-    (published / "inputs").write_bytes(b"\xff damaged")
-    assert not run._is_published(study, "of this lake", said.append)
-    (published / "inputs").write_text("of this lake", encoding="ascii")
-    (published / removed).unlink()
-    assert not run._is_published(study, "of this lake", said.append)
 
 
 def test_the_hints_name_the_study_that_ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
