@@ -37,7 +37,7 @@ export PYTHONWARNINGS := ignore
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
-run: $(VENV)/.installed ## install, materialise the study, build and test the warehouse, publish it (STUDY=file, LIMIT=50: so many questions, in a home of their own; QUICK=1: 150)
+run: $(VENV)/.installed ## install, materialise the study, build and test the warehouse, publish it (STUDY=file, LIMIT=50: so many questions, in a home of their own; QUICK=1: 150; PUBLISH_FEWER=1: also less than before)
 	@$(LONGTAIL) run
 
 plan: $(VENV)/.installed ## say what a run would still do: results, tokens, seconds, dollars (STUDY=file, LIMIT=50)

@@ -22,6 +22,7 @@ from dagster_project.display import LOGGERS, Display
 from dagster_project.failures import was_interrupted, why
 from dagster_project.stage_times import StageTimes
 from dagster_project.stages import Stage
+from tests.flipped_bits import flip_bit
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import environment, run_python
 from tests.lakes import LakePlan, make_study
@@ -168,7 +169,7 @@ def test_a_run_names_its_home_and_has_its_lock_before_it_begins(tmp_path: Path) 
     assert done.returncode == 0, done.stderr
 
 
-def test_what_another_machine_removed_is_not_finished(
+def test_what_another_machine_removed_is_not_finished_and_no_stage_meets_what_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model has failed there: without this, the run would end well without the model's rows."""
@@ -176,8 +177,11 @@ def test_what_another_machine_removed_is_not_finished(
     study = load_study(PROJECT_ROOT / "study.yaml")
     put_parsed(study.home.home, study.path)
     lake, synchronised = Lake(study.home.lake), []
+    lake.write("answers", [], fingerprint="then", partition="reference_m|dense")
+    flip_bit(lake.path("answers", "reference_m|dense"))
 
     def answer(definitions: object, instance: object, study: object, stage: Stage, display: object) -> None:
+        lake.require_intact()
         for method in ("bm25", "oracle"):
             lake.write("answers", [], fingerprint="now", partition=f"{stage.model}|{method}")
 
