@@ -26,6 +26,10 @@ _OPTIONS = {
     "LONGTAIL_HOME": (("--home",), "the folder of all state"),
     "LONGTAIL_LIMIT": (("--limit",), "ask at most so many questions, in a home of their own"),
     "LONGTAIL_PREPARE": (("--prepare",), "stop before the models: `longtail generate` asks them elsewhere"),
+    "LONGTAIL_PUBLISH_FEWER": (
+        ("--publish-fewer",),
+        "publish also what has fewer answers than before, though the study file does not ask for fewer",
+    ),
     "LONGTAIL_SHARD": (("--shard",), "such as 2/4: compute the second of four parts, the others elsewhere"),
     "LONGTAIL_MERGE": (
         ("--merge",),
@@ -41,10 +45,13 @@ _OPTIONS = {
 }
 """What each variable means, with the options that set it; a study needs none."""
 _STUDY = ("LONGTAIL_STUDY", "LONGTAIL_HOME", "LONGTAIL_LIMIT")
-_SWITCHES = ("LONGTAIL_PREPARE",)
+_SWITCHES = ("LONGTAIL_PREPARE", "LONGTAIL_PUBLISH_FEWER")
 """Variables whose options take no value."""
 _COMMANDS = {
-    "run": ("materialise a study, build and test its warehouse, publish it", (*_STUDY, "LONGTAIL_PREPARE")),
+    "run": (
+        "materialise a study, build and test its warehouse, publish it",
+        (*_STUDY, "LONGTAIL_PREPARE", "LONGTAIL_PUBLISH_FEWER"),
+    ),
     "generate": (
         "ask the models of a prepared study; needs neither Dagster nor dbt",
         (*_STUDY, "LONGTAIL_SHARD", "LONGTAIL_MERGE"),

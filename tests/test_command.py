@@ -15,6 +15,7 @@ GIVEN = {
         "LONGTAIL_STUDY": "mine.yaml", "LONGTAIL_HOME": "there", "LONGTAIL_LIMIT": "50"
     },
     ("run", "--prepare"): {"LONGTAIL_PREPARE": "1"},
+    ("run", "--publish-fewer"): {"LONGTAIL_PUBLISH_FEWER": "1"},
     ("generate", "mine.yaml"): {"LONGTAIL_STUDY": "mine.yaml"},
     ("plan", "mine.yaml"): {"LONGTAIL_STUDY": "mine.yaml"},
     ("ui", "--port", "3001"): {"PORT": "3001"},
@@ -26,7 +27,8 @@ GIVEN = {
     ("check",): {},
 }  # fmt: skip
 SET = (
-    "LONGTAIL_STUDY", "LONGTAIL_HOME", "LONGTAIL_LIMIT", "LONGTAIL_PREPARE", "PORT", "Q", "FORMAT", "A", "B", "OUTPUT"
+    "LONGTAIL_STUDY", "LONGTAIL_HOME", "LONGTAIL_LIMIT", "LONGTAIL_PREPARE", "LONGTAIL_PUBLISH_FEWER",
+    "PORT", "Q", "FORMAT", "A", "B", "OUTPUT",
 )  # fmt: skip
 
 

@@ -8,10 +8,12 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from dagster_project.core.generation.tasks.audit import count_faults
 from dagster_project.core.storage.lake import Lake
 from dagster_project.defs.generation.assets import answers_are_whole
 from dagster_project.defs.partitions import chosen_study
 from dagster_project.defs.resources import StudyResource
+from tests.flipped_bits import flip_bit
 from tests.lakes import LakePlan, make_lake
 
 
@@ -48,3 +50,9 @@ def test_doubled_rows_and_rows_of_questions_not_asked(
     (check,) = done.get_asset_check_evaluations()
     found = tuple(check.metadata[name].value for name in ("n_doubled", "n_of_questions_not_asked"))
     assert (check.passed, found) == (counts == (0, 0), counts)
+
+
+def test_the_damaged_partition_of_another_model_is_no_fault_of_this_run(tmp_path: Path) -> None:
+    lake = make_lake(tmp_path / "lake", LakePlan(n_relations=2, n_questions_per_relation=3))
+    flip_bit(lake.path("answers", lake.partitions("answers")[-1]))
+    assert count_faults(Lake(lake.root), "new") == (0, 0)

@@ -24,7 +24,9 @@ import duckdb
 from dagster_project.core.report.figure import Column
 from dagster_project.core.report.page import ANSWERS, coded, render
 from dagster_project.core.report.rows import select
+from dagster_project.core.storage.checksums import record_files
 from dagster_project.core.storage.files import atomic_file
+from dagster_project.core.warehouse.publication import record_of
 
 MOST_INSIDE = 40_000
 LONGEST = 20_000
@@ -114,6 +116,7 @@ def write_answers(connection: duckdb.DuckDBPyConnection, head: Mapping[str, Any]
         temporary.write_text(render(payload, ANSWERS, "'self'" if beside else ""), encoding="utf-8")
     for stale in set(folder.glob("*.bin")) - beside:
         stale.unlink()
+    record_files(record_of(target), [target, *sorted(beside)])
     return target
 
 

@@ -35,7 +35,9 @@ from dagster_project.core.report.rows import (
     read_dimensions,
     read_figure,
 )
+from dagster_project.core.storage.checksums import record_files
 from dagster_project.core.storage.files import atomic_file
+from dagster_project.core.warehouse.publication import record_of
 
 ANSWERS_PAGE = "answers.html"
 _LOG = logging.getLogger("longtail")
@@ -82,6 +84,8 @@ def write_report(
         answers = write_answers(connection, head(connection, dimensions), target.with_name(ANSWERS_PAGE))
     _write(target, page.encode("utf-8"))
     drawn = _draw(read, dimensions, figures_folder, log) if figures_folder else {}
+    beside = [picture for picture in drawn.values() if picture.is_relative_to(target.parent)]
+    record_files(record_of(target), [target, *beside])
     n_bytes = target.stat().st_size
     seconds = time.monotonic() - began
     missing = {one.figure.key: one.missing for one in read if one.missing}

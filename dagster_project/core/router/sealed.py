@@ -23,6 +23,7 @@ from typing import Any
 from dagster_project.core.errors import RouterError, single_line
 
 _ZEROS = b"0" * 64
+_AGAIN = "the next run of the study publishes it again"
 _BEGINNING = re.compile(
     rb'\{\s*"format": "([a-z-]{1,40})",\s*"version": (\d{1,9}),\s*"sha256": "([0-9a-f]{64})"'
 )
@@ -57,9 +58,7 @@ def opened(path: Path, format_name: str, versions: Sequence[int], most_bytes: in
     digest = hashlib.sha256(content[:start] + _ZEROS)
     digest.update(memoryview(content)[end:])
     if digest.hexdigest().encode() != found[3]:
-        raise RouterError(
-            f"{path}: does not fit its checksum, so it was cut or changed; publish the routers again"
-        )
+        raise RouterError(f"{path}: does not fit its checksum, so it was cut or changed; {_AGAIN}")
     return content
 
 
@@ -69,7 +68,7 @@ def _content(path: Path, most_bytes: int) -> bytes:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
-                raise RouterError(f"{path}: is no regular file; publish the routers again")
+                raise RouterError(f"{path}: is no regular file; {_AGAIN}")
             if found.st_size > most_bytes:
                 raise RouterError(f"{path}: has {found.st_size:,} bytes; at most {most_bytes:,} are read")
             return file.read(found.st_size)
@@ -83,10 +82,10 @@ def of_its_form(path: Path) -> Iterator[None]:
     try:
         yield
     except KeyError as error:
-        raise RouterError(f"{path}: lacks {error}; publish the routers again") from error
+        raise RouterError(f"{path}: lacks {error}; {_AGAIN}") from error
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         reason = single_line(f"{type(error).__name__}: {error}")[:200]
-        raise RouterError(f"{path}: is not of its form ({reason}); publish the routers again") from error
+        raise RouterError(f"{path}: is not of its form ({reason}); {_AGAIN}") from error
 
 
 def number(value: Any) -> float:

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dagster_project.core.errors import LakeError, printable
+from dagster_project.core.progress import Progress
 from dagster_project.core.storage.files import STAGING, atomic_file, remove_leftovers
 from dagster_project.core.storage.lake_rows import BATCH_ROWS, conform, content_hash, part_of
 from dagster_project.core.storage.lake_stamps import (
@@ -275,6 +276,22 @@ class Lake:
     def content(self, table: str, partition: str = WHOLE) -> str:
         """The content hash of an input, for a fingerprint. Errors: `LakeError` where it is missing or damaged."""
         return stamp_of(table, self._intact(table, partition)).content
+
+    def remove_damaged(self) -> None:
+        """Remove the damaged partitions of all tables from this home, so that their stages make them again.
+
+        A damaged partition would stop every stage that reads it, also those that come before its own. A store keeps its
+        objects.
+        """
+        partitions = [(table, partition) for table in TABLES for partition in self.partitions(table)]
+        with Progress(_LOG, "checking the files of the lake", len(partitions)) as progress:
+            for table, partition in partitions:
+                path = self.path(table, partition)
+                if damage := damage_of(table, path):
+                    maker = partition.partition("|")[0] if table == "quarantine" else table
+                    _LOG.warning("%s; lake/%s makes it again", damage, maker)
+                    path.unlink(missing_ok=True)
+                progress.add(1)
 
     def require_intact(self, left_out: Collection[str] = ()) -> None:
         """Check every partition that a reader of whole tables would find, but for those of tables in `left_out`.

@@ -59,7 +59,7 @@ class ResponseCache:
     """Responses by address in one file of limited size; all processes that name the same folder share it."""
 
     def __init__(self, folder: Path, now: Callable[[], float], max_bytes: int = MAX_BYTES) -> None:
-        self._store = BlobStore(folder / "responses.sqlite", max_bytes, now)
+        self._store = BlobStore(folder / "responses.sqlite", max_bytes)
         self._now = now
         self._is_usable = True
 

@@ -12,9 +12,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import duckdb
+import yaml
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.storage.fingerprints import folder_version
+from dagster_project.core.storage.fingerprints import fingerprint, folder_version
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import BuildVerdict, dbt_sources
 from dagster_project.core.warehouse.comments import SCHEMA, comments_of, literal, marts_of, write_comments
@@ -142,6 +143,7 @@ _PUBLICATION = {
     "dbt_version": ("varchar", "version of dbt-core"),
     "duckdb_version": ("varchar", "version of DuckDB that wrote this file"),
     "code_version": ("varchar", "hash of the platform's Python sources and dbt models"),
+    "declared": ("varchar", "hash of what the study file declares, without its description"),
     "n_rows": ("map(varchar, bigint)", "number of rows by published table"),
 }
 
@@ -156,7 +158,7 @@ def _stamp(
     columns = ", ".join(f"{name} {type_} not null" for name, (type_, _) in _PUBLICATION.items())
     connection.execute(f"create table {SCHEMA}.publication ({columns})")
     connection.execute(
-        f"insert into {SCHEMA}.publication values (?, ?, ?, ?, ?, ?, ?, map(?, ?))",  # noqa: S608
+        f"insert into {SCHEMA}.publication values (?, ?, ?, ?, ?, ?, ?, ?, map(?, ?))",  # noqa: S608
         [
             study.name,
             study.description,
@@ -165,6 +167,7 @@ def _stamp(
             verdict.dbt_version,
             duckdb.__version__,
             platform_version(),
+            declared_version(study),
             list(n_rows),
             list(n_rows.values()),
         ],
@@ -180,6 +183,12 @@ def _open_in_main(connection: duckdb.DuckDBPyConnection) -> None:
     for name in marts:
         connection.execute(f'create view main."{name}" as from {SCHEMA}."{name}"')
     write_comments(connection, comments_of(connection, "target", marts), "main", "view")
+
+
+def declared_version(study: Study) -> str:
+    """A hash of all that the study file declares; comments and the description do not count."""
+    declared = yaml.safe_load(study.path.read_bytes())
+    return fingerprint({key: value for key, value in declared.items() if key != "description"}, study.limit)
 
 
 def platform_version() -> str:

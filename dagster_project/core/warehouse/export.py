@@ -27,10 +27,12 @@ from dagster_project.core.warehouse.comments import SCHEMA, comments_of, literal
 from dagster_project.core.warehouse.publication import Publication, connect_published, publication_of
 from dagster_project.core.warehouse.staging import (
     check_link,
+    find_version,
+    identity_of,
     move_folder,
+    next_version,
     point_to,
     staging_beside,
-    version_name,
 )
 
 _DATA = "data"
@@ -71,10 +73,12 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
         ):
             connection.execute("set enable_progress_bar = false")
             publication = publication_of(connection)
-            # An existing folder is whole. Other licences leave other rows out.
-            name = version_name(publication.published_at, "dagster_project.core.warehouse", study.licences)
-            folder = study.home.published / "exports" / name
-            was_current = folder.exists()
+            # Other licences leave other rows out.
+            identity = identity_of(publication, "dagster_project.core.warehouse", study.licences)
+            exports = study.home.published / "exports"
+            found = find_version(exports, identity)
+            was_current = found is not None
+            folder = found or exports / next_version(exports, identity)
             if not was_current:
                 new = staging / "export"
                 _write(connection, publication, study, new)

@@ -120,7 +120,7 @@ def record(build: Path, inputs: Mapping[str, str]) -> None:
             "insert or replace into audit.inputs "
             "select made.unique_id, made.inputs from (select unnest(?) as unique_id, unnest(?) as inputs) as made "
             "inner join audit.results using (unique_id) where results.status in ('success', 'pass') "
-            "and results.invocation_id = (select max_by(invocation_id, started_at) from audit.invocations) "
+            "and results.invocation_id = (select max_by(invocation_id, number) from audit.invocations) "
             "and (select bool_and(finished_at is not null) from audit.invocations)",
             [list(inputs), list(inputs.values())],
         )

@@ -122,6 +122,28 @@ def test_a_damaged_input_is_refused_however_it_is_read(lake: Lake) -> None:
     lake.require_intact(left_out=["questions"])
 
 
+def test_damaged_partitions_are_removed_before_a_stage_reads_their_table(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("answers", "questions"):
+        lake.write(name, [], fingerprint="f", partition="whole")
+    damaged = [
+        lake.path(table, partition)
+        for table, partition in (("answers", "whole"), ("quarantine", f"page_views|{MONTH}"))
+    ]
+    for path in damaged:
+        flip(path)
+    lake.remove_damaged()
+    assert [path.exists() for path in damaged] == [False, False]
+    assert {record.getMessage() for record in caplog.records} == {
+        f"{path} is damaged: its checksum does not fit; lake/{maker} makes it again"
+        for path, maker in zip(damaged, ("answers", "page_views"), strict=True)
+    }
+    lake.require_intact()
+    assert lake.current("page_views", "f", MONTH) is None, "its quarantine is gone"
+    assert lake.current("questions", "f", "whole")
+
+
 def written_before(lake: Lake, rows: pa.Table, stamped: pa.Table, partition: str) -> None:
     """A file as earlier versions wrote it: without a checksum. `stamped`: the rows that its stamp is about."""
     stamp = {"fingerprint": "f", "content": content_hash(stamped), "n_rows": len(rows), "n_quarantined": 0}

@@ -22,6 +22,7 @@ from dagster_project.core.warehouse.publish import KEPT_VERSIONS, publish_wareho
 from tests import fork_server
 from tests.core.warehouse import published_version
 from tests.core.warehouse.published_version import read_version
+from tests.flipped_bits import flip_bit
 from tests.synced import renames_on_disk
 from tests.warehouses import AWKWARD, UNANSWERED, copied_study, mart, study_of_few_marts
 
@@ -297,9 +298,81 @@ def test_a_failed_test_of_the_build_is_named_and_nothing_is_published(study: Stu
     assert rows_of(first.path) == first.n_rows
 
 
+COVERED = [("a", "small", 10, 0), ("a", "large", 10, 2), ("b", "large", 5, 0)]
+"""Dataset, model, rows expected, rows missing."""
+ALL_LOST = [("a", "small", 10, 10), *COVERED[1:]]
+
+
+def cover(study: Study, rows: list[tuple[str, str, int, int]]) -> None:
+    """Give the build such a mart of coverage."""
+    with duckdb.connect(str(study.home.build_warehouse)) as connection:
+        connection.execute(
+            "create or replace table marts.fct_answer_coverage (table_name varchar, dataset varchar, prompt varchar, "
+            "model varchar, method varchar, n_expected bigint, n_missing bigint)"
+        )
+        connection.executemany(
+            "insert into marts.fct_answer_coverage values ('answers', ?, null, ?, 'bm25', ?, ?)", rows
+        )
+
+
+def edit(study: Study) -> None:
+    study.path.write_text(study.path.read_text().replace("seed:", "# another seed\nseed:") + "top_k: 3\n")
+
+
+def describe(study: Study) -> None:
+    text = study.path.read_text()
+    study.path.write_text(text.replace("description: A", "description: Another") + "# a comment\n")
+    assert study.path.read_text() != text
+
+
+def damage_what_is_published(study: Study) -> None:
+    study.home.published_warehouse.chmod(0o644)
+    flip_bit(study.home.published_warehouse)
+
+
+@pytest.mark.parametrize(
+    ("rows", "change", "said"),
+    [
+        (ALL_LOST, None, "0 answers of small instead of 10. Correct"),
+        (ALL_LOST, describe, "0 answers of small instead of 10. Correct"),
+        (ALL_LOST, edit, "0 answers of small instead of 10. Correct"),
+        (ALL_LOST, damage_what_is_published, "0 answers of small instead of 10. Correct"),
+        (COVERED[1:], None, "0 answers of small instead of 10. Correct"),
+        ([COVERED[0], ("a", "large", 9, 3), ("b", "large", 5, 1)], None, "10 answers of large instead of 13. Correct"),
+        ([*ALL_LOST, ("c", "small", 90, 0)], edit, "0 answers of small instead of 10. Correct"),
+        ([("a", "small", 9, 0), *COVERED[1:]], None, "9 answers of small instead of 10. Correct"),
+        ([("a", "small", 9, 0), *COVERED[1:]], edit, None),  # fewer questions declared
+        ([COVERED[0], ("a", "large", 5, 1), COVERED[2]], edit, None),
+        (COVERED[1:], edit, None),  # a model removed
+        ([("a", "small", 20, 10), *COVERED[1:]], None, None),  # more asked for, and as many there
+        ([*COVERED, ("c", "small", 5, 5)], None, None),
+    ],
+)  # fmt: skip
+def test_a_publication_gets_smaller_only_if_the_study_file_says_so(
+    study: Study,
+    rows: list[tuple[str, str, int, int]],
+    change: Callable[[Study], None] | None,
+    said: str | None,
+) -> None:
+    cover(study, COVERED)
+    first = publish_warehouse(study, LOG)
+    whole = first.version.read_bytes()
+    if change:
+        change(study)
+    cover(study, rows)
+    if said:
+        before = first.path.read_bytes()
+        with pytest.raises(PublishError, match=f"not published, .*: {said}") as refused:
+            publish_warehouse(study, LOG)
+        assert "\n" not in str(refused.value)
+        assert (first.path.read_bytes(), first.version.read_bytes()) == (before, whole)
+    report = publish_warehouse(study, LOG, allows_fewer=bool(said))
+    assert report.n_rows["fct_answer_coverage"] == len(rows)
+
+
 def test_a_dbt_run_that_did_not_finish_is_not_published(study: Study) -> None:
     with duckdb.connect(str(study.home.build_warehouse)) as connection:
-        connection.execute("insert into audit.invocations values ('killed', '1', now(), null)")
+        connection.execute("insert into audit.invocations values ('killed', '1', now(), null, 1000)")
     with pytest.raises(PublishError, match="did not finish"):
         publish_warehouse(study, LOG)
     assert not study.home.published_warehouse.exists()

@@ -203,7 +203,7 @@ def test_passes_of_a_study_are_planned_apart_and_build_what_was_not_recorded(
 
     with duckdb.connect(str(study.home.build_warehouse)) as connection:  # as if one run had built all of them
         connection.execute(
-            "update audit.results set invocation_id = (select max_by(invocation_id, started_at) from audit.invocations)"
+            "update audit.results set invocation_id = (select max_by(invocation_id, number) from audit.invocations)"
         )
     for plan in plans:
         note_built(study, replace(plan, project="another project"), LOG)
