@@ -22,7 +22,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from dagster_project.core.storage.home import PROJECT_ROOT, study_file
+from dagster_project.core.storage.home import study_file
 from dagster_project.core.study.file import load_study
 from dagster_project.same_origin import SameOrigin
 
@@ -32,12 +32,12 @@ _POLL_MS = 2_000
 _SERVED = re.compile(r"report\.html|answers\.html|answers/[0-9a-f]+\.bin")
 
 
-def main(port: int) -> None:
-    """Serve the project's workspace on 127.0.0.1 until a signal. `DAGSTER_HOME` names the instance."""
+def main(port: int, workspace_file: str) -> None:
+    """Serve the workspace of a file on 127.0.0.1 until a signal. `DAGSTER_HOME` names the instance."""
     configure_loggers()
     with dg.DagsterInstance.get() as instance:
         instance.optimize_for_webserver(_STATEMENT_TIMEOUT_MS, _POOL_RECYCLE_S, _POOL_OVERFLOW)
-        workspace = WorkspaceFileTarget([str(PROJECT_ROOT / "workspace.yaml")])
+        workspace = WorkspaceFileTarget([workspace_file])
         with WorkspaceProcessContext(instance, workspace, version=__version__) as context:
             app = create_app_from_workspace_process_context(
                 context, live_data_poll_rate=_POLL_MS, lifespan=_lifespan
@@ -61,4 +61,4 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2])

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dagster_project.core.errors import LakeError
+from dagster_project.core.storage.home import longtail_home
 
 STAGING = ".staging"
 _STAGED = re.compile(r"[0-9a-f]{32}\.part|[1-9]\d*-[0-9a-f]{32}(-.*|\.part)")
@@ -62,6 +63,19 @@ def atomic_file(path: Path, staging: Path | None = None) -> Iterator[Path]:
         raise LakeError(
             f"{path}: could not be written ({error.strerror or error}); what was there is unchanged"
         ) from error
+
+
+@contextlib.contextmanager
+def temporary_folder(name: str) -> Iterator[Path]:
+    """An empty folder in the home's cache, as long as the context lasts; first, those of killed processes are removed.
+
+    Errors: `OSError`.
+    """
+    staging = longtail_home() / "cache" / STAGING
+    remove_leftovers(staging)
+    with staged(staging, name) as folder:
+        folder.mkdir()
+        yield folder
 
 
 def remove_leftovers(folder: Path) -> None:
