@@ -36,7 +36,7 @@ from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publication import find_damage
 from dagster_project.display import Display, display_on
 from dagster_project.failures import was_interrupted, why
-from dagster_project.operations import in_one_line, keep_downloads_in, open_instance
+from dagster_project.operations import in_one_line, open_instance
 from dagster_project.stage_times import StageTimes
 from dagster_project.stages import Stage, plan
 from dagster_project.terminal import Calm, Condensed
@@ -55,7 +55,6 @@ def main() -> int:
     warnings.filterwarnings("ignore")
     began = time.monotonic()
     study = load_study(study_file())
-    keep_downloads_in(study.home)
     prepares = bool(os.environ.get("LONGTAIL_PREPARE"))
     if missing := misses(study, with_models=not prepares):
         return told_missing(study, missing)

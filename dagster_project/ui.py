@@ -22,7 +22,7 @@ import yaml
 from dagster_project.core.errors import LongtailError
 from dagster_project.core.preflight import misses
 from dagster_project.core.processes import end_with_parent
-from dagster_project.core.storage.files import temporary_folder
+from dagster_project.core.storage.files import atomic_file, temporary_folder
 from dagster_project.core.storage.home import PROJECT_ROOT, command, study_file
 from dagster_project.core.storage.ownership import only_one
 from dagster_project.core.study.file import load_study
@@ -32,7 +32,7 @@ from dagster_project.ports import check_free, chosen_port
 
 MODULE, LOCATION = "dagster_project.definitions", "longtail"
 """What the code server loads, and Dagster's name for it."""
-_GRACE_S = 4.0
+_GRACE_S = 3.0
 _HEARTBEAT_S = 120
 """A code server ends if it was not asked for so long: a machine under load needs a while."""
 
@@ -71,49 +71,49 @@ def _short(folder: Path) -> Iterator[Path]:
 
 def _serve(port: int, folder: Path) -> int:
     """`folder`: for the sockets and temporary files of Dagster."""
-    socket, workspace = folder / "code", folder / "workspace.yaml"
-    server = {"socket": str(socket), "location_name": LOCATION}
-    workspace.write_text(yaml.safe_dump({"load_from": [{"grpc_server": server}]}), encoding="utf-8")
-    bin_, where = Path(sys.executable).parent, ("-w", str(workspace))
-    loads = ("--module-name", MODULE, "--location-name", LOCATION, "--heartbeat-ttl", str(_HEARTBEAT_S))
-    steps: list[tuple[list[object], Callable[[], bool]]] = [
-        (
-            [bin_ / "dagster", "code-server", "start", *loads, "--socket", socket, "--log-level", "warning"],
-            socket.exists,
-        ),
-        ([sys.executable, "-m", "dagster_project.webserver", port, workspace], lambda: _answers(port)),
-        ([bin_ / "dagster-daemon", "run", *where], lambda: True),
-    ]
+    programs, socket, workspace = Path(sys.executable).parent, folder / "code", folder / "workspace.yaml"
+    loads = ("--module-name", MODULE, "--location-name", LOCATION, "--heartbeat-ttl", _HEARTBEAT_S)
     children: list[subprocess.Popen[bytes]] = []
-    try:
-        for arguments, is_ready in steps:
-            children.append(
-                subprocess.Popen(
-                    [str(one) for one in arguments],
-                    cwd=PROJECT_ROOT,
-                    env={**os.environ, "TMPDIR": str(folder)},
-                    start_new_session=True,
-                    preexec_fn=end_with_parent,
+
+    def start(*arguments: object) -> None:
+        children.append(
+            subprocess.Popen(
+                [str(one) for one in arguments],
+                cwd=PROJECT_ROOT,
+                env={**os.environ, "TMPDIR": str(folder)},
+                start_new_session=True,
+                preexec_fn=end_with_parent,
+            )
+        )
+
+    def wait_for(is_there: Callable[[], bool]) -> None:
+        while not is_there():
+            if any(child.poll() is not None for child in children):
+                raise LongtailError(
+                    "a process of the web interface ended by itself; its last lines above say why"
                 )
-            )
-            while _all_run(children) and not is_ready():
-                time.sleep(0.2)
-        if _all_run(children):
-            print(
-                f"http://127.0.0.1:{port} (Ctrl-C ends it); the report: http://127.0.0.1:{port}/published/report.html",
-                flush=True,
-            )
-        while _all_run(children):
             time.sleep(0.2)
-        raise LongtailError("a process of the web interface ended by itself; its last lines above say why")
+
+    try:
+        start(
+            *(programs / "dagster", "code-server", "start", *loads),
+            *("--socket", socket, "--log-level", "warning"),
+        )
+        start(sys.executable, "-m", "dagster_project.webserver", port, workspace)
+        wait_for(socket.exists)
+        with atomic_file(workspace, staging=folder) as temporary:
+            server = {"socket": str(socket), "location_name": LOCATION}
+            temporary.write_text(yaml.safe_dump({"load_from": [{"grpc_server": server}]}), encoding="utf-8")
+        wait_for(lambda: _answers(port))
+        start(programs / "dagster-daemon", "run", "-w", workspace)
+        address = f"http://127.0.0.1:{port}"
+        print(f"{address} (Ctrl-C ends it); the report: {address}/published/report.html", flush=True)
+        wait_for(lambda: False)
     except KeyboardInterrupt:
-        return 0
+        pass
     finally:
         _end(children)
-
-
-def _all_run(children: list[subprocess.Popen[bytes]]) -> bool:
-    return all(child.poll() is None for child in children)
+    return 0
 
 
 def _answers(port: int) -> bool:

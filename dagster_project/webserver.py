@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -33,7 +34,9 @@ _SERVED = re.compile(r"report\.html|answers\.html|answers/[0-9a-f]+\.bin")
 
 
 def main(port: int, workspace_file: str) -> None:
-    """Serve the workspace of a file on 127.0.0.1 until a signal. `DAGSTER_HOME` names the instance."""
+    """Serve the workspace of a file, once there is one, on 127.0.0.1 until a signal. `DAGSTER_HOME` names the instance."""
+    while not os.path.exists(workspace_file):
+        time.sleep(0.2)
     configure_loggers()
     with dg.DagsterInstance.get() as instance:
         instance.optimize_for_webserver(_STATEMENT_TIMEOUT_MS, _POOL_RECYCLE_S, _POOL_OVERFLOW)

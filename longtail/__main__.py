@@ -9,12 +9,14 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn
 
+from dagster_project.core.errors import LongtailError
 from dagster_project.core.needs import install_command
 from dagster_project.core.processes import supervised
-from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.storage.home import PROJECT_ROOT, keep_caches
 
 _NO_TELEMETRY = (
     ("DAGSTER_DISABLE_TELEMETRY", "1"),
@@ -83,6 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ.setdefault(name, value)
     if arguments is not None:
         return _start(command)
+    with suppress(LongtailError):  # which the program reports
+        keep_caches()
     return supervised(
         lambda: _start(command),
         f"stopped{_RESUMES if command in _RESUMED else ''}",

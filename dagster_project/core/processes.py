@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-GRACE_S = 6.0
+GRACE_S = 7.0
 """How long an interrupted command may take to end by itself; the kernel then ends it."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
@@ -31,7 +31,8 @@ def supervised(program: Callable[[], int], stopped: str, *, takes_interrupts: bo
     SIGINT, SIGTERM and SIGHUP reach the child as SIGINT. Of what it has started, nothing survives: neither its own end,
     nor `GRACE_S` after a signal, nor a second SIGINT. Then this process writes the line `stopped` to standard error. It
     does nothing else, so it also answers where the child computes and sees no signal, and as process 1 of a container,
-    for which the kernel does nothing by default. `takes_interrupts`: a terminal's Ctrl-C does not end the program.
+    for which the kernel does nothing by default. `takes_interrupts`: SIGINT does not end the program; the others reach it
+    as `SystemExit`.
     """
     if not _IS_LINUX:
         return _run(program, stopped)
@@ -45,8 +46,9 @@ def supervised(program: Callable[[], int], stopped: str, *, takes_interrupts: bo
         end_with_parent()
         if os.getppid() != parent:  # it died before the kernel knew
             os._exit(1)
-        for number in (*ending, signal.SIGINT):
-            signal.signal(number, signal.default_int_handler)
+        for number in ending:
+            signal.signal(number, _exit if takes_interrupts else signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return _run(program)
     received, status = _wait(child, ending, takes_interrupts)
@@ -64,9 +66,22 @@ def supervised(program: Callable[[], int], stopped: str, *, takes_interrupts: bo
 def _run(program: Callable[[], int], stopped: str = "") -> int:
     try:
         return program()
-    except KeyboardInterrupt:
+    except BaseException as error:
+        if not _is_interrupt(error):
+            raise
         print(stopped, end="\n" if stopped else "", file=sys.stderr, flush=True)
         return 128 + signal.SIGINT
+
+
+def _exit(number: int, _frame: object) -> None:
+    sys.exit(128 + number)
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is the error or its cause: a library may make another error of it."""
+    return error is not None and (
+        isinstance(error, KeyboardInterrupt) or _is_interrupt(error.__cause__ or error.__context__)
+    )
 
 
 def _wait(
@@ -88,12 +103,12 @@ def _wait(
         elif info.si_signo != signal.SIGCHLD:
             number = signal.Signals(info.si_signo)
             is_by_terminal = number == signal.SIGINT and info.si_code > 0  # the child has got it, too
-            if takes_interrupts and is_by_terminal:
+            if not (is_by_terminal or received):
+                os.kill(child, number if takes_interrupts else signal.SIGINT)
+            if takes_interrupts and number == signal.SIGINT:
                 continue
             if received is None:
                 received, deadline = number, time.monotonic() + GRACE_S
-                if not is_by_terminal:
-                    os.kill(child, signal.SIGINT)
             elif number == signal.SIGINT:
                 deadline = 0.0
 
