@@ -8,14 +8,15 @@ study's assets for both, which wait for it: each would load them itself, at the 
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import yaml
 
@@ -32,14 +33,14 @@ from dagster_project.ports import check_free, chosen_port
 
 MODULE, LOCATION = "dagster_project.definitions", "longtail"
 """What the code server loads, and Dagster's name for it."""
-_GRACE_S = 3.0
+_GRACE_S = 2.5
 _HEARTBEAT_S = 120
 """A code server ends if it was not asked for so long: a machine under load needs a while."""
 
 
 @in_one_line
 def main() -> int:
-    """Serve the UI until a signal; return the exit code."""
+    """Serve the UI until a signal."""
     port = chosen_port("ui", 3000)
     study = load_study(study_file())
     os.environ["LONGTAIL_STUDY"] = str(study.path.resolve())
@@ -52,7 +53,7 @@ def main() -> int:
         print("starting; the address follows", flush=True)
         prepare_manifest(study)
         with _short(folder) as short:
-            return _serve(port, short)
+            _serve(port, short)
 
 
 @contextlib.contextmanager
@@ -69,7 +70,7 @@ def _short(folder: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _serve(port: int, folder: Path) -> int:
+def _serve(port: int, folder: Path) -> NoReturn:
     """`folder`: for the sockets and temporary files of Dagster."""
     programs, socket, workspace = Path(sys.executable).parent, folder / "code", folder / "workspace.yaml"
     loads = ("--module-name", MODULE, "--location-name", LOCATION, "--heartbeat-ttl", _HEARTBEAT_S)
@@ -109,26 +110,26 @@ def _serve(port: int, folder: Path) -> int:
         address = f"http://127.0.0.1:{port}"
         print(f"{address} (Ctrl-C ends it); the report: {address}/published/report.html", flush=True)
         wait_for(lambda: False)
-    except KeyboardInterrupt:
-        pass
     finally:
         _end(children)
-    return 0
 
 
 def _answers(port: int) -> bool:
     """Whether the webserver answers; it does so when it has read all assets."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=5):
-            return True
-    except OSError:
+        connection.request("GET", "/server_info")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
         return False
+    finally:
+        connection.close()
 
 
 def _end(children: list[subprocess.Popen[bytes]]) -> None:
-    """End each child with its whole process group: SIGINT first, SIGKILL after the grace period."""
+    """End each child with its whole process group: SIGTERM first, SIGKILL after the grace period."""
     for child in children:
-        _signal(child, signal.SIGINT)
+        _signal(child, signal.SIGTERM)
     deadline = time.monotonic() + _GRACE_S
     while time.monotonic() < deadline and any(child.poll() is None for child in children):
         time.sleep(0.1)

@@ -34,7 +34,10 @@ _SERVED = re.compile(r"report\.html|answers\.html|answers/[0-9a-f]+\.bin")
 
 
 def main(port: int, workspace_file: str) -> None:
-    """Serve the workspace of a file, once there is one, on 127.0.0.1 until a signal. `DAGSTER_HOME` names the instance."""
+    """Serve the workspace of a file, once there is one, on 127.0.0.1 until a signal.
+
+    `DAGSTER_HOME` names the instance.
+    """
     while not os.path.exists(workspace_file):
         time.sleep(0.2)
     configure_loggers()

@@ -68,7 +68,8 @@ _COMMANDS = {
 }
 
 
-_RESUMED, _RESUMES = ("run", "generate"), "; finished rows are kept, the same command continues from here"
+_RESUMED, _SERVERS = ("run", "generate"), ("ui", "router")
+_RESUMES = "; finished rows are kept, the same command continues from here"
 
 
 class _OneLine(argparse.ArgumentParser):
@@ -90,6 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return supervised(
         lambda: _start(command),
         f"stopped{_RESUMES if command in _RESUMED else ''}",
+        serves=command in _SERVERS,
         takes_interrupts=command == "sql" and sys.stdin.isatty() and not os.environ.get("Q"),
     )
 

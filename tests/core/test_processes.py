@@ -34,7 +34,7 @@ def program():
     READY
     while True: time.sleep(1000)
 
-sys.exit(supervised(program, "stopped"))
+sys.exit(supervised(program, "stopped", OPTIONS))
 """
 READY = "print('ready', flush=True)"
 DEAF = f"signal.pthread_sigmask(signal.SIG_BLOCK, (1, 2, 15)); {READY}"
@@ -43,10 +43,11 @@ DEAF = f"signal.pthread_sigmask(signal.SIG_BLOCK, (1, 2, 15)); {READY}"
 
 @contextmanager
 def started(
-    ready: str = READY, *before: str, preexec: str = "None", grace: float = 0.2
+    ready: str = READY, *before: str, preexec: str = "None", grace: float = 0.2, options: str = ""
 ) -> Iterator[subprocess.Popen[str]]:
     """A supervised program that has started a process which heeds no signal, and is `ready`."""
     code = PROGRAM.replace("READY", ready).replace("PREEXEC", preexec).replace("SECONDS", str(grace))
+    code = code.replace("OPTIONS", options)
     with subprocess.Popen(
         [*before, sys.executable, "-c", code], cwd=PROJECT, env={**os.environ, "PYTHONPATH": str(PROJECT)},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -107,6 +108,39 @@ def test_a_program_that_ends_as_asked_has_its_own_exit_code() -> None:
     with started(f"signal.signal(2, lambda *_: sys.exit(0)); {READY}") as process:
         process.send_signal(signal.SIGTERM)
         assert ended(process) == (0, "")
+
+
+@pytest.mark.parametrize("ready", [READY, DEAF], ids=["heeds it", "deaf"])
+def test_a_server_that_a_signal_ends_has_not_failed(ready: str) -> None:
+    with started(ready, options="serves=True") as process:
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == (0, "stopped\n")
+
+
+def test_ctrl_c_does_not_end_a_program_that_takes_it() -> None:
+    heard = "signal.signal(2, lambda *_: print('heard', flush=True))"
+    with started(f"{heard}; {READY}", options="takes_interrupts=True") as process:
+        for _ in range(2):
+            process.send_signal(signal.SIGINT)
+            assert process.stdout is not None
+            assert process.stdout.readline() == "heard\n"
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == (128 + signal.SIGTERM, "stopped\n")
+
+
+def test_an_error_that_a_library_makes_of_an_interrupt_shows_no_trace() -> None:
+    """DuckDB's way."""
+    with started(
+        f"{READY}\n    try: time.sleep(1000)\n    except BaseException as e: raise RuntimeError from e"
+    ) as process:
+        process.send_signal(signal.SIGINT)
+        assert ended(process) == (128 + signal.SIGINT, "stopped\n")
+
+
+def test_an_error_keeps_its_trace() -> None:
+    with started(f"{READY}; raise ValueError('mine')") as process:
+        code, said = ended(process)
+    assert (code, "ValueError: mine" in said) == (1, True)
 
 
 def test_a_killed_command_takes_its_processes_along() -> None:

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from dagster_project.core.progress import Progress
-from dagster_project.core.storage.files import STAGING, atomic_file, remove_leftovers, staged, sync
+from dagster_project.core.storage.files import STAGING, atomic_file, staged, sync
 from dagster_project.core.storage.fingerprints import fingerprint
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.storage.ownership import only_one
@@ -53,9 +53,7 @@ def _is_current(study: Study, project: str, manifest: Path) -> bool:
 
 
 def _parse(study: Study, target: Path) -> None:
-    staging = target.parent / STAGING
-    remove_leftovers(staging)
-    with staged(staging, target.name) as folder:
+    with staged(target.parent / STAGING, target.name) as folder:
         folder.mkdir()
         with suppress(FileNotFoundError):  # what dbt has parsed before, and need not parse again
             shutil.copy(target / _FILES[0], folder)

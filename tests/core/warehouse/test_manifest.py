@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,7 @@ def dbt(monkeypatch: pytest.MonkeyPatch, parse: Callable[[Path], None]) -> None:
     """A dbt whose parse writes into the folder that it is given, as `parse` does."""
 
     def run(_study: Study, *command: str) -> None:
-        (folder,) = (
-            Path(after) for word, after in zip(command, command[1:], strict=False) if "target" in word
-        )
+        (folder,) = (Path(after) for word, after in pairwise(command) if "target" in word)
         (folder / "partial_parse.msgpack").write_bytes(b"")
         parse(folder / "manifest.json")
 
