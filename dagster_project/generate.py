@@ -53,9 +53,6 @@ def main() -> int:
             _LOG.info("%s: %s results are in the row cache now", other, f"{n:,}")
         with _alone(study, shard):
             failures = list(_of_all_models(study, shard))
-    except KeyboardInterrupt:
-        print("stopped; finished results are kept, the same command goes on from here", file=sys.stderr)
-        return 130
     except (LongtailError, OSError) as error:
         failures = [_line(error)]
     for failure in failures:

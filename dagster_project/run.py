@@ -37,7 +37,7 @@ from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publication import find_damage
 from dagster_project.display import Display, display_on
 from dagster_project.failures import was_interrupted, why
-from dagster_project.operations import in_one_line, keep_downloads_in, open_instance
+from dagster_project.operations import in_one_line, open_instance
 from dagster_project.stage_times import StageTimes
 from dagster_project.stages import Stage, plan
 from dagster_project.terminal import Calm, Condensed
@@ -55,26 +55,21 @@ def main() -> int:
     """Run the study; return the exit code. A failure is one line on standard error."""
     warnings.filterwarnings("ignore")
     began = time.monotonic()
-    try:
-        study = load_study(study_file())
-        keep_downloads_in(study.home)
-        prepares = bool(os.environ.get("LONGTAIL_PREPARE"))
-        if missing := misses(study, with_models=not prepares):
-            return told_missing(study, missing)
-        print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}", flush=True)
-        busy = f"another `{command('run')}` works on study {study.name}; wait for it, or stop it"
-        with only_one(study.home.locks / "run.lock", busy):
-            with display_on(sys.stdout, StageTimes(study.home.stage_times)).shown() as display:
-                failed = materialise(study, display, prepares=prepares)
-            if prepares:
-                print(_how_to_generate(study), flush=True)
-            elif len(failed) < len(study.models):
-                print(f"\n{render_headline(headline(study.home.published_warehouse))}")
-                print(_where_next(study, time.monotonic() - began), flush=True)
-            return _unfinished(study, failed)
-    except KeyboardInterrupt:
-        print(f"stopped; finished rows are kept, `{command('run')}` continues from here", file=sys.stderr)
-        return 130
+    study = load_study(study_file())
+    prepares = bool(os.environ.get("LONGTAIL_PREPARE"))
+    if missing := misses(study, with_models=not prepares):
+        return told_missing(study, missing)
+    print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}", flush=True)
+    busy = f"another `{command('run')}` works on study {study.name}; wait for it, or stop it"
+    with only_one(study.home.locks / "run.lock", busy):
+        with display_on(sys.stdout, StageTimes(study.home.stage_times)).shown() as display:
+            failed = materialise(study, display, prepares=prepares)
+        if prepares:
+            print(_how_to_generate(study), flush=True)
+        elif len(failed) < len(study.models):
+            print(f"\n{render_headline(headline(study.home.published_warehouse))}")
+            print(_where_next(study, time.monotonic() - began), flush=True)
+        return _unfinished(study, failed)
 
 
 def told_missing(study: Study, missing: list[str]) -> int:

@@ -114,10 +114,11 @@ class Shell:
         self._form = form
         self._upright = False
         self.typed: list[str] = []
-        self._n_answers = 0
+        self._n_answers, self._converses = 0, False
 
     def converse(self) -> None:
         """Read queries and commands from the terminal until a command or Ctrl-D ends it."""
+        self._converses = True
         while True:
             try:
                 line = input("     ...> " if self.typed else "longtail> ")
@@ -205,6 +206,8 @@ class Shell:
                 raise
             # A stopped query blocks its connection until it is interrupted a second time.
             self.connection.interrupt()
+            if not self._converses:
+                raise KeyboardInterrupt from None
             print("stopped", file=sys.stderr)
         return False
 

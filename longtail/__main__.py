@@ -1,7 +1,6 @@
 """The command `longtail`, which `make` calls too: run a study, and look at what it found.
 
-What belongs here: the commands and their options. What does not: the programs (`dagster_project.run` and its
-neighbours), which read variables; an option sets the variable of its name.
+An option sets the variable of its name, which the programs (`dagster_project.run` and its neighbours) read.
 """
 
 from __future__ import annotations
@@ -10,11 +9,14 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn
 
+from dagster_project.core.errors import LongtailError
 from dagster_project.core.needs import install_command
-from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.processes import supervised
+from dagster_project.core.storage.home import PROJECT_ROOT, keep_caches
 
 _NO_TELEMETRY = (
     ("DAGSTER_DISABLE_TELEMETRY", "1"),
@@ -73,18 +75,35 @@ _COMMANDS = {
 }
 
 
+_RESUMED, _SERVERS = ("run", "generate"), ("ui", "router")
+_RESUMES = "; finished rows are kept, the same command continues from here"
+
+
 class _OneLine(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"error: {message}; `{self.prog} --help` lists what it takes\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return its exit code."""
+    """Run a command; return its exit code. That of the command line, without `arguments`, runs in a child process."""
     chosen = vars(_parser().parse_args(arguments))
     command = chosen.pop("command")
     os.environ.update({name: value for name, value in chosen.items() if value is not None})
     for name, value in _NO_TELEMETRY:
         os.environ.setdefault(name, value)
+    if arguments is not None:
+        return _start(command)
+    with suppress(LongtailError):  # which the program reports
+        keep_caches()
+    return supervised(
+        lambda: _start(command),
+        f"stopped{_RESUMES if command in _RESUMED else ''}",
+        serves=command in _SERVERS,
+        takes_interrupts=command == "sql" and sys.stdin.isatty() and not os.environ.get("Q"),
+    )
+
+
+def _start(command: str) -> int:
     try:
         program = import_module(f"dagster_project.{command.replace('-', '_')}")
     except ModuleNotFoundError as error:

@@ -81,7 +81,7 @@ def test_the_wheel_holds_the_project_and_nothing_of_its_tests(wheel: Path) -> No
     names = zipfile.ZipFile(wheel).namelist()
     for needed in (
         "shipped/dbt/dbt_project.yml", "shipped/dbt/profiles.yml", "shipped/study.yaml", "shipped/studies/popqa.yaml",
-        "shipped/dagster.yaml", "shipped/workspace.yaml", "shipped/pyproject.toml", "py.typed",
+        "shipped/dagster.yaml", "shipped/pyproject.toml", "py.typed",
         "core/report/page/chart.js", "core/study/prices.csv", "core/sandbox/weights/s/model.safetensors",
     ):  # fmt: skip
         assert f"dagster_project/{needed}" in names

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import BackendError
+from dagster_project.core.processes import end_with_parent
 from dagster_project.core.storage.checksums import differences, file_checksum, record
 from dagster_project.core.storage.disk import full_disk, has_no_room, is_disk_full
 from dagster_project.core.storage.files import sync
@@ -182,6 +183,7 @@ def _split(tokenizer: Any, splitting: str) -> None:
 
 
 if __name__ == "__main__":
+    end_with_parent()
     try:
         _convert(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4])
     except Exception as error:  # whatever transformers raises on what it does not know

@@ -14,7 +14,6 @@ import contextlib
 import hashlib
 import json
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.storage.checksums import CHANGED, file_checksum, is_as_named, recorded_checksums
+from dagster_project.core.storage.files import temporary_folder
 
 PATTERNS = (
     "*.safetensors", "*.json", "*.txt", "*.model", "*.jinja", "*.spm", "*.codes", "*.tokenizer"
@@ -102,10 +102,10 @@ class ModelFiles:
                 raise self.refusal(
                     f"{path} {CHANGED}; delete it, or the folder, and let it be made or downloaded again"
                 )
-        with tempfile.TemporaryDirectory(prefix="longtail-model-") as folder:
+        with temporary_folder("model") as folder:
             for name, path in self.paths:
-                (Path(folder) / name).symlink_to(path)
-            yield Path(folder)
+                (folder / name).symlink_to(path)
+            yield folder
 
     def refusal(self, reason: str) -> BackendError:
         """The error that names model and folder."""

@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+from dagster_project.core.processes import end_with_parent
 from dagster_project.core.storage.home import longtail_home
 from dagster_project.core.study.reference_models import (
     ENCODER_DECODER,
@@ -84,7 +85,7 @@ def _train_all(sizes: list[str], out: Path, device: str) -> None:
     Models that are others trained further come last.
     """
     n_processes = max(1, min(len(sizes), os.cpu_count() or 1))
-    with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(n_processes, get_context("spawn"), end_with_parent) as pool:
         for is_later in (False, True):
             group = [size for size in reversed(sizes) if (size in _STARTS) == is_later]
             for done in [pool.submit(_train_one, size, out, device) for size in group]:

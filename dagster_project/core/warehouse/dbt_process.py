@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import gc
 import logging
+import signal
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -28,6 +29,8 @@ from dbt_common.behavior_flags import BehaviorFlagRendered
 from dbt_common.events.base_types import BaseEvent, EventLevel
 from dbt_common.events.event_manager import EventManager
 from jinja2 import Environment
+
+from dagster_project.core.processes import end_with_parent
 
 _SHOWN = {EventLevel.INFO, EventLevel.WARN, EventLevel.ERROR}
 _fire_event = EventManager.fire_event
@@ -129,6 +132,8 @@ def _namespaces_by_pattern() -> Any:
 
 
 if __name__ == "__main__":
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # at once; dbt would wait for its queries
     gc.disable()
     EventManager.fire_event = fire_shown_event  # type: ignore[method-assign]
     BaseEvent.__init__, BaseEvent.__getattr__ = keep_values, read_event  # type: ignore[method-assign]

@@ -31,8 +31,8 @@ from dagster_project.core.statistics.registry import MADE_BY_BUILD
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
 from dagster_project.core.storage.lake_stamps import checksum_of
 from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.build import AFTER_GAINS, DBT_PROJECT, STUDY_BUILD, dbt_environment
-from dagster_project.core.warehouse.manifest import ensure_manifest, project_version
+from dagster_project.core.warehouse.build import AFTER_GAINS, DBT_PROJECT, STUDY_BUILD
+from dagster_project.core.warehouse.manifest import prepare_manifest, project_version
 
 _PACKAGES = ("dbt-core", "dbt-duckdb", "duckdb", "numpy", "pandas", "pyarrow")
 _SETTINGS = ("dbt_project.yml", "profiles.yml")
@@ -159,9 +159,7 @@ def inputs_of(manifest: Manifest, lake: Path, project: Path = DBT_PROJECT) -> di
 
 
 def _manifest(study: Study) -> Manifest:
-    path = Path(dbt_environment(study)["DBT_TARGET_PATH"], "manifest.json")
-    ensure_manifest(study, path)
-    found: Manifest = json.loads(path.read_bytes())
+    found: Manifest = json.loads(prepare_manifest(study).read_bytes())
     return found
 
 

@@ -54,8 +54,10 @@ def _pass(context: dg.AssetExecutionContext, dbt: DbtProcess, study: Study, is_s
     if planned.command:
         try:
             yield from with_columns(dbt.start(planned.command, context, _TRANSLATOR), study, context.log)
-        finally:
+        except Exception:  # an interrupted dbt has recorded nothing
             note_built(study, planned, LOG)
+            raise
+        note_built(study, planned, LOG)
 
 
 @dbt_assets(

@@ -16,6 +16,8 @@ from dagster_project.core.generation.backends.local.loading import load_model
 from dagster_project.core.generation.backends.registry import identify
 from dagster_project.core.models.model_files import PATTERNS, find_files
 from dagster_project.core.storage.checksums import RECORD, record
+from dagster_project.core.storage.files import STAGING
+from dagster_project.core.storage.home import longtail_home
 from dagster_project.core.study.models import Model
 from tests.core.generation.tiny_models import save_tiny_model
 from tests.flipped_bits import flip_bit
@@ -152,7 +154,13 @@ def test_an_engine_sees_the_hashed_files_alone(copy: Path) -> None:
     (copy / "code.py").write_text("raise SystemExit")
     (copy / "sub.json").mkdir()
     files = find_files("tiny", copy)
+    killed = longtail_home() / "cache" / STAGING / f"{0:032x}.part"
+    killed.mkdir(parents=True)
     with files.shown() as folder:
+        assert not killed.exists()
+        assert (
+            folder.parent.parent == killed.parent
+        )  # in the home, where the next start finds what a kill leaves
         assert sorted(path.name for path in folder.iterdir()) == [name for name, _ in files.paths]
         assert {"config.json", "model.safetensors", "tokenizer.json"} <= {name for name, _ in files.paths}
         assert not {"pytorch_model.bin", "code.py", "sub.json"} & {name for name, _ in files.paths}

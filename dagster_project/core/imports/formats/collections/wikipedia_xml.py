@@ -24,6 +24,7 @@ from dagster_project.core.imports.format import CUT_KEYS, CollectedText, Collect
 from dagster_project.core.imports.records import RejectedRows
 from dagster_project.core.imports.wiki_pages import END, Article, Part, read_part
 from dagster_project.core.parsing.line_files import DumpFile
+from dagster_project.core.processes import end_with_parent
 from dagster_project.core.threads import thread_count
 from dagster_project.core.transfer.parallel import ordered_map
 
@@ -81,9 +82,8 @@ def _in_order(read: partial[Part], parts: Iterator[bytes]) -> Iterator[Part]:
     rest = chain(some, parts)
     if len(some) < 2 or thread_count() == 1:
         return map(read, rest)
-    return ordered_map(
-        read, rest, thread_count(), partial(ProcessPoolExecutor, mp_context=get_context("spawn"))
-    )
+    pool = partial(ProcessPoolExecutor, mp_context=get_context("spawn"), initializer=end_with_parent)
+    return ordered_map(read, rest, thread_count(), pool)
 
 
 def _parts(file: DumpFile) -> Generator[bytes, None, None]:
