@@ -14,7 +14,6 @@ import pytest
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.tables import TABLES
 from dagster_project.core.warehouse.comments import literal
-from dagster_project.core.warehouse.contents import RENAMED
 from longtail import open_warehouse
 from tests.warehouses import AWKWARD, published_study
 
@@ -44,7 +43,7 @@ def test_every_table_and_view_is_listed_with_all_that_is_asked_of_it(
     ).fetchall()
     models = {file.stem for file in (PROJECT_ROOT / "dbt" / "models" / "marts").rglob("*.yml")}
     assert sorted(row[:3] for row in listed) == sorted(held)
-    assert {row[0] for row in listed} == {*models, *RENAMED, "publication"}
+    assert {row[0] for row in listed} == {*models, "publication"}
     for name, kind, _, n_rows, lake_tables, *texts in listed:
         assert all(text and text.strip() for text in texts), name
         assert set(lake_tables) <= set(TABLES), name
