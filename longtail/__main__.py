@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import NoReturn
 
 from dagster_project.core.errors import LongtailError
@@ -39,8 +40,11 @@ _OPTIONS = {
     ),
     "REMOVE": (("--remove",), "what to remove, such as indexes,build; without it, nothing is removed"),
     "PORT": (("--port",), "the port of the server"),
-    "Q": (("-c", "--query"), "a query; without one, they come from the terminal or a pipe"),
-    "FORMAT": (("--format",), "box, csv, json or markdown"),
+    "Q": (
+        ("-c", "--query"),
+        "a query, which may also stand alone; without one, they come from the terminal or a pipe",
+    ),
+    "FORMAT": (("--format",), "box, csv, json, markdown, or another of DuckDB's formats"),
     "A": ((), "a home, a published warehouse, or a kept version of one"),
     "B": ((), "another, whose differences from A are shown"),
     "OUTPUT": (("--output",), "the folder of page and table (default: the present one)"),
@@ -65,7 +69,7 @@ _COMMANDS = {
         (*_STUDY, "REMOVE"),
     ),
     "ui": ("serve Dagster's webserver and daemon on 127.0.0.1", (*_STUDY, "PORT")),
-    "sql": ("query the published warehouse, read-only", (*_STUDY, "Q", "FORMAT")),
+    "sql": ("query the published warehouse in DuckDB's shell, read-only", (*_STUDY, "Q", "FORMAT")),
     "router": ("serve the published routers over HTTP on 127.0.0.1", (*_STUDY, "PORT")),
     "compare": (
         "set two studies, or two versions of one, side by side: a page and a table",
@@ -88,6 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code. That of the command line, without `arguments`, runs in a child process."""
     chosen = vars(_parser().parse_args(arguments))
     command = chosen.pop("command")
+    if command == "sql" and not chosen["Q"] and _is_query(chosen["LONGTAIL_STUDY"] or ""):
+        chosen["Q"], chosen["LONGTAIL_STUDY"] = chosen["LONGTAIL_STUDY"], None
     os.environ.update({name: value for name, value in chosen.items() if value is not None})
     for name, value in _NO_TELEMETRY:
         os.environ.setdefault(name, value)
@@ -109,6 +115,13 @@ def _start(command: str) -> int:
     except ModuleNotFoundError as error:
         sys.exit(f"error: package {error.name} is not installed; run: {install_command('[platform]')}")
     return int(program.main())
+
+
+def _is_query(argument: str) -> bool:
+    """Whether the first argument of `longtail sql` is a query, and no study file."""
+    return (
+        len(argument.split()) > 1 and not argument.endswith((".yaml", ".yml")) and not Path(argument).exists()
+    )
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -306,14 +306,14 @@ def _answers(path: Path) -> list[dict[str, Any]]:
 def _change_a_text(path: Path) -> None:
     """Flip one bit of an answer. The partition is written without compression first, so that its texts are legible."""
     stamp, rows = (
-        stamp_of("answers", path),
+        stamp_of(path),
         pq.read_table(path, partitioning=None).replace_schema_metadata(None),
     )
     with pq.ParquetWriter(path, rows.schema, compression="none") as writer:
         writer.write_table(rows)
         writer.add_key_value_metadata(metadata_of(stamp))
     seal(path)
-    assert stamp_of("answers", path) == stamp
+    assert stamp_of(path) == stamp
     whole, text = path.read_bytes(), rows["raw_text"][-1].as_py().encode()
     for place in (
         found.start() for found in re.finditer(re.escape(text), whole)

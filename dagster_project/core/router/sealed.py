@@ -1,8 +1,5 @@
 """Files that carry their version and checksum, so that a reader refuses one that is cut, changed or too new.
 
-What belongs here: the first fields of such a file, and the checksum. What does not: what a router (`decisions`) or a
-list of names (`names`) contains.
-
 A file begins with a JSON object whose first fields are `format`, `version` and `sha256`. The checksum is the SHA-256 of
 the whole file with 64 zeros in place of the checksum's own digits, so that any language can compute it.
 """
@@ -15,7 +12,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,8 +35,8 @@ def sealed(
     return unsealed.replace(_ZEROS, hashlib.sha256(unsealed).hexdigest().encode(), 1)
 
 
-def opened(path: Path, format_name: str, versions: Sequence[int], most_bytes: int) -> bytes:
-    """The whole file, once its format, its version (one of `versions`) and its checksum are right.
+def opened(path: Path, format_name: str, version: int, most_bytes: int) -> bytes:
+    """The whole file, once its format, its version and its checksum are right.
 
     A file of more than `most_bytes` is refused. It is read and not mapped: whoever cuts a mapped file in place would kill
     the process that reads it.
@@ -49,10 +46,9 @@ def opened(path: Path, format_name: str, versions: Sequence[int], most_bytes: in
     found = _BEGINNING.match(content)
     if found is None or found[1].decode() != format_name:
         raise RouterError(f"{path}: does not begin like a file of format {format_name}")
-    if int(found[2]) not in versions:
-        reads = " and ".join(map(str, versions))
+    if int(found[2]) != version:
         raise RouterError(
-            f"{path}: has version {int(found[2])} of format {format_name}; this program reads version {reads}"
+            f"{path}: has version {int(found[2])} of format {format_name}; this program reads version {version}"
         )
     start, end = found.span(3)
     digest = hashlib.sha256(content[:start] + _ZEROS)

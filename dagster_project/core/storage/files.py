@@ -20,8 +20,8 @@ from dagster_project.core.errors import LakeError
 from dagster_project.core.storage.home import longtail_home
 
 STAGING = ".staging"
-_STAGED = re.compile(r"[0-9a-f]{32}\.part|[1-9]\d*-[0-9a-f]{32}(-.*|\.part)")
-"""Names in a staging folder; the longer ones are of earlier versions."""
+_STAGED = re.compile(r"[0-9a-f]{32}\.part")
+"""Names in a staging folder."""
 _LOCK = ".lock"
 
 

@@ -121,19 +121,10 @@ class Lake:
     def ensure_schemas(self) -> None:
         """Write every table's zero-row schema file if it is missing or damaged, or if the columns have changed.
 
-        This also removes the files that killed writers left, and those of an earlier version that divided a table by
-        fewer keys: nobody would replace them, and their rows would double the new ones.
+        This also removes the files that killed writers left.
         """
         remove_leftovers(self.root / STAGING)
         for name, table in TABLES.items():
-            for partition in self.partitions(name) if len(table.partitioned_by) > 1 else ():
-                if partition.count("|") + 1 < len(table.partitioned_by):
-                    _LOG.warning(
-                        "%s is removed: an earlier version divided the table by fewer keys than %s; the next run makes "
-                        "its rows again",
-                        *(self.path(name, partition), " and ".join(table.partitioned_by)),
-                    )
-                    self.discard(name, partition)
             path = self.path(name, _SCHEMA_FILE)
             content = _without_rows(table.schema)
             if not path.exists() or path.read_bytes() != content:
@@ -203,7 +194,7 @@ class Lake:
             with lock:
                 return self.materialise(table, fingerprint, compute, partition)
         for name, part in ((table, partition), ("quarantine", f"{table}|{partition}")):
-            if damage := damage_of(name, self.path(name, part)):
+            if damage := damage_of(self.path(name, part)):
                 _LOG.warning("%s; lake/%s makes it again", damage, table)
         computed = compute()
         stamp = self.write(
@@ -260,7 +251,7 @@ class Lake:
     def stamp(self, table: str, partition: str = WHOLE) -> Stamp | None:
         """The stamp of a partition's file; None where the file is missing, damaged or without a stamp."""
         try:
-            return stamp_of(table, self.path(table, partition))
+            return stamp_of(self.path(table, partition))
         except (FileNotFoundError, LakeError):
             return None
 
@@ -275,7 +266,7 @@ class Lake:
 
     def content(self, table: str, partition: str = WHOLE) -> str:
         """The content hash of an input, for a fingerprint. Errors: `LakeError` where it is missing or damaged."""
-        return stamp_of(table, self._intact(table, partition)).content
+        return stamp_of(self._intact(table, partition)).content
 
     def remove_damaged(self) -> None:
         """Remove the damaged partitions of all tables from this home, so that their stages make them again.
@@ -287,7 +278,7 @@ class Lake:
         with Progress(_LOG, "checking the files of the lake", len(partitions)) as progress:
             for table, partition in partitions:
                 path = self.path(table, partition)
-                if damage := damage_of(table, path):
+                if damage := damage_of(path):
                     maker = partition.partition("|")[0] if table == "quarantine" else table
                     _LOG.warning("%s; lake/%s makes it again", damage, maker)
                     path.unlink(missing_ok=True)
@@ -311,7 +302,7 @@ class Lake:
             raise LakeError(
                 f"lake table {table}{where.rstrip(',')} is missing ({path}); materialise asset lake/{owner} first"
             )
-        if damage := damage_of(table, path):
+        if damage := damage_of(path):
             raise LakeError(
                 f"{damage}; materialise asset lake/{owner}{where} again, or delete the file if the study has no "
                 "such partition any more"
@@ -352,7 +343,7 @@ def _shared(store: ObjectStore, table: str, path: Path, stamp: Stamp) -> Stamp:
     Errors: `LakeError` if the other machine has made it from other inputs.
     """
     store.put(path)
-    found = stamp_of(table, path)
+    found = stamp_of(path)
     if found.fingerprint != stamp.fingerprint:
         raise LakeError(
             f"{path}: another machine has made it from other inputs meanwhile; use the same study file, version and "

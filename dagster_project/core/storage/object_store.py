@@ -100,7 +100,7 @@ class ObjectStore:
         for _ in range(_TRIES):
             record, checksum = self._record(name), checksum_of(path)
             try:
-                said = {"fingerprint": stamp_of(path.parent.name, path).fingerprint, "checksum": checksum}
+                said = {"fingerprint": stamp_of(path).fingerprint, "checksum": checksum}
                 e_tag = self._put(f"lake/{name}", path, {"e_tag": record.e_tag} if record else "create", said)
                 return self._note(name, _Record(e_tag, checksum))
             except FileExistsError:
@@ -168,7 +168,7 @@ class ObjectStore:
     def _match(self, name: str, e_tag: str | None) -> None:
         """Bring one file and its object together; `e_tag` is that of the object, if there is one."""
         path, record = self._lake / name, self._record(name)
-        is_there = path.exists() and not damage_of(path.parent.name, path)
+        is_there = path.exists() and not damage_of(path)
         is_changed = is_there and (record is None or checksum_of(path) != record.checksum)
         if record and e_tag and e_tag.strip('"') == record.e_tag.strip('"'):
             if is_changed:  # a run was killed before it had put the file
@@ -201,7 +201,7 @@ class ObjectStore:
                         with temporary.open("wb") as file:
                             for chunk in found:
                                 file.write(chunk)
-                        if damage_of(path.parent.name, temporary):
+                        if damage_of(temporary):
                             raise LakeError(
                                 f"{self.address}/lake/{name} is damaged; delete it, and a machine that has this "
                                 "partition puts it again"

@@ -57,7 +57,6 @@ class Sampling:
 
 def read_prompt(read: Reader, methods: tuple[str, ...]) -> Prompt:
     """One entry of `prompts`; `methods` are all that the study can name. Errors: `StudyError`."""
-    read = read.renamed("asks", "generations")
     read.only(*(f.name for f in dataclasses.fields(Prompt)))
     shots = read.number("shots", 0, 0, 64)
     draw = read.optional("draw", lambda key: read.choice(key, DRAWS))

@@ -129,16 +129,13 @@ class SharedLimiter:
             os.close(descriptor)
 
     def _read(self, data: bytes) -> _State:
-        if len(data) < 16:
+        if len(data) != _STATE.size:  # a new file, or a torn one
             return _State()
-        # Files of versions that did not count refusals, or did not note when a pause began, are shorter.
-        state = _State(*_STATE.unpack(data.ljust(_STATE.size, b"\0")))
+        state = _State(*_STATE.unpack(data))
         now = self._clock.now()
         if now < state.paused_at:  # the clock was set back
             state.paused_at, state.paused_until = now, now + state.paused_until - state.paused_at
-        if (
-            not now < state.paused_until <= now + _LONGEST_PAUSE_S
-        ):  # it has ended, or is of an earlier version
+        if not now < state.paused_until <= now + _LONGEST_PAUSE_S:  # it has ended, or cannot be
             state.paused_at = state.paused_until = 0.0
         if state.next_start > max(now, state.paused_until) + _FARTHEST_TURN_S:
             state.next_start = now

@@ -21,18 +21,6 @@ from dagster_project.core.warehouse.build import BuildVerdict, dbt_sources
 from dagster_project.core.warehouse.comments import SCHEMA, comments_of, literal, marts_of, write_comments
 from dagster_project.core.warehouse.sources import lake_texts
 
-RENAMED = {
-    "dim_left_out_pages": "dim_excluded_pages",
-    "fct_left_out_pages": "fct_excluded_pages",
-    "fct_method_comparison": "fct_method_comparisons",
-    "fct_paper_comparison": "paper_comparison",
-    "fct_quip": "fct_mean_quip_scores",
-    "fct_recall": "fct_retrieval_recall_by_popularity_bin",
-    "fct_retrieval_recall_by_popularity": "fct_retrieval_recall_by_popularity_third",
-    "fct_search_recall": "fct_ann_recall",
-}
-"""Marts that were renamed in this version, by their old name, which remains as a view until the next version."""
-
 _PUBLICATION_TABLE = "One row: the study of this file, its versions, and when it was made."
 
 
@@ -54,10 +42,7 @@ def fill(
         connection, [replace(one, text=one.text or texts.get(f"lake_{one.column}", "")) for one in comments]
     )
     if "catalogue" in n_rows:
-        kept = {old: new for old, new in RENAMED.items() if new in n_rows}
-        for old, new in kept.items():
-            _keep_old_name(connection, old, new)
-        n_rows["catalogue"] += len(kept) + 1  # the row of `publication`
+        n_rows["catalogue"] += 1  # the row of `publication`
         _count_in_catalogue(connection, n_rows)
     _stamp(connection, study, verdict, published_at, n_rows)
     _open_in_main(connection)
@@ -96,27 +81,6 @@ def _copy_view(connection: duckdb.DuckDBPyConnection, name: str, ddl: str) -> st
             f"view {name} reads a table that is not published ({reason}); name its tables by `published`"
         ) from error
     return name
-
-
-def _keep_old_name(connection: duckdb.DuckDBPyConnection, old: str, new: str) -> None:
-    """Make the view `old` of the mart `new`, with its comments and a row in the catalogue."""
-    connection.execute(f'create view {SCHEMA}."{old}" as from {SCHEMA}."{new}"')
-    notice = f"Deprecated name of {new}; the next version removes it. "
-    comments = comments_of(connection, "target", [new])
-    write_comments(
-        connection,
-        [
-            replace(one, mart=old, kind="view", text=one.text if one.column else notice + one.text)
-            for one in comments
-        ],
-    )
-    connection.execute(
-        f"insert into {SCHEMA}.catalogue select * replace ("  # noqa: S608
-        "$old as table_name, 'deprecated' as topic, 'view' as kind, $notice || description as description, "
-        "replace(example_query, $new, $old) as example_query) "
-        f"from {SCHEMA}.catalogue where table_name = $new",
-        {"old": old, "new": new, "notice": notice},
-    )
 
 
 def _count_in_catalogue(connection: duckdb.DuckDBPyConnection, n_rows: dict[str, int]) -> None:

@@ -30,7 +30,7 @@ NOT_READ = frozenset({"passages"})
 """Lake tables that may be too large for dbt: it reads cited_passages, the passages that a retriever found."""
 
 # The path goes through str.format, where braces are doubled, into an SQL literal, where quotes are doubled. The columns
-# are named, because a file of an earlier version may have others.
+# are named, because a file of a partition that is not current may have others.
 _LOCATION = (
     "(select {selected} from read_parquet('{{ env_var('LONGTAIL_LAKE', '../data/lake')"
     " | replace(\"'\", \"''\") | replace('{', '{' * 2) | replace('}', '}' * 2) }}"

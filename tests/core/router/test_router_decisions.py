@@ -148,7 +148,7 @@ def _cut(content: bytes) -> bytes:
         ),
         (
             lambda content: content.replace(b'"version": 3', b'"version": 1'),
-            "has version 1 of format longtail-router; this program reads version 2 and 3",
+            "has version 1 of format longtail-router; this program reads version 3",
         ),
         (
             lambda content: _resealed(content, signal="predicted"),

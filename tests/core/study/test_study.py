@@ -129,21 +129,6 @@ def test_prompts_by_what_they_ask(load: Callable[[object], Study]) -> None:
     assert [p.name for p in study.sample_prompts] == ["bare"]
 
 
-def test_the_former_name_of_a_key_is_read_with_one_hint_and_not_beside_the_new_one(
-    tmp_path: Path, load: Callable[[object], Study], caplog: pytest.LogCaptureFixture
-) -> None:
-    prompts = [{"name": "plain"}, {"name": "bare", "asks": ["samples"]}]
-    for _ in range(2):
-        assert [one.generations for one in load({**VALID, "prompts": prompts}).prompts] == [
-            ("questions",), ("samples",),
-        ]  # fmt: skip
-    (hint,) = (record.getMessage() for record in caplog.records)
-    assert hint.endswith("prompts[1].asks is now called generations; please rename the key")
-    prompts[1]["generations"] = ["samples"]
-    with pytest.raises(StudyError, match=r"prompts\[1\].asks: is the former name of generations; give only"):
-        load({**VALID, "prompts": prompts})
-
-
 def test_valid_names_every_key() -> None:
     """Otherwise a key could be missing in `test_every_key_arrives` and in the changes below."""
     kinds = {

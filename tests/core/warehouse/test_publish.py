@@ -17,7 +17,6 @@ import pytest
 from dagster_project.core.errors import PublishError
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.contents import RENAMED
 from dagster_project.core.warehouse.publish import KEPT_VERSIONS, publish_warehouse
 from tests import fork_server
 from tests.core.warehouse import published_version
@@ -84,29 +83,15 @@ def test_published_are_the_marts_alone_with_comments_and_constraints(whole: Stud
         ).fetchall()
         (described,) = connection.execute("select study, dbt_invocation_id from marts.publication").fetchall()
     assert schemas == [("marts",)]
-    assert {name for schema, name in views if schema == "marts"} == {"fct_prompts", *RENAMED}
+    assert {name for schema, name in views if schema == "marts"} == {"fct_prompts"}
     assert {name for schema, name in views if schema == "main"} == {
         *report.n_rows,
-        *RENAMED,
         "fct_prompts",
         "publication",
     }
     assert uncommented == []
     assert bound[0][0] > 20
     assert described == ("synthetic", report.invocation_id)
-
-
-def test_a_renamed_mart_answers_to_its_old_name_and_says_the_new_one(whole: Study) -> None:
-    report = publish_warehouse(whole, LOG)
-    with duckdb.connect(str(report.path), read_only=True) as connection:
-        comments = dict(connection.execute("select view_name, comment from duckdb_views()").fetchall())
-        topics = dict(connection.execute("select table_name, topic from catalogue").fetchall())
-        for old, new in RENAMED.items():
-            assert comments[old].startswith(f"Deprecated name of {new};")
-            assert topics[old] == "deprecated" != topics[new]
-            for name in (old, f"marts.{old}"):
-                view, table = (connection.sql(f"from {one} order by all") for one in (name, new))
-                assert (view.columns, view.fetchall()) == (table.columns, table.fetchall())
 
 
 def test_the_table_of_a_model_that_was_deleted_is_not_published(study: Study) -> None:

@@ -14,7 +14,6 @@ final as (
         reference_demos,
         max_new_tokens,
         generations,
-        generations as asks,
         methods,
         n_samples,
         temperature
