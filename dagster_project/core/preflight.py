@@ -63,8 +63,8 @@ def misses(study: Study, *, with_models: bool = True) -> list[str]:
     ]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         told = pool.map(_missing, needs)
-    for line in remarks(study):
-        _LOG.warning(line)
+    for remark in remarks(study):
+        _LOG.warning("%s", remark)
     where: dict[str, list[str]] = {}
     for need, line in zip(needs, told, strict=True):
         if line is not None:
