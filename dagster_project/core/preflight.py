@@ -84,7 +84,7 @@ def remarks(study: Study) -> Iterator[str]:
                 continue
             found = place.find(study.path)
             if found.is_file() and unspaced_share(beginning_of_text(found, holder)) > _MOST_UNSPACED:
-                yield f"{where}: {found}: many of its words are for {', '.join(names)} {NO_BOUNDARIES}"
+                yield f"{where}: {found}: for {', '.join(names)}, many of its words are {NO_BOUNDARIES}"
 
 
 def needs_of_places(study: Study) -> Iterator[Need]:

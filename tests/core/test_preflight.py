@@ -115,7 +115,7 @@ def test_texts_without_boundaries_of_words_are_told_and_stop_nothing(
     )
     own = dataclasses.replace(study, collections=(leads,), methods=("closed_book", "bm25"))
     assert not misses(own)
-    assert f"collections[0]: {path}: many of its words are for bm25 runs of Chinese" in caplog.text
+    assert f"collections[0]: {path}: for bm25, many of its words are runs of Chinese" in caplog.text
     caplog.clear()
     path.write_text('{"title": "Rome", "text": "Rome (罗马) is the capital of Italy."}\n', encoding="utf-8")
     assert not misses(own)
