@@ -1,8 +1,4 @@
-"""The published routers over HTTP: `/decide`, `/decide_batch`, `/lookup`, `/healthz`, and a page about them.
-
-What belongs here: requests, replies and errors as JSON. What does not: the decisions (`decisions`), newer versions
-(`store`), who may ask (`same_origin`), the process (`dagster_project.router`).
-"""
+"""The published routers over HTTP: `/decide`, `/decide_batch`, `/lookup`, `/healthz`, and a page about them."""
 
 from __future__ import annotations
 
