@@ -63,8 +63,8 @@ def misses(study: Study, *, with_models: bool = True) -> list[str]:
     ]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         told = pool.map(_missing, needs)
-    for line in remarks(study):
-        _LOG.warning(line)
+    for remark in remarks(study):
+        _LOG.warning("%s", remark)
     where: dict[str, list[str]] = {}
     for need, line in zip(needs, told, strict=True):
         if line is not None:
@@ -84,7 +84,7 @@ def remarks(study: Study) -> Iterator[str]:
                 continue
             found = place.find(study.path)
             if found.is_file() and unspaced_share(beginning_of_text(found, holder)) > _MOST_UNSPACED:
-                yield f"{where}: {found}: many of its words are for {', '.join(names)} {NO_BOUNDARIES}"
+                yield f"{where}: {found}: for {', '.join(names)}, many of its words are {NO_BOUNDARIES}"
 
 
 def needs_of_places(study: Study) -> Iterator[Need]:

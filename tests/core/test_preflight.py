@@ -107,11 +107,15 @@ def test_texts_without_boundaries_of_words_are_told_and_stop_nothing(
 ) -> None:
     lines = [{"title": title, "text": "罗马是意大利的首都。"} for title in ("罗马", "Rome")]
     path = tmp_path / "leads.jsonl"
-    path.write_text("".join(json.dumps(line, ensure_ascii=ensure_ascii) + "\n" for line in lines), encoding="utf-8")
-    leads = Collection("leads", "articles", Place(str(path)), "s", "2018", "CC0", (("accept_cut_dumps", False),))
+    path.write_text(
+        "".join(json.dumps(line, ensure_ascii=ensure_ascii) + "\n" for line in lines), encoding="utf-8"
+    )
+    leads = Collection(
+        "leads", "articles", Place(str(path)), "s", "2018", "CC0", (("accept_cut_dumps", False),)
+    )
     own = dataclasses.replace(study, collections=(leads,), methods=("closed_book", "bm25"))
     assert not misses(own)
-    assert f"collections[0]: {path}: many of its words are for bm25 runs of Chinese" in caplog.text
+    assert f"collections[0]: {path}: for bm25, many of its words are runs of Chinese" in caplog.text
     caplog.clear()
     path.write_text('{"title": "Rome", "text": "Rome (罗马) is the capital of Italy."}\n', encoding="utf-8")
     assert not misses(own)

@@ -182,7 +182,7 @@ class Cells:
             )
         elif self._is_open and 0 < n[_EITHER] < n_rows:
             _LOG.warning(
-                "%s: in %d rows, the first in line %d, quotation marks enclose cells that need none; they are left out: %s",
+                "%s: in %d rows, the first in line %d, marks enclose cells that need none; they are left out: %s",
                 self._path, n[_EITHER], first[_EITHER], self._what_to_do(first[_EITHER]),
             )  # fmt: skip
         if n[_DOUBTFUL] and self._quoting != ENCLOSING:

@@ -1,7 +1,5 @@
 """What a format of imported files is: the records that the modules of formats fill in.
 
-What belongs here: the records. What does not: the formats (one module each), and finding them (`study.imports.FORMATS`).
-
 Every record has `keys`, the keys of study.yaml that only this format has, and `check`, which looks for columns at the
 beginning of each of its `files` before a run.
 """

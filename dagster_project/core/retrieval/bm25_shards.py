@@ -1,7 +1,5 @@
 """The files of the BM25 index: one bm25s index a shard of passages, with the statistics of all passages.
 
-What belongs here: counting, weights, and scoring within a shard. What does not: tokens and ranking (`bm25`).
-
 First each shard is counted alone. Then the frequencies of all shards are added up. Last, each shard's counts become
 weights, which equal those of one index of all passages to the last digit: the same formula, in bm25s's precisions. Every
 shard has a vocabulary of its own, so that memory does not grow with the collection. What is there is not made again.

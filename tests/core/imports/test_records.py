@@ -274,6 +274,23 @@ def test_a_file_without_quoting_is_read_line_by_line(
     assert f"{tmp_path}/file.tsv: cells begin with quotation marks that enclose none" in caplog.text
 
 
+def test_marks_that_nothing_needs_are_taken_off_with_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = written(tmp_path / "file.tsv", 'a\tb\n1\t"Heroes"\n2\tx\n')
+    for quoting, value, is_told in (
+        ("auto", "Heroes", True),
+        ("csv", "Heroes", False),
+        ("none", '"Heroes"', False),
+    ):
+        caplog.clear()
+        found, _ = rows(path, delimiter="\t", quoting=quoting)
+        assert [row["b"] for row in found] == [value, "x"]
+        assert (
+            "in 1 rows, the first in line 2, marks enclose cells that need none" in caplog.text
+        ) == is_told
+
+
 def test_in_a_file_with_quoting_one_bad_mark_costs_its_own_row_alone(tmp_path: Path) -> None:
     content = 'a,b\n"1, one",x\n"2" two,x\n"3, three",x\n"4,x\n"5, five","a\nb"\n"6",x\n'
     found, rejected = rows(written(tmp_path / "file.csv", content))

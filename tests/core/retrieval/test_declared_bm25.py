@@ -73,10 +73,16 @@ def test_every_list_and_every_stemmer_is_there() -> None:
     ("text", "tokens"),
     [
         ("iPhone手機の2020年", ["iphone", "手機", "機の", "2020", "年"]),
-        ("ﾃﾚﾋﾞとビール", ["テレ", "レビ", "ビと", "とビ", "ビー", "ール"]),  # half width; the mark of a long vowel
+        (
+            "ﾃﾚﾋﾞとビール",
+            ["テレ", "レビ", "ビと", "とビ", "ビー", "ール"],
+        ),  # half width; the mark of a long vowel
         ("ประเทศ ที่", ["ปร", "ระ", "ะเ", "เท", "ทศ", "ที่"]),  # marks stay with their letter
         ("東 葛\U000e0100城", ["東", "葛\U000e0100城"]),
-        ("한국어 단어, naïve Łódź's café", ["한국어", "단어", "naïve", "łódź", "s", "café"]),  # words have boundaries
+        (
+            "한국어 단어, naïve Łódź's café",
+            ["한국어", "단어", "naïve", "łódź", "s", "café"],
+        ),  # words have boundaries
         ("plain", ["plain"]),
     ],
 )

@@ -38,7 +38,8 @@ class Bm25Settings:
     stop_words: str | None = key("a language", None)
     stemmer: str | None = key("a language", None)
     tokens: str = key(
-        "or `cjk_bigrams`: pairs of characters where words have no boundaries, as in Chinese, Japanese, Thai", WORDS
+        "or `cjk_bigrams`: pairs of characters where words have no boundaries, as in Chinese, Japanese, Thai",
+        WORDS,
     )
 
 

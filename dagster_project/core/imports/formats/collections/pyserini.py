@@ -1,7 +1,7 @@
 """Passages as pyserini and FlashRAG read them: JSON lines with the keys id and contents, whose first line is the title.
 
-FlashRAG's `wiki18_100w.jsonl` has the title between quotation marks, which are taken off. Where a row has a key title, that
-is the title, and contents may repeat it in the first line. A row without a title is put aside.
+FlashRAG's `wiki18_100w.jsonl` has the title between quotation marks, which are taken off. Where a row has a key title,
+that is the title, and contents may repeat it in the first line. A row without a title is put aside.
 """
 
 from __future__ import annotations
