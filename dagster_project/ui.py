@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
 
 import yaml
 
@@ -54,6 +53,7 @@ def main() -> int:
         prepare_manifest(study)
         with _short(folder) as short:
             _serve(port, short)
+        return 0
 
 
 @contextlib.contextmanager
@@ -70,8 +70,8 @@ def _short(folder: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _serve(port: int, folder: Path) -> NoReturn:
-    """`folder`: for the sockets and temporary files of Dagster."""
+def _serve(port: int, folder: Path) -> None:
+    """Serve until a signal or an error. `folder`: for the sockets and temporary files of Dagster."""
     programs, socket, workspace = Path(sys.executable).parent, folder / "code", folder / "workspace.yaml"
     loads = ("--module-name", MODULE, "--location-name", LOCATION, "--heartbeat-ttl", _HEARTBEAT_S)
     children: list[subprocess.Popen[bytes]] = []

@@ -149,7 +149,10 @@ def test_all_that_is_read_is_hashed(copy: Path) -> None:
     assert identify(local(copy)).revision == before
 
 
-def test_an_engine_sees_the_hashed_files_alone(copy: Path) -> None:
+def test_an_engine_sees_the_hashed_files_alone(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
     (copy / "pytorch_model.bin").write_bytes(b"pickle")
     (copy / "code.py").write_text("raise SystemExit")
     (copy / "sub.json").mkdir()
@@ -158,9 +161,7 @@ def test_an_engine_sees_the_hashed_files_alone(copy: Path) -> None:
     killed.mkdir(parents=True)
     with files.shown() as folder:
         assert not killed.exists()
-        assert (
-            folder.parent.parent == killed.parent
-        )  # in the home, where the next start finds what a kill leaves
+        assert folder.parent.parent == killed.parent  # in the home
         assert sorted(path.name for path in folder.iterdir()) == [name for name, _ in files.paths]
         assert {"config.json", "model.safetensors", "tokenizer.json"} <= {name for name, _ in files.paths}
         assert not {"pytorch_model.bin", "code.py", "sub.json"} & {name for name, _ in files.paths}

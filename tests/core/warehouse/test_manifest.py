@@ -27,7 +27,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     return load_study(small_study(tmp_path, "fake:digest"))
 
 
-def dbt(monkeypatch: pytest.MonkeyPatch, parse: Callable[[Path], None]) -> None:
+def dbt(monkeypatch: pytest.MonkeyPatch, parse: Callable[[Path], object]) -> None:
     """A dbt whose parse writes into the folder that it is given, as `parse` does."""
 
     def run(_study: Study, *command: str) -> None:
