@@ -45,7 +45,7 @@ def check_link(target: Path, to: str, again: str) -> None:
 
 
 def version_name(published_at: datetime, package: str, *settings: object) -> str:
-    """The name of a version's folder. Other code of `package` and its imports, or other `settings`, make another folder."""
+    """The name of a version's folder: another one for other `settings`, or other code of `package` or its imports."""
     code = folder_version(package), code_version(package)
     return f"{published_at:%Y%m%dT%H%M%S%fZ}-{fingerprint(code, settings)[:8]}"
 
