@@ -1,8 +1,7 @@
 """What makes each result current: every field of a study, every input table and every file, changed one at a time.
 
-No stage computes anything here. It hands its fingerprint to a lake without files, which notes it. `FIELDS` and `FILES` say
-which stamps a change reaches. A field that is new fails the test until someone adds its line: the stamps that it
-changes, or the reason why there are none.
+No stage computes anything here. It hands its fingerprint to a lake without files, which notes it. `FIELDS` and
+`FILES` say which stamps a change reaches. A new field fails the test until someone adds its line.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import json
 import logging
 import shutil
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,8 +26,8 @@ from dagster_project.core.embedding.answers import embed_answers
 from dagster_project.core.embedding.declared import DeclaredEncoder
 from dagster_project.core.embedding.paraphrases import compare_paraphrases
 from dagster_project.core.embedding.settings import EncoderSettings, Hnsw, IvfPq
-from dagster_project.core.errors import LongtailError
 from dagster_project.core.entailment.answers import compare_answers
+from dagster_project.core.errors import LongtailError
 from dagster_project.core.generation.engine.partition import generate
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.latency.calibrate import calibrate_latency
@@ -112,7 +110,9 @@ class StampLake(Lake):
         self.modules: dict[str, str] = {}
         self._study, self._changed = study, changed
 
-    def materialise(self, table: str, fingerprint: str, compute: Any, partition: str = WHOLE, lock: Any = None) -> Outcome:
+    def materialise(
+        self, table: str, fingerprint: str, compute: Any, partition: str = WHOLE, lock: Any = None
+    ) -> Outcome:
         self.stamps[f"{table} {partition}"] = fingerprint
         self.modules[f"{table} {partition}"] = sys._getframe(1).f_globals["__name__"]
         return Outcome(table, partition, Stamp(fingerprint, "", 0, 0), was_current=True)
@@ -135,7 +135,11 @@ class StampLake(Lake):
         """One row, in which all texts are those of the table's content."""
         name = "changed" if table == self._changed else "usual"
         row = {
-            field.name: [name] if pa.types.is_list(field.type) else name if field.type == pa.string() else None
+            field.name: [name]
+            if pa.types.is_list(field.type)
+            else name
+            if field.type == pa.string()
+            else None
             for field in TABLES[table].schema
         }
         if table == "reference_mentions":
@@ -160,7 +164,9 @@ def _task(table: str) -> Callable[[Study, Lake], Any]:
         for model in study.models:
             if not model.generates or task.capability in BACKENDS[model.backend].capabilities:
                 for names in [[method] for method in study.methods] if by_method else [[]]:
-                    generate(task, study, lake, model.name, *names, session=lake.session, run_id="run", log=LOG)
+                    generate(
+                        task, study, lake, model.name, *names, session=lake.session, run_id="run", log=LOG
+                    )
 
     return stage
 
@@ -326,8 +332,12 @@ def same(value: Any) -> Any:
     return value
 
 
+def copied(value: Any) -> Any:
+    """A path of the same bytes."""
+    return f"copies/{value}" if value and "/" not in value else value
+
+
 _UNSAID = object()
-_COPIED: Callable[[Any], Any] = lambda value: f"copies/{value}" if value and "/" not in value else value
 OTHERS: Mapping[str, Any] = {
     "Study.path": lambda path: path.with_name("other.yaml"),
     "Study.methods": lambda names: tuple(name for name in names if name != "graph"),
@@ -345,7 +355,7 @@ OTHERS: Mapping[str, Any] = {
     "FactSample.month": lambda month: month and "2020-02",
     "FactSample.match": "anywhere",
     "FactSample.text": same,
-    "Place.path": _COPIED,
+    "Place.path": copied,
     "Place.path_env": "LONGTAIL_FOLDER",
     "Place.url": "http://127.0.0.1:1/file",
     "Place.sha256": "0" * 64,
@@ -372,7 +382,7 @@ OTHERS: Mapping[str, Any] = {
     "Prompt.draw": either("per_question", "per_relation"),
     "Prompt.demonstrations_from": "all_questions",
     "Prompt.methods": ("closed_book",),
-    "Model.path": lambda value: _COPIED(value) if value in ("weights", "fusion") else f"{value}2",
+    "Model.path": lambda value: copied(value) if value in ("weights", "fusion") else f"{value}2",
     "Model.backend": either("transformers", "fusion_in_decoder"),
     "Model.n_parameters": 7,
     "Model.revision": "main",
@@ -449,8 +459,21 @@ OTHERS: Mapping[str, Any] = {
 
 def make_files(folder: Path) -> None:
     """The study's files; only ParaRel's are read before a stage knows whether it is current."""
-    for name in ("popqa.tsv", "tp.csv", "mine.csv", "ids.txt", "counted.txt", "counts.csv", "theirs.csv", "nq.jsonl",
-                 "articles.jsonl", "answers.csv", "sample.txt", "world.nt", f"dumps/{file_name(MONTH)}"):
+    for name in (
+        "popqa.tsv",
+        "tp.csv",
+        "mine.csv",
+        "ids.txt",
+        "counted.txt",
+        "counts.csv",
+        "theirs.csv",
+        "nq.jsonl",
+        "articles.jsonl",
+        "answers.csv",
+        "sample.txt",
+        "world.nt",
+        f"dumps/{file_name(MONTH)}",
+    ):
         path = folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(name)
@@ -485,7 +508,11 @@ def make_study(folder: Path) -> Study:
                 paraphrases=Import("paraphrases", "popqa_tp", Place("tp.csv")),
             ),
             Dataset("wise", (), imported=Import("questions", "table", Place("mine.csv"))),
-            Dataset("gaps", ("P36", "P1376"), imported=Import("questions", "pararel", Place("pararel"), (("ambiguous", "first"),))),
+            Dataset(
+                "gaps",
+                ("P36", "P1376"),
+                imported=Import("questions", "pararel", Place("pararel"), (("ambiguous", "first"),)),
+            ),
         ),
         prompts=(
             Prompt("few", shots=3, draw="per_question", reference_demos=True, generations=asks),
@@ -496,16 +523,28 @@ def make_study(folder: Path) -> Study:
         models=(
             Model("local", "weights", device_hour_usd=0.5, study_folder=folder),
             Model("reader", "fusion", "fusion_in_decoder", encoder_decoder=True, passages=2, study_folder=folder),
-            Model("served", "name", "openai", service=Service("http://127.0.0.1:8000/v1", prompt_usd_per_million=1.0, completion_usd_per_million=1.0)),
-            Model("files", IMPORTED, IMPORTED, results=(Results("table", Place("answers.csv"), "asked"), Results("table", Place("answers.csv"), "wise"))),
+            Model(
+                "served", "name", "openai",
+                service=Service("http://127.0.0.1:1/v1", prompt_usd_per_million=1, completion_usd_per_million=1),
+            ),
+            Model(
+                "files", IMPORTED, IMPORTED,
+                results=tuple(Results("table", Place("answers.csv"), of) for of in ("asked", "wise")),
+            ),
         ),
         methods=("closed_book", "genread", "words", "near", "graph", "hybrid", "relevant", "oracle", "random"),
         popularity=Popularity(redirects="sum"),
         path=folder / "study.yaml",
         nli=Nli("nli", study_folder=folder),
-        reference_questions=(ReferenceQuestions("nq", "nq_open", Place("nq.jsonl"), TagMe("http://127.0.0.1:1/tag")), ReferenceQuestions("more", "nq_open", Place("nq.jsonl"), TagMe()), ReferenceQuestions("named", "nq_open", Place("nq.jsonl")),),
+        reference_questions=tuple(
+            ReferenceQuestions(name, "nq_open", Place("nq.jsonl"), tagme)
+            for name, tagme in {"nq": TagMe("http://127.0.0.1:1/tag"), "more": TagMe(), "named": None}.items()
+        ),
         collections=(Collection("ours", "articles", Place("articles.jsonl"), "us", None, "none"),),
-        counts=(Counts("texts", Place("counted.txt")), Counts("published", Place("counts.csv"), "asked", (("count", "n"),))),
+        counts=(
+            Counts("texts", Place("counted.txt")),
+            Counts("published", Place("counts.csv"), "asked", (("count", "n"),)),
+        ),
         decisions=(Decisions("theirs", Place("theirs.csv"), "asked", (("retrieve", "asked"),)),),
         grounding=Grounding(
             PortraitOf(("ours",)), ("null", "expert_editor"), (("local", 2),), datasets=("known", "asked"),
@@ -517,12 +556,14 @@ def make_study(folder: Path) -> Study:
                 METHODS["dense"], name="near",
                 settings=EncoderSettings("encoder", query_path="asking", search=IvfPq(), study_folder=folder),
             ),
-            dataclasses.replace(METHODS["dense"], name="graph", settings=EncoderSettings("encoder", search=Hnsw(), study_folder=folder)),
+            dataclasses.replace(
+                METHODS["dense"], name="graph",
+                settings=EncoderSettings("encoder", search=Hnsw(), study_folder=folder),
+            ),
         ),
         retrieve_paraphrases=True,
         sweep=Sweep("reader", "near", "gaps", settings=2, patience=2),
     )  # fmt: skip
-
 
 
 def other_sources(study: Study) -> Iterator[Study]:
@@ -590,16 +631,25 @@ def reached_in(variants: Variants, changes: Callable[[Study], Changes]) -> dict[
     return found
 
 
-def compare(found: Mapping[str, set[str]], said: Mapping[str, str], where: str) -> None:
-    """Errors: `AssertionError` that lists what is found and not said."""
-    stages = {name: set() if line.startswith("none: ") else set(line.split()) for name, line in said.items()}
+def compare(found: Mapping[str, set[str]], lines: str) -> None:
+    """Errors: `AssertionError` that lists what is found and not said, and what is said in vain."""
+    said: dict[str, str] = {}
+    for line in lines.replace("\n    ", " ").strip().split("\n"):
+        names, _, stages = line.partition(": ")
+        said |= dict.fromkeys(names.split(), stages)
+    stages_of = {
+        name: set()
+        if line.startswith("none, ")
+        else {one for word in line.split() for one in SETS.get(word, word).split()}
+        for name, line in said.items()
+    }
     wrong = [
-        f"{name} reaches {' '.join(sorted(own)) or 'nothing'}; {where} says: {said.get(name, 'nothing of it')}"
+        f"{name} changes {' '.join(sorted(own)) or 'nothing'}; its line says: {said.get(name, 'there is none')}"
         for name, own in found.items()
-        if own != stages.get(name)
+        if own != stages_of.get(name)
     ]
-    wrong += [f"{name}: there is no such thing; take it out of {where}" for name in said.keys() - found.keys()]
     assert not wrong, "\n".join(wrong)
+    assert said.keys() == found.keys(), "lines of what is gone"
 
 
 def test_a_field_makes_these_stamps_stale_and_no_others(variants: Variants) -> None:
@@ -609,7 +659,7 @@ def test_a_field_makes_these_stamps_stale_and_no_others(variants: Variants) -> N
         of = ("",) if study is variants[0][0] else ("Source.", "FactSample.", "Popularity.")
         yield from ((key, other, "") for key, other in edits(study, of))
 
-    compare(reached_in(variants, changes), FIELDS, "FIELDS")
+    compare(reached_in(variants, changes), FIELDS)
 
 
 def test_each_table_that_a_stage_reads_is_in_its_stamp(variants: Variants) -> None:
@@ -619,7 +669,10 @@ def test_each_table_that_a_stage_reads_is_in_its_stamp(variants: Variants) -> No
         yield from ((table, study, table) for table in TABLES)
 
     found = reached_in(variants, changes)
-    parents = {name.removeprefix("lake/"): {one.removeprefix("lake/") for one in node["parents"]} for name, node in GRAPH.items()}
+    parents = {
+        name.removeprefix("lake/"): {one.removeprefix("lake/") for one in node["parents"]}
+        for name, node in GRAPH.items()
+    }
     for stage in STAGES.keys() & parents.keys() - {"indexes"}:
         read = {table for table in TABLES if stage in found[table]}
         assert (parents[stage] & TABLES.keys()) - read == set(NOT_READ.get(stage, ())), stage
@@ -641,10 +694,12 @@ def test_the_bytes_of_a_file_make_these_stamps_stale(folder: Path, variants: Var
             yield str(path.relative_to(folder)), study, ""
             path.write_bytes(content)
 
-    compare(reached_in(variants, changes), FILES, "FILES")
+    compare(reached_in(variants, changes), FILES)
 
 
-def test_the_code_that_makes_a_table_is_in_its_stamp(variants: Variants, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_that_makes_a_table_is_in_its_stamp(
+    variants: Variants, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The module that gives the stamp to the lake also computes, or imports what does."""
     study, stages = variants[0]
     parse = fingerprints.parsed_code
@@ -655,11 +710,15 @@ def test_the_code_that_makes_a_table_is_in_its_stamp(variants: Variants, monkeyp
         for module in {lake.modules[key] for key in own} - {"dagster_project.core.generation.engine.task"}:
             file = Path(sys.modules[module].__file__ or "")
             with monkeypatch.context() as patch:
-                patch.setattr(fingerprints, "parsed_code", lambda path, of=file: _otherwise(parse(path), path == of))
+                patch.setattr(
+                    fingerprints, "parsed_code", lambda path, of=file: _otherwise(parse(path), path == of)
+                )
                 patch_code_version(patch)
                 after = StampLake(study)
                 STAGES[stage](study, after)
-            assert not [key for key in own if lake.modules[key] == module and after.stamps[key] == own[key]], stage
+            assert not [
+                key for key in own if lake.modules[key] == module and after.stamps[key] == own[key]
+            ], stage
 
 
 def _otherwise(code: ParsedCode, is_changed: bool) -> ParsedCode:
@@ -672,206 +731,151 @@ def test_every_table_of_the_lake_is_judged() -> None:
     assert made == (STAGES.keys() & TABLES.keys()) | set(MADE_BY_BUILD)
 
 
-_ROWS = "answers candidate_answers generated_passages grounded_answers grounded_generations paraphrase_answers sampled_answers"
-_WORDED = "answers paraphrase_answers prompts sampled_answers single_latencies"
-_COLLECTED = "excluded_pages passages"
-_OF_FILES = "entities entity_linking excluded_pages imported_answers imported_popularity paraphrases passages questions triples"
-_VIEWS = "page_views reference_page_views"
-_ENCODED = "indexes retrieved_passages search_recalls"
-_TUNED = "tuned_answers tuned_models"
-_BYTES = "none: the bytes of the file count, wherever it is"
-_OF_HUB = "none: the files in a folder count; for a hub id, which no test asks for, the commit"
-_SPEED = "none: how fast answers come, or what they may cost, decides none of them"
-_BUILT_IN = "none: no study can choose it; the code of the class counts"
-_IDENTITY = f"{_ROWS} models single_latencies"
-FIELDS: Mapping[str, str] = {
-    "Study.name": "paper_cells",
-    "Study.description": "warehouse",
-    "Study.path": "none: it says where files are",
-    "Study.methods": "cited_passages imported_answers methods prompts quip_scores retrieved_passages search_recalls single_latencies",
-    "Study.top_k": "retrieved_passages search_recalls",
-    "Study.max_new_tokens": "answers candidate_answers grounded_answers paraphrase_answers prompts sampled_answers single_latencies",
-    "Study.background_tokens": "generated_passages methods single_latencies",
-    "Study.seed": f"{_ROWS} candidate_triples paraphrase_similarities portrait questions quip_scores retrieved_passages search_recalls single_latencies warehouse",
-    "Study.retrieve_paraphrases": "retrieved_passages",
-    "Study.limit": f"{_COLLECTED} single_latencies",
-    "Source.kind": f"{_VIEWS} datasets entities passages reference_mentions subject_frequencies triples",
-    "Source.snapshot": "datasets entities passages triples",
-    "Source.seed": f"{_VIEWS} entities passages reference_mentions subject_frequencies triples",
-    "Source.facts_per_relation": f"{_VIEWS} entities passages reference_mentions subject_frequencies triples",
-    "Source.path_env": _BYTES,
-    "Source.ids_env": _BYTES,
-    "Source.dump_env": _BYTES,
-    "Source.page_view_dumps_env": _BYTES,
-    "Source.contact_env": "none: services are told who asks",
-    "Source.facts_from": "entities triples",
-    "Source.views_from": f"{_VIEWS} subject_frequencies",
-    "Source.accept_cut_dumps": f"{_VIEWS} entities subject_frequencies triples",
-    "Source.sample": "subject_frequencies",
-    "FactSample.frequency": "none: it says which of text and month must be given",
-    "FactSample.per_relation": "candidate_triples",
-    "FactSample.month": "subject_frequencies",
-    "FactSample.text": "none: the bytes of its files count",
-    "FactSample.match": "subject_frequencies",
-    "Place.path": "datasets",
-    "Place.path_env": _BYTES,
-    "Place.url": _BYTES,
-    "Place.sha256": _BYTES,
-    "Place.obtain": "none: an error says it",
-    "Dataset.name": f"{_ROWS} {_COLLECTED} {_TUNED} candidates datasets entities entity_linking grounding_prompts imported_answers imported_decisions imported_popularity paraphrase_similarities paraphrases patterns question_counts questions retrieved_passages single_latencies triples warehouse",
-    "Dataset.relations": "candidates datasets entity_linking patterns questions triples",
-    "Dataset.max_questions_per_relation": "datasets questions",
-    "Dataset.max_questions": "datasets questions",
-    "Dataset.first_rows": "datasets questions",
-    "Dataset.ids": "datasets questions",
-    "Dataset.imported": f"{_COLLECTED} datasets entities entity_linking imported_popularity paraphrases questions triples warehouse",
-    "Dataset.paraphrases": "none: only a file of questions can have one; see Import",
-    "Dataset.split_by": "datasets",
-    "Dataset.drawn_as": "answers candidate_answers generated_passages paraphrase_answers paraphrase_similarities questions sampled_answers single_latencies",
-    "Dataset.end_task": "grounded_generations",
-    "Import.kind": "none: it follows from the key",
-    "Import.format": f"{_OF_FILES} datasets",
-    "Import.options": f"{_OF_FILES} candidates patterns",
-    "Import.licence": "warehouse",
-    "Prompt.name": "answers candidate_answers imported_answers paraphrase_answers prompts sampled_answers single_latencies",
-    "Prompt.format": _WORDED,
-    "Prompt.shots": f"{_WORDED} candidate_answers imported_answers",
-    "Prompt.draw": _WORDED,
-    "Prompt.demonstrations_from": _WORDED,
-    "Prompt.reference_demos": "answers prompts single_latencies",
-    "Prompt.generations": "answer_embeddings answer_entailments candidate_answers paraphrase_answers prompts sampled_answers single_latencies",
-    "Prompt.methods": "answers candidate_answers imported_answers prompts single_latencies",
-    "Sampling.n": "prompts sampled_answers",
-    "Sampling.temperature": "prompts sampled_answers",
-    "Model.name": f"{_IDENTITY} answer_embeddings answer_entailments imported_answers model_prices quip_scores sweep_settings warehouse",
-    "Model.path": "answers generated_passages grounded_answers grounded_generations models paraphrase_answers sampled_answers single_latencies",
-    "Model.backend": _IDENTITY,
-    "Model.family": "models",
-    "Model.n_parameters": "models",
-    "Model.revision": "answers generated_passages grounded_answers grounded_generations models paraphrase_answers sampled_answers single_latencies",
-    "Model.dtype": f"{_IDENTITY} {_TUNED}",
-    "Model.quantisation": f"{_IDENTITY} {_TUNED}",
-    "Model.device": "single_latencies",
-    "Model.device_map": f"single_latencies {_TUNED}",
-    "Model.batch_tokens": _SPEED,
-    "Model.device_hour_usd": f"{_ROWS} models",
-    "Model.rambles": _IDENTITY,
-    "Model.encoder_decoder": "candidate_answers models paraphrase_answers single_latencies",
-    "Model.instruction_tuned": "models",
-    "Model.passages": "answers candidate_answers models single_latencies",
-    "Model.passage_tokens": f"{_ROWS} {_TUNED} single_latencies",
-    "Model.service": "none: it goes with one backend; see Service",
-    "Model.results": "none: they go with one backend; see Results",
-    "Model.obtain": "none: an error says it",
-    "Model.study_folder": "none: paths begin there",
-    "Service.base_url": "answers generated_passages grounded_answers grounded_generations paraphrase_answers sampled_answers single_latencies",
-    "Service.api": "answers generated_passages grounded_answers grounded_generations paraphrase_answers sampled_answers single_latencies",
-    "Service.api_key_env": "none: a key opens the service",
-    "Service.max_concurrency": _SPEED,
-    "Service.requests_per_minute": _SPEED,
-    "Service.tokens_per_minute": _SPEED,
-    "Service.max_cost_usd": _SPEED,
-    "Service.prompt_usd_per_million": "model_prices",
-    "Service.completion_usd_per_million": "model_prices",
-    "Service.log_probabilities": "answers generated_passages grounded_answers grounded_generations paraphrase_answers sampled_answers",
-    "Results.format": "imported_answers",
-    "Results.dataset": "imported_answers warehouse",
-    "Results.prompt": "imported_answers",
-    "Results.options": "imported_answers",
-    "Results.licence": "warehouse",
-    "Popularity.measure": "popularity_windows",
-    "Popularity.n_months": "popularity_windows",
-    "Popularity.last_month": "popularity_windows",
-    "Popularity.redirects": f"{_VIEWS} popularity_windows subject_frequencies",
-    "Popularity.agent": f"{_VIEWS} popularity_windows subject_frequencies",
-    "Embeddings.device": "none: vectors are the same to 1e-6, and the first one stays",
-    "Embeddings.least_paraphrase_cosine": "none: a check reads it in every run",
-    "Nli.path": "answer_entailments",
-    "Nli.revision": _OF_HUB,
-    "Nli.device": "none: probabilities are the same to 1e-6, and the first one stays",
-    "Nli.study_folder": "none: paths begin there",
-    "ReferenceQuestions.name": "entity_linking reference_mentions reference_questions",
-    "ReferenceQuestions.format": "none: there is one",
-    "ReferenceQuestions.tagme": "entity_linking reference_mentions",
-    "TagMe.url": "reference_mentions",
-    "TagMe.token_env": "none: a token opens the service",
-    "TagMe.min_rho": "reference_mentions",
-    "Collection.name": f"{_COLLECTED} entity_cooccurrences portrait quip_scores",
-    "Collection.format": _COLLECTED,
-    "Collection.source": _COLLECTED,
-    "Collection.date": _COLLECTED,
-    "Collection.licence": _COLLECTED,
-    "Collection.options": _COLLECTED,
-    "Counts.name": "question_counts",
-    "Counts.dataset": "question_counts",
-    "Counts.columns": "question_counts",
-    "Decisions.name": "imported_decisions",
-    "Decisions.dataset": "imported_decisions",
-    "Decisions.columns": "imported_decisions",
-    "Grounding.prompts": "grounded_generations grounding_prompts imported_answers",
-    "Grounding.steps": "grounded_answers grounded_generations",
-    "Grounding.max_new_tokens": "grounded_generations",
-    "Grounding.datasets": "grounded_generations grounding_prompts imported_answers",
-    "Grounding.turns": "grounded_answers grounded_generations",
-    "Grounding.methods": "grounded_answers grounded_generations grounding_prompts imported_answers",
-    "Grounding.long_answers": "grounded_answers grounded_generations",
-    "Grounding.assembly": "grounded_answers grounded_generations grounding_prompts",
-    "PortraitOf.collections": "entity_cooccurrences portrait quip_scores",
-    "PortraitOf.false_positive_rate": "portrait quip_scores",
-    "Method.name": "answers candidate_answers cited_passages grounded_answers grounded_generations grounding_prompts imported_answers indexes methods prompts quip_scores retrieved_passages search_recalls single_latencies sweep_settings",
-    "Method.description": "methods",
-    "Method.kind": _BUILT_IN,
-    "Method.retriever": _BUILT_IN,
-    "Method.index": "none: the version of the tool has it",
-    "Method.read": _BUILT_IN,
-    "Method.is_dense": "retrieved_passages",
-    "Method.cuts_last_sentence": "answers candidate_answers grounded_answers grounded_generations methods single_latencies",
-    "Method.may_find_nothing": "methods",
-    "Method.passages": "candidate_answers methods retrieved_passages",
-    "Method.is_borrower": "cited_passages retrieved_passages",
-    "Method.is_seeded": "retrieved_passages",
-    "Method.is_default": "none: a study without methods has it",
-    **dict.fromkeys(
-        (f"Bm25Settings.{name}" for name in ("k1", "b", "variant", "delta", "stop_words", "stemmer")),
-        "indexes retrieved_passages",
-    ),
-    **dict.fromkeys(
-        (
-            f"EncoderSettings.{name}"
-            for name in ("path", "pooling", "normalise", "passage_prefix", "max_tokens", "dtype")
-        ),
-        f"{_ENCODED} {_TUNED}",
-    ),
-    "EncoderSettings.revision": _OF_HUB,
-    "EncoderSettings.query_path": f"retrieved_passages search_recalls {_TUNED}",
-    "EncoderSettings.query_revision": _OF_HUB,
-    "EncoderSettings.query_prefix": f"retrieved_passages search_recalls {_TUNED}",
-    "EncoderSettings.device": "none: vectors are the same to 1e-6",
-    "EncoderSettings.batch_tokens": _SPEED,
-    "EncoderSettings.study_folder": "none: paths begin there",
-    **dict.fromkeys((f"IvfPq.{name}" for name in ("nlist", "sub_vectors", "bits")), f"{_ENCODED} {_TUNED}"),
-    "IvfPq.nprobe": "retrieved_passages",
-    "IvfPq.refine_factor": "retrieved_passages",
-    **dict.fromkeys((f"Hnsw.{name}" for name in ("links", "ef_construction", "codes")), _ENCODED),
-    "Hnsw.ef_search": "retrieved_passages",
-    **dict.fromkeys(
-        (
-            f"Sweep.{name}"
-            for name in ("model", "retriever", "seed", "schedule", "settings", "batch_sizes", "temperatures",
-                         "passages", "training_relations")
-        ),
-        f"sweep_settings {_TUNED}",
-    ),
-    **dict.fromkeys(
-        (
-            f"Sweep.{name}"
-            for name in ("dataset", "steps", "every", "judged_relations", "judged_facts", "held_out", "patience")
-        ),
-        _TUNED,
-    ),
-    "Rates.reader": f"sweep_settings {_TUNED}",
-    "Rates.retriever": f"sweep_settings {_TUNED}",
-}  # fmt: skip
+SETS: Mapping[str, str] = {
+    "ROWS": " ".join(sorted(TASKS)),
+    "ASKED": " ".join(sorted(TASKS.keys() - {"candidate_answers"})) + " single_latencies",
+    "WORDED": "answers paraphrase_answers prompts sampled_answers single_latencies",
+    "OF_FILES": "entities entity_linking excluded_pages imported_answers imported_popularity paraphrases passages "
+    "questions triples",
+    "COLLECTED": "excluded_pages passages",
+    "VIEWS": "page_views reference_page_views",
+    "ENCODED": "indexes retrieved_passages search_recalls",
+    "TUNED": "tuned_answers tuned_models",
+}
+"""Names for several stages."""
+FIELDS = """
+Study.name: paper_cells
+Study.description: warehouse
+Study.path: none, it says where files are
+Study.methods: cited_passages imported_answers methods prompts quip_scores retrieved_passages search_recalls
+    single_latencies
+Study.top_k: retrieved_passages search_recalls
+Study.max_new_tokens: WORDED candidate_answers grounded_answers
+Study.background_tokens: generated_passages methods single_latencies
+Study.seed: ROWS candidate_triples paraphrase_similarities portrait questions quip_scores retrieved_passages
+    search_recalls single_latencies warehouse
+Study.retrieve_paraphrases: retrieved_passages
+Study.limit: COLLECTED single_latencies
+Source.kind: VIEWS datasets entities passages reference_mentions subject_frequencies triples
+Source.snapshot: datasets entities passages triples
+Source.seed Source.facts_per_relation: VIEWS entities passages reference_mentions subject_frequencies triples
+Source.path_env Source.ids_env Source.dump_env Source.page_view_dumps_env: none, the bytes of the file count, wherever
+    it is
+Source.contact_env: none, services are told who asks
+Source.facts_from: entities triples
+Source.views_from: VIEWS subject_frequencies
+Source.accept_cut_dumps: VIEWS entities subject_frequencies triples
+Source.sample: subject_frequencies
+FactSample.frequency: none, it says which of text and month must be given
+FactSample.per_relation: candidate_triples
+FactSample.month FactSample.match: subject_frequencies
+FactSample.text: none, the bytes of its files count
+Place.path: datasets
+Place.path_env Place.url Place.sha256: none, the bytes of the file count, wherever it is
+Place.obtain: none, an error says it
+Dataset.name: OF_FILES ROWS TUNED candidates datasets grounding_prompts imported_decisions paraphrase_similarities
+    patterns question_counts retrieved_passages single_latencies warehouse
+Dataset.relations: candidates datasets entity_linking patterns questions triples
+Dataset.max_questions_per_relation Dataset.max_questions Dataset.first_rows Dataset.ids: datasets questions
+Dataset.imported: COLLECTED datasets entities entity_linking imported_popularity paraphrases questions triples
+    warehouse
+Dataset.paraphrases: none, only a file of questions can have one; see Import
+Dataset.split_by: datasets
+Dataset.drawn_as: answers candidate_answers generated_passages paraphrase_answers paraphrase_similarities questions
+    sampled_answers single_latencies
+Dataset.end_task: grounded_generations
+Import.kind: none, it follows from the key
+Import.format: OF_FILES datasets
+Import.options: OF_FILES candidates patterns
+Import.licence: warehouse
+Prompt.name Prompt.shots: WORDED candidate_answers imported_answers
+Prompt.format Prompt.draw Prompt.demonstrations_from: WORDED
+Prompt.reference_demos: answers prompts single_latencies
+Prompt.generations: answer_embeddings answer_entailments candidate_answers paraphrase_answers prompts sampled_answers
+    single_latencies
+Prompt.methods: answers candidate_answers imported_answers prompts single_latencies
+Sampling.n Sampling.temperature: prompts sampled_answers
+Model.name: ROWS answer_embeddings answer_entailments imported_answers model_prices models quip_scores
+    single_latencies sweep_settings warehouse
+Model.path Model.revision: ASKED models
+Model.backend Model.rambles: ROWS models single_latencies
+Model.family Model.n_parameters Model.instruction_tuned: models
+Model.dtype Model.quantisation: ROWS TUNED models single_latencies
+Model.device: single_latencies
+Model.device_map: TUNED single_latencies
+Model.batch_tokens: none, how fast answers come, or what they may cost, decides none of them
+Model.device_hour_usd: ROWS models
+Model.encoder_decoder: candidate_answers models paraphrase_answers single_latencies
+Model.passages: answers candidate_answers models single_latencies
+Model.passage_tokens: ROWS TUNED single_latencies
+Model.service: none, it goes with one backend; see Service
+Model.results: none, they go with one backend; see Results
+Model.obtain: none, an error says it
+Model.study_folder: none, paths begin there
+Service.base_url Service.api: ASKED
+Service.api_key_env: none, a key opens the service
+Service.max_concurrency Service.requests_per_minute Service.tokens_per_minute Service.max_cost_usd: none, how fast
+    answers come, or what they may cost, decides none of them
+Service.prompt_usd_per_million Service.completion_usd_per_million: model_prices
+Service.log_probabilities: answers generated_passages grounded_answers grounded_generations paraphrase_answers
+    sampled_answers
+Results.format Results.prompt Results.options: imported_answers
+Results.dataset: imported_answers warehouse
+Results.licence: warehouse
+Popularity.measure Popularity.n_months Popularity.last_month: popularity_windows
+Popularity.redirects Popularity.agent: VIEWS popularity_windows subject_frequencies
+Embeddings.device: none, vectors are the same to 1e-6, and the first one stays
+Embeddings.least_paraphrase_cosine: none, a check reads it in every run
+Nli.path: answer_entailments
+Nli.revision: none, the files in a folder count; for a hub id, which no test asks for, the commit
+Nli.device: none, probabilities are the same to 1e-6, and the first one stays
+Nli.study_folder: none, paths begin there
+ReferenceQuestions.name: entity_linking reference_mentions reference_questions
+ReferenceQuestions.format: none, there is one
+ReferenceQuestions.tagme: entity_linking reference_mentions
+TagMe.url TagMe.min_rho: reference_mentions
+TagMe.token_env: none, a token opens the service
+Collection.name: COLLECTED entity_cooccurrences portrait quip_scores
+Collection.format Collection.source Collection.date Collection.licence Collection.options: COLLECTED
+Counts.name Counts.dataset Counts.columns: question_counts
+Decisions.name Decisions.dataset Decisions.columns: imported_decisions
+Grounding.prompts Grounding.datasets: grounded_generations grounding_prompts imported_answers
+Grounding.steps Grounding.turns Grounding.long_answers: grounded_answers grounded_generations
+Grounding.max_new_tokens: grounded_generations
+Grounding.methods: grounded_answers grounded_generations grounding_prompts imported_answers
+Grounding.assembly: grounded_answers grounded_generations grounding_prompts
+PortraitOf.collections: entity_cooccurrences portrait quip_scores
+PortraitOf.false_positive_rate: portrait quip_scores
+Method.name: ENCODED answers candidate_answers cited_passages grounded_answers grounded_generations grounding_prompts
+    imported_answers methods prompts quip_scores single_latencies sweep_settings
+Method.description Method.may_find_nothing: methods
+Method.kind Method.retriever Method.read: none, no study can choose it; the code of the class counts
+Method.index: none, the version of the tool has it
+Method.is_dense Method.is_seeded: retrieved_passages
+Method.cuts_last_sentence: answers candidate_answers grounded_answers grounded_generations methods single_latencies
+Method.passages: candidate_answers methods retrieved_passages
+Method.is_borrower: cited_passages retrieved_passages
+Method.is_default: none, a study without methods has it
+Bm25Settings.k1 Bm25Settings.b Bm25Settings.variant Bm25Settings.delta Bm25Settings.stop_words Bm25Settings.stemmer:
+    indexes retrieved_passages
+EncoderSettings.path EncoderSettings.pooling EncoderSettings.normalise EncoderSettings.passage_prefix
+    EncoderSettings.max_tokens EncoderSettings.dtype: ENCODED TUNED
+EncoderSettings.revision EncoderSettings.query_revision: none, the files in a folder count; for a hub id, which no
+    test asks for, the commit
+EncoderSettings.query_path EncoderSettings.query_prefix: TUNED retrieved_passages search_recalls
+EncoderSettings.device: none, vectors are the same to 1e-6
+EncoderSettings.batch_tokens: none, how fast answers come, or what they may cost, decides none of them
+EncoderSettings.study_folder: none, paths begin there
+IvfPq.nlist IvfPq.sub_vectors IvfPq.bits: ENCODED TUNED
+IvfPq.nprobe IvfPq.refine_factor: retrieved_passages
+Hnsw.links Hnsw.ef_construction Hnsw.codes: ENCODED
+Hnsw.ef_search: retrieved_passages
+Sweep.model Sweep.retriever Sweep.seed Sweep.schedule Sweep.settings Sweep.batch_sizes Sweep.temperatures
+    Sweep.passages Sweep.training_relations: TUNED sweep_settings
+Sweep.dataset Sweep.steps Sweep.every Sweep.judged_relations Sweep.judged_facts Sweep.held_out Sweep.patience: TUNED
+Rates.reader Rates.retriever: TUNED sweep_settings
+"""
+"""A line for each field, or for several of a class: the stages whose stamps it changes, or why it changes none."""
 NOT_READ: Mapping[str, tuple[str, ...]] = {
     # these passages are a part of table passages, and retrieved_passages says which
     "answers": ("cited_passages",),
@@ -881,33 +885,24 @@ NOT_READ: Mapping[str, tuple[str, ...]] = {
     # which brings imported entities, that are read
     "entity_linking": ("questions",),
 }
-_WEIGHTS = f"{_ROWS} single_latencies"
-FILES: Mapping[str, str] = {
-    "answers.csv": "imported_answers",
-    "articles.jsonl": _COLLECTED,
-    "counted.txt": "question_counts",
-    "counts.csv": "question_counts",
-    "entity_ids.txt": "entities triples",
-    "ids.txt": "questions",
-    "mine.csv": _OF_FILES,
-    "nq.jsonl": "reference_questions",
-    "popqa.tsv": _OF_FILES.replace("imported_answers ", ""),
-    "tp.csv": _OF_FILES.replace("imported_answers ", ""),
-    "sample.txt": "subject_frequencies",
-    "theirs.csv": "imported_decisions",
-    "world.nt": "entities triples",
-    f"dumps/{file_name(MONTH)}": f"{_VIEWS} subject_frequencies",
-    "pararel/graphs_json/P36.jsonl": "candidates entity_linking paraphrases patterns questions",
-    "pararel/trex_lms_vocab/P36.jsonl": "candidates entity_linking paraphrases patterns questions",
-    **{
-        f"{folder}/{name}": stages
-        for folder, stages in {
-            "weights": _WEIGHTS,
-            "fusion": f"{_WEIGHTS} {_TUNED}",
-            "nli": "answer_entailments",
-            "encoder": f"{_ENCODED} {_TUNED}",
-            "asking": f"retrieved_passages search_recalls {_TUNED}",
-        }.items()
-        for name in ("config.json", "tokenizer.json", "model.safetensors")
-    },
-}
+FILES = """
+answers.csv: imported_answers
+articles.jsonl: COLLECTED
+counted.txt counts.csv: question_counts
+entity_ids.txt world.nt: entities triples
+ids.txt: questions
+mine.csv: OF_FILES
+nq.jsonl: reference_questions
+popqa.tsv tp.csv: COLLECTED entities entity_linking imported_popularity paraphrases questions triples
+sample.txt: subject_frequencies
+theirs.csv: imported_decisions
+dumps/pageviews-202001-user.bz2: VIEWS subject_frequencies
+pararel/graphs_json/P36.jsonl pararel/trex_lms_vocab/P36.jsonl: candidates entity_linking paraphrases patterns
+    questions
+weights/config.json weights/tokenizer.json weights/model.safetensors: ROWS single_latencies
+fusion/config.json fusion/tokenizer.json fusion/model.safetensors: ROWS TUNED single_latencies
+nli/config.json nli/tokenizer.json nli/model.safetensors: answer_entailments
+encoder/config.json encoder/tokenizer.json encoder/model.safetensors: ENCODED TUNED
+asking/config.json asking/tokenizer.json asking/model.safetensors: TUNED retrieved_passages search_recalls
+"""
+"""The same for the bytes of files."""

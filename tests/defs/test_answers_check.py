@@ -45,7 +45,10 @@ def test_doubled_rows_and_rows_of_questions_not_asked(
 
     with dg.DagsterInstance.ephemeral() as instance:
         done = dg.materialize(
-            [answers, answers_are_whole], instance=instance, resources={"study": StudyResource()}, raise_on_error=False
+            [answers, answers_are_whole],
+            instance=instance,
+            resources={"study": StudyResource()},
+            raise_on_error=False,
         )
     (check,) = done.get_asset_check_evaluations()
     found = tuple(check.metadata[name].value for name in ("n_doubled", "n_of_questions_not_asked"))

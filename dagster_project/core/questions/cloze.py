@@ -33,18 +33,9 @@ def describe_cloze_queries(study: Study, lake: Lake, log: logging.Logger) -> lis
     def found() -> dict[str, ImportedDataset]:
         return {dataset.name: read_questions(study, dataset) for dataset in datasets}
 
-    def patterns() -> Computed:
-        rows = _pattern_rows(found())
-        if datasets:
-            asked = sum(row["ends_in_object"] for row in rows)
-            log.info("patterns: %d, of which %d end in [Y]", len(rows), asked)
-        return Computed(rows)
-
     return [
-        lake.materialise(PATTERNS, fingerprint(PATTERNS, stamp), patterns),
-        lake.materialise(
-            CANDIDATES, fingerprint(CANDIDATES, stamp), lambda: Computed(_candidate_rows(found()))
-        ),
+        lake.materialise(table, fingerprint(table, stamp), lambda of=rows_of: Computed(of(found())))  # type: ignore[misc]
+        for table, rows_of in ((PATTERNS, _pattern_rows), (CANDIDATES, _candidate_rows))
     ]
 
 

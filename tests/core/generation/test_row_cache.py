@@ -113,7 +113,9 @@ def test_other_candidates_have_other_keys(candidates: list[tuple[str, ...]]) -> 
 def test_what_is_stored_is_on_the_disk(tmp_path: Path) -> None:
     """Level full: a power cut after a paid answer loses nothing, and a rolled back batch leaves no torn page."""
     with open_cache(tmp_path) as cache:
-        assert cache._store.run(lambda connection: connection.execute("pragma synchronous").fetchone()) == (2,)
+        assert cache._store.run(lambda connection: connection.execute("pragma synchronous").fetchone()) == (
+            2,
+        )
         assert cache._store.run(lambda connection: connection.execute("pragma journal_mode").fetchone()) == (
             "delete",
         )

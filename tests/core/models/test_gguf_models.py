@@ -76,7 +76,13 @@ def home(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
     """A home of this module's own, so that the file is converted once for all tests; a killed run left something."""
     home = tmp_path_factory.mktemp("home")
     revision = hashlib.sha256(tiny.path.read_bytes()).hexdigest()
-    left = home / "cache" / "gguf" / revision / f"{_FOLDER}.unfinished"
+    left = (
+        home
+        / "cache"
+        / "gguf"
+        / revision
+        / f"float32-transformers-{version('transformers')}-gguf-{version('gguf')}-1.unfinished"
+    )
     left.mkdir(parents=True)
     (left / LEFT).write_text("{}")
     with pytest.MonkeyPatch.context() as patch:

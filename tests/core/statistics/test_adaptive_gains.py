@@ -179,7 +179,9 @@ def test_draws_depend_on_the_seed_alone() -> None:
     edges = {name: np.array([popularity[0], 0.5, np.inf]) for name in ("a", "all")}
     questions = Questions(np.array(["a"] * 300), popularity, difference, edges)
     deals = resampled_gains(ladders(questions), 300, 50, rng)["exact", "all"]
-    assert 0.3 < np.corrcoef(deals.T)[0, 1] < 0.95, "two deals of one resample have its questions in common, and no more"
+    assert 0.3 < np.corrcoef(deals.T)[0, 1] < 0.95, (
+        "two deals of one resample have its questions in common, and no more"
+    )
     first, again, other = (bootstrap_pair(questions, seed, 50) for seed in (1, 1, 2))
     assert first == again
     assert set(first) == VARIANTS

@@ -107,9 +107,7 @@ class OpenAIBackend:
         revision = hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
         greedy = "log_probabilities" if service.log_probabilities else ""
         engine = f"openai-{service.api}"
-        return Identity(
-            revision, model.dtype, model.quantisation, engine, _API_VERSION, greedy_rules=greedy
-        )
+        return Identity(revision, model.dtype, model.quantisation, engine, _API_VERSION, greedy_rules=greedy)
 
     @property
     def spent_usd(self) -> float:
