@@ -149,8 +149,8 @@ def only_log(place: Path, *patterns: str) -> Path:
 
 
 def only_one(path: Path, key: str, wanted: Any, there: Iterable[Any], note: str = "") -> Any:
-    """What key `key` of results chooses among several in a log, or the only one; None where there is none. `note` explains
-    their names.
+    """What key `key` of results chooses among several in a log, or the only one; None where there is none. `note`
+    explains their names.
 
     Errors: `SourceError` where it chooses none of several, or one that is not there.
     """

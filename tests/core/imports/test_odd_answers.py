@@ -226,8 +226,8 @@ TABLES: list[tuple[str, Write, dict[str, Any], str]] = [
      " correct them, or leave the column out: columns: {latency_ms: null}"),
     ("logarithms called probabilities", lines(row(prediction="a", token_probs=[-1, -2])), {},
      "refused: <file>: column token_probs: 1 of 1 values cannot be read: '[-1, -2]' (row 1); no number is above 0, so"
-     " they are logarithms; say so in the study: columns: {token_probabilities: null, token_log_probabilities: token_probs};"
-     " correct them, or leave the column out: columns: {token_probabilities: null}"),
+     " they are logarithms; say so in the study: columns: {token_probabilities: null, token_log_probabilities:"
+     " token_probs}; correct them, or leave the column out: columns: {token_probabilities: null}"),
     ("a pointer of Git LFS", lines("version https://git-lfs.github.com/spec/v1", "oid sha256:4d7a2", "size 12345"), {},
      "refused: <file>: is a Git LFS pointer, not the file that it stands for; fetch that: git lfs pull"),
     ("a web page", lines("<!DOCTYPE html><html>secret</html>"), {},

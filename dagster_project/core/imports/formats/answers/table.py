@@ -49,6 +49,10 @@ from dagster_project.core.study.imports import Results
 
 _FIELDS = ("refusal", "finish_reason", "reasoning")
 """What a service says beside a text, as `scoring.model_answer` reads it."""
+_READ_AS_TEXT = frozenset({
+    "prediction", "id", "question", "answers", "model", "method", "prompt", "grounding_prompt", *_FIELDS, "error",
+})  # fmt: skip
+"""Meanings of columns whose values can be any text."""
 _COUNTS = ("prompt_tokens", "new_tokens", "reasoning_tokens")
 MEANINGS = (
     "prediction", "id", "question", "answers", "model", "method", "prompt", "grounding_prompt", "is_correct",
@@ -143,7 +147,10 @@ def refuse_log(path: Path, declared: Results) -> None:
 def _check(path: Path, declared: Results) -> None:
     """The whole file, since a column may turn out unreadable in its last rows."""
     columns = _columns(path, declared)
-    _check_joined(path, check_table(path, declared, columns.items(), MEANINGS, ("prediction",)))
+    there = check_table(path, declared, columns.items(), MEANINGS, ("prediction",))
+    _check_joined(path, there)
+    if there <= _READ_AS_TEXT:
+        return
     found = read_table(path, columns, MEANINGS, ("prediction",), RejectedRows(path.name, most=0))
     values = _Values(path, found.columns)
     for row in _chosen(path, declared, list(found.rows)):
@@ -192,7 +199,7 @@ def _answer(
     row: Row,
     declared: Results,
     question_id: str,
-    said: Mapping[str, Any],
+    said: dict[str, Any],
     values: _Values,
 ) -> ImportedAnswer:
     """Errors: `RefusedError`."""
