@@ -122,7 +122,7 @@ def _of_choice(body: _Object, index: int | None) -> tuple[object, dict[str, Any]
     tokens. Errors: `ValueError`."""
     if not isinstance(body.get("choices"), list):
         raise ValueError("response.body: an object with choices or output was expected")
-    choice = _choices(body).get(index, {})
+    choice = _choices(body).get(index or 0, {})
     message = _object(choice.get("message"))
     fields = {
         "finish_reason": _text(choice.get("finish_reason")),
@@ -134,26 +134,23 @@ def _of_choice(body: _Object, index: int | None) -> tuple[object, dict[str, Any]
 
 def _of_response(body: _Object) -> tuple[object, dict[str, Any], _Object]:
     """As `_of_choice`, of a body of /v1/responses."""
-    items = [item for item in body["output"] or () if isinstance(item, Mapping)]
-    parts = [part for item in items if item.get("type") == "message" for part in item.get("content") or ()]
-    thoughts = [item for item in items if item.get("type") == "reasoning"]
-    texts = [
-        _text(one.get("text"))
-        for item in thoughts
-        for one in (*(item.get("summary") or ()), *(item.get("content") or ()))
-        if isinstance(one, Mapping)
+    items = _objects(body.get("output"))
+    parts = [
+        part for item in items if item.get("type") == "message" for part in _objects(item.get("content"))
     ]
+    thoughts = [item for item in items if item.get("type") == "reasoning"]
+    shown = [one for item in thoughts for key in ("summary", "content") for one in _objects(item.get(key))]
+    texts = [_text(one.get("text")) for one in shown]
     reason = _object(body.get("incomplete_details")).get("reason") or body.get("status")
     fields = {"finish_reason": _text(reason), "reasoning": "\n".join(filter(None, texts)) or None}
-    scored = [one for part in parts if isinstance(part, Mapping) for one in part.get("logprobs") or ()]
+    scored = [one for part in parts for one in _objects(part.get("logprobs"))]
     return parts or None, fields, {"logprobs": {"content": scored}} if scored else {}
 
 
-def _choices(body: _Object) -> dict[Any, _Object]:
+def _choices(body: _Object) -> dict[int, _Object]:
     """The choices of a body by their indexes."""
-    choices = body.get("choices")
-    listed = choices if isinstance(choices, list) else []
-    return {choice.get("index", i): choice for i, choice in enumerate(listed) if isinstance(choice, Mapping)}
+    choices = _objects(body.get("choices"))
+    return {_count(choice.get("index", i)) or 0: choice for i, choice in enumerate(choices)}
 
 
 def _usage(body: _Object) -> dict[str, int | None]:
@@ -197,6 +194,10 @@ def _prompt_hash(request: _Object) -> str | None:
 
 def _object(value: object) -> _Object:
     return value if isinstance(value, Mapping) else {}
+
+
+def _objects(value: object) -> list[_Object]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
 
 
 def _text(value: object) -> str | None:
