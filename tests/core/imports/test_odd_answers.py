@@ -414,11 +414,11 @@ def test_files_of_the_adaptive_retrieval_reference(tmp_path: Path, fields: str, 
     assert outcome(path, "adaptive_retrieval") == expected
 
 
-KEYS = (
-    "choices message content text type output refusal finish_reason index logprobs token logprob usage completion_tokens"
-    " completion_tokens_details reasoning_tokens error code status body status_code model summary incomplete_details reason"
-    " top_logprobs tokens token_logprobs"
-).split()
+KEYS = [
+    "choices", "message", "content", "text", "type", "output", "refusal", "finish_reason", "index", "logprobs", "token",
+    "logprob", "usage", "completion_tokens", "completion_tokens_details", "reasoning_tokens", "error", "code", "status",
+    "body", "status_code", "model", "summary", "incomplete_details", "reason", "tokens", "token_logprobs",
+]  # fmt: skip
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner),
