@@ -28,7 +28,7 @@ _FAILED = "the request failed: "
 _NOT_SHOWN = "(not shown)"
 """Stands for the reasoning of a model whose service counts its tokens and keeps its text."""
 _FILTERED = ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation")
-_LONGEST_CODE = 60
+_LONGEST_CODE = 40
 _MOST_TOKENS = 2**31
 _Object = Mapping[str, Any]
 

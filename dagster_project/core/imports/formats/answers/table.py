@@ -18,7 +18,7 @@ from typing import Any
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports import confidence
 from dagster_project.core.imports.column_checks import columns_at_beginning
-from dagster_project.core.imports.column_names import is_there, unusual
+from dagster_project.core.imports.column_names import is_there, shown_names, unusual
 from dagster_project.core.imports.dataset import LONGEST_QUESTION
 from dagster_project.core.imports.format import AnswerFormat, optional_text, separator_key
 from dagster_project.core.imports.records import MOST_ASIDE, RejectedRows
@@ -183,13 +183,13 @@ def _chosen(path: Path, declared: Results, rows: list[Row]) -> list[Row]:
         there = sorted({str(row.values[meaning]).strip() or "(empty)" for row in rows})
         if value is None and meaning == "model" and len(there) > 1:
             raise SourceError(
-                f"{path}: holds answers of several models: {', '.join(there)[:300]}; choose by key model of results"
+                f"{path}: holds answers of several models: {shown_names(there)}; choose by key model of results"
             )
         if value is not None:
             rows = [row for row in rows if str(row.values[meaning]) == value]
             if not rows:
                 raise SourceError(
-                    f"{path}: holds no row of {meaning} {value}; there are: {', '.join(there)[:300]}"
+                    f"{path}: holds no row of {meaning} {value}; there are: {shown_names(there)}"
                 )
     return rows
 
