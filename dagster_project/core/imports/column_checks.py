@@ -32,7 +32,7 @@ Check = Callable[[Path, Any], object]
 
 PARQUET = b"PAR1"
 _FOOTER_END = 8
-_LARGEST_FOOTER = 48 << 20
+_LARGEST_FOOTER = 24 << 20
 _MOST = 1 << 18
 _ENOUGH = 50
 """Rows that are seen before a key is missed that not every row needs."""
