@@ -206,6 +206,8 @@ def test_nothing_is_missing_in_the_default_study_and_no_engine_is_imported() -> 
         ("answers", "table", "id,text\n1,a\n", {}, "no column has a usual name of prediction"),
         ("answers", "table", "pred\na\n", {}, "has neither ids nor questions"),
         ("answers", "lm_eval", '{"doc": {"key": 1}, "resps": [["a"]]}', {"id_field": "id"}, "no row has the key doc.id"),
+        ("questions", "hotpotqa", "<html>", {}, "is a web page"),
+        ("answers", "table", "version https://git-lfs.github.com/spec/v1\n", {}, "is a Git LFS pointer"),
         ("collections", "dpr", "id\ttext\n1\ta\n", {}, "column title is missing"),
         ("collections", "articles", '{"title": "a", "txt": "b"}', {}, "no row has the key text (did you mean txt?)"),
         ("collections", "atlas", '{"title": "a", "text": "b"}', {}, "no row has the key id"),

@@ -1,8 +1,5 @@
 """The beginning of a file: which columns or keys it has, looked for before a run computes anything.
 
-What belongs here: reading the first bytes, and checks that formats name in their records. What does not: rows
-(`records`, `table_rows`), and the names of columns (`column_names`).
-
 A file of JSON may have a key only in later rows. So a key is missed only if its first rows lack it, and an optional one
 only where enough of them were seen.
 """
@@ -11,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from os import SEEK_END
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from dagster_project.core.imports.column_names import (
     columns_of_object,
     is_there,
     near,
+    refuse_columns,
     shown_names,
 )
 from dagster_project.core.imports.compressed import ACCEPT_CUT, opened
@@ -32,6 +31,8 @@ Check = Callable[[Path, Any], object]
 """Looks at the beginning of a file; takes its declaration, too. Errors: `SourceError` naming what is missing."""
 
 PARQUET = b"PAR1"
+_FOOTER_END = 8
+_LARGEST_FOOTER = 24 << 20
 _MOST = 1 << 18
 _ENOUGH = 50
 """Rows that are seen before a key is missed that not every row needs."""
@@ -77,10 +78,24 @@ def parquet_schema(path: Path) -> pa.Schema:
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_schema(path)
+        with path.open("rb") as file:
+            file.seek(-min(_FOOTER_END, path.stat().st_size), SEEK_END)
+            refuse_footer(path, file.read())
+        schema = pq.read_schema(path)
+        refuse_columns(path, len(schema.names))
+        return schema
     except (pa.ArrowException, OSError) as error:
         reason = " ".join(str(error).split())[:200]
         raise SourceError(f"{path}: is no Parquet file that can be read ({reason})") from None
+
+
+def refuse_footer(path: Path, end: bytes) -> None:
+    """Errors: `SourceError` where a Parquet file ends with a footer that only a million columns need, or that lies."""
+    size = int.from_bytes(end[-_FOOTER_END : -len(PARQUET)], "little")
+    if end.endswith(PARQUET) and size > _LARGEST_FOOTER:
+        raise SourceError(
+            f"{path}: has a footer of {size:,} bytes; at most {_LARGEST_FOOTER:,} are read (has it too many columns?)"
+        )
 
 
 def columns_of_schema(fields: Any, before: str = "") -> Columns:

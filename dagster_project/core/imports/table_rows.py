@@ -22,7 +22,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dagster_project.core.errors import SourceError, single_line
-from dagster_project.core.imports.column_checks import PARQUET, columns_at_beginning, columns_of_schema
+from dagster_project.core.imports.column_checks import (
+    PARQUET,
+    columns_at_beginning,
+    columns_of_schema,
+    refuse_footer,
+)
 from dagster_project.core.imports.column_names import (
     MOST_COLUMNS,
     SHOWN,
@@ -47,7 +52,6 @@ _MISSING = frozenset({"", "nan", "none", "null", "na", "n/a", "<na>", "nat", "un
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _PUBLISHED = re.compile(rb"\s*\{\s*\"(data|version)\"", re.IGNORECASE)
 _N_EXAMPLES = 3
-_MOST_UNREAD = 0.1
 Value = TypeVar("Value")
 
 
@@ -91,7 +95,7 @@ class OptionalValues:
             values = [text for _, text in self._examples[column]]
             shown = ", ".join(f"{text!r} (row {row})" for row, text in self._examples[column])
             line = f"column {column}: {n:,} of {self._n_values[column]:,} values cannot be read: {shown}"
-            if n > _MOST_UNREAD * self._n_values[column]:
+            if 10 * n > self._n_values[column]:
                 advice = self._advice(column, values)
                 raise SourceError(f"{self._path}: {line}{advice and f'; {advice}'}")
             found.append(f"{line}; they count as unknown")
@@ -309,7 +313,7 @@ def _rows_of_object(stream: IO[bytes]) -> list[Any] | None:
     except (ValueError, RecursionError):
         return None
     listed = whole.get("data", whole.get("Data")) if isinstance(whole, Mapping) else None
-    if not isinstance(listed, list):
+    if not isinstance(listed, list) or not any(isinstance(one, Mapping) for one in listed):
         return [whole]
     return [row for one in listed for row in (_rows_of_article(one) if _is_article(one) else [one])]
 
@@ -424,7 +428,9 @@ _NOT_HELD = (ValueError, ArithmeticError, LookupError, TypeError, NotImplemented
 
 def _parquet(path: Path) -> pq.ParquetFile:
     with opened(path) as stream, _readable(path):
-        file = pq.ParquetFile(pa.BufferReader(stream.read()))
+        content = stream.read()
+        refuse_footer(path, content)
+        file = pq.ParquetFile(pa.BufferReader(content))
     refuse_columns(path, file.metadata.num_columns)
     with _readable(path):
         names = Counter(file.schema_arrow.names)

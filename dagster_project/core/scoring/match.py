@@ -12,7 +12,7 @@ from __future__ import annotations
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import regex
@@ -41,12 +41,13 @@ class Scores:
 def score_answer(prediction: str, golds: Sequence[str]) -> Scores:
     """Score a prediction in every variant of SPEC §5; F-measures, in [0, 1], are maxima over the gold answers."""
     kept, prediction = _without_empty(golds), comparable(prediction)
+    own, texts = normalized(prediction), [*_each_normalized(kept)]
     return Scores(
         is_correct=matches_popqa(prediction, kept),
         is_correct_case_sensitive=any(gold in prediction for gold in kept),
-        is_correct_normalized=matches_normalized(prediction, kept),
-        is_exact_match=is_exact_match(prediction, kept),
-        token_f1=token_f1(prediction, kept),
+        is_correct_normalized=any(f" {text} " in f" {own} " for text in texts),
+        is_exact_match=own in texts,
+        token_f1=_token_f1(own, texts),
         rouge_l=rouge_l(prediction, kept),
     )
 
@@ -60,22 +61,14 @@ def matches_popqa(prediction: str, golds: Sequence[str]) -> bool:
     )
 
 
-def matches_normalized(prediction: str, golds: Sequence[str]) -> bool:
-    """A SQuAD-normalised gold answer occurs in the normalised prediction as whole words."""
-    padded = f" {normalized(prediction)} "
-    return any(f" {gold} " in padded for gold in _each_normalized(golds))
-
-
 def is_exact_match(prediction: str, golds: Sequence[str]) -> bool:
     """The prediction equals a gold answer; both are SQuAD-normalised."""
-    own = normalized(prediction)
-    return any(own == gold for gold in _each_normalized(golds))
+    return normalized(prediction) in _each_normalized(golds)
 
 
 def token_f1(prediction: str, golds: Sequence[str]) -> float:
     """F1 of the bags of SQuAD-normalised words, maximum over the gold answers."""
-    own = normalized(prediction).split()
-    return _best(own, (gold.split() for gold in _each_normalized(golds)), _n_common)
+    return _token_f1(normalized(prediction), _each_normalized(golds))
 
 
 def hotpot_f1(prediction: str, golds: Sequence[str]) -> float:
@@ -141,6 +134,10 @@ def _without_empty(golds: Sequence[str]) -> list[str]:
 
 def _each_normalized(golds: Sequence[str]) -> Iterator[str]:
     return (text for gold in golds if (text := normalized(gold)))
+
+
+def _token_f1(own: str, golds: Iterable[str]) -> float:
+    return _best(own.split(), (gold.split() for gold in golds), _n_common)
 
 
 def _best(

@@ -101,14 +101,17 @@ def test_bad_rows_of_passages_are_put_aside(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
-    for content in (b"id\ttext\n1\ta\n", b"<!DOCTYPE html>\n<html><body>Not found</body></html>\n"):
-        path = tmp_path / "psgs.tsv"
-        path.write_bytes(content)
-        with pytest.raises(
-            SourceError, match=r"psgs\.tsv: column .*title is missing; expected id, text, title; its header"
-        ):
-            passages(path)
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("id\ttext\n1\ta\n", "column title is missing; expected id, text, title; its header has: id, text"),
+        ("<!DOCTYPE html>\n<html><body>Not found</body></html>\n", "is a web page"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "psgs.tsv").write_text(content)
+    with pytest.raises(SourceError, match=rf"psgs\.tsv: {words}"):
+        passages(tmp_path / "psgs.tsv")
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])

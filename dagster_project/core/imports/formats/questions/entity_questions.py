@@ -1,11 +1,9 @@
 """EntityQuestions: `dataset/{train,dev,test}/P*.{split}.json`, lists of {question, answers} (SPEC §1), plain or gzip.
 
-What belongs here: cutting the subject's name out of a question by its relation's template, and linking it to entities
-that are known from elsewhere. What does not: the templates (`relations.entity_questions`), and reading those entities
-(`questions`). The files name no entity: a question has a subject's id, and so popularity, only if its subject's name is
-the label or an alias of exactly one entity, or with `ambiguous: most_popular` of one that is more popular than the
-others of its name. The other questions are asked too. A question's id is its property and its
-place in the property's file, as in P19-1.
+The files name no entity: a question has a subject's id, and so popularity, only if its subject's name is the label or
+an alias of exactly one entity, or with `ambiguous: most_popular` of one that is more popular than the others of its
+name. The other questions are asked too. A question's id is its property and its place in the property's file, as in
+P19-1.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.column_checks import delimited
 from dagster_project.core.imports.column_names import SHOWN
 from dagster_project.core.imports.dataset import (
     LONGEST_QUESTION,
@@ -24,7 +23,7 @@ from dagster_project.core.imports.dataset import (
 )
 from dagster_project.core.imports.format import QuestionFormat
 from dagster_project.core.imports.records import Record, RejectedRows, json_texts, read_delimited
-from dagster_project.core.imports.table_rows import OptionalValues, Value, is_missing, number_of
+from dagster_project.core.imports.table_rows import OptionalValues, RefusedError, Value, is_missing, number_of
 from dagster_project.core.parsing.terms import LONGEST_LABEL, clean_term
 from dagster_project.core.relations.popqa import BY_NAME
 
@@ -43,10 +42,6 @@ _ENTITY = re.compile(r"https?://www\.wikidata\.org/(?:entity|wiki)/(Q[1-9]\d{0,1
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.:-]{0,99}")
 
 
-class _Refused(Exception):
-    """A row cannot be used. The text says why."""
-
-
 def read_popqa(path: Path) -> ImportedDataset:
     """Read a PopQA TSV. Negative, empty or NaN popularity is missing; a row of contradicting ids is put aside.
 
@@ -57,7 +52,7 @@ def read_popqa(path: Path) -> ImportedDataset:
     for record in read_delimited(path, "\t", COLUMNS, read.rejected):
         try:
             read.add(record)
-        except _Refused as refused:
+        except RefusedError as refused:
             read.rejected.put(record.row, str(refused), record.fields)
     dataset, rejected = read.dataset, read.rejected.rows
     if not dataset.questions:
@@ -94,16 +89,16 @@ class _Reading:
         self._entity_of: dict[tuple[str, str], str] = {}
 
     def add(self, record: Record) -> None:
-        """Add a row, all of it or nothing. Errors: `_Refused`."""
+        """Add a row, all of it or nothing. Errors: `RefusedError`."""
         question_id = record.get("id").strip()
         if not _ID.fullmatch(question_id):
-            raise _Refused("column id: a number or short name was expected")
+            raise RefusedError("column id: a number or short name was expected")
         relation = self._relation(record)
         subject = self._entity(record, "s", "subj")
         obj = self._entity(record, "o", "obj")
         question = _question(record, question_id, relation, subject, obj)
         if question_id in self._rows:
-            raise _Refused(f"column id: asked already in row {self._rows[question_id]}; that row is kept")
+            raise RefusedError(f"column id: asked already in row {self._rows[question_id]}; that row is kept")
         self._rows[question_id] = record.row
         self._tell_of_cleaning(record)
         for entity, number in ((subject, "subj_id"), (obj, "obj_id")):
@@ -129,22 +124,24 @@ class _Reading:
     def _relation(self, record: Record) -> str:
         name = record.get("prop").strip()
         if name not in BY_NAME:
-            raise _Refused(f"column prop: one of the sixteen relations was expected: {clean(name)[:SHOWN]!r}")
+            raise RefusedError(
+                f"column prop: one of the sixteen relations was expected: {clean(name)[:SHOWN]!r}"
+            )
         if record.get("prop_id").strip() != PROPERTY_NUMBERS[name]:
-            raise _Refused(f"columns prop and prop_id disagree: {name} is {PROPERTY_NUMBERS[name]}")
+            raise RefusedError(f"columns prop and prop_id disagree: {name} is {PROPERTY_NUMBERS[name]}")
         return name
 
     def _entity(self, record: Record, letter: str, column: str) -> ImportedEntity:
         uri = f"{letter}_uri"
         found = _ENTITY.fullmatch(record.get(uri).strip())
         if not found:
-            raise _Refused(
+            raise RefusedError(
                 f"column {uri}: a Wikidata address was expected, as in http://www.wikidata.org/entity/Q42"
             )
         entity_id = found[1]
         known = self._entity_of.get(("number", record.get(f"{column}_id")), entity_id)
         if known != entity_id:
-            raise _Refused(
+            raise RefusedError(
                 f"columns {column}_id and {uri} disagree: in an earlier row that number is {known}"
             )
         title = clean(record.get(f"{letter}_wiki_title")).replace("_", " ") or None
@@ -178,13 +175,13 @@ def _question(
 ) -> dict[str, Any]:
     text = clean(record.get("question"), LONGEST_QUESTION)
     if not text:
-        raise _Refused("column question: a text was expected")
+        raise RefusedError("column question: a text was expected")
     answers = json_texts(record.get("possible_answers"))
     if answers is None:
-        raise _Refused("column possible_answers: a JSON list of texts was expected")
+        raise RefusedError("column possible_answers: a JSON list of texts was expected")
     golds = list(dict.fromkeys(gold for answer in answers if (gold := clean(answer))))
     if not golds:
-        raise _Refused("column possible_answers: at least one answer was expected")
+        raise RefusedError("column possible_answers: at least one answer was expected")
     return {
         "question_id": question_id,
         "relation": relation,
@@ -217,5 +214,4 @@ FORMAT = QuestionFormat(
     relation_set="popqa",
     read=lambda place, *_: read_popqa(place),
     names_entities=True,
-    check=delimited("\t", COLUMNS),
 )
