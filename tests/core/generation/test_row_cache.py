@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import multiprocessing
 import shutil
@@ -67,6 +68,25 @@ def test_any_text_comes_back(tmp_path_factory: pytest.TempPathFactory, stored: d
         assert cache.store(rows) == rows
     with open_cache(folder) as cache:
         assert cache.find([*rows, key(-1)]) == rows
+
+
+def test_what_a_service_says_comes_back_and_plain_texts_are_as_earlier_versions_wrote_them(
+    tmp_path: Path,
+) -> None:
+    said = {
+        "reasoning_tokens": 2, "reasoning_usd": 0.5, "served_model": "m", "finish_reason": "length", "refusal": "No.",
+        "reasoning": "hm \ud800", "has_text": False,
+    }  # fmt: skip
+    rows = {key(0): CachedRow(Generation("", **accounts(12), **said), "e", "o"), key(1): row("plain")}
+    with open_cache(tmp_path) as cache:
+        cache.store(rows)
+        path = cache.path
+    with open_cache(tmp_path) as cache:
+        assert cache.find(rows) == rows
+    with closing(sqlite3.connect(path)) as connection:
+        kept = dict(connection.execute("select key, accounts from generations").fetchall())
+    assert json.loads(kept[key(0)]).keys() - json.loads(kept[key(1)]).keys() == said.keys()
+    assert json.loads(kept[key(1)]).keys() == {*accounts(12), "confidence", "engine"}
 
 
 SCORES = st.lists(st.builds(CandidateScore, st.floats(allow_nan=False), NUMBERS), max_size=5).map(tuple)

@@ -65,7 +65,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     assert study.source.facts_per_relation == 8
     assert study.datasets == (Dataset("facts", ("father", "capital"), 5, split_by="subject", end_task="f1"),)
     assert study.prompts == (
-        Prompt("plain", generations=("questions", "paraphrases")),
+        Prompt("plain", generations=("questions", "paraphrases"), declines=("unknown",)),
         Prompt(
             "shots", "qa", 15, "per_relation", "all_questions", reference_demos=True, methods=("closed_book",)
         ),
@@ -75,7 +75,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
         name="tiny", path="sandbox:s", backend="fusion_in_decoder", family="f", n_parameters=7, revision="main",
         dtype="float16", quantisation="8bit", device="cuda", device_map="balanced", batch_tokens=128,
         device_hour_usd=0.5, rambles=True, encoder_decoder=True, instruction_tuned=False, passages=1,
-        passage_tokens=200,
+        passage_tokens=200, thinking_tokens=900, declines=("No idea.", "I don't know"),
     )  # fmt: skip
     assert study.models[0].obtain == "ask Ada for it"
     assert study.models[1].service == Service(
@@ -273,6 +273,9 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("models.0.quantisation", "int8", "models[0].quantisation: 'int8' is not one of: none, 8bit, 4bit"),
         ("models.0.device_map", "all", "models[0].device_map: 'all' is not one of: auto, balanced, sequential"),
         ("models.0.rambles", 1, "models[0].rambles: must be true or false, not 1"),
+        ("models.0.declines", "No idea.", "models[0].declines: must be a list of at least one text"),
+        ("models.0.declines", [False], "models[0].declines: must hold texts, not bool False"),
+        ("prompts.0.declines", ["..."], "prompts[0].declines: must hold texts with letters or digits, not '...'"),
         ("models.0.batch_tokens", 8, "models[0].batch_tokens: must be a whole number of 64 to"),
         ("models.0.service", {}, "models[0].service: goes with backend openai, and says where its server is"),
         ("models.0.service", {"base_url": "http://x"}, "models[0].service: goes with backend openai, and says where"),

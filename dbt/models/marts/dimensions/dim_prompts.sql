@@ -16,6 +16,7 @@ final as (
         generations,
         generations as asks,
         methods,
+        declines,
         n_samples,
         temperature
     from prompts

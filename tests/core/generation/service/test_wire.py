@@ -38,7 +38,8 @@ JSON = st.recursive(
         st.sampled_from(
             ["choices", "index", "text", "message", "content", "usage", "prompt_tokens", "completion_tokens",
              "prompt_tokens_details", "cached_tokens", "finish_reason", "error", "code", "reasoning", "refusal",
-             "thinking", "reasoning_details", "completion_tokens_details", "reasoning_tokens", "total_tokens", "model", "type"]
+             "thinking", "reasoning_details", "completion_tokens_details", "reasoning_tokens", "total_tokens",
+             "model", "type"]
         ),
         inner,
         max_size=5,
