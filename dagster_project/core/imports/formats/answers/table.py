@@ -37,6 +37,7 @@ from dagster_project.core.imports.table_rows import (
     OptionalValues,
     RefusedError,
     Row,
+    Rows,
     check_table,
     columns_key,
     read_table,
@@ -89,10 +90,9 @@ def read_answers(
     several models, or none of the one that is declared.
     """
     rejected = RejectedRows(path.name, most=MOST_ASIDE)
-    own = _columns(path, declared)
-    found = read_table(path, own, MEANINGS, ("prediction",), rejected)
+    found = _rows(path, declared, rejected)
     _check_joined(path, found.columns)
-    for line in unusual(found.columns, own):
+    for line in unusual(found.columns, _columns(path, declared)):
         _LOG.info("%s: %s", path.name, line)
     answers, joined, values = [], _Joined(declared, questions), _Values(path, found.columns)
     for row in _chosen(path, declared, list(found.rows)):
@@ -103,6 +103,10 @@ def read_answers(
             rejected.put(row.number, str(refused), row.values)
     values.lines()
     return answers, rejected.told()
+
+
+def _rows(path: Path, declared: Results, rejected: RejectedRows) -> Rows:
+    return read_table(path, _columns(path, declared), MEANINGS, ("prediction",), rejected)
 
 
 class _Values(OptionalValues):
@@ -151,7 +155,7 @@ def _check(path: Path, declared: Results) -> None:
     _check_joined(path, there)
     if there <= _READ_AS_TEXT:
         return
-    found = read_table(path, columns, MEANINGS, ("prediction",), RejectedRows(path.name, most=0))
+    found = _rows(path, declared, RejectedRows(path.name, most=0))
     values = _Values(path, found.columns)
     for row in _chosen(path, declared, list(found.rows)):
         with contextlib.suppress(RefusedError):
