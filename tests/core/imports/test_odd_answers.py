@@ -130,6 +130,8 @@ BATCHES: list[tuple[str, Write, dict[str, Any], str]] = [
      "1: the request failed: status 502"),
     ("no response", lines({"custom_id": "1", "response": None, "error": None}), {},
      "1: the request failed: no response"),
+    ("no body", lines({"custom_id": "1", "response": {"status_code": 200, "body": "<html>"}}), {},
+     "1: the request failed: its response has no body"),
     ("an error as text", lines({"custom_id": "1", "response": None, "error": "batch_cancelled"}), {},
      "1: the request failed: batch_cancelled"),
     ("completions", lines(result(choices=[{"text": " Paris", "index": 0, "finish_reason": "stop"}])), {}, "1= Paris"),

@@ -101,7 +101,8 @@ def _answer(line: _Object, body: _Object, index: int | None) -> dict[str, Any]:
         code = _code(line.get("error"), body.get("error"))
         if code in _FILTERED:
             return answer_of(None, finish_reason="content_filter") | usage
-        what = f"status {status}{f' ({code})' if code else ''}" if is_error else code or "no response"
+        nothing = "its response has no body" if response else "no response"
+        what = f"status {status}{f' ({code})' if code else ''}" if is_error else code or nothing
         return {"text": "", "failure": _FAILED + what, **usage}
     is_response = isinstance(body.get("output"), list)
     text, fields, scored = _of_response(body) if is_response else _of_choice(body, index)
