@@ -91,12 +91,12 @@ def _load(path: Path) -> Any:
     try:
         return read_eval_log(path, exclude_fields=_UNREAD)
     except Exception as error:  # whatever its readers of zip, JSON and fields raise
-        reason = " ".join(str(error).split()).partition(" [type=")[0][
-            :200
-        ]  # behind it, pydantic quotes the file
+        reason, _, _ = " ".join(str(error).split()).partition(
+            " [type="
+        )  # behind it, pydantic quotes the file
         raise SourceError(
-            f"{path}: cannot be read as a log of Inspect ({type(error).__name__}: {reason}); it may be cut off or another"
-            " kind of file"
+            f"{path}: cannot be read as a log of Inspect ({type(error).__name__}: {reason[:200]}); it may be cut off or"
+            " another kind of file"
         ) from None
 
 
