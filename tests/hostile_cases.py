@@ -245,10 +245,24 @@ def _answer_files() -> Iterator[tuple[str, str, str, Content]]:
         yield f"inspect: {what}", "inspect", "log.eval", content
     yield "inspect: JSON of another kind", "inspect", "log.json", b'{"version": 2, "samples": 5}'
     yield "inspect: JSON nested 100,000 deep", "inspect", "log.json", b"[" * 100_000
+    for what, body in _bodies():
+        line = b'{"custom_id": "1", "response": {"status_code": 200, "body": ' + body + b"}}\n"
+        yield f"batch: {what}", "openai_batch", "batch.jsonl", line
     yield "result file: a name of no format", "adaptive_retrieval", "results.csv", b"id,question\n1,Who?\n"
     yield "result file: other columns", "adaptive_retrieval", (
         "model=m-input=None-method=vanilla-shots=15-n=2.csv"
     ), b"id,question\n1,Who?\n"  # fmt: skip
+
+
+def _bodies() -> Iterator[tuple[str, bytes]]:
+    """(what, body) of the response to the one request of a batch."""
+    yield "a body nested 100,000 deep", b'{"choices": ' + b"[" * 100_000
+    yield "100,000 choices", b'{"choices": [' + b",".join([b'{"text": "x"}'] * 100_000) + b"]}"
+    yield "100,000 times <think>", b'{"choices": [{"text": "' + b"<think>" * 100_000 + b'"}]}'
+    yield "100,000 times </think>", b'{"choices": [{"text": "' + b"x</think>" * 100_000 + b'"}]}'
+    yield "a text of 10 MB", b'{"choices": [{"text": "' + b"x" * 10_000_000 + b'"}]}'
+    yield "choices of every kind", b'{"choices": [null, 1, "x", [], {}, {"index": []}, {"message": 1}]}'
+    yield "a web page", b'"<html>"'
 
 
 def _inspect_logs() -> Iterator[tuple[str, Content]]:

@@ -334,6 +334,7 @@ def _scored(text: str, correct: bool, rng: np.random.Generator) -> dict[str, Any
     return {
         "prediction": text,
         "raw_text": text,
+        "is_declined": text == "Lead" and bool(copy.deepcopy(rng).uniform() < 0.25),
         "is_correct": correct,
         "is_correct_normalized": correct,
         "is_correct_case_sensitive": correct and bool(rng.uniform() < 0.9),

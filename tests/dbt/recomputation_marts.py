@@ -31,6 +31,18 @@ def rate(right: float, n: int) -> tuple[float, float, float]:
     return (right / n, *proportion_confint(right, n, method="wilson"))
 
 
+DECLINING = [
+    "n_declined", "share_declined", "share_declined_ci_low", "share_declined_ci_high", "accuracy_attempted",
+    "accuracy_attempted_ci_low", "accuracy_attempted_ci_high",
+]  # fmt: skip
+
+
+def declining(group: pd.DataFrame) -> tuple[float, ...]:
+    """Declined answers, and the accuracy of the others."""
+    n, declined = len(group), int(group.is_declined.sum())
+    return (declined, *rate(declined, n), *rate(int(group.is_correct.sum()), n - declined))
+
+
 def variants(answers: pd.DataFrame, questions: pd.DataFrame) -> pd.DataFrame:
     """Accuracy by every rule, and the numbers beside it."""
     guesses = guessing(questions).set_index(["dataset", "relation"])
@@ -41,11 +53,11 @@ def variants(answers: pd.DataFrame, questions: pd.DataFrame) -> pd.DataFrame:
         shares = [value for rule in rules for value in rate(int(group[rule].sum()), len(group))]
         means = (group.token_f1.mean(), group.rouge_l.mean())
         rows.append((*key, len(group), guess.n, *shares, *means, guess.share_answer_in_subject,
-                     guess.accuracy_majority))  # fmt: skip
+                     guess.accuracy_majority, *declining(group)))  # fmt: skip
     names = ["accuracy", "ci_low", "ci_high"]
     for rule in ("case_sensitive", "normalized", "exact_match"):
         names += [f"accuracy_{rule}", f"accuracy_{rule}_ci_low", f"accuracy_{rule}_ci_high"]
-    names += ["mean_token_f1", "mean_rouge_l", "share_answer_in_subject", "accuracy_majority"]
+    names += ["mean_token_f1", "mean_rouge_l", "share_answer_in_subject", "accuracy_majority", *DECLINING]
     return pd.DataFrame(rows, columns=[*GROUP, "relation", "n", "n_questions", *names])
 
 
@@ -77,8 +89,18 @@ def by_level(answers: pd.DataFrame) -> pd.DataFrame:
             chosen = group.loc[logs.index[(logs >= low) & (logs < high)]]
             right = int(chosen.is_correct.sum())
             counts = (int((known == 0).sum()), int(group.subject_popularity.isna().sum()))
-            rows.append((*key, level, len(chosen), right, *rate(right, len(chosen)), *counts))
-    names = ["n", "n_correct", "accuracy", "ci_low", "ci_high", "n_zero_popularity", "n_missing_popularity"]
+            own = (len(chosen), right, *rate(right, len(chosen)), *counts, *declining(chosen))
+            rows.append((*key, level, *own))
+    names = [
+        "n",
+        "n_correct",
+        "accuracy",
+        "ci_low",
+        "ci_high",
+        "n_zero_popularity",
+        "n_missing_popularity",
+        *DECLINING,
+    ]
     return pd.DataFrame(rows, columns=[*GROUP, "level", *names])
 
 
@@ -94,9 +116,10 @@ def least_popular(answers: pd.DataFrame, questions: pd.DataFrame) -> pd.DataFram
             for key, group in own.groupby(GROUP):
                 right = int(group.is_correct.sum())
                 places = (len(asked), len(known), size / len(asked), ordered[size - 1][0])
-                rows.append((*key, size, *places, len(group), right, *rate(right, len(group))))
+                own_rate = (len(group), right, *rate(right, len(group)), *declining(group))
+                rows.append((*key, size, *places, *own_rate))
     names = ["n_questions", "n_questions_with_popularity", "share_of_questions", "popularity_high"]
-    names += ["n", "n_correct", "accuracy", "ci_low", "ci_high"]
+    names += ["n", "n_correct", "accuracy", "ci_low", "ci_high", *DECLINING]
     return pd.DataFrame(rows, columns=[*GROUP, "n_least", *names])
 
 

@@ -157,7 +157,7 @@ def _refused(study: Study, results: Results, answer: ImportedAnswer, methods: Se
         )
     if answer.grounding_prompt not in study.grounding_prompts:
         named = ", ".join(study.grounding_prompts)
-        return f"grounding prompt {answer.grounding_prompt[:80]!r} is not one of: {named}"
+        return f"grounding prompt {answer.grounding_prompt[:40]!r} is not one of: {named}"
     return None
 
 

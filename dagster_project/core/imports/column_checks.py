@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from os import SEEK_END
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from dagster_project.core.imports.column_names import (
     columns_of_object,
     is_there,
     near,
+    refuse_columns,
     shown_names,
 )
 from dagster_project.core.imports.compressed import ACCEPT_CUT, opened
@@ -30,6 +32,8 @@ Check = Callable[[Path, Any], object]
 """Looks at the beginning of a file; takes its declaration, too. Errors: `SourceError` naming what is missing."""
 
 PARQUET = b"PAR1"
+_FOOTER_END = 8
+_LARGEST_FOOTER = 24 << 20
 _MOST = 1 << 18
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 _ENOUGH = 50
@@ -76,10 +80,24 @@ def parquet_schema(path: Path) -> pa.Schema:
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_schema(path)
+        with path.open("rb") as file:
+            file.seek(-min(_FOOTER_END, path.stat().st_size), SEEK_END)
+            refuse_footer(path, file.read())
+        schema = pq.read_schema(path)
+        refuse_columns(path, len(schema.names))
+        return schema
     except (pa.ArrowException, OSError) as error:
         reason = " ".join(str(error).split())[:200]
         raise SourceError(f"{path}: is no Parquet file that can be read ({reason})") from None
+
+
+def refuse_footer(path: Path, end: bytes) -> None:
+    """Errors: `SourceError` where a Parquet file ends with a footer that only a million columns need, or that lies."""
+    size = int.from_bytes(end[-_FOOTER_END : -len(PARQUET)], "little")
+    if end.endswith(PARQUET) and size > _LARGEST_FOOTER:
+        raise SourceError(
+            f"{path}: has a footer of {size:,} bytes; at most {_LARGEST_FOOTER:,} are read (has it too many columns?)"
+        )
 
 
 def columns_of_schema(fields: Any, before: str = "") -> Columns:

@@ -115,8 +115,8 @@ def chosen_columns(
             column = declared[meaning]
             if column is not None and not is_there(column, there):
                 raise SourceError(
-                    f"{path}: column {column} is missing, which columns.{meaning} names{near(column, there)}; there are:"
-                    f" {shown_names(there)}"
+                    f"{path}: column {column} is missing, which columns.{meaning} names"
+                    f"{near(column, _proposed(meaning, there))}; there are: {shown_names(there)}"
                 )
             found |= {} if column is None else {meaning: column}
             continue
@@ -132,15 +132,8 @@ def chosen_columns(
         found |= {meaning: usable[0]} if usable else {}
     for meaning in required:
         if meaning not in found:
-            others = {
-                name.casefold() for one, names in USUAL_NAMES.items() if one != meaning for name in names
-            }
-            free_names = [name for name in there if name.casefold() not in others]
-            if meaning == "answers":
-                free_names = [name for name in free_names if _may_be_gold(name)]
-            hint = next(
-                filter(None, (near(name, free_names) for name in USUAL_NAMES.get(meaning, (meaning,)))), ""
-            )
+            names = USUAL_NAMES.get(meaning, (meaning,))
+            hint = next(filter(None, (near(name, _proposed(meaning, there)) for name in names)), "")
             raise SourceError(
                 f"{path}: no column has a usual name of {meaning}{hint}; name it in the study: columns:"
                 f" {{{meaning}: <column>}}; there are: {shown_names(there)}"
@@ -148,8 +141,18 @@ def chosen_columns(
     return found
 
 
+def _proposed(meaning: str, there: Iterable[str]) -> list[str]:
+    """The columns that may be meant: none with a usual name of another meaning, and never a model's for gold answers."""
+    others = {name.casefold() for one, names in USUAL_NAMES.items() if one != meaning for name in names}
+    return [
+        name
+        for name in there
+        if name.casefold() not in others and (meaning != "answers" or _may_be_gold(name))
+    ]
+
+
 def _may_be_gold(name: str) -> bool:
-    """Whether a name may be meant for gold answers; those of a model are never proposed (`gpt_answer`, `inference`)."""
+    """Whether a name may be meant for gold answers, unlike `gpt_answer` and `inference`."""
     words = re.sub(_ANSWER, "", name)
     return bool(_GOLD.search(name.casefold())) or (not _SAID.search(name) and words in ("", name))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.column_names import structure_of
+from dagster_project.core.imports.column_names import shown_names, structure_of
 from dagster_project.core.imports.table_rows import is_missing
 from dagster_project.core.scoring.confidence import Confidence
 from dagster_project.core.scoring.model_answer import NoAnswerError, read_answer_text
@@ -149,13 +149,13 @@ def only_log(place: Path, *patterns: str) -> Path:
 
 
 def only_one(path: Path, key: str, wanted: Any, there: Iterable[Any], note: str = "") -> Any:
-    """What key `key` of results chooses among several in a log, or the only one; None where there is none. `note` explains
-    their names.
+    """What key `key` of results chooses among several in a log, or the only one; None where there is none. `note`
+    explains their names.
 
     Errors: `SourceError` where it chooses none of several, or one that is not there.
     """
     found = sorted(set(there))
-    shown = f"{', '.join(map(str, found)) or 'none'}{note}"
+    shown = f"{shown_names(map(str, found)) or 'none'}{note}"
     if wanted is None and len(found) > 1:
         raise SourceError(f"{path}: holds several {key}s: {shown}; choose one by key {key} of results")
     if wanted is not None and wanted not in found:

@@ -22,7 +22,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dagster_project.core.errors import SourceError, single_line
-from dagster_project.core.imports.column_checks import PARQUET, columns_at_beginning, columns_of_schema
+from dagster_project.core.imports.column_checks import (
+    PARQUET,
+    columns_at_beginning,
+    columns_of_schema,
+    refuse_footer,
+)
 from dagster_project.core.imports.column_names import (
     MOST_COLUMNS,
     SHOWN,
@@ -424,7 +429,9 @@ _NOT_HELD = (ValueError, ArithmeticError, LookupError, TypeError, NotImplemented
 
 def _parquet(path: Path) -> pq.ParquetFile:
     with opened(path) as stream, _readable(path):
-        file = pq.ParquetFile(pa.BufferReader(stream.read()))
+        content = stream.read()
+        refuse_footer(path, content)
+        file = pq.ParquetFile(pa.BufferReader(content))
     refuse_columns(path, file.metadata.num_columns)
     with _readable(path):
         names = Counter(file.schema_arrow.names)

@@ -127,7 +127,7 @@ def _joined(text: object) -> tuple[str | None, Mapping[str, str]]:
     """The text, None where there is none, and what a message's parts hold beside it. Errors: `ValueError`."""
     while isinstance(text, list) and len(text) == 1 and not isinstance(text[0], Mapping):
         text = text[0]
-    if text is None or (isinstance(text, float) and math.isnan(text)) or text == []:
+    if text is None or (isinstance(text, float) and math.isnan(text)):
         return None, {}
     if isinstance(text, str):
         return text, {}

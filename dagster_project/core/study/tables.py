@@ -52,6 +52,8 @@ def _models(study: Study) -> Rows:
             "n_passages": model.passages,
             "rambles": model.rambles,
             "sentence_splitter": SPLITTER if model.rambles else None,
+            "thinking_tokens": model.thinking_tokens,
+            "declines": list(model.declines),
             "device_hour_usd": model.device_hour_usd,
         }
         for model in study.models
@@ -126,6 +128,7 @@ def _prompts(study: Study) -> Rows:
                 for method in study.methods
                 if prompt in study.prompts_of(method) or study.scores_by(prompt, method)
             ],
+            "declines": list(prompt.declines),
             "n_samples": study.sampling.n if "samples" in prompt.generations else None,
             "temperature": study.sampling.temperature if "samples" in prompt.generations else None,
         }

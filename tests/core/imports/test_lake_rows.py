@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.generation.engine.partition import generate
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.tasks.registry import TASKS
+from dagster_project.core.generation.tasks.rows import answer_columns
 from dagster_project.core.imports.answers import import_answers
 from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
 from dagster_project.core.questions.build import build_questions
@@ -205,6 +207,27 @@ def test_answers_are_scored_by_our_rules_and_disagreements_counted(tmp_path: Pat
     assert scored(study, lake, "closed_book", run_id="s").was_current
     empty = scored(study, lake, "genread", run_id="r")
     assert (empty.stamp.n_rows, empty.notes["accuracy"]) == (0, None)
+
+
+def test_phrases_decline_and_what_a_file_says_comes_before_them(tmp_path: Path) -> None:
+    write_results(tmp_path / "results", result_name("m", "vanilla", 8), result_rows(ROWS, RIGHT))
+    results = {"format": "adaptive_retrieval", "path": "results", "dataset": "popqa"}
+    study, lake = imported(
+        tmp_path, models=[models(results)[0] | {"declines": ["Something ELSE."]}], prompts=[{"name": "plain"}]
+    )
+    import_answers(study, lake, "others", LOG)
+    assert scored(study, lake, "closed_book").notes["declined"] == 4
+    table = lake.read("answers", "others|closed_book").to_pylist()
+    assert [row["is_declined"] for row in table] == [not right for right in RIGHT]
+    assert [row["is_correct"] for row in table] == RIGHT
+    prompt = dataclasses.replace(study.prompts[0], declines=("Answer 0",))
+    assert not scored(dataclasses.replace(study, prompts=(prompt,)), lake, "closed_book").was_current
+    columns = answer_columns(
+        "Something else", ["something"], study.models[0], ("something else",), declined=False
+    )
+    assert (columns["is_declined"], columns["is_correct"]) == (False, True)
+    columns = answer_columns("Gold", ["Gold"], study.models[0], (), declined=True)
+    assert (columns["is_declined"], columns["is_correct"], columns["token_f1"]) == (True, False, 0.0)
 
 
 def test_generated_passages_come_along(tmp_path: Path) -> None:

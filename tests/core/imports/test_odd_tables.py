@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.imports import column_names
 from dagster_project.core.imports.column_names import MOST_COLUMNS, structure_of
 from dagster_project.core.imports.table_rows import number_of
 from tests.core.imports.test_table import asked, popularity_of, read, reasons_of, write_json_lines, written
@@ -343,9 +344,13 @@ def test_one_object_that_is_a_row_is_one(tmp_path: Path, indent: int | None) -> 
 def test_a_column_of_answers_is_never_proposed_for_gold_answers(tmp_path: Path, name: str) -> None:
     with pytest.raises(SourceError, match="no column has a usual name of answers; name it"):
         read(written(tmp_path / "f", f"question,{name}\na,b\n"))
+    with pytest.raises(SourceError, match=r"which columns\.answers names; there are"):
+        read(tmp_path / "f", columns={"answers": f"{name}s"})
 
 
-def test_more_columns_than_a_table_has_are_refused_in_one_line(tmp_path: Path) -> None:
+def test_more_columns_than_a_table_has_are_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     n = MOST_COLUMNS + 1
     said = f"has {n:,} columns; at most {MOST_COLUMNS:,} are read (are rows and columns exchanged?)"
     names = [f"c{i}" for i in range(n)]
@@ -353,6 +358,14 @@ def test_more_columns_than_a_table_has_are_refused_in_one_line(tmp_path: Path) -
         with pytest.raises(SourceError) as caught:
             read(written(tmp_path / "f", content))
         assert str(caught.value) == f"{tmp_path / 'f'}: {said}"
+    monkeypatch.setattr(column_names, "MOST_COLUMNS", 3)
+    pq.write_table(pa.table({name: [1] for name in names[:4]}), tmp_path / "f")
+    with pytest.raises(SourceError, match="has 4 columns; at most 3 are read"):
+        read(tmp_path / "f")
+    monkeypatch.undo()
+    huge = b"PAR1" + (50 << 20).to_bytes(4, "little") + b"PAR1"
+    with pytest.raises(SourceError, match=r"has a footer of 52,428,800 bytes; at most"):
+        read(written(tmp_path / "f", huge))
     wide = json.dumps(dict.fromkeys(names, 1))
     with pytest.raises(SourceError, match=r"an object of at most 10,000 keys was expected, not of 10,001\)$"):
         read(written(tmp_path / "f", f"[{wide}]"))

@@ -17,7 +17,6 @@ from dagster_project.core.imports.results import ImportedAnswer
 from dagster_project.core.imports.table import made_id, read_questions
 from dagster_project.core.scoring.confidence import Confidence
 from dagster_project.core.scoring.match import score_answer
-from dagster_project.core.scoring.model_answer import NO_TEXT
 from dagster_project.core.storage.lake import QuarantinedRow
 from dagster_project.core.study.imports import QUESTIONS, read_import, read_results
 from dagster_project.core.study.reader import Reader
@@ -73,37 +72,6 @@ def test_other_tools_names_and_paths(tmp_path: Path, caplog: pytest.LogCaptureFi
         assert ([(one.question_id, one.text) for one in found], rejected) == ([("1", "Ada")], [])
     assert "f.jsonl: column Res is read as prediction" in caplog.messages
     assert "f.jsonl: column answer is read as prediction" not in caplog.messages, "the study says so"
-
-
-def test_nothing_there_is_no_answer(tmp_path: Path) -> None:
-    """JSON tells null from a text; CSV does not, so an empty field and what programs write for null are none."""
-    values = (None, math.nan, [], "", "None", "nan", ["Ada"], [None])
-    rows = [{"id": str(i), "prediction": value} for i, value in enumerate(values)]
-    questions = {str(i): {"question": "?"} for i in range(8)}
-    found, rejected = read(written(tmp_path / "f.jsonl", rows), questions)
-    assert rejected == []
-    assert [answer.text if not answer.failure else None for answer in found] == [
-        None, None, None, "", "None", "nan", "Ada", None,
-    ]  # fmt: skip
-    assert {answer.failure for answer in found} == {None, NO_TEXT}
-    fields = (
-        "",
-        "nan",
-        "None",
-        "<NA>",
-        "none",
-        "n/a",
-        '"[""Ada""]"',
-        "['Bo']",
-        "[Ada]",
-        '"[""A"", ""B""]"',
-        " ",
-    )
-    csv = "id,prediction\n" + "".join(f"{i},{field}\n" for i, field in enumerate(fields))
-    found, rejected = read(written(tmp_path / "f.csv", csv), {str(i): {"question": "?"} for i in range(11)})
-    assert [answer.text if not answer.failure else None for answer in found] == [
-        None, None, None, None, "none", "n/a", "Ada", "Bo", "[Ada]", '["A", "B"]', None,
-    ]  # fmt: skip
 
 
 def test_what_a_file_does_not_say_is_none_and_its_prompt_text_is_no_name(tmp_path: Path) -> None:

@@ -73,7 +73,9 @@ def import_generations(
             for row in asked
             if row["failure"] is None and not row["is_declined"]
         ]  # fmt: skip
-        return Computed(rows, _failed(asked, "dataset", "question_id", "method", "prompt", without_declined=True))
+        return Computed(
+            rows, _failed(asked, "dataset", "question_id", "method", "prompt", without_declined=True)
+        )
 
     table = "grounded_generations"
     stamp = fingerprint(_stamp(table, scope), scope.study.grounding_prompts, decisive)
@@ -112,7 +114,9 @@ def _rows(scope: Scope) -> list[dict[str, Any]]:
 def _failed(asked: Sequence[Row], *keys: str, without_declined: bool = False) -> list[QuarantinedRow]:
     """The requests without an answer, by the keys that generation gives its failures. With `without_declined`, so are
     declined ones, for a table that knows none."""
-    reasons = (row["failure"] or (_DECLINED if without_declined and row["is_declined"] else None) for row in asked)
+    reasons = (
+        row["failure"] or (_DECLINED if without_declined and row["is_declined"] else None) for row in asked
+    )
     return [
         QuarantinedRow("/".join(row[key] for key in keys), reason, row["place"])
         for row, reason in zip(asked, reasons, strict=True)

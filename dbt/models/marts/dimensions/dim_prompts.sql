@@ -15,6 +15,7 @@ final as (
         max_new_tokens,
         generations,
         methods,
+        declines,
         n_samples,
         temperature
     from prompts

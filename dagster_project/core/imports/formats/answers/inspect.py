@@ -91,10 +91,12 @@ def _load(path: Path) -> Any:
     try:
         return read_eval_log(path, exclude_fields=_UNREAD)
     except Exception as error:  # whatever its readers of zip, JSON and fields raise
-        reason = " ".join(str(error).split())[:200]
+        reason, _, _ = " ".join(str(error).split()).partition(
+            " [type="
+        )  # behind it, pydantic quotes the file
         raise SourceError(
-            f"{path}: cannot be read as a log of Inspect ({type(error).__name__}: {reason}); it may be cut off or another"
-            " kind of file"
+            f"{path}: cannot be read as a log of Inspect ({type(error).__name__}: {reason[:200]}); it may be cut off or"
+            " another kind of file"
         ) from None
 
 
@@ -168,7 +170,7 @@ def _text(sample: Any, choice: Any) -> dict[str, Any]:
 
 def _kind(message: str) -> str:
     """The beginning of an error's text, which errors of one kind share."""
-    return _DETAILS.split(" ".join(message.split()), maxsplit=1)[0][:60]
+    return _DETAILS.split(" ".join(message.split()), maxsplit=1)[0][:40]
 
 
 def _chosen_choices(sample: Any, scorer: str | None) -> list[int] | None:

@@ -28,7 +28,7 @@ _FAILED = "the request failed: "
 _NOT_SHOWN = "(not shown)"
 """Stands for the reasoning of a model whose service counts its tokens and keeps its text."""
 _FILTERED = ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation")
-_LONGEST_CODE = 60
+_LONGEST_CODE = 40
 _MOST_TOKENS = 2**31
 _Object = Mapping[str, Any]
 
@@ -101,7 +101,8 @@ def _answer(line: _Object, body: _Object, index: int | None) -> dict[str, Any]:
         code = _code(line.get("error"), body.get("error"))
         if code in _FILTERED:
             return answer_of(None, finish_reason="content_filter") | usage
-        what = f"status {status}{f' ({code})' if code else ''}" if is_error else code or "no response"
+        nothing = "its response has no body" if response else "no response"
+        what = f"status {status}{f' ({code})' if code else ''}" if is_error else code or nothing
         return {"text": "", "failure": _FAILED + what, **usage}
     is_response = isinstance(body.get("output"), list)
     text, fields, scored = _of_response(body) if is_response else _of_choice(body, index)
@@ -122,7 +123,7 @@ def _of_choice(body: _Object, index: int | None) -> tuple[object, dict[str, Any]
     tokens. Errors: `ValueError`."""
     if not isinstance(body.get("choices"), list):
         raise ValueError("response.body: an object with choices or output was expected")
-    choice = _choices(body).get(index, {})
+    choice = _choices(body).get(index or 0, {})
     message = _object(choice.get("message"))
     fields = {
         "finish_reason": _text(choice.get("finish_reason")),
@@ -134,26 +135,23 @@ def _of_choice(body: _Object, index: int | None) -> tuple[object, dict[str, Any]
 
 def _of_response(body: _Object) -> tuple[object, dict[str, Any], _Object]:
     """As `_of_choice`, of a body of /v1/responses."""
-    items = [item for item in body["output"] or () if isinstance(item, Mapping)]
-    parts = [part for item in items if item.get("type") == "message" for part in item.get("content") or ()]
-    thoughts = [item for item in items if item.get("type") == "reasoning"]
-    texts = [
-        _text(one.get("text"))
-        for item in thoughts
-        for one in (*(item.get("summary") or ()), *(item.get("content") or ()))
-        if isinstance(one, Mapping)
+    items = _objects(body.get("output"))
+    parts = [
+        part for item in items if item.get("type") == "message" for part in _objects(item.get("content"))
     ]
+    thoughts = [item for item in items if item.get("type") == "reasoning"]
+    shown = [one for item in thoughts for key in ("summary", "content") for one in _objects(item.get(key))]
+    texts = [_text(one.get("text")) for one in shown]
     reason = _object(body.get("incomplete_details")).get("reason") or body.get("status")
     fields = {"finish_reason": _text(reason), "reasoning": "\n".join(filter(None, texts)) or None}
-    scored = [one for part in parts if isinstance(part, Mapping) for one in part.get("logprobs") or ()]
+    scored = [one for part in parts for one in _objects(part.get("logprobs"))]
     return parts or None, fields, {"logprobs": {"content": scored}} if scored else {}
 
 
-def _choices(body: _Object) -> dict[Any, _Object]:
+def _choices(body: _Object) -> dict[int, _Object]:
     """The choices of a body by their indexes."""
-    choices = body.get("choices")
-    listed = choices if isinstance(choices, list) else []
-    return {choice.get("index", i): choice for i, choice in enumerate(listed) if isinstance(choice, Mapping)}
+    choices = _objects(body.get("choices"))
+    return {_count(choice.get("index", i)) or 0: choice for i, choice in enumerate(choices)}
 
 
 def _usage(body: _Object) -> dict[str, int | None]:
@@ -197,6 +195,10 @@ def _prompt_hash(request: _Object) -> str | None:
 
 def _object(value: object) -> _Object:
     return value if isinstance(value, Mapping) else {}
+
+
+def _objects(value: object) -> list[_Object]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
 
 
 def _text(value: object) -> str | None:

@@ -18,7 +18,7 @@ from typing import Any
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports import confidence
 from dagster_project.core.imports.column_checks import columns_at_beginning
-from dagster_project.core.imports.column_names import is_there, unusual
+from dagster_project.core.imports.column_names import is_there, shown_names, unusual
 from dagster_project.core.imports.dataset import LONGEST_QUESTION
 from dagster_project.core.imports.format import QUOTING_KEYS, AnswerFormat, optional_text, separator_key
 from dagster_project.core.imports.records import MOST_ASIDE, RejectedRows
@@ -37,6 +37,7 @@ from dagster_project.core.imports.table_rows import (
     OptionalValues,
     RefusedError,
     Row,
+    Rows,
     check_table,
     columns_key,
     read_table,
@@ -49,6 +50,10 @@ from dagster_project.core.study.imports import Results
 
 _FIELDS = ("refusal", "finish_reason", "reasoning")
 """What a service says beside a text, as `scoring.model_answer` reads it."""
+_READ_AS_TEXT = frozenset({
+    "prediction", "id", "question", "answers", "model", "method", "prompt", "grounding_prompt", *_FIELDS, "error",
+})  # fmt: skip
+"""Meanings of columns whose values can be any text."""
 _COUNTS = ("prompt_tokens", "new_tokens", "reasoning_tokens")
 MEANINGS = (
     "prediction", "id", "question", "answers", "model", "method", "prompt", "grounding_prompt", "is_correct",
@@ -85,11 +90,9 @@ def read_answers(
     several models, or none of the one that is declared.
     """
     rejected = RejectedRows(path.name, most=MOST_ASIDE)
-    own = _columns(path, declared)
-    quoting = dict(declared.options)["quoting"]
-    found = read_table(path, own, MEANINGS, ("prediction",), rejected, quoting=quoting)
+    found = _rows(path, declared, rejected)
     _check_joined(path, found.columns)
-    for line in unusual(found.columns, own):
+    for line in unusual(found.columns, _columns(path, declared)):
         _LOG.info("%s: %s", path.name, line)
     answers, joined, values = [], _Joined(declared, questions), _Values(path, found.columns)
     for row in _chosen(path, declared, list(found.rows)):
@@ -100,6 +103,11 @@ def read_answers(
             rejected.put(row.number, str(refused), row.values)
     values.lines()
     return answers, rejected.told()
+
+
+def _rows(path: Path, declared: Results, rejected: RejectedRows) -> Rows:
+    quoting = dict(declared.options)["quoting"]
+    return read_table(path, _columns(path, declared), MEANINGS, ("prediction",), rejected, quoting=quoting)
 
 
 class _Values(OptionalValues):
@@ -144,8 +152,11 @@ def refuse_log(path: Path, declared: Results) -> None:
 def _check(path: Path, declared: Results) -> None:
     """The whole file, since a column may turn out unreadable in its last rows."""
     columns = _columns(path, declared)
-    _check_joined(path, check_table(path, declared, columns.items(), MEANINGS, ("prediction",)))
-    found = read_table(path, columns, MEANINGS, ("prediction",), RejectedRows(path.name, most=0))
+    there = check_table(path, declared, columns.items(), MEANINGS, ("prediction",))
+    _check_joined(path, there)
+    if there <= _READ_AS_TEXT:
+        return
+    found = _rows(path, declared, RejectedRows(path.name, most=0))
     values = _Values(path, found.columns)
     for row in _chosen(path, declared, list(found.rows)):
         with contextlib.suppress(RefusedError):
@@ -177,13 +188,13 @@ def _chosen(path: Path, declared: Results, rows: list[Row]) -> list[Row]:
         there = sorted({str(row.values[meaning]).strip() or "(empty)" for row in rows})
         if value is None and meaning == "model" and len(there) > 1:
             raise SourceError(
-                f"{path}: holds answers of several models: {', '.join(there)[:300]}; choose by key model of results"
+                f"{path}: holds answers of several models: {shown_names(there)}; choose by key model of results"
             )
         if value is not None:
             rows = [row for row in rows if str(row.values[meaning]) == value]
             if not rows:
                 raise SourceError(
-                    f"{path}: holds no row of {meaning} {value}; there are: {', '.join(there)[:300]}"
+                    f"{path}: holds no row of {meaning} {value}; there are: {shown_names(there)}"
                 )
     return rows
 
@@ -193,7 +204,7 @@ def _answer(
     row: Row,
     declared: Results,
     question_id: str,
-    said: Mapping[str, Any],
+    said: dict[str, Any],
     values: _Values,
 ) -> ImportedAnswer:
     """Errors: `RefusedError`."""
