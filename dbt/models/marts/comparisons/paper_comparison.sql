@@ -65,7 +65,7 @@ final as (
             if(is_real, null, 'a synthetic world'),
             if(results.model = cells.paper_model, null, results.model || ' instead of ' || cells.paper_model),
             if(datasets.chosen_by is null, null, 'a part of the questions'),
-            if(results.share_declined > 0, format('declined {:.0f} % of them', 100 * results.share_declined), null),
+            if(results.share_declined > 0, format('{:.0f} % of the answers declined', 100 * results.share_declined), null),
             cells.note
         ) as reason
     from cells
