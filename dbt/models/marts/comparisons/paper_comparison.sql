@@ -1,6 +1,5 @@
 -- A cell and a result of this study have the same measure of the same thing; the reason is what else differs.
-{%- set all = {'only': "relation = 'all'"} %}
-{%- set declined = {'declined': 'share_declined'} %}
+{%- set all, declined = {'only': "relation = 'all'"}, {'declined': 'share_declined'} %}
 {%- set of_paper = 'abs(share_of_questions - 4000 / 14267) < 0.01' %}
 {%- set quadrant = "if(parametric_correct, ' right_', ' wrong_') || if(retrieval_correct, 'right', 'wrong')" %}
 {%- set quadrant = 'parametric_method || ' ~ quadrant %}
