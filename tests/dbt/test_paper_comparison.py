@@ -73,7 +73,7 @@ def test_the_reason_names_what_differs(study: Study, cells: pd.DataFrame) -> Non
     assert shares.loc[list(found[OURS].itertuples(index=False, name=None))].max() > 0
     for row in found.itertuples():
         share = shares[row.dataset, row.prompt, row.model, row.method]
-        declined = f" declined {100 * share:.0f} % of them;" if share else ""
+        declined = f" {100 * share:.0f} % of the answers declined;" if share else ""
         said = f"a synthetic world; small instead of gpt_j_6b;{declined} GPT-J 6B: section 1 says .16"
         assert row.reason == said
 

@@ -24,6 +24,7 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+_CHUNK = 2**16
 REFUSE = "REFUSE THIS"
 WITHHOLD = "WITHHOLD THIS"
 FAULTS = (
@@ -45,6 +46,7 @@ class Books:
 
     requests: int = 0
     most_at_once: int = 0
+    bytes_sent: int = 0
     prompt_tokens: int = 0
     new_tokens: int = 0
     sold: Counter[tuple[str, int | None]] = field(default_factory=Counter)
@@ -257,7 +259,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        self.wfile.write(content[: len(content) // 2] if is_cut else content)
+        given = content[: len(content) // 2] if is_cut else content
+        for start in range(0, len(given), _CHUNK):
+            self.wfile.write(given[start : start + _CHUNK])
+            self.owner.books.bytes_sent += len(given[start : start + _CHUNK])
         if is_cut:
             self._drop()
 

@@ -113,6 +113,7 @@ def test_a_local_model_s_reasoning_is_no_part_of_its_answers(
     assert answer(thinking).was_current
     more = dataclasses.replace(thinking, prompts=(prompts[0], dataclasses.replace(prompts[1], declines=())))
     for changed in (more, with_model(thinking, declines=()), with_model(thinking, thinking_tokens=51)):
+        answer(thinking)
         assert not answer(changed).was_current
 
 

@@ -1,6 +1,5 @@
 -- A cell and a result of this study have the same measure of the same thing; the reason is what else differs.
-{%- set all = {'only': "relation = 'all'"} %}
-{%- set declined = {'declined': 'share_declined'} %}
+{%- set all, declined = {'only': "relation = 'all'"}, {'declined': 'share_declined'} %}
 {%- set of_paper = 'abs(share_of_questions - 4000 / 14267) < 0.01' %}
 {%- set quadrant = "if(parametric_correct, ' right_', ' wrong_') || if(retrieval_correct, 'right', 'wrong')" %}
 {%- set quadrant = 'parametric_method || ' ~ quadrant %}
@@ -65,7 +64,7 @@ final as (
             if(is_real, null, 'a synthetic world'),
             if(results.model = cells.paper_model, null, results.model || ' instead of ' || cells.paper_model),
             if(datasets.chosen_by is null, null, 'a part of the questions'),
-            if(results.share_declined > 0, format('declined {:.0f} % of them', 100 * results.share_declined), null),
+            if(results.share_declined > 0, format('{:.0f} % of the answers declined', 100 * results.share_declined), null),
             cells.note
         ) as reason
     from cells
