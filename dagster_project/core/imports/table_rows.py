@@ -468,11 +468,9 @@ def _value(scalar: pa.Scalar) -> Any:
         reason = _no_utf_8(error)
     except _NOT_HELD as error:
         reason = f"a value of type {scalar.type} that Python cannot hold ({single_line(str(error))[:100]})"
-    with contextlib.suppress(*_NOT_HELD):
-        if isinstance(scalar, pa.StructScalar):
+    if isinstance(scalar, pa.StructScalar):
+        with contextlib.suppress(*_NOT_HELD):
             return {name: _value(scalar[name]) for name in scalar}
-        if isinstance(scalar, pa.ListScalar | pa.LargeListScalar):
-            return [_value(one) for one in scalar.values]
     return _Unreadable(reason)
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports import column_names
-from dagster_project.core.imports.column_names import MOST_COLUMNS, structure_of
+from dagster_project.core.imports.column_names import MOST_COLUMNS, columns_of_object, structure_of
 from dagster_project.core.imports.table_rows import number_of
 from tests.core.imports.test_table import asked, popularity_of, read, reasons_of, write_json_lines, written
 
@@ -67,6 +67,7 @@ def golds_of(path: Path, answers: str, **keys: Any) -> list[str] | str:
         ("array(['a', ..., 'z'], dtype=object)", A_LIST),
         ("OrderedDict([('text', ['Paris'])])", A_LIST),
         ("['a', __import__('os')]", A_LIST),
+        ("['Par\nis']", A_LIST),
         ("[" * 3_000 + "]" * 3_000, A_LIST),
         ("[\"['Paris']\"]", "column answers: a text was expected, not \"['Paris']\""),
     ],
@@ -165,6 +166,8 @@ def test_a_column_of_which_more_than_a_tenth_cannot_be_read_stops_the_run(
     line = f"column popularity: {len(values)} of 20 values cannot be read: {first}; {advice}"
     assert str(caught.value) == f"{tmp_path / 'f.csv'}: {line}"
     assert len(popularity(tmp_path / "f.csv", values[:2])[1]) == 1, "a tenth is no reason to stop"
+    with pytest.raises(SourceError, match=r"1 of 5 values cannot be read"):
+        popularity(tmp_path / "f.csv", [*[""] * 15, "many"])
 
 
 @pytest.mark.parametrize(
@@ -371,3 +374,4 @@ def test_more_columns_than_a_table_has_are_refused_in_one_line(
         read(written(tmp_path / "f", f"[{wide}]"))
     nested = f'{{"question": "a", "answers": ["b"], "scores": {wide}}}'
     assert len(read(written(tmp_path / "f", nested)).questions) == 1
+    assert [*columns_of_object({"scores": dict.fromkeys(names, 1)})] == [("scores", False)]
