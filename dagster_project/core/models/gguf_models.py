@@ -51,7 +51,7 @@ class Converted:
 def convert(model: Model, *, is_read: bool = False) -> Converted:
     """The converted file of a model; only the first call converts it, and others wait meanwhile.
 
-    `is_read`: its weights are about to be read. It is converted again where a file of it is not as it was written.
+    `is_read`: its weights are about to be read. It is converted again where a file of it does not match its checksum.
 
     Errors: `BackendError`, in one line, where the file is missing, cut, or of an architecture that transformers does not
     convert.

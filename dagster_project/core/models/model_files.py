@@ -90,7 +90,7 @@ class ModelFiles:
     def shown(self) -> Iterator[Path]:
         """A folder that holds links to these files and nothing else, for as long as an engine reads.
 
-        Errors: `BackendError` where a file is not as it was written: by the `SHA256SUMS` of the folder or of the one
+        Errors: `BackendError` where a file does not match its checksum: in the `SHA256SUMS` of the folder or of the one
         around it, if there is one, or by the file's name in the hub's cache.
         """
         around = recorded_checksums(self.folder.parent)

@@ -21,7 +21,7 @@ from dagster_project.core.storage.whole_files import whole
 RECORD = "SHA256SUMS"
 """Lies in a folder and has the checksums of its other files, as `sha256sum --check` reads them."""
 _SHA256 = 64  # digits
-CHANGED = "is not as it was written"
+CHANGED = "does not match its checksum"
 _CHUNK = 1 << 20
 
 

@@ -150,7 +150,7 @@ class ObjectStore:
         for _ in range(_TRIES):
             known: dict[str, Any] = {}
             mode: Any = "create"
-            with contextlib.suppress(FileNotFoundError), _errors(f"{self.address}/{key}"):
+            with contextlib.suppress(FileNotFoundError, ValueError), _errors(f"{self.address}/{key}"):
                 found = obstore.get(self._client, key)
                 mode = {"e_tag": str(found.meta["e_tag"])}
                 known = json.loads(bytes(found.bytes()))

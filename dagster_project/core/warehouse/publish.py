@@ -82,10 +82,7 @@ def publish_warehouse(study: Study, log: logging.Logger, *, allows_fewer: bool =
     try:
         with staging_beside(study.home.published, target.name) as staging, _reading(build) as connection:
             new = staging / target.name
-            before = None if allows_fewer else _last_whole(target)
-            if before and (losses := _losses(connection, study, before)):
-                raise PublishError(_fewer(losses))
-            report = _copy(connection, study, new)
+            report = _copy(connection, study, new, None if allows_fewer else _last_whole(target))
             kept = _replace(new, target)
     except (OSError, duckdb.IOException, duckdb.FatalException, duckdb.TransactionException) as error:
         reason = " ".join(str(error).split())
@@ -110,11 +107,15 @@ def _reading(build: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def _copy(connection: duckdb.DuckDBPyConnection, study: Study, new: Path) -> PublishReport:
+def _copy(
+    connection: duckdb.DuckDBPyConnection, study: Study, new: Path, before: Path | None
+) -> PublishReport:
     verdict = read_verdict(connection)
     if verdict.failures:
         more = f" (and {len(verdict.failures) - 1} more)" if len(verdict.failures) > 1 else ""
         raise PublishError(f"not published, the build failed: {verdict.failures[0]}{more}")
+    if before and (losses := _losses(connection, study, before)):
+        raise PublishError(_fewer(losses))
     connection.execute(f"attach {literal(str(new))} as target (storage_version '{STORAGE_VERSION}')")
     connection.execute("use target")
     # One transaction, because otherwise each statement would be synced to the disk.
@@ -167,9 +168,8 @@ def _fewer(losses: Sequence[tuple[str, str, int, int]]) -> str:
     named = [f"{now:,} {table} of {model} instead of {then:,}" for table, model, now, then in losses[:_NAMED]]
     more = f" (and {len(losses) - _NAMED} more)" if len(losses) > _NAMED else ""
     return (
-        f"not published, since less would be published than before, and the study file does not ask for less: "
-        f"{'; '.join(named)}{more}. Correct the cause and run again, or publish it all the same: {ALLOW_FEWER}=1 or "
-        "--publish-fewer"
+        f"not published: the study file does not ask for less than before, but there would be {', '.join(named)}{more}; "
+        f"correct the cause and run again, or publish all the same with {ALLOW_FEWER}=1 (--publish-fewer)"
     )
 
 

@@ -153,7 +153,7 @@ def test_a_damaged_conversion_is_converted_again(
     for name, weight in tiny.rounded.items():
         np.testing.assert_allclose(loaded[name].numpy(), weight, rtol=0, atol=1e-6, err_msg=name)
     assert weights.read_bytes() == whole
-    assert "model.safetensors is not as it was written: the GGUF file is converted again" in caplog.text
+    assert "model.safetensors does not match its checksum: the GGUF file is converted again" in caplog.text
 
 
 def test_header_says_what_the_study_records(tiny: Tiny) -> None:

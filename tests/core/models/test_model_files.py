@@ -184,7 +184,7 @@ def test_a_damaged_file_is_named_before_an_engine_reads_it(copy: Path) -> None:
         pass
     flip_bit(copy / "model.safetensors")
     with (
-        pytest.raises(BackendError, match=r"model\.safetensors is not as it was written; delete it"),
+        pytest.raises(BackendError, match=r"model\.safetensors does not match its checksum; delete it"),
         files.shown(),
     ):
         pass
@@ -192,7 +192,7 @@ def test_a_damaged_file_is_named_before_an_engine_reads_it(copy: Path) -> None:
     (copy / RECORD).unlink()
     record(copy.parent)
     flip_bit(copy / "config.json")
-    with pytest.raises(BackendError, match=r"config\.json is not as it was written"), files.shown():
+    with pytest.raises(BackendError, match=r"config\.json does not match its checksum"), files.shown():
         pass
 
 
@@ -210,7 +210,7 @@ def test_a_damaged_file_of_the_hubs_cache_is_named(llama: Path, tmp_path: Path, 
     with files.shown():
         pass
     flip_bit((snapshot / "tokenizer.json").resolve())
-    with pytest.raises(BackendError, match=r"blobs/\w+ is not as it was written; delete it"), files.shown():
+    with pytest.raises(BackendError, match=r"blobs/\w+ does not match its checksum; delete it"), files.shown():
         pass
 
 
