@@ -60,10 +60,6 @@ def test_links_commands_and_files_of_a_page_exist(page: Path) -> None:
     assert [study for study in studies if not (ROOT / study).exists()] == []
 
 
-def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
-
-
 def test_every_section_that_is_named_is_in_the_specification() -> None:
     """`SPEC §6` stands in tables, figures and study files: a reader finds it in docs/specification.md."""
     sections = set(

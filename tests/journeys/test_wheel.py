@@ -127,7 +127,8 @@ def test_away_from_the_clone_it_runs_a_study_and_opens_the_result(wheel: Path, t
     assert opened.splitlines()[-2:] == ["[('bm25', 24), ('closed_book', 24)]", "popqa"]
     report = there / "longtail_data/tiny_limit_24/published/report.html"
     assert "chart" in report.read_text(encoding="utf-8")
-    asked = run([str(fresh / "bin/longtail"), "sql", "tiny.yaml", "--limit", "24", "from tables()"], there).stdout
+    tables = [str(fresh / "bin/longtail"), "sql", "tiny.yaml", "--limit", "24", "-c", "from tables()"]
+    asked = run(tables, there).stdout
     assert "fct_accuracy" in asked
     nothing = run([str(fresh / "bin/longtail"), "sql", "tiny.yaml"], there, ok=False).stderr
     assert "nothing is published yet; run `longtail run`" in nothing

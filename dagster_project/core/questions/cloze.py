@@ -1,8 +1,4 @@
-"""The patterns and candidates of imported cloze queries (SPEC §8).
-
-What belongs here: lake tables patterns and candidates. What does not: the files (`imports.pararel`), the wordings of
-single questions (`paraphrases`), and scoring candidates (`generation.tasks.candidate_answers`).
-"""
+"""The patterns and candidates of imported cloze queries (SPEC §8)."""
 
 from __future__ import annotations
 

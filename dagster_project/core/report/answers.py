@@ -1,8 +1,5 @@
 """The second page, `answers.html`: every answer of a published warehouse, to filter and to open.
 
-What belongs here: what the page has of the answers, and how that is packed. What does not: filters, lists and looks
-(`page/answers.js`, `page/answer.js`), the file around them (`page`).
-
 An index has what the list and its filters need: columns of questions, and columns of answers with the `place` of their
 question. Shards have the rest, for some answers each: prompts, passages, raw texts, scores. Index and shards are gzipped
 JSON. A page has those of at most `MOST_INSIDE` answers in itself; those of a larger study are files beside it, which it

@@ -1,8 +1,5 @@
 """The routers of a study as files beside its published warehouse, in a folder that appears whole.
 
-What belongs here: writing the folder. What does not: the contents of a router (`documents`) and of the list of names
-(`names`).
-
 `published/router` is a link to the newest of `published/routers`. It changes in one step, and the previous folder
 stays for its readers. All files of a folder are of one publication.
 """

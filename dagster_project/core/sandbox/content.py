@@ -1,8 +1,4 @@
-"""What the sandbox server serves: a synthetic world, or any RDF file.
-
-What belongs here: the triple store of either, and what is known about articles and their views. What does not:
-protocols (`sandbox.sparql`, `sandbox.wikibase`, `sandbox.rest`) and HTTP (`sandbox.server`).
-"""
+"""What the sandbox server serves: a synthetic world, or any RDF file."""
 
 from __future__ import annotations
 

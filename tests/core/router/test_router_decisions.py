@@ -117,7 +117,7 @@ def test_reading_needs_the_standard_library_alone(routers: dict[str, Router], fo
         ".core",
         ".core.errors",
         ".core.router",
-        *(f".core.router.{one}" for one in ("decisions", "names", "predictions", "promises", "sealed")),
+        *(f".core.router.{one}" for one in ("decisions", "names", "predictions", "sealed")),
     )
     assert modules.split() == [f"dagster_project{name}" for name in own]
 
