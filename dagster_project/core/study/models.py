@@ -1,9 +1,4 @@
-"""Key `models` of study.yaml: the language models, and the services that have them.
-
-What belongs here: the keys of a model and of its service, their defaults, and which keys exclude each other. What does
-not: which keys a backend understands (`study.backends`), and what a study needs from a backend
-(`generation.tasks.capabilities`).
-"""
+"""Key `models` of study.yaml: the language models, and the services that have them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Keys `prompts` and `sampling` of study.yaml: in which form questions are asked, and how often.
-
-What belongs here: their keys, their defaults, and which keys exclude each other. What does not: the texts of the formats
-(`prompt_formats`), and writing prompts (`generation.prompts`).
-"""
+"""Keys `prompts` and `sampling` of study.yaml: in which form questions are asked, and how often."""
 
 from __future__ import annotations
 

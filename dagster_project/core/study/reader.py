@@ -1,7 +1,4 @@
-"""Reads a YAML mapping key by key, so that every error names the file, the key and what is allowed.
-
-What belongs here: kinds of values. What does not: which keys a study has (`study.file`).
-"""
+"""Reads a YAML mapping key by key, so that every error names the file, the key and what is allowed."""
 
 from __future__ import annotations
 

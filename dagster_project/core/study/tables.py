@@ -1,8 +1,4 @@
-"""The lake tables that only restate the study: models, methods, prompts, datasets, relations and the others listed here.
-
-What belongs here: turning a `Study` into rows, so that the warehouse can join the study's declarations. What does not:
-what the keys mean (`study.study`), and anything that reads facts or answers.
-"""
+"""The lake tables that only restate the study: models, methods, prompts, datasets, relations and the others below."""
 
 from __future__ import annotations
 

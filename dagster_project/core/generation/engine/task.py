@@ -1,8 +1,4 @@
-"""The interface between the engine and a generated lake table: a task.
-
-What belongs here: the contract, and what it is given. What does not: the tasks themselves (`tasks`), and making a
-partition from one (`partition`).
-"""
+"""The interface between the engine and a generated lake table: a task."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Lake table `answers`: all datasets and answer prompts of the study, by one model and one method.
-
-What belongs here: the table's task. What does not: drawing demonstrations and building prompts (`prompts`).
-"""
+"""Lake table `answers`: all datasets and answer prompts of the study, by one model and one method."""
 
 from __future__ import annotations
 

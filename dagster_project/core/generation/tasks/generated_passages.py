@@ -1,7 +1,4 @@
-"""Lake table `generated_passages`: a background text for every question, which method genread puts before it (GenRead).
-
-What belongs here: the table's task. What does not: how a background text stands in a prompt (`tasks.answers`).
-"""
+"""Lake table `generated_passages`: a background text for every question, which genread puts before it (GenRead)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Lake table `grounded_answers`: the short answers of models that are asked for answer and explanation in two steps.
-
-What belongs here: the table's task, and which questions of a study are asked under grounding prompts. What does not: the
-second step, and models that are asked once (`tasks.grounded_generations`).
-"""
+"""Lake table `grounded_answers`: the short answers of models that are asked for answer and explanation in two steps."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Lake table `grounded_generations`: every question under every grounding prompt, by each grounding method (SPEC §9).
-
-What belongs here: the table's task. What does not: the texts of prompts (`prompts.grounded`), the first of two steps
-(`tasks.grounded_answers`), and the comparison with a corpus (`core.grounding`).
-"""
+"""Lake table `grounded_generations`: every question under every grounding prompt, by each grounding method (SPEC §9)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Lake table `paraphrase_answers`: all wordings of every question (0 = the question itself), closed-book.
 
 In its prompts, a wording stands behind the demonstrations of its question: they are the same for all its wordings.
-
-What belongs here: the table's task. What does not: where wordings come from (`questions.paraphrases`).
 """
 
 from __future__ import annotations

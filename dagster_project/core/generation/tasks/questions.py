@@ -1,8 +1,5 @@
 """What tasks that ask the study's questions have in common: items, and the part of the study that decides them.
 
-What belongs here: an item for one question in one template. What does not: which questions a table asks, with which
-passages and demonstrations (the tables' own modules).
-
 An item holds ids and records that items share, never a prompt: its text is built when it is asked for.
 """
 

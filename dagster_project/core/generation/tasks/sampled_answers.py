@@ -1,7 +1,4 @@
-"""Lake table `sampled_answers`: several answers to every question, closed-book, at the study's temperature.
-
-What belongs here: the table's task. What does not: how a seed decides a text (`backends`).
-"""
+"""Lake table `sampled_answers`: several answers to every question, closed-book, at the study's temperature."""
 
 from __future__ import annotations
 
