@@ -87,7 +87,9 @@ def test_forms_of_unicode_and_invisible_marks_make_no_difference(prediction: str
     assert match.hotpot_f1(prediction, [gold]) == 1
     assert match.has_answer(f"In {prediction}.", [gold])
     assert match.has_answer_popqa(f"In {prediction}.", [gold])
-    assert not match.score_answer("Beyonce", ["Beyonc\u00e9"]).is_correct, "an accent is no mark that nobody sees"
+    assert not match.score_answer("Beyonce", ["Beyonc\u00e9"]).is_correct, (
+        "an accent is no mark that nobody sees"
+    )
 
 
 def test_a_gold_answer_of_marks_that_nobody_sees_is_none() -> None:
