@@ -82,6 +82,8 @@ def test_forms_of_unicode_and_invisible_marks_make_no_difference(prediction: str
     scores = match.score_answer(prediction, [gold])
     assert dataclasses.astuple(scores) == (True, True, True, True, 1.0, 1.0)
     assert match.kilt_rouge_l(prediction, [gold]) == pytest.approx(1)
+    assert match.rouge_l(prediction, [gold]) == match.token_f1(prediction, [gold]) == 1
+    assert match.is_exact_match(prediction, [gold])
     assert match.hotpot_f1(prediction, [gold]) == 1
     assert match.has_answer(f"In {prediction}.", [gold])
     assert match.has_answer_popqa(f"In {prediction}.", [gold])
