@@ -201,7 +201,10 @@ def test_a_damaged_file_of_the_hubs_cache_is_named(llama: Path, tmp_path: Path, 
     with files.shown():
         pass
     flip_bit((snapshot / "tokenizer.json").resolve())
-    with pytest.raises(BackendError, match=r"blobs/\w+ does not match its checksum; delete it"), files.shown():
+    with (
+        pytest.raises(BackendError, match=r"blobs/\w+ does not match its checksum; delete it"),
+        files.shown(),
+    ):
         pass
 
 
