@@ -28,7 +28,10 @@ from dagster_project.core.embedding.paraphrases import compare_paraphrases
 from dagster_project.core.embedding.settings import EncoderSettings, Hnsw, IvfPq
 from dagster_project.core.entailment.answers import compare_answers
 from dagster_project.core.errors import LongtailError
+from dagster_project.core.generation.backends.base import Decoding, Identity
+from dagster_project.core.generation.engine.items import Generate, Request, Sample, Score
 from dagster_project.core.generation.engine.partition import generate
+from dagster_project.core.generation.engine.row_cache import row_key
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.latency.calibrate import calibrate_latency
 from dagster_project.core.generation.tasks.registry import TASKS
@@ -175,15 +178,20 @@ def _calibrate(study: Study, lake: StampLake, model: str, log: logging.Logger) -
     return calibrate_latency(study, lake, model, session=lake.session, run_id="run", log=log)
 
 
-def _retrievers(study: Study, lake: StampLake) -> None:
+def _indexes(study: Study, lake: StampLake) -> None:
     for name in study.retrieval_methods:
         method = study.method(name)
         tool = load_retriever(method)
         index = Index.of(method, tool, lake.content("passages"), study.home.indexes)
         lake.stamps[f"index {name}"] = index.folder.name
+
+
+def _vectors(study: Study, lake: StampLake) -> None:
+    """The folders of vectors that studies share."""
+    for method in study.retrievers:
         if isinstance(method.settings, EncoderSettings):
             plain = dataclasses.replace(method.settings, search=None)
-            lake.stamps[f"vectors {name}"] = DeclaredEncoder(name, plain).stamp
+            lake.stamps[f"vectors {len(lake.stamps)}"] = DeclaredEncoder(method.name, plain).stamp
 
 
 STAGES: Mapping[str, Callable[[Study, Any], Any]] = {
@@ -221,7 +229,8 @@ STAGES: Mapping[str, Callable[[Study, Any], Any]] = {
     "tuned_models": lambda study, lake: [tune(study, lake, one.name, LOG) for one in study.sweep.drawn],
     "tuned_answers": lambda study, lake: [tune(study, lake, one.name, LOG) for one in study.sweep.drawn],
     **{table: lambda study, lake, of=table: describe_study(study, lake, [of]) for table in STUDY_TABLES},
-    "indexes": _retrievers,
+    "indexes": _indexes,
+    "vectors": _vectors,
     "portrait": lambda study, lake: lake.stamps.update(portrait=portrait_fingerprint(study, lake)),
     "warehouse": lambda study, lake: lake.stamps.update(warehouse=warehouse_inputs(study)),
 }
@@ -339,6 +348,7 @@ def copied(value: Any) -> Any:
 
 _UNSAID = object()
 OTHERS: Mapping[str, Any] = {
+    "Score.free": Decoding(16),
     "Study.path": lambda path: path.with_name("other.yaml"),
     "Study.methods": lambda names: tuple(name for name in names if name != "graph"),
     "Study.limit": 7,
@@ -673,7 +683,7 @@ def test_each_table_that_a_stage_reads_is_in_its_stamp(variants: Variants) -> No
         name.removeprefix("lake/"): {one.removeprefix("lake/") for one in node["parents"]}
         for name, node in GRAPH.items()
     }
-    for stage in STAGES.keys() & parents.keys() - {"indexes"}:
+    for stage in STAGES.keys() & TABLES.keys():
         read = {table for table in TABLES if stage in found[table]}
         assert (parents[stage] & TABLES.keys()) - read == set(NOT_READ.get(stage, ())), stage
         made, waiting = {"quarantine"}, [stage]
@@ -701,9 +711,9 @@ def test_the_code_that_makes_a_table_is_in_its_stamp(
     variants: Variants, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The module that gives the stamp to the lake also computes, or imports what does."""
-    study, stages = variants[0]
+    study, stages = variants[0][0], set(variants[0][1])
     parse = fingerprints.parsed_code
-    for stage in set(stages) - STUDY_TABLES.keys() - {"indexes", "portrait", "warehouse"}:
+    for stage in (stages & TABLES.keys()) - STUDY_TABLES.keys():
         lake = StampLake(study)
         STAGES[stage](study, lake)
         own = {key: stamp for key, stamp in lake.stamps.items() if key.startswith(f"{stage} ")}
@@ -719,6 +729,29 @@ def test_the_code_that_makes_a_table_is_in_its_stamp(
             assert not [
                 key for key in own if lake.modules[key] == module and after.stamps[key] == own[key]
             ], stage
+
+
+@pytest.mark.parametrize(
+    "request_", [Generate(15), Sample(2, 0.5, 15, ("seed", "question")), Score(("a", "b"), Decoding(15))]
+)
+def test_all_that_decides_a_result_is_in_its_key_of_the_row_cache(request_: Request) -> None:
+    identity = Identity("revision", "float32", "none", "engine", "1")
+    ignored = {"Identity.engine", "Identity.engine_version"}  # other engines give the same
+    ignored |= {"Sample.n"}  # each text has its seed
+    if isinstance(request_, Sample):
+        ignored |= {"Identity.greedy_rules"}
+
+    def keys(identity: Identity, asked: Request) -> list[bytes]:
+        return [row_key("prompt", identity, asked, seed) for seed in asked.seeds][:2]
+
+    found = set()
+    for record in (identity, request_):
+        for field in dataclasses.fields(record):
+            key, value = f"{type(record).__name__}.{field.name}", getattr(record, field.name)
+            other: Any = dataclasses.replace(record, **{field.name: other_value(key, value)})
+            changed = keys(other, request_) if record is identity else keys(identity, other)
+            found |= {key} if changed == keys(identity, request_) else set()
+    assert found == {key for key in ignored if key.startswith(("Identity", type(request_).__name__))}
 
 
 def _otherwise(code: ParsedCode, is_changed: bool) -> ParsedCode:
@@ -859,7 +892,7 @@ Method.is_default: none, a study without methods has it
 Bm25Settings.k1 Bm25Settings.b Bm25Settings.variant Bm25Settings.delta Bm25Settings.stop_words Bm25Settings.stemmer:
     indexes retrieved_passages
 EncoderSettings.path EncoderSettings.pooling EncoderSettings.normalise EncoderSettings.passage_prefix
-    EncoderSettings.max_tokens EncoderSettings.dtype: ENCODED TUNED
+    EncoderSettings.max_tokens EncoderSettings.dtype: ENCODED TUNED vectors
 EncoderSettings.revision EncoderSettings.query_revision: none, the files in a folder count; for a hub id, which no
     test asks for, the commit
 EncoderSettings.query_path EncoderSettings.query_prefix: TUNED retrieved_passages search_recalls
@@ -902,7 +935,7 @@ pararel/graphs_json/P36.jsonl pararel/trex_lms_vocab/P36.jsonl: candidates entit
 weights/config.json weights/tokenizer.json weights/model.safetensors: ROWS single_latencies
 fusion/config.json fusion/tokenizer.json fusion/model.safetensors: ROWS TUNED single_latencies
 nli/config.json nli/tokenizer.json nli/model.safetensors: answer_entailments
-encoder/config.json encoder/tokenizer.json encoder/model.safetensors: ENCODED TUNED
+encoder/config.json encoder/tokenizer.json encoder/model.safetensors: ENCODED TUNED vectors
 asking/config.json asking/tokenizer.json asking/model.safetensors: TUNED retrieved_passages search_recalls
 """
 """The same for the bytes of files."""

@@ -133,26 +133,15 @@ def test_thousands_of_keys_and_odd_texts(tmp_path: Path) -> None:
     "other",
     [
         row_key("b", IDENTITY, Generate(15)),
-        row_key("a", Identity("other", "float32", "none", "fake", "1"), Generate(15)),
-        row_key("a", Identity("revision", "float16", "none", "fake", "1"), Generate(15)),
-        row_key("a", Identity("revision", "float32", "8bit", "fake", "1"), Generate(15)),
-        row_key("a", IDENTITY, Generate(16)),
         row_key("a", IDENTITY, sampled(0.5)),
         row_key("a", IDENTITY, sampled(0.50000001)),
         row_key("a", IDENTITY, Generate(15), sample_seed=0),
-        row_key("a", IDENTITY, Generate(15, "sentence")),
-        row_key("a", IDENTITY, Generate(15, "end")),
         row_key("a", IDENTITY, Score((" b",))),
     ],
 )
-def test_keys_tell_apart_what_decides_the_text(other: bytes) -> None:
+def test_keys_tell_apart_prompts_and_requests(other: bytes) -> None:
+    """Their fields: `tests/core/test_stamps.py`."""
     assert other != row_key("a", IDENTITY, Generate(15))
-
-
-def test_keys_are_the_same_for_every_engine() -> None:
-    engine = Identity("revision", "float32", "none", "another", "9")
-    assert row_key("a", engine, Generate(15)) == row_key("a", IDENTITY, Generate(15))
-    assert engine.weights == IDENTITY.weights
 
 
 @given(st.lists(st.none() | st.integers(0, 2**63 - 1), unique=True, max_size=20))

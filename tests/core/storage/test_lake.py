@@ -216,6 +216,7 @@ def test_streamed_rows_are_one_partition(lake: Lake) -> None:
         == lake.write("triples", _rows(5), fingerprint="g").content
     )
     assert lake.write("triples", parts([], 2), fingerprint="g").n_rows == 0
+    assert lake.write("triples", Streamed.of("triples", []), fingerprint="g").n_rows == 0
     assert lake.head("triples", "all", 3) == []
 
 
