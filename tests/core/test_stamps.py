@@ -392,6 +392,7 @@ OTHERS: Mapping[str, Any] = {
     "Prompt.draw": either("per_question", "per_relation"),
     "Prompt.demonstrations_from": "all_questions",
     "Prompt.methods": ("closed_book",),
+    "Prompt.declines": ("No idea.",),
     "Model.path": lambda value: copied(value) if value in ("weights", "fusion") else f"{value}2",
     "Model.backend": either("transformers", "fusion_in_decoder"),
     "Model.n_parameters": 7,
@@ -401,6 +402,8 @@ OTHERS: Mapping[str, Any] = {
     "Model.device_map": "balanced",
     "Model.batch_tokens": 128,
     "Model.device_hour_usd": 0.25,
+    "Model.thinking_tokens": 64,
+    "Model.declines": ("No idea.",),
     "Model.instruction_tuned": True,
     "Model.passages": lambda value: value and value + 1,
     "Model.service": same,
@@ -445,6 +448,7 @@ OTHERS: Mapping[str, Any] = {
     "Bm25Settings.variant": "bm25l",
     "Bm25Settings.stop_words": "english",
     "Bm25Settings.stemmer": "porter",
+    "Bm25Settings.tokens": "cjk_bigrams",
     "EncoderSettings.path": either("encoder", "asking"),
     "EncoderSettings.revision": "main",
     "EncoderSettings.query_path": either("asking", "encoder"),
@@ -823,6 +827,7 @@ Import.options: OF_FILES candidates patterns
 Import.licence: warehouse
 Prompt.name Prompt.shots: WORDED candidate_answers imported_answers
 Prompt.format Prompt.draw Prompt.demonstrations_from: WORDED
+Prompt.declines: WORDED candidate_answers
 Prompt.reference_demos: answers prompts single_latencies
 Prompt.generations: answer_embeddings answer_entailments candidate_answers paraphrase_answers prompts sampled_answers
     single_latencies
@@ -831,13 +836,13 @@ Sampling.n Sampling.temperature: prompts sampled_answers
 Model.name: ROWS answer_embeddings answer_entailments imported_answers model_prices models quip_scores
     single_latencies sweep_settings warehouse
 Model.path Model.revision: ASKED models
-Model.backend Model.rambles: ROWS models single_latencies
+Model.backend Model.rambles Model.thinking_tokens: ROWS models single_latencies
 Model.family Model.n_parameters Model.instruction_tuned: models
 Model.dtype Model.quantisation: ROWS TUNED models single_latencies
 Model.device: single_latencies
 Model.device_map: TUNED single_latencies
 Model.batch_tokens: none, how fast answers come, or what they may cost, decides none of them
-Model.device_hour_usd: ROWS models
+Model.device_hour_usd Model.declines: ROWS models
 Model.encoder_decoder: candidate_answers models paraphrase_answers single_latencies
 Model.passages: answers candidate_answers models single_latencies
 Model.passage_tokens: ROWS TUNED single_latencies
@@ -889,8 +894,8 @@ Method.cuts_last_sentence: answers candidate_answers grounded_answers grounded_g
 Method.passages: candidate_answers methods retrieved_passages
 Method.is_borrower: cited_passages retrieved_passages
 Method.is_default: none, a study without methods has it
-Bm25Settings.k1 Bm25Settings.b Bm25Settings.variant Bm25Settings.delta Bm25Settings.stop_words Bm25Settings.stemmer:
-    indexes retrieved_passages
+Bm25Settings.k1 Bm25Settings.b Bm25Settings.variant Bm25Settings.delta Bm25Settings.stop_words Bm25Settings.stemmer
+    Bm25Settings.tokens: indexes retrieved_passages
 EncoderSettings.path EncoderSettings.pooling EncoderSettings.normalise EncoderSettings.passage_prefix
     EncoderSettings.max_tokens EncoderSettings.dtype: ENCODED TUNED vectors
 EncoderSettings.revision EncoderSettings.query_revision: none, the files in a folder count; for a hub id, which no

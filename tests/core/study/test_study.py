@@ -86,7 +86,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     assert study.retrieval_methods == ("oracle", "stemmed", "nearest")
     assert [study.reads_paraphrases(name) for name in study.retrieval_methods] == [False, True, True]
     stemmed, nearest = study.retrievers
-    assert stemmed.settings == Bm25Settings(0.9, 0.0, "bm25+", 1.0, "english", "porter")
+    assert stemmed.settings == Bm25Settings(0.9, 0.0, "bm25+", 1.0, "english", "porter", "cjk_bigrams")
     assert nearest.settings == EncoderSettings(
         path="encoder", revision="main", query_path="asking", query_revision="main", pooling="cls", normalise=False,
         query_prefix="query: ", passage_prefix="passage: ", max_tokens=64, dtype="float16", device="cpu",
@@ -99,7 +99,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     )
     assert (nearest.cuts_last_sentence, nearest.is_default, study.method("nearest")) == (True, False, nearest)
     assert stemmed.description.endswith(
-        "(b: 0, delta: 1, k1: 0.9, stemmer: porter, stop_words: english, variant: bm25+)"
+        "(b: 0, delta: 1, k1: 0.9, stemmer: porter, stop_words: english, tokens: cjk_bigrams, variant: bm25+)"
     )
     assert study.popularity == Popularity("page_views", 3, "2026-09", "sum", "all")
     (reference,) = study.reference_questions

@@ -42,7 +42,7 @@ VALID: dict[str, Any] = {
     "retrievers": [
         {
             "name": "stemmed", "kind": "bm25", "k1": 0.9, "b": 0, "variant": "bm25+", "delta": 1,
-            "stop_words": "english", "stemmer": "porter",
+            "stop_words": "english", "stemmer": "porter", "tokens": "cjk_bigrams",
         },
         {
             "name": "nearest", "kind": "dense", "path": "encoder", "revision": "main", "query_path": "asking",
