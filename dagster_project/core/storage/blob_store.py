@@ -29,8 +29,8 @@ _SETUP = (
 )
 _LOOK_EVERY = 32  # writes between two checks of the size
 _AFTER_SHRINKING = 0.8
-_RECENT_USES = 1_000
-"""An entry among so many that were used last is not noted again, so that most reads do not write."""
+_RECENT_USES = 20
+"""An entry among so many that were used last is not noted again: a request that is repeated at once writes nothing."""
 _NEXT = "(SELECT coalesce(max(used_at), 0) + 1 FROM blobs)"
 """Uses are numbered: a clock that is set back would make the newest entries the oldest."""
 _KEYS_PER_QUERY = 500
