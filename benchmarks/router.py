@@ -44,7 +44,7 @@ def write_routers(folder: Path, n_entities: int) -> None:
     }  # fmt: skip
     fields = {
         "signal": "popularity", "features": ["popularity", "relation"], "policy": "per_relation", "why": "made up",
-        "fixed": "always", "rules": rules,
+        "fixed": "always", "rules": rules, "promises": {},
     }  # fmt: skip
     (folder / f"{ROUTER}.json").write_bytes(sealed(FORMAT, VERSION, fields))
     entities = (

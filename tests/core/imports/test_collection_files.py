@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.cells import AUTO, ENCLOSING
 from dagster_project.core.imports.compressed import opened
 from dagster_project.core.imports.excluded_pages import DISAMBIGUATION, REDIRECT, ExcludedPage
 from dagster_project.core.imports.formats.collections import atlas, cirrus_search, pyserini
@@ -29,10 +30,11 @@ from dagster_project.core.study.imports import load_format
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 
 
-def passages(path: Path) -> tuple[list[tuple[int, str, str, str]], RejectedRows]:
+def passages(path: Path, quoting: str = AUTO) -> tuple[list[tuple[int, str, str, str]], RejectedRows]:
     rejected = RejectedRows(path.name)
     return [
-        (found.row, found.id, found.title, found.text) for found in read_passages(path, rejected)
+        (found.row, found.id, found.title, found.text)
+        for found in read_passages(path, rejected, quoting=quoting)
     ], rejected
 
 
@@ -56,7 +58,7 @@ def test_passages_come_back_as_dpr_reads_them(
     writer.writerows([("id", "text", "title"), *((i, *row) for i, row in enumerate(rows))])
     content = written.getvalue().encode()
     path.write_bytes(gzip.compress(content) if is_packed else content)
-    found, rejected = passages(path)
+    found, rejected = passages(path, ENCLOSING)
     assert found == [(i + 1, str(i), title, text.strip('"')) for i, (text, title) in enumerate(rows)]
     assert rejected.rows == []
 

@@ -178,7 +178,7 @@ def test_draws_depend_on_the_seed_alone() -> None:
     popularity, difference = np.sort(rng.random(300)), rng.integers(-1, 2, 300)
     edges = {name: np.array([popularity[0], 0.5, np.inf]) for name in ("a", "all")}
     questions = Questions(np.array(["a"] * 300), popularity, difference, edges)
-    deals = resampled_gains(ladders(questions), 300, 50, rng)["exact", "all"]
+    deals = resampled_gains(ladders(questions), 300, 2_000, rng)["exact", "all"]
     assert 0.3 < np.corrcoef(deals.T)[0, 1] < 0.95, (
         "two deals of one resample have its questions in common, and no more"
     )
