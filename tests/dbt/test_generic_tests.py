@@ -103,7 +103,7 @@ def test_columns_that_fall_are_named_with_their_values(
     )
     build.execute(f"update marts.fct_accuracy set ci_high = accuracy - 1e-14 where not ({WHERE})")  # rounding
     found = broken(build, awkward, "accuracy/fct_accuracy")
-    assert found.keys() == {"accuracy <= ci_high"}
+    assert found.keys() == {"accuracy <= ci_high", "accuracy <= accuracy_attempted"}
     n_rows, example = found["accuracy <= ci_high"]
     assert n_rows == 1
     assert "'model': small" in example
