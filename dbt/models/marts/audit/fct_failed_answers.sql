@@ -36,7 +36,7 @@ failed as (
         count(*) as n_failed,
         min(row_key) as example_row_key
     from quarantine
-    inner join {{ ref('stg_study__models') }} using (model)
+    where model in (select models.model from {{ ref('stg_study__models') }} as models)
     group by all
 
 ),
@@ -63,9 +63,7 @@ final as (
     select
         failed.*,
         coalesce(answered.n, 0) as n,
-        failed.n_failed / (
-            coalesce(answered.n, 0) + sum(failed.n_failed) over (partition by failed.{{ key | replace(', ', ', failed.') }})
-        ) as share_failed
+        failed.n_failed / (coalesce(answered.n, 0) + sum(failed.n_failed) over alike) as share_failed
     from failed
     left join answered
         on
@@ -74,6 +72,7 @@ final as (
             and failed.dataset is not distinct from answered.dataset
             and failed.prompt is not distinct from answered.prompt
             and failed.method is not distinct from answered.method
+    window alike as (partition by failed.{{ key | replace(', ', ', failed.') }})
 
 )
 
