@@ -1,7 +1,6 @@
 """The router: decisions and lookups a second in one process, and waiting times over HTTP under concurrent clients.
 
-What belongs here: made-up routers of a realistic size, and the clients. What does not: the router and its service
-(`core/router`). Server and clients are two processes of this machine, and share its cores.
+Server and clients are two processes of this machine, and share its cores.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What `longtail clean-up` does: says what takes room in a home, and removes what a run can make again.
-
-What belongs here: folders that may go, and what follows. What does not: what cannot be made again (row cache, lake, tuned
-models, what is published now), which no command removes.
-"""
+"""What `longtail clean-up` does: says what takes room in a home, and removes what a run can make again."""
 
 from __future__ import annotations
 

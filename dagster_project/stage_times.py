@@ -1,8 +1,4 @@
-"""How long the rest of a study will take, as far as there is a basis to say so.
-
-What belongs here: the times of stages, of the last run and of this one, and their sum. What does not: the steps of a
-stage (`core.progress`), and showing it (`display`).
-"""
+"""How long the rest of a study will take, as far as there is a basis to say so."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Files that somebody might give, or plant: cut, huge, of other types, lying about their sizes, carrying code.
-
-What belongs here: the files. What does not: trying them (`hostile_files`).
-"""
+"""Files that somebody might give, or plant: cut, huge, of other types, lying about their sizes, carrying code."""
 
 from __future__ import annotations
 

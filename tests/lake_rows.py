@@ -1,7 +1,4 @@
-"""The rows of synthetic lakes, drawn from a seed: memory helps for known subjects, passages help for rare ones.
-
-What belongs here: one function per table. What does not: which rows each partition has (`lakes`).
-"""
+"""The rows of synthetic lakes, drawn from a seed: memory helps for known subjects, passages help for rare ones."""
 
 from __future__ import annotations
 

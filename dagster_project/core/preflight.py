@@ -1,8 +1,4 @@
-"""Looks for everything that a study needs before anything is computed, and lists all that is missing at once.
-
-What belongs here: which needs there are, and their lines. What does not: the single checks, which stand beside the code
-that uses the thing (`Place.find`, `wikimedia.needs`, `reference.service`, `generation.tasks.capabilities`, retrievers).
-"""
+"""Looks for everything that a study needs before anything is computed, and lists all that is missing at once."""
 
 from __future__ import annotations
 

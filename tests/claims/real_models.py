@@ -1,10 +1,7 @@
 # ruff: noqa: E501 (sentences of the page)
 """docs/real_models.md and its picture, from the published marts of studies/real_models.yaml.
 
-    python -m tests.claims.real_models <home>/real_models/published/warehouse.duckdb
-
-What belongs here: the page's words, and a query for each of its numbers. What does not: the tests that compare the page
-(`tests/test_real_models_page.py`; `tests/journeys/test_real_models.py`, on invented rows).
+python -m tests.claims.real_models <home>/real_models/published/warehouse.duckdb
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """The files of a model's folder that may be read, all of them hashed: nothing else reaches an engine.
 
-What belongs here: which files these are, what makes them unsafe, their hash, and a folder that shows an engine these
-files alone. What does not: where a model lies (`weights`), what its settings mean (`settings`), loading.
-
 A file is read where it stands at the top of the folder and matches `PATTERNS`. It lies in the folder itself; a
 snapshot of the Hugging Face hub's cache may link to that cache's blobs. Weights are safetensors, as an index names
 them too.

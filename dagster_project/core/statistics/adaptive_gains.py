@@ -1,8 +1,6 @@
 """How certain is the gain of adaptive retrieval? A bootstrap of the held-out gain, with thresholds fitted each time.
 
-What belongs here: lake table adaptive_gains (SPEC §6): how much the held-out gain would vary from one study to another.
-What does not: the gain, its interval and thresholds, which are dbt models. The candidates of search binned10 also come
-from dbt, so that each number has one definition.
+The candidates of search binned10 also come from dbt, so that each number has one definition.
 
 The estimated quantity is the gain that is expected on new questions of the same kind, if the thresholds and the fixed
 method to beat are chosen on three quarters as many questions as the study has. `accuracy_adaptive` of

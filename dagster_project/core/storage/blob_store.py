@@ -1,9 +1,5 @@
 """Bytes kept on disk by key, in one SQLite file: answers of services, and vectors that need not be computed again.
 
-What belongs here: entries, and the limit of size. What does not: locks and damaged files (`sqlite_file`), and what is
-stored (`transfer.response_cache`, `transfer.finished`, `reference.link_cache`,
-`embedding.vectors`).
-
 SQLite's own log makes each entry whole or absent, also after kill -9. SQLite does not detect a changed byte inside an
 entry, so each entry has a checksum. A damaged entry is dropped.
 """

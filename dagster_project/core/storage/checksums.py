@@ -1,8 +1,5 @@
 """Checksums of stored files: recorded when a folder is written, compared once per process before its files are used.
 
-What belongs here: the checksum of a file, the record of a folder's files, and how they differ from it. What does not:
-what happens to a damaged file (the modules that store files).
-
 A flipped bit on a disk changes no time and no size, so each run computes every checksum that it needs anew. Only then
 may a file be mapped into memory: a library that follows a damaged offset can end the whole process.
 """

@@ -1,8 +1,4 @@
-"""Files that appear whole or not at all.
-
-What belongs here: writing to a temporary file and renaming it, flushing, removing what killed writers left. What does
-not: which files there are (`lake`, `warehouse`).
-"""
+"""Files that appear whole or not at all."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Fingerprints: hashes of all inputs of a result. Equal fingerprints mean equal inputs.
 
-What belongs here: hashes of values, of prompts and of code. What does not: where fingerprints are stored (`lake`).
-
 The version of a stage's code is derived from its imports. It covers the stage's module and every module of `core` that
 this module imports, directly or not. Comments, docstrings, layout and the places of modules do not count.
 """

@@ -1,9 +1,5 @@
 """The lake: Parquet files that appear whole or not at all, one per partition. Each table has one writer.
 
-What belongs here: writing, reading and fingerprinting partitions, and the quarantine. What does not: the columns
-(`tables`), rows as Arrow and the hash of their content (`lake_rows`), what a file records about itself and whether it
-is damaged (`lake_stamps`), generation's row cache (`generation.engine.row_cache`), and anything that computes.
-
 The Parquet metadata of each file has two stamps and a checksum. `fingerprint` is a hash of all inputs; it tells a
 current partition from a stale one. `content` is a hash of the rows; later stages build their fingerprints from it. A
 damaged partition is not current, so its stage makes it again, and no later stage reads it.

@@ -1,8 +1,5 @@
 """What a file of the lake records about itself, and whether the file still is what was written.
 
-What belongs here: the stamp and the checksum in a file's Parquet metadata. What does not: which files there are, and
-what makes a damaged one again (`lake`).
-
 The checksum is the SHA-256 of all other bytes of the file. So it also covers the columns that the content hash leaves
 out, and the footer, whose statistics decide which rows DuckDB skips. It is in the file itself, so that a partition
 still appears in one step.

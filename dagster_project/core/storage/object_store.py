@@ -1,8 +1,5 @@
 """A study's lake and its published versions in an S3 store, which several machines share.
 
-What belongs here: what is copied in which direction, and the conditions that keep two machines from overwriting each
-other. What does not: what is in the files (`lake`, `warehouse`).
-
 Each machine keeps all of the lake as files, which stages and dbt read. Beside them, a record of each object has its ETag
 and the checksum that the file had: an object is replaced only if it still is the version of the record (If-Match), and
 a new one is put only where there is none (If-None-Match). Nothing here deletes a partition's object, which becomes empty

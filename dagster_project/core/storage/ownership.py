@@ -1,7 +1,4 @@
-"""Which runs are alive: each process holds its run's lock file, so that a run killed with -9 is recognised.
-
-What belongs here: taking, testing and waiting for locks. What does not: what happens to dead runs (`operations`).
-"""
+"""Which runs are alive: each process holds its run's lock file, so that a run killed with -9 is recognised."""
 
 from __future__ import annotations
 

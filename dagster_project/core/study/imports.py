@@ -1,8 +1,5 @@
 """What study.yaml says about imported files: questions, paraphrases, answers of models, and collections of passages.
 
-What belongs here: which formats there are, the keys that all of them share, and where a file is. What does not: the
-keys and the contents of one format (its module in `imports`), and what becomes of the rows.
-
 A format is a module with a record `FORMAT` (`imports.format`) in the folder of its kind in `imports/formats`, and has the
 module's name. Looking up a format imports only its module.
 """

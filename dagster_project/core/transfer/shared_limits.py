@@ -1,8 +1,5 @@
 """The limiter of all processes of an instance: Wikimedia counts requests by operator, not by process.
 
-What belongs here: slots and turns stored in files, so that they hold between processes and from run to run. What does
-not: what the limits are (`transfer.limits`).
-
 A slot is a file lock, so that a killed process gives it back. The next turn, the pause and the number of refusals in a
 row are stored in a small file, which is read and written under a lock. They are in seconds of the wall clock, which all
 processes share; where the clock was set back behind its beginning, a pause begins anew, and no wait becomes longer.

@@ -1,8 +1,4 @@
-"""Runs dbt on a study: its environment, its command line, and the result of its last run.
-
-What belongs here: where dbt reads, writes and logs, and the verdict on a build. What does not: the models
-(`dbt/`), and publishing (`publish`).
-"""
+"""Runs dbt on a study: its environment, its command line, and the result of its last run."""
 
 from __future__ import annotations
 

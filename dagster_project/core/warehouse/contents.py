@@ -1,9 +1,4 @@
-"""The contents of a published warehouse: the build's marts with their comments, and a table about the file itself.
-
-What belongs here: copying tables, views and comments; the views of schema main, the table `publication`, the row counts
-of the catalogue. What does not: files, versions, and the conditions for publishing (`publish`), and the contents of a
-mart (`dbt/models/marts`).
-"""
+"""The contents of a published warehouse: the build's marts with their comments, and a table about the file itself."""
 
 from __future__ import annotations
 

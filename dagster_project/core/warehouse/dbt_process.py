@@ -1,8 +1,5 @@
 """The process that dbt runs in: `python -m dagster_project.core.warehouse.dbt_process build` does what `dbt build` does.
 
-What belongs here: what dbt itself does in vain, or again for each node. What does not: its environment and its arguments
-(`build`).
-
 dbt makes a message and a line of every event, for Dagster in JSON, and only then drops those below the level that it
 shows. For a small lake this takes a third of its time. For each node it also binds all macros anew, and compiles
 templates that it has compiled before. This takes a tenth of the rest. Python's garbage collector goes through the graph

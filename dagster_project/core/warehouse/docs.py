@@ -1,8 +1,5 @@
 """dbt's documentation as one page beside the published warehouse: every table, column, test and line of SQL.
 
-What belongs here: making the page from what dbt says, and safe to share: no network, no path of this machine. What does
-not: the words of the page (the yml files and `models/overview.md` in `dbt/`; `core.tables` for columns of the lake).
-
 The page depends only on the dbt project. If the project has not changed, dbt does not run again, and the page only gets
 the name of the new build.
 """

@@ -1,8 +1,5 @@
 """The published marts as Parquet files with a dataset card: a folder to share, or to push to a hub.
 
-What belongs here: the files, and how the folder appears whole. What does not: the words of the card (`card`), the
-contents of a mart.
-
 `published/export` is a link to the newest of `published/exports`. The link changes in one step, and the previous folder
 stays for its readers until the next export. View `fct_prompts` is not a file: the SQL in `load.sql` rebuilds it.
 """

@@ -1,8 +1,4 @@
-"""What a published warehouse says about itself: its table `publication`, for everything that is made from the file.
-
-What belongs here: opening the file, reading the table, and checking that the file is unchanged. What does not: writing
-it (`contents`, `publish`).
-"""
+"""What a published warehouse says about itself: its table `publication`, for everything that is made from the file."""
 
 from __future__ import annotations
 

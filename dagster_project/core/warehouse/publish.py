@@ -1,9 +1,8 @@
 """From the build to the published warehouse: only the marts, in a new file that replaces the old one in one step.
 
-What belongs here: the conditions for publishing, renaming, keeping the last versions. What does not: the contents of
-the file (`contents`). The published file is read-only and never written to. A reader that has it open keeps the old
-snapshot, and the next reader sees the new one. A hash of the file is kept beside it (`publication.find_damage`). Kept
-versions are copies, so that damage to the published file does not reach them.
+The published file is read-only and never written to. A reader that has it open keeps the old snapshot, and the next
+reader sees the new one. A hash of the file is kept beside it (`publication.find_damage`). Kept versions are copies, so
+that damage to the published file does not reach them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """Which nodes of dbt's graph are built again: those that are made from something else than at their last good build.
 
-What belongs here: a hash of everything that a node is made from, and the record of these hashes. What does not: running
-dbt (`build`), and skipping a publication (`run`).
-
 A node's hash covers its entry in dbt's manifest, the macros whose names its code has, the Python code that it imports,
 the project's settings, versions, and the hashes of its parents: lake files by their checksums. The record is table
 `audit.inputs` of the build itself, so it cannot outlive what it describes. Every dbt run first removes the records of

@@ -1,8 +1,7 @@
 """What dbt says about the lake, generated from `core.tables`: its sources, and docs blocks for their columns.
 
-What belongs here: the text of `_lake__sources.yml` and `_lake__docs.md` in `dbt/models/staging`, and the columns that the
-documentation page adds to sources. What does not: the columns and what they mean (`core.tables`). After a change of
-`core.tables`, run `python -m dagster_project.core.warehouse.sources`. A test compares the files with `core.tables`.
+After a change of `core.tables`, run `python -m dagster_project.core.warehouse.sources`. A test compares the files with
+`core.tables`.
 
 The description of a lake column is thus written once. A mart's column without a description of its own has that of the
 lake columns of its name (`described_columns`). A description that says more begins with the docs block:

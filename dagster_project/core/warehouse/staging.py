@@ -1,8 +1,4 @@
-"""The folder in which published files are made before they appear: on the same file system, for one process at a time.
-
-What belongs here: the lock, the cleaning, and how a whole folder appears. What does not: making the files (`publish`,
-`export`).
-"""
+"""The folder in which published files are made before they appear: on the same file system, for one process at a time."""
 
 from __future__ import annotations
 

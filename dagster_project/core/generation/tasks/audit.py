@@ -1,8 +1,4 @@
-"""Whether the answers in the lake are whole.
-
-What belongs here: counting rows that should not be there, for the asset's check. What does not: making rows
-(`engine.partition`), and what the warehouse tests (dbt).
-"""
+"""Whether the answers in the lake are whole."""
 
 from __future__ import annotations
 
