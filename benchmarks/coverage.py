@@ -1,8 +1,5 @@
 """How often the interval of a gain contains the true gain, and a promise of a risk is kept, in worlds that are known.
 
-What belongs here: many studies of each kind, and how many of their intervals contain the truth. What does not: one study
-(`gain_studies`), and the worlds (`gain_worlds`, `signal_worlds`, and `risk_worlds` with its studies of `--of risk`).
-
 A study draws questions from a world, splits them a hundred times, fits thresholds on each split like the warehouse, and
 puts the interval around the mean held-out gain. Each fit also has a gain on the whole world: that of its thresholds
 over the fixed method that looks better on the same questions. The true gain is the mean of these gains over the fits of

@@ -1,7 +1,5 @@
 """Fusion-in-Decoder on the CPU, beside transformers with the same fused states (RANDOM WEIGHTS).
 
-What belongs here: the queries, the peer, the race. What does not: what the ratio is called (`pararel`).
-
 The peer goes query by query. It encodes a query's passages in one padded batch, puts their states behind one another, and
 gives these to the decoder: once for each candidate, or to `generate`. Both encode the same tokens, so a short generated
 text, which is nearly all encoding, shows the encoders' ratio.

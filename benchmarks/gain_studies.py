@@ -1,9 +1,4 @@
-"""Simulated studies, each with the interval that the platform gives its gain (`coverage`).
-
-What belongs here: one study, of thresholds on popularity or of signals. What does not: the worlds (`gain_worlds`,
-`signal_worlds`), the computation of the interval (`core/statistics/adaptive_gains.py`, `signal_gains.py`), and how many
-intervals contain the truth (`coverage`).
-"""
+"""Simulated studies, each with the interval that the platform gives its gain (`coverage`)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """Worlds in which the gain of adaptive retrieval is known, to test its interval (`coverage`).
 
-What belongs here: the four structures of SPEC §6, cliffs, drawing questions from them, and true gains of thresholds.
-What does not: intervals.
-
 A world has relations with shares of the questions. Each relation has equally frequent levels of popularity. At each
 level memory and retrieval are right with known probabilities, independently of each other. In a world with a cliff both
 probabilities are constant but for one step, where a few per cent of the questions begin or end.

@@ -1,7 +1,5 @@
 """Large dumps for the ingest benchmark: a sandbox world among lines of the kinds in Wikimedia's own dumps.
 
-What belongs here: making the files. What does not: reading them (`ingest`).
-
 The lines of the world come first. Then 64 MB of filler are compressed once, and their bzip2 streams are repeated until
 the file has its size. Decompressing and reading repeated streams is the same work as for other streams.
 """

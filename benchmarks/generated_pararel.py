@@ -1,7 +1,4 @@
-"""A generated ParaRel: its files, studies of it, and the predictions of a model that has never run.
-
-What belongs here: texts and rows of the real one's shape, which mean nothing. What does not: timing (`pararel`).
-"""
+"""A generated ParaRel: its files, studies of it, and the predictions of a model that has never run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Passages and questions of any number, whose words are as frequent as Zipf's law says, for the retrieval benchmark.
-
-What belongs here: making them, as lake table `passages` of a home. What does not: indexing and searching (`retrieval`).
-"""
+"""Passages and questions of any number, whose words are as frequent as Zipf's law says, for the retrieval benchmark."""
 
 from __future__ import annotations
 

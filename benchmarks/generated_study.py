@@ -1,8 +1,7 @@
 """A generated study of PopQA's size: its study file and every lake table that a warehouse is built from.
 
-What belongs here: seeded, vectorised rows like those of real partitions. Memory helps with known subjects, passages
-help with rare ones. What does not: timing (`warehouse`). The texts mean nothing. Prompts are hashed in the same way as
-in generation, so that the tests of the warehouse pass.
+Memory helps with known subjects, passages help with rare ones. The texts mean nothing. Prompts are hashed in the same
+way as in generation, so that the tests of the warehouse pass.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """Compares Longtail with its peers on a CUDA device, with the shapes of large models and random weights.
 
-What belongs here: that comparison, and the distance to the limits of the chip. What does not: reference model L
-(`generation`).
-
 With random weights texts have no meaning, and near-ties are common in bf16. The share of equal answers is printed, and
 it must be at least `EQUAL` before a time counts.
 """

@@ -1,8 +1,5 @@
 """The speed of data portraits: building one and looking texts up, beside two libraries of Bloom filters in the same run.
 
-What belongs here: generated texts and the timing. What does not: portraits themselves (`core/grounding`), and whether
-scores are right, which tests compare with exact sets of grams.
-
 Texts are random words, so nearly every gram is distinct. Normalising, hashing and the filter are timed together, on one
 core. Seconds are those of the processor, because other work on the machine must not count; the table has both. A library
 gets Python strings, one per gram, as its interface asks for, in a filter of the same planned size.

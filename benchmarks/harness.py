@@ -1,7 +1,4 @@
-"""Shared by all benchmarks: rounds side by side, medians, a table for people, a JSON line for machines.
-
-What belongs here: timing and printing. What does not: the work that is timed.
-"""
+"""Shared by all benchmarks: rounds side by side, medians, a table for people, a JSON line for machines."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Memory of a process and its children while work is done: Linux alone tells it.
 
-What belongs here: looking at processes. What does not: the work. `getrusage` says the wrong thing about children: one
-that was started by fork and exec counts the memory of its parent, and one that was not waited for does not count at all.
+`getrusage` says the wrong thing about children: one that was started by fork and exec counts the memory of its parent,
+and one that was not waited for does not count at all.
 """
 
 from __future__ import annotations

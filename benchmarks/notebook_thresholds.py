@@ -1,7 +1,6 @@
 """Thresholds of adaptive retrieval in the style of a notebook: loops over splits, relations and candidates, in pandas.
 
-What belongs here: the plain method from PopQA's section 6.1 (for each relation, the threshold with most right answers
-to training questions, by brute force), and nothing that makes it fast. Its results check ours.
+Its results check ours.
 """
 
 from __future__ import annotations

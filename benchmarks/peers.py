@@ -1,7 +1,4 @@
-"""Common practice: the ways of generating and scoring that Longtail is compared with.
-
-What belongs here: the peers, each written in the way of its users. What does not: Longtail, and timing.
-"""
+"""Common practice: the ways of generating and scoring that Longtail is compared with."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """The time of performance prediction at PopQA's size: the regression with all interactions, and all ablations.
 
-What belongs here: generated questions, and the timing. What does not: the regression itself (`core/statistics`), and
-whether it is right, which tests compare with statsmodels' formula interface.
-
 The questions are as many and as unevenly distributed over relations as PopQA's, with one relation that a plane separates
 and one that is never answered right.
 """

@@ -1,7 +1,4 @@
-"""The prompts that the generation benchmark asks: the sandbox's questions and PopQA's, bare or after 15 demonstrations.
-
-What belongs here: building them with `core` alone (no Dagster, no lake). What does not: any model.
-"""
+"""Prompts of the generation benchmark: the sandbox's questions and PopQA's, bare or after 15 demonstrations."""
 
 from __future__ import annotations
 

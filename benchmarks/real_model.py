@@ -1,8 +1,5 @@
 """SmolLM2-135M on questions of PopQA: Longtail beside common practice, on the CPU, 15-shot and zero-shot.
 
-What belongs here: the real model's race. What does not: the peers themselves (`peers`), the reference model's race and
-the command line (`generation`).
-
 The questions are PopQA's own, from the folder that `LONGTAIL_REAL_DATA` names. transformers and lm-evaluation-harness
 load the same converted weights, and their answers must equal Longtail's but for near-ties. With `--llama-cpp` the race is
 between Longtail and llama.cpp alone, which computes with the 4-bit weights of the GGUF file themselves: its answers may

@@ -1,8 +1,5 @@
 """How often a threshold breaks the risk that it promises, in worlds where the risk of every threshold is known.
 
-What belongs here: the worlds, one study, and how many studies break their promise. What does not: thresholds and
-promises (`core/statistics/risk_coverage.py`), and the command line (`coverage`).
-
 A world is a population of questions. Each has a signal for memory's answer and one for the answer with a passage, and
 the probabilities that they are wrong. A study draws questions, and takes the laxest threshold that promises a risk of at
 most α. The promise is broken if more than α of the answers are wrong that this threshold gives in the whole world.

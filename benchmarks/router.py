@@ -1,7 +1,6 @@
 """The router: decisions and lookups a second in one process, and waiting times over HTTP under concurrent clients.
 
-What belongs here: made-up routers of a realistic size, and the clients. What does not: the router and its service
-(`core/router`). Server and clients are two processes of this machine, and share its cores.
+Server and clients are two processes of this machine, and share its cores.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def write_routers(folder: Path, n_entities: int) -> None:
     }  # fmt: skip
     fields = {
         "signal": "popularity", "features": ["popularity", "relation"], "policy": "per_relation", "why": "made up",
-        "fixed": "always", "rules": rules,
+        "fixed": "always", "rules": rules, "promises": {},
     }  # fmt: skip
     (folder / f"{ROUTER}.json").write_bytes(sealed(FORMAT, VERSION, fields))
     entities = (

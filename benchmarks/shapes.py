@@ -1,7 +1,4 @@
-"""The shapes of OPT-6.7B, GPT-NeoX-20B and T5-small with random weights, for speed only: the texts mean nothing.
-
-What belongs here: making such a model, and the limits of its chip. What does not: the comparison (`gpu`).
-"""
+"""The shapes of OPT-6.7B, GPT-NeoX-20B and T5-small with random weights, for speed only: the texts mean nothing."""
 
 from __future__ import annotations
 

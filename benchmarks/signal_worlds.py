@@ -1,8 +1,5 @@
 """Worlds in which the gain of a signal over another one is known, to test its interval (`coverage`).
 
-What belongs here: the worlds, drawing questions from them, and the true accuracy of a policy in them. What does not:
-intervals.
-
 A world is a population of questions with the relations of PopQA. Memory is right with a probability that depends on
 relation, popularity and consistency; certainty says nothing. Retrieval is right with the same probability everywhere.
 """

@@ -8,32 +8,31 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from dagster_project.core.storage.files import temporary_folder
 from dagster_project.core.storage.fingerprints import fingerprint
 from dagster_project.core.storage.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
 from dagster_project.core.study.file import load_study
 from dagster_project.core.warehouse.build import dbt_environment
-from dagster_project.core.warehouse.manifest import ensure_manifest
+from dagster_project.core.warehouse.manifest import prepare_manifest
 
 
 def main() -> int:
     """Run each check; return 0 only if all pass."""
-    with tempfile.TemporaryDirectory(prefix="longtail-check-") as folder:
-        os.environ["LONGTAIL_HOME"] = folder
+    with temporary_folder("check") as folder:
+        os.environ["LONGTAIL_HOME"] = str(folder)
         os.environ.pop("LONGTAIL_STUDY", None)
         study = load_study(DEFAULT_STUDY_FILE)
-        manifest = Path(dbt_environment(study)["DBT_TARGET_PATH"], "manifest.json")
-        ensure_manifest(study, manifest)
-        shutil.copyfile(PROJECT_ROOT / "dagster.yaml", Path(folder) / "dagster.yaml")
+        manifest = prepare_manifest(study)
+        shutil.copyfile(PROJECT_ROOT / "dagster.yaml", folder / "dagster.yaml")
         env = {
             **os.environ,
             **dbt_environment(study),
             "DBT_PROJECT_DIR": str(manifest.parents[1]),  # dbt-bouncer looks for the manifest below it
-            "DAGSTER_HOME": folder,
+            "DAGSTER_HOME": str(folder),
             "VIRTUAL_ENV": sys.prefix,
             "COLUMNS": "200",  # dbt-bouncer cuts its messages to the width of the terminal
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",

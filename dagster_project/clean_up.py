@@ -1,8 +1,4 @@
-"""What `longtail clean-up` does: says what takes room in a home, and removes what a run can make again.
-
-What belongs here: folders that may go, and what follows. What does not: what cannot be made again (row cache, lake, tuned
-models, what is published now), which no command removes.
-"""
+"""What `longtail clean-up` does: says what takes room in a home, and removes what a run can make again."""
 
 from __future__ import annotations
 
@@ -17,6 +13,7 @@ from dagster_project.core.storage.home import StudyHome, command, study_file
 from dagster_project.core.storage.ownership import only_one
 from dagster_project.core.storage.whole_files import remove
 from dagster_project.core.study.file import load_study
+from dagster_project.core.warehouse.staging import by_number
 from dagster_project.operations import in_one_line
 
 _WANTED = "REMOVE"
@@ -70,7 +67,7 @@ def _parts(home: StudyHome) -> Iterator[Part]:
     )
     yield Part("tuned_models", (home.tuned_models,), _KEPT, is_removable=False)
     now = {path.resolve() for path in (home.published_export, home.published_router)}
-    versions = sorted((home.published / "versions").glob("*.duckdb"))[:-1]
+    versions = by_number((home.published / "versions").glob("*.duckdb"))[:-1]
     versions += [
         one for kind in ("exports", "routers") for one in (home.published / kind).glob("*") if one not in now
     ]

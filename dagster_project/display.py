@@ -1,8 +1,4 @@
-"""What `make run` shows while it works: a live display on a terminal, a line from time to time in a log.
-
-What belongs here: which of the two, what they say, and when. What does not: the steps (`core.progress`), what dbt
-prints (`terminal`), the results (`run`).
-"""
+"""What `make run` shows while it works: a live display on a terminal, a line from time to time in a log."""
 
 from __future__ import annotations
 

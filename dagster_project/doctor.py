@@ -1,8 +1,4 @@
-"""What `longtail doctor` does: says what this machine has, and what the study still needs. It computes nothing.
-
-What belongs here: the machine, the home, the shared services, in lines that a person can paste into an issue. What does
-not: the needs of a study (`core.preflight`), and what a run would compute (`plan`).
-"""
+"""What `longtail doctor` does: says what this machine has, and what the study still needs. It computes nothing."""
 
 from __future__ import annotations
 

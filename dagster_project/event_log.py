@@ -1,7 +1,5 @@
 """Dagster's history in SQLite, written without waiting for the disk at every event.
 
-What belongs here: how SQLite writes the history. What does not: what is in it, and the home of a study (`operations`).
-
 Dagster opens and closes a database for each of a run's thousand events. SQLite then waits for the disk twice: for the
 event, and since the last connection has closed. Here one connection to each database stays open, and SQLite waits only
 where it tidies up. A killed process loses nothing, and a power cut at most the last events of the history; the lake

@@ -1,7 +1,4 @@
-"""Why a run of Dagster failed, in one line for the terminal.
-
-What belongs here: from a run's events to the line. What does not: what then happens (`run`).
-"""
+"""Why a run of Dagster failed, in one line for the terminal."""
 
 from __future__ import annotations
 

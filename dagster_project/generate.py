@@ -1,9 +1,8 @@
 """What `longtail generate` does: asks a study's models, on a machine that needs neither Dagster nor dbt.
 
 The study's home holds what `longtail run --prepare` made (questions, passages), and is copied here and back, unless the
-machines share an object store. The tables are those of a run: `longtail run` takes them as finished. Several processes or
-machines may each compute a shard.
-What belongs here: the order of a model's tables, and what is said of them. What does not: generating (`core.generation`).
+machines share an object store. The tables are those of a run: `longtail run` takes them as finished. Several processes
+or machines may each compute a shard.
 """
 
 from __future__ import annotations
@@ -53,9 +52,6 @@ def main() -> int:
             _LOG.info("%s: %s results are in the row cache now", other, f"{n:,}")
         with _alone(study, shard):
             failures = list(_of_all_models(study, shard))
-    except KeyboardInterrupt:
-        print("stopped; finished results are kept, the same command goes on from here", file=sys.stderr)
-        return 130
     except (LongtailError, OSError) as error:
         failures = [_line(error)]
     for failure in failures:

@@ -1,8 +1,5 @@
 """Leases of runs, where several machines share a history in Postgres: a machine that is gone does not block the others.
 
-What belongs here: renewing a run's lease, and taking one that has ended. What does not: runs of this home, whose locks
-are files (`core.storage.ownership`), and what becomes of dead runs (`operations`).
-
 A lease ends by the database's clock, never by a machine's. The machine whose lease was taken stops, and what it has begun
 changes nothing: the row cache keeps the first result, and the store of the lake refuses what it has not seen.
 """

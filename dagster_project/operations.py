@@ -182,8 +182,7 @@ def _is_named(study_file: Path, name: str) -> bool:
 
 
 def prepare_dagster_home(home: StudyHome) -> None:
-    """Create the Dagster home with its settings; set this process's DAGSTER_HOME and the hub's cache."""
-    keep_downloads_in(home)
+    """Create the Dagster home with its settings; set this process's DAGSTER_HOME."""
     remove_leftovers(home.root / STAGING)
     own = os.environ.get(_OWN_SETTINGS)
     _write(home.dagster / "dagster.yaml", _settings(own), home, is_secret=bool(own))
@@ -204,11 +203,6 @@ def _settings(own: str | None) -> bytes:
             f"{_OWN_SETTINGS} ({own}): keys of Dagster's dagster.yaml are expected, such as storage"
         )
     return yaml.safe_dump({**yaml.safe_load(shipped), **keys}).encode()
-
-
-def keep_downloads_in(home: StudyHome) -> None:
-    """Set the hub's cache inside the home, unless the user has set one. huggingface_hub reads this at import."""
-    os.environ.setdefault("HF_HOME", str(home.cache / "huggingface"))
 
 
 def reap_dead_runs(

@@ -1,8 +1,4 @@
-"""What `longtail plan` does: says what a run of the study would still compute, and computes nothing.
-
-What belongs here: a line for each stage, and their sum. What does not: which stages there are (`stages`), and counting
-what a generated table lacks (`core.generation.engine.estimate`).
-"""
+"""What `longtail plan` does: says what a run of the study would still compute, and computes nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The port of a server that a person starts.
-
-What belongs here: reading and trying it. What does not: the servers (`ui`, `router`).
-"""
+"""The port of a server that a person starts."""
 
 from __future__ import annotations
 

@@ -12,15 +12,14 @@ from typing import Any
 import uvicorn
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.router.router_store import RouterStore
-from dagster_project.core.router.service import LARGEST_HEAD, create_app
+from dagster_project.core.router.service import create_app
 from dagster_project.core.storage.home import study_file
 from dagster_project.core.study.file import load_study
 from dagster_project.ports import check_free, chosen_port
-from dagster_project.same_origin import SameOrigin
+from dagster_project.same_origin import SameOrigin, SmallHeads
 
 _COMMAND = "router"
 
@@ -41,30 +40,14 @@ def main() -> int:
     return 0
 
 
-class LimitedConnection(HttpToolsProtocol):
+class LimitedConnection(SmallHeads):
     """A connection on which a request and its answer take at most `slowest_s`. uvicorn itself waits for ever."""
 
     slowest_s = 30.0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._n_head, self._is_in_head = 0, False
         self._limit = self.loop.call_later(self.slowest_s, transport.abort)
-
-    def data_received(self, data: bytes) -> None:
-        was_in_head = self._is_in_head
-        super().data_received(data)
-        self._n_head = self._n_head + len(data) if was_in_head and self._is_in_head else 0
-        if self._n_head > LARGEST_HEAD:
-            self.send_400_response(f"address and headers have more than {LARGEST_HEAD:,} bytes")
-
-    def on_message_begin(self) -> None:
-        self._is_in_head = True
-        super().on_message_begin()
-
-    def on_headers_complete(self) -> None:
-        self._is_in_head = False
-        super().on_headers_complete()
 
     def on_response_complete(self) -> None:
         self._limit.cancel()
@@ -84,4 +67,4 @@ SERVED: dict[str, Any] = {
 
 def application(store: RouterStore) -> ASGIApp:
     """The service behind the rules for other websites."""
-    return SameOrigin(create_app(store), lambda reason: JSONResponse({"error": reason}, 403))
+    return SameOrigin(create_app(store), lambda reason, code: JSONResponse({"error": reason}, code))

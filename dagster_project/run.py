@@ -15,7 +15,7 @@ import sys
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import dagster as dg
@@ -23,6 +23,7 @@ import dagster as dg
 from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.preflight import misses
 from dagster_project.core.progress import Progress
+from dagster_project.core.storage.checksums import written
 from dagster_project.core.storage.disk import is_disk_full
 from dagster_project.core.storage.files import atomic_file
 from dagster_project.core.storage.home import command, longtail_home, study_file
@@ -36,7 +37,7 @@ from dagster_project.core.warehouse.headline import headline, render_headline
 from dagster_project.core.warehouse.publication import find_damage
 from dagster_project.display import Display, display_on
 from dagster_project.failures import was_interrupted, why
-from dagster_project.operations import in_one_line, keep_downloads_in, open_instance
+from dagster_project.operations import in_one_line, open_instance
 from dagster_project.stage_times import StageTimes
 from dagster_project.stages import Stage, plan
 from dagster_project.terminal import Calm, Condensed
@@ -44,8 +45,8 @@ from dagster_project.terminal import Calm, Condensed
 _RANGE_START = "dagster/asset_partition_range_start"
 _RANGE_END = "dagster/asset_partition_range_end"
 _LOG = logging.getLogger("longtail")
-_TOGETHER = {"longtail/run": f"{datetime.datetime.now():%Y-%m-%d %H:%M:%S}"}
-"""The tag of this process's runs: when it began."""
+_TOGETHER = {"longtail/run": f"{datetime.datetime.now():%Y-%m-%d %H:%M:%S} {uuid.uuid4().hex[:4]}"}
+"""The tag of this process's runs: when it began, which a clock may say twice."""
 _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
@@ -54,26 +55,21 @@ def main() -> int:
     """Run the study; return the exit code. A failure is one line on standard error."""
     warnings.filterwarnings("ignore")
     began = time.monotonic()
-    try:
-        study = load_study(study_file())
-        keep_downloads_in(study.home)
-        prepares = bool(os.environ.get("LONGTAIL_PREPARE"))
-        if missing := misses(study, with_models=not prepares):
-            return told_missing(study, missing)
-        print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}", flush=True)
-        busy = f"another `{command('run')}` works on study {study.name}; wait for it, or stop it"
-        with only_one(study.home.locks / "run.lock", busy):
-            with display_on(sys.stdout, StageTimes(study.home.stage_times)).shown() as display:
-                failed = materialise(study, display, prepares=prepares)
-            if prepares:
-                print(_how_to_generate(study), flush=True)
-            elif len(failed) < len(study.models):
-                print(f"\n{render_headline(headline(study.home.published_warehouse))}")
-                print(_where_next(study, time.monotonic() - began), flush=True)
-            return _unfinished(study, failed)
-    except KeyboardInterrupt:
-        print(f"stopped; finished rows are kept, `{command('run')}` continues from here", file=sys.stderr)
-        return 130
+    study = load_study(study_file())
+    prepares = bool(os.environ.get("LONGTAIL_PREPARE"))
+    if missing := misses(study, with_models=not prepares):
+        return told_missing(study, missing)
+    print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}", flush=True)
+    busy = f"another `{command('run')}` works on study {study.name}; wait for it, or stop it"
+    with only_one(study.home.locks / "run.lock", busy):
+        with display_on(sys.stdout, StageTimes(study.home.stage_times)).shown() as display:
+            failed = materialise(study, display, prepares=prepares)
+        if prepares:
+            print(_how_to_generate(study), flush=True)
+        elif len(failed) < len(study.models):
+            print(f"\n{render_headline(headline(study.home.published_warehouse))}")
+            print(_where_next(study, time.monotonic() - began), flush=True)
+        return _unfinished(study, failed)
 
 
 def told_missing(study: Study, missing: list[str]) -> int:
@@ -133,14 +129,15 @@ def materialise(study: Study, display: Display, *, prepares: bool = False) -> di
         for number, stage in enumerate(stages, 1):
             if not _is_possible(study, stage, failed):
                 continue
-            # What other machines have made is older than the stage.
             lake.synchronise()
+            if number == 1:
+                lake.remove_damaged()
             for one in made if stage.is_output else ():
                 if one.model and made[one] - {*_partitions_of(lake, one)}:
                     failed.setdefault(
                         one.model, f"{one.title}: another machine, where it failed, removed results"
                     )
-            began = time.time()
+            before = _files_of(lake, stage)
             display.begin(number)
             failure = (_publish if stage.is_output else run_stage)(
                 definitions, instance, study, stage, display
@@ -152,7 +149,8 @@ def materialise(study: Study, display: Display, *, prepares: bool = False) -> di
             if stage.model is None or is_disk_full(failure):
                 raise LongtailError("; earlier: ".join([f"{stage.title}: {failure}", *failed.values()]))
             failed[stage.model] = f"{stage.title}: {failure}"
-            discard_older(study, [one for one in stages[number - 1 :] if one.model == stage.model], began)
+            later = [one for one in stages[number:] if one.model == stage.model]
+            discard(lake, _files_of(lake, *later) | before)
             others = "; the other models go on" if len(failed) < len(study.models) else ""
             display.say(f"      {stage.title} failed{others}: {failure}")
     return failed
@@ -167,16 +165,21 @@ def _is_possible(study: Study, stage: Stage, failed: Mapping[str, str]) -> bool:
     return stage.model not in failed
 
 
-def discard_older(study: Study, stages: Iterable[Stage], since: float) -> None:
-    """Remove what the stages of a failed model wrote before `since`, a time as `time.time()` gives it.
+def discard(lake: Lake, files: Mapping[tuple[str, str], tuple[int, ...]]) -> None:
+    """Remove those partitions of a failed model that still are `files` of before the failure (see `_files_of`).
 
-    Nobody knows whether it still belongs to the study, and the warehouse would show it as today's. Generated rows stay in
-    the row cache.
+    Nobody knows whether they still belong to the study, and the warehouse would show them as today's. Generated rows stay
+    in the row cache.
     """
-    lake = Lake.of(study.name, study.home.lake)
-    for table, partition in itertools.chain.from_iterable(_partitions_of(lake, stage) for stage in stages):
-        if lake.path(table, partition).stat().st_mtime < since:
-            lake.discard(table, partition)
+    for (table, partition), file in files.items():
+        with contextlib.suppress(FileNotFoundError):
+            if written(lake.path(table, partition)) == file:
+                lake.discard(table, partition)
+
+
+def _files_of(lake: Lake, *stages: Stage) -> dict[tuple[str, str], tuple[int, ...]]:
+    """What tells the present file of each partition of stages of one model from a later one."""
+    return {key: written(lake.path(*key)) for stage in stages for key in _partitions_of(lake, stage)}
 
 
 def _partitions_of(lake: Lake, stage: Stage) -> Iterator[tuple[str, str]]:
@@ -211,22 +214,10 @@ def _is_published(study: Study, inputs: str, say: Callable[[str], None]) -> bool
     """Whether a lake with these `inputs`, words of which all must be recorded, is published already, and all published
     files still exist undamaged."""
     published = _published_inputs(study)
-    home = study.home
-    made = (
-        home.published_warehouse,
-        home.published_report,
-        home.published_answers,
-        home.published_docs,
-        home.published_export,
-        home.published_router,
-    )
-    if not all(path.exists() for path in (published, *made)):
+    if not published.exists() or not set(inputs.encode().split()) <= set(published.read_bytes().split()):
         return False
-    if not set(inputs.encode().split()) <= set(published.read_bytes().split()):
-        return False
-    damage = find_damage(home.published_warehouse)
-    if damage:
-        say(f"      the published warehouse is damaged and will be built again: {single_line(damage)}")
+    if damage := find_damage(study.home):
+        say(f"      what is published is damaged and will be made again: {single_line(damage)}")
         return False
     say("      the published warehouse already holds exactly this lake: nothing to build")
     return True

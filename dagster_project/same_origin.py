@@ -1,8 +1,5 @@
 """Which requests a server on 127.0.0.1 answers: those of its own pages and of local programs, but not of other websites.
 
-What belongs here: the rules for a request's headers, as a small ASGI layer. What does not: the servers (`webserver`,
-`router`).
-
 Every page in a user's browser can reach a server on 127.0.0.1. Four rules keep other websites out:
 
     1. `Host` names this machine (127.0.0.1, localhost or [::1]). A foreign name that resolves to it (DNS rebinding) is
@@ -12,19 +9,25 @@ Every page in a user's browser can reach a server on 127.0.0.1. Four rules keep 
     3. `Sec-Fetch-Site`, which browsers add, is `same-origin` or `none`. A link on another site may still open a page.
     4. A GET or HEAD changes nothing: a GraphQL query in the address is no mutation and no subscription.
 
-Programs (curl, GraphQL clients) send neither `Origin` nor `Sec-Fetch-Site`, and get answers.
+Programs (curl, GraphQL clients) send neither `Origin` nor `Sec-Fetch-Site`, and get answers. The address and the headers
+of a request have at most `LARGEST_HEAD` bytes.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from itertools import chain
+from typing import Any
 from urllib.parse import parse_qsl
 
 from graphql import GraphQLError, OperationDefinitionNode, OperationType, parse
 from starlette.datastructures import MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+LARGEST_HEAD = 64 * 1024  # bytes
 
 _LOCAL_HOST = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?")
 _READING = ("GET", "HEAD")
@@ -32,15 +35,41 @@ _ONCE = ("host", "origin", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")
 _POLICY_VIOLATION = 1008  # RFC 6455, section 7.4.1
 
 
-def _as_text(reason: str) -> ASGIApp:
-    return PlainTextResponse(f"{reason}\n", status_code=403)
+_TOO_LARGE = f"address and headers have more than {LARGEST_HEAD:,} bytes"
+
+
+class SmallHeads(HttpToolsProtocol):
+    """A connection that refuses a head which does not end. uvicorn itself keeps all of it in memory."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._n_head, self._is_in_head = 0, False
+
+    def data_received(self, data: bytes) -> None:
+        was_in_head = self._is_in_head
+        super().data_received(data)
+        self._n_head = self._n_head + len(data) if was_in_head and self._is_in_head else 0
+        if self._n_head > LARGEST_HEAD:
+            self.send_400_response(_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        self._is_in_head = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        super().on_headers_complete()
+
+
+def _as_text(reason: str, code: int) -> ASGIApp:
+    return PlainTextResponse(f"{reason}\n", code)
 
 
 class SameOrigin:
     """An ASGI application in front of another one, which receives only the requests that obey the rules."""
 
-    def __init__(self, app: ASGIApp, refuse: Callable[[str], ASGIApp] = _as_text) -> None:
-        """`refuse` makes the response to a refused request from the reason."""
+    def __init__(self, app: ASGIApp, refuse: Callable[[str, int], ASGIApp] = _as_text) -> None:
+        """`refuse` makes the response to a refused request from the reason and the status code."""
         self._app = app
         self._refuse = refuse
 
@@ -48,13 +77,15 @@ class SameOrigin:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        refused = refusal(scope)
+        head = scope.get("raw_path") or b"", scope.get("query_string", b""), *chain(*scope["headers"])
+        is_large = sum(map(len, head)) > LARGEST_HEAD
+        refused = _TOO_LARGE if is_large else refusal(scope)
         if refused is None:
             await self._app(scope, receive, _unframed(send))
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": refused})
         else:
-            await self._refuse(refused)(scope, receive, send)
+            await self._refuse(refused, 431 if is_large else 403)(scope, receive, send)
 
 
 def refusal(scope: Scope) -> str | None:

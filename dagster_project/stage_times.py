@@ -1,8 +1,4 @@
-"""How long the rest of a study will take, as far as there is a basis to say so.
-
-What belongs here: the times of stages, of the last run and of this one, and their sum. What does not: the steps of a
-stage (`core.progress`), and showing it (`display`).
-"""
+"""How long the rest of a study will take, as far as there is a basis to say so."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from pathlib import Path
 
 from dagster_project.core.errors import LongtailError
 from dagster_project.core.progress import Progress, duration
-from dagster_project.core.storage.files import atomic_file
+from dagster_project.core.storage.files import STAGING, atomic_file
 from dagster_project.stages import Stage
 
 _BASIS_S = 3.0
@@ -53,7 +49,8 @@ class StageTimes:
             return
         self._last[stage.title] = round(seconds, 1)
         self._of_kind[stage.keys] = seconds
-        with contextlib.suppress(OSError, LongtailError), atomic_file(self._path) as temporary:
+        staging = self._path.parent / STAGING
+        with contextlib.suppress(OSError, LongtailError), atomic_file(self._path, staging) as temporary:
             temporary.write_text(json.dumps(self._last), encoding="utf-8")
 
     def of(self, stage: Stage) -> float | None:

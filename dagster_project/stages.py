@@ -1,8 +1,4 @@
-"""The stages of a study in order: which assets, and which of their partitions, one run of `make run` materialises.
-
-What belongs here: the plan, which follows from the groups, dependencies and partitions of the assets. What does not:
-running it (`run`), and the assets (`defs`).
-"""
+"""The stages of a study in order: which assets, and which of their partitions, one run of `make run` materialises."""
 
 from __future__ import annotations
 

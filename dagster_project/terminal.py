@@ -1,7 +1,5 @@
 """What takes the terminal's place while a stage runs: dbt's progress and failures, without a line per event on a full
 disk.
-
-What belongs here: streams that replace the terminal's. What does not: how progress is shown (`display`).
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -22,9 +23,9 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from dagster_project.core.storage.home import PROJECT_ROOT, study_file
+from dagster_project.core.storage.home import study_file
 from dagster_project.core.study.file import load_study
-from dagster_project.same_origin import SameOrigin
+from dagster_project.same_origin import SameOrigin, SmallHeads
 
 _HOST = "127.0.0.1"
 _STATEMENT_TIMEOUT_MS, _POOL_RECYCLE_S, _POOL_OVERFLOW = 15_000, 3_600, 20  # those of Dagster's command
@@ -32,19 +33,24 @@ _POLL_MS = 2_000
 _SERVED = re.compile(r"report\.html|answers\.html|answers/[0-9a-f]+\.bin")
 
 
-def main(port: int) -> None:
-    """Serve the project's workspace on 127.0.0.1 until a signal. `DAGSTER_HOME` names the instance."""
+def main(port: int, workspace_file: str) -> None:
+    """Serve the workspace of a file, once there is one, on 127.0.0.1 until a signal.
+
+    `DAGSTER_HOME` names the instance.
+    """
+    while not os.path.exists(workspace_file):
+        time.sleep(0.2)
     configure_loggers()
     with dg.DagsterInstance.get() as instance:
         instance.optimize_for_webserver(_STATEMENT_TIMEOUT_MS, _POOL_RECYCLE_S, _POOL_OVERFLOW)
-        workspace = WorkspaceFileTarget([str(PROJECT_ROOT / "workspace.yaml")])
+        workspace = WorkspaceFileTarget([workspace_file])
         with WorkspaceProcessContext(instance, workspace, version=__version__) as context:
             app = create_app_from_workspace_process_context(
                 context, live_data_poll_rate=_POLL_MS, lifespan=_lifespan
             )
             pages = _Pages(directory=load_study(study_file()).home.published, check_dir=False)
             app.router.routes.insert(0, Mount("/published", pages))
-            uvicorn.run(SameOrigin(app), host=_HOST, port=port, log_level="warning")
+            uvicorn.run(SameOrigin(app), host=_HOST, port=port, log_level="warning", http=SmallHeads)
 
 
 class _Pages(StaticFiles):
@@ -61,4 +67,4 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2])

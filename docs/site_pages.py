@@ -1,6 +1,6 @@
 """Pages of the documentation site that are made of other files: the README, the tables of the warehouse.
 
-What belongs here: what mkdocs asks of a hook (`mkdocs.yml`). What does not: texts of its own. `make docs` runs it.
+`make docs` runs it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Single bits flipped at random places of stored files: lake, indexes, passages, vectors, portraits, models, caches.
 
-What belongs here: which files, flips, and counting (`make bench-damage`). What does not: the checks.
-
 Each flip is made in a copy of a small home and tried in a process of its own, as a run is one. Half of the flips meet a
 reader first, as a search; the other half meet the stage that makes the files, as in `make run`.
 """

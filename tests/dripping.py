@@ -1,7 +1,7 @@
 """A real server on 127.0.0.1 with endless answers: it sends the chosen part of an answer byte by byte.
 
 Each byte comes before the client's limit for one wait, so that only a limit for the whole request ends it. The server
-stops after `most_s`: a test of a client without such a limit then fails instead of hanging.
+stops after `most_s`. A client that is still there then has no such limit, and the test fails.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ DRIPS = {
 
 @contextlib.contextmanager
 def dripping(drip: Drip, pause_s: float = 0.05, most_s: float = 8.0) -> Iterator[int]:
-    """The port of a server that answers every connection with `drip`."""
-    stop = threading.Event()
+    """The port of a server that answers every connection with `drip`, and whose clients all give up."""
+    stop, outlasted = threading.Event(), threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        accepting = threading.Thread(target=_accept, args=(listening, drip, pause_s, most_s, stop))
+        accepting = threading.Thread(target=_accept, args=(listening, drip, pause_s, most_s, stop, outlasted))
         accepting.start()
         try:
             yield int(listening.getsockname()[1])
@@ -58,26 +58,44 @@ def dripping(drip: Drip, pause_s: float = 0.05, most_s: float = 8.0) -> Iterator
             with contextlib.suppress(OSError):
                 listening.shutdown(socket.SHUT_RDWR)
             accepting.join()
+    assert not outlasted.is_set(), "a client waited until the server stopped"
 
 
 def _accept(
-    listening: socket.socket, drip: Drip, pause_s: float, most_s: float, stop: threading.Event
+    listening: socket.socket,
+    drip: Drip,
+    pause_s: float,
+    most_s: float,
+    stop: threading.Event,
+    outlasted: threading.Event,
 ) -> None:
     threads = []
     while not stop.is_set():
         with contextlib.suppress(OSError):
             taken, _ = listening.accept()
-            threads.append(threading.Thread(target=_serve, args=(taken, drip, pause_s, most_s, stop)))
+            threads.append(
+                threading.Thread(target=_serve, args=(taken, drip, pause_s, most_s, stop, outlasted))
+            )
             threads[-1].start()
     for thread in threads:
         thread.join()
 
 
-def _serve(taken: socket.socket, drip: Drip, pause_s: float, most_s: float, stop: threading.Event) -> None:
+def _serve(
+    taken: socket.socket,
+    drip: Drip,
+    pause_s: float,
+    most_s: float,
+    stop: threading.Event,
+    outlasted: threading.Event,
+) -> None:
     until = time.monotonic() + most_s
     with taken, contextlib.suppress(OSError):
         if drip.reads:
             taken.recv(1 << 16)
         taken.sendall(drip.first)
-        while time.monotonic() < until and not stop.wait(pause_s):
+        while not stop.wait(pause_s):
+            if time.monotonic() > until:
+                outlasted.set()
+                return
             taken.sendall(drip.drop)

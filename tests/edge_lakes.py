@@ -1,7 +1,5 @@
 """Two lakes: everything goes wrong at once; questions without Wikidata.
 
-What belongs here: the lakes, each built once a process. What does not: what they should give (`tests/dbt`).
-
 `EDGES`: dataset `flat`, whose subjects are all equally popular; `unknown`, whose subjects have no known views; a
 relation of one question; a model always right, one always wrong, one that lacks a partition and a question; rows that
 the lake holds twice, some with another text.

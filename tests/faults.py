@@ -1,8 +1,5 @@
 """A sandbox server that fails as a script says, and keeps what it was asked.
 
-What belongs here: the faults, the queue for each path, and how a fault is performed. What does not: the server's answers
-(`dagster_project.core.sandbox.server`).
-
     python -m tests.faults 8123 0 8
 
 serves the world of seed 0 with eight facts a relation at port 8123 until it is killed; its first line is the address.

@@ -1,8 +1,7 @@
 """Starts the project's commands as forks of one process that has imported the large libraries already.
 
-What belongs here: that process, and how a test starts, watches and ends a command in it. What does not: which commands
-there are (`tests.journeys.commands`). Only libraries are imported beforehand: each command imports the project itself,
-in a session, an environment and a folder of its own.
+Only libraries are imported beforehand: each command imports the project itself, in a session, an environment and a
+folder of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Files that somebody might give, or plant: cut, huge, of other types, lying about their sizes, carrying code.
-
-What belongs here: the files. What does not: trying them (`hostile_files`).
-"""
+"""Files that somebody might give, or plant: cut, huge, of other types, lying about their sizes, carrying code."""
 
 from __future__ import annotations
 
@@ -245,10 +242,24 @@ def _answer_files() -> Iterator[tuple[str, str, str, Content]]:
         yield f"inspect: {what}", "inspect", "log.eval", content
     yield "inspect: JSON of another kind", "inspect", "log.json", b'{"version": 2, "samples": 5}'
     yield "inspect: JSON nested 100,000 deep", "inspect", "log.json", b"[" * 100_000
+    for what, body in _bodies():
+        line = b'{"custom_id": "1", "response": {"status_code": 200, "body": ' + body + b"}}\n"
+        yield f"batch: {what}", "openai_batch", "batch.jsonl", line
     yield "result file: a name of no format", "adaptive_retrieval", "results.csv", b"id,question\n1,Who?\n"
     yield "result file: other columns", "adaptive_retrieval", (
         "model=m-input=None-method=vanilla-shots=15-n=2.csv"
     ), b"id,question\n1,Who?\n"  # fmt: skip
+
+
+def _bodies() -> Iterator[tuple[str, bytes]]:
+    """(what, body) of the response to the one request of a batch."""
+    yield "a body nested 100,000 deep", b'{"choices": ' + b"[" * 100_000
+    yield "100,000 choices", b'{"choices": [' + b",".join([b'{"text": "x"}'] * 100_000) + b"]}"
+    yield "100,000 times <think>", b'{"choices": [{"text": "' + b"<think>" * 100_000 + b'"}]}'
+    yield "100,000 times </think>", b'{"choices": [{"text": "' + b"x</think>" * 100_000 + b'"}]}'
+    yield "a text of 10 MB", b'{"choices": [{"text": "' + b"x" * 10_000_000 + b'"}]}'
+    yield "choices of every kind", b'{"choices": [null, 1, "x", [], {}, {"index": []}, {"message": 1}]}'
+    yield "a web page", b'"<html>"'
 
 
 def _inspect_logs() -> Iterator[tuple[str, Content]]:
@@ -279,6 +290,23 @@ def _collection_files() -> Iterator[tuple[str, str, str, bytes]]:
     yield "dpr: an id twice", "dpr", "p.tsv", dpr + b"1\tother\tAda\n"
     yield "dpr: a passage of 10 MB", "dpr", "p.tsv", dpr + b"2\t" + b"x " * 5_000_000 + b"\tB\n"
     yield "dpr: a quotation mark that nobody closes", "dpr", "p.tsv", dpr + b'2\t"open\tB\n' * 2_000
+    yield "dpr: a text that begins with a mark", "dpr", "p.tsv", dpr + b'2\t"B" is\tB\n3\tC\t"C" (x)\n'
+    yield "dpr: rows or one cell", "dpr", "p.tsv", dpr + b'2\t"B\tB\n3\tC"\tC\n'
+    yield (
+        "dpr: a mark that is closed after 1 MB",
+        "dpr",
+        "p.tsv",
+        dpr + b'2\t"B\tB\n' + b"3\tx y\tC\n" * 150_000 + b'4\tx"\tD\n',
+    )
+    yield (
+        "pyserini: odd values",
+        "pyserini",
+        "p.jsonl",
+        (
+            b'{"id": null, "contents": "A\\nb"}\n{"id": "1", "contents": ["A"]}\n{"id": "2", "contents": "\\ud800\\nb"}\n'
+            b'{"id": {}, "contents": 7}\n{"id": 3, "contents": "A\\nb"}\n'
+        ),
+    )
     yield "dpr: cut gzip", "dpr", "p.tsv.gz", gzip.compress(dpr * 500)[:-9]
     for format_ in ("articles", "atlas"):
         yield f"{format_}: not JSON", format_, "p.jsonl", b"<html>\n"
@@ -358,6 +386,12 @@ def _model_files() -> Iterator[tuple[str, str, Write]]:
         "empty": b"",
         "a text": b"hello " * 100,
         "magic alone": b"GGUF",
+        "an LFS pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
+        "HTML": b"<!DOCTYPE html><html></html>",
+        "a GGML file": b"tjgg" + bytes(500),
+        "10^7 keys of 10 MB": start + struct.pack("<QQ", 0, 10**7) + bytes(10**7),
+        "10^9 texts of 10 MB": start + struct.pack("<QQ", 0, 1) + text(b"k") + struct.pack("<IIQ", 9, 8, 10**9)
+        + bytes(10**7),
         "version 99": b"GGUF" + struct.pack("<I", 99) + bytes(100),
         "2^63 keys": start + struct.pack("<QQ", 0, 1 << 63),
         "2^60 tensors": start + struct.pack("<QQ", _HUGE, 0),

@@ -6,8 +6,6 @@ Prints a line for each file: `refused` (one line of an error that a user can cor
 quarantine), `read` (nothing in it is harmful), or `FAULT` (a trace, a hang, more than a gigabyte of memory, or code that
 ran). The last line counts them; the exit code is 1 after a fault. The suite tries some of them
 (`tests/core/imports/test_hostile_files`).
-
-What belongs here: trying. What does not: the files (`hostile_cases`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Invented files in the formats of other projects, written independently: PopQA, PopQA-TP, results, logs.
-
-What belongs here: writers, and a small invented world with the facts of the files. What does not: real data; the tests
-contain none.
-"""
+"""Invented files in the formats of other projects, written independently: PopQA, PopQA-TP, results, logs."""
 
 from __future__ import annotations
 

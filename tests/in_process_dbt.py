@@ -1,8 +1,4 @@
-"""dbt within the process of the tests, on the project as it was parsed once for all of them.
-
-What belongs here: running dbt on a study without a new process and without parsing again. What does not: how the
-platform starts dbt (`core.warehouse.build`), which its own tests and the journeys run.
-"""
+"""dbt within the process of the tests, on the project as it was parsed once for all of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The rows of synthetic lakes, drawn from a seed: memory helps for known subjects, passages help for rare ones.
-
-What belongs here: one function per table. What does not: which rows each partition has (`lakes`).
-"""
+"""The rows of synthetic lakes, drawn from a seed: memory helps for known subjects, passages help for rare ones."""
 
 from __future__ import annotations
 
@@ -334,6 +331,7 @@ def _scored(text: str, correct: bool, rng: np.random.Generator) -> dict[str, Any
     return {
         "prediction": text,
         "raw_text": text,
+        "is_declined": text == "Lead" and bool(copy.deepcopy(rng).uniform() < 0.25),
         "is_correct": correct,
         "is_correct_normalized": correct,
         "is_correct_case_sensitive": correct and bool(rng.uniform() < 0.9),

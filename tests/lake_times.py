@@ -1,7 +1,4 @@
-"""Times in synthetic lakes: questions asked alone, and generations that two methods share.
-
-What belongs here: those rows. What does not: answers (`lake_rows`), and their lake (`lakes`).
-"""
+"""Times in synthetic lakes: questions asked alone, and generations that two methods share."""
 
 from __future__ import annotations
 

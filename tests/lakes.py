@@ -1,9 +1,4 @@
-"""Small synthetic lakes: every table has rows, from a seed, in any size, without a model or a network.
-
-What belongs here: the contents of a synthetic lake, with special cases on request (ties, zero and missing popularity,
-a relation with one question, a model that is always right), and writing it. What does not: the rows (`lake_rows`), and
-the sandbox, which is a world with services.
-"""
+"""Small synthetic lakes: every table has rows, from a seed, in any size, without a model or a network."""
 
 from __future__ import annotations
 

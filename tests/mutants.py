@@ -1,9 +1,8 @@
 """`make mutants`: plants faults in the code, one at a time, and names those that the nearest tests do not notice.
 
-What belongs here: which faults are planted, which tests are the nearest, and running them. Most faults are those of
-mutmut. Its runner is not used: it changes no constant of a module, and starts by running the whole suite. A fault is
-planted in a temporary copy of the tree, never in the tree. Its tests run in a fork of this process, which has imported
-the large libraries, with a limit of processor seconds.
+Most faults are those of mutmut. Its runner is not used: it changes no constant of a module, and starts by running the
+whole suite. A fault is planted in a temporary copy of the tree, never in the tree. Its tests run in a fork of this
+process, which has imported the large libraries, with a limit of processor seconds.
 """
 
 from __future__ import annotations

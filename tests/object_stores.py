@@ -20,7 +20,7 @@ class S3Server:
 
     `address`: where a study's objects go. `refuse`: called with method and path of each request; a status instead of
     None is what the server answers without doing anything. `lose`: the same, after it has done what was asked.
-    `before`: called before each request. `heeds_conditions`: whether If-Match and If-None-Match have an effect.
+    `before`: called before each request. `unheeded`: which of the headers If-Match and If-None-Match have no effect.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class S3Server:
         self.refuse: Callable[[str, str], int | None] = lambda method, path: None
         self.lose: Callable[[str, str], int | None] = lambda method, path: None
         self.before: Callable[[str, str], None] = lambda method, path: None
-        self.heeds_conditions = True
+        self.unheeded: tuple[str, ...] = ()
 
     def reset(self) -> None:
         """Remove all faults and all objects."""
@@ -79,12 +79,8 @@ class S3Server:
             if status := self.refuse(*asked):
                 environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
                 return _refused(status, start_response)
-        if not self.heeds_conditions:
-            environ = {
-                name: value
-                for name, value in environ.items()
-                if name not in {"HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH"}
-            }
+        unheeded = {f"HTTP_{name.upper().replace('-', '_')}" for name in self.unheeded}
+        environ = {name: value for name, value in environ.items() if name not in unheeded}
         with self._one:  # moto itself does not keep a condition and its write together
             if is_tested and (status := self.lose(*asked)):
                 list(self._store(environ, lambda *_: None))

@@ -1,8 +1,4 @@
-"""Where tests find real records of others: the folder that LONGTAIL_REAL_DATA names, or `shared/data` beside the project.
-
-What belongs here: the folder, and the mark of tests that need it. What does not: the records, which are not in the
-project.
-"""
+"""Where tests find real records: the folder that LONGTAIL_REAL_DATA names, or `shared/data` beside the project."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Begins the database of each Dagster run as a copy of one that Dagster made.
 
-What belongs here: what Dagster does anew for every run, always with the same result: it reads all its migrations twice
-and makes ten tables. That takes a fifth of a study's start. What does not: the processes that start so (`fork_server`).
+A copy takes a fifth of a study's start.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Faults to plant in the dbt project: kinds of small changes of a model's or a macro's text, and a sample of them.
-
-What belongs here: which faults there are. What does not: which are caught (`tests.sql_mutants`).
-"""
+"""Faults to plant in the dbt project: kinds of small changes of a model's or a macro's text, and a sample of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Faults planted in the dbt project one at a time, and which of them the tests of `tests/dbt` catch.
 
-What belongs here: the tests that a fault meets. What does not: the faults (`tests.sql_faults`), and faults in Python. It
-is a tool for developers (`make mutants-sql`), not a test. A fault is planted in memory: no file of the project changes.
+This is a tool for developers (`make mutants-sql`), not a test. A fault is planted in memory: no file of the project
+changes.
 
 A fault meets, in this order, until it is caught: the unit tests of its model, or of all models that use its macro; its
 SQL on four lakes, whose rows are compared with those of the build without it; where rows differ, the builds of all that

@@ -1,8 +1,4 @@
-"""The parsed dbt project with at most one fault, its SQL as dbt compiles it, and its unit tests, without dbt.
-
-What belongs here: compiling, and unit tests on DuckDB alone, because a run of dbt takes seconds. What does not: builds of
-lakes (`tests.sql_mutants`). dbt's own run of a unit test is `tests/dbt/test_unit_tests.py`.
-"""
+"""The parsed dbt project with at most one fault, its SQL as dbt compiles it, and its unit tests, without dbt."""
 
 from __future__ import annotations
 

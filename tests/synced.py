@@ -1,7 +1,5 @@
 """Whether what appears at a name is on the disk: a power cut can undo a rename, and the writing before it, unless both
 are synced.
-
-What belongs here: the observer. What does not: the writers, each of which is observed by a test of its own folder.
 """
 
 from __future__ import annotations

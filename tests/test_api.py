@@ -94,10 +94,10 @@ from importlib.machinery import PathFinder
 absent, found = set(sys.argv[2].split()), PathFinder.find_spec
 PathFinder.find_spec = lambda name, *more: None if name.partition(".")[0] in absent else found(name, *more)
 import longtail
+from dagster_project.core.generation.backends.base import Decoding
 from dagster_project.core.generation.backends.registry import load_backend
-from dagster_project.core.generation.engine.items import Generate
 study = longtail.load_study("study.yaml")
-[answer] = load_backend(study.models[0]).generate(["Q: What is the capital of France?\\nA:"], Generate(4))
+[answer] = load_backend(study.models[0]).generate(["Q: What is the capital of France?\\nA:"], Decoding(4))
 [scores] = longtail.score([answer.text], [[answer.text]])
 assert answer.text and scores.is_exact_match
 print(longtail.load_router(sys.argv[1]).decide(popularity=1).retrieve)

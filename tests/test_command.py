@@ -15,18 +15,22 @@ GIVEN = {
         "LONGTAIL_STUDY": "mine.yaml", "LONGTAIL_HOME": "there", "LONGTAIL_LIMIT": "50"
     },
     ("run", "--prepare"): {"LONGTAIL_PREPARE": "1"},
+    ("run", "--publish-fewer"): {"LONGTAIL_PUBLISH_FEWER": "1"},
     ("generate", "mine.yaml"): {"LONGTAIL_STUDY": "mine.yaml"},
     ("plan", "mine.yaml"): {"LONGTAIL_STUDY": "mine.yaml"},
     ("ui", "--port", "3001"): {"PORT": "3001"},
     ("sql", "mine.yaml", "-c", "select '$1'", "--format", "csv"): {
         "LONGTAIL_STUDY": "mine.yaml", "Q": "select '$1'", "FORMAT": "csv"
     },
+    ("sql", "select 1", "--format", "json"): {"Q": "select 1", "FORMAT": "json"},
+    ("sql", "my study.yaml"): {"LONGTAIL_STUDY": "my study.yaml"},
     ("router", "mine.yaml", "--port", "8001"): {"LONGTAIL_STUDY": "mine.yaml", "PORT": "8001"},
     ("compare", "here", "there", "--output", "out"): {"A": "here", "B": "there", "OUTPUT": "out"},
     ("check",): {},
 }  # fmt: skip
 SET = (
-    "LONGTAIL_STUDY", "LONGTAIL_HOME", "LONGTAIL_LIMIT", "LONGTAIL_PREPARE", "PORT", "Q", "FORMAT", "A", "B", "OUTPUT"
+    "LONGTAIL_STUDY", "LONGTAIL_HOME", "LONGTAIL_LIMIT", "LONGTAIL_PREPARE", "LONGTAIL_PUBLISH_FEWER",
+    "PORT", "Q", "FORMAT", "A", "B", "OUTPUT",
 )  # fmt: skip
 
 
@@ -69,7 +73,7 @@ def test_an_argument_is_refused_in_one_line(given: list[str], capsys: pytest.Cap
     [
         (["--help"], ["run", "ui", "sql", "router", "compare", "check", str(PROJECT_ROOT)]),
         (["ui", "--help"], ["$LONGTAIL_STUDY", "$LONGTAIL_HOME", "$PORT"]),
-        (["sql", "--help"], ["box, csv, json or markdown"]),
+        (["sql", "--help"], ["box, csv, json, markdown"]),
     ],
 )
 def test_help_names_commands_options_and_variables(

@@ -177,8 +177,9 @@ def test_no_color_is_respected(times: StageTimes, monkeypatch: pytest.MonkeyPatc
 def test_stage_times_are_kept_over_runs_and_a_current_stage_forgets_none(
     tmp_path: Path, clock: Clock
 ) -> None:
-    path = tmp_path / "times.json"
+    path = tmp_path / "home" / "times.json"
     StageTimes(path).note(STAGES[3], 42.0)
+    assert [one.name for one in tmp_path.iterdir()] == ["home"]  # nothing is written beside the home
     times = StageTimes(path)
     times.note(STAGES[3], 1.0)  # nothing was computed
     times.note(STAGES[1], 10.0)

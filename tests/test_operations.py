@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import resource
+import shutil
 import sqlite3
 import time
 from pathlib import Path
@@ -63,6 +64,17 @@ def test_locks_of_ended_runs_are_removed_and_those_of_living_and_others_runs_sta
             started,
             started,
         )
+
+
+def test_a_home_keeps_its_id_and_its_copy_gets_another(tmp_path: Path) -> None:
+    """Two machines may have one host name, and a home in the same folder."""
+    here, copy = (StudyHome(tmp_path / name, tmp_path / name).locks for name in ("here", "copy"))
+    found = place_of(here)
+    assert place_of(here) == found
+    shutil.copytree(here, copy)
+    assert place_of(copy) == place_of(copy) != found
+    (here / "place").write_bytes(b"")  # a full disk
+    assert place_of(here) == place_of(here) != found
 
 
 @pytest.mark.parametrize(("age_s", "is_dead"), [(5.0, False), (90_000.0, True), (-90_000.0, True)])

@@ -95,9 +95,14 @@ def test_quarters_are_those_of_the_file() -> None:
         score_answer(first_line(row["closed_book"]), json.loads(fact["possible_answers"])).is_correct
         for fact, row in asked
     ]
-    for number, part in enumerate(np.array_split(np.array(right), 4), start=1):
-        _, n, accuracy = cells(str(number))
-        assert (n, accuracy.split(" ")[0]) == (str(len(part)), short(part.mean()))
+    declined = [row["closed_book"] == "No idea." for _, row in asked]
+    parts = [np.array_split(np.array(some), 4) for some in (right, declined)]
+    for number, (part, none) in enumerate(zip(*parts, strict=True), start=1):
+        _, n, accuracy, share = cells(str(number))
+        assert (n, accuracy.split(" ")[0], share) == (str(len(part)), short(part.mean()), short(none.mean()))
+    attempted = np.mean([one for one, none in zip(right, declined, strict=True) if not none])
+    assert f"To {sum(declined)} questions the model said" in PAGE
+    assert f"of its other answers {short(attempted)} (" in PAGE.replace("\n", " ")
     source = sum(row["closed_right"] for _, row in asked) / len(asked)
     assert f"PopQA's rule calls {short(np.mean(right))} right, the source's own rule {short(source)}:" in PAGE
 

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import dagster as dg
-import duckdb
 import pytest
 import yaml
 
@@ -18,12 +17,12 @@ from dagster_project import run
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.storage.lake import Lake, QuarantinedRow
 from dagster_project.core.study.file import load_study
-from dagster_project.core.warehouse.publication import record_line, record_of
 from dagster_project.defs.resources import StudyResource
 from dagster_project.display import LOGGERS, Display
 from dagster_project.failures import was_interrupted, why
 from dagster_project.stage_times import StageTimes
 from dagster_project.stages import Stage
+from tests.flipped_bits import flip_bit
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import environment, run_python
 from tests.lakes import LakePlan, make_study
@@ -32,47 +31,6 @@ from tests.lakes import LakePlan, make_study
 def test_the_ui_shows_the_same_loggers() -> None:
     settings = yaml.safe_load((PROJECT_ROOT / "dagster.yaml").read_text(encoding="utf-8"))["python_logs"]
     assert settings["managed_python_loggers"] == list(LOGGERS)
-
-
-@pytest.mark.parametrize(
-    "removed", ["warehouse.duckdb", "report.html", "answers.html", "docs.html", "export", "router"]
-)
-def test_removed_files_of_a_publication_are_made_again(
-    removed: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
-    study = make_study(tmp_path, LakePlan())
-    published = study.home.published
-    folder = published / "exports" / "20260101"
-    folder.mkdir(parents=True)
-    for name in ("report.html", "answers.html", "docs.html"):
-        (published / name).write_text("made", encoding="utf-8")
-    with duckdb.connect(str(published / "warehouse.duckdb")) as warehouse:
-        columns = "'' as description, now() as published_at, '' as dbt_invocation_id, '' as dbt_version"
-        more = "'' as duckdb_version, '' as code_version, map {'publication': 1} as n_rows"
-        warehouse.execute(
-            f"create schema marts; create table marts.publication as select '' as study, {columns}, {more}"
-        )
-    made = published / "warehouse.duckdb"
-    record_of(made).write_text(record_line(made, made.name), encoding="ascii")
-    for name in ("export", "router"):
-        (published / name).symlink_to(folder)
-    (published / "inputs").write_text("of this lake", encoding="ascii")
-    said: list[str] = []
-    assert run._is_published(study, "of this lake", said.append)
-    assert not run._is_published(study, "of another lake", said.append)
-    assert not run._is_published(
-        study, "of this lake s3://bucket", said.append
-    )  # a store that has nothing yet
-    (published / "inputs").write_bytes(b"of this lake s3://bucket/folder")
-    assert run._is_published(study, "of this lake s3://bucket/folder", said.append)
-    assert run._is_published(study, "of this lake ", said.append)
-    assert not run._is_published(study, "of this lake s3://bucket", said.append)
-    (published / "inputs").write_bytes(b"\xff damaged")
-    assert not run._is_published(study, "of this lake", said.append)
-    (published / "inputs").write_text("of this lake", encoding="ascii")
-    (published / removed).unlink()
-    assert not run._is_published(study, "of this lake", said.append)
 
 
 def test_the_hints_name_the_study_that_ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -163,12 +121,12 @@ def test_what_a_failed_model_has_from_before_is_removed(
     study = load_study(PROJECT_ROOT / "study.yaml")
     lake = Lake(study.home.lake)
     rejected = [QuarantinedRow("row", "reason", "raw")]
-    partitions = ["m|bm25", "m|dense", "other|bm25", "m_2|bm25"]
-    for partition in partitions:
+    made = ["m|bm25", "m|dense", "other|bm25", "m_2|bm25"]
+    for partition in made:
         lake.write("answers", [], fingerprint="then", partition=partition, quarantined=rejected)
-        os.utime(lake.path("answers", partition), (1_000, 1_000))
-    os.utime(lake.path("answers", "m|dense"), (3_000, 3_000))
-    run.discard_older(study, [Stage("answers of m", ("lake/answers",), model="m")], 2_000)
+    before = run._files_of(lake, Stage("answers of m", ("lake/answers",), model="m"))
+    lake.write("answers", [], fingerprint="now", partition="m|dense", quarantined=rejected)
+    run.discard(lake, before)
     assert lake.partitions("answers") == ["m_2|bm25", "m|dense", "other|bm25"]
     assert lake.partitions("quarantine") == [
         f"answers|{one}" for one in ("m_2|bm25", "m|dense", "other|bm25")
@@ -211,7 +169,7 @@ def test_a_run_names_its_home_and_has_its_lock_before_it_begins(tmp_path: Path) 
     assert done.returncode == 0, done.stderr
 
 
-def test_what_another_machine_removed_is_not_finished(
+def test_what_another_machine_removed_is_not_finished_and_no_stage_meets_what_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The model has failed there: without this, the run would end well without the model's rows."""
@@ -219,8 +177,11 @@ def test_what_another_machine_removed_is_not_finished(
     study = load_study(PROJECT_ROOT / "study.yaml")
     put_parsed(study.home.home, study.path)
     lake, synchronised = Lake(study.home.lake), []
+    lake.write("answers", [], fingerprint="then", partition="reference_m|dense")
+    flip_bit(lake.path("answers", "reference_m|dense"))
 
     def answer(definitions: object, instance: object, study: object, stage: Stage, display: object) -> None:
+        lake.require_intact()
         for method in ("bm25", "oracle"):
             lake.write("answers", [], fingerprint="now", partition=f"{stage.model}|{method}")
 

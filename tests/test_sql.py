@@ -1,8 +1,9 @@
-"""`make sql`: a query arrives exactly as typed."""
+"""`longtail sql`: DuckDB's shell reads the one published file, and a query arrives exactly as typed."""
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import pty
 import re
@@ -19,50 +20,55 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dagster_project.sql import connect
+from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.sql import QUESTIONS, shell_command
 from tests.journeys.commands import PROJECT, command, environment, small_study
 
 TEXT = """it's "q" $HOME $(id) ${x} `id` \\ # %d;"""
 QUERY = f"""select "text", t."text" = $${TEXT}$$ as same from words t where "text" = '{TEXT.replace("'", "''")}'"""
+REFUSED, HARMLESS = (
+    section.splitlines()[1:]
+    for section in (PROJECT / "tests/hostile_statements.txt").read_text(encoding="utf-8").split("\n# ")
+)
 
 
-@pytest.fixture
-def study(tmp_path: Path) -> Path:
-    """A study whose published warehouse has one table with one text."""
-    published = tmp_path / "home/small/published"
-    published.mkdir(parents=True)
-    with duckdb.connect(str(published / "warehouse.duckdb")) as warehouse:
+def write_warehouse(path: Path) -> Path:
+    """A published warehouse with one text, and a catalogue of tables with and without rows."""
+    path.parent.mkdir(parents=True)
+    with duckdb.connect(str(path)) as warehouse:
         warehouse.execute("create schema marts")
         warehouse.execute("create table marts.words as select ? as text", [TEXT])
         warehouse.execute("comment on column marts.words.text is 'a text'")
         warehouse.execute(
-            "create table marts.catalogue as select 'words' as topic, 'words' as table_name, "
-            "1 as n_rows, 'text' as grain, 'words' as description, 'select * from words' as example_query"
+            "create table marts.catalogue as from (values ('audit', 'words', 1, 'texts'), ('new', 'fct_new', 2, 'new'), "
+            "('accuracy', 'fct_empty', 0, 'none'), ('accuracy', 'fct_accuracy', 7, 'shares')) "
+            "as t (topic, table_name, n_rows, description)"
         )
+    return path
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    write_warehouse(tmp_path / "home/small/published/warehouse.duckdb")
     return small_study(tmp_path, "fake:passage", facts=8)
 
 
-def shown(arguments: list[str], study: Path, **more: str) -> str:
-    done = subprocess.run(
-        arguments,
-        cwd=PROJECT,
-        env=environment(study.parent / "home", study, **more),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def run(study: Path, *arguments: str, text: bytes = b"", **more: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        arguments or command("sql"), cwd=PROJECT, env=environment(study.parent / "home", study, **more),
+        input=text, capture_output=True, timeout=120,
+    )  # fmt: skip
 
 
-def test_a_query_arrives_unchanged_as_argument_and_from_the_environment(study: Path) -> None:
-    for out in (
-        shown(command("sql", "-c", QUERY), study),
-        shown(command("sql"), study, Q=QUERY),
+def test_a_query_arrives_unchanged_as_option_argument_variable_and_from_a_pipe(study: Path) -> None:
+    expected = f'text,same\n"{TEXT.replace(chr(34), chr(34) * 2)}",true\n'.encode()
+    for done in (
+        run(study, *command("sql", "-c", QUERY, "--format", "csv")),
+        run(study, *command("sql", QUERY, "--format", "csv")),
+        run(study, Q=QUERY, FORMAT="csv"),
+        run(study, text=QUERY.replace(" words ", " {{ ref('words') }} ").encode(), FORMAT="csv"),
     ):
-        assert TEXT in out
-        assert "true" in out
+        assert (done.returncode, done.stdout, done.stderr) == (0, expected, b"")
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
@@ -73,129 +79,148 @@ def test_neither_make_nor_the_shell_reads_a_query(study: Path, tmp_path: Path) -
     python.chmod(0o755)
     (tmp_path / "venv/.installed").touch()
     make = ["make", "-s", "sql", f"VENV={tmp_path / 'venv'}", f"STUDY={study}"]
-    for out in (shown([*make, f"Q={QUERY}"], study), shown(make, study, Q=QUERY)):
-        assert TEXT in out
-        assert "true" in out
+    for done in (run(study, *make, f"Q={QUERY}"), run(study, *make, Q=QUERY)):
+        assert (done.returncode, TEXT in done.stdout.decode(), b"true" in done.stdout) == (0, True, True)
 
 
-ATTACKS = (
-    "select * from read_text('/etc/hostname')",
-    "select * from '/etc/hostname'",
-    "select * from glob('/*')",
-    "copy words to '{folder}/stolen.csv'",
-    "export database '{folder}/stolen'",
-    "attach '{folder}/other.duckdb' as other",
-    "attach ':memory:' as other",
-    "install httpfs",
-    "load httpfs",
-    "load '{folder}/evil.duckdb_extension'",
-    "from read_csv('https://example.org/x.csv')",
-    "set enable_external_access = true",
-    "set lock_configuration = false",
-    "set allow_community_extensions = true",
-    "set temp_directory = '{folder}'",
-    "reset lock_configuration",
-    "create secret stolen (type s3)",
-    "create table marts.mine as select 1",
-    "insert into words values ('x')",
-    "delete from words",
-    "drop table words",
-    "from study",
-    "from published",
-)
+def test_tables_stand_by_the_question_that_they_answer_and_columns_with_their_meaning(study: Path) -> None:
+    done = run(study, text=b"from tables(); from columns_of('words')", FORMAT="csv")
+    assert done.stdout.decode().splitlines() == [
+        "question,table_name,n_rows,description",
+        "How often is a model right?,fct_accuracy,7,shares",
+        "Is anything missing or put aside?,words,1,texts",
+        ",fct_new,2,new",
+        "How often is a model right?,fct_empty,0,none",
+        "column_name,data_type,comment",
+        "text,VARCHAR,a text",
+    ]
+    topics = {folder.name for folder in (PROJECT_ROOT / "dbt/models/marts").iterdir() if folder.is_dir()}
+    assert topics == set(QUESTIONS)
 
 
-def test_the_connection_reads_the_one_file_and_nothing_else(study: Path, tmp_path: Path) -> None:
-    path = study.parent / "home/small/published/warehouse.duckdb"
-    published = (
-        duckdb.connect(str(path), read_only=True).sql("from marts.words").df()
-    )  # a variable, not a table
-    before = path.read_bytes()
-    with connect(path) as connection:
-        for attack in ATTACKS:
-            with pytest.raises(duckdb.Error):
-                connection.sql(attack.format(folder=tmp_path / "out")).fetchall()
-        assert connection.sql("select count(*) from words").fetchone() == (len(published),)
-    assert path.read_bytes() == before
-    assert not (tmp_path / "out").exists()
+def test_the_first_error_ends_a_text_with_an_exit_code(study: Path) -> None:
+    done = run(study, text=b"select 1 as a;\nselect nope from words;\nselect 3 as c;", FORMAT="json")
+    assert (done.returncode, done.stdout) == (1, b'[{"a":1}]\n')
+    assert b"nope" in done.stderr
 
 
-def test_errors_are_one_line_and_an_invalid_file_is_named(study: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_asked_is_one_line(study: Path) -> None:
     home = study.parent / "home"
-    for query, said in (
-        ("selec 1", "syntax error"),
-        ("select nope\nfrom words", "nope"),
-        ("from nowhere", "nowhere"),
+    for done, named in (
+        (run(study, FORMAT="no-init"), "box, csv"),
+        (run(study, text=b"select '\0'"), "NUL"),
+        (run(study, *command("sql", "missing study.yaml", "-c", "select 1")), "missing study.yaml"),
     ):
-        done = run(command("sql", "-c", query), home, study)
-        assert done.returncode == 1
-        assert len(done.stderr.strip().splitlines()) == 1
-        assert said in done.stderr
-    done = run(command("sql", "-c", "select 1"), home, study, FORMAT="xml")
-    assert done.returncode == 1
-    assert "box, csv, json, markdown" in done.stderr
+        assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (1, b"", 1)
+        assert named in done.stderr.decode()
     (home / "small/published/warehouse.duckdb").write_bytes(b"no database")
-    done = run(command("sql", "-c", "select 1"), home, study)
-    assert done.returncode == 1
-    assert "publish the warehouse again" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    done = run(study, text=b"select 1")
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
+    assert b"publish the warehouse again" in done.stderr
 
 
-def test_queries_from_a_pipe_are_answered_in_the_requested_format(study: Path) -> None:
-    done = run(command("sql"), study.parent / "home", study, stdin="from words", FORMAT="csv")
-    assert done.stdout.splitlines()[0] == "text"
-    head = subprocess.run(
-        f"{shlex.join(command('sql', '-c', 'from range(100000)'))} | head -1",
-        shell=True, cwd=PROJECT, env=environment(study.parent / "home", study, FORMAT="csv"),
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert head.stdout == "range\n"
-    assert head.stderr == ""
+def test_neither_a_reader_that_stops_nor_a_full_disk_ends_in_a_trace_or_a_false_success(study: Path) -> None:
+    typed = shlex.join(command("sql", "from range(10000000)", "--format", "csv"))
+    stopped = run(study, "bash", "-c", f"set -o pipefail; {typed} | head -1")
+    assert (stopped.returncode, stopped.stdout, stopped.stderr) == (0, b"range\n", b"")
+    full = run(study, "bash", "-c", f"{typed} > /dev/full")
+    assert (full.returncode, full.stderr.count(b"\n")) == (1, 1)
+    assert b"No space left" in full.stderr
 
 
-def test_a_session_survives_ctrl_c_keeps_its_history_and_ends_with_ctrl_d(
+def test_a_control_character_does_not_reach_the_terminal(study: Path) -> None:
+    done = run(study, text=b"select chr(27) || '[2J' as answer from range(500)")
+    assert b"\x1b[2J" not in done.stdout
+    assert done.stdout.count(b"[2J") == 500  # a pipe gets all rows
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_warehouse(tmp_path_factory.mktemp("home") / "published/warehouse.duckdb")
+
+
+def run_shell(published: Path, text: str) -> subprocess.CompletedProcess[bytes]:
+    """What the shell does with a text, once it has changed no file beside or in the published one."""
+    home = published.parents[1]
+    before = hashes(home)
+    done = subprocess.run(
+        shell_command(published, "csv"), input=text.encode(), cwd=home, capture_output=True, timeout=120
+    )
+    assert hashes(home) == before
+    return done
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+@pytest.mark.parametrize("statement", [*REFUSED, *HARMLESS, "select " + "abs(" * 2000 + "1" + ")" * 2000])
+def test_a_hostile_statement_is_refused_or_harmless(published: Path, statement: str) -> None:
+    done = run_shell(published, statement.format(path=published, folder=published.parents[1] / "out"))
+    if statement in HARMLESS:
+        assert done.returncode == 0
+    else:
+        assert (done.returncode, done.stderr != b"") == (1, True)
+
+
+def test_no_table_function_writes(published: Path) -> None:
+    """Every table function of this DuckDB, called in three ways, each in spite of the errors of those before it."""
+    with duckdb.connect() as connection:
+        names = connection.execute(
+            "select distinct function_name from duckdb_functions() where function_type in ('table', 'table_macro')"
+        ).fetchall()
+    calls = [f"from {name}({given});" for (name,) in names for given in ("", f"'{published}'", "1, 1")]
+    assert len(calls) > 200
+    done = run_shell(published, "\n".join([".bail off", *calls, "select 'the end' as reached;"]))
+    assert done.stdout.endswith(b"reached\nthe end\n")
+
+
+def test_a_pager_that_a_query_names_does_not_start(published: Path) -> None:
+    """Also if the answer goes to a terminal."""
+    out = published.parents[1] / "out"
+    master, slave = pty.openpty()
+    query = f".pager 'touch {out}'\n.pager on\nfrom range(3);"
+    program, *flags = shell_command(published, "box", for_terminal=True)
+    shell = [program, "-dark-mode", *flags]  # it does not ask the terminal for its colour
+    subprocess.run(shell, input=query.encode(), stdout=slave, check=True, timeout=120)
+    assert not out.exists()
+    os.close(slave)
+    os.close(master)
+
+
+def test_a_session_starts_with_its_help_survives_ctrl_c_and_ends_with_ctrl_d(
     study: Path, tmp_path: Path
 ) -> None:
-    home = study.parent / "home"
     (tmp_path / "harlequin").touch(0o755)
     programs = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        command("sql"), cwd=PROJECT, env=environment(home, study, TERM="xterm", PATH=programs),
-        stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        command("sql"), cwd=PROJECT, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        env=environment(study.parent / "home", study, TERM="dumb", PATH=programs, HOME=str(tmp_path)),
         preexec_fn=_as_in_a_terminal,
     )  # fmt: skip
     os.close(slave)
     try:
-        first = until(master, "longtail> ")
-        assert first.count("\n") <= 10
-        assert f"harlequin -r {shlex.quote(str(home / 'small/published/warehouse.duckdb'))}" in first
+        published = study.parent / "home/small/published/warehouse.duckdb"
         for typed, said in (
-            ("\\d words\n", ("a text", "longtail> ")),
-            ("\\e words\n", ("select * from words", "longtail> ")),
-            ("\\x\n", ("upright", "longtail> ")),
-            ("\\x\n", ("where a box is too wide", "longtail> ")),
-            ("select count(te\t) as counted from words;\n", ("(text", "counted", "1", "longtail> ")),
-            ("select 1 +\n", ("...> ",)),
-            ("\x03", ("longtail> ",)),  # it is lost while Python has shown a prompt and does not listen yet
+            ("", ("from tables();", f"harlequin -r {shlex.quote(str(published))}", "\x1b[c")),
+            ("\x1b]11;rgb:0000/0000/0000\x07\x1b[?1;2c", ("D ",)),  # the terminal's colour
+            ("from columns_of('words');\n", ("a text", "D ")),
+            (".shell touch owned\n", ("safe mode", "D ")),
             ("select count(*) from range(1000000000000) as a, range(1000) as b;\n", (" as b;", "\n")),
+            ("\x03", ("D ",)),
+            ("select 40 + 2 as answer;\n", ("42", "D ")),
         ):
+            time.sleep(typed == "\x03")  # so that the query has begun
             os.write(master, typed.encode())
-            until(master, *said, again="\x03" if typed == "\x03" else "")
-        time.sleep(1)
-        os.write(master, b"\x03")
-        until(master, "stopped", "longtail> ")
-        os.write(master, b"select 40 + 2 as answer;\n")
-        until(master, "42", "longtail> ")
+            until(master, *said)
         os.write(master, b"\x04")  # typed before the prompt it is the terminal's, which drops it
         assert process.wait(30) == 0
     finally:
         process.kill()
         process.wait()
         os.close(master)
-    history = home / "small/sql_history"
-    assert "select 40 + 2 as answer;" in history.read_text(encoding="utf-8")
-    assert history.stat().st_mode & 0o077 == 0
 
 
 def _as_in_a_terminal() -> None:
@@ -204,25 +229,11 @@ def _as_in_a_terminal() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def until(master: int, *texts: str, again: str = "") -> str:
-    """The terminal's output, read until it contains `texts`, one after the other; `again` is typed after each second
-    without output.
-    """
+def until(master: int, *texts: str) -> None:
+    """Read the terminal's output until it contains `texts`, one after the other."""
     wanted = re.compile(".*".join(map(re.escape, texts)), re.DOTALL)
     seen, deadline = "", time.monotonic() + 60
     while not wanted.search(seen):
         assert time.monotonic() < deadline, seen
         if select.select([master], [], [], 1)[0]:
             seen += os.read(master, 65_536).decode(errors="replace")
-        else:
-            os.write(master, again.encode())
-    return seen
-
-
-def run(
-    arguments: list[str], home: Path, study: Path, stdin: str | None = None, **more: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        arguments, cwd=PROJECT, env=environment(home, study, **more),
-        input=stdin or "", capture_output=True, text=True, timeout=120,
-    )  # fmt: skip

@@ -21,11 +21,14 @@ import pytest
 
 from dagster_project.core.statistics.registry import STATISTICS
 from dagster_project.core.statistics.statistic import materialise
+from dagster_project.core.storage.checksums import RECORD, record, record_files
+from dagster_project.core.storage.home import StudyHome
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD
 from dagster_project.core.warehouse.docs import publish_docs
+from dagster_project.core.warehouse.publication import record_of
 from dagster_project.core.warehouse.publish import publish_warehouse
 from tests.in_process_dbt import invoke_dbt, put_parsed
 from tests.lakes import LakePlan, make_lake, make_study
@@ -171,11 +174,42 @@ def documentation() -> Path:
         with shared.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if shared.exists():
-                return shutil.copyfile(shared, page)
+                return copy_page(shared, page)
             put_parsed(study.home.home, study.path)
             assert publish_docs(study, LOG).was_made
-            shutil.copyfile(page, shared)
+            copy_page(page, shared)
     return page
+
+
+def copy_page(page: Path, target: Path) -> Path:
+    """Copy a published page with its record."""
+    shutil.copyfile(record_of(page), record_of(target))
+    return shutil.copyfile(page, target)
+
+
+def publish_small_files(home: StudyHome) -> list[Path]:
+    """All that is published beside the warehouse, as small files that are recorded as the real ones are; the files."""
+    pages = {
+        home.published_report: ["figures/a.png"],
+        home.published_answers: ["answers/a.bin"],
+        home.published_docs: [],
+    }
+    files = []
+    for page, beside in pages.items():
+        own = [page, *(page.parent / name for name in beside)]
+        for file in own:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"this is {file.name}", encoding="utf-8")
+        record_files(record_of(page), own)
+        files += [*own, record_of(page)]
+    for link in (home.published_export, home.published_router):
+        folder = home.published / f"{link.name}s/000001-a"
+        (folder / "data").mkdir(parents=True)
+        (folder / "data/rows").write_text("rows", encoding="utf-8")
+        record(folder)
+        link.symlink_to(folder.relative_to(home.published))
+        files += [folder / "data/rows", folder / RECORD]
+    return files
 
 
 def lake_of(study: Study) -> Lake:

@@ -40,10 +40,6 @@ class PublishError(LongtailError):
     """The warehouse was not published; the previously published version stays in place."""
 
 
-class QueryError(LongtailError):
-    """A statement for the published warehouse would do more than read."""
-
-
 class RouterError(LongtailError):
     """A router's file cannot be used, or it was asked with a value that is no popularity."""
 

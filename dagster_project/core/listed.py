@@ -1,8 +1,4 @@
-"""What a study chooses by name: each module of one folder declares a record, and the folder is the list of them.
-
-What belongs here: finding modules and their records. What does not: what a record says, and which folder it is
-(`methods`, `study.backends`, `study.imports`).
-"""
+"""What a study chooses by name: each module of one folder declares a record, and the folder is the list of them."""
 
 from __future__ import annotations
 

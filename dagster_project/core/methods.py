@@ -1,10 +1,7 @@
 """The methods: the ways in which a study can ask a question, one record for each.
 
-What belongs here: what the rest of the platform must know about a method. What does not: how a retriever finds
-passages (`retrieval`), and how a prompt is written (`generation`). study.yaml's allowed values, the stages, the assets
-and lake table `methods`, which SQL and the report join, are all derived from these records. A retriever is a
-module in `core/retrieval/retrievers` with its record, `RETRIEVER`, of the module's name. A study may declare further
-retrievers: records made from one of these, with other settings (`Study.method`).
+A retriever is a module in `core/retrieval/retrievers` with its record, `RETRIEVER`, of the module's name. A study may
+declare further retrievers: records made from one of these, with other settings (`Study.method`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What a study needs and somebody else must provide: files, folders, models, keys, variables, packages.
-
-What belongs here: a need with its check, and what all stages share with other machines. What does not: all other needs,
-which the modules that use a thing declare beside the code that reads it, and looking for all of them (`preflight`).
-"""
+"""What a study needs and somebody else must provide: files, folders, models, keys, variables, packages."""
 
 from __future__ import annotations
 

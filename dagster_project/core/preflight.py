@@ -1,17 +1,14 @@
-"""Looks for everything that a study needs before anything is computed, and lists all that is missing at once.
-
-What belongs here: which needs there are, and their lines. What does not: the single checks, which stand beside the code
-that uses the thing (`Place.find`, `wikimedia.needs`, `reference.service`, `generation.tasks.capabilities`, retrievers).
-"""
+"""Looks for everything that a study needs before anything is computed, and lists all that is missing at once."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
+import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from dagster_project.core.embedding.encoder import check_files
@@ -19,11 +16,14 @@ from dagster_project.core.entailment.classifier import check as check_classifier
 from dagster_project.core.errors import LongtailError, single_line
 from dagster_project.core.generation.tasks.capabilities import needs_of_models
 from dagster_project.core.imports import decisions
-from dagster_project.core.imports.column_checks import check_keys
+from dagster_project.core.imports.column_checks import beginning_of_text, check_keys
+from dagster_project.core.imports.facts import read_questions
 from dagster_project.core.needs import Need, check_package, needs_of_machines
 from dagster_project.core.questions import counts
 from dagster_project.core.reference.service import needs_of_links
+from dagster_project.core.retrieval.bm25 import NO_BOUNDARIES, unspaced_share
 from dagster_project.core.retrieval.needs import needs_of_retrievers
+from dagster_project.core.retrieval.retrievers.bm25 import WORDS, Bm25Settings
 from dagster_project.core.study.counts import Counts
 from dagster_project.core.study.decisions import Decisions
 from dagster_project.core.study.imports import Collection, Import, Place, Results, load_format
@@ -34,6 +34,8 @@ from dagster_project.core.warehouse.build import check_memory
 from dagster_project.core.wikimedia.needs import needs_of_source
 
 _AT_ONCE = 8  # hub ids are looked up side by side
+_MOST_UNSPACED = 0.1  # of the letters at a file's beginning
+_LOG = logging.getLogger("longtail")
 _KEYS = {"imported": "import", "place": ""}
 """Fields whose name in study.yaml is another one."""
 
@@ -57,6 +59,8 @@ def misses(study: Study, *, with_models: bool = True) -> list[str]:
     ]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         told = pool.map(_missing, needs)
+    for remark in remarks(study):
+        _LOG.warning("%s", remark)
     where: dict[str, list[str]] = {}
     for need, line in zip(needs, told, strict=True):
         if line is not None:
@@ -64,17 +68,35 @@ def misses(study: Study, *, with_models: bool = True) -> list[str]:
     return [single_line(f"{', '.join(keys)}: {line}") for line, keys in where.items()]
 
 
+def remarks(study: Study) -> Iterator[str]:
+    """What a person should know before a run, and what does not stop it: files of texts in which BM25 finds no words."""
+    settings = {name: study.method(name).settings for name in study.retrieval_methods}
+    names = [name for name, own in settings.items() if isinstance(own, Bm25Settings) and own.tokens == WORDS]
+    if not names or not any(model.generates for model in study.models):
+        return
+    for where, place, holder in _places(study, ""):
+        with contextlib.suppress(LongtailError):  # a need says what is wrong with a file
+            if not isinstance(holder, Import | Collection) or place.is_fetched(study.path):
+                continue
+            found = place.find(study.path)
+            if found.is_file() and unspaced_share(beginning_of_text(found, holder)) > _MOST_UNSPACED:
+                yield f"{where}: {found}: for {', '.join(names)}, many of its words are {NO_BOUNDARIES}"
+
+
 def needs_of_places(study: Study) -> Iterator[Need]:
     """Every file and folder that any key of the study names."""
     for where, place, holder in _places(study, ""):
-        yield Need(where, partial(_check_place, place, study.path, holder))
+        yield Need(where, partial(_check_place, place, study, holder))
 
 
-def _check_place(place: Place, study_path: Path, holder: Any) -> None:
-    """A file is there and has the columns of its format; one with an address is fetched where it is missing."""
-    if place.is_fetched(study_path):
+def _check_place(place: Place, study: Study, holder: Any) -> None:
+    """A file is there and has the columns of its format; one with an address is fetched where it is missing.
+
+    Questions that name their entities are read whole, once a process: a column may turn out unreadable in its last rows.
+    """
+    if place.is_fetched(study.path):
         return
-    found = place.find(study_path)
+    found = place.find(study.path)
     if isinstance(holder, ReferenceQuestions):
         check_keys(found, ["question", "answer"])
     elif isinstance(holder, Decisions):
@@ -87,6 +109,9 @@ def _check_place(place: Place, study_path: Path, holder: Any) -> None:
         if package is None or importlib.util.find_spec(package[0]) is not None:
             for file in format_.files(found, holder):
                 format_.check(file, holder)
+        for dataset in study.datasets_of_files:
+            if dataset.imported is holder and getattr(format_, "names_entities", False):
+                read_questions(study, dataset)
 
 
 def _places(declared: Any, where: str, holder: Any = None) -> Iterator[tuple[str, Place, Any]]:

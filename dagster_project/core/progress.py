@@ -1,8 +1,4 @@
-"""How far a long computation is: one interface for every step that may take seconds, whoever shows it.
-
-What belongs here: counting, rates, time left, and when the log hears of it. What does not: what is counted, and what a
-terminal shows (`dagster_project.display`, which reads `current`).
-"""
+"""How far a long computation is: one interface for every step that may take seconds, whoever shows it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The templates of prompts (SPEC §3).
-
-What belongs here: the formats and grounding prompts that study.yaml may name. What does not: demonstrations, passages,
-and how a prompt is assembled (`generation.prompts`).
-"""
+"""The templates of prompts (SPEC §3)."""
 
 from __future__ import annotations
 

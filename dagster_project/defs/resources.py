@@ -24,7 +24,7 @@ from dagster_project.core.storage.object_store import ObjectStore
 from dagster_project.core.storage.ownership import PLACE, hold_run, place_of
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import DBT, DBT_PROJECT, dbt_environment
-from dagster_project.core.warehouse.manifest import ensure_manifest
+from dagster_project.core.warehouse.manifest import prepare_manifest
 from dagster_project.defs.partitions import chosen_study
 from dagster_project.leases import Lease, has_leases
 from dagster_project.operations import reap_dead_runs, say_who_is_waited_for
@@ -99,7 +99,7 @@ def dbt_project() -> DbtProject:
     study = chosen_study()
     os.environ.update(dbt_environment(study))
     project = DbtProject(project_dir=DBT_PROJECT, target_path=Path(os.environ["DBT_TARGET_PATH"]))
-    ensure_manifest(study, project.manifest_path)
+    prepare_manifest(study)
     return project
 
 

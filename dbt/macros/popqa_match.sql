@@ -5,6 +5,7 @@
   Python's.
 -#}
 {% macro popqa_match(prediction, gold) -%}
+    {%- set prediction, gold = comparable(prediction), comparable(gold) -%}
     (trim({{ gold }}) != '' and (
         contains({{ prediction }}, {{ gold }})
         or contains({{ prediction }}, lower({{ gold }}))

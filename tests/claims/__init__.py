@@ -38,7 +38,7 @@ UNCOMPUTED: tuple[tuple[str, str], ...] = (
         r"`shots: 15`|shots: 15, draw: per_question|--shard [12]/2\b|concurrency set gpu 2|b\.bin = 3\b"
         r"|own, risk = 0\.8, 0\.2|WAREHOUSE_MEMORY=12GB"
         r"|PORT=3001|QUICK=1|LIMIT=50|_limit_50|snapshot: \"2026-10\"|popularity=120|\"popularity\": 120"
-        r"|n_months: 1, last_month: \"2021-10\""
+        r"|n_months: 1, last_month: \"2021-10\"|thinking_tokens: 4000|PUBLISH_FEWER=1"
         r"|\b[48]bit\b"
         r"|false_positive_rate: 0\.001|k1: 0\.9, b: 0\.4|steps: 2 # first the answer, then its explanation; 1 asks",
         "an example",
@@ -68,7 +68,12 @@ UNCOMPUTED: tuple[tuple[str, str], ...] = (
         r"for 11\.7 % of 60 questions of PopQA \(5\.8 to 22\.2\) with this prompt, and for 0 % \(0 to 6\.0\)",
         "README's own study on questions of PopQA, which the project does not hold",
     ),
-    (r"with -9\b|five 429 in a row|exit code 1\b", "a signal or a status of HTTP or of a process"),
+    (
+        r"with -9\b|five 429 in a row|exit code 1\b|exit code is then 1\b|exit code is 128 and the signal's number"
+        r"|\(130 after Ctrl-C, 143 after SIGTERM\), but 0 for|as process 1 of a container",
+        "a signal or a status of HTTP or of a process",
+    ),
+    (r"up to 200 rows in a terminal and 10,000 in a pipe|U\+0080 to U\+009F", "what DuckDB's shell shows"),
 )
 """Patterns and why nothing computes them."""
 

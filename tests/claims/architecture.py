@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dagster_project.core.generation.latency.rounds import N_QUESTIONS
-from dagster_project.core.router.service import LARGEST_HEAD
+from dagster_project.core.processes import GRACE_S
 from dagster_project.core.statistics.risk_coverage import DELTA
+from dagster_project.core.study.study import Study
 from dagster_project.router import LimitedConnection
+from dagster_project.same_origin import LARGEST_HEAD
 from tests.claims.form import Claim, constant, dbt_variable
 
 PLACE = "docs/architecture.md"
@@ -19,5 +21,11 @@ CLAIMS = (
         constant(kb=LARGEST_HEAD // 1024, s=int(LimitedConnection.slowest_s)),
     ),
     Claim(PLACE, "up to {n} questions per method and prompt", constant(n=N_QUESTIONS)),
+    Claim("docs/models.md", "`max_new_tokens` ({n} by default)", constant(n=Study.max_new_tokens)),
+    Claim(
+        "docs/operations.md",
+        "end every command and all processes that it started within {s} s",
+        constant(s=round(GRACE_S) + 3),
+    ),
     Claim("docs/router.md", "with a probability of {kept:p0} %", constant(kept=1 - DELTA)),
 )

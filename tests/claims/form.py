@@ -1,8 +1,5 @@
 """Sentences with numbers, and what computes the numbers: the form of a claim.
 
-What belongs here: how a claim is written down, rendered and found. What does not: the claims (`readme`, `papers`,
-`captions`, `architecture`), the tests that hold them (`tests/test_claims.py`, `tests/journeys/test_claims.py`).
-
 A claim is a piece of a sentence in which numbers are `{name}` or `{name:form}`. Forms beside Python's own: `w` a word
 (three; `W`: Three), `p0` per cent (33), `d2` without the zero before the point (.33), `s2` the same with its sign
 (+.33, −.33).

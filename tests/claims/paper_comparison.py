@@ -2,10 +2,8 @@
 
     python -m tests.claims.paper_comparison <home>/<study>/published/warehouse.duckdb …
 
-What belongs here: which study stands for a cell, and the page. What does not: the papers' numbers (`core/study/
-paper_cells.csv`), and what fills a cell (the mart). Name studies with the best comparison first: a cell takes real data
-before the sandbox, then the whole dataset before a part where no model is asked, then the first warehouse that has it,
-its largest model, and the first method by name.
+Name studies with the best comparison first: a cell takes real data before the sandbox, then the whole dataset before a
+part where no model is asked, then the first warehouse that has it, its largest model, and the first method by name.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 # ruff: noqa: E501 (sentences of the page)
 """docs/real_models.md and its picture, from the published marts of studies/real_models.yaml.
 
-    python -m tests.claims.real_models <home>/real_models/published/warehouse.duckdb
-
-What belongs here: the page's words, and a query for each of its numbers. What does not: the tests that compare the page
-(`tests/test_real_models_page.py`; `tests/journeys/test_real_models.py`, on invented rows).
+python -m tests.claims.real_models <home>/real_models/published/warehouse.duckdb
 """
 
 from __future__ import annotations
@@ -64,7 +61,8 @@ from fct_risk_coverage where dataset = 'songs' and signal in ('popularity', 'con
 group by model, signal
 """
 _QUARTERS = """
-select quarter, min(subject_popularity), max(subject_popularity), count(*), count(*) filter (is_correct)
+select quarter, min(subject_popularity), max(subject_popularity), count(*), count(*) filter (is_correct),
+    count(*) filter (is_declined)
 from (
     select *, ntile(4) over (order by subject_popularity, question_id) as quarter from fct_answers
     where model = 'llama_3_70b' and method = 'closed_book'
@@ -75,6 +73,10 @@ _RULES = """
 select avg(is_correct::int), (select n_right_by_file_only from fct_import_disagreement
     where model = 'llama_3_70b' and method = 'closed_book'), count(*)
 from fct_answers where model = 'llama_3_70b' and method = 'closed_book'
+"""
+_DECLINED = """
+select n_declined, share_declined, accuracy_attempted, accuracy_attempted_ci_low, accuracy_attempted_ci_high
+from fct_accuracy where model = 'llama_3_70b' and method = 'closed_book' and relation = 'all'
 """
 _PAIRS = """
 with fixed as (
@@ -107,6 +109,7 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
     songs, quarters = marts.sql(_SONGS).fetchall(), marts.sql(_QUARTERS).fetchall()
     pairs, arena = marts.sql(_PAIRS).fetchall(), marts.sql(_ARENA).fetchall()
     ours, only_file, n_asked = marts.sql(_RULES).fetchall()[0]
+    n_declined, share_declined, *attempted = marts.sql(_DECLINED).fetchall()[0]
     by_policy = {row[0]: row for row in arena}
     known, least = songs[:-1], songs[-1]
     chosen, always = by_policy["adaptive_rag"], by_policy["always"]
@@ -151,16 +154,21 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
         ),
         "",
         *_table(
-            ("quarter", "popularity", "n", "accuracy"),
+            ("quarter", "popularity", "n", "accuracy", "declined"),
             [
-                [str(quarter), f"{low:,.0f} to {high:,.0f}", str(n), _estimate((right / n, *wilson(right, n)))]
-                for quarter, low, high, n, right in quarters
+                [
+                    str(quarter), f"{low:,.0f} to {high:,.0f}", str(n), _estimate((right / n, *wilson(right, n))),
+                    _share(declined / n),
+                ]
+                for quarter, low, high, n, right, declined in quarters
             ],
         ),
         "",
         *_filled(
             f"PopQA's rule calls {_share(ours)} right, the source's own rule {_share(ours + only_file / n_asked)}: the",
-            f"{only_file} answers on which they differ are right by the source alone.",
+            f"{only_file} answers on which they differ are right by the source alone. To {n_declined} questions the model said",
+            f'"No idea.", which its prompt allowed ({_share(share_declined)}); of its other answers {_estimate(attempted)} are',
+            f"right. The models of the papers had no such way out: beside them, {_share(ours)} is a lower bound.",
         ),
         "",
         *_popularities(marts),

@@ -1,8 +1,5 @@
 """Tables and claims of docs/retrieval.md.
 
-What belongs here: how the page writes rows of the marts of recall, and where its sentences take their numbers from. What
-does not: the tests that compare them (`tests/test_claims.py`, `tests/journeys/test_claims.py`).
-
 The default study computes the sandbox's table; the ranks of hybrid, a method that it lacks, are fused here. The other
 tables come from studies of real data, which the project does not hold: their rows are compared with one another.
 """

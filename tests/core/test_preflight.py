@@ -22,6 +22,7 @@ from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.decisions import read_decisions
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import (
+    Collection,
     Import,
     Place,
     Results,
@@ -98,6 +99,27 @@ def test_each_kind_of_miss_has_its_line(study: Study, change: dict[str, object],
     found = misses(dataclasses.replace(study, **change))
     assert len(found) == 1, found
     assert found[0].startswith(line.format(here=study.path.parent, study=study.path)), found[0]
+
+
+@pytest.mark.parametrize("ensure_ascii", [True, False])
+def test_texts_without_boundaries_of_words_are_told_and_stop_nothing(
+    study: Study, tmp_path: Path, ensure_ascii: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = [{"title": title, "text": "罗马是意大利的首都。"} for title in ("罗马", "Rome")]
+    path = tmp_path / "leads.jsonl"
+    path.write_text(
+        "".join(json.dumps(line, ensure_ascii=ensure_ascii) + "\n" for line in lines), encoding="utf-8"
+    )
+    leads = Collection(
+        "leads", "articles", Place(str(path)), "s", "2018", "CC0", (("accept_cut_dumps", False),)
+    )
+    own = dataclasses.replace(study, collections=(leads,), methods=("closed_book", "bm25"))
+    assert not misses(own)
+    assert f"collections[0]: {path}: for bm25, many of its words are runs of Chinese" in caplog.text
+    caplog.clear()
+    path.write_text('{"title": "Rome", "text": "Rome (罗马) is the capital of Italy."}\n', encoding="utf-8")
+    assert not misses(own)
+    assert not caplog.text
 
 
 def test_an_amount_of_memory_that_duckdb_cannot_read_is_named(
@@ -206,6 +228,8 @@ def test_nothing_is_missing_in_the_default_study_and_no_engine_is_imported() -> 
         ("answers", "table", "id,text\n1,a\n", {}, "no column has a usual name of prediction"),
         ("answers", "table", "pred\na\n", {}, "has neither ids nor questions"),
         ("answers", "lm_eval", '{"doc": {"key": 1}, "resps": [["a"]]}', {"id_field": "id"}, "no row has the key doc.id"),
+        ("questions", "hotpotqa", "<html>", {}, "is a web page"),
+        ("answers", "table", "version https://git-lfs.github.com/spec/v1\n", {}, "is a Git LFS pointer"),
         ("collections", "dpr", "id\ttext\n1\ta\n", {}, "column title is missing"),
         ("collections", "articles", '{"title": "a", "txt": "b"}', {}, "no row has the key text (did you mean txt?)"),
         ("collections", "atlas", '{"title": "a", "text": "b"}', {}, "no row has the key id"),
@@ -272,23 +296,30 @@ def test_one_object_of_counts_and_a_text_have_no_columns(study: Study, content: 
     assert found == [f"counts[2]: {empty}: the folder holds no file of text"]
 
 
-@pytest.mark.parametrize(
-    ("content", "options"),
-    [
-        ('{"question": "a", "answer": "b"}\nbroken\n', {}),
-        ('{"question": "' + "x" * 300_000 + '", "gold answer": "b"}\n', {}),
-        (('{"question": "a", "answer": "' + "x" * 20_000 + '"}\n') * 20, {"columns": {"popularity": "rare"}}),
-    ],
-)
-def test_what_a_beginning_does_not_show_is_left_to_the_reader(
-    study: Study, content: str, options: dict[str, Any]
+def test_a_table_of_questions_is_read_to_its_end_before_anything_runs(study: Study) -> None:
+    """Only its last rows show that the column of popularity cannot be read."""
+    rows = [f"Q{n}?,a,{n}" for n in range(80)] + [f'Q{n}?,a,"{n:,}"' for n in range(1_000, 1_020)]
+    (study.path.parent / "file").write_text("question,answer,popularity\n" + "\n".join(rows))
+    asked = {"format": "table", "path": "file"}
+    (line,) = misses(declaring(study, "questions", asked))
+    said = "column popularity: 20 of 100 values cannot be read: '1,000' (row 81), '1,001' (row 82), '1,002' (row 83)"
+    assert line.endswith(f'file: {said}; add to the import: thousands: ","')
+    assert misses(declaring(study, "questions", {**asked, "thousands": ","})) == []
+    assert misses(declaring(study, "questions", {**asked, "columns": {"popularity": None}})) == []
+
+
+@pytest.mark.parametrize("end", ["broken\n", '{"rare": 1}\n'])
+def test_what_the_beginning_of_answers_does_not_show_is_left_to_their_reader(study: Study, end: str) -> None:
+    rows = ('{"id": "a", "prediction": "' + "x" * 20_000 + '"}\n') * 20
+    (study.path.parent / "file").write_text(rows + end)
+    options = {"columns": {"is_correct": "rare"}}
+    assert misses(declaring(study, "answers", {"format": "table", "path": "file", **options})) == []
+
+
+def test_only_the_beginning_of_a_large_file_of_answers_is_read(
+    study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (study.path.parent / "file").write_text(content + '{"rare": 1}\n')
-    assert misses(declaring(study, "questions", {"format": "table", "path": "file", **options})) == []
-
-
-def test_only_the_beginning_of_a_large_file_is_read(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    (study.path.parent / "file").write_text('{"question": "a", "answer": "b"}\n' * 100_000)
+    (study.path.parent / "file").write_text('{"id": "a", "prediction": "b"}\n' * 100_000)
     loads, read = json.loads, []
 
     def counting(text: str) -> Any:
@@ -296,5 +327,5 @@ def test_only_the_beginning_of_a_large_file_is_read(study: Study, monkeypatch: p
         return loads(text)
 
     monkeypatch.setattr(json, "loads", counting)
-    assert misses(declaring(study, "questions", {"format": "table", "path": "file"})) == []
+    assert misses(declaring(study, "answers", {"format": "table", "path": "file"})) == []
     assert 0 < sum(read) <= 1 << 20

@@ -23,6 +23,18 @@ LEVELS: dict[str, tuple[float, float]] = {
 NAN3 = (math.nan, math.nan, math.nan)
 
 
+DECLINING = [
+    "n_declined", "share_declined", "share_declined_ci_low", "share_declined_ci_high", "accuracy_attempted",
+    "accuracy_attempted_ci_low", "accuracy_attempted_ci_high",
+]  # fmt: skip
+
+
+def declining(group: pd.DataFrame) -> tuple[float, ...]:
+    """Declined answers, and the accuracy of the others."""
+    attempted = group[~group.is_declined.astype(bool)]
+    return (len(group) - len(attempted), *rate(group.is_declined, group), *rate(attempted.is_correct, attempted))
+
+
 def variants(answers: pd.DataFrame, questions: pd.DataFrame) -> pd.DataFrame:
     """Accuracy by every rule, and the numbers beside it."""
     guesses = guessing(questions).set_index(["dataset", "relation"])
@@ -33,11 +45,11 @@ def variants(answers: pd.DataFrame, questions: pd.DataFrame) -> pd.DataFrame:
         shares = [value for rule in rules for value in rate(group[rule], group)]
         means = (group.token_f1.mean(), group.rouge_l.mean())
         rows.append((*key, len(group), guess.n, *shares, *means, guess.share_answer_in_subject,
-                     guess.accuracy_majority))  # fmt: skip
+                     guess.accuracy_majority, *declining(group)))  # fmt: skip
     names = ["accuracy", "ci_low", "ci_high"]
     for rule in ("case_sensitive", "normalized", "exact_match"):
         names += [f"accuracy_{rule}", f"accuracy_{rule}_ci_low", f"accuracy_{rule}_ci_high"]
-    names += ["mean_token_f1", "mean_rouge_l", "share_answer_in_subject", "accuracy_majority"]
+    names += ["mean_token_f1", "mean_rouge_l", "share_answer_in_subject", "accuracy_majority", *DECLINING]
     return pd.DataFrame(rows, columns=[*GROUP, "relation", "n", "n_questions", *names])
 
 
@@ -72,8 +84,10 @@ def by_level(answers: pd.DataFrame) -> pd.DataFrame:
             chosen = group.loc[logs.index[(logs >= low) & (logs < high)]]
             right = int(chosen.is_correct.sum())
             counts = (int((known == 0).sum()), int(group.subject_popularity.isna().sum()))
-            rows.append((*key, level, len(chosen), right, *rate(chosen.is_correct, chosen), *counts))
+            accuracy = rate(chosen.is_correct, chosen)
+            rows.append((*key, level, len(chosen), right, *accuracy, *counts, *declining(chosen)))
     names = ["n", "n_correct", "accuracy", "ci_low", "ci_high", "n_zero_popularity", "n_missing_popularity"]
+    names += DECLINING
     return pd.DataFrame(rows, columns=[*GROUP, "level", *names])
 
 
@@ -89,9 +103,10 @@ def least_popular(answers: pd.DataFrame, questions: pd.DataFrame) -> pd.DataFram
             for key, group in own.groupby(GROUP):
                 right = int(group.is_correct.sum())
                 places = (len(asked), len(known), size / len(asked), ordered[size - 1][0])
-                rows.append((*key, size, *places, len(group), right, *rate(group.is_correct, group)))
+                own_rate = (len(group), right, *rate(group.is_correct, group), *declining(group))
+                rows.append((*key, size, *places, *own_rate))
     names = ["n_questions", "n_questions_with_popularity", "share_of_questions", "popularity_high"]
-    names += ["n", "n_correct", "accuracy", "ci_low", "ci_high"]
+    names += ["n", "n_correct", "accuracy", "ci_low", "ci_high", *DECLINING]
     return pd.DataFrame(rows, columns=[*GROUP, "n_least", *names])
 
 

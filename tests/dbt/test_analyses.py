@@ -10,8 +10,8 @@ import duckdb
 import pytest
 
 from dagster_project.core.storage.home import PROJECT_ROOT
-from dagster_project.core.warehouse.statements import admitted
-from dagster_project.sql import Shell, connect
+from dagster_project.sql import run_query, shell_command
+from longtail import open_warehouse
 from tests.warehouses import AWKWARD, UNANSWERED, published_study
 
 ANALYSES = sorted((PROJECT_ROOT / "dbt" / "analyses").glob("*.sql"))
@@ -49,7 +49,7 @@ def file() -> Iterator[Path]:
 
 @pytest.fixture
 def published(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    with connect(file) as connection:  # a second one would share its locks
+    with open_warehouse(file) as connection:
         yield connection
 
 
@@ -62,7 +62,7 @@ def queries() -> dict[str, str]:
 
 
 def rows_of(connection: duckdb.DuckDBPyConnection) -> dict[str, int]:
-    assert all(len(admitted(connection, query)) == 1 for query in queries().values())
+    assert all(len(connection.extract_statements(query)) == 1 for query in queries().values())
     return {name: len(connection.execute(query).fetchall()) for name, query in queries().items()}
 
 
@@ -140,20 +140,18 @@ def test_who_moved_most_is_no_empty_month_and_no_handful_of_readers() -> None:
 
 
 def test_a_study_without_answers_leaves_valid_empty_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    with connect(published_study(UNANSWERED, monkeypatch).home.published_warehouse) as connection:
+    with open_warehouse(published_study(UNANSWERED, monkeypatch).home.published_warehouse) as connection:
         rows = rows_of(connection)
     assert rows["how_popular_the_subjects_are"] > 0
     assert rows["misled_by_a_passage"] == rows["what_each_method_gets_right"] == 0
 
 
 def test_a_file_of_the_analyses_runs_in_make_sql_as_it_stands(
-    published: duckdb.DuckDBPyConnection, capsys: pytest.CaptureFixture[str]
+    file: Path, published: duckdb.DuckDBPyConnection, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    query = (PROJECT_ROOT / "dbt" / "analyses" / "what_each_method_gets_right.sql").read_text(
-        encoding="utf-8"
-    )
-    assert Shell(published, "csv").show(query)
-    header, *lines = capsys.readouterr().out.splitlines()
+    query = PROJECT_ROOT / "dbt" / "analyses" / "what_each_method_gets_right.sql"
+    assert run_query(shell_command(file, "csv"), query.read_bytes()) == 0
+    header, *lines = capfd.readouterr().out.splitlines()
     assert header.startswith("dataset,prompt,model,n_parameters,method,n,accuracy")
     assert len(lines) == len(
         published.execute("select * from fct_accuracy where relation = 'all'").fetchall()

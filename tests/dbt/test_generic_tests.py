@@ -53,6 +53,7 @@ def test_what_lies_under_or_over_its_range_or_is_no_number_is_named(
     found = broken(build, awkward, "accuracy/fct_accuracy")
     assert {rule: n_rows for rule, (n_rows, _) in found.items()} == {
         "n >= 1": 1,
+        "n_correct + n_declined <= n": 1,
         "accuracy_exact_match in [0, 1]": 1 + n_genread,
         "accuracy_normalized in [0, 1]": 1,
         "mean_token_f1 in [0, 1.000001]": 1,
@@ -102,7 +103,7 @@ def test_columns_that_fall_are_named_with_their_values(
     )
     build.execute(f"update marts.fct_accuracy set ci_high = accuracy - 1e-14 where not ({WHERE})")  # rounding
     found = broken(build, awkward, "accuracy/fct_accuracy")
-    assert found.keys() == {"accuracy <= ci_high"}
+    assert found.keys() == {"accuracy <= ci_high", "accuracy <= accuracy_attempted"}
     n_rows, example = found["accuracy <= ci_high"]
     assert n_rows == 1
     assert "'model': small" in example

@@ -62,13 +62,20 @@ def test_data_alone_names_no_model_and_a_relation_is_counted(study: Study, cells
     assert found.ours["total"] == asked.sum()
 
 
-def test_the_reason_names_what_differs(cells: pd.DataFrame) -> None:
+def test_the_reason_names_what_differs(study: Study, cells: pd.DataFrame) -> None:
     found = one(cells, "Figure 5", "GPT-J 6B", "accuracy on the 4,000 least popular").query(
         "model == 'small'"
     )
     assert not found.is_real.any()
     assert set(found.study) == {"synthetic"}
-    assert set(found.reason) == {"a synthetic world; small instead of gpt_j_6b; GPT-J 6B: section 1 says .16"}
+    least = mart(study, "fct_accuracy_least_popular").query("abs(share_of_questions - 4000 / 14267) < 0.01")
+    shares = least.set_index(OURS).share_declined
+    assert shares.loc[list(found[OURS].itertuples(index=False, name=None))].max() > 0
+    for row in found.itertuples():
+        share = shares[row.dataset, row.prompt, row.model, row.method]
+        declined = f" {100 * share:.0f} % of the answers declined;" if share else ""
+        said = f"a synthetic world; small instead of gpt_j_6b;{declined} GPT-J 6B: section 1 says .16"
+        assert row.reason == said
 
 
 def test_without_answers_only_numbers_of_data_and_passages_are_left() -> None:

@@ -141,8 +141,11 @@ def enrich(study: Study) -> None:
 def popqa_match_sql() -> str:
     """The macro as dbt renders it, over columns `prediction` and `gold`."""
     loader = jinja2.FileSystemLoader(PROJECT_ROOT / "dbt" / "macros")
-    module = jinja2.Environment(loader=loader).get_template("popqa_match.sql").module
-    return str(module.popqa_match("prediction", "gold"))  # type: ignore[attr-defined]
+    environment = jinja2.Environment(loader=loader)
+    comparable = environment.get_template("comparable.sql").module.comparable  # type: ignore[attr-defined]
+    environment.globals["comparable"] = comparable
+    rule = environment.get_template("popqa_match.sql").module.popqa_match  # type: ignore[attr-defined]
+    return str(rule("prediction", "gold"))
 
 
 def keeps_its_length(letter: str) -> bool:

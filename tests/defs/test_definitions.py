@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from dagster_project import ui
 from dagster_project.core.storage.home import DEFAULT_STUDY_FILE
 from dagster_project.core.tables import TABLES
 from tests.in_process_dbt import put_parsed
@@ -136,12 +137,16 @@ def test_a_study_without_retrieval_loads_too(tmp_path: Path) -> None:
     assert "indexes/bm25" not in assets
 
 
-def test_workspace_and_dg_name_the_same_module() -> None:
+def test_workspace_and_dg_and_the_web_interface_name_the_same_module() -> None:
     workspace = yaml.safe_load((PROJECT / "workspace.yaml").read_text())
-    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["dg"]["project"]
     module = workspace["load_from"][0]["python_module"]
-    assert module["module_name"] == project["code_location_target_module"]
-    assert module["location_name"] == project["code_location_name"]
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["dg"]["project"]
+    named = {
+        (module["module_name"], module["location_name"]),
+        (project["code_location_target_module"], project["code_location_name"]),
+        (ui.MODULE, ui.LOCATION),
+    }
+    assert len(named) == 1
 
 
 def test_core_imports_without_dagster() -> None:

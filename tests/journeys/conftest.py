@@ -19,7 +19,7 @@ from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import run_study
 from tests.journeys.small_world import Small, write_small_world
 from tests.object_stores import s3_server
-from tests.warehouses import documentation
+from tests.warehouses import copy_page, documentation
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +55,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
     put_parsed(folder / "home", study)
     published = folder / "home/small/published"
     published.mkdir()
-    shutil.copyfile(documentation(), published / "docs.html")
+    copy_page(documentation(), published / "docs.html")
     with s3_server() as store:
         done = run_study(folder / "home", study, HOME=str(folder / "person"), **store.environment)
         assert done.returncode == 1, done.stdout[-3000:] + done.stderr[-3000:]

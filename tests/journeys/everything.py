@@ -1,7 +1,5 @@
 """A tiny study with every stage that writes files: facts, passages, two indexes, a portrait, answers of two reference
 models, candidates, grounded generations, embeddings, a sweep, routers.
-
-What belongs here: the study. What does not: what is done to it (`hard_places`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """What follows a filled lake, without Dagster: the warehouse with its tests, its publication, its export, the report; or
 some marts alone.
-
-What belongs here: the last stage for journeys that look at rows. What does not: how Dagster runs that stage, which the
-journeys of the small study look at.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The small study that journeys share: a scripted backend and one that fails, every kind of prompt, reference questions.
-
-What belongs here: what it declares, and where its run left things. What does not: running it (`conftest`).
-"""
+"""The small study that journeys share: a scripted backend and one that fails, every kind of prompt, references."""
 
 from __future__ import annotations
 

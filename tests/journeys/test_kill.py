@@ -1,8 +1,10 @@
-"""kill -9 through Dagster, in the middle of generation: the next run starts at once and nothing is lost or doubled."""
+"""kill -9 in the middle of generation, SIGTERM in dbt: the next run starts at once and nothing is lost or doubled."""
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import time
 from pathlib import Path
 
@@ -46,6 +48,20 @@ def kill_in_generation(home: Path, study: Path, seconds: float, said: list[str])
     return process.kill()
 
 
+def end_in_dbt(home: Path, study: Path) -> None:
+    """Run the study and end it by SIGTERM where dbt begins: one line, no trace, nothing that goes on."""
+    process = start_study(home, study)
+    assert process.stdout is not None
+    try:
+        read_until(process, "models and tests are current", [])
+        os.kill(process.pid, signal.SIGTERM)
+        said = process.stdout.read()  # up to the end of the last process that holds it
+        assert process.wait(60) == 128 + signal.SIGTERM
+    finally:
+        process.kill()
+    assert said == "stopped; finished rows are kept, the same command continues from here\n"
+
+
 def test_kills_lose_and_double_nothing(tmp_path: Path) -> None:
     slow = small_study(tmp_path, "fake:passage?seconds_per_prompt=0.03", FACTS, FEW_STAGES)
     home = tmp_path / "killed"
@@ -61,7 +77,7 @@ def test_kills_lose_and_double_nothing(tmp_path: Path) -> None:
 
     fast = small_study(tmp_path, "fake:passage", FACTS, FEW_STAGES)
     put_parsed(tmp_path / "whole", fast)
-    run_up_to_the_warehouse(tmp_path / "whole", fast)
+    end_in_dbt(tmp_path / "whole", fast)
     resumed, whole = rows(home), rows(tmp_path / "whole")
     assert resumed.equals(whole)
     keys = resumed.select(["question_id", "method", "prompt"]).to_pylist()

@@ -83,29 +83,20 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         )
     url = f"http://127.0.0.1:{port}"
     try:
-        wait_until_loaded(url, process, said)
+        wait_for_address(url, process, said)
         yield Served(url, process, folder / "home", told)
     finally:
         receiver.shutdown()
-        process.terminate()  # it ends its children, which a kill would leave behind
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        process.terminate()  # it ends its children
+        process.wait(60)
 
 
-def wait_until_loaded(url: str, process: subprocess.Popen[bytes], said: Path, seconds: float = 150) -> None:
+def wait_for_address(url: str, process: subprocess.Popen[bytes], said: Path, seconds: float = 150) -> None:
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    while url not in said.read_text():
         assert process.poll() is None, f"the UI ended by itself: {said.read_text()[-2000:]}"
-        try:
-            if asset_keys(url):
-                return
-        except requests.RequestException:
-            pass
-        time.sleep(1)
-    raise AssertionError(f"no assets at {url} after {seconds} s: {said.read_text()[-2000:]}")
+        assert time.monotonic() < deadline, f"no address after {seconds} s: {said.read_text()[-2000:]}"
+        time.sleep(0.2)
 
 
 def asset_keys(url: str) -> set[str]:
@@ -115,6 +106,7 @@ def asset_keys(url: str) -> set[str]:
 
 
 def test_it_shows_the_assets_of_the_study(served: Served) -> None:
+    """The first test: it asks as soon as the address is printed."""
     keys = asset_keys(served.url)
     assert {"lake/triples", "lake/answers", "marts/fct_adaptive_accuracy", "published_warehouse"} <= keys
     assert "indexes/dense" not in keys
@@ -278,21 +270,11 @@ def _job() -> None:
 def test_ctrl_c_leaves_no_process_behind(served: Served) -> None:
     process = served.process
     below = descendants(process.pid)
-    assert len(below) >= 2
+    assert len(below) >= 5  # the program, its code server with what that started, the webserver, the daemon
     os.kill(process.pid, signal.SIGINT)
-    assert process.wait(timeout=40) == 0
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline and any(_alive(pid) for pid in below):
-        time.sleep(0.2)
-    assert not [pid for pid in below if _alive(pid)]
-
-
-def _alive(pid: int) -> bool:
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"
+    assert process.wait(timeout=60) == 0
+    assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
+    assert not list((served.home / "cache" / ".staging").iterdir())  # sockets and temporary files
 
 
 @dg.op

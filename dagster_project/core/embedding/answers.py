@@ -1,8 +1,4 @@
-"""Embeddings of answers, the basis of semantic consistency (SPEC §7).
-
-What belongs here: lake table `answer_embeddings`. What does not: the vectors (`embedding.vectors`), and the comparison
-of answers (`statistics.answer_similarities`, which dbt calls).
-"""
+"""Embeddings of answers, the basis of semantic consistency (SPEC §7)."""
 
 from __future__ import annotations
 

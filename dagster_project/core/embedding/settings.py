@@ -1,8 +1,4 @@
-"""The settings of a text encoder and of the search by its vectors.
-
-What belongs here: the settings and their defaults. What does not: reading them out of study.yaml
-(`retrieval.retrievers.dense`), and their effects (`embedding.declared`, `retrieval`).
-"""
+"""The settings of a text encoder and of the search by its vectors."""
 
 from __future__ import annotations
 

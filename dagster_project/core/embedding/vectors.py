@@ -1,9 +1,5 @@
 """Vectors of texts: each distinct text is embedded once in a home, for all models and studies.
 
-What belongs here: the store (`cache/embeddings.sqlite`), what is embedded on which device, and reading vectors in parts.
-What does not: the encoder (`embedding.encoder`), and which texts there are (`embedding.answers`,
-`embedding.paraphrases`).
-
 The key of a vector is the encoder's stamp and a hash of the text. What is embedded is stored every few seconds, so a
 killed run embeds little again. The last digits of a vector (1e-6) depend on the batch and on the device. So all
 readers take it from the store, where the first one stays.

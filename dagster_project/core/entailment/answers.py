@@ -1,8 +1,5 @@
 """Mean bidirectional entailment between the answers to a question (SPEC §7, the variant for longer answers).
 
-What belongs here: lake table `answer_entailments`. What does not: the probabilities (`entailment.scores`), and the
-measures by embeddings, which it stands beside (`embedding.answers`, `statistics.answer_similarities`).
-
 The value of n answers is the mean over their n(n - 1) ordered pairs of the probability that one entails the other.
 Answers that are the same text entail each other with 1, without a classifier.
 """

@@ -1,8 +1,5 @@
 """How likely one text entails another, by a sequence-classification model of transformers.
 
-What belongs here: the model's files, its label, loading and running it. What does not: which texts are compared
-(`entailment.answers`), and what is kept (`entailment.scores`).
-
 Only safetensors are loaded, and no code of the model's repository is run.
 """
 

@@ -1,8 +1,5 @@
 """Probabilities of entailment: each pair of texts is classified once in a home, for all models and studies.
 
-What belongs here: the store (`cache/entailments.sqlite`) and what is computed. What does not: the classifier
-(`entailment.classifier`), and which pairs there are (`entailment.answers`).
-
 The key of a probability is the classifier's stamp and a hash of the pair. It is stored every few seconds, so a killed
 run computes little again. Its last digits depend on the batch, so all readers take it from the store.
 """

@@ -1,8 +1,4 @@
-"""The accuracy of a partition of answers as soon as it is in the lake, hours before the warehouse is built.
-
-What belongs here: lines and rows for people. What does not: scoring (`scoring`; the lake's rows hold its verdicts), and
-the numbers of the study, which are marts.
-"""
+"""The accuracy of a partition of answers as soon as it is in the lake, hours before the warehouse is built."""
 
 from __future__ import annotations
 

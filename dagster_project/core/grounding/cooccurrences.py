@@ -1,7 +1,5 @@
 """How often a question's entity and its answer stand in one passage of the corpus (According-to prompting, section 4.4).
 
-What belongs here: lake table `entity_cooccurrences`. What does not: bins and means (dbt), and page views (`wikimedia`).
-
 One pass over the texts finds all names and answers of all questions (`questions.phrases`). A question without a subject
 is linked to the titles of the corpus that stand in it; they are collected in a pass over the titles before.
 """

@@ -1,8 +1,5 @@
 """The data portrait of a study: where it lies, when it fits, and from which passages it is built.
 
-What belongs here: the folder of the portrait, and streaming the passages. What does not: its files (`portrait`), and
-what is compared with it (`generations`).
-
 A portrait lies in `<indexes>/portrait/<fingerprint>`. The fingerprint covers the passages' content, the study's keys
 and the code. A gram never reaches from one passage to the next.
 """

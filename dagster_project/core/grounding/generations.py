@@ -1,7 +1,4 @@
-"""QUIP of every text that a model wrote (SPEC §9).
-
-What belongs here: lake table `quip_scores`. What does not: scores of single texts (`quip`), means (dbt).
-"""
+"""QUIP of every text that a model wrote (SPEC §9)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The compiled loops of data portraits: text to hashes of its 25-grams, and hashes to bits of a Bloom filter.
 
-What belongs here: functions on arrays that numba compiles. What does not: files (`portrait`), texts and scores
-(`quip`). numba is slow to import, so only functions import this module. All compiled loops are in this one file, since
-numba compiles a kept function again only when the function's own file changes, not those of the functions it calls.
+All compiled loops are in this one file, since numba compiles a kept function again only when the function's own file
+changes, not those of the functions it calls.
 
 A text is UTF-8 as Python writes it with `surrogatepass`. It is normalised while it is read (SPEC §9): a run of white
 space becomes `\\n` if it begins with a line end (`\\n`, `\\r`), a space if it has no line end, and a space and `\\n`

@@ -1,7 +1,4 @@
-"""The plan of a data portrait: how many bits hold so many grams at a given false-positive rate.
-
-What belongs here: counting distinct grams, and sizes. What does not: the bits themselves (`portrait`).
-"""
+"""The plan of a data portrait: how many bits hold so many grams at a given false-positive rate."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """Data portraits: a Bloom filter of the 25-grams of a corpus, in files that are mapped into memory.
 
-What belongs here: files with their headers, building, merging, and looking hashes up. What does not: sizes (`plan`),
-texts (`texts`), scores (`quip`), and where a study keeps its portrait (`indexes`).
-
 A portrait is a folder with one file per range of parts. Each file appears whole or not at all, so a killed build goes
 on after its last whole file. Files of the same plan and of the same texts are equal byte for byte, in whatever order
 and pieces the texts came: bits are only ever set. A file ends with a CRC-32 of all its bytes before. It is checked

@@ -1,7 +1,4 @@
-"""QUIP-Score: the share of a text's 25-grams that a portrait has, and the spans that it quotes (SPEC §9).
-
-What belongs here: scores and spans of texts. What does not: which texts (`generations`), the portrait (`portrait`).
-"""
+"""QUIP-Score: the share of a text's 25-grams that a portrait has, and the spans that it quotes (SPEC §9)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Texts as bytes, and their 25-grams as hashes, in pieces that fit in memory.
 
-What belongs here: batches of texts, and the buffers that the compiled loops fill. What does not: the loops
-(`kernels`), the filter (`portrait`). A text of any length is read in pieces: nothing here grows with it.
+A text of any length is read in pieces: nothing here grows with it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Answers that others generated: lake table imported_answers, as the files have them.
-
-What belongs here: which files a model's results are, and under which prompt of the study their rows stand. What does
-not: the files' formats (`adaptive_retrieval`, `lm_eval`), and scoring (`scored`).
-"""
+"""Answers that others generated: lake table imported_answers, as the files have them."""
 
 from __future__ import annotations
 
@@ -26,6 +22,9 @@ from dagster_project.core.study.imports import Results, load_format, slice_of
 from dagster_project.core.study.models import Model
 from dagster_project.core.study.study import Study
 
+_MOST_SEVERAL = 0.1
+"""The largest share of a file's questions that may have several answers, of which the first counts."""
+
 
 def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logger) -> Outcome:
     """Write partition `model` of table imported_answers: all rows of the model's result files. Other models have none.
@@ -43,7 +42,8 @@ def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logge
         model.name,
         files,
         prompts,
-        [study.methods, study.grounding_prompts, [one.name for one in study.grounded_datasets]],
+        [study.methods, [one.name for one in study.grounded_datasets]],
+        [study.grounding.prompts, study.grounding.methods] if study.grounding else [],
         lake.content("questions"),
         code_version(__name__),
     )
@@ -61,37 +61,86 @@ def _place(study: Study, results: Results) -> Path:
 
 def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Computed:
     questions = questions_by_dataset(study, lake)
-    kept: dict[tuple[str, ...], dict[str, Any]] = {}
-    rejected: list[QuarantinedRow] = []
-    unread: Counter[str] = Counter()
-    known = [method.name for method in study.known_methods]
+    found = _Answers(study, model)
     for results in model.results:
-        asked = _with_rows(study, results, questions[results.dataset])
-        found, put_aside = _format(results).read(_place(study, results), results, asked)
-        rejected += put_aside
-        for answer in found:
-            if reason := _refused(study, results, answer, known):
-                rejected.append(QuarantinedRow(answer.place, reason, answer.text))
-                continue
-            unread.update(answer.unread)
-            row = _row(study, model, results, answer)
-            key = (row["dataset"], row["prompt"], row["method"], row["question_id"])
-            if key in kept:
-                reason = f"answered already: {kept[key]['place']} has the same question; that row is kept"
-                rejected.append(QuarantinedRow(answer.place, reason, answer.text))
-            else:
-                kept[key] = row
-    if model.results and not kept:
-        first = f"; {rejected[0].row_key}: {rejected[0].reason}" if rejected else ""
+        found.add(results, _with_rows(study, results, questions[results.dataset]))
+    rows = [found.rows[key] for key in sorted(found.rows)]
+    answered = [row for row in rows if not row["failure"]]
+    failed = Counter(row["failure"] for row in rows if row["failure"]).most_common()
+    reasons = ", ".join(f"{n:,} × {reason}" for reason, n in failed)
+    if model.results and not answered:
+        rejected = f"; {found.rejected[0].row_key}: {found.rejected[0].reason}" if found.rejected else ""
         raise SourceError(
-            f"{study.path}: model {model.name}: its results hold no answer that can be used{first}"
+            f"{study.path}: model {model.name}: its results hold no answer that can be used"
+            f"{f'; of {len(rows):,} requests all failed: {reasons}' if rows else rejected}"
         )
-    rows = [kept[key] for key in sorted(kept)]
-    log.info("imported answers of %s: %d, rejected: %d", model.name, len(rows), len(rejected))
-    if unread:
-        named = ", ".join(f"{name} of {n:,} rows" for name, n in unread.items())
-        log.warning("imported answers of %s: left out, since it cannot be read: %s", model.name, named)
-    return Computed(rows, rejected, _coverage(rows, questions) | ({"unread": dict(unread)} if unread else {}))
+    log.info("imported answers of %s: %d, rejected: %d", model.name, len(answered), len(found.rejected))
+    if failed:
+        log.warning("imported answers of %s: no answer, so in no rate: %s", model.name, reasons)
+    for column, places in found.unread.items():
+        examples = "; ".join(places[:3])
+        log.warning(
+            "imported answers of %s: %s cannot be read in %d rows: %s",
+            model.name,
+            column,
+            len(places),
+            examples,
+        )
+    counts = {
+        "failed": dict(failed),
+        "declined": sum(bool(row["is_declined"]) for row in answered),
+        "unread": {column: len(places) for column, places in found.unread.items()},
+    }
+    told = {name: count for name, count in counts.items() if count}
+    return Computed(rows, found.rejected, _coverage(answered, questions) | told)
+
+
+class _Answers:
+    """The rows of a model's results, one for each dataset, prompt, method and question, and what was put aside.
+
+    `unread`: column → place and fault of each value that cannot be read.
+    """
+
+    def __init__(self, study: Study, model: Model) -> None:
+        self._study, self._model = study, model
+        self._methods = [method.name for method in study.known_methods]
+        self.rows: dict[tuple[str, ...], dict[str, Any]] = {}
+        self.rejected: list[QuarantinedRow] = []
+        self.unread: dict[str, list[str]] = {}
+
+    def add(self, results: Results, questions: Questions) -> None:
+        """Read one entry of results. Errors: `SourceError`, also where many questions have several answers."""
+        place = _place(self._study, results)
+        answers, put_aside = _format(results).read(place, results, questions)
+        self.rejected += put_aside
+        mine: dict[tuple[str, ...], str] = {}
+        several: list[str] = []
+        for answer in answers:
+            if reason := _refused(self._study, results, answer, self._methods):
+                self.rejected.append(QuarantinedRow(answer.place, reason, answer.text))
+                continue
+            for column, reason in answer.unread.items():
+                self.unread.setdefault(column, []).append(f"{answer.place}: {reason}")
+            row = _row(self._study, self._model, results, answer)
+            key = (row["dataset"], row["prompt"], row["method"], row["question_id"])
+            if key in mine and None not in (mine[key], row["text"]) and mine[key] != row["text"]:
+                several.append(f"{self.rows[key]['place']} and {row['place']}")
+            mine[key] = self._keep(key, row)
+        if len(several) > max(1, _MOST_SEVERAL * len(mine)):
+            raise SourceError(
+                f"{place}: holds several answers to {len(several):,} of {len(mine):,} questions, as {several[0]}; keep"
+                " one a question, or name the column with the method, prompt or model that tells them apart"
+            )
+
+    def _keep(self, key: tuple[str, ...], row: dict[str, Any]) -> Any:
+        """Keep the first answer to a question, or else its first failure; the text that is kept."""
+        before = self.rows.setdefault(key, row)
+        if before is not row:
+            if before["failure"] and not row["failure"]:  # it was asked again
+                self.rows[key], before, row = row, row, before
+            reason = f"answered already: {before['place']} has the same question; that row is kept"
+            self.rejected.append(QuarantinedRow(row["place"], reason, row["text"] or row["failure"] or ""))
+        return self.rows[key]["text"]
 
 
 def _refused(study: Study, results: Results, answer: ImportedAnswer, methods: Sequence[str]) -> str | None:
@@ -108,7 +157,7 @@ def _refused(study: Study, results: Results, answer: ImportedAnswer, methods: Se
         )
     if answer.grounding_prompt not in study.grounding_prompts:
         named = ", ".join(study.grounding_prompts)
-        return f"grounding prompt {answer.grounding_prompt[:80]!r} is not one of: {named}"
+        return f"grounding prompt {answer.grounding_prompt[:40]!r} is not one of: {named}"
     return None
 
 
@@ -144,15 +193,13 @@ def _row(study: Study, model: Model, results: Results, answer: ImportedAnswer) -
             f"{study.path}: methods: {answer.method} is missing, by which {answer.place} was generated; add it, or name"
             " single files by path of results"
         )
-    own = {name: getattr(answer, name) for name in (f.name for f in dataclasses.fields(ImportedAnswer))}
+    columns = {field.name: getattr(answer, field.name) for field in dataclasses.fields(ImportedAnswer)}
+    for name in ("shots", "unread", "confidence", "grounding_prompt"):
+        del columns[name]
     return {
-        **{
-            name: value
-            for name, value in own.items()
-            if name not in ("shots", "unread", "confidence", "grounding_prompt")
-        },
+        **columns,
         **(dataclasses.asdict(answer.confidence) if answer.confidence else {}),
-        "text": _storable(answer.text),
+        "text": None if answer.failure else _storable(answer.text),
         "background": None if answer.background is None else _storable(answer.background),
         "dataset": results.dataset,
         "model": model.name,

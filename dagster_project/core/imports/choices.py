@@ -1,8 +1,4 @@
-"""Answers to multiple-choice questions, as texts: logs hold the letter or the likelihood of each choice.
-
-What belongs here: from numbers of choices (from 0) to the text that is scored. What does not: where a log has them
-(`inspect`, `lm_eval`).
-"""
+"""Answers to multiple-choice questions, as texts: logs hold the letter or the likelihood of each choice."""
 
 from __future__ import annotations
 
@@ -51,8 +47,8 @@ def chosen_text(
         score = score_answer(_text(choices, numbers), golds)
         if not (score.is_correct or score.is_correct_normalized):
             raise ValueError(
-                f"target: the log's right choice is none of the question's gold answers: {_text(choices, numbers)[:80]!r}"
-                f" where the dataset has {golds[0][:80]!r}"
+                f"target: the log's right choice is none of the question's gold answers: {_text(choices, numbers)[:40]!r}"
+                f" where the dataset has {golds[0][:40]!r}"
             )
     return _text(choices, chosen)
 

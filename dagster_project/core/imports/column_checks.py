@@ -1,8 +1,5 @@
 """The beginning of a file: which columns or keys it has, looked for before a run computes anything.
 
-What belongs here: reading the first bytes, and checks that formats name in their records. What does not: rows
-(`records`, `table_rows`), and the names of columns (`column_names`).
-
 A file of JSON may have a key only in later rows. So a key is missed only if its first rows lack it, and an optional one
 only where enough of them were seen.
 """
@@ -10,22 +7,35 @@ only where enough of them were seen.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
+from os import SEEK_END
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.column_names import Columns, columns_of_object, is_there, near
+from dagster_project.core.imports.column_names import (
+    Columns,
+    columns_of_object,
+    is_there,
+    near,
+    refuse_columns,
+    shown_names,
+)
 from dagster_project.core.imports.compressed import ACCEPT_CUT, opened
+from dagster_project.core.imports.lines import refuse_other_kinds
 from dagster_project.core.imports.records import check_header, header_of
 
 Check = Callable[[Path, Any], object]
 """Looks at the beginning of a file; takes its declaration, too. Errors: `SourceError` naming what is missing."""
 
 PARQUET = b"PAR1"
+_FOOTER_END = 8
+_LARGEST_FOOTER = 24 << 20
 _MOST = 1 << 18
+_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 _ENOUGH = 50
 """Rows that are seen before a key is missed that not every row needs."""
 
@@ -49,9 +59,9 @@ def check_keys(path: Path, keys: list[str], declared: Any = None) -> None:
     there, _ = _of_objects(_read(path, declared))
     for key in keys:
         if there and not any(is_there(one, there) for one in key.split("|")):
-            wanted, shown = key.replace("|", " or "), ", ".join(there)[:300]
             hint = next(filter(None, (near(one, there) for one in key.split("|"))), "")
-            raise SourceError(f"{path}: no row has the key {wanted}{hint}; there are: {shown}")
+            wanted = key.replace("|", " or ")
+            raise SourceError(f"{path}: no row has the key {wanted}{hint}; there are: {shown_names(there)}")
 
 
 def columns_at_beginning(path: Path, declared: Any) -> tuple[Columns, bool]:
@@ -70,10 +80,24 @@ def parquet_schema(path: Path) -> pa.Schema:
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_schema(path)
+        with path.open("rb") as file:
+            file.seek(-min(_FOOTER_END, path.stat().st_size), SEEK_END)
+            refuse_footer(path, file.read())
+        schema = pq.read_schema(path)
+        refuse_columns(path, len(schema.names))
+        return schema
     except (pa.ArrowException, OSError) as error:
         reason = " ".join(str(error).split())[:200]
         raise SourceError(f"{path}: is no Parquet file that can be read ({reason})") from None
+
+
+def refuse_footer(path: Path, end: bytes) -> None:
+    """Errors: `SourceError` where a Parquet file ends with a footer that only a million columns need, or that lies."""
+    size = int.from_bytes(end[-_FOOTER_END : -len(PARQUET)], "little")
+    if end.endswith(PARQUET) and size > _LARGEST_FOOTER:
+        raise SourceError(
+            f"{path}: has a footer of {size:,} bytes; at most {_LARGEST_FOOTER:,} are read (has it too many columns?)"
+        )
 
 
 def columns_of_schema(fields: Any, before: str = "") -> Columns:
@@ -98,7 +122,17 @@ def _read(path: Path, declared: Any) -> bytes:
     if path.is_dir():
         raise SourceError(f"{path}: is a folder; name one file")
     with opened(path, _accepts_cut(declared)) as stream:
-        return stream.read(_MOST)
+        data = stream.read(_MOST)
+    if not data.startswith(PARQUET):
+        refuse_other_kinds(path, data[:512])
+    return data
+
+
+def beginning_of_text(path: Path, declared: Any) -> str:
+    """The first characters of a file of texts, those that JSON escapes too; empty for Parquet. Errors: `SourceError`."""
+    data = _read(path, declared)
+    text = "" if data.startswith(PARQUET) else data.decode("utf-8", "replace")
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
 
 
 def _accepts_cut(declared: Any) -> bool | None:

@@ -1,8 +1,4 @@
-"""The bytes of imported files: plain, gzip or bzip2, also of a packed file that breaks off.
-
-What belongs here: decompressing, and saying where a file is damaged. What does not: rows (`records`), and dumps that are
-read by several threads (`wikimedia.dumps`).
-"""
+"""The bytes of imported files: plain, gzip or bzip2, also of a packed file that breaks off."""
 
 from __future__ import annotations
 

@@ -1,18 +1,17 @@
-"""How sure a model was of an imported answer: lists of its tokens' numbers, or the numbers of the answer (SPEC §11).
-
-What belongs here: what the columns may hold. What does not: their names (`column_names`), and the other columns of
-answers (`formats.answers.table`).
-"""
+"""How sure a model was of an imported answer: lists of its tokens' numbers, or the numbers of the answer (SPEC §11)."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from dagster_project.core.imports.table_rows import Row
 from dagster_project.core.scoring.confidence import Confidence, confidence_of
 
+Optional = Callable[[str, Callable[[], Any]], Any]
+"""Gives what is read of the column of a meaning; None where it cannot be read."""
 _PROBABILITY = (0.0, 1.0, "a probability above 0, and at most 1,")
 _LOGARITHM = (-math.inf, 0.0, "the logarithm of a probability")
 _ENTROPY = (-1e-9, math.inf, "an entropy in nats, of at least 0,")
@@ -33,66 +32,75 @@ _BOUNDS = {**_LISTS, **_NUMBERS}
 MEANINGS = (*_LISTS, "confidence_tokens", *_NUMBERS)
 
 
-def confidence_of_row(row: Row, *, has_end_token: bool) -> Confidence | None:
-    """The confidence that a row gives, None where it gives none. With `has_end_token`, lists end with the end token's.
+def confidence_of_row(
+    row: Row, optional: Optional, new_tokens: int | None, *, has_end_token: bool
+) -> Confidence | None:
+    """The confidence that a row gives, None where it gives none that can be read. With `has_end_token`, lists end with
+    the end token's. A list that has not as many numbers as the answer has tokens cannot be read."""
 
-    Errors: `RefusedError` where a value is none, or lists differ in length from each other or from new_tokens.
-    """
-    lists = {meaning: _list(row, meaning, has_end_token) for meaning in _LISTS}
-    probabilities = lists["token_probabilities"]
-    logs = [math.log(one) for one in probabilities] if probabilities else lists["token_log_probabilities"]
-    if logs is None:
-        return _stated(row)
-    n_tokens = row.count("new_tokens") or len(logs)
-    for meaning, own in lists.items():
-        if own is not None and len(own) != n_tokens:
-            hint = "; end_token: true leaves out the end token's" if len(own) == n_tokens + 1 else ""
-            raise row.refused(meaning, f"{len(own)} numbers for {n_tokens} tokens{hint}")
-    entropies = lists["token_entropies"]
-    return confidence_of(logs, None, math.fsum(entropies) / n_tokens if entropies else None)
+    def numbers(meaning: str, n_tokens: int | None) -> list[float] | None:
+        found: list[float] | None = optional(meaning, lambda: _list(row, meaning, n_tokens, has_end_token))
+        return found
+
+    probabilities = numbers("token_probabilities", new_tokens)
+    logs = [math.log(one) for one in probabilities or ()] or numbers("token_log_probabilities", new_tokens)
+    if not logs:
+        return _stated(row, optional, new_tokens)
+    entropies = numbers("token_entropies", len(logs))
+    return confidence_of(logs, None, math.fsum(entropies) / len(logs) if entropies else None)
 
 
-def _stated(row: Row) -> Confidence | None:
-    numbers = {name: _number(row, name, row.values.get(name)) for name in _NUMBERS}
-    if not any(number is not None for number in numbers.values()):
-        return None
-    n_tokens = row.count("confidence_tokens") or row.count("new_tokens")
+def _stated(row: Row, optional: Optional, new_tokens: int | None) -> Confidence | None:
+    def number(name: str) -> float | None:
+        found: float | None = optional(name, lambda: _number(name, row.values.get(name)))
+        return found
+
+    numbers = {name: number(name) for name in _NUMBERS}
+    given = [name for name, value in numbers.items() if value is not None]
+    n_tokens = optional("confidence_tokens", lambda: row.count("confidence_tokens")) or new_tokens
     total = numbers.pop("sum_log_probability")
-    if not n_tokens or total is None:
-        raise row.refused("sum_log_probability", "it is expected together with confidence_tokens")
-    return Confidence(n_tokens, total, **numbers)
+    if n_tokens and total is not None:
+        return Confidence(n_tokens, total, **numbers)
+
+    def refuse() -> None:
+        raise ValueError("sum_log_probability and confidence_tokens are expected together with it")
+
+    return optional(given[0], refuse) if given else None
 
 
-def _list(row: Row, meaning: str, has_end_token: bool) -> list[float] | None:
+def _list(row: Row, meaning: str, n_tokens: int | None, has_end_token: bool) -> list[float] | None:
+    """The numbers of a list; None where there are none. Errors: `ValueError`."""
     value = row.values.get(meaning)
     if isinstance(value, str) and value.strip():
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
-            raise row.refused(meaning, f"a list of numbers was expected, not {value[:40]!r}") from None
-    if value is None or value == "" or value != value:
+            raise ValueError(f"a list of numbers was expected, not {value[:40]!r}") from None
+    if value in (None, "", []) or value != value:
         return None
     if not isinstance(value, list):
-        raise row.refused(meaning, f"a list of numbers was expected, not {str(value)[:40]!r}")
+        raise ValueError(f"a list of numbers was expected, not {str(value)[:40]!r}")
     if (
         meaning == "token_probabilities"
         and any(value)
         and all(isinstance(p, int | float) and p <= 0 for p in value)
     ):
-        column = row.columns[meaning]
-        raise row.refused(
-            meaning,
+        raise ValueError(
             "no number is above 0, so they are logarithms; say so in the study: columns: {token_probabilities:"
-            f" null, token_log_probabilities: {column}}}",
+            f" null, token_log_probabilities: {row.columns[meaning]}}}"
         )
-    found = [_number(row, meaning, one) for one in value]
+    found = [_number(meaning, one) for one in value]
     if None in found:
-        raise row.refused(meaning, f"number {found.index(None) + 1} of the list is missing")
-    return [one for one in found if one is not None][: len(found) - has_end_token]
+        raise ValueError(f"number {found.index(None) + 1} of the list is missing")
+    kept = [one for one in found if one is not None][: len(found) - has_end_token]
+    if n_tokens and len(kept) != n_tokens:
+        hint = "; end_token: true leaves out the end token's" if len(kept) == n_tokens + 1 else ""
+        raise ValueError(f"{len(kept)} numbers for {n_tokens} tokens{hint}")
+    return kept
 
 
-def _number(row: Row, meaning: str, value: Any) -> float | None:
-    """The number; None where there is none. Errors: `RefusedError`."""
+def _number(meaning: str, value: Any) -> float | None:
+    """The number; None where there is none. Errors: `ValueError`."""
     if value is None or value == "":
         return None
     low, high, what = _BOUNDS[meaning]
@@ -101,5 +109,5 @@ def _number(row: Row, meaning: str, value: Any) -> float | None:
     except (TypeError, ValueError):
         number = math.nan
     if not low < number <= high:
-        raise row.refused(meaning, f"{what} was expected, not {str(value)[:40]}")
+        raise ValueError(f"{what} was expected, not {str(value)[:40]}")
     return number

@@ -1,8 +1,4 @@
-"""The file of a place in study.yaml: the user's own, or fetched once from its `url` into the home's cache.
-
-What belongs here: which of the two it is, and where the fetched file lies. What does not: the keys (`study.imports`),
-the download itself (`transfer.downloads`), and what the file holds.
-"""
+"""The file of a place in study.yaml: the user's own, or fetched once from its `url` into the home's cache."""
 
 from __future__ import annotations
 

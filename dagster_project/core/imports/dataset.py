@@ -1,8 +1,4 @@
-"""What a dataset's file gives: questions, entities, facts and popularity, ready for the lake.
-
-What belongs here: the shape that all dataset formats share, and texts made fit for storing. What does not: the
-formats (one module each).
-"""
+"""What a dataset's file gives: questions, entities, facts and popularity, ready for the lake."""
 
 from __future__ import annotations
 

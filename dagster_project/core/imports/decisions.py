@@ -1,14 +1,11 @@
-"""Decisions of others: lake table imported_decisions, for which questions their policies retrieve.
-
-What belongs here: what the columns may hold, and which rows cannot be used. What does not: kinds of files and names of
-columns (`table_rows`, `column_names`), and comparing policies (`statistics.policies`).
-"""
+"""Decisions of others: lake table imported_decisions, for which questions their policies retrieve."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,13 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.data_files import find_file
 from dagster_project.core.imports.records import MOST_ASIDE, RejectedRows, file_hashes
 from dagster_project.core.imports.results import questions_by_dataset
-from dagster_project.core.imports.table_rows import RefusedError, Row, check_table, read_table
+from dagster_project.core.imports.table_rows import (
+    RefusedError,
+    Row,
+    check_table,
+    is_missing,
+    read_table,
+)
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
 from dagster_project.core.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from dagster_project.core.study.decisions import MEANINGS, Decisions
@@ -41,7 +44,7 @@ def import_decisions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         rejected: list[QuarantinedRow] = []
         for one, path in declared:
             n_before = len(kept)
-            aside = _read(path, one, known[one.dataset], kept)
+            aside = _read(path, one, known[one.dataset], kept, log)
             if len(kept) == n_before:
                 first = f"; {aside[0].row_key}: {aside[0].reason}" if aside else ""
                 raise SourceError(f"{path}: holds no decision that can be used{first}")
@@ -66,20 +69,27 @@ def _check_decided(path: Path, found: Collection[str]) -> None:
 
 
 def _read(
-    path: Path, declared: Decisions, questions: Collection[str], kept: dict[tuple[str, str, str], Any]
+    path: Path,
+    declared: Decisions,
+    questions: Collection[str],
+    kept: dict[tuple[str, str, str], Any],
+    log: logging.Logger,
 ) -> list[QuarantinedRow]:
     """Add the file's decisions to `kept`, the first one for each question and policy; the rows put aside."""
+    unread: Counter[str] = Counter()
     rejected = RejectedRows(path.name, most=MOST_ASIDE)
     found = read_table(path, dict(declared.columns), MEANINGS, ("id",), rejected)
     _check_decided(path, found.columns)
     for row in found.rows:
         try:
             question_id, policy = row.id() or "", row.text("method") or declared.name
-            retrieves, score = _retrieves(row), _score(row)
+            (retrieves, score), faults = _decision(row)
             if question_id not in questions:
                 raise row.refused("id", f"no question of the dataset has the id {question_id}")
             if retrieves is None and score is None:
-                raise row.refused("retrieve", "yes, no, a number of retrievals, or a score was expected")
+                nothing = row.refused("retrieve", "yes, no, a number of retrievals, or a score was expected")
+                raise next(iter(faults.values()), nothing)
+            unread.update({*faults})
             key = (declared.dataset, policy, question_id)
             if key in kept:
                 raise row.refused("id", f"decided already: {kept[key]['place']}; that row is kept")
@@ -90,31 +100,49 @@ def _read(
             "dataset": declared.dataset, "policy": policy, "question_id": question_id, "retrieves": retrieves,
             "score": score, "place": f"{path.name} row {row.number}",
         }  # fmt: skip
+    for meaning, n in unread.items():
+        log.warning("%s: column %s cannot be read in %d rows, which decide without it", path.name, meaning, n)
     return rejected.told()
 
 
-def _retrieves(row: Row) -> bool | None:
+def _decision(row: Row) -> tuple[list[Any], dict[str, RefusedError]]:
+    """Whether to retrieve, and the score; None where a row has none. The faults by their columns' meaning."""
+    found: list[Any] = []
+    faults: dict[str, RefusedError] = {}
+    for meaning, read in _READERS:
+        try:
+            found.append(read(row, meaning))
+        except RefusedError as refused:
+            found.append(None)
+            faults[meaning] = refused
+    return found, faults
+
+
+def _retrieves(row: Row, meaning: str) -> bool | None:
     """Yes or no, in words, as a truth, or as the number of retrievals; None where it is missing."""
-    truth = _TRUTHS.get(str(row.values.get("retrieve")).strip().lower())
+    truth = _TRUTHS.get(str(row.values.get(meaning)).strip().lower())
     if truth is not None:
         return truth
     try:
-        n_retrievals = row.count("retrieve")
+        n_retrievals = row.count(meaning)
     except RefusedError:
-        said = f"not {str(row.values['retrieve'])[:40]!r}"
-        raise row.refused("retrieve", f"yes, no or a number of retrievals was expected, {said}") from None
+        said = f"not {str(row.values[meaning])[:40]!r}"
+        raise row.refused(meaning, f"yes, no or a number of retrievals was expected, {said}") from None
     return None if n_retrievals is None else n_retrievals > 0
 
 
-def _score(row: Row) -> float | None:
+def _score(row: Row, meaning: str) -> float | None:
     """Any number; None where it is missing."""
-    text = (row.raw_text("score") or "").strip()
-    if not text:
+    text = (row.raw_text(meaning) or "").strip()
+    if is_missing(text):
         return None
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise row.refused("score", f"a number was expected, not {text[:40]!r}")
+        raise row.refused(meaning, f"a number was expected, not {text[:40]!r}")
     return number
+
+
+_READERS: tuple[tuple[str, Callable[[Row, str], Any]], ...] = (("retrieve", _retrieves), ("score", _score))

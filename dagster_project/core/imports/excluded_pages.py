@@ -1,8 +1,4 @@
-"""Pages of a wiki that hold no passages: redirects and disambiguation pages.
-
-What belongs here: what is known of such a page. What does not: which pages these are (`page_kinds`), and what becomes of
-them (`retrieval.excluded_pages`).
-"""
+"""Pages of a wiki that hold no passages: redirects and disambiguation pages."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Facts, entities and popularity of imported datasets, beside those of the study's source.
 
-What belongs here: partition `imported` of lake tables triples and entities, and table imported_popularity. What does
-not: the source's own rows (`wikimedia.ingest`, partition `all`), and questions (`questions.build`). An entity that the
-source knows too keeps the source's row. Files that name no entities bring none.
+An entity that the source knows too keeps the source's row. Files that name no entities bring none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """What a format of imported files is: the records that the modules of formats fill in.
 
-What belongs here: the records. What does not: the formats (one module each), and finding them (`study.imports.FORMATS`).
-
 Every record has `keys`, the keys of study.yaml that only this format has, and `check`, which looks for columns at the
 beginning of each of its `files` before a run.
 """
@@ -13,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dagster_project.core.imports.cells import AUTO, ENCLOSING, PLAIN
 from dagster_project.core.imports.column_checks import Check
 from dagster_project.core.imports.compressed import ACCEPT_CUT
 from dagster_project.core.imports.dataset import ImportedDataset, ImportedParaphrases
@@ -52,6 +51,9 @@ def separator_key(read: Reader, key: str) -> str | None:
 
 CUT_KEYS: Keys = {ACCEPT_CUT: lambda read, key: read.flag(key)}
 """The keys of a collection's format whose files may break off: they are then used up to the break."""
+
+QUOTING_KEYS: Keys = {"quoting": lambda read, key: read.choice(key, (AUTO, PLAIN, ENCLOSING), AUTO)}
+"""The keys of a format of delimited files that anybody may have written."""
 
 
 def the_file(place: Path, _declared: Import | Results | Collection) -> list[Path]:

@@ -1,8 +1,5 @@
 """Questions with ids and answers as JSON objects: a list of them, or one a line, as KILT publishes all its datasets.
 
-What belongs here: what the objects hold, in KILT's form and in the datasets' own. What does not: the formats (`hotpotqa`,
-`eli5`), and which rows cannot be used (`table`).
-
 KILT: {"id": …, "input": question, "output": [{"answer": …, "provenance": …}, …]}. An output without an answer is
 provenance alone, and is passed over.
 """

@@ -1,8 +1,4 @@
-"""Which pages of a wiki are redirects or disambiguation pages, and where a redirect leads.
-
-What belongs here: what titles, wikitext and templates say. What does not: reading them from dumps (`wiki_pages`,
-`cirrus_search`).
-"""
+"""Which pages of a wiki are redirects or disambiguation pages, and where a redirect leads."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Questions and wordings of imported datasets, as rows of lake tables questions and paraphrases.
-
-What belongs here: choosing the format's reader, and rows in the tables' columns. What does not: the formats, the draw
-and the writers of the tables (`questions.build`).
-"""
+"""Questions and wordings of imported datasets, as rows of lake tables questions and paraphrases."""
 
 from __future__ import annotations
 

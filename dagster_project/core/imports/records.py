@@ -1,35 +1,33 @@
 """Files of others as records: CSV and TSV row by row, JSON lines, plain or packed, whatever their line ends and encoding.
 
-What belongs here: turning lines into numbered records, and saying what is wrong with bad rows. What does not: lines
-(`lines`), and what the columns mean (one module per format). A file is read line by line. A bad row is put aside with
-its reason; a file of another kind is refused.
-
-In a file whose lines end in LF, a CR that ends no line is an ordinary character of its field, quoted or not, so that no
-row is torn in two.
+A bad row is put aside with its reason; a file of another kind is refused.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.column_names import near
-from dagster_project.core.imports.compressed import hint_of, opened
+from dagster_project.core.imports.cells import Cells
+from dagster_project.core.imports.column_names import near, refuse_columns, shown_names
+from dagster_project.core.imports.compressed import opened
 from dagster_project.core.imports.excluded_pages import ExcludedPage
 from dagster_project.core.imports.lines import (
-    KEPT_OF_OVERLONG,
     LONGEST_FIELD,
     LONGEST_LINE,
-    Lines,
+    PYTHON_DICTS,
+    is_python,
+    is_shortened,
+    lines_of,
     printed,
+    refuse_cut,
     refuse_other_encodings,
 )
 from dagster_project.core.storage.lake import QuarantinedRow
@@ -41,7 +39,7 @@ _SHOWN = 2_000
 _ONE_A_LINE = "this is a list; write one object a line: jq -c '.[]' <file>"
 _OF_THIS_ROW = re.compile(r"[\"'].*[\"']|\d[\d,.]*")
 """What a reason says of one row alone: names and numbers."""
-_LONE_CR = "\udc0d"  # stands for a CR within a row while csv reads, which would end the row there; no file decodes to it
+_NOT_UTF_8 = re.compile("[\udc80-\udcff]")
 
 
 @dataclass
@@ -84,10 +82,11 @@ class RejectedRows:
 
 @dataclass(frozen=True)
 class Record:
-    """One row: its number and its fields by column name."""
+    """One row: its number, its fields by column name, and whether quotation marks enclose no cells in its file."""
 
     row: int
     fields: dict[str, str]
+    is_plain: bool = False
 
     def get(self, column: str) -> str:
         return self.fields.get(column, "")
@@ -113,17 +112,18 @@ def header_of(path: Path) -> tuple[str, list[str]]:
     with opened(path) as stream:
         refuse_other_encodings(path, stream)
         start = stream.tell()
-        outside_quotes = Counter("".join(next(Lines(stream), "").split('"')[::2]))
+        outside_quotes = "".join(next(lines_of(stream), "").split('"')[::2])
         stream.seek(start)
-        delimiter = max(_DELIMITERS, key=lambda sign: outside_quotes[sign])
-        return delimiter, _header(path, _reader(Lines(stream), delimiter), ())
+        delimiter = max(_DELIMITERS, key=outside_quotes.count)
+        refuse_columns(path, outside_quotes.count(delimiter) + 1)
+        return delimiter, _header(path, Cells(path, lines_of(stream), delimiter), ())
 
 
 def check_header(path: Path, delimiter: str, required: Sequence[str], accept_cut: bool | None = None) -> None:
     """Look at the header alone. Errors: as `read_delimited`."""
     with opened(path, accept_cut) as stream:
         refuse_other_encodings(path, stream)
-        _header(path, _reader(Lines(stream), delimiter), required)
+        _header(path, Cells(path, lines_of(stream), delimiter), required)
 
 
 def read_delimited(
@@ -132,26 +132,25 @@ def read_delimited(
     required: Sequence[str],
     rejected: RejectedRows,
     accept_cut: bool | None = None,
+    quoting: str | None = None,
 ) -> Iterator[Record]:
-    """The rows of a CSV or TSV file with a header, quotes doubled; broken ones go to `rejected`.
+    """The rows of a CSV or TSV file with a header; broken ones go to `rejected`. `quoting`: as `Cells`.
 
-    Errors: `SourceError` where the file cannot be read, is not UTF-8 as a whole, lacks a column, or ends inside
-    a quoted field. `accept_cut`: as `opened`; the row that is broken then goes to `rejected`. If it is False, a
-    file whose last row is broken is refused, too.
+    Errors: `SourceError` where the file cannot be read, is not UTF-8 as a whole, lacks a column, ends inside a quoted
+    field, or has lines that may be rows or one cell. `accept_cut`: as `opened`; the row that is broken then goes to
+    `rejected`. If it is False, a file whose last row is broken is refused, too.
     """
     with opened(path, accept_cut) as stream:
         refuse_other_encodings(path, stream)
-        lines = Lines(stream)
-        reader = _reader(lines, delimiter)
-        columns = _header(path, reader, required)
-        for row, hidden in _rows(path, reader, rejected, accept_cut=accept_cut):
-            values = [value.replace(_LONE_CR, "\r") for value in hidden]
-            reason = _fault(values, columns)
+        cells = Cells(path, lines_of(stream), delimiter, quoting, accept_cut)
+        columns = _header(path, cells, required)
+        for row, found in cells.rows():
+            reason = found if isinstance(found, str) else _fault(found, columns, cells.block)
             if reason:
-                lines.refuse_cut(path, row, reason, accept_cut=accept_cut)
-                rejected.put(row, reason, printed(delimiter.join(values)))
+                refuse_cut(path, row, reason, cells.block[-1], accept_cut=accept_cut)
+                rejected.put(row, reason, printed("".join(cells.block).rstrip("\r\n")))
             else:
-                yield Record(row, dict(zip(columns, values, strict=True)))
+                yield Record(row, dict(zip(columns, found, strict=True)), cells.is_plain)
 
 
 def read_json_lines(
@@ -163,18 +162,19 @@ def read_json_lines(
     """
     with opened(path, accept_cut) as stream:
         refuse_other_encodings(path, stream)
-        lines = Lines(stream)
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(lines_of(stream), 1):
             if not line.strip():
                 continue
             data = line.encode("utf-8", "surrogateescape")
             try:
                 loaded = json.loads(data)
             except (ValueError, RecursionError) as error:
-                reason = f"not JSON: {' '.join(str(error).split())[:200]}"
-                if len(data) == KEPT_OF_OVERLONG + 1:
+                reason = (
+                    f"not JSON: {PYTHON_DICTS if is_python(line) else ' '.join(str(error).split())[:200]}"
+                )
+                if is_shortened(line):
                     reason = f"a line of at most {LONGEST_LINE:,} bytes was expected"
-                lines.refuse_cut(path, number, reason, accept_cut=accept_cut)
+                refuse_cut(path, number, reason, line, accept_cut=accept_cut)
                 rejected.put(number, reason, printed(line))
                 continue
             if isinstance(loaded, dict):
@@ -184,11 +184,26 @@ def read_json_lines(
                 rejected.put(number, f"a JSON object was expected{hint}", printed(line))
 
 
+def text_of_key(row: Mapping[str, Any], key: str) -> str | None:
+    """The text of a key; a whole number is one, too. None where there is none."""
+    value = row.get(key)
+    return str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
+
+
+def optional_text(row: Mapping[str, Any], key: str, rejected: RejectedRows) -> str | None:
+    """The text of a key that a row need not have. Anything else is counted, and does not cost the row."""
+    value = row.get(key)
+    if value is not None and not isinstance(value, str):
+        rejected.left_out[f"values of key {key} that are no text"] += 1
+        return None
+    return value or None
+
+
 def read_lines(path: Path) -> Iterator[str]:
     """The lines of a text file. Errors: as `opened`; `SourceError` where it is not UTF-8 as a whole."""
     with opened(path) as stream:
         refuse_other_encodings(path, stream)
-        yield from map(printed, Lines(stream))
+        yield from map(printed, lines_of(stream))
 
 
 def json_texts(text: str) -> list[str] | None:
@@ -202,33 +217,16 @@ def json_texts(text: str) -> list[str] | None:
     return loaded
 
 
-def _reader(lines: Iterable[str], delimiter: str) -> Any:
-    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
-    return csv.reader(map(_hidden_cr, lines), delimiter=delimiter, strict=True)
-
-
-def _hidden_cr(line: str) -> str:
-    """The line with every CR replaced that does not end it."""
-    if "\r" not in line:
-        return line
-    end = len(line) - len(line.rstrip("\n"))
-    end += line[: len(line) - end].endswith("\r")
-    return line[: len(line) - end].replace("\r", _LONE_CR) + line[len(line) - end :]
-
-
-def _header(path: Path, reader: Any, required: Sequence[str]) -> list[str]:
-    try:
-        columns = [name.strip() for name in next(reader)]
-    except StopIteration:
-        raise SourceError(f"{path}: is empty") from None
-    except csv.Error as error:
-        raise SourceError(f"{path}: its header cannot be read ({error})") from None
+def _header(path: Path, cells: Cells, required: Sequence[str]) -> list[str]:
+    columns = [name.strip() for name in cells.header()]
+    refuse_columns(path, len(columns))
+    if any("\0" in name for name in columns):
+        raise SourceError(f"{path}: is no table: its first line holds a NUL character")
     missing = [name for name in required if name not in columns]
     if missing:
-        there = printed(", ".join(columns))[:300]
         raise SourceError(
             f"{path}: column {', '.join(missing)} is missing{near(missing[0], columns)}; expected"
-            f" {', '.join(required)}; its header has: {there}"
+            f" {', '.join(required)}; its header has: {shown_names(columns)}"
         )
     doubled = {name for name in required if columns.count(name) > 1}
     if doubled:
@@ -236,45 +234,20 @@ def _header(path: Path, reader: Any, required: Sequence[str]) -> list[str]:
     return columns
 
 
-def _rows(
-    path: Path, reader: Any, rejected: RejectedRows, *, accept_cut: bool | None
-) -> Iterator[tuple[int, list[str]]]:
-    row = 0
-    while True:
-        row += 1
-        began = reader.line_num + 1
-        try:
-            values = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            if "end of data" in str(error) and accept_cut:
-                rejected.put(row, f"line {began}: opens a quote that is never closed: the file breaks off")
-                return
-            if "end of data" in str(error):
-                raise SourceError(
-                    f"{path}: row {row} (line {began}) opens a quote that is never closed; the file may be cut off:"
-                    f" fetch it again, or close the quote{hint_of(accept_cut=accept_cut)}"
-                ) from None
-            rejected.put(row, f"line {began}: not a row of this format: {error}")
-            continue
-        if values:
-            yield row, values
-
-
-def _fault(values: Sequence[str], columns: Sequence[str]) -> str | None:
-    """Why a row cannot be used, whatever its columns mean; None if it can."""
+def _fault(values: Sequence[str], columns: Sequence[str], lines: Sequence[str]) -> str | None:
+    """Why the row that stands in `lines` cannot be used, whatever its columns mean; None if it can."""
     if len(values) != len(columns):
         has_cr = any("\r" in value.replace("\r\n", "") for value in values)
         hint = "; a CR in it is no end of a row, as the file's rows end in LF" if has_cr else ""
         return f"{len(values)} fields where the header has {len(columns)}{hint}"
+    if any(map(is_shortened, lines)):
+        return f"a line of at most {LONGEST_LINE:,} bytes was expected"
     for column, value in zip(columns, values, strict=True):
+        if len(value) > LONGEST_FIELD:
+            return f"column {column}: field larger than field limit ({LONGEST_FIELD:,})"
         if "\0" in value:
             return f"column {column}: holds a NUL character"
-        if not value.isascii() and (bad := _bad_byte(value)):
-            return f"column {column}: byte 0x{bad:02x} is not UTF-8 (is the file Latin-1? save it as UTF-8)"
+        if not value.isascii() and (bad := _NOT_UTF_8.search(value)):
+            byte = ord(bad[0]) - 0xDC00
+            return f"column {column}: byte 0x{byte:02x} is not UTF-8 (is the file Latin-1? save it as UTF-8)"
     return None
-
-
-def _bad_byte(value: str) -> int | None:
-    return next((ord(char) - 0xDC00 for char in value if 0xDC80 <= ord(char) <= 0xDCFF), None)

@@ -1,8 +1,5 @@
 """Anybody's questions: a table with columns `question` and `answers`, and what else it has.
 
-What belongs here: what the columns mean, and which rows cannot be used. What does not: kinds of files and names of
-columns (`table_rows`), answers of models (`table_answers`), and where questions go (`questions.build`, `facts`).
-
 In a file without ids, an id is made from the dataset's name, the question and its answers (SPEC §1). A question with a
 subject, a popularity or a passage brings an entity. Rows share one only if they agree in all three: one name may mean two
 things.
@@ -10,14 +7,15 @@ things.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.column_names import unusual
+from dagster_project.core.imports.column_names import SHOWN, structure_of, unusual
 from dagster_project.core.imports.dataset import (
     LONGEST_QUESTION,
     ImportedDataset,
@@ -27,14 +25,19 @@ from dagster_project.core.imports.dataset import (
 )
 from dagster_project.core.imports.records import MOST_ASIDE, RejectedRows, file_hashes
 from dagster_project.core.imports.table_rows import (
+    THOUSANDS,
+    OptionalValues,
     RefusedError,
     Row,
     Rows,
     fitting,
+    number_of,
     read_table,
     text_of,
 )
 from dagster_project.core.parsing.terms import LONGEST_LABEL
+from dagster_project.core.relations.relation import ALL
+from dagster_project.core.scoring.match import comparable
 from dagster_project.core.storage.fingerprints import fingerprint
 from dagster_project.core.study.imports import Import
 
@@ -43,6 +46,17 @@ MEANINGS = ("question", "answers", "id", "subject", "relation", "popularity", "p
 REQUIRED = ("question", "answers")
 
 NO_IDS = "the file has no column id, so an id is made from the dataset's name, the question and its answers"
+_A_LIST = 'a JSON list of texts was expected, as in ["one", "two"]'
+_FORMS: tuple[tuple[set[str], set[str]], ...] = (
+    ({"text"}, {"answerstart", "answerend", "answerid"}),  # SQuAD
+    ({"value", "aliases"}, {
+        "normalizedvalue", "normalizedaliases", "matchedwikientityname", "normalizedmatchedwikientityname", "type",
+        "humananswers",
+    }),  # TriviaQA
+    ({"answer"}, {"provenance", "meta"}),  # KILT
+    ({"answers"}, set()),
+)  # fmt: skip
+"""Objects whose texts are known: the keys that hold them, and the keys that may stand beside these."""
 
 
 def read_questions(path: Path, declared: Import, dataset_name: str) -> ImportedDataset:
@@ -52,7 +66,9 @@ def read_questions(path: Path, declared: Import, dataset_name: str) -> ImportedD
     """
     rejected = RejectedRows(path.name, most=MOST_ASIDE)
     options = dict(declared.options)
-    table = read_table(path, dict(options["columns"]), MEANINGS, REQUIRED, rejected)
+    table = read_table(
+        path, dict(options["columns"]), MEANINGS, REQUIRED, rejected, options["thousands"], options["quoting"]
+    )
     file_id = fingerprint(file_hashes([path])[0][1], declared.options)[:12]
     found = questions_of(path, table, rejected, Reading(dataset_name, options["separator"], file_id))
     found.says[:0] = unusual(table.columns, dict(options["columns"]))
@@ -60,10 +76,14 @@ def read_questions(path: Path, declared: Import, dataset_name: str) -> ImportedD
 
 
 def questions_of(path: Path, table: Rows, rejected: RejectedRows, read: Reading) -> ImportedDataset:
-    """The questions in the rows of a file. Errors: `SourceError` where no row can be used."""
+    """The questions in the rows of a file.
+
+    Errors: `SourceError` where no row can be used, or more than a tenth of an optional column cannot be read.
+    """
+    values = OptionalValues(path, partial(_advice, table.columns))
     for row in table.rows:
         try:
-            read.add(row)
+            read.add(row, values)
         except RefusedError as refused:
             rejected.put(row.number, str(refused), row.values)
     dataset = read.dataset
@@ -71,8 +91,9 @@ def questions_of(path: Path, table: Rows, rejected: RejectedRows, read: Reading)
         first = f"; {rejected.rows[0].row_key}: {rejected.rows[0].reason}" if rejected.rows else ""
         raise SourceError(f"{path}: holds no question that can be used{first}")
     dataset.rejected.extend(rejected.told())
-    dataset.says.extend(_lacks(table.columns, dataset))
+    dataset.says.extend([*values.lines(), *_lacks(table.columns, dataset)])
     dataset.notes.update(
+        unread=dict(values.n_unread),
         rows=len(dataset.questions) + rejected.n_rows,
         put_aside=rejected.n_rows,
         reasons=reasons(rejected.rows),
@@ -98,17 +119,19 @@ class Reading:
         self._repeats: Counter[Hashable] = Counter()
         self._entities: dict[_Known, str] = {}
 
-    def add(self, row: Row) -> None:
-        """Add a row, all of it or nothing. Errors: `RefusedError`."""
+    def add(self, row: Row, values: OptionalValues) -> None:
+        """Add a row, all of it or nothing. Errors: `RefusedError`; what else the row has may be unknown (`values`)."""
         own_id = row.id()
         if own_id in self._rows:
             raise row.refused("id", f"row {self._rows[own_id]} has the same id; that row is kept")
         question = row.text("question", LONGEST_QUESTION)
         if question is None:
             raise row.refused("question", "a text was expected")
-        golds, relation = answers_of(row, self._separator, self._longest_answer), row.text("relation")
-        subject, popularity = row.text("subject"), row.amount("popularity")
-        passage = (row.raw_text("passage") or "").strip()
+        golds = answers_of(row, self._separator, self._longest_answer)
+        relation = row.optional("relation", _relation, values)
+        subject = row.optional("subject", Row.text, values)
+        popularity = row.optional("popularity", Row.amount, values)
+        passage = (row.optional("passage", Row.raw_text, values) or "").strip()
         known = subject, popularity, passage
         entity_id = self._entity(own_id or str(row.number), subject or clean(question), known)
         question_id = own_id or numbered(made_id(self._name, question, golds), self._repeats)
@@ -156,8 +179,8 @@ def numbered(made: str, repeats: Counter[Hashable], *group: Hashable) -> str:
 def answers_of(row: Row, separator: str | None, longest: int = LONGEST_LABEL) -> list[str]:
     """The gold answers of a row. Errors: `RefusedError`."""
     try:
-        listed = _listed(row.values["answers"], separator)
-        golds = list(dict.fromkeys(filter(None, (fitting(text_of(one), longest) for one in listed))))
+        texts = (fitting(text_of(one), longest) for one in _listed(row.values["answers"], separator))
+        golds = list(dict.fromkeys(text for text in texts if comparable(text).strip()))
     except ValueError as error:
         raise row.refused("answers", error) from None
     if not golds:
@@ -166,19 +189,70 @@ def answers_of(row: Row, separator: str | None, longest: int = LONGEST_LABEL) ->
 
 
 def _listed(value: object, separator: str | None) -> list[Any]:
-    """The answers in a value: a list, a JSON list as text, texts between separators, or one text."""
-    if isinstance(value, list):
-        return value
+    """The answers in a value: a list, an object of a known form, texts between separators, or one text.
+
+    Errors: `ValueError` where a text holds something else that is no plain text.
+    """
+    if isinstance(value, Mapping):
+        return _texts_of(value)
+    if isinstance(value, list | tuple):
+        listed = [text for one in value for text in (_texts_of(one) if isinstance(one, Mapping) else [one])]
+        for one in listed:
+            _check_plain(one)
+        return listed
     text = text_of(value).strip()
-    if separator:
-        return text.split(separator)
-    if not text.startswith("["):
-        return [text]
     try:
-        loaded = json.loads(text)
-    except (ValueError, RecursionError):
-        raise ValueError('a JSON list of texts was expected, as in ["one", "two"]') from None
-    return list(loaded)
+        found = structure_of(text)
+    except ValueError:
+        if not (separator and text.startswith("[")):
+            raise ValueError(_A_LIST) from None
+        found = None
+    if found is not None:
+        return _listed(found, None)
+    parts = text.split(separator) if separator else [text]
+    for part in parts:
+        _check_plain(part)
+    return parts
+
+
+def _texts_of(found: Mapping[str, Any]) -> list[Any]:
+    """The texts in an object of a known form. Errors: `ValueError`."""
+    values = {str(key).casefold().replace("_", ""): value for key, value in found.items()}
+    for keys, beside in _FORMS:
+        if {*values} <= keys | beside and (keys & {*values} or not values):
+            held = [values[key] for key in values if key in keys]
+            return [text for one in held for text in (one if isinstance(one, list | tuple) else [one])]
+    raise ValueError(f"{_A_LIST}, not an object with the keys {', '.join(map(str, found))[:SHOWN]}")
+
+
+def _check_plain(text: object) -> None:
+    """Errors: `ValueError` where a text holds an object, or a list of texts."""
+    if isinstance(text, str) and text.lstrip()[:1] in ("[", "{", "("):
+        try:
+            found = structure_of(text)
+        except ValueError:
+            return  # "[REC]"
+        if isinstance(found, Mapping) or (found and any(isinstance(one, str | Mapping) for one in found)):
+            raise ValueError(f"a text was expected, not {text[:SHOWN]!r}")
+
+
+def _relation(row: Row, meaning: str) -> str | None:
+    """The name of a relation; marts call all relations together `all`."""
+    name = row.text(meaning)
+    if name == ALL:
+        raise row.refused(meaning, f"a name other than {ALL} was expected")
+    return name
+
+
+def _advice(columns: Mapping[str, str], column: str, values: Sequence[str]) -> str:
+    """What to write in the study about values of a column that cannot be read."""
+    meaning = next(meaning for meaning, name in columns.items() if name == column)
+    for sign in THOUSANDS if meaning == "popularity" else ():
+        with suppress(ValueError):
+            for value in values:
+                number_of(value, sign)
+            return f'add to the import: thousands: "{sign}"'
+    return f"correct them, or leave the column out: columns: {{{meaning}: null}}"
 
 
 def _lacks(columns: Mapping[str, str], dataset: ImportedDataset) -> list[str]:

@@ -1,8 +1,6 @@
 """The articles in a part of a wiki's XML dump (mwxml).
 
-What belongs here: which pages are articles, and what a dump says about them. What does not: reading dumps in parts
-(`wikipedia_xml`), wikitext (`imports.wikitext`). A process of its own may read a part, so this module imports
-little.
+A process of its own may read a part, so this module imports little.
 """
 
 from __future__ import annotations

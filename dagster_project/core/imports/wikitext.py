@@ -1,8 +1,5 @@
 """Wikitext as plain text by sections (mwparserfromhell).
 
-What belongs here: what of an article's markup is text. What does not: reading dumps (`wikipedia_xml`), cutting
-passages (`retrieval.splitting`).
-
 Templates, tables, references, files, categories, galleries, formulas, comments and magic words are left out. Links and
 external links leave their words. mwparserfromhell reads markup that is nested too deeply, or never closed, as text.
 """

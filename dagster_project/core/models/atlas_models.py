@@ -2,9 +2,6 @@
 
     python -m dagster_project.core.models.atlas_models <checkpoint> <folder>
 
-What belongs here: the command. What does not: the reader (`fusion_in_decoder` runs any T5) and the retriever, which a
-study declares like any encoder (`embedding.declared`).
-
 A checkpoint is a pickle, `model.pth.tar`. This process reads it, and no run does. PyTorch's own reader of weights takes
 tensors, plain values and `argparse.Namespace` (the options of the training) out of it, and refuses all else. A
 checkpoint holds neither configuration nor tokenizer. They are those of the models that the training began with, which

@@ -1,7 +1,4 @@
-"""Batches of padded rows, for models that compute every row of a batch as long as its longest.
-
-What belongs here: which rows share a batch. What does not: a forward pass.
-"""
+"""Batches of padded rows, for models that compute every row of a batch as long as its longest."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Leases of GPUs: one process holds a GPU at a time, over all studies, homes and users of a machine.
 
-What belongs here: which of the visible GPUs a model goes to, and waiting for one. What does not: loading.
-
 A lease is a `flock` on a file named after the GPU, in one folder per machine: `/tmp/longtail-leases`, or
 `$LONGTAIL_LEASES` (containers that share GPUs need a folder that they share too). The kernel drops it with
 its process, also after kill -9. A process that holds a GPU shares it with itself: a second model of the same

@@ -1,7 +1,4 @@
-"""What errors of torch and transformers mean: whether memory ran out, and one line for people.
-
-What belongs here: reading such errors. What does not: what is done about them (`device_batches`, `loading`).
-"""
+"""What errors of torch and transformers mean: whether memory ran out, and one line for people."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """GGUF files, converted once to a folder of safetensors in the home's cache.
 
-What belongs here: the conversion by transformers, in a process of its own, and the folder that appears whole or not at
-all. What does not: where the file is and what its header says (`study.gguf_files`), loading.
-
 The folder's name is the file's SHA-256, which is the model's revision. Below it is a folder per number format and
 version of the converters. Weights are dequantised, so the answers are those of the file's rounded weights, computed in
 the study's `dtype`. A process of its own gives the memory of the conversion back, and a damaged file harms it alone.
@@ -25,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import BackendError
+from dagster_project.core.processes import end_with_parent
 from dagster_project.core.storage.checksums import differences, file_checksum, record
 from dagster_project.core.storage.disk import full_disk, has_no_room, is_disk_full
 from dagster_project.core.storage.files import sync
@@ -35,6 +33,7 @@ from dagster_project.core.study.models import Model
 _LOG = logging.getLogger(__name__)
 _VERSION = 1
 """Raised when the same file ought to become another folder."""
+_SHOWN = 300
 _SINGLE_DIGITS = ("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b")
 """Names of ways to split a text as GPT-2, but each digit alone; transformers splits such files as GPT-2."""
 _AS_GPT2 = ("", "default", "gpt-2", "phi-2", "mpt", "olmo", "jais")
@@ -52,7 +51,7 @@ class Converted:
 def convert(model: Model, *, is_read: bool = False) -> Converted:
     """The converted file of a model; only the first call converts it, and others wait meanwhile.
 
-    `is_read`: its weights are about to be read. It is converted again where a file of it is not as it was written.
+    `is_read`: its weights are about to be read. It is converted again where a file of it does not match its checksum.
 
     Errors: `BackendError`, in one line, where the file is missing, cut, or of an architecture that transformers does not
     convert.
@@ -64,7 +63,8 @@ def convert(model: Model, *, is_read: bool = False) -> Converted:
         raise BackendError(
             f"model {model.name}: {path} has the SHA-256 {revision}, and the study asks for revision {model.revision}"
         )
-    name = f"{model.dtype}-transformers-{importlib.metadata.version('transformers')}-{_VERSION}"
+    converters = (f"{one}-{importlib.metadata.version(one)}" for one in ("transformers", "gguf"))
+    name = "-".join((model.dtype, *converters, str(_VERSION)))
     folder = longtail_home() / "cache" / "gguf" / revision / name
     if not _is_whole(folder, model, is_read):
         with _lock(folder.parent / f"{name}.lock", model) as descriptor:
@@ -127,7 +127,10 @@ def _why_not(done: subprocess.CompletedProcess[str], folder: Path) -> str:
         return f"cannot be converted: signal {-done.returncode} ended it; is there too little memory?"
     version = importlib.metadata.version("transformers")
     reason = next(iter(done.stderr.strip().splitlines()[-1:]), "no reason was given")
-    return f"cannot be converted by transformers {version}: {reason}"
+    return (
+        f"cannot be converted by transformers {version}: {reason[:_SHOWN]}; fetch another file of the model, or serve"
+        " this one by llama.cpp and name the service (backend: openai)"
+    )
 
 
 def _convert(path: Path, folder: Path, dtype: str, splitting: str) -> None:
@@ -162,6 +165,8 @@ def _convert(path: Path, folder: Path, dtype: str, splitting: str) -> None:
         raise ValueError(
             f"weights of the model are missing, as {', '.join(sorted(report['missing_keys'])[:3])}"
         )
+    if not all(bool(torch.isfinite(weight).all()) for weight in model.parameters()):
+        raise ValueError("some of its weights are no finite numbers; it is damaged")
     model.save_pretrained(folder)
 
 
@@ -181,9 +186,13 @@ def _split(tokenizer: Any, splitting: str) -> None:
 
 
 if __name__ == "__main__":
+    end_with_parent()
     try:
         _convert(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4])
     except Exception as error:  # whatever transformers raises on what it does not know
-        first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        print(first, file=sys.stderr)
+        first = " ".join(str(error).split()) or "no reason was given"
+        if "ignore_mismatched_sizes" in first:
+            first = "its weights have other sizes than its header says"
+        named = isinstance(error, (ValueError, OSError, ImportError, RuntimeError))
+        print(first if named else f"{type(error).__name__}: {first}", file=sys.stderr)
         sys.exit(1)

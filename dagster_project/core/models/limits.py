@@ -1,7 +1,4 @@
-"""What a checkpoint declares about its inputs and outputs: how long they may be, and which tokens end a text.
-
-What belongs here: reading configurations and tokenizers for that. What does not: loading them (`loading`).
-"""
+"""What a checkpoint declares about its inputs and outputs: how long they may be, and which tokens end a text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Faster linear layers on a CPU that is not Intel's.
 
-What belongs here: which library multiplies the matrices of a model on the CPU. What does not: the models.
-
 PyTorch multiplies float32 matrices by MKL, which uses AVX2 alone on processors of other makers. oneDNN, which PyTorch
 also carries, uses AVX-512 there: twice as fast from a few dozen rows on (a prompt has that many tokens). With fewer rows
 MKL is as fast or faster. The two differ by rounding.

@@ -1,8 +1,5 @@
 """The files of a model's folder that may be read, all of them hashed: nothing else reaches an engine.
 
-What belongs here: which files these are, what makes them unsafe, their hash, and a folder that shows an engine these
-files alone. What does not: where a model lies (`weights`), what its settings mean (`settings`), loading.
-
 A file is read where it stands at the top of the folder and matches `PATTERNS`. It lies in the folder itself; a
 snapshot of the Hugging Face hub's cache may link to that cache's blobs. Weights are safetensors, as an index names
 them too.
@@ -14,7 +11,6 @@ import contextlib
 import hashlib
 import json
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +18,7 @@ from typing import Any
 
 from dagster_project.core.errors import BackendError
 from dagster_project.core.storage.checksums import CHANGED, file_checksum, is_as_named, recorded_checksums
+from dagster_project.core.storage.files import temporary_folder
 
 PATTERNS = (
     "*.safetensors", "*.json", "*.txt", "*.model", "*.jinja", "*.spm", "*.codes", "*.tokenizer"
@@ -90,7 +87,7 @@ class ModelFiles:
     def shown(self) -> Iterator[Path]:
         """A folder that holds links to these files and nothing else, for as long as an engine reads.
 
-        Errors: `BackendError` where a file is not as it was written: by the `SHA256SUMS` of the folder or of the one
+        Errors: `BackendError` where a file does not match its checksum: in the `SHA256SUMS` of the folder or of the one
         around it, if there is one, or by the file's name in the hub's cache.
         """
         around = recorded_checksums(self.folder.parent)
@@ -102,10 +99,10 @@ class ModelFiles:
                 raise self.refusal(
                     f"{path} {CHANGED}; delete it, or the folder, and let it be made or downloaded again"
                 )
-        with tempfile.TemporaryDirectory(prefix="longtail-model-") as folder:
+        with temporary_folder("model") as folder:
             for name, path in self.paths:
-                (Path(folder) / name).symlink_to(path)
-            yield Path(folder)
+                (folder / name).symlink_to(path)
+            yield folder
 
     def refusal(self, reason: str) -> BackendError:
         """The error that names model and folder."""

@@ -1,8 +1,5 @@
 """Where a model goes, and in which precision: decided, or refused in one line, before anything is read.
 
-What belongs here: device, quantisation and device map of a study's model, the lease of its GPUs, and what
-`from_pretrained` is told of them. What does not: how leases work (`devices`), loading (`loading`).
-
 `8bit` is bitsandbytes' LLM.int8(), `4bit` its NF4 with computation in the model's dtype; embeddings and heads
 keep the dtype.
 """

@@ -1,9 +1,5 @@
 """A model on the workers of a Ray cluster: each holds it whole, and answers the calls that it is handed.
 
-What belongs here: workers, handing calls out again when one dies, and the choice between them and this process. What
-does not: what is loaded and asked (`workers`), and plan, row cache and tables, which the process that hands out calls
-alone reads and writes.
-
 `$LONGTAIL_RAY` is the address of the cluster's head (`host:port`, or `auto` on a machine of the cluster). There are
 `$LONGTAIL_RAY_WORKERS` workers with `$LONGTAIL_RAY_GPUS` GPUs each. Without these, each GPU of the cluster has a worker;
 a cluster without GPUs has one for each machine. Every machine needs the same code, and the model's files under the same

@@ -1,8 +1,4 @@
-"""Where a model's files are, and which exact ones, without loading them or importing torch.
-
-What belongs here: sandbox models, folders, GGUF files and hub ids, resolved to files and a revision. What does not:
-which files of a folder are read (`model_files`), conversion (`gguf_models`), loading.
-"""
+"""Where a model's files are, and which exact ones, without loading them or importing torch."""
 
 from __future__ import annotations
 

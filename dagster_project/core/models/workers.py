@@ -1,8 +1,4 @@
-"""What a worker loads and is asked, as values that another process can read.
-
-What belongs here: the shapes of these values. What does not: the workers (`ray_workers`), which models there are, and
-what becomes of their answers (`generation.engine`, `entailment`, `retrieval`).
-"""
+"""What a worker loads and is asked, as values that another process can read."""
 
 from __future__ import annotations
 

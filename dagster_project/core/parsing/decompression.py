@@ -1,8 +1,4 @@
-"""Compressed files as blocks of bytes, decompressed ahead of the reader, in bounded memory.
-
-What belongs here: plain files, gzip and bzip2 (one stream or many), reading ahead, and where decompression failed.
-What does not: lines, and how a truncated file is treated (`parsing.line_files`).
-"""
+"""Compressed files as blocks of bytes, decompressed ahead of the reader, in bounded memory."""
 
 from __future__ import annotations
 

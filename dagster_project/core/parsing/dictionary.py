@@ -1,8 +1,6 @@
 """Finds names of entities in a text by exact match: the longest match on word boundaries, ignoring letter case.
 
-What belongs here: the automaton, and the choice between overlapping names. What does not: where names come from, and
-what is looked up afterwards (`reference.mentions`). One pass over a text finds any number of names (Aho and Corasick,
-1975).
+One pass over a text finds any number of names (Aho and Corasick, 1975).
 """
 
 from __future__ import annotations

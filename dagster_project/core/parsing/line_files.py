@@ -1,9 +1,4 @@
-"""Large dump files as chunks of whole lines: plain, gzip or bzip2, one stream or many, in bounded memory.
-
-What belongs here: opening, decompressing ahead of the reader, cutting at line breaks, and saying where a file is
-truncated. What does not: what the lines mean (`dumps.truthy`, `dumps.terms`, `dumps.page_views`), downloading
-(`transfer.downloads`).
-"""
+"""Large dump files as chunks of whole lines: plain, gzip or bzip2, one stream or many, in bounded memory."""
 
 from __future__ import annotations
 

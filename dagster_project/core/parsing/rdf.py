@@ -1,7 +1,4 @@
-"""Reads a local RDF file in N-Triples (plain, gzip or bzip2): triples, and broken lines with their numbers.
-
-What belongs here: opening and parsing such a file in bounded memory. What does not: what the triples mean.
-"""
+"""Reads a local RDF file in N-Triples (plain, gzip or bzip2): triples, and broken lines with their numbers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Cleans labels, aliases, descriptions and titles before storage.
 
-What belongs here: what is removed or cut, and the note about it. What does not: where terms come from
-(`wikimedia.protocols`, `wikimedia.dumps`). Writing marks (right-to-left marks, joiners, emoji, combining characters)
-belong to a term and stay.
+Writing marks (right-to-left marks, joiners, emoji, combining characters) belong to a term and stay.
 """
 
 from __future__ import annotations

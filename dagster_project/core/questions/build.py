@@ -1,9 +1,5 @@
 """Questions, built from the lake's facts or read from imported files (SPEC §1).
 
-What belongs here: which questions a dataset has, and their gold answers. What does not: templates (`relations`),
-reading files (`imports`), which of its questions a dataset asks (`selection`), popularity (joined in dbt), prompts
-(`generation.prompts`).
-
 A question needs no subject and no relation, since an imported file may give neither. Both are null then.
 """
 

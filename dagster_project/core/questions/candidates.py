@@ -1,8 +1,4 @@
-"""The candidates of a study's sample of facts, and what became of each (SPEC §1).
-
-What belongs here: lake table candidate_triples. What does not: the rule (`sampling`), how frequent subjects are
-(`frequencies`), which questions the sample leads to (`wikimedia.selected_facts`).
-"""
+"""The candidates of a study's sample of facts, and what became of each (SPEC §1)."""
 
 from __future__ import annotations
 

@@ -1,13 +1,9 @@
-"""The patterns and candidates of imported cloze queries (SPEC §8).
-
-What belongs here: lake tables patterns and candidates. What does not: the files (`imports.pararel`), the wordings of
-single questions (`paraphrases`), and scoring candidates (`generation.tasks.candidate_answers`).
-"""
+"""The patterns and candidates of imported cloze queries (SPEC §8)."""
 
 from __future__ import annotations
 
+import functools
 import logging
-from functools import partial
 from typing import Any
 
 from dagster_project.core.imports.dataset import ImportedDataset
@@ -28,16 +24,14 @@ def describe_cloze_queries(study: Study, lake: Lake, log: logging.Logger) -> lis
     datasets = study.cloze_datasets
     files = [[dataset.name, dataset.relations, file_slice(study, dataset)] for dataset in datasets]
     stamp = fingerprint(files, code_version(__name__))
-    found = {dataset.name: read_questions(study, dataset) for dataset in datasets}
-    patterns, candidates = _pattern_rows(found), _candidate_rows(found)
-    if datasets:
-        asked = sum(row["ends_in_object"] for row in patterns)
-        log.info(
-            "patterns: %d, of which %d end in [Y]; candidates: %d", len(patterns), asked, len(candidates)
-        )
+
+    @functools.cache
+    def found() -> dict[str, ImportedDataset]:
+        return {dataset.name: read_questions(study, dataset) for dataset in datasets}
+
     return [
-        lake.materialise(table, fingerprint(table, stamp), partial(Computed, rows))
-        for table, rows in ((PATTERNS, patterns), (CANDIDATES, candidates))
+        lake.materialise(table, fingerprint(table, stamp), lambda of=rows_of: Computed(of(found())))  # type: ignore[misc]
+        for table, rows_of in ((PATTERNS, _pattern_rows), (CANDIDATES, _candidate_rows))
     ]
 
 

@@ -1,9 +1,5 @@
 """How often a question's subject, and its subject and an answer together, stand in texts: measures beside popularity.
 
-What belongs here: lake table question_counts, counted in the user's texts or published by others. What does not: which
-questions a text names (`phrases`), occurrences of all subjects of a source (`frequencies`), and what the counts predict
-(`statistics.signal_quality`).
-
 Kandpal et al. (2023, Large language models struggle to learn long-tail knowledge) count documents that have both
 entities of a question; here these are articles. A text's sentences end by the rules of `scoring.sentences`, its
 passages with the line.

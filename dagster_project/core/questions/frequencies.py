@@ -1,8 +1,5 @@
 """How frequent the subjects of facts are: what a sample of facts is weighted by (SPEC §1).
 
-What belongs here: lake table subject_frequencies. What does not: what frequency decides (`sampling`), counting in texts
-(`text_matches`), fetching page views (`wikimedia.page_views`).
-
 A subject's names are its label and its aliases, without white space at their ends. Their occurrences are added up. If a
 subject is called both "New York" and "New York City", the words "New York City" in a text count twice.
 """

@@ -1,8 +1,4 @@
-"""Paraphrases of questions: templates filled with subjects, or the wordings of imported files (SPEC §1).
-
-What belongs here: lake table `paraphrases`. What does not: the templates (`relations.paraphrases`), the questions
-(`build`), reading files (`imports`), how close a wording is to its question (`embedding.paraphrases`).
-"""
+"""Paraphrases of questions: templates filled with subjects, or the wordings of imported files (SPEC §1)."""
 
 from __future__ import annotations
 

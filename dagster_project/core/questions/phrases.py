@@ -1,8 +1,5 @@
 """Questions whose subject, or subject and answer, stand in a text: one Aho-Corasick pass over it finds all names.
 
-What belongs here: names and answers as words, and which questions have theirs among the phrases of a text. What does
-not: which texts are read, and what their counts are for (`counts`, `grounding.cooccurrences`).
-
 Names and answers are compared word by word, as DPR's rule compares answers (`scoring.match`).
 """
 

@@ -1,8 +1,5 @@
 """The sample of facts that a dataset asks about, weighted by frequency (SPEC §1; PopQA, appendix A).
 
-What belongs here: draws, the rule, the cap, as pure functions of tables and arrays. What does not: where frequencies
-come from (`frequencies`), reading and writing the lake (`candidates`).
-
 Triples (subject, property, object) are sampled. A question is about (subject, property). It is asked if at least one of
 its triples is kept, and the objects of all its triples are answers.
 

@@ -1,8 +1,5 @@
 """Which of a dataset's questions are asked: its keys first_rows, ids, relations and the two limits, in this order.
 
-What belongs here: the choice, and the seeded draws. What does not: where questions come from (`questions.build`,
-`imports.questions`).
-
 `first_rows` takes the first questions of the file, and `ids` those that a file of ids names. Then at most
 `max_questions_per_relation` are drawn from each of the `relations`, and from these at most `max_questions` in all. A
 draw is a function of (seed, dataset, question_id) alone, so a larger limit keeps the questions of a smaller one; key

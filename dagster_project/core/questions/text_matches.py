@@ -1,8 +1,5 @@
 """How often names occur in text files of any size, by one Aho-Corasick pass over them.
 
-What belongs here: what an exact match is, and counting matches. What does not: whose names they are, and the lake
-(`frequencies`).
-
 The UTF-8 bytes of a name match the same bytes in the text, with the same case and accents; a space matches only a space.
 Every occurrence counts, also one that overlaps another. Two numbers are counted: matches `anywhere`, and matches as
 `whole_words`, where no word of the text goes on beyond the name (a letter, mark, digit or underscore at the name's edge

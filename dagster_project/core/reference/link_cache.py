@@ -1,7 +1,5 @@
 """The answers of a linking service, stored for all studies of one home: each text is sent once.
 
-What belongs here: one entry per text, stored before the next request. What does not: the file (`storage.blob_store`),
-requests (`reference.tagme`), thresholds (all annotations are stored, so that another threshold needs no new requests).
 No token is stored.
 """
 

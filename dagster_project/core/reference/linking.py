@@ -1,7 +1,6 @@
 """How many questions text alone could link to an entity: lake table entity_linking.
 
-What belongs here: counts by dataset and relation, for EntityQuestions and for reference questions. What does not: the
-linking itself (`imports.entity_questions`, `reference.mentions`). Files that name their entities have no rows here.
+Files that name their entities have no rows here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The entities in reference questions: lake table reference_mentions.
-
-What belongs here: which linker a file's questions use, what happens to doubtful links, and the lake's entity for a
-Wikipedia title. What does not: the linkers (`reference.tagme`, `core.dictionary`), and popularity (joined in dbt).
-"""
+"""The entities in reference questions: lake table reference_mentions."""
 
 from __future__ import annotations
 

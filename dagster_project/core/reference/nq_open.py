@@ -1,7 +1,6 @@
 """NQ-open: `NQ-open.*.jsonl` with one object {question, answer} per line, and lake table reference_questions.
 
-What belongs here: the file's keys, and which lines cannot be used. What does not: the entities in questions
-(`reference.mentions`). The file has no ids: the number of its line identifies a question.
+The file has no ids: the number of its line identifies a question.
 """
 
 from __future__ import annotations

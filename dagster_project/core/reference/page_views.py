@@ -1,7 +1,6 @@
 """Page views of articles in reference questions that are no entity of the lake: table reference_page_views.
 
-What belongs here: which titles are requested. What does not: the requests (`wikimedia.page_view_origins`), and the
-views of the lake's entities (`wikimedia.page_views`). Missing is not zero, as there.
+Missing is not zero.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Linking by a service: stored answers first, then requests for the rest.
-
-What belongs here: which service a study uses, and when to give up. What does not: the protocol (`reference.tagme`).
-"""
+"""Linking by a service: stored answers first, then requests for the rest."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 """A TagMe-compatible service: requests, answers, and a token that no message shows.
 
-What belongs here: the protocol (`POST <url>` with text, lang and gcube-token; annotations with spot, start, end,
-link_probability, rho, title and id). What does not: requests and retries (`transfer.client`), stored answers
-(`reference.link_cache`), and the use of links (`reference.mentions`). The token is sent in the request's body, never
-in an address.
+The token is sent in the request's body, never in an address.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""Cloze queries: sentences that name a subject and leave a place for the object (SPEC §8).
-
-What belongs here: the signs of a pattern, and what stands around the object's place. What does not: the files
-(`imports.pararel`), lake tables (`questions.cloze`), prompts (`generation.tasks.candidate_answers`), and searching
-(`retrieval.retrieve`).
-"""
+"""Cloze queries: sentences that name a subject and leave a place for the object (SPEC §8)."""
 
 from __future__ import annotations
 

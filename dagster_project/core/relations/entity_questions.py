@@ -1,7 +1,6 @@
 """The 24 relations of EntityQuestions, with the templates of that dataset's questions (SPEC §1).
 
-What belongs here: names, properties and templates. What does not: reading the dataset's files
-(`imports.entity_questions`). Some names are PopQA's too: they mean the same property, under another template.
+Some names are PopQA's too: they mean the same property, under another template.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Other wordings of PopQA's sixteen question templates: our own, as many as PopQA-TP has (SPEC §1).
 
-What belongs here: the templates, and which of them the sandbox's reference models never saw. What does not: the
-questions made from them (`questions.paraphrases`). Some relations have several kinds of subjects (a genre is a film's, a
-book's or a band's; a sport is a player's or a team's). The wordings together cover them, and each fits all of them.
+Some relations have several kinds of subjects (a genre is a film's, a book's or a band's; a sport is a player's or a
+team's). The wordings together cover them, and each fits all of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """PopQA's sixteen relations, each with its question and its statement.
 
-What belongs here: names, properties, templates, and which kinds of sandbox entities a relation joins. The counts are
-PopQA's (Table 2, SPEC §1). What does not: other wordings of the questions (`paraphrases`), and the questions themselves
-(`questions.build`).
+The counts are PopQA's (Table 2, SPEC §1).
 """
 
 from __future__ import annotations

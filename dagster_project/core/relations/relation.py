@@ -1,8 +1,4 @@
-"""The record of a relation, which all sets of relations use.
-
-What belongs here: the record, and filling its templates. What does not: the sets (`popqa`, `entity_questions`), which
-sets there are (`sets`), and other wordings of a question (`paraphrases`).
-"""
+"""The record of a relation, which all sets of relations use."""
 
 from __future__ import annotations
 

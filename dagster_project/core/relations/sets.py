@@ -1,7 +1,6 @@
 """The sets of relations: their rows in lake table relations, and which a study's datasets may choose from.
 
-What belongs here: the sets by name. What does not: their relations (one module each). A dataset may also ask about
-relations of no set: they have a name and questions, and no template.
+A dataset may also ask about relations of no set: they have a name and questions, and no template.
 """
 
 from __future__ import annotations

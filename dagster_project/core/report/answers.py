@@ -1,8 +1,5 @@
 """The second page, `answers.html`: every answer of a published warehouse, to filter and to open.
 
-What belongs here: what the page has of the answers, and how that is packed. What does not: filters, lists and looks
-(`page/answers.js`, `page/answer.js`), the file around them (`page`).
-
 An index has what the list and its filters need: columns of questions, and columns of answers with the `place` of their
 question. Shards have the rest, for some answers each: prompts, passages, raw texts, scores. Index and shards are gzipped
 JSON. A page has those of at most `MOST_INSIDE` answers in itself; those of a larger study are files beside it, which it
@@ -24,7 +21,9 @@ import duckdb
 from dagster_project.core.report.figure import Column
 from dagster_project.core.report.page import ANSWERS, coded, render
 from dagster_project.core.report.rows import select
+from dagster_project.core.storage.checksums import record_files
 from dagster_project.core.storage.files import atomic_file
+from dagster_project.core.warehouse.publication import record_of
 
 MOST_INSIDE = 40_000
 LONGEST = 20_000
@@ -114,6 +113,7 @@ def write_answers(connection: duckdb.DuckDBPyConnection, head: Mapping[str, Any]
         temporary.write_text(render(payload, ANSWERS, "'self'" if beside else ""), encoding="utf-8")
     for stale in set(folder.glob("*.bin")) - beside:
         stale.unlink()
+    record_files(record_of(target), [target, *sorted(beside)])
     return target
 
 

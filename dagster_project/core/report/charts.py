@@ -1,7 +1,6 @@
 """From a chart's definition and its rows to a specification that Vega-Lite draws.
 
-What belongs here: placeholders and sizes. `page/chart.js` does the same in the browser, for the reader's selection. A
-test compares the two. What does not: definitions (`figures`), drawing (`pictures`).
+`page/chart.js` does the same in the browser, for the reader's selection. A test compares the two.
 """
 
 from __future__ import annotations

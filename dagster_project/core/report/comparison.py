@@ -1,7 +1,7 @@
 """Two published warehouses, A and B, compared: the rows of each topic, or the reason why there are none.
 
-What belongs here: reading both files, joining what they share. What does not: the page (`comparison_page`). A question is
-the same if dataset and question_id are. Popularity is compared where both sides have the same measure of it.
+A question is the same if dataset and question_id are. Popularity is compared where both sides have the same measure of
+it.
 """
 
 from __future__ import annotations

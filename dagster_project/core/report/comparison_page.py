@@ -1,7 +1,4 @@
-"""The page of a comparison, `compare.html`: the report's page with figures of its own, and the table beside it.
-
-What belongs here: captions, findings in words, writing both files. What does not: the numbers (`comparison`).
-"""
+"""The page of a comparison, `compare.html`: the report's page with figures of its own, and the table beside it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """A figure of the report: a query on the published marts, a chart, a table, and words.
 
-What belongs here: the classes of a definition. What does not: the definitions (`figures`), code that reads their rows
-(`rows`) or draws them (`charts`, `pictures`, `page`).
-
 A chart is a Vega-Lite specification without data. It has five placeholders for values that are known only with the
 rows. `charts.resolve` fills them in for pictures, `page/chart.js` in the browser, by the same rules:
 

@@ -1,7 +1,4 @@
-"""Pieces of charts that several figures share: curves with bands, points with intervals, cells with numbers.
-
-What belongs here: fragments of Vega-Lite. What does not: queries and words (`figures`), placeholders (`charts`).
-"""
+"""Pieces of charts that several figures share: curves with bands, points with intervals, cells with numbers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """A page of the report as one HTML file. It needs no network and no eval, and no data can act as markup.
 
-What belongs here: assembling a file. What does not: the figures (`figures`), the answers (`answers`), the scripts of the
-pages (`page/*.js`), their look (`page/*.css`, `palette`).
-
 The data are in a JSON block in which `<`, `>` and `&` are escaped, so that no label can end the block. Scripts put the
 data on the page as text. The policy allows only the scripts and the style of this file, by their hashes.
 """

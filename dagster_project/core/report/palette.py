@@ -1,7 +1,7 @@
 """The colours of the report, for light and dark, and the look of its charts.
 
-What belongs here: colours and Vega-Lite's `config`. What does not: single charts. Colours are CSS variables, so that
-a page can change its theme or be printed without drawing again. Pictures use the light theme.
+Colours are CSS variables, so that a page can change its theme or be printed without drawing again. Pictures use the
+light theme.
 
 The series differ in lightness as well as in hue. They follow Okabe and Ito's set, made darker (or lighter) until each
 has a contrast of at least 3:1 with the page. A test measures it.

@@ -1,7 +1,4 @@
-"""The figures as PNG, drawn from the same specifications as on the page.
-
-What belongs here: pictures of the first view of a page. What does not: specifications (`figures`, `charts`).
-"""
+"""The figures as PNG, drawn from the same specifications as on the page."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The origin of a report's numbers, and the warning about invented data.
-
-What belongs here: the study, its versions, months, seeds and runs, read from the published file. What does not: any
-result.
-"""
+"""The origin of a report's numbers, and the warning about invented data."""
 
 from __future__ import annotations
 

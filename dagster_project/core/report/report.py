@@ -1,7 +1,6 @@
 """Writing the report: `report.html`, its pictures and `answers.html`, from a published warehouse alone.
 
-What belongs here: the contents of the report, and its place. What does not: reading (`rows`), the page (`page`), the
-pictures (`pictures`), the answers (`answers`). It runs without Dagster.
+It runs without Dagster.
 """
 
 from __future__ import annotations
@@ -21,10 +20,12 @@ from dagster_project.core.report.answers import write_answers
 from dagster_project.core.report.charts import ROLES, Dimensions, worded
 from dagster_project.core.report.figure import Figure, Section
 from dagster_project.core.report.figures import FIGURES, SECTIONS
-from dagster_project.core.report.headline import headline_numbers, headline_picture
+from dagster_project.core.report.figures.adaptive import GAIN
+from dagster_project.core.report.figures.memory import BY_POPULARITY
+from dagster_project.core.report.figures.overview import HEADLINE
 from dagster_project.core.report.page import columnar, render
 from dagster_project.core.report.palette import chart_config
-from dagster_project.core.report.pictures import picture
+from dagster_project.core.report.pictures import first_shown, picture, png, specification
 from dagster_project.core.report.provenance import banner, invented_models, provenance, study
 from dagster_project.core.report.rows import (
     FigureRows,
@@ -35,7 +36,9 @@ from dagster_project.core.report.rows import (
     read_dimensions,
     read_figure,
 )
+from dagster_project.core.storage.checksums import record_files
 from dagster_project.core.storage.files import atomic_file
+from dagster_project.core.warehouse.publication import record_of
 
 ANSWERS_PAGE = "answers.html"
 _LOG = logging.getLogger("longtail")
@@ -45,7 +48,7 @@ _LOG = logging.getLogger("longtail")
 class ReportFiles:
     """The written files. By figure: `pictures`, its PNG; `plotted_on`, its mart; `missing`, why it is not shown.
 
-    `answers`: the second page. `numbers`: the numbers of the headline, by name (see `headline.headline_numbers`).
+    `answers`: the second page. `numbers`: the numbers of the headline, by name (see `headline_numbers`).
     """
 
     path: Path
@@ -82,6 +85,8 @@ def write_report(
         answers = write_answers(connection, head(connection, dimensions), target.with_name(ANSWERS_PAGE))
     _write(target, page.encode("utf-8"))
     drawn = _draw(read, dimensions, figures_folder, log) if figures_folder else {}
+    beside = [picture for picture in drawn.values() if picture.is_relative_to(target.parent)]
+    record_files(record_of(target), [target, *beside])
     n_bytes = target.stat().st_size
     seconds = time.monotonic() - began
     missing = {one.figure.key: one.missing for one in read if one.missing}
@@ -195,3 +200,44 @@ def _draw(
 def _write(path: Path, content: bytes) -> None:
     with atomic_file(path) as temporary:
         temporary.write_bytes(content)
+
+
+_WIDTH = 1060
+
+
+def headline_numbers(read: Sequence[FigureRows]) -> dict[str, float]:
+    """Accuracy of each model and method, and the gain of adaptive retrieval, by a name for each.
+
+    A name is `accuracy/<model>/<method>` or `adaptive_gain/<model>/<method>`; it holds dataset and prompt too where the
+    study has several.
+    """
+    rows = [row for one in read if one.figure.key == HEADLINE.key for row in one.rows]
+    several = [name for name in ("dataset", "prompt") if len({row[name] for row in rows}) > 1]
+    numbers = {}
+    for row in rows:
+        key = "/".join(row[name] for name in (*several, "model", "method"))
+        for measure, column in (("accuracy", "accuracy"), ("adaptive_gain", "gain")):
+            if row[column] is not None:
+                numbers[f"{measure}/{key}"] = float(row[column])
+    return numbers
+
+
+def headline_picture(read: Sequence[FigureRows], dimensions: Dimensions) -> bytes | None:
+    """PNG of both figures, one above the other; None without curves."""
+    above = []
+    config = None
+    for one in read:
+        rows = first_shown(one, dimensions)
+        if one.figure.key in (BY_POPULARITY.key, GAIN.key) and one.figure.spec and rows:
+            spec = specification(one.figure.spec, rows, dimensions, _WIDTH)
+            config = {**spec.pop("config"), "padding": spec.pop("padding")}
+            spec.pop("autosize", None)
+            above.append(
+                {**spec, "title": {"text": one.figure.title, "anchor": "start", "fontSize": 15, "offset": 12}}
+            )
+    if not above or above[0].get("facet") is None:
+        return None
+    apart = {channel: "independent" for channel in ("color", "shape")}
+    return png(
+        {"vconcat": above, "config": config, "spacing": 30, "resolve": {"scale": apart, "legend": apart}}
+    )

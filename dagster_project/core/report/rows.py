@@ -1,7 +1,6 @@
 """Reads a published warehouse for the report: the rows of each figure, or the reason why there are none.
 
-What belongs here: running queries and making values ready for JSON. What does not: the meaning of the numbers (marts),
-their look (`charts`, `page`). The report reads only the published file, never the lake or the build.
+The report reads only the published file, never the lake or the build.
 """
 
 from __future__ import annotations

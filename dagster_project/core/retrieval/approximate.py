@@ -1,8 +1,5 @@
 """Indexes for approximate search: faiss's IVF-PQ and HNSW, built from the stored vectors part by part.
 
-What belongs here: building these indexes. What does not: searching them (`approximate_search`), and the files of vectors
-(`passage_vectors`).
-
 `trained.faiss` is an empty index that was trained on a seeded sample. Each 250,000 passages are added to a copy of it,
 which is a file of its own: a killed build does one of them again. IVF-PQ joins them to one at the end; memory then
 holds the codes of all vectors (for 768 dimensions 200 bytes a vector), and never the vectors. HNSW needs the vectors to

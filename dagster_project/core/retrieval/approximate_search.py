@@ -1,8 +1,5 @@
 """Approximate search: an index of faiss finds candidates, and the stored vectors give their exact scores.
 
-What belongs here: opening and searching these indexes. What does not: building them (`approximate`), exact search
-(`nearest`), and how many of the nearest are found (`search_recalls`).
-
 Indexes and vectors stay in their files, which are mapped into memory. An index compares codes, which are coarser than the
 vectors. So it gives more candidates than are wanted, and their order and scores come from the vectors (faiss calls this
 refinement; IndexRefine, `k_factor`).

@@ -1,8 +1,4 @@
-"""What a retriever is: its base class, and what goes in and out of it.
-
-What belongs here: the types that every retriever shares, and finding a retriever's class. What does not: how passages
-are made (`passages`), where indexes are kept (`indexes`), and which retrievers there are (`retrievers`).
-"""
+"""What a retriever is: its base class, and what goes in and out of it."""
 
 from __future__ import annotations
 

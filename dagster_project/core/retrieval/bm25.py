@@ -1,11 +1,9 @@
 """BM25 (the variants of bm25s) over title and text.
 
-What belongs here: tokenisation, and ranking by all shards. What does not: the shards' files (`bm25_shards`), formulas
-(`bm25_formulas`), and where indexes are kept (`indexes`).
-
 Tokens are runs of letters, marks and digits in NFKC, case-folded. By default they are not stemmed, and stop words stay:
 recall@1 is 0.733 on the sandbox's 2,240 questions, and it moves by less than half a point without stop words or with
-other usual k₁ and b.
+other usual k₁ and b. Chinese, Japanese, Thai and others are written without spaces between words, so that a run may be a
+sentence. With `tokens: cjk_bigrams` such a run gives each pair of neighbouring characters, as in Lucene's CJKAnalyzer.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import regex
@@ -21,13 +20,31 @@ import regex
 from dagster_project.core.needs import check_package
 from dagster_project.core.progress import Progress
 from dagster_project.core.retrieval.base import Context, Hit, Query, Retriever
-from dagster_project.core.retrieval.bm25_shards import Shard, added_to_all, build_shards, open_shard
-from dagster_project.core.retrieval.retrievers.bm25 import WITH_DELTA, Bm25Settings
+from dagster_project.core.retrieval.bm25_shards import (
+    Shard,
+    added_to_all,
+    build_shards,
+    open_shard,
+    share_of_tokens,
+)
+from dagster_project.core.retrieval.retrievers.bm25 import CJK_BIGRAMS, WITH_DELTA, WORDS, Bm25Settings
 from dagster_project.core.threads import thread_count
 
 _TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+")
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_PART = regex.compile(rf"(?P<run>[{_UNSPACED}][{_UNSPACED}\p{{M}}]*)|[^{_UNSPACED}]+")
+_RUN = f"[{_UNSPACED}]{{2}}"
+_LETTER, _UNSPACED_LETTER = regex.compile(r"\p{L}"), regex.compile(rf"[{_UNSPACED}&&\p{{L}}]", regex.VERSION1)
+_CHARACTER = regex.compile(r"\X")
+_MANY = 0.01  # of the tokens; English Wikipedia has a hundredth of this
 _BLOCK = 512  # scores whose maximum bounds the best k from below
 _AT_ONCE = 64  # questions that one thread takes
+
+
+NO_BOUNDARIES = (
+    "runs of Chinese, Japanese, Thai or the like, which have no word boundaries, so that each counts as one word; "
+    f"a retriever with kind: bm25 and tokens: {CJK_BIGRAMS} counts pairs of characters"
+)
 
 
 def tokens_of(text: str) -> list[str]:
@@ -39,20 +56,39 @@ def tokens_of(text: str) -> list[str]:
     return _TOKEN.findall(text)
 
 
+def bigrams_of(text: str) -> list[str]:
+    """The tokens of a text, in which pairs of characters stand for words where these have no boundaries."""
+    tokens = tokens_of(text)
+    if text.isascii():
+        return tokens
+    found: list[str] = []
+    for part in (part for token in tokens for part in _PART.finditer(token)):
+        characters = _CHARACTER.findall(part[0]) if part["run"] else ()
+        found += [one + other for one, other in pairwise(characters)] or [part[0]]
+    return found
+
+
+def unspaced_share(text: str) -> float:
+    """The share of a text's letters that belong to scripts without spaces between words."""
+    n = sum(1 for _ in _LETTER.finditer(text))
+    return sum(1 for _ in _UNSPACED_LETTER.finditer(text)) / n if n else 0.0
+
+
 def tokeniser(settings: Bm25Settings) -> Callable[[str], list[str]]:
     """From a text to the tokens that count: without stop words, stemmed, as the settings say."""
+    tokens_of_text = bigrams_of if settings.tokens == CJK_BIGRAMS else tokens_of
     if settings.stop_words is None and settings.stemmer is None:
-        return tokens_of
+        return tokens_of_text
     import bm25s.stopwords
 
     name = (settings.stop_words or "").upper().replace("ENGLISH", "EN")
     left_out = frozenset(getattr(bm25s.stopwords, f"STOPWORDS_{name}") if name else ())
     if settings.stemmer is None:
-        return lambda text: [token for token in tokens_of(text) if token not in left_out]
+        return lambda text: [token for token in tokens_of_text(text) if token not in left_out]
     import Stemmer
 
     stem = Stemmer.Stemmer(settings.stemmer).stemWords
-    return lambda text: stem([token for token in tokens_of(text) if token not in left_out])
+    return lambda text: stem([token for token in tokens_of_text(text) if token not in left_out])
 
 
 class Bm25(Retriever):
@@ -69,6 +105,7 @@ class Bm25(Retriever):
         others = f", {own.variant}{delta}" if own.variant != Bm25Settings.variant else ""
         others += f", without {own.stop_words} stop words" if own.stop_words else ""
         others += f", {own.stemmer} stems" if own.stemmer else ""
+        others += f", {own.tokens}" if own.tokens != WORDS else ""
         return f"bm25s {bm25s.__version__}, k1 {own.k1}, b {own.b}{others}"
 
     def check(self) -> None:
@@ -78,6 +115,11 @@ class Bm25(Retriever):
     def build(self, context: Context) -> None:
         tokens = tokeniser(self._settings)
         build_shards(context.passages, context.folder, tokens, context.log, self._settings)
+        share = share_of_tokens(context.folder, _RUN) if self._settings.tokens == WORDS else 0
+        if share > _MANY:
+            context.log.warning(
+                "%s: %.0f %% of the tokens of the passages are %s", self._name, 100 * share, NO_BOUNDARIES
+            )
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
         tokens_of_question = tokeniser(self._settings)

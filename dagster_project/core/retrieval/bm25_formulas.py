@@ -1,7 +1,5 @@
 """The weights of BM25's variants, as bm25s defines them (Kamphuis et al., 2020: Which BM25 Do You Mean?).
 
-What belongs here: formulas. What does not: which counts they take (`bm25_shards`).
-
 score(q, d) = Σ over the query's tokens t of idf(t) · tf(t, d), where n of N passages hold t, and f is its count in d. For
 Lucene idf = ln(1 + (N − n + ½)/(n + ½)) and tf = f/(f + k₁(1 − b + b·|d|/avg|d|)). BM25L and BM25+ give a passage without
 the token a weight, too. The files hold only what a passage has above that weight, which is the same for all passages.

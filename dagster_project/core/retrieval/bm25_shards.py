@@ -1,7 +1,5 @@
 """The files of the BM25 index: one bm25s index a shard of passages, with the statistics of all passages.
 
-What belongs here: counting, weights, and scoring within a shard. What does not: tokens and ranking (`bm25`).
-
 First each shard is counted alone. Then the frequencies of all shards are added up. Last, each shard's counts become
 weights, which equal those of one index of all passages to the last digit: the same formula, in bm25s's precisions. Every
 shard has a vocabulary of its own, so that memory does not grow with the collection. What is there is not made again.
@@ -93,6 +91,14 @@ def build_shards(
             remove(_counts(folder, number))
             progress.add(1)
     log.info("bm25: %d passages, %d distinct tokens", len(passages), everywhere.num_rows)
+
+
+def share_of_tokens(folder: Path, pattern: str) -> float:
+    """The share of the passages' distinct tokens in which an RE2 pattern is found."""
+    everywhere = _read_table(folder / _FREQUENCIES)
+    n = pc.sum(everywhere["n"]).as_py()
+    found = everywhere.filter(pc.match_substring_regex(everywhere["token"], pattern))
+    return (pc.sum(found["n"]).as_py() or 0) / n if n else 0.0
 
 
 def open_shard(folder: Path, number: int, distinct: Sequence[str], asked: Sequence[np.ndarray]) -> Shard:

@@ -1,8 +1,4 @@
-"""The passages that some retriever found or wrote: lake table `cited_passages`, in the columns of table `passages`.
-
-What belongs here: copying these passages, so that the warehouse reads a few of the millions of texts. What does not: all
-passages (`passages`), and what was found (`retrieve`).
-"""
+"""The passages that some retriever found or wrote: lake table `cited_passages`, in the columns of table `passages`."""
 
 from __future__ import annotations
 

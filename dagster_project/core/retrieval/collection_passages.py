@@ -1,7 +1,6 @@
 """The passages of a collection's file: what the file says, checked, cut and named.
 
-What belongs here: rows that can be used, and rows of lake table `passages` made of them. What does not: the files'
-columns (one module per format in `imports`), and joining collections and linking them to entities (`collections`).
+The files' columns are those of one module per format in `imports`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 
 from dagster_project.core.imports.format import CollectedText, CollectionFormat
 from dagster_project.core.imports.records import RejectedRows
-from dagster_project.core.parsing.terms import clean_term
+from dagster_project.core.parsing.terms import LONGEST_LABEL, clean_term
 from dagster_project.core.retrieval.excluded_pages import LONGEST_TITLE
 from dagster_project.core.retrieval.first_rows import FirstRows
 from dagster_project.core.retrieval.splitting import passages_of
@@ -26,6 +25,7 @@ COLLECTED = "collection"
 AT_ONCE = 5_000
 """Rows whose repetitions are looked for together."""
 POSITION_BITS, COLLECTION_BITS = 16, 56
+_MISSING = frozenset({"nan", "none", "null"})
 LONGEST_PASSAGE = 1_000  # words; DPR's have about 100, and a file cut at a quotation mark gives thousands
 
 
@@ -103,9 +103,9 @@ def _usable(
     format_: CollectionFormat, collection: Collection, place: Path, rejected: RejectedRows
 ) -> Iterator[tuple[CollectedText, str, str, list[str]]]:
     for found in format_.read(place, rejected, **dict(collection.options)):
-        title, name = _cleaned(found.title), clean_term(found.id).text
-        texts = [text for cut in _cut(found, format_) if (text := _cleaned(cut))]
-        reason = _fault(title, name, texts)
+        title, name = _cleaned(found.title), _cleaned(found.id)
+        texts = [text for cut in _cut(found, format_) if _is_text(text := _cleaned(cut))]
+        reason = _fault(title, name, found.text, texts)
         if reason:
             _put_aside(rejected, found, reason)
         else:
@@ -116,6 +116,12 @@ def _cleaned(text: str) -> str:
     return clean_term(text, len(text)).text
 
 
+def _is_text(text: str) -> bool:
+    """Whether a person can read it: not invisible marks alone, nor what programs write for a missing value."""
+    is_visible = any(char.isprintable() and not char.isspace() for char in text)
+    return is_visible and text.lower() not in _MISSING
+
+
 def _put_aside(rejected: RejectedRows, found: CollectedText, reason: str) -> None:
     rejected.put(found.row, reason, {"id": found.id, "title": found.title, "text": found.text})
 
@@ -124,17 +130,19 @@ def _cut(found: CollectedText, format_: CollectionFormat) -> list[str]:
     return passages_of(found.text) if format_.gives_articles else [found.text]
 
 
-def _fault(title: str, name: str, texts: list[str]) -> str | None:
-    """Why a row cannot be used; None if it can."""
-    if not title:
+def _fault(title: str, name: str, text: str, texts: list[str]) -> str | None:
+    """Why a row with this `text`, cut into `texts`, cannot be used; None if it can."""
+    if not any(map(str.isprintable, title)):
         return "title: a text was expected"
     if len(title) > LONGEST_TITLE:
         return f"title: at most {LONGEST_TITLE} characters were expected, not {len(title):,}"
     if not texts:
-        return "text: is empty"
+        return "text: is a missing value" if text.strip().lower() in _MISSING else "text: is empty"
     n_words = max(len(text.split()) for text in texts)
     if n_words > LONGEST_PASSAGE:
         return f"text: a passage of at most {LONGEST_PASSAGE:,} words was expected, not {n_words:,}"
+    if len(name) > LONGEST_LABEL:
+        return f"id: at most {LONGEST_LABEL} characters were expected, not {len(name):,}"
     return None if name else "id: a text was expected"
 
 

@@ -1,8 +1,5 @@
 """Passages of the study's collections: files of others, joined into lake table `passages`.
 
-What belongs here: joining collections, and linking passages to entities. What does not: the passages of one file
-(`collection_passages`), and the study's keys (`study.imports`).
-
 A passage is about the entity that its file names. Where a file names none, a passage is about an entity if its title is
 that of the entity's article. The label decides only for an entity whose article is unknown, and only if no other entity
 has this label: a namesake's article would be taken for it otherwise.

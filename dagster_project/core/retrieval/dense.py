@@ -1,9 +1,5 @@
 """Dense retrieval: a text encoder and search by inner product: exact, or by an index that finds most of the nearest.
 
-What belongs here: the retriever. What does not: encoders (`embedding.declared`), the files of vectors
-(`passage_vectors`), ranking (`nearest`), approximate search (`approximate`, `approximate_search`), and where indexes are
-kept (`indexes`).
-
 Exact search goes through one part of the vectors after the other: memory holds one of them, and the best passages so
 far. A CPU searches with faiss, a GPU with torch.
 """

@@ -1,8 +1,5 @@
 """The redirects and disambiguation pages of collections: lake table `excluded_pages`.
 
-What belongs here: keeping these pages while passages are written, and writing the table. What does not: which pages
-these are (`imports.page_kinds`), and where chains of redirects lead (dbt).
-
 One pass over a dump gives passages and excluded pages. These wait in a nameless file, so that memory holds a few
 thousand of millions, and a killed writer leaves nothing. The table appears before the passages of the same pass.
 """

@@ -1,7 +1,4 @@
-"""Where each of millions of texts was first: 16 bytes a text.
-
-What belongs here: telling repeated texts from new ones. What does not: what becomes of a repetition (`collections`).
-"""
+"""Where each of millions of texts was first: 16 bytes a text."""
 
 from __future__ import annotations
 

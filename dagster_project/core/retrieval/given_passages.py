@@ -1,8 +1,4 @@
-"""Passages that files of questions hold, each about the entity of its question.
-
-What belongs here: from a text to rows of lake table `passages`. What does not: reading the files (`imports`), and other
-passages (`passages`).
-"""
+"""Passages that files of questions hold, each about the entity of its question."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Stored indexes: where they lie, when one fits, and how one appears whole or not at all.
 
-What belongs here: folders, fingerprints and the report of a build. What does not: what an index holds (the retriever's
-own module), and its parts (`whole_files`). An index lies in `<indexes>/<retriever>/<fingerprint>`. The fingerprint covers
-the passages' content, the retriever's settings and its code: a folder of that name holds the right index, and without it
-the index must be built. While it is built, it lies in `<indexes>/.staging`, where a killed build leaves its whole parts.
+An index lies in `<indexes>/<retriever>/<fingerprint>`. The fingerprint covers the passages' content, the retriever's
+settings and its code: a folder of that name holds the right index, and without it the index must be built. While it is
+built, it lies in `<indexes>/.staging`, where a killed build leaves its whole parts.
 
 Checksums (`storage.checksums`) of an index, of the sorted passages and of the shared vectors are recorded when these are
 written, and compared once per process before anything is mapped into memory.

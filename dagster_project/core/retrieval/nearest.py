@@ -1,8 +1,4 @@
-"""The nearest vectors by inner product: exact, in one part of the vectors, and the best of several parts.
-
-What belongs here: ranking, with ties. What does not: where vectors come from (`passage_vectors`), and indexes that find
-most of the nearest (`approximate`).
-"""
+"""The nearest vectors by inner product: exact, in one part of the vectors, and the best of several parts."""
 
 from __future__ import annotations
 

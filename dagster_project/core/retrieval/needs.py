@@ -1,7 +1,4 @@
-"""What a study's retrievers need: the libraries of their indexes, and what they load themselves.
-
-What belongs here: from methods to needs. What does not: what one retriever loads (`Retriever.check`).
-"""
+"""What a study's retrievers need: the libraries of their indexes, and what they load themselves."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """Vectors of passages in files of equal parts: each part is encoded once in a home, whatever study searches it.
 
-What belongs here: encoding parts, here or on the workers of a cluster, sharing, reading. What does not: search (`dense`),
-and vectors of other texts (`embedding.vectors`).
-
 A part is `<encoder>/<hash of its texts>.npy` in the home's cache; a file beside it has the numbers of passages that were
 cut and that have no vector. An index has links to the parts that it needs. A part that no index links to is removed when
 an index is built.

@@ -1,9 +1,4 @@
-"""Passages: the texts that retrieval searches (SPEC §4).
-
-What belongs here: lake table `passages`, from articles or, where a source has no text, from verbalised triples and the
-texts beside questions (`given_passages`). What does not: passages of files (`collections`), cutting texts (`splitting`),
-reading dumps (`wikimedia.dumps`), indexes.
-"""
+"""Passages: the texts that retrieval searches (SPEC §4)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The passages retrieved for each question: lake table `retrieved_passages`.
-
-What belongs here: running a retriever over the questions, judging the passages that it found, recall. What does not:
-how a retriever ranks (its own module), and what a model makes of a passage (`generation`).
-"""
+"""The passages retrieved for each question: lake table `retrieved_passages`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""How many of the nearest passages an approximate search finds: lake table `search_recalls`.
-
-What belongs here: comparing the stored results of a retriever with exact search of the same vectors. What does not: both
-searches (`approximate_search`, `dense`), and means with intervals (dbt).
-"""
+"""How many of the nearest passages an approximate search finds: lake table `search_recalls`."""
 
 from __future__ import annotations
 

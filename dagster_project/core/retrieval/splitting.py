@@ -1,7 +1,4 @@
-"""Splitting an article's text into passages of about 100 words, at sentence ends where possible (SPEC §4).
-
-What belongs here: sentence boundaries and packing. What does not: where texts come from (`passages`).
-"""
+"""Splitting an article's text into passages of about 100 words, at sentence ends where possible (SPEC §4)."""
 
 from __future__ import annotations
 

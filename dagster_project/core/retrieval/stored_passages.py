@@ -1,8 +1,5 @@
 """The passages that retrievers search: sorted by passage_id, in files that are mapped into memory; row number = id.
 
-What belongs here: writing these files from lake table `passages`, and reading rows of them. What does not: how the
-lake's rows come about (`passages`, `collections`).
-
 Nothing reads all passages at once: memory holds the rows that are asked for, and what the system maps of one shard.
 """
 

@@ -1,9 +1,5 @@
 """Whether to retrieve for a question: the rules of one router file, read once and asked many times.
 
-What belongs here: reading a router file, and the decision. What does not: how thresholds are found (`statistics`), how
-a file is made (`documents`), the predicted probability of a question (`predictions`), thresholds that keep a risk
-(`promises`), the popularity of a name (`names`).
-
 All answers of a router are made when its file is read, so that a decision only chooses one of them.
 """
 
@@ -12,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
@@ -26,20 +22,68 @@ from dagster_project.core.router.predictions import (
     Prediction,
     prediction_of,
 )
-from dagster_project.core.router.promises import ABSTAIN, RETRIEVE, Promises, outcome, promises_of
 from dagster_project.core.router.sealed import number, of_its_form, opened
 
 FORMAT, VERSION = "longtail-router", 3
-_READ = (2, VERSION)
-"""Version 2 knew no confidence and made no promises."""
 LARGEST = 16 << 20  # bytes
-SIGNAL = "popularity"
+SIGNAL = POPULARITY = "popularity"
 SIGNALS = (SIGNAL, CONFIDENCE, "popularity_relation", "popularity_confidence", "consistency", "all")
 """What a router decides by: popularity or confidence itself, or a predicted probability. Another signal is refused."""
 FEATURES = ("popularity", "relation")
 
 ALL = "all"
 """The rule for a question without a relation, or with one that the router was not fitted on."""
+
+
+ANSWER, RETRIEVE, ABSTAIN = "answer", "retrieve", "abstain"
+
+Promises = Mapping[str, Sequence[tuple[float, float, int]]]
+"""By signal, from strict to lax: promised risk, threshold (above it is answered), questions of the study above it."""
+
+
+def promises_of(document: Mapping[str, Any]) -> Promises:
+    """The promises of a router file's field of that name. Errors: those of a file that is not of its form."""
+    return {signal: tuple(map(_step, document.get(signal, ()))) for signal in (CONFIDENCE, POPULARITY)}
+
+
+def _step(step: Mapping[str, Any]) -> tuple[float, float, int]:
+    threshold = -math.inf if step["threshold"] is None else number(step["threshold"])
+    return number(step["promised_risk"]), threshold, operator.index(step["n_answered"])
+
+
+def outcome(
+    promises: Promises, greatest_risk: float, popularity: float | None, confidence: float | None,
+    passage_confidence: float | None,
+) -> tuple[str, int, str]:  # fmt: skip
+    """What to do, how many of the study's questions the threshold answers, and why (SPEC §11).
+
+    With confidence, memory's answer is given if its confidence is above the threshold, else the passage's answer if that
+    one's is. With popularity alone, memory's answer is given if popularity is above the threshold.
+    """
+    signal, value = (POPULARITY, popularity) if confidence is None else (CONFIDENCE, confidence)
+    if value is None:
+        return ABSTAIN, 0, "confidence and popularity are unknown, so no risk can be promised"
+    kept = [step for step in promises[signal] if step[0] <= greatest_risk]
+    if not kept:
+        return (
+            ABSTAIN,
+            0,
+            f"no threshold on {signal} promises that at most {greatest_risk:.4g} of the answers are wrong",
+        )
+    _, threshold, n = kept[-1]
+    promise = f"which promises that at most {greatest_risk:.4g} of the answers are wrong"
+    if threshold == -math.inf:
+        return ANSWER, n, f"every question is answered from memory, {promise}"
+    named = f"{threshold:,.6g}, {promise}"
+    if value > threshold:
+        return ANSWER, n, f"{signal} is above {named}"
+    if signal == POPULARITY:
+        return ABSTAIN, n, f"popularity is not above {named}; what it says of a passage's answer is not known"
+    if passage_confidence is None:
+        return RETRIEVE, n, f"confidence is not above {named}; passage_confidence may be"
+    if passage_confidence > threshold:
+        return RETRIEVE, n, f"passage_confidence is above {named}"
+    return ABSTAIN, n, f"neither confidence nor passage_confidence is above {named}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +195,7 @@ def load_router(path: str | Path) -> Router:
     Errors: `RouterError` if the file is missing, cut, changed, of another version, or decides by an unknown signal.
     """
     path = Path(path)
-    content = opened(path, FORMAT, _READ, LARGEST)
+    content = opened(path, FORMAT, VERSION, LARGEST)
     with of_its_form(path):
         document = json.loads(content)
         signal = document.get("signal")
@@ -186,7 +230,7 @@ def _router(name: str, document: Mapping[str, Any]) -> Router:
         _rules=rules,
         _unknown=_rule(of_all, fixed, "all relations (this one is unknown)", instead),
         _prediction=prediction,
-        _promises=promises_of(document.get("promises", {})),
+        _promises=promises_of(document["promises"]),
     )
 
 

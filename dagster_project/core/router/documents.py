@@ -1,8 +1,5 @@
 """What a router file says, from the marts of a published warehouse: one JSON object per pair of methods.
 
-What belongs here: choosing a policy, and counting right answers on both sides of a threshold. What does not: the
-thresholds and gains themselves, which are marts; writing files (`publish`) and reading them (`decisions`).
-
 A threshold decides only if its held-out gain is surely above zero: the interval of the gain excludes it. Otherwise the
 better fixed method does, always or never retrieving. Confidence or a predicted probability decides if it is surely better
 than all of these (`predicted_rules`). A bound (`oracle`) is no method to use, and gets no router.

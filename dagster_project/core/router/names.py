@@ -1,8 +1,5 @@
 """The popularity of entities by their names: one file of labels and aliases, searched by halving.
 
-What belongs here: the form of the file, writing and searching it. What does not: which entities there are (the
-published warehouse), and which of several candidates a question means (the caller).
-
 The first line of a file is its head. Each further line is a folded name, a tab, and its candidates as JSON. The lines
 are in the order of the names' bytes. A name is folded by `folded`.
 """
@@ -79,7 +76,7 @@ class Names:
 
 def load_names(path: str | Path) -> Names:
     """The names of a published file. Errors: `RouterError` if it is missing, cut, changed or of another version."""
-    return Names(opened(Path(path), FORMAT, (VERSION,), LARGEST), Path(path))
+    return Names(opened(Path(path), FORMAT, VERSION, LARGEST), Path(path))
 
 
 def names_file(entities: Iterable[Entity], about: Mapping[str, Any]) -> tuple[bytes, int]:

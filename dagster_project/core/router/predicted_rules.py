@@ -1,8 +1,5 @@
 """The prediction of a router file, from the marts of a published warehouse; confidence as the signal counts as one.
 
-What belongs here: whether a signal beside popularity decides, and its rules. What does not: the thresholds on popularity
-(`documents`), and reading the file (`predictions`).
-
 Such a signal decides only if it is surely better than what needs none: the intervals of its held-out
 gains over the better fixed method and over both thresholds on popularity exclude zero (`is_surely_better` of
 fct_adaptive_signals). Its features are dear: the model answers, or paraphrases and samples too, before each decision.

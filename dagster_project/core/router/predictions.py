@@ -1,8 +1,6 @@
 """Whether to retrieve, by confidence or the predicted probability that the model's own answer is right.
 
-What belongs here: the signal of a question and its comparison with a threshold, from a router file's `prediction`.
-What does not: the rule by popularity, which decides where a feature is unknown (`decisions`), and how coefficients are
-fitted (`statistics`). Like `decisions`, it needs the standard library alone.
+Like `decisions`, it needs the standard library alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """The routers of a study as files beside its published warehouse, in a folder that appears whole.
 
-What belongs here: writing the folder. What does not: the contents of a router (`documents`) and of the list of names
-(`names`).
-
 `published/router` is a link to the newest of `published/routers`. It changes in one step, and the previous folder
 stays for its readers. All files of a folder are of one publication.
 """
@@ -27,10 +24,12 @@ from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.publication import connect_published, publication_of
 from dagster_project.core.warehouse.staging import (
     check_link,
+    find_version,
+    identity_of,
     move_folder,
+    next_version,
     point_to,
     staging_beside,
-    version_name,
 )
 
 _BATCH = 10_000  # entities read at once
@@ -59,9 +58,9 @@ def publish_routers(study: Study, log: logging.Logger) -> RouterReport:
             staging_beside(study.home.published, "router") as staging,
         ):
             publication = publication_of(connection)
-            # The same code writes the same bytes.
-            name = version_name(publication.published_at, "dagster_project.core.router")
-            folder = study.home.published / "routers" / name
+            versions = study.home.published / "routers"
+            identity = identity_of(publication, "dagster_project.core.router")
+            folder = find_version(versions, identity)
             warehouse = {
                 "study": publication.study,
                 "published_at": publication.published_at.isoformat(),
@@ -72,8 +71,8 @@ def publish_routers(study: Study, log: logging.Logger) -> RouterReport:
             routers = dict(documents(marts, warehouse))
             about = {**warehouse, "popularity": marts.popularity}
             content, n_names = names_file(_entities(connection), about)
-            if not folder.exists():
-                new = staging / "router"
+            if folder is None:
+                new, folder = staging / "router", versions / next_version(versions, identity)
                 _write(new, routers, content)
                 move_folder(new, folder)
             point_to(target, folder, staging)

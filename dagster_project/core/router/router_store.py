@@ -1,7 +1,4 @@
-"""The published routers and names that a running service decides by, and their newer versions as they appear.
-
-What belongs here: reading the published folder, and when it is read again. What does not: HTTP (`service`).
-"""
+"""The published routers and names that a running service decides by, and their newer versions as they appear."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
-"""The published routers over HTTP: `/decide`, `/decide_batch`, `/lookup`, `/healthz`, and a page about them.
-
-What belongs here: requests, replies and errors as JSON. What does not: the decisions (`decisions`), newer versions
-(`store`), who may ask (`same_origin`), the process (`dagster_project.router`).
-"""
+"""The published routers over HTTP: `/decide`, `/decide_batch`, `/lookup`, `/healthz`, and a page about them."""
 
 from __future__ import annotations
 
-from itertools import chain
+import html
+import json
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
@@ -19,11 +17,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dagster_project.core.errors import RouterError, single_line
 from dagster_project.core.router.decisions import Decision, Router
 from dagster_project.core.router.names import Candidate
-from dagster_project.core.router.page import page
 from dagster_project.core.router.router_store import Published, RouterStore
 
 MOST_QUESTIONS = 1_000
-LARGEST_BODY, LARGEST_HEAD = 1_000_000, 64 * 1024  # bytes
+LARGEST_BODY = 1_000_000  # bytes
 _LONGEST_NAME = 1_000  # characters
 
 _Cosine = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
@@ -101,7 +98,7 @@ def create_app(store: RouterStore) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    app.add_middleware(_SmallRequests)
+    app.add_middleware(_SmallBodies)
     _add_errors(app)
 
     @app.post("/decide", responses=_NO_ROUTER)
@@ -160,24 +157,13 @@ def _about(router: Router) -> dict[str, Any]:
     }
 
 
-class _SmallRequests:
-    """Refuses a head that is too large, and a body once it is. FastAPI's own limit answers in plain text."""
+class _SmallBodies:
+    """Refuses a body once it is too large. FastAPI's own limit answers in plain text."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        head = (
-            scope.get("raw_path") or b"",
-            scope.get("query_string", b""),
-            *chain(*scope.get("headers", ())),
-        )
-        if sum(map(len, head)) > LARGEST_HEAD:
-            refused = JSONResponse(
-                {"error": f"address and headers have more than {LARGEST_HEAD:,} bytes"}, 431
-            )
-            await refused(scope, receive, send)
-            return
         n_bytes = 0
 
         async def limited() -> Message:
@@ -209,3 +195,42 @@ def _add_errors(app: FastAPI) -> None:
         if "body" in expected and "json" not in request.headers.get("content-type", ""):
             expected = {"header": "content-type: application/json, as curl --json sends it"}
         return JSONResponse({"error": "the request does not fit", "expected": expected}, 422)
+
+
+_STYLE = (
+    "body{font:16px/1.5 system-ui;max-width:50em;margin:2em auto;padding:0 1em}"
+    "pre{background:#f4f4f4;padding:1em;overflow:auto}"
+)
+
+
+def page(description: Mapping[str, Any]) -> str:
+    """One HTML page: every address with its words, and every schema. `description` is an OpenAPI document."""
+    title = html.escape(description["info"]["title"])
+    parts = [f"<h1>{title}</h1><p>{html.escape(description['info']['description'])}.</p>"]
+    for path, methods in description["paths"].items():
+        parts += [_address(path, method, said) for method, said in methods.items()]
+    parts.append('<h2>Schemas</h2><p>The whole description: <a href="/openapi.json">/openapi.json</a></p>')
+    for name, schema in description["components"]["schemas"].items():
+        parts.append(f"<h3>{html.escape(name)}</h3><p>{html.escape(schema.get('description', ''))}</p>")
+        parts.append(
+            f"<pre>{html.escape(json.dumps(schema.get('properties', {}), indent=1, ensure_ascii=False))}</pre>"
+        )
+    head = f'<meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
+    return f'<!DOCTYPE html><html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>'
+
+
+def _address(path: str, method: str, said: Mapping[str, Any]) -> str:
+    takes = [f"{one['name']} (in the {one['in']})" for one in said.get("parameters", ())]
+    takes += [_schema(content) for content in said.get("requestBody", {}).get("content", {}).values()]
+    gives = [_schema(content) for content in said["responses"]["200"]["content"].values()]
+    takes_text = f"<p>Takes: {html.escape(', '.join(takes))}</p>" if takes else ""
+    return (
+        f"<h2><code>{method.upper()} {html.escape(path)}</code></h2><p>{html.escape(said['description'])}</p>"
+        f"{takes_text}<p>Gives: {html.escape(', '.join(gives))}</p>"
+    )
+
+
+def _schema(content: Mapping[str, Any]) -> str:
+    schema = content["schema"]
+    of = schema.get("items", schema).get("$ref", "").rpartition("/")[2]
+    return f"a list of {of}" if schema.get("type") == "array" else of

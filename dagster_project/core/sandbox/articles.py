@@ -1,7 +1,6 @@
 """The sandbox's articles: a few plain sentences that state every fact of their subject.
 
-What belongs here: how facts become text. What does not: which facts there are (`sandbox.world`). The first sentence
-names the subject; later sentences mostly use pronouns, as in encyclopaedias.
+The first sentence names the subject; later sentences mostly use pronouns, as in encyclopaedias.
 """
 
 from __future__ import annotations

@@ -1,16 +1,11 @@
-"""What the sandbox server serves: a synthetic world, or any RDF file.
-
-What belongs here: the triple store of either, and what is known about articles and their views. What does not:
-protocols (`sandbox.sparql`, `sandbox.wikibase`, `sandbox.rest`) and HTTP (`sandbox.server`).
-"""
+"""What the sandbox server serves: a synthetic world, or any RDF file."""
 
 from __future__ import annotations
 
 import logging
-import shutil
-import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -23,7 +18,7 @@ from dagster_project.core.sandbox.pages import Pages, Redirect
 from dagster_project.core.sandbox.rdf import write_ntriples
 from dagster_project.core.sandbox.wiki_xml import page_lines
 from dagster_project.core.sandbox.world import World
-from dagster_project.core.storage.home import longtail_home
+from dagster_project.core.storage.files import temporary_folder
 from dagster_project.core.storage.lake import QuarantinedRow
 
 # Above these sizes the store is on disk: in memory it needs about 8 kB per entity.
@@ -84,13 +79,6 @@ class Content(Protocol):
         """Free the disk space of the store."""
 
 
-def _scratch() -> Path:
-    """The home's folder of temporary files: a large world needs gigabytes, and /tmp may be too small."""
-    folder = longtail_home() / "cache" / "temporary"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 class _StoreOwner:
     """A store that is made at first use: in memory, or for large content in a temporary folder."""
 
@@ -98,7 +86,7 @@ class _StoreOwner:
         self._is_large = is_large
         self._lock = threading.Lock()
         self._store: ox.Store | None = None
-        self._folder: Path | None = None
+        self._folder = ExitStack()
 
     def store(self) -> ox.Store:
         with self._lock:
@@ -107,8 +95,10 @@ class _StoreOwner:
                     _LOG.info(
                         "loading a large triple store into a temporary folder: this takes a minute or more"
                     )
-                    self._folder = Path(tempfile.mkdtemp(prefix="store-", dir=_scratch()))
-                store = ox.Store(str(self._folder)) if self._folder else ox.Store()
+                    # A large world needs gigabytes: in the home, since /tmp may be too small.
+                    store = ox.Store(str(self._folder.enter_context(temporary_folder("store"))))
+                else:
+                    store = ox.Store()
                 self._load(store)
                 self._store = store
             return self._store
@@ -119,9 +109,7 @@ class _StoreOwner:
     def close(self) -> None:
         with self._lock:
             self._store = None
-            if self._folder:
-                shutil.rmtree(self._folder, ignore_errors=True)
-                self._folder = None
+            self._folder.close()
 
 
 class WorldContent(_StoreOwner):
@@ -137,8 +125,8 @@ class WorldContent(_StoreOwner):
         self._titles_lock = threading.Lock()
 
     def _load(self, store: ox.Store) -> None:
-        with tempfile.TemporaryDirectory(prefix="world-", dir=_scratch()) as folder:
-            path = Path(folder) / "world.nt"
+        with temporary_folder("world") as folder:
+            path = folder / "world.nt"
             write_ntriples(self._world, path)
             store.bulk_load(path=str(path), format=ox.RdfFormat.N_TRIPLES)
 

@@ -1,10 +1,8 @@
 """The sandbox's world as Wikimedia's dumps: truthy facts, monthly page views and articles, plain, gzip or multi-stream
 bzip2.
 
-What belongs here: lines in the form of the real dumps, and their compression. What does not: what is true
-(`sandbox.world`), articles as XML (`sandbox.wiki_xml`), HTTP (`sandbox.server`). As in the real dumps, the truthy dump
-has terms and redirects but no articles. A page view dump also has lines of other projects, several lines per article, and
-pages without an entity.
+As in the real dumps, the truthy dump has terms and redirects but no articles. A page view dump also has lines of other
+projects, several lines per article, and pages without an entity.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The facts of the sandbox's world: which subject has which relation, and its objects.
-
-What belongs here: facts as (kind, index) pairs. What does not: the order of identifiers in files (`sandbox.rdf`), and
-wording (`sandbox.articles`).
-"""
+"""The facts of the sandbox's world: which subject has which relation, and its objects."""
 
 from __future__ import annotations
 

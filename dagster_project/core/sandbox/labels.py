@@ -1,7 +1,4 @@
-"""The names of entities in the sandbox's world: labels, namesakes, titles, aliases, descriptions.
-
-What belongs here: which entities share a name. What does not: how a name is spelt (`sandbox.names`).
-"""
+"""The names of entities in the sandbox's world: labels, namesakes, titles, aliases, descriptions."""
 
 from __future__ import annotations
 

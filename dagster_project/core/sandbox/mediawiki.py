@@ -1,8 +1,4 @@
-"""Titles and redirects of the sandbox's encyclopaedia, as in MediaWiki's action=query.
-
-What belongs here: normalised titles, following redirects, redirects to a page with their continuation. What does not:
-which pages exist (`sandbox.pages`), entities (`sandbox.wikibase`), HTTP (`sandbox.server`).
-"""
+"""Titles and redirects of the sandbox's encyclopaedia, as in MediaWiki's action=query."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The sandbox's names: one word stem per slot, from which labels and aliases are made.
 
-What belongs here: how a (kind, index) becomes a label. Two slots never have the same label. `sandbox.labels` decides
-which entities share a name, and then asks for another entity's name. What does not: fixed words
-(`sandbox.vocabulary`).
+Two slots never have the same label. `sandbox.labels` decides which entities share a name, and then asks for another
+entity's name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """The encyclopaedia's pages: the titles under which an article can be found, and the views of each title.
 
-What belongs here: moved pages, redirects to them, and views by title. What does not: an article's total views
-(`sandbox.population`), the protocols that serve them (`sandbox.mediawiki`, `sandbox.rest`, `sandbox.dumps`).
-
 A link in the graph names an earlier title of an article. Some articles were moved to another title since then. The old
 title redirects to the new one, and the views up to the month of the move are under the old title. As in Wikimedia's
 counts, a reader who follows a redirect counts for the redirect's own title, in addition to the article's.

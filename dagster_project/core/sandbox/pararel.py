@@ -1,8 +1,5 @@
 """The sandbox's world as a ParaRel-like dataset: `graphs_json/P*.jsonl` (patterns), `trex_lms_vocab/P*.jsonl` (facts).
 
-What belongs here: the patterns, which facts are asked, and the two files of a relation. What does not: reading such
-files (`imports.pararel`), and the world (`sandbox.world`).
-
 A relation of ParaRel gives each subject one object. Therefore a fact with several objects is left out. Labels repeat, as
 in ParaRel: namesakes are subjects of their own, each with its own uuid.
 

@@ -1,8 +1,4 @@
-"""The entities of the sandbox's world: kinds, identifiers, popularity, page views.
-
-What belongs here: how many entities each kind has, and how often people read about them. What does not: their names
-(`sandbox.labels`) and their facts (`sandbox.facts`).
-"""
+"""The entities of the sandbox's world: kinds, identifiers, popularity, page views."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Numbers that depend only on (seed, keys), so that a world of any size can be read in any order.
-
-What belongs here: a counter-based generator and a keyed permutation of indexes. What does not: what is drawn with
-them.
-"""
+"""Numbers that depend only on (seed, keys), so that a world of any size can be read in any order."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The sandbox's world as N-Triples, in the form of Wikidata's RDF dumps.
-
-What belongs here: how entities and facts become lines. What does not: the entities and facts (`sandbox.world`), and
-the server that loads the lines (`sandbox.server`).
-"""
+"""The sandbox's world as N-Triples, in the form of Wikidata's RDF dumps."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A service's answer: status, body, headers.
-
-What belongs here: the reply and its usual forms, ranges, and 304 for unchanged content. What does not: the contents
-(`sandbox.sparql`, `sandbox.wikibase`, `sandbox.rest`).
-"""
+"""A service's answer: status, body, headers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The page view REST API and the dumps, as Wikimedia serves them.
-
-What belongs here: their answers and errors. What does not: HTTP (`sandbox.server`), the numbers of views
-(`sandbox.content`).
-"""
+"""The page view REST API and the dumps, as Wikimedia serves them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The sandbox server: Wikimedia's services on 127.0.0.1, from a synthetic world or an RDF file.
-
-What belongs here: HTTP, routes, the life of the server. What does not: the answers (`sandbox.sparql`,
-`sandbox.wikibase`, `sandbox.rest`), and their content (`sandbox.content`).
-"""
+"""The sandbox server: Wikimedia's services on 127.0.0.1, from a synthetic world or an RDF file."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""SPARQL 1.1 over the sandbox's triples, as in the Wikidata Query Service.
-
-What belongs here: the implicit prefixes, what is refused, and the formats of results. What does not: HTTP
-(`sandbox.server`), the triples (`sandbox.content`).
-"""
+"""SPARQL 1.1 over the sandbox's triples, as in the Wikidata Query Service."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """A TagMe-compatible service over the sandbox's articles: finds names in a text and links them to articles.
 
-What belongs here: the protocol of `/tagme/tag` (GET or POST: gcube-token, text, lang) and its errors. What does not:
-HTTP (`sandbox.server`), how names are found (`core.dictionary`). TagMe's own disambiguation is not included: among
-several articles with one name, the most viewed is chosen, and rho falls with their number.
+TagMe's own disambiguation is not included: among several articles with one name, the most viewed is chosen, and rho
+falls with their number.
 """
 
 from __future__ import annotations

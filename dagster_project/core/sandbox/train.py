@@ -1,19 +1,21 @@
 """`python -m dagster_project.core.sandbox.train`: train the reference models, then print their gates.
 
-What belongs here: the command line, and which model trains on which core. The work is in `sandbox.training`. The exit
-status is 1 if a gate fails; `--ship` then leaves the shipped weights unchanged.
+The exit status is 1 if a gate fails; `--ship` then leaves the shipped weights unchanged.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+from dagster_project.core.processes import end_with_parent
+from dagster_project.core.storage.checksums import RECORD, file_checksum
 from dagster_project.core.storage.home import longtail_home
 from dagster_project.core.study.reference_models import (
     ENCODER_DECODER,
@@ -84,7 +86,7 @@ def _train_all(sizes: list[str], out: Path, device: str) -> None:
     Models that are others trained further come last.
     """
     n_processes = max(1, min(len(sizes), os.cpu_count() or 1))
-    with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(n_processes, get_context("spawn"), end_with_parent) as pool:
         for is_later in (False, True):
             group = [size for size in reversed(sizes) if (size in _STARTS) == is_later]
             for done in [pool.submit(_train_one, size, out, device) for size in group]:
@@ -117,7 +119,6 @@ def _start_of(size: str, out: Path) -> Path:
 def _judge(folders: dict[str, Path], device: str, weights: Path | None) -> int:
     from dagster_project.core.sandbox.training import fusion_gates, instructions
     from dagster_project.core.sandbox.training.gates import judge, table
-    from dagster_project.core.sandbox.training.shipping import ship
 
     gates = judge({size: folder for size, folder in folders.items() if size not in _STARTS}, device, _say)
     if FUSION in folders:
@@ -134,6 +135,23 @@ def _judge(folders: dict[str, Path], device: str, weights: Path | None) -> int:
         ship(folders, weights)
         print(f"shipped to {weights}")
     return 0
+
+
+def ship(folders: dict[str, Path], weights: Path) -> None:
+    """Replace the models in `weights` by those in `folders` (size → folder) and write their checksums."""
+    for size, folder in folders.items():
+        target = weights / size
+        staged = weights / f".{size}.new"
+        shutil.rmtree(staged, ignore_errors=True)
+        shutil.copytree(folder, staged)
+        shutil.rmtree(target, ignore_errors=True)
+        staged.rename(target)
+    sums = [
+        f"{file_checksum(path)}  {path.relative_to(weights).as_posix()}\n"
+        for path in sorted(weights.glob("[a-z]/*"))
+        if path.is_file()
+    ]
+    (weights / RECORD).write_text("".join(sums), encoding="utf-8")
 
 
 if __name__ == "__main__":

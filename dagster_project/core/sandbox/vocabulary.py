@@ -1,7 +1,6 @@
 """The sandbox's fixed words: closed sets of answers, first names, and parts of titles.
 
-What belongs here: constants only. What does not: how names are built from them (`sandbox.names`). Closed sets are
-ordered from common to rare; each entry is a label with its aliases.
+Closed sets are ordered from common to rare; each entry is a label with its aliases.
 """
 
 from __future__ import annotations

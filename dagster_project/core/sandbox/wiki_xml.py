@@ -1,7 +1,6 @@
 """The sandbox's articles as Wikipedia's XML dump: wikitext, with redirects and a page of another namespace.
 
-What belongs here: pages as MediaWiki exports them. What does not: the articles' texts (`sandbox.articles`), compression
-(`sandbox.dumps`), HTTP (`sandbox.server`). An article's text is what remains of its wikitext without markup.
+An article's text is what remains of its wikitext without markup.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""wbgetentities over the sandbox's triples, as in Wikidata's MediaWiki API.
-
-What belongs here: the JSON of entities and of the API's errors (with status 200, as in Wikidata). What does not: HTTP
-(`sandbox.server`).
-"""
+"""wbgetentities over the sandbox's triples, as in Wikidata's MediaWiki API."""
 
 from __future__ import annotations
 

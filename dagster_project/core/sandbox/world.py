@@ -1,9 +1,8 @@
 """The sandbox's world: entities, facts, page views and articles, all derived from (seed, index).
 
-What belongs here: the world as other modules read it. Nothing is stored: any part can be computed alone, and a world
-of a million facts streams in bounded memory. What does not: how its parts are drawn (`sandbox.population`,
-`sandbox.labels`, `sandbox.facts`, `sandbox.articles`), and the services (`sandbox.server`). The shipped reference
-models have memorised the default world: a change of the derivation makes their weights useless, so a test forbids it.
+Nothing is stored: any part can be computed alone, and a world of a million facts streams in bounded memory. The shipped
+reference models have memorised the default world: a change of the derivation makes their weights useless, so a test
+forbids it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How sure a model was of an answer, from the probabilities of the answer's tokens: SPEC §11.
 
-What belongs here: the numbers of one answer. What does not: which tokens the answer has (`generation.backends`), and
-where probabilities of others come from (`imports`). Means and their exponential are dbt's.
+Means and their exponential are computed by dbt.
 """
 
 from __future__ import annotations

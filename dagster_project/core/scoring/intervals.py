@@ -1,7 +1,4 @@
-"""The interval of a share, for numbers that are told before the warehouse is built.
-
-What belongs here: Wilson's interval, as dbt's macro `wilson` has it for every mart. What does not: shares themselves.
-"""
+"""The interval of a share, for numbers that are told before the warehouse is built."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The confidence of a text from its tokens' log-probabilities, as OpenAI-compatible services give them (SPEC §11).
 
-What belongs here: reading them from a choice, and which tokens count. What does not: asking for them (`generation`), and
-logs that hold them (`imports`). What is left out, or does not fit the text, is not known: no answer fails for it.
+What is left out, or does not fit the text, is not known: no answer fails for it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Whether one answer is right, and whether one passage contains an answer: SPEC §5 and §4.
 
-What belongs here: the score of a single text against its gold answers, in every variant. What does not: rates,
-intervals and correlations over many answers (dbt), and cutting an answer out of a generation (`generation.prompts`).
-
-Empty gold answers (also those of white space only) are dropped before any rule. If a rule's own normalisation makes a
-gold answer empty ("The", "!!!"), only that rule drops it. Without any gold answer, no answer is right. ROUGE-L
+Every rule compares texts in Unicode's NFC without invisible marks (`comparable`); DPR's then decomposes them. Empty gold
+answers (also those of white space only) are dropped before any rule. If a rule's own normalisation makes a gold answer
+empty ("The", "!!!"), only that rule drops it. Without any gold answer, no answer is right. ROUGE-L
 compares these tokens, which are our choice: runs of letters, marks and digits, lower-cased, unstemmed (for ASCII text
 the same as in Google's `rouge_score`).
 """
@@ -14,11 +12,13 @@ from __future__ import annotations
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import regex
 
+_INVISIBLE = regex.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+"""Soft hyphens, spaces and joiners without width, marks of direction; the same signs as in dbt's macro `comparable`."""
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = regex.compile(r"\b(?:a|an|the)\b")
 _WHOLE_ANSWERS = frozenset({"yes", "no", "noanswer"})
@@ -40,41 +40,35 @@ class Scores:
 
 def score_answer(prediction: str, golds: Sequence[str]) -> Scores:
     """Score a prediction in every variant of SPEC §5; F-measures, in [0, 1], are maxima over the gold answers."""
-    kept = _without_empty(golds)
+    kept, prediction = _without_empty(golds), comparable(prediction)
+    own, texts = normalized(prediction), [*_each_normalized(kept)]
     return Scores(
         is_correct=matches_popqa(prediction, kept),
         is_correct_case_sensitive=any(gold in prediction for gold in kept),
-        is_correct_normalized=matches_normalized(prediction, kept),
-        is_exact_match=is_exact_match(prediction, kept),
-        token_f1=token_f1(prediction, kept),
+        is_correct_normalized=any(f" {text} " in f" {own} " for text in texts),
+        is_exact_match=own in texts,
+        token_f1=_token_f1(own, texts),
         rouge_l=rouge_l(prediction, kept),
     )
 
 
 def matches_popqa(prediction: str, golds: Sequence[str]) -> bool:
     """PopQA's rule: a gold answer (as written, lower-cased or capitalised) is a substring of the prediction."""
+    prediction = comparable(prediction)
     return any(
         gold in prediction or gold.lower() in prediction or gold.capitalize() in prediction
         for gold in _without_empty(golds)
     )
 
 
-def matches_normalized(prediction: str, golds: Sequence[str]) -> bool:
-    """A SQuAD-normalised gold answer occurs in the normalised prediction as whole words."""
-    padded = f" {normalized(prediction)} "
-    return any(f" {gold} " in padded for gold in _each_normalized(golds))
-
-
 def is_exact_match(prediction: str, golds: Sequence[str]) -> bool:
     """The prediction equals a gold answer; both are SQuAD-normalised."""
-    own = normalized(prediction)
-    return any(own == gold for gold in _each_normalized(golds))
+    return normalized(prediction) in _each_normalized(golds)
 
 
 def token_f1(prediction: str, golds: Sequence[str]) -> float:
     """F1 of the bags of SQuAD-normalised words, maximum over the gold answers."""
-    own = normalized(prediction).split()
-    return _best(own, (gold.split() for gold in _each_normalized(golds)), _n_common)
+    return _token_f1(normalized(prediction), _each_normalized(golds))
 
 
 def hotpot_f1(prediction: str, golds: Sequence[str]) -> float:
@@ -88,21 +82,28 @@ def hotpot_f1(prediction: str, golds: Sequence[str]) -> float:
 
 def rouge_l(prediction: str, golds: Sequence[str]) -> float:
     """F-measure (beta 1) of the longest common subsequence of words (Lin, 2004), maximum over the gold answers."""
-    own = _WORD.findall(prediction.lower())
-    return _best(own, (_WORD.findall(gold.lower()) for gold in golds), _longest_common_subsequence)
+    own = _WORD.findall(comparable(prediction).lower())
+    return _best(
+        own, (_WORD.findall(comparable(gold).lower()) for gold in golds), _longest_common_subsequence
+    )
 
 
 def kilt_rouge_l(prediction: str, golds: Sequence[str]) -> float:
     """KILT's ROUGE-L, maximum over the gold answers: that of package `rouge` 1.0.1, which splits texts at full stops and
     words at spaces. It compares sets: the words on a longest common subsequence of any two sentences with those of each
     text; case and punctuation count."""
-    own = _sentences(prediction)
-    return max((_rouge_of_sentences(own, _sentences(gold)) for gold in golds), default=0.0)
+    own = _sentences(comparable(prediction))
+    return max((_rouge_of_sentences(own, _sentences(comparable(gold))) for gold in golds), default=0.0)
+
+
+def comparable(text: str) -> str:
+    """The text in which every rule compares: Unicode's NFC, without invisible marks. What is stored stays as it is."""
+    return text if text.isascii() else unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
 
 
 def normalized(text: str) -> str:
     """SQuAD's normalisation: lower case, no ASCII punctuation, no English article, single spaces."""
-    return " ".join(_ARTICLE.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+    return " ".join(_ARTICLE.sub(" ", comparable(text).lower().translate(_PUNCTUATION)).split())
 
 
 def has_answer(passage_text: str, golds: Sequence[str]) -> bool:
@@ -121,15 +122,22 @@ def has_answer_popqa(passage_text: str, golds: Sequence[str]) -> bool:
 
 def dpr_tokens(text: str) -> str:
     """The words and signs of a text by DPR's rule, lower-cased and joined by spaces; none contains a space."""
-    return " ".join(_DPR_TOKEN.findall(unicodedata.normalize("NFD", text))).lower()
+    if not text.isascii():
+        text = unicodedata.normalize("NFD", _INVISIBLE.sub("", text))
+    return " ".join(_DPR_TOKEN.findall(text)).lower()
 
 
 def _without_empty(golds: Sequence[str]) -> list[str]:
-    return [gold for gold in golds if gold.strip()]
+    """The gold answers as they are compared, without those of which nothing is left."""
+    return [text for gold in golds if (text := comparable(gold)).strip()]
 
 
 def _each_normalized(golds: Sequence[str]) -> Iterator[str]:
     return (text for gold in golds if (text := normalized(gold)))
+
+
+def _token_f1(own: str, golds: Iterable[str]) -> float:
+    return _best(own.split(), (gold.split() for gold in golds), _n_common)
 
 
 def _best(

@@ -1,8 +1,5 @@
 """Sentences: the first one of an answer, for models that ramble (SPEC §3), and all of a text.
 
-What belongs here: where a sentence ends. What does not: which models ramble (study.yaml), and lines
-(`generation.prompts`).
-
 A sentence ends with `.`, `!`, `?` or `…` if white space without a following lower-case letter comes next, or the end
 of the text. Several such marks count as one; closing quotes and brackets belong to the sentence. A single full stop
 does not end a sentence after a title or abbreviation that needs a name (`St.`, `Dr.`) or a number (`No.`). After an

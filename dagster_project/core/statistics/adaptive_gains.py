@@ -1,8 +1,6 @@
 """How certain is the gain of adaptive retrieval? A bootstrap of the held-out gain, with thresholds fitted each time.
 
-What belongs here: lake table adaptive_gains (SPEC §6): how much the held-out gain would vary from one study to another.
-What does not: the gain, its interval and thresholds, which are dbt models. The candidates of search binned10 also come
-from dbt, so that each number has one definition.
+The candidates of search binned10 also come from dbt, so that each number has one definition.
 
 The estimated quantity is the gain that is expected on new questions of the same kind, if the thresholds and the fixed
 method to beat are chosen on three quarters as many questions as the study has. `accuracy_adaptive` of
@@ -165,7 +163,7 @@ def bootstrap_pair(questions: Questions, seed: int, n_resamples: int = N_RESAMPL
     deals = rng.integers(0, N_PARTS, (N_DEALS, n), dtype=np.uint8)
     fitted = fit(ladder_of, np.ones_like(deals), deals, N_PARTS)
     single = left_out(ladder_of, fitted, deals)
-    resampled = _resampled(ladder_of, n, n_resamples, rng)
+    resampled = resampled_gains(ladder_of, n, n_resamples, rng)
     candidates = _variances_of_candidates(questions, deals[:_N_CANDIDATE_DEALS], rng)
     settled = is_settled(fitted.takes_always)
     return {
@@ -211,7 +209,7 @@ def moved_edges(questions: Questions, is_drawn: Values) -> dict[str, Values]:
     return found
 
 
-def _resampled(
+def resampled_gains(
     ladder_of: dict[str, Ladder], n: int, n_resamples: int, rng: np.random.Generator
 ) -> dict[Variant, Values]:
     """By variant, resamples × 2 deals: the held-out gain of each."""

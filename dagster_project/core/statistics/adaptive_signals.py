@@ -1,9 +1,5 @@
 """Does confidence or a prediction decide better than popularity whether to retrieve, and what does knowing it cost?
 
-What belongs here: lake tables adaptive_signals and adaptive_signal_gains (SPEC §7, retrieval by prediction; §11, deciding
-by a signal): accuracy, costs and gains of every policy of every pair of methods. What does not: the questions
-(`signal_questions`), the fit of a signal (`signal_fit`), the rule (`signal_policies`), intervals (`signal_gains`).
-
 The splits are those of adaptive retrieval. On each, models and thresholds know the training questions alone.
 """
 

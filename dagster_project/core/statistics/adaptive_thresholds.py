@@ -1,9 +1,7 @@
 """Thresholds of adaptive retrieval: on popularity, for every pair of methods, split, relation and search.
 
-What belongs here: the fit for dbt model int_adaptive_thresholds, which calls it (SPEC §6). What does not: the training
-questions of a split, the candidates of search binned10, and the results of thresholds on test questions. All of these
-are dbt models in SQL. The fit is not SQL, because a running sum for each of 100 splits needs a sort per split there,
-and only one array operation here.
+The fit is not SQL, because a running sum for each of 100 splits needs a sort per split there, and only one array
+operation here.
 
 The best candidate is the one with most right answers on the fitting rows. A step from one candidate to the next
 retrieves the rows between them. It gains the right answers with retrieval there and loses the right answers without.

@@ -1,8 +1,6 @@
 """How similar the answers to one question are: mean cosine, and entropy over clusters of equal meaning (SPEC §7).
 
-What belongs here: the comparison for dbt model int_answer_similarities, which calls it. What does not: which answers
-belong together (int_answer_sets), the vectors (`embedding.vectors`), and means over questions, which are dbt models. It
-is not SQL: DuckDB compares all pairs of vectors, which takes several times as long.
+The calculation is not SQL: DuckDB compares all pairs of vectors, which takes several times as long.
 
 The mean cosine of n answers is that of their n(n - 1)/2 pairs. For unit vectors e it is (|Σe|² - n)/(n(n - 1)).
 

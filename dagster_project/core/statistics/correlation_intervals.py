@@ -1,8 +1,5 @@
 """How certain is a correlation of accuracy with popularity? A bootstrap over questions.
 
-What belongs here: lake table correlation_intervals (SPEC §6): percentile intervals of the correlations over single
-answers. What does not: the correlations themselves, which are dbt models (fct_popularity_correlation).
-
 A resample draws as many questions as there are, with replacement, from all relations together. All methods, models and
 prompts that answered the same questions share the draws. In each resample the ranks and the means of relations are
 computed again.

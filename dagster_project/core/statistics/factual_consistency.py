@@ -1,8 +1,5 @@
 """How certain is a measure of factual consistency? A bootstrap over facts.
 
-What belongs here: lake table factual_consistency_intervals (SPEC §8): percentile intervals. What does not: the measures
-themselves and what a fact adds to them, which are dbt models (fct_factual_consistency, int_fact_measures).
-
 Every measure is a sum over facts divided by another sum over facts, but for those of PATTERNS_ANY_RIGHT, the share of
 patterns that are right for some fact. A resample draws as many facts as the relation has, with replacement, and keeps a
 fact's patterns together. Its mean over relations has the relations that have a value. A bin of popularity has the facts

@@ -1,8 +1,5 @@
 """Does a model quote more when it is asked to, or with a passage in front? Compared question by question.
 
-What belongs here: lake table grounding_intervals (SPEC §9): a paired bootstrap over questions, and a test. What does not:
-the means and their ratios, which are dbt models (int_grounding_gains), and Holm's correction (int_grounding_comparisons).
-
 Every grounding prompt is compared with the null prompt, and every method with a passage with the one without. All
 measures are ratios of sums over questions: both texts' QUIP over questions where both are defined, and the sum of
 differences over the number of questions. All models, methods and prompts share the draws of a dataset's questions.

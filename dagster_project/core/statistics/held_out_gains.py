@@ -1,9 +1,5 @@
 """The held-out gain of adaptive retrieval on weighted questions: thresholds are fitted on some and scored on the others.
 
-What belongs here: the arithmetic, for many weightings of the questions at once. What does not: drawing the weightings
-and interpreting their gains (`adaptive_gains`), and the published thresholds (`adaptive_thresholds`), which follow the
-same rule (SPEC §6).
-
 Only a question that exactly one method answers right changes a gain: +1 for retrieval, -1 for memory. So sums run over
 these questions, and the others only matter as candidates: a threshold of search exact is the lowest popularity of a
 fitted question above the last question that is worth retrieving.

@@ -1,7 +1,4 @@
-"""The compiled loops of statistics: steps of logistic regressions, and thresholds, each found in one walk.
-
-What belongs here: functions on arrays that numba compiles. numba is slow to import, so only functions import this module.
-"""
+"""The compiled loops of statistics: steps of logistic regressions, and thresholds, each found in one walk."""
 
 from __future__ import annotations
 

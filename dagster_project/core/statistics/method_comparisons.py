@@ -1,9 +1,5 @@
 """Is one side really better? Paired comparisons of methods and of models, on the questions that both answered.
 
-What belongs here: lake table method_comparisons (SPEC §6): the exact McNemar test and a bootstrap of the difference.
-What does not: the counts of agreement (dbt model int_method_comparisons), and Holm's correction, which needs all
-comparisons of a dataset (fct_method_comparisons).
-
 A question is right on both sides, on one of them, or on neither. The difference of accuracies depends only on these
 numbers. So a draw of n questions with replacement can be a draw of these numbers from a multinomial distribution. It
 has the same distribution as drawing question by question, and takes a thousandth of the time.

@@ -1,8 +1,6 @@
 """Thresholds of adaptive retrieval if popularity were one month's views, and which questions would then be retrieved.
 
-What belongs here: the fit for dbt model int_monthly_thresholds, which calls it: the rule of `adaptive_thresholds`,
-search exact, one threshold for all relations (SPEC §6). What does not: popularity by month, and the window's threshold,
-which are both dbt models. It is not SQL, because SQL needs a sort per pair and month, and this code one sort per month.
+The calculation is not SQL, because SQL needs a sort per pair and month, and this code one sort per month.
 """
 
 from __future__ import annotations

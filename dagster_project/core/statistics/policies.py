@@ -1,8 +1,5 @@
 """An arena of policies: how often each retrieves, what it is right for and costs, and how near it comes to the oracle.
 
-What belongs here: lake table policies (SPEC §11), for never, always, thresholds, the oracle, and decisions of others.
-What does not: the questions and signals (`signal_questions`), and how thresholds are fitted (`signal_policies`).
-
 Thresholds decide the test questions of each split, fitted on its training questions. Every question counts once: by the
 share of the splits testing it in which it gets a passage. So all policies of a pair are compared on the same questions,
 decisions of others on those that they decide. Intervals draw whole subjects again (a question without one stands alone);

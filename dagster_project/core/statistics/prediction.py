@@ -1,9 +1,4 @@
-"""How likely is an answer right, without a reference answer? The regression of PopQA-TP and probabilities by question.
-
-What belongs here: the lake tables of performance prediction (SPEC §7) for every dataset, prompt and model: which
-questions are fitted, in both settings, both fits and all ablations. What does not: the parts (`prediction_*`), and the
-scores of probabilities and the diagnostics, which are dbt models.
-"""
+"""How likely is an answer right, without a reference answer? The regression of PopQA-TP and probabilities by question."""
 
 from __future__ import annotations
 

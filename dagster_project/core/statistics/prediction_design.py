@@ -1,8 +1,5 @@
 """The regression that predicts correctness: its questions, its predictors, its variants, its design matrix (SPEC §7).
 
-What belongs here: which columns a variant has, and how they are standardised. What does not: the fit
-(`prediction_fit`), and the tables (`prediction_tables`).
-
 The model is `correct ~ QCat*log(SPop) + QCat*SCons + QCat*Cert` (PopQA-TP, section 4.2). QCat is the relation, SPop the
 popularity of the subject, SCons the consistency over paraphrases, Cert the certainty over samples. With all
 interactions it is one regression per relation, so a design matrix belongs to a block: a relation, or all rows.

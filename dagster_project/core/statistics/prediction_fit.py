@@ -1,8 +1,5 @@
 """The maximum likelihood of a logistic regression, also where it has none that is finite.
 
-What belongs here: the fit of one block of rows, whether it is separable, its limiting likelihood, and the ridge fit that
-serves predicted probabilities. What does not: the tables of several blocks together (`prediction_tables`).
-
 If a plane separates right from wrong answers, or nearly does (all questions lie on their side or on the plane), the
 likelihood grows without end and no coefficient is finite. Its limit is the likelihood of the questions that lie on every
 such plane: all others are predicted perfectly in the limit. A linear program finds them (Konis 2007, chapter 4).

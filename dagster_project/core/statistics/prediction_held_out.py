@@ -1,8 +1,4 @@
-"""How well the regression predicts questions that it was not fitted on (PopQA-TP, Tables 5 and 6; SPEC §7).
-
-What belongs here: the split of the questions, and the score of the fifth that is left out. What does not: the fit
-(`prediction_fit`), and the cross-fitted probabilities of other estimators (`prediction_probabilities`).
-"""
+"""How well the regression predicts questions that it was not fitted on (PopQA-TP, Tables 5 and 6; SPEC §7)."""
 
 from __future__ import annotations
 

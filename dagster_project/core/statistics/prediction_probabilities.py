@@ -1,8 +1,5 @@
 """Probabilities that an answer is right, for every question by models that did not see its subject.
 
-What belongs here: the estimators of scikit-learn, their features, calibration and cross-fitting. What does not: the
-regression of PopQA-TP (`prediction_fit`), and the scores of the probabilities, which are dbt models.
-
 The questions are dealt into five folds, all questions of one subject into one. Each fold is predicted by estimators that
 are fitted on the other four. These are dealt again, into three parts by subject: each part calibrates (Platt's sigmoid)
 an estimator that is fitted on the other two, and the prediction is the mean of the three.

@@ -1,8 +1,5 @@
 """The tables of a fitted regression: its coefficients, the Wald test of each term, its likelihood.
 
-What belongs here: how the fits of single relations become the coefficients and tests of the whole model (PopQA-TP,
-Tables 7 to 14). What does not: the fits (`prediction_fit`).
-
 With all interactions the model is one regression per relation, and the estimates of different relations are
 independent. In treatment coding a coefficient of another relation than the base is the difference of two of them, so
 its variance is the sum of theirs, and all differences from the same base share the base's variance.

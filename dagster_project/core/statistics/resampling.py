@@ -1,7 +1,4 @@
-"""Shared by bootstraps: a separate seed per key, resamples of questions, ratios of sums, percentiles, and threads.
-
-What belongs here: what several statistics need. What does not: any one statistic.
-"""
+"""Shared by bootstraps: a separate seed per key, resamples of questions, ratios of sums, percentiles, and threads."""
 
 from __future__ import annotations
 

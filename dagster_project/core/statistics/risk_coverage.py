@@ -1,8 +1,5 @@
 """How many answers are wrong if only those with a high signal are given, and what can be promised about new questions?
 
-What belongs here: dbt model int_risk_coverage (SPEC §11, abstaining). What does not: the signals (`signal_quality`), and
-what a router does with thresholds (`core/router`).
-
 A curve has `N_STEPS` steps from strict to lax. Step k answers at least k of `N_STEPS` parts: the fewest answers with the
 highest signals, ties together. Its threshold is the next lower signal, and what is above it is answered. `promised_risk`
 is the greatest upper bound (Clopper and Pearson, one-sided, level `DELTA`) of this step and all stricter ones, from the

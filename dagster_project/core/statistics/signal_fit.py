@@ -1,9 +1,8 @@
 """Predicted probabilities of a right answer by many regularised logistic regressions at once, one per weighting.
 
-What belongs here: the fit. It is the logistic regression of `prediction_probabilities` (scikit-learn's
-penalty with C = 1, standardised predictors, each relation's own intercept and slopes beside the common ones) without
-its calibration, which leaves the order of the questions as it is. What does not: which questions are weighted
-(`signal_policies`), and what their probabilities decide.
+The model is the logistic regression of `prediction_probabilities` (scikit-learn's penalty with C = 1, standardised
+predictors, each relation's own intercept and slopes beside the common ones) without its calibration, which leaves the
+order of the questions as it is.
 
 Scikit-learn fits one model in about 20 ms. Adaptive retrieval needs thousands, all on the same questions with other
 weights. Newton's method starts where the fit before ended: a relation's coefficients meet those of other relations only

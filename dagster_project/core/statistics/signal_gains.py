@@ -1,7 +1,5 @@
 """What a policy gains over another one on held-out questions, and how certain that is: both answer the same questions.
 
-What belongs here: the gain over the splits, and its standard error. What does not: the decisions (`signal_policies`).
-
 The standard error is that of `adaptive_gains`: the mean of two variances. One is the covariance of the held-out gains of
 two deals of each resample of the questions, with models, thresholds and the better fixed method fitted each time. The
 other is the part from scoring, from the gain of each question when it is left out. Where the better fixed method is to be

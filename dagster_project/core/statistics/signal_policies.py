@@ -1,8 +1,5 @@
 """Retrieve below a threshold on a signal: which questions, when the threshold is fitted on some of them.
 
-What belongs here: the decisions of every policy for many fits at once, each fit with its own signal. What does not: how
-a signal is fitted (`signal_fit`), and what the decisions gain and cost (`adaptive_signals`).
-
 The rule is that of search exact (SPEC §6). The candidates are the distinct values of the fitted questions, and infinity.
 The best candidate has the greatest sum of gains below it, and the lowest of several equal ones is taken. So the lowest
 fitted value means never.

@@ -1,9 +1,5 @@
 """How well does a signal tell right answers from wrong ones, whatever is decided by it?
 
-What belongs here: lake table signal_quality (SPEC §11): AUROC with an interval, AUROC within relations, average
-precision, and Brier score and calibration error after cross-fitting. What does not: what deciding by a signal gains
-(`adaptive_signals`), and the signals themselves, which are columns of int_signal_values.
-
 A signal is a number that should be higher for right answers. It is compared on the answers for which it is known. An
 interval draws whole subjects again, since questions about one subject are not independent.
 """

@@ -1,8 +1,5 @@
 """The questions on which popularity, confidence and predicted correctness are compared, and what each signal knows.
 
-What belongs here: reading int_signal_rows, which questions are compared, and why a signal cannot decide. What does not:
-the fit of a signal (`signal_fit`), and what its decisions gain (`adaptive_signals`).
-
 All policies of a pair of methods are compared on the same questions, those with a popularity above 0. If at least
 `LEAST_QUESTIONS` of them have paraphrases and samples, only these are compared, else the signals that need them have a
 reason instead of numbers. The same then holds for confidence, that of the parametric answer.

@@ -1,8 +1,4 @@
-"""The rules by which a router decides by confidence or a prediction: coefficients, thresholds, and right answers.
-
-What belongs here: lake table adaptive_signal_rules, fitted on all compared questions. What does not: whether a signal
-is worth it, which held-out gains tell (`adaptive_signals`), and the router's file (`core/router`).
-"""
+"""The rules by which a router decides by confidence or a prediction: coefficients, thresholds, and right answers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A statistic: lake tables that Python computes from models of the warehouse's first pass.
-
-What belongs here: the record, and how its tables are computed again when something they depend on has changed. What
-does not: the statistics themselves (one module each, listed in `registry`).
-"""
+"""A statistic: lake tables that Python computes from models of the warehouse's first pass."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""How certain are the measures of a fine-tuned checkpoint? A bootstrap over the facts that it is judged on.
-
-What belongs here: lake table tuned_model_intervals (SPEC §8). What does not: the measures (int_tuned_measures), and how
-facts are drawn (`factual_consistency`).
-"""
+"""How certain are the measures of a fine-tuned checkpoint? A bootstrap over the facts that it is judged on."""
 
 from __future__ import annotations
 

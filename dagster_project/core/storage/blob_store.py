@@ -1,9 +1,5 @@
 """Bytes kept on disk by key, in one SQLite file: answers of services, and vectors that need not be computed again.
 
-What belongs here: entries, and the limit of size. What does not: locks and damaged files (`sqlite_file`), and what is
-stored (`transfer.response_cache`, `transfer.finished`, `reference.link_cache`,
-`embedding.vectors`).
-
 SQLite's own log makes each entry whole or absent, also after kill -9. SQLite does not detect a changed byte inside an
 entry, so each entry has a checksum. A damaged entry is dropped.
 """
@@ -13,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import sqlite3
-import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dagster_project.core.storage.sqlite_file import SqliteFile
@@ -30,7 +25,10 @@ _SETUP = (
 )
 _LOOK_EVERY = 32  # writes between two checks of the size
 _AFTER_SHRINKING = 0.8
-_FRESH_USE_S = 86_400.0  # the time of use is updated at most once per day, so that most reads do not write
+_RECENT_USES = 20
+"""An entry among so many that were used last is not noted again: a request that is repeated at once writes nothing."""
+_NEXT = "(SELECT coalesce(max(used_at), 0) + 1 FROM blobs)"
+"""Uses are numbered: a clock that is set back would make the newest entries the oldest."""
 _KEYS_PER_QUERY = 500
 
 
@@ -41,11 +39,9 @@ class BlobStore:
     entries are unchanged.
     """
 
-    def __init__(
-        self, path: Path, max_bytes: int | None = None, now: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, path: Path, max_bytes: int | None = None) -> None:
         self.path = path
-        self._max_bytes, self._now = max_bytes, now
+        self._max_bytes = max_bytes
         self._file = SqliteFile(path, _SETUP, _LOG)
         self._until_look = 0
 
@@ -56,12 +52,12 @@ class BlobStore:
         row = self._file.run(lambda database: self._read(database, key))
         if row is None:
             return None
-        checksum, data, used_at = row
+        checksum, data, n_later_uses = row
         plain = self._whole(key, checksum, data)
         if plain is None:
             return None
-        if self._now() - used_at > _FRESH_USE_S:
-            self._execute("UPDATE blobs SET used_at = ? WHERE key = ?", self._now(), key)
+        if self._max_bytes is not None and n_later_uses > _RECENT_USES:
+            self._execute(f"UPDATE blobs SET used_at = {_NEXT} WHERE key = ?", key)  # noqa: S608
         return plain
 
     def get_many(self, keys: Sequence[str]) -> dict[str, bytes]:
@@ -86,11 +82,11 @@ class BlobStore:
         `max_bytes` is not looked at. Errors: `LakeError`.
         """
         rows = [
-            (key, self._now(), len(plain), _checksum(key, plain), zlib.compress(plain, 0))
+            (key, len(plain), _checksum(key, plain), zlib.compress(plain, 0))
             for key, plain in entries.items()
         ]
 
-        statement = "INSERT OR IGNORE INTO blobs VALUES (?, ?, ?, ?, ?)"
+        statement = f"INSERT OR IGNORE INTO blobs VALUES (?, {_NEXT}, ?, ?, ?)"  # noqa: S608
         self._file.write(lambda database: database.executemany(statement, rows))
 
     def _whole(self, key: str, checksum: bytes, data: bytes) -> bytes | None:
@@ -107,7 +103,7 @@ class BlobStore:
 
     @staticmethod
     def _read(database: sqlite3.Connection, key: str) -> tuple[bytes, bytes, float] | None:
-        query = "SELECT checksum, data, used_at FROM blobs WHERE key = ?"
+        query = "SELECT checksum, data, (SELECT max(used_at) FROM blobs) - used_at FROM blobs WHERE key = ?"
         row: tuple[bytes, bytes, float] | None = database.execute(query, (key,)).fetchone()
         return row
 
@@ -117,8 +113,8 @@ class BlobStore:
         if self._max_bytes is not None and len(data) > self._max_bytes // 4:
             return
         self._execute(
-            "INSERT OR REPLACE INTO blobs VALUES (?, ?, ?, ?, ?)",
-            *(key, self._now(), len(data), _checksum(key, plain), data),
+            f"INSERT OR REPLACE INTO blobs VALUES (?, {_NEXT}, ?, ?, ?)",  # noqa: S608
+            *(key, len(data), _checksum(key, plain), data),
         )
         if self._max_bytes is not None:
             self._shrink(self._max_bytes)

@@ -1,8 +1,5 @@
 """Checksums of stored files: recorded when a folder is written, compared once per process before its files are used.
 
-What belongs here: the checksum of a file, the record of a folder's files, and how they differ from it. What does not:
-what happens to a damaged file (the modules that store files).
-
 A flipped bit on a disk changes no time and no size, so each run computes every checksum that it needs anew. Only then
 may a file be mapped into memory: a library that follows a damaged offset can end the whole process.
 """
@@ -12,15 +9,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from dagster_project.core.storage.files import atomic_file
 from dagster_project.core.storage.whole_files import whole
 
 RECORD = "SHA256SUMS"
 """Lies in a folder and has the checksums of its other files, as `sha256sum --check` reads them."""
 _SHA256 = 64  # digits
-CHANGED = "is not as it was written"
+CHANGED = "does not match its checksum"
 _CHUNK = 1 << 20
 
 
@@ -54,9 +52,40 @@ def is_as_named(path: Path) -> bool:
 
 def record(folder: Path) -> None:
     """Write the checksums of all files below `folder` to its `SHA256SUMS`. Errors: `OSError`."""
-    lines = [f"{checksum}  {name}\n" for name, checksum in _checksums(folder)]
+    lines = _lines(_checksums(folder))
     with whole(folder / RECORD) as target:
-        target.write_text("".join(lines), encoding="utf-8")
+        target.write_text(lines, encoding="utf-8")
+
+
+def record_files(target: Path, files: Iterable[Path]) -> None:
+    """Write the checksums of some files, which are below the folder of `target`, to `target`. Errors: `LakeError`."""
+    with atomic_file(target) as temporary:
+        named = ((file.relative_to(target.parent).as_posix(), file_checksum(file)) for file in files)
+        temporary.write_text(_lines(named), encoding="utf-8")
+
+
+def changed_files(target: Path) -> dict[str, str]:
+    """What is wrong with each file that differs from the record `target`, or is missing; with `target` if it is."""
+    recorded = recorded_checksums(target)
+    if not recorded:
+        return {target.name: "is missing"}
+    return {
+        name: CHANGED if (target.parent / name).exists() else "is missing"
+        for name, checksum in recorded.items()
+        if _checksum_or_error(target.parent / name) != checksum
+    }
+
+
+def _lines(checksums: Iterable[tuple[str, str]]) -> str:
+    return "".join(f"{checksum}  {name}\n" for name, checksum in checksums)
+
+
+def _checksum_or_error(file: Path) -> str:
+    """The checksum of a file, or why the disk does not give it back."""
+    try:
+        return file_checksum(file)
+    except OSError as error:
+        return f"({error.strerror})"
 
 
 def differences(folder: Path) -> dict[str, str]:
@@ -76,10 +105,11 @@ def differences(folder: Path) -> dict[str, str]:
     return dict(sorted(wrong.items()))
 
 
-def recorded_checksums(folder: Path) -> dict[str, str]:
-    """The record of a folder: from names to checksums; empty where there is none."""
+def recorded_checksums(target: Path) -> dict[str, str]:
+    """The record of a folder, or in a file: from names to checksums; empty where there is none."""
+    target = target / RECORD if target.is_dir() else target
     with contextlib.suppress(FileNotFoundError):
-        lines = (folder / RECORD).read_bytes().decode("utf-8", "replace").splitlines()
+        lines = target.read_bytes().decode("utf-8", "replace").splitlines()
         return {name: checksum for checksum, _, name in (line.partition("  ") for line in lines)}
     return {}
 

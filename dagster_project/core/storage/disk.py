@@ -1,8 +1,4 @@
-"""A full disk: how it is recognised in the messages of any library, and the one line that reports it.
-
-What belongs here: recognising a full disk, and its message. What does not: which files are removed or kept then
-(`files`, and each writer).
-"""
+"""A full disk: how it is recognised in the messages of any library, and the one line that reports it."""
 
 from __future__ import annotations
 

@@ -1,13 +1,10 @@
-"""Files that appear whole or not at all.
-
-What belongs here: writing to a temporary file and renaming it, flushing, removing what killed writers left. What does
-not: which files there are (`lake`, `warehouse`).
-"""
+"""Files that appear whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import re
 import shutil
@@ -16,10 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dagster_project.core.errors import LakeError
+from dagster_project.core.storage.home import longtail_home
 
 STAGING = ".staging"
-_STAGED = re.compile(r"[0-9a-f]{32}\.part|[1-9]\d*-[0-9a-f]{32}(-.*|\.part)")
-"""Names in a staging folder; the longer ones are of earlier versions."""
+_STAGED = re.compile(r"[0-9a-f]{32}\.part")
+"""Names in a staging folder."""
 _LOCK = ".lock"
 
 
@@ -28,8 +26,10 @@ def staged(staging: Path, name: str) -> Iterator[Path]:
     """Yield a path in `staging` for a file or a folder called `name`; what is there at the end is removed.
 
     The path is in a folder of its own, whose lock this process holds: a writer in another container is recognised by
-    its lock, where its process id would say nothing. Errors: `OSError`.
+    its lock, where its process id would say nothing. A process first removes what killed ones left there.
+    Errors: `OSError`.
     """
+    _remove_leftovers_once(staging)
     descriptor = None
     try:
         while descriptor is None:  # another process may just have removed the folder, which had no lock yet
@@ -64,6 +64,14 @@ def atomic_file(path: Path, staging: Path | None = None) -> Iterator[Path]:
         ) from error
 
 
+@contextlib.contextmanager
+def temporary_folder(name: str) -> Iterator[Path]:
+    """An empty folder in the home's cache, as long as the context lasts. Errors: `OSError`."""
+    with staged(longtail_home() / "cache" / STAGING, name) as folder:
+        folder.mkdir()
+        yield folder
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove what killed processes were writing in `folder` (see `staged`); what living ones write is kept."""
     for part in list(folder.glob("*")):
@@ -74,6 +82,9 @@ def remove_leftovers(folder: Path) -> None:
         elif (descriptor := _locked(part)) is not None:
             shutil.rmtree(part, ignore_errors=True)
             os.close(descriptor)
+
+
+_remove_leftovers_once = functools.cache(remove_leftovers)
 
 
 def _locked(folder: Path) -> int | None:

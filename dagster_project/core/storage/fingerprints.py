@@ -1,7 +1,5 @@
 """Fingerprints: hashes of all inputs of a result. Equal fingerprints mean equal inputs.
 
-What belongs here: hashes of values, of prompts and of code. What does not: where fingerprints are stored (`lake`).
-
 The version of a stage's code is derived from its imports. It covers the stage's module and every module of `core` that
 this module imports, directly or not. Comments, docstrings, layout and the places of modules do not count.
 """
@@ -24,7 +22,7 @@ _PAGE_FILES = frozenset({".js", ".css", ".html"})
 
 CANNOT_CHANGE_ROWS = (
     # how work is stored, requested, reported and refused
-    *("storage", "transfer", "errors", "needs", "progress", "threads"),
+    *("storage", "transfer", "errors", "needs", "progress", "processes", "threads"),
     *("wikimedia.services", "wikimedia.dump_store", "imports.data_files"),
     # what a fingerprint contains separately: weights, a table's columns, the study's slice, methods' flags, the world
     *("models", "tables", "study", "methods", "sandbox"),

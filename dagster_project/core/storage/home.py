@@ -49,6 +49,16 @@ def longtail_home() -> Path:
     return home
 
 
+def keep_caches() -> None:
+    """Set the folders of libraries inside the home, unless the user has set them. They are read at import.
+
+    Errors: as `longtail_home`.
+    """
+    cache = longtail_home() / "cache"
+    os.environ.setdefault("HF_HOME", str(cache / "huggingface"))
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache / "torchinductor"))
+
+
 def study_file() -> Path:
     """The chosen study file: `$LONGTAIL_STUDY`, here or in the project, or the project's `study.yaml`.
 

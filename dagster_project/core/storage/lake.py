@@ -1,9 +1,5 @@
 """The lake: Parquet files that appear whole or not at all, one per partition. Each table has one writer.
 
-What belongs here: writing, reading and fingerprinting partitions, and the quarantine. What does not: the columns
-(`tables`), rows as Arrow and the hash of their content (`lake_rows`), what a file records about itself and whether it
-is damaged (`lake_stamps`), generation's row cache (`generation.engine.row_cache`), and anything that computes.
-
 The Parquet metadata of each file has two stamps and a checksum. `fingerprint` is a hash of all inputs; it tells a
 current partition from a stale one. `content` is a hash of the rows; later stages build their fingerprints from it. A
 damaged partition is not current, so its stage makes it again, and no later stage reads it.
@@ -25,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dagster_project.core.errors import LakeError, printable
+from dagster_project.core.progress import Progress
 from dagster_project.core.storage.files import STAGING, atomic_file, remove_leftovers
 from dagster_project.core.storage.lake_rows import BATCH_ROWS, conform, content_hash, part_of
 from dagster_project.core.storage.lake_stamps import (
@@ -120,19 +117,10 @@ class Lake:
     def ensure_schemas(self) -> None:
         """Write every table's zero-row schema file if it is missing or damaged, or if the columns have changed.
 
-        This also removes the files that killed writers left, and those of an earlier version that divided a table by
-        fewer keys: nobody would replace them, and their rows would double the new ones.
+        This also removes the files that killed writers left.
         """
         remove_leftovers(self.root / STAGING)
         for name, table in TABLES.items():
-            for partition in self.partitions(name) if len(table.partitioned_by) > 1 else ():
-                if partition.count("|") + 1 < len(table.partitioned_by):
-                    _LOG.warning(
-                        "%s is removed: an earlier version divided the table by fewer keys than %s; the next run makes "
-                        "its rows again",
-                        *(self.path(name, partition), " and ".join(table.partitioned_by)),
-                    )
-                    self.discard(name, partition)
             path = self.path(name, _SCHEMA_FILE)
             content = _without_rows(table.schema)
             if not path.exists() or path.read_bytes() != content:
@@ -202,7 +190,7 @@ class Lake:
             with lock:
                 return self.materialise(table, fingerprint, compute, partition)
         for name, part in ((table, partition), ("quarantine", f"{table}|{partition}")):
-            if damage := damage_of(name, self.path(name, part)):
+            if damage := damage_of(self.path(name, part)):
                 _LOG.warning("%s; lake/%s makes it again", damage, table)
         computed = compute()
         stamp = self.write(
@@ -259,7 +247,7 @@ class Lake:
     def stamp(self, table: str, partition: str = WHOLE) -> Stamp | None:
         """The stamp of a partition's file; None where the file is missing, damaged or without a stamp."""
         try:
-            return stamp_of(table, self.path(table, partition))
+            return stamp_of(self.path(table, partition))
         except (FileNotFoundError, LakeError):
             return None
 
@@ -274,7 +262,23 @@ class Lake:
 
     def content(self, table: str, partition: str = WHOLE) -> str:
         """The content hash of an input, for a fingerprint. Errors: `LakeError` where it is missing or damaged."""
-        return stamp_of(table, self._intact(table, partition)).content
+        return stamp_of(self._intact(table, partition)).content
+
+    def remove_damaged(self) -> None:
+        """Remove the damaged partitions of all tables from this home, so that their stages make them again.
+
+        A damaged partition would stop every stage that reads it, also those that come before its own. A store keeps its
+        objects.
+        """
+        partitions = [(table, partition) for table in TABLES for partition in self.partitions(table)]
+        with Progress(_LOG, "checking the files of the lake", len(partitions)) as progress:
+            for table, partition in partitions:
+                path = self.path(table, partition)
+                if damage := damage_of(path):
+                    maker = partition.partition("|")[0] if table == "quarantine" else table
+                    _LOG.warning("%s; lake/%s makes it again", damage, maker)
+                    path.unlink(missing_ok=True)
+                progress.add(1)
 
     def require_intact(self, left_out: Collection[str] = ()) -> None:
         """Check every partition that a reader of whole tables would find, but for those of tables in `left_out`.
@@ -294,7 +298,7 @@ class Lake:
             raise LakeError(
                 f"lake table {table}{where.rstrip(',')} is missing ({path}); materialise asset lake/{owner} first"
             )
-        if damage := damage_of(table, path):
+        if damage := damage_of(path):
             raise LakeError(
                 f"{damage}; materialise asset lake/{owner}{where} again, or delete the file if the study has no "
                 "such partition any more"
@@ -335,7 +339,7 @@ def _shared(store: ObjectStore, table: str, path: Path, stamp: Stamp) -> Stamp:
     Errors: `LakeError` if the other machine has made it from other inputs.
     """
     store.put(path)
-    found = stamp_of(table, path)
+    found = stamp_of(path)
     if found.fingerprint != stamp.fingerprint:
         raise LakeError(
             f"{path}: another machine has made it from other inputs meanwhile; use the same study file, version and "

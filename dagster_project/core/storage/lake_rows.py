@@ -1,8 +1,4 @@
-"""Rows of a lake table as Arrow, and the hash of their content.
-
-What belongs here: rows on their way into a file: the table's columns and types, nulls, and the content hash. What does
-not: the files (`lake`) and the columns (`tables`).
-"""
+"""Rows of a lake table as Arrow, and the hash of their content."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
 """What a file of the lake records about itself, and whether the file still is what was written.
 
-What belongs here: the stamp and the checksum in a file's Parquet metadata. What does not: which files there are, and
-what makes a damaged one again (`lake`).
-
 The checksum is the SHA-256 of all other bytes of the file. So it also covers the columns that the content hash leaves
 out, and the footer, whose statistics decide which rows DuckDB skips. It is in the file itself, so that a partition
-still appears in one step. Files of earlier versions have none: their rows are compared with the content hash.
+still appears in one step.
 """
 
 from __future__ import annotations
@@ -23,7 +20,6 @@ import pyarrow.parquet as pq
 from dagster_project.core.errors import LakeError
 from dagster_project.core.storage.checksums import file_checksum, written
 from dagster_project.core.storage.fingerprints import fingerprint
-from dagster_project.core.storage.lake_rows import PART_ROWS, conform, content_hash
 from dagster_project.core.tables import TABLES
 
 _STAMP = b"longtail"
@@ -33,7 +29,6 @@ _MARK = _CHECKSUM + bytes([0x18, _DIGITS])
 """How the footer writes the key and, before its value, that it is a text of 64 bytes."""
 _END = 1 << 16
 """The metadata are among the last bytes of a file: these."""
-_WRITER = f"parquet-cpp-arrow version {pa.cpp_version}"
 
 
 @dataclass(frozen=True)
@@ -68,18 +63,18 @@ def seal(path: Path) -> None:
         file.write(checksum.encode())
 
 
-def stamp_of(table: str, path: Path) -> Stamp:
-    """The stamp of a file of `table` that still is as it was written; found out once per process.
+def stamp_of(path: Path) -> Stamp:
+    """The stamp of a file that still is as it was written; found out once per process.
 
-    Errors: `LakeError` where the file is damaged or has no stamp, `FileNotFoundError`.
+    Errors: `LakeError` where the file is damaged, `FileNotFoundError`.
     """
-    return _checked(table, path, written(path))
+    return _checked(path, written(path))
 
 
-def damage_of(table: str, path: Path) -> str | None:
-    """What is wrong with a file of `table`; None where it is as it was written, and where it is missing."""
+def damage_of(path: Path) -> str | None:
+    """What is wrong with a file; None where it is as it was written, and where it is missing."""
     try:
-        stamp_of(table, path)
+        stamp_of(path)
     except FileNotFoundError:
         return None
     except LakeError as error:
@@ -88,31 +83,24 @@ def damage_of(table: str, path: Path) -> str | None:
 
 
 @functools.lru_cache(maxsize=65_536)
-def _checked(table: str, path: Path, when: tuple[int, ...]) -> Stamp:
+def _checked(path: Path, when: tuple[int, ...]) -> Stamp:
     try:
-        is_sealed = _is_sealed(path)
-        metadata = pq.read_metadata(path).metadata or {}
-        if _STAMP not in metadata:
-            raise LakeError(f"{path} carries no stamp")
-        stamp = Stamp(**json.loads(metadata[_STAMP]))
-        if not is_sealed:
-            _compare_rows(table, path, stamp)
-    except (OSError, pa.ArrowException, ValueError, TypeError) as error:
+        _compare_checksum(path)
+        return Stamp(**json.loads(pq.read_metadata(path).metadata[_STAMP]))
+    except (OSError, pa.ArrowException, LookupError, ValueError, TypeError) as error:
         raise LakeError(f"{path} is damaged: {error}") from error
-    return stamp
 
 
-def _is_sealed(path: Path) -> bool:
-    """Whether the file has a checksum, and it fits. Errors: `ValueError` where it does not fit."""
+def _compare_checksum(path: Path) -> None:
+    """Compare the file with its checksum. Errors: `ValueError` where it has none, or it does not fit."""
     place = _place(path)
     if not place:
-        return False
+        raise ValueError("it has no checksum")
     with path.open("rb") as file:
         file.seek(place)
         recorded = file.read(_DIGITS)
     if recorded != file_checksum(path, (place, place + _DIGITS)).encode():
         raise ValueError("its checksum does not fit")
-    return True
 
 
 def checksum_of(path: Path) -> str:
@@ -132,20 +120,6 @@ def _place(path: Path) -> int:
         file.seek(start)
         found = file.read().rfind(_MARK)
     return start + found + len(_MARK) if found >= 0 else 0
-
-
-def _compare_rows(table: str, path: Path, stamp: Stamp) -> None:
-    """Compare the rows with the stamp's hash of them. Errors: `ValueError` where they differ.
-
-    The hash depends on the library's version: rows of another version are not compared, nor rows of other columns.
-    """
-    with pq.ParquetFile(path) as file:
-        if file.metadata.created_by != _WRITER or stamp.columns != columns_of(table):
-            return
-        is_streamed = file.metadata.row_group(0).num_rows <= PART_ROWS
-        parts = map(file.read_row_group, range(file.num_row_groups)) if is_streamed else [file.read()]
-        if stamp.content != content_of([content_hash(conform(table, part)) for part in parts]):
-            raise ValueError("its rows are not those that were written")
 
 
 def content_of(hashes: Sequence[str]) -> str:

@@ -1,8 +1,5 @@
 """A study's lake and its published versions in an S3 store, which several machines share.
 
-What belongs here: what is copied in which direction, and the conditions that keep two machines from overwriting each
-other. What does not: what is in the files (`lake`, `warehouse`).
-
 Each machine keeps all of the lake as files, which stages and dbt read. Beside them, a record of each object has its ETag
 and the checksum that the file had: an object is replaced only if it still is the version of the record (If-Match), and
 a new one is put only where there is none (If-None-Match). Nothing here deletes a partition's object, which becomes empty
@@ -100,7 +97,7 @@ class ObjectStore:
         for _ in range(_TRIES):
             record, checksum = self._record(name), checksum_of(path)
             try:
-                said = {"fingerprint": stamp_of(path.parent.name, path).fingerprint, "checksum": checksum}
+                said = {"fingerprint": stamp_of(path).fingerprint, "checksum": checksum}
                 e_tag = self._put(f"lake/{name}", path, {"e_tag": record.e_tag} if record else "create", said)
                 return self._note(name, _Record(e_tag, checksum))
             except FileExistsError:
@@ -121,31 +118,54 @@ class ObjectStore:
     def publish(self, kind: str, version: str, files: Mapping[str, Path]) -> None:
         """Put files as `published/<kind>/<key>`; `published/<kind>/current.json` then names the version.
 
-        The first part of each key is the version. Only the last `_KEPT_VERSIONS` that were put stay.
+        The first part of each key is the version. `current.json` also lists the versions in the order in which machines
+        began them; only the last `_KEPT_VERSIONS` stay.
         """
         import obstore
 
         folder = f"published/{kind}/"
+        self._name_version(folder, version, is_whole=False)
         for key, file in files.items():
             with contextlib.suppress(FileExistsError):  # a version never changes
                 self._put(f"{folder}{key}", file, "create")
-        self._put(f"{folder}current.json", json.dumps({"version": version}).encode(), "overwrite")
-        put_at: dict[str, Any] = {}
-        objects = [(one["path"], one["last_modified"]) for one in self._list(folder)]
-        for path, when in objects:
-            name = path.removeprefix(folder).split("/")[0]
-            put_at[name] = max(when, put_at.get(name, when))
-        others = sorted(put_at.keys() - {"current.json", version}, key=lambda name: (put_at[name], name))
-        old = others[: 1 - _KEPT_VERSIONS]
+        kept = self._name_version(folder, version, is_whole=True)
+        old = [path for name, path in self._published(folder) if name not in kept]
         with _errors(self.address):
-            obstore.delete(
-                self._client, [path for path, _ in objects if path.removeprefix(folder).split("/")[0] in old]
-            )
+            obstore.delete(self._client, old)
+
+    def _published(self, folder: str) -> list[tuple[str, str]]:
+        """Version and path of all published objects in `folder`."""
+        paths = [str(one["path"]) for one in self._list(folder)]
+        named = ((path.removeprefix(folder).split("/")[0], path) for path in paths)
+        return [(name, path) for name, path in named if name != "current.json"]
+
+    def _name_version(self, folder: str, version: str, *, is_whole: bool) -> list[str]:
+        """Make a version the last one in the list of `current.json`, and the current one if it `is_whole`; the list."""
+        import obstore
+
+        key = f"{folder}current.json"
+        for _ in range(_TRIES):
+            known: dict[str, Any] = {}
+            mode: Any = "create"
+            with contextlib.suppress(FileNotFoundError, ValueError), _errors(f"{self.address}/{key}"):
+                found = obstore.get(self._client, key)
+                mode = {"e_tag": str(found.meta["e_tag"])}
+                known = json.loads(bytes(found.bytes()))
+            before = known.get("versions") or sorted({name for name, _ in self._published(folder)})
+            versions = [*(one for one in before if one != version), version]
+            named: dict[str, Any] = {"version": known.get("version"), "versions": versions}
+            if is_whole:
+                versions = versions[-_KEPT_VERSIONS:]
+                named = {"version": version, "versions": versions}
+            with contextlib.suppress(FileExistsError):  # another machine was first, or the answer was lost
+                self._put(key, json.dumps(named).encode(), mode)
+                return versions
+        raise LakeError(f"{self.address}/{key}: changes all the time; run again when others have ended")
 
     def _match(self, name: str, e_tag: str | None) -> None:
         """Bring one file and its object together; `e_tag` is that of the object, if there is one."""
         path, record = self._lake / name, self._record(name)
-        is_there = path.exists() and not damage_of(path.parent.name, path)
+        is_there = path.exists() and not damage_of(path)
         is_changed = is_there and (record is None or checksum_of(path) != record.checksum)
         if record and e_tag and e_tag.strip('"') == record.e_tag.strip('"'):
             if is_changed:  # a run was killed before it had put the file
@@ -178,7 +198,7 @@ class ObjectStore:
                         with temporary.open("wb") as file:
                             for chunk in found:
                                 file.write(chunk)
-                        if damage_of(path.parent.name, temporary):
+                        if damage_of(temporary):
                             raise LakeError(
                                 f"{self.address}/lake/{name} is damaged; delete it, and a machine that has this "
                                 "partition puts it again"

@@ -1,7 +1,4 @@
-"""Which runs are alive: each process holds its run's lock file, so that a run killed with -9 is recognised.
-
-What belongs here: taking, testing and waiting for locks. What does not: what happens to dead runs (`operations`).
-"""
+"""Which runs are alive: each process holds its run's lock file, so that a run killed with -9 is recognised."""
 
 from __future__ import annotations
 
@@ -9,23 +6,48 @@ import contextlib
 import fcntl
 import logging
 import os
-import socket
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 from dagster_project.core.errors import LongtailError
+from dagster_project.core.storage.files import sync
 
 _POLL_SECONDS = 0.5
 _REMIND_SECONDS = 30.0
 _HELD: dict[Path, int] = {}
 PLACE = "longtail/place"
-"""The tag of a run that says where its lock is."""
+"""The tag of a run that says in which home its lock is."""
 
 
 def place_of(locks: Path) -> str:
-    """The host and the folder of locks."""
-    return f"{socket.gethostname()}:{locks.resolve()}"
+    """The random id of the home with these locks; it is made when it is first needed.
+
+    The file that has it also has its own inode, so that a copy of the home gets another id. Errors: `OSError`.
+    """
+    path = locks / "place"
+    if found := _place(path):
+        return found
+    with only_one(locks / "place.lock", None):
+        if found := _place(path):  # another process was first
+            return found
+        made, temporary = uuid.uuid4().hex, locks / "place.new"
+        temporary.unlink(missing_ok=True)
+        with temporary.open("x", encoding="ascii") as file:
+            file.write(f"{made} {os.fstat(file.fileno()).st_ino}\n")
+        sync(temporary)
+        os.replace(temporary, path)
+        return made
+
+
+def _place(path: Path) -> str | None:
+    """The id in a file, unless the file is a copy."""
+    try:
+        found = path.read_bytes().decode("ascii", "replace").split()
+        return found[0] if len(found) == 2 and found[1] == str(path.stat().st_ino) else None
+    except FileNotFoundError:
+        return None
 
 
 def hold_run(locks: Path, run_id: str) -> None:

@@ -1,8 +1,5 @@
 """A Python file's code without comments, docstrings and layout, and the names that it imports.
 
-What belongs here: parsing a file, and keeping what was found for later processes. What does not: which files belong to
-a stage (`fingerprints`).
-
 Parsing all files takes seconds, so the result is kept beside Python's own compiled file, in `__pycache__`. It is used
 only if a seal over the source, this module, Python's version and the result itself is right.
 """

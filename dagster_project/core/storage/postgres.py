@@ -1,8 +1,5 @@
 """A database in Postgres that several machines write, in place of a file of SQLite (`sqlite_file`).
 
-What belongs here: connecting, waiting for a server that restarts, transactions. What does not: what is stored (the row
-cache of generation).
-
 Statements are those that SQLite reads, too, with ? for their values. In `write`, one process at a time holds the lock of
 a schema, so that what it has read stays true until it has written; `add` reads nothing, and does without.
 """

@@ -1,7 +1,5 @@
 """SQLite files that several processes write: opening them, waiting for locks, starting anew after damage.
 
-What belongs here: one file as a shared resource. What does not: what is stored (`blob_store`, and the row cache).
-
 SQLite's own timeout does not cover every lock: the switch of a new file to WAL fails at once while another process
 writes it, and a recovery after kill -9 may end as a protocol error. So whatever meets a lock here is tried again. A file
 that SQLite calls damaged is renamed together with its log, and a new one is started.

@@ -1,8 +1,4 @@
-"""Files and folders of indexes and models that appear whole or not at all, each of which is a part of a longer work.
-
-What belongs here: staging, renaming, arrays that a full disk cannot cut unseen. What does not: which parts there are
-(the modules that do the work), and files of the lake (`storage.files`).
-"""
+"""Files and folders of indexes and models that appear whole or not at all, each of which is a part of a longer work."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
 """The backends that may generate a study's answers: one record each.
 
-What belongs here: what a record says: where the class is, what it can do, and which keys of a model in study.yaml it
-understands. What does not: the records (`generation.backends.kinds`), the backends themselves (`generation.backends`),
-and what keys mean (`study.models`).
-
 A new backend is a module in `generation.backends.kinds` with a record `BACKEND`, and has the module's name. Reading the
 records imports no engine.
 """
@@ -39,6 +35,7 @@ LOCAL_KEYS = frozenset(
         "device_map",
         "batch_tokens",
         "device_hour_usd",
+        "thinking_tokens",
         "obtain",
     }
 )

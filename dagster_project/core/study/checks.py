@@ -1,8 +1,4 @@
-"""The rules for a study as a whole.
-
-What belongs here: which keys must fit together. What does not: single keys (each has a module beside this one), and what
-comes from imported files (`study.import_checks`).
-"""
+"""The rules for a study as a whole."""
 
 from __future__ import annotations
 

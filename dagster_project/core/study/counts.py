@@ -1,7 +1,4 @@
-"""What study.yaml says about counts: texts in which subjects and answers are counted, and published counts.
-
-What belongs here: the keys. What does not: counting, and reading the files (`questions.counts`).
-"""
+"""What study.yaml says about counts: texts in which subjects and answers are counted, and published counts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Key `datasets` of study.yaml: the sets of questions.
-
-What belongs here: the keys of a dataset, their defaults, and which keys exclude each other. What does not: the files of
-imported questions (`imports`), and the choice of a part of them (`questions.selection`).
-"""
+"""Key `datasets` of study.yaml: the sets of questions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What study.yaml says about decisions of others: files that say for which questions a policy retrieves.
-
-What belongs here: the keys. What does not: reading the files (`imports.decisions`), and comparing policies
-(`statistics.policies`).
-"""
+"""What study.yaml says about decisions of others: files that say for which questions a policy retrieves."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Reading and checking study.yaml.
 
-What belongs here: the keys of the whole file and their defaults. What does not: the keys below them (each has a module
-beside this one), which keys must fit together (`study.checks`), the file's bytes (`study.yaml_text`), and reading single
-values (`study.reader`). Every error names the file, the key and the allowed values.
+Every error names the file, the key and the allowed values.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """GGUF files as models: where a study's model names one, and what its header says.
 
-What belongs here: looking up a file, also one that an installed package carries, and reading its header with plain
-Python (package `gguf` takes seconds for the words of a vocabulary). What does not: the weights, and their conversion
-(`generation.backends.gguf_models`).
+The header is read with plain Python: package `gguf` takes seconds for the words of a vocabulary.
 """
 
 from __future__ import annotations
@@ -12,9 +10,10 @@ import importlib.metadata
 import importlib.util
 import math
 import mmap
+import re
 import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,8 +31,34 @@ _FORMATS = ("B", "b", "H", "h", "I", "i", "f", "?", "", "", "Q", "q", "d")
 """`struct` formats by GGUF's number of a type; texts (8) and lists (9) have none."""
 _TEXT, _LIST = 8, 9
 _VERSIONS = (2, 3)
+_NAME = re.compile(r"[\w.-]{1,128}", re.ASCII)
 _MAX_DEPTH = 4
 _MAX_DIMENSIONS = 8
+_MAX_ENTRIES = 1 << 16
+"""Of keys, and of tensors; the largest known files have a few thousand."""
+_MAX_TEXTS = 1 << 23
+"""Of a list; the largest known vocabularies have half a million merges."""
+_BEGINNINGS = (
+    (b"version https://git-lfs", "it is a Git LFS pointer, not the file that it stands for; fetch that: git lfs pull"),
+    (b"<", "it is a web page (HTML), not a model; fetch the file itself"),
+    (b"{", "it is a JSON text, perhaps a hub's error; fetch the file again"),
+    (b"PK\x03\x04", "it is packed as zip; unpack it"),
+    (b"\x1f\x8b", "it is packed by gzip; unpack it: gunzip"),
+    (b"GGUF\x00\x00\x00", "it is a GGUF file for big-endian machines; fetch the usual one"),
+    (b"GGUF", "its version of GGUF is not 2 or 3; fetch a newer file of this model"),
+    (b"lmgg", "it is a GGML file, older than GGUF; fetch the GGUF file of this model"),
+    (b"fmgg", "it is a GGML file, older than GGUF; fetch the GGUF file of this model"),
+    (b"tjgg", "it is a GGML file, older than GGUF; fetch the GGUF file of this model"),
+    (b"GGML", "it is a GGML file, older than GGUF; fetch the GGUF file of this model"),
+    (b"", "it does not begin as one of version 2 or 3; is it a file of another kind?"),
+)  # fmt: skip
+"""How files of other kinds begin, what they are, and what to do."""
+_NO_LANGUAGE_MODELS = {
+    "adapter": "an adapter (LoRA), not a model; merge it into its model first",
+    "mmproj": "a projector of pictures (mmproj), not a language model; name the model's own file",
+    "clip": "a projector of pictures (mmproj), not a language model; name the model's own file",
+    "imatrix": "statistics for quantisation (imatrix), not a model",
+}
 
 
 @dataclass(frozen=True)
@@ -54,6 +79,8 @@ def find_gguf(model: Model) -> Path:
     else:
         try:
             path = place_of(model.path, model.study_folder)
+            if path.is_dir():
+                raise BackendError(f"model {model.name}: {path} is a folder; name the GGUF file in it")
             if not path.is_file():
                 raise BackendError(f"model {model.name}: there is no file {path}")
         except (OSError, RuntimeError) as error:  # a name that is too long, or the home of an unknown user
@@ -97,7 +124,7 @@ def read_header(model: Model, path: Path) -> GgufHeader:
         return _header_of(path, written(path))
     except OSError as error:
         raise BackendError(f"model {model.name}: {path} cannot be read ({error.strerror})") from None
-    except struct.error:
+    except (struct.error, OverflowError):
         reason = "it ends within its header; it was cut off, fetch it again"
     except (ValueError, KeyError, UnicodeDecodeError) as error:
         reason = str(error)
@@ -107,6 +134,8 @@ def read_header(model: Model, path: Path) -> GgufHeader:
 @functools.lru_cache(maxsize=64)
 def _header_of(path: Path, _written: tuple[int, ...]) -> GgufHeader:
     """Read again only where the file was written: its vocabulary is passed over text by text."""
+    if path.stat().st_size == 0:
+        raise ValueError("it is empty; fetch it again")
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         return _header(content)
 
@@ -116,32 +145,63 @@ def _header(content: mmap.mmap) -> GgufHeader:
 
     at = _Cursor(content)
     if content[:4] != b"GGUF" or at.number("<4xI") not in _VERSIONS:
-        raise ValueError("it does not begin as one of version 2 or 3")
+        start = content[:64].lstrip()
+        raise ValueError(next(said for begins, said in _BEGINNINGS if start.startswith(begins)))
     n_tensors, n_keys = at.number("<Q"), at.number("<Q")
+    if max(n_tensors, n_keys) > _MAX_ENTRIES:
+        raise ValueError(
+            f"it claims {n_keys:,} keys and {n_tensors:,} tensors; it is damaged, fetch it again"
+        )
     values = {at.text(): at.value(at.number("<I")) for _ in range(n_keys)}
-    if "general.architecture" not in values:
-        raise ValueError("it names no architecture")
+    architecture = values.get("general.architecture")
+    if not isinstance(architecture, str) or not _NAME.fullmatch(architecture):
+        raise ValueError("it names no architecture; it is damaged, fetch it again")
     n_by_kind: Counter[GGMLQuantizationType] = Counter()
     length = 0
     for name, shape, kind, offset in at.tensors(n_tensors):
         try:
             block, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
         except (KeyError, ValueError):
-            raise ValueError(f"{name} is stored in a way ({kind}) that package gguf does not know") from None
+            version = importlib.metadata.version("gguf")
+            raise ValueError(
+                f"tensor {name[:40]!r} is stored in a way ({kind}) that package gguf {version} does not know;"
+                " fetch another quantisation, as Q8_0 or Q4_K_M"
+            ) from None
         length = max(length, offset + math.prod(shape) // block * size)
         n_by_kind[GGMLQuantizationType(kind)] += 0 if name.startswith("rope_") else math.prod(shape)
-    step = values.get("general.alignment", 32) or 1
+    _check_kind(architecture, values, n_tensors)
+    step = values.get("general.alignment", 32)
+    if not isinstance(step, int) or not 0 < step <= _MAX_ENTRIES:
+        raise ValueError("its key general.alignment is no usual number; it is damaged, fetch it again")
     length += -(-at.place // step) * step
     if length > len(content):
         raise ValueError(f"it has {len(content):,} bytes of {length:,}; it was cut off, fetch it again")
-    architecture = str(values["general.architecture"])
     n_layers = values.get(f"{architecture}.block_count", 0)
-    if not isinstance(n_layers, int) or n_layers > n_tensors:
-        raise ValueError(f"it claims {n_layers} layers, and has {n_tensors} tensors")
+    if not isinstance(n_layers, int) or not 0 <= n_layers <= n_tensors:
+        raise ValueError(f"it claims {str(n_layers)[:40]} layers, and has {n_tensors} tensors")
     quantisation = _quantisation(values.get("general.file_type"), n_by_kind)
     return GgufHeader(
         architecture, quantisation, n_by_kind.total(), str(values.get("tokenizer.ggml.pre", ""))
     )
+
+
+def _check_kind(architecture: str, values: Mapping[str, Any], n_tensors: int) -> None:
+    """Errors: `ValueError` where the file is no whole language model with its tokenizer."""
+    n_parts = values.get("split.count")
+    if isinstance(n_parts, int) and n_parts > 1:
+        raise ValueError(
+            f"it is one of {n_parts} parts of a model; join them: llama-gguf-split --merge <first part> <new file>"
+        )
+    for kind in (values.get("general.type"), architecture):
+        if isinstance(kind, str) and kind in _NO_LANGUAGE_MODELS:
+            raise ValueError(f"it is {_NO_LANGUAGE_MODELS[kind]}")
+    words = values.get("tokenizer.ggml.model")
+    if words is None or "tokenizer.ggml.tokens" not in values:
+        raise ValueError("it has no tokenizer (tokenizer.ggml.model and .tokens); fetch a file that has one")
+    if not {"tokenizer.ggml.merges", "tokenizer.ggml.scores"} & values.keys() and words in ("gpt2", "llama"):
+        raise ValueError("its tokenizer has neither merges nor scores; fetch a file that has them")
+    if not n_tensors:
+        raise ValueError("it has a vocabulary and no weights; fetch the model's own file")
 
 
 def _quantisation(file_type: Any, n_by_kind: Counter[Any]) -> str:
@@ -179,6 +239,8 @@ class _Cursor:
                 self._skip(n * struct.calcsize(_FORMATS[inner]))
             elif inner == _TEXT:
                 self._skip_texts(n)
+            elif n > _MAX_ENTRIES:
+                raise ValueError(f"it claims {n:,} lists in a list; it is damaged, fetch it again")
             else:
                 for _ in range(n):
                     self.value(inner, depth + 1)
@@ -194,10 +256,14 @@ class _Cursor:
             if n_dimensions > _MAX_DIMENSIONS:
                 raise ValueError(f"a tensor claims {n_dimensions} dimensions")
             shape = tuple(self.number("<Q") for _ in range(n_dimensions))
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"a tensor has the name {name[:40]!r}; it is damaged, fetch it again")
             yield name, shape, self.number("<I"), self.number("<Q")
 
     def _skip_texts(self, n: int) -> None:
         """Only the lengths are read: a vocabulary has a hundred thousand texts."""
+        if n > _MAX_TEXTS:
+            raise ValueError(f"it claims a list of {n:,} texts; it is damaged, fetch it again")
         length, end = struct.Struct("<Q"), len(self._content)
         for _ in range(n):
             (n_bytes,) = length.unpack_from(self._content, self.place)

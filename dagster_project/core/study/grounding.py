@@ -1,8 +1,4 @@
-"""Grounding in study.yaml: the corpus whose quotations are looked for in what models write (SPEC §9).
-
-What belongs here: the keys under `grounding`, and reading them. What does not: what is computed (`core.grounding`,
-`generation.tasks`).
-"""
+"""Grounding in study.yaml: the corpus whose quotations are looked for in what models write (SPEC §9)."""
 
 from __future__ import annotations
 

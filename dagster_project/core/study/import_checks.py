@@ -1,7 +1,4 @@
-"""The rules for a study whose datasets, answers or passages come from imported files.
-
-What belongs here: which keys must appear together. What does not: single values (`study.imports`), and the files.
-"""
+"""The rules for a study whose datasets, answers or passages come from imported files."""
 
 from __future__ import annotations
 

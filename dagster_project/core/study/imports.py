@@ -1,8 +1,5 @@
 """What study.yaml says about imported files: questions, paraphrases, answers of models, and collections of passages.
 
-What belongs here: which formats there are, the keys that all of them share, and where a file is. What does not: the
-keys and the contents of one format (its module in `imports`), and what becomes of the rows.
-
 A format is a module with a record `FORMAT` (`imports.format`) in the folder of its kind in `imports/formats`, and has the
 module's name. Looking up a format imports only its module.
 """
@@ -222,11 +219,12 @@ def _format(read: Reader, kind: str, *shared: str) -> tuple[str, tuple[tuple[str
 
 
 def slice_of(declared: Import | Results | Collection) -> list[Any]:
-    """What decides the rows, for a fingerprint: all keys except the file's place, and the code that reads the file."""
+    """What decides the rows, for a fingerprint: all keys except places of files, and the code that reads the files."""
     own: list[Any] = [declared.dataset, declared.prompt] if isinstance(declared, Results) else []
     if isinstance(declared, Collection):
         own = [declared.name, declared.source, declared.date, declared.licence]
-    return [declared.format, declared.options, *own, code_version(FORMATS[declared.kind][declared.format])]
+    options = [(key, value) for key, value in declared.options if not isinstance(value, Path)]
+    return [declared.format, options, *own, code_version(FORMATS[declared.kind][declared.format])]
 
 
 def read_only_place(read: Reader) -> Place:

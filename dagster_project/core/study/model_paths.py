@@ -1,8 +1,5 @@
 """Where the path of a model in a study file leads: to a place on this machine, or to a hub.
 
-What belongs here: relative paths, which are relative to the study file as those of all files are, and how a folder is
-told from a hub id. What does not: what lies in the folder (`generation.backends`), and GGUF files (`study.gguf_files`).
-
 A folder that is there wins. A path that cannot be a hub id (`./tiny`, `~/tiny`, `a/b/c`) must be a folder.
 """
 

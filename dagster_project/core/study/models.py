@@ -1,9 +1,4 @@
-"""Key `models` of study.yaml: the language models, and the services that have them.
-
-What belongs here: the keys of a model and of its service, their defaults, and which keys exclude each other. What does
-not: which keys a backend understands (`study.backends`), and what a study needs from a backend
-(`generation.tasks.capabilities`).
-"""
+"""Key `models` of study.yaml: the language models, and the services that have them."""
 
 from __future__ import annotations
 
@@ -23,6 +18,7 @@ PACKAGE = "package:"
 GGUF = ".gguf"
 
 
+MOST_THINKING_TOKENS = 131_072
 BATCH_TOKENS = 16_384
 """The tokens of a batch on a CPU, and wherever a backend does not say how many it may have."""
 
@@ -59,7 +55,9 @@ class Model:
     or `auto`; `device_map` spreads a model over several GPUs. `batch_tokens` limits the tokens of a local batch (None: by
     the device's memory). For a service, `dtype` and `quantisation` are `unknown` unless declared; they distinguish its
     rows. `device_hour_usd` is the price of one hour of one local device. If a model `rambles`, only the first sentence of
-    its answer is kept (SPEC §3). `encoder_decoder` says that it is one: some prompts then have another form. It reads
+    its answer is kept (SPEC §3). A model that thinks before it answers may write `thinking_tokens` more than the study's
+    `max_new_tokens`; its reasoning is no part of the answer (SPEC §12). An answer that is one of `declines` is declined.
+    `encoder_decoder` says that it is one: some prompts then have another form. It reads
     `passages` of what was retrieved apart from the question, and loses the end of one that makes the question longer than
     `passage_tokens`; with 0 it reads the first passage before the question. `instruction_tuned` only describes it (None:
     not said).
@@ -80,6 +78,8 @@ class Model:
     batch_tokens: int | None = None
     device_hour_usd: float | None = None
     rambles: bool = False
+    thinking_tokens: int = 0
+    declines: tuple[str, ...] = ()
     encoder_decoder: bool = False
     instruction_tuned: bool | None = None
     passages: int = 0
@@ -122,6 +122,8 @@ def read_model(read: Reader, top_k: int) -> Model:
         batch_tokens=read.optional("batch_tokens", lambda key: read.number(key, 64, 64)),
         device_hour_usd=read.optional("device_hour_usd", read.price),
         rambles=read.flag("rambles"),
+        thinking_tokens=read.number("thinking_tokens", 0, 0, MOST_THINKING_TOKENS),
+        declines=read.phrases("declines"),
         encoder_decoder=read.flag("encoder_decoder"),
         instruction_tuned=read.optional("instruction_tuned", read.flag),
         passages=_passages(read, backend.passages, top_k),

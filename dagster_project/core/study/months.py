@@ -1,7 +1,4 @@
-"""Months of page views: the first one there is, and the newest.
-
-What belongs here: which months have page views. What does not: fetching them (`wikimedia`).
-"""
+"""Months of page views: the first one there is, and the newest."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The parts of docs/study_file.md that list what a study chooses by name: `python -m dagster_project.core.study.page`.
 
-What belongs here: tables made from records. What does not: the records, and all other parts of the page, which people
-write. A part stands between two marks, `<!-- <name> -->` and `<!-- end -->`.
+A part stands between two marks, `<!-- <name> -->` and `<!-- end -->`.
 """
 
 from __future__ import annotations

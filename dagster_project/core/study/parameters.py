@@ -1,8 +1,4 @@
-"""How many parameters the local weights of a model have.
-
-What belongs here: counting them in the headers of safetensors files. What does not: GGUF files (`study.gguf_files`), and
-loading weights (`generation.backends`).
-"""
+"""How many parameters the local weights of a model have."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Key `popularity` of study.yaml: its measure and its window.
-
-What belongs here: its keys, their defaults, and which keys exclude each other. What does not: which months the window has
-(`study.window`).
-"""
+"""Key `popularity` of study.yaml: its measure and its window."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The prices of services, by host, model and date: the price table `prices.csv`, and the study's own prices.
-
-What belongs here: reading and choosing prices. What does not: counting tokens, and the price of local devices (a key
-of study.yaml).
-"""
+"""The prices of services, by host, model and date: the price table `prices.csv`, and the study's own prices."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Keys `prompts` and `sampling` of study.yaml: in which form questions are asked, and how often.
-
-What belongs here: their keys, their defaults, and which keys exclude each other. What does not: the texts of the formats
-(`prompt_formats`), and writing prompts (`generation.prompts`).
-"""
+"""Keys `prompts` and `sampling` of study.yaml: in which form questions are asked, and how often."""
 
 from __future__ import annotations
 
@@ -33,7 +29,7 @@ class Prompt:
     answers), `paraphrases` (paraphrase_answers), `samples` (sampled_answers), `candidates` (candidate_answers: the
     candidates of a cloze query are scored). PopQA-TP asks paraphrases and samples without demonstrations, and a model
     that does not answer without an example needs some. `methods` are those by which it asks questions; empty: all of
-    the study's.
+    the study's. An answer under this prompt that is one of `declines` is declined (SPEC §12).
     """
 
     name: str
@@ -44,6 +40,7 @@ class Prompt:
     reference_demos: bool = False
     generations: tuple[str, ...] = ("questions",)
     methods: tuple[str, ...] = ()
+    declines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,6 @@ class Sampling:
 
 def read_prompt(read: Reader, methods: tuple[str, ...]) -> Prompt:
     """One entry of `prompts`; `methods` are all that the study can name. Errors: `StudyError`."""
-    read = read.renamed("asks", "generations")
     read.only(*(f.name for f in dataclasses.fields(Prompt)))
     shots = read.number("shots", 0, 0, 64)
     draw = read.optional("draw", lambda key: read.choice(key, DRAWS))
@@ -81,6 +77,7 @@ def read_prompt(read: Reader, methods: tuple[str, ...]) -> Prompt:
         reference_demos=read.flag("reference_demos"),
         generations=generations,
         methods=read.choices("methods", methods, ()) if "methods" in read.raw else (),
+        declines=read.phrases("declines"),
     )
 
 

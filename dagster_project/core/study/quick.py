@@ -1,8 +1,4 @@
-"""A quick run of any study: at most so many questions, in a home of its own, so that the full study's stays as it is.
-
-What belongs here: what LONGTAIL_LIMIT (`make run LIMIT=50`) changes in a study. What does not: the choice of the
-questions (`questions.selection`), and where the home is (`home`).
-"""
+"""A quick run of any study: at most so many questions, in a home of its own, so that the full study's stays as it is."""
 
 from __future__ import annotations
 

@@ -1,13 +1,8 @@
-"""Reads a YAML mapping key by key, so that every error names the file, the key and what is allowed.
-
-What belongs here: kinds of values. What does not: which keys a study has (`study.file`).
-"""
+"""Reads a YAML mapping key by key, so that every error names the file, the key and what is allowed."""
 
 from __future__ import annotations
 
 import difflib
-import functools
-import logging
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -40,15 +35,6 @@ class Reader:
         shown = key if key.isprintable() and len(key) <= _SHOWN else _shown(key)
         place = f"{self.where}.{shown}" if self.where else shown
         return StudyError(f"{self.path}: {place}: {message}")
-
-    def renamed(self, old: str, new: str) -> Reader:
-        """The mapping with key `old` under its name `new`; the log says once to rename it. Errors: both are there."""
-        if old not in self.raw:
-            return self
-        if new in self.raw:
-            raise self.fail(old, f"is the former name of {new}; give only {new}")
-        _hint(f"{self.path}: {self.where}.{old} is now called {new}; please rename the key")
-        return Reader(self.path, self.where, {new if key == old else key: self.raw[key] for key in self.raw})
 
     def only(self, *allowed: str) -> None:
         """Refuse all keys except `allowed`."""
@@ -199,6 +185,14 @@ class Reader:
                 raise self.fail(key, f"must hold texts, not {_kind(item)}")
         return self.choices(key, tuple(value), ())
 
+    def phrases(self, key: str) -> tuple[str, ...]:
+        """A list of distinct texts with letters or digits; none without the key."""
+        found = self.names(key) if self.raw.get(key) is not None else ()
+        for text in found:
+            if not any(character.isalnum() for character in text):
+                raise self.fail(key, f"must hold texts with letters or digits, not {_shown(text)}")
+        return found
+
     def listed(
         self, key: str, default: tuple[Any, ...], read_one: Callable[[Reader, str], Any]
     ) -> tuple[Any, ...]:
@@ -247,9 +241,3 @@ def _shown(value: object) -> str:
     except ValueError:
         return "a huge number"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-
-
-@functools.cache
-def _hint(text: str) -> None:
-    """A study is read by every process and stage; each hint appears once."""
-    logging.getLogger(__name__).warning("%s", text)

@@ -1,8 +1,4 @@
-"""The paths of the shipped reference models.
-
-What belongs here: paths. What does not: how the models were made (`sandbox.training`) and what they are
-(`sandbox/weights/README.md`).
-"""
+"""The paths of the shipped reference models."""
 
 from __future__ import annotations
 

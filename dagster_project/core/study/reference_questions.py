@@ -1,8 +1,4 @@
-"""What study.yaml says about reference questions: their popularity is compared, but no model answers them.
-
-What belongs here: the keys and their checks. What does not: reading the file (`reference.nq_open`), linking
-(`reference.mentions`).
-"""
+"""What study.yaml says about reference questions: their popularity is compared, but no model answers them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Reading key `retrievers` of study.yaml: built-in retrievers with settings of the study's own.
-
-What belongs here: what all such entries share. What does not: the keys of one retriever (`retrieval.retrievers`).
-"""
+"""Reading key `retrievers` of study.yaml: built-in retrievers with settings of the study's own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """The short form of a study: a file of questions and models are enough.
 
-What belongs here: which longer form a short key stands for. What does not: reading the longer form (`study.file`).
-
 `questions: my_questions.csv` stands for one dataset of format table, and gives every other key but `models` a value. A
 model that is a text stands for a model of that path. Names are made from the names of files.
 """

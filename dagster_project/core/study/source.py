@@ -1,7 +1,4 @@
-"""Key `source` of study.yaml: where facts, page views and texts come from.
-
-What belongs here: its keys, their defaults, and which keys exclude each other. What does not: fetching (`wikimedia`).
-"""
+"""Key `source` of study.yaml: where facts, page views and texts come from."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A study as a frozen object: the content of study.yaml.
-
-What belongs here: what the whole study says, over all of its keys. What does not: the keys themselves (each has a module
-beside this one), reading and checking the file (`study.file`), and the effects of the keys.
-"""
+"""A study as a frozen object: the content of study.yaml."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The sweep of fine-tuned readers in study.yaml: its grid of settings, and those that are drawn from it (SPEC §8).
-
-What belongs here: the keys under `sweep`, and reading them. What does not: training and judging (`core.tuning`).
-"""
+"""The sweep of fine-tuned readers in study.yaml: its grid of settings, and those that are drawn from it (SPEC §8)."""
 
 from __future__ import annotations
 

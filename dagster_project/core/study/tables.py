@@ -1,8 +1,4 @@
-"""The lake tables that only restate the study: models, methods, prompts, datasets, relations and the others listed here.
-
-What belongs here: turning a `Study` into rows, so that the warehouse can join the study's declarations. What does not:
-what the keys mean (`study.study`), and anything that reads facts or answers.
-"""
+"""The lake tables that only restate the study: models, methods, prompts, datasets, relations and the others below."""
 
 from __future__ import annotations
 
@@ -52,6 +48,8 @@ def _models(study: Study) -> Rows:
             "n_passages": model.passages,
             "rambles": model.rambles,
             "sentence_splitter": SPLITTER if model.rambles else None,
+            "thinking_tokens": model.thinking_tokens,
+            "declines": list(model.declines),
             "device_hour_usd": model.device_hour_usd,
         }
         for model in study.models
@@ -126,6 +124,7 @@ def _prompts(study: Study) -> Rows:
                 for method in study.methods
                 if prompt in study.prompts_of(method) or study.scores_by(prompt, method)
             ],
+            "declines": list(prompt.declines),
             "n_samples": study.sampling.n if "samples" in prompt.generations else None,
             "temperature": study.sampling.temperature if "samples" in prompt.generations else None,
         }

@@ -1,7 +1,4 @@
-"""Keys `embeddings` and `nli` of study.yaml: the models that compare texts.
-
-What belongs here: their keys and defaults. What does not: the models themselves (`embedding`, `entailment`).
-"""
+"""Keys `embeddings` and `nli` of study.yaml: the models that compare texts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The months over which a study's popularity is the mean.
-
-What belongs here: which months they are. What does not: which months have page views at all (`months`).
-"""
+"""The months over which a study's popularity is the mean."""
 
 from __future__ import annotations
 

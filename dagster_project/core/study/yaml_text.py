@@ -1,8 +1,5 @@
 """From the bytes of study.yaml to plain Python values, at a bounded cost.
 
-What belongs here: which parts of YAML a study may use, and their cost. What does not: which keys there are
-(`study.file`).
-
 YAML can say much in few bytes, and some of its values are surprising: aliases of aliases (700 bytes give a billion
 values), a repeated key (the last one wins), 1:30 (90, in base 60), 010 (8), 2026-10-01 (not a text), numbers of a
 million digits. Here, an alias counts as everything that it repeats, a key may appear once, and a number has decimal

@@ -1,8 +1,4 @@
-"""The columns of every lake table: the single source for writers, readers, dbt sources and tests.
-
-What belongs here: names, types, grains and comments of lake tables. What does not: how a table is computed (its own
-module), how it is stored (`lake`), and the published marts (dbt).
-"""
+"""The columns of every lake table: the single source for writers, readers, dbt sources and tests."""
 
 from __future__ import annotations
 

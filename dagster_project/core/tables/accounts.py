@@ -22,6 +22,12 @@ ACCOUNTS = (
         null=True,
     ),
     int32(
+        "reasoning_tokens",
+        "those of new_tokens that are the model's reasoning, which is no part of the answer; null if there are none, or"
+        " if the service does not say",
+        null=True,
+    ),
+    int32(
         "n_truncated_tokens",
         "tokens cut from the left of the prompt so that it fits the model; null if imported",
         null=True,
@@ -40,10 +46,19 @@ ACCOUNTS = (
         "device_seconds at the model's device_hour_usd, or what the service billed, in US dollars; null without a"
         " price",
     ),
+    measure(
+        "reasoning_usd",
+        "the part of cost_usd that the service billed for reasoning_tokens, in US dollars; null if it is not known",
+    ),
     text("engine", "backend that computed the row; imported = it comes from a file"),
     text(
         "revision",
         "exact weights: commit on the hub, SHA-256 of the files, or what the service or the imported file calls them",
+    ),
+    text(
+        "served_model",
+        "the model that the service says it used; null if it does not say, and for local and imported models",
+        null=True,
     ),
     text(
         "dtype",

@@ -51,9 +51,15 @@ GENERATION = (
     PROMPT_HASH,
     text(
         "prediction",
-        "the answer: the first line of the generation, or only its first sentence if the model rambles (SPEC §3)",
+        "the answer: the first line of the generation, without the model's reasoning, or only that line's first sentence"
+        " if the model rambles (SPEC §3, §12)",
     ),
-    text("raw_text", "the generation before it was cut"),
+    text("raw_text", "the generation before it was cut, with the model's reasoning"),
+    flag(
+        "is_declined",
+        "the model was asked and did not answer: it says that it does not know, by a phrase of the study's key declines"
+        " or by what an imported file says, or its service refused; such an answer is wrong by every rule (SPEC §12)",
+    ),
     flag("is_correct", "the prediction contains a gold answer: PopQA's rule (SPEC §5, popqa)"),
     flag(
         "is_correct_case_sensitive", "the prediction contains a gold answer in the same upper and lower case"

@@ -43,7 +43,13 @@ IMPORT_TABLES = (
             MODEL,
             METHOD,
             PROMPT,
-            text("text", "the answer in the file"),
+            text(
+                "text",
+                "the answer in the file, without the model's reasoning; null if there is none",
+                null=True,
+            ),
+            text("failure", "why there is no answer (SPEC §12); null if there is one", null=True),
+            flag("is_declined", "the file says that the model declined; null if it does not say", null=True),
             flag("is_correct", "the file itself calls the answer right; null if it does not say", null=True),
             flag(
                 "has_answer",
@@ -57,7 +63,14 @@ IMPORT_TABLES = (
             text("made_by", "model, as the file names it; empty if the file names none"),
             text("place", "file and row"),
             int32("prompt_tokens", "tokens of the prompt; null if the file does not say", null=True),
-            int32("new_tokens", "generated tokens; null if the file does not say", null=True),
+            int32(
+                "new_tokens", "generated tokens, reasoning included; null if the file does not say", null=True
+            ),
+            int32(
+                "reasoning_tokens",
+                "tokens of reasoning among them; null if there are none or not known",
+                null=True,
+            ),
             measure("latency_ms", "time of the answer in milliseconds; null if the file does not say"),
             *CONFIDENCE,
         ),

@@ -1,7 +1,4 @@
-"""The classes of lake tables: columns with types and meanings, a grain, partitions.
-
-What belongs here: the classes, and the columns that several tables share. What does not: the tables.
-"""
+"""The classes of lake tables: columns with types and meanings, a grain, partitions."""
 
 from __future__ import annotations
 

@@ -53,6 +53,11 @@ STUDY_TABLES = (
                 "name and version of the rules for where a sentence ends; null for a model that does not ramble",
                 null=True,
             ),
+            int32(
+                "thinking_tokens",
+                "new tokens that the model may spend on reasoning before an answer; 0 = it does not think first",
+            ),
+            column("declines", TEXTS, "answers by which the model declines; empty if the study names none"),
             measure(
                 "device_hour_usd",
                 "price of one hour on one local device, in US dollars; null without a price",
@@ -153,6 +158,11 @@ STUDY_TABLES = (
                 "what the prompt is used for: questions, paraphrases, samples, candidates",
             ),
             column("methods", TEXTS, "methods by which the prompt asks questions; empty if it asks none"),
+            column(
+                "declines",
+                TEXTS,
+                "answers by which models decline under the prompt; empty if the study names none",
+            ),
             int32("n_samples", "samples per question; null if the prompt draws none", null=True),
             measure("temperature", "temperature of the samples; null without any"),
         ),

@@ -1,9 +1,7 @@
 """The one HTTP client for all Wikimedia services: operator's contact, limits, time-outs, retries, one clear error.
 
-What belongs here: everything that is the same for all these services. What does not: what their answers mean
-(`protocols`, `dumps`), the sending itself (`transfer.sending`). Services may be slow or down, may refuse requests, or
-may answer with HTML or half a JSON document. The client repeats each such request a limited number of times, then
-raises one `SourceError`.
+Services may be slow or down, may refuse requests, or may answer with HTML or half a JSON document. The client repeats
+each such request a limited number of times, then raises one `SourceError`.
 """
 
 from __future__ import annotations

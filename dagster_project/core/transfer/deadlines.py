@@ -1,8 +1,5 @@
 """One wall-clock deadline per request: it covers connecting, TLS, sending, the whole answer, and all redirects.
 
-What belongs here: the deadline, and sessions whose connections check it before they wait. What does not: how long a
-request may take (`http.RetryPolicy`), and what is requested.
-
 `requests` and `urllib3` limit each single wait. A server can get around this: it sends one byte per minute of a
 header, a chunk's extension or a trailer, or repeats "100 Continue", so that no wait ever times out. Therefore every
 wait on a socket here lasts at most as long as the request has left. `_Reader` limits reading; `_Timed` limits sending

@@ -1,9 +1,5 @@
 """Downloads large files: resumes after a break, gives whole files only, and checks them against checksums.
 
-What belongs here: the part of a file that is already there, and when it may be resumed. What does not: retries and
-pauses (`transfer.client`), reading the file (`parsing.line_files`), which files are wanted (`dump_store`,
-`imports.data_files`).
-
 A download is resumed only if the server says that it still has exactly the same file (ETag, else Last-Modified).
 Otherwise, or if the server sends no ranges, the download starts again.
 """

@@ -1,8 +1,4 @@
-"""What can come back instead of an answer: recognised, and put into words.
-
-What belongs here: which failures deserve another attempt, which mean "ask for less", and the one line that the user
-reads in the end. What does not: attempts and pauses (`transfer.client`).
-"""
+"""What can come back instead of an answer: recognised, and put into words."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """Answers of an unfinished stage: after a kill, a run does not repeat the requests that were already answered.
 
-What belongs here: which answers belong to which stage, and when they are removed. What does not: the file
-(`storage.blob_store`), requests (`transfer.client`), what a stage is (`ingest`).
-
 A stage is identified by the fingerprint of its inputs, so that its answers never reach another stage. When its rows
 are in the lake, its answers are removed. Answers of abandoned stages are removed after two weeks.
 """

@@ -1,8 +1,4 @@
-"""What all HTTP clients share: clock, retries, sessions, Retry-After, and printable excerpts of answers.
-
-What belongs here: what is the same for Wikimedia's services and for services that generate text. What does not: what
-is requested, and what answers mean (`transfer.client`, `generation.backends.service`).
-"""
+"""What all HTTP clients share: clock, retries, sessions, Retry-After, and printable excerpts of answers."""
 
 from __future__ import annotations
 

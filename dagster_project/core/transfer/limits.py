@@ -1,8 +1,4 @@
-"""The limits of Wikimedia for one operator: how often, and how many requests in parallel.
-
-What belongs here: the services with their limits, and the limiter of one process. What does not: the limiter of all
-processes (`transfer.shared_limits`), requests and retries (`transfer.client`).
-"""
+"""The limits of Wikimedia for one operator: how often, and how many requests in parallel."""
 
 from __future__ import annotations
 

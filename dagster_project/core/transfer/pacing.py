@@ -1,8 +1,4 @@
-"""Which limiters hold a request back: the service's own, and the operator's, which Wikimedia counts over all services.
-
-What belongs here: the limiters of one client. What does not: how they work (`transfer.limits`,
-`transfer.shared_limits`), when to pause (`transfer.client`).
-"""
+"""Which limiters hold a request back: the service's own, and the operator's, which Wikimedia counts over all services."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Several requests or computations at once, with results in order.
-
-What belongs here: the pool and its end. What does not: limits between requests (`transfer.limits`).
-"""
+"""Several requests or computations at once, with results in order."""
 
 from __future__ import annotations
 

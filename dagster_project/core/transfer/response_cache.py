@@ -1,8 +1,5 @@
 """The on-disk cache of responses: how long a response may be used without a request, and how to revalidate it.
 
-What belongs here: freshness and validators of HTTP (RFC 9111: max-age, Expires, Age, no-cache, no-store; ETag and
-Last-Modified). What does not: requests (`transfer.client`), the file (`storage.blob_store`).
-
 The cache holds only whole, readable answers with status 200 to GET: the client stores them after it has understood
 them. Keys are hashes of addresses. Headers of requests and the operator's contact are not stored. If the cache cannot
 be used, there is one warning and the run continues without it.
@@ -59,7 +56,7 @@ class ResponseCache:
     """Responses by address in one file of limited size; all processes that name the same folder share it."""
 
     def __init__(self, folder: Path, now: Callable[[], float], max_bytes: int = MAX_BYTES) -> None:
-        self._store = BlobStore(folder / "responses.sqlite", max_bytes, now)
+        self._store = BlobStore(folder / "responses.sqlite", max_bytes)
         self._now = now
         self._is_usable = True
 

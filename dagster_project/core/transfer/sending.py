@@ -1,8 +1,4 @@
-"""Sends one request: identification, connection, and how much of the answer is read.
-
-What belongs here: sessions (one per thread), headers, bounded reading. What does not: attempts, limits and the cache
-(`transfer.client`), what an answer means.
-"""
+"""Sends one request: identification, connection, and how much of the answer is read."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """The limiter of all processes of an instance: Wikimedia counts requests by operator, not by process.
 
-What belongs here: slots and turns stored in files, so that they hold between processes and from run to run. What does
-not: what the limits are (`transfer.limits`).
-
 A slot is a file lock, so that a killed process gives it back. The next turn, the pause and the number of refusals in a
 row are stored in a small file, which is read and written under a lock. They are in seconds of the wall clock, which all
 processes share; where the clock was set back behind its beginning, a pause begins anew, and no wait becomes longer.
@@ -129,16 +126,13 @@ class SharedLimiter:
             os.close(descriptor)
 
     def _read(self, data: bytes) -> _State:
-        if len(data) < 16:
+        if len(data) != _STATE.size:  # a new file, or a torn one
             return _State()
-        # Files of versions that did not count refusals, or did not note when a pause began, are shorter.
-        state = _State(*_STATE.unpack(data.ljust(_STATE.size, b"\0")))
+        state = _State(*_STATE.unpack(data))
         now = self._clock.now()
         if now < state.paused_at:  # the clock was set back
             state.paused_at, state.paused_until = now, now + state.paused_until - state.paused_at
-        if (
-            not now < state.paused_until <= now + _LONGEST_PAUSE_S
-        ):  # it has ended, or is of an earlier version
+        if not now < state.paused_until <= now + _LONGEST_PAUSE_S:  # it has ended, or cannot be
             state.paused_at = state.paused_until = 0.0
         if state.next_start > max(now, state.paused_until) + _FARTHEST_TURN_S:
             state.next_start = now

@@ -1,7 +1,5 @@
 """Predictions of a checkpoint, or of the reader before training, for the evaluation facts.
 
-What belongs here: rows of lake table tuned_answers. What does not: training (`trainer`), and measures (dbt).
-
 The checkpoint is read as an ordinary model, and its retriever searches the stored vectors. Candidates are scored as in
 lake table candidate_answers: in two lists, the first of the likeliest wins.
 """

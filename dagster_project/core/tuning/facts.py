@@ -1,8 +1,5 @@
 """Which facts a setting trains on, and which it is judged on.
 
-What belongs here: the seeded split, and the queries of a step. What does not: what a model does with a query (`trainer`,
-`evaluate`).
-
 A fact is judged as a whole: all its patterns are trained on, or none.
 """
 

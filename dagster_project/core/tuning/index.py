@@ -1,8 +1,4 @@
-"""Passages whose vectors stay as they are while the retriever's queries are trained.
-
-What belongs here: search, texts and vectors of passages by row. What does not: the files of vectors
-(`retrieval.passage_vectors`).
-"""
+"""Passages whose vectors stay as they are while the retriever's queries are trained."""
 
 from __future__ import annotations
 

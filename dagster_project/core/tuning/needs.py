@@ -1,7 +1,4 @@
-"""What a sweep needs of its study: a model that can be trained, and cloze queries.
-
-What belongs here: from key `sweep` to needs. What does not: what a study's models need (`generation.tasks.capabilities`).
-"""
+"""What a sweep needs of its study: a model that can be trained, and cloze queries."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Checkpoints of a setting whose inputs have changed since: they are removed, unless the study names one.
-
-What belongs here: which folders go and which stay; the log tells both. What does not: what decides a folder (`sweep`).
-"""
+"""Checkpoints of a setting whose inputs have changed since: they are removed, unless the study names one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """The readers that a study fine-tunes: their checkpoints, and lake tables tuned_models and tuned_answers (SPEC §8).
 
-What belongs here: which checkpoints there are, which is kept, where they lie, and what is done again after a kill. What
-does not: training between two checkpoints (`trainer`), judging one (`evaluate`), stale ones (`stale_checkpoints`).
-
 A setting's checkpoints are folders `step_<n>` in `tuned_models/<setting>/<fingerprint>`. A folder appears whole, and has
 the reader and the retriever as ordinary models, the losses, and beside the newest one the optimiser's moments. The
 fingerprint covers all that decides the weights but not the number of steps: more steps continue a finished run. A

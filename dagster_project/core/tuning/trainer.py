@@ -1,7 +1,5 @@
 """One reader and its retriever while they learn, as Atlas does it (Izacard et al., 2022): the losses and a step.
 
-What belongs here: what PyTorch does. What does not: the queries (`facts`), and when a checkpoint is written (`sweep`).
-
 The reader learns to write the target from all passages of a query (Fusion-in-Decoder). The retriever learns which
 passages helped (perplexity distillation): its softmax over the scores of the passages should be the softmax over the
 reader's mean log-likelihood of the target's tokens with each passage alone. The first has the setting's temperature, the

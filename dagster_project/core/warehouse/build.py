@@ -1,8 +1,4 @@
-"""Runs dbt on a study: its environment, its command line, and the result of its last run.
-
-What belongs here: where dbt reads, writes and logs, and the verdict on a build. What does not: the models
-(`dbt/`), and publishing (`publish`).
-"""
+"""Runs dbt on a study: its environment, its command line, and the result of its last run."""
 
 from __future__ import annotations
 
@@ -23,8 +19,9 @@ import duckdb
 from dagster_project.core.errors import PublishError
 from dagster_project.core.statistics.registry import MADE_BY_BUILD
 from dagster_project.core.storage.disk import full_disk, is_disk_full
-from dagster_project.core.storage.fingerprints import fingerprint, folder_version
+from dagster_project.core.storage.fingerprints import code_version, fingerprint, folder_version
 from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.storage.lake_stamps import checksum_of
 from dagster_project.core.study.study import Study
 
 DBT_PROJECT = PROJECT_ROOT / "dbt"
@@ -35,8 +32,8 @@ AFTER_GAINS = " ".join(f"source:lake.{table}+" for table in MADE_BY_BUILD)
 STUDY_BUILD = ("build", "--no-write-json", "--exclude-resource-type", "unit_test")
 """How a study is built, without JSON that nobody reads, and without unit tests, which test the SQL and not the lake."""
 
-_PUBLISHING = ("warehouse", "statistics", "report", "router")
-"""Packages of `core` whose code decides what is published."""
+_PUBLISHING = tuple(f"dagster_project.core.{one}" for one in ("warehouse", "statistics", "report", "router"))
+"""Packages whose code, with that of their imports, decides what is published."""
 _NAMED = 5
 _TARGET_OF_RUN = re.compile(r"-[0-9a-f]{7}-[0-9a-f]{7}$")
 """The end of the folder name that dagster-dbt gives to each invocation: the run, and another number."""
@@ -48,11 +45,11 @@ with recursive lineage (model, ancestor) as (
     from lineage
     inner join build.audit.results on lineage.ancestor = results.unique_id
 )
-select model.name || ' (' || max_by(ancestor.name, ancestor.built_at) || ' is newer)'
+select model.name || ' (' || max_by(ancestor.name, ancestor.built_in) || ' is newer)'
 from lineage
 inner join build.audit.results as model on lineage.model = model.unique_id
 inner join build.audit.results as ancestor on lineage.ancestor = ancestor.unique_id
-where ancestor.built_at > coalesce(model.built_at, '-infinity'::timestamptz)
+where ancestor.built_in > coalesce(model.built_in, 0)
 group by model.name
 order by starts_with(model.name, 'int_') or starts_with(model.name, 'stg_'), model.name
 """
@@ -78,7 +75,8 @@ def warehouse_inputs(study: Study) -> str:
     return fingerprint(
         _lake_files(study.home.lake),
         dbt_sources(),
-        *(folder_version(f"dagster_project.core.{one}") for one in _PUBLISHING),
+        [folder_version(package) for package in _PUBLISHING],
+        code_version(*_PUBLISHING),
         (study.seed, study.description, study.licences),
         [version(package) for package in ("dbt-core", "dbt-duckdb", "duckdb")],
     )
@@ -90,8 +88,8 @@ def dbt_sources() -> list[tuple[str, str]]:
     return [(str(path.relative_to(DBT_PROJECT)), path.read_text(encoding="utf-8")) for path in files]
 
 
-def _lake_files(lake: Path) -> list[tuple[str, int]]:
-    """The path in the lake and the time of the last change of every finished Parquet file of an input table."""
+def _lake_files(lake: Path) -> list[tuple[str, str]]:
+    """The path in the lake and the checksum of every finished Parquet file of an input table."""
     found = []
     for folder, folders, names in os.walk(lake):
         folders[:] = [name for name in folders if not name.startswith(".") and name not in MADE_BY_BUILD]
@@ -99,7 +97,7 @@ def _lake_files(lake: Path) -> list[tuple[str, int]]:
             if path.name.startswith(tuple(f"{table}__" for table in MADE_BY_BUILD)):  # their rows put aside
                 continue
             with contextlib.suppress(FileNotFoundError):  # another run is replacing it
-                found.append((str(path.relative_to(lake)), path.stat().st_mtime_ns))
+                found.append((str(path.relative_to(lake)), checksum_of(path)))
     return sorted(found)
 
 
@@ -203,7 +201,7 @@ def read_verdict(connection: duckdb.DuckDBPyConnection) -> BuildVerdict:
     try:
         runs = connection.execute(
             "select invocation_id, dbt_version, finished_at is not null from build.audit.invocations "
-            "order by started_at"
+            "order by coalesce(number, 0)"
         ).fetchall()
         bad = connection.execute(
             "select resource_type || ' ' || name || ': ' || coalesce(nullif(message, ''), status) "

@@ -1,7 +1,6 @@
 """The dataset card of an export: README.md in the form of the Hugging Face hub, first YAML, then Markdown.
 
-What belongs here: the words of the card, and the licences of the data. What does not: the files (`export`). Names and
-descriptions are text: they are escaped where they could be read as YAML or Markdown.
+Names and descriptions are text: they are escaped where they could be read as YAML or Markdown.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Comments of the marts: read from one database and written to another.
-
-What belongs here: reading comments, and the statements that write them. What does not: the words of a comment (the
-models' yml), and the list of relations (`contents`, `export`).
-"""
+"""Comments of the marts: read from one database and written to another."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""The contents of a published warehouse: the build's marts with their comments, and a table about the file itself.
-
-What belongs here: copying tables, views and comments; the views of schema main, the table `publication`, the row counts
-of the catalogue. What does not: files, versions, and the conditions for publishing (`publish`), and the contents of a
-mart (`dbt/models/marts`).
-"""
+"""The contents of a published warehouse: the build's marts with their comments, and a table about the file itself."""
 
 from __future__ import annotations
 
@@ -12,25 +7,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import duckdb
+import yaml
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.storage.fingerprints import folder_version
+from dagster_project.core.storage.fingerprints import fingerprint, folder_version
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import BuildVerdict, dbt_sources
 from dagster_project.core.warehouse.comments import SCHEMA, comments_of, literal, marts_of, write_comments
 from dagster_project.core.warehouse.sources import lake_texts
-
-RENAMED = {
-    "dim_left_out_pages": "dim_excluded_pages",
-    "fct_left_out_pages": "fct_excluded_pages",
-    "fct_method_comparison": "fct_method_comparisons",
-    "fct_paper_comparison": "paper_comparison",
-    "fct_quip": "fct_mean_quip_scores",
-    "fct_recall": "fct_retrieval_recall_by_popularity_bin",
-    "fct_retrieval_recall_by_popularity": "fct_retrieval_recall_by_popularity_third",
-    "fct_search_recall": "fct_ann_recall",
-}
-"""Marts that were renamed in this version, by their old name, which remains as a view until the next version."""
 
 _PUBLICATION_TABLE = "One row: the study of this file, its versions, and when it was made."
 
@@ -53,10 +37,7 @@ def fill(
         connection, [replace(one, text=one.text or texts.get(f"lake_{one.column}", "")) for one in comments]
     )
     if "catalogue" in n_rows:
-        kept = {old: new for old, new in RENAMED.items() if new in n_rows}
-        for old, new in kept.items():
-            _keep_old_name(connection, old, new)
-        n_rows["catalogue"] += len(kept) + 1  # the row of `publication`
+        n_rows["catalogue"] += 1  # the row of `publication`
         _count_in_catalogue(connection, n_rows)
     _stamp(connection, study, verdict, published_at, n_rows)
     _open_in_main(connection)
@@ -97,27 +78,6 @@ def _copy_view(connection: duckdb.DuckDBPyConnection, name: str, ddl: str) -> st
     return name
 
 
-def _keep_old_name(connection: duckdb.DuckDBPyConnection, old: str, new: str) -> None:
-    """Make the view `old` of the mart `new`, with its comments and a row in the catalogue."""
-    connection.execute(f'create view {SCHEMA}."{old}" as from {SCHEMA}."{new}"')
-    notice = f"Deprecated name of {new}; the next version removes it. "
-    comments = comments_of(connection, "target", [new])
-    write_comments(
-        connection,
-        [
-            replace(one, mart=old, kind="view", text=one.text if one.column else notice + one.text)
-            for one in comments
-        ],
-    )
-    connection.execute(
-        f"insert into {SCHEMA}.catalogue select * replace ("  # noqa: S608
-        "$old as table_name, 'deprecated' as topic, 'view' as kind, $notice || description as description, "
-        "replace(example_query, $new, $old) as example_query) "
-        f"from {SCHEMA}.catalogue where table_name = $new",
-        {"old": old, "new": new, "notice": notice},
-    )
-
-
 def _count_in_catalogue(connection: duckdb.DuckDBPyConnection, n_rows: dict[str, int]) -> None:
     """Write the number of rows by table, which is known only now, and the row of the table that is not a model."""
     connection.execute(
@@ -142,6 +102,7 @@ _PUBLICATION = {
     "dbt_version": ("varchar", "version of dbt-core"),
     "duckdb_version": ("varchar", "version of DuckDB that wrote this file"),
     "code_version": ("varchar", "hash of the platform's Python sources and dbt models"),
+    "declared": ("varchar", "hash of what the study file declares, without its description"),
     "n_rows": ("map(varchar, bigint)", "number of rows by published table"),
 }
 
@@ -156,7 +117,7 @@ def _stamp(
     columns = ", ".join(f"{name} {type_} not null" for name, (type_, _) in _PUBLICATION.items())
     connection.execute(f"create table {SCHEMA}.publication ({columns})")
     connection.execute(
-        f"insert into {SCHEMA}.publication values (?, ?, ?, ?, ?, ?, ?, map(?, ?))",  # noqa: S608
+        f"insert into {SCHEMA}.publication values (?, ?, ?, ?, ?, ?, ?, ?, map(?, ?))",  # noqa: S608
         [
             study.name,
             study.description,
@@ -165,6 +126,7 @@ def _stamp(
             verdict.dbt_version,
             duckdb.__version__,
             platform_version(),
+            declared_version(study),
             list(n_rows),
             list(n_rows.values()),
         ],
@@ -180,6 +142,12 @@ def _open_in_main(connection: duckdb.DuckDBPyConnection) -> None:
     for name in marts:
         connection.execute(f'create view main."{name}" as from {SCHEMA}."{name}"')
     write_comments(connection, comments_of(connection, "target", marts), "main", "view")
+
+
+def declared_version(study: Study) -> str:
+    """A hash of all that the study file declares; comments and the description do not count."""
+    declared = yaml.safe_load(study.path.read_bytes())
+    return fingerprint({key: value for key, value in declared.items() if key != "description"}, study.limit)
 
 
 def platform_version() -> str:

@@ -1,8 +1,5 @@
 """The process that dbt runs in: `python -m dagster_project.core.warehouse.dbt_process build` does what `dbt build` does.
 
-What belongs here: what dbt itself does in vain, or again for each node. What does not: its environment and its arguments
-(`build`).
-
 dbt makes a message and a line of every event, for Dagster in JSON, and only then drops those below the level that it
 shows. For a small lake this takes a third of its time. For each node it also binds all macros anew, and compiles
 templates that it has compiled before. This takes a tenth of the rest. Python's garbage collector goes through the graph
@@ -14,6 +11,7 @@ from __future__ import annotations
 import functools
 import gc
 import logging
+import signal
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -28,6 +26,8 @@ from dbt_common.behavior_flags import BehaviorFlagRendered
 from dbt_common.events.base_types import BaseEvent, EventLevel
 from dbt_common.events.event_manager import EventManager
 from jinja2 import Environment
+
+from dagster_project.core.processes import end_with_parent
 
 _SHOWN = {EventLevel.INFO, EventLevel.WARN, EventLevel.ERROR}
 _fire_event = EventManager.fire_event
@@ -129,6 +129,8 @@ def _namespaces_by_pattern() -> Any:
 
 
 if __name__ == "__main__":
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # at once; dbt would wait for its queries
     gc.disable()
     EventManager.fire_event = fire_shown_event  # type: ignore[method-assign]
     BaseEvent.__init__, BaseEvent.__getattr__ = keep_values, read_event  # type: ignore[method-assign]

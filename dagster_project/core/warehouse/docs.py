@@ -1,8 +1,5 @@
 """dbt's documentation as one page beside the published warehouse: every table, column, test and line of SQL.
 
-What belongs here: making the page from what dbt says, and safe to share: no network, no path of this machine. What does
-not: the words of the page (the yml files and `models/overview.md` in `dbt/`; `core.tables` for columns of the lake).
-
 The page depends only on the dbt project. If the project has not changed, dbt does not run again, and the page only gets
 the name of the new build.
 """
@@ -19,12 +16,13 @@ from pathlib import Path
 
 from dagster_project.core.errors import PublishError
 from dagster_project.core.progress import Progress
+from dagster_project.core.storage.checksums import changed_files, record_files
 from dagster_project.core.storage.files import atomic_file
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import dbt_environment, dbt_sources, require_dbt
-from dagster_project.core.warehouse.publication import read_publication
+from dagster_project.core.warehouse.publication import read_publication, record_of
 from dagster_project.core.warehouse.sources import described_columns, documented_columns
 
 _TESTS = ("test_type:data", "test_type:unit")
@@ -34,7 +32,6 @@ _NO_NETWORK = (
 )
 _HEAD = re.compile(r"<head>(?:<!-- longtail -->.*?<!-- /longtail -->)?", re.DOTALL)
 _INPUTS = re.compile(r'<meta name="longtail:inputs" content="([0-9a-f]+)">')
-_END = "</html>"
 _ICON = re.compile(r"<link rel=\"(?:shortcut icon|canonical)\"[^>]*>")
 
 
@@ -66,17 +63,17 @@ def publish_docs(study: Study, log: logging.Logger) -> DocsReport:
     stamped = _stamped(page, inputs, publication.invocation_id, publication.study)
     with atomic_file(target) as temporary:
         temporary.write_text(stamped, encoding="utf-8")
+    record_files(record_of(target), [target])
     return DocsReport(target, publication.invocation_id, target.stat().st_size, was_made)
 
 
 def _page_of(target: Path, inputs: str) -> str | None:
-    """The page at `target`, if it is whole and made from these inputs."""
-    try:
-        page = target.read_text(encoding="utf-8")
-    except (FileNotFoundError, UnicodeDecodeError):
+    """The page at `target`, if it is as it was written and made from these inputs."""
+    if changed_files(record_of(target)):
         return None
+    page = target.read_text(encoding="utf-8")
     found = _INPUTS.search(page, 0, 4_000)
-    return page if found and found[1] == inputs and page.endswith(_END) else None
+    return page if found and found[1] == inputs else None
 
 
 def _generate(study: Study) -> str:

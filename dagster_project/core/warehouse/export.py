@@ -1,8 +1,5 @@
 """The published marts as Parquet files with a dataset card: a folder to share, or to push to a hub.
 
-What belongs here: the files, and how the folder appears whole. What does not: the words of the card (`card`), the
-contents of a mart.
-
 `published/export` is a link to the newest of `published/exports`. The link changes in one step, and the previous folder
 stays for its readers until the next export. View `fct_prompts` is not a file: the SQL in `load.sql` rebuilds it.
 """
@@ -27,10 +24,12 @@ from dagster_project.core.warehouse.comments import SCHEMA, comments_of, literal
 from dagster_project.core.warehouse.publication import Publication, connect_published, publication_of
 from dagster_project.core.warehouse.staging import (
     check_link,
+    find_version,
+    identity_of,
     move_folder,
+    next_version,
     point_to,
     staging_beside,
-    version_name,
 )
 
 _DATA = "data"
@@ -71,10 +70,12 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
         ):
             connection.execute("set enable_progress_bar = false")
             publication = publication_of(connection)
-            # An existing folder is whole. Other licences leave other rows out.
-            name = version_name(publication.published_at, "dagster_project.core.warehouse", study.licences)
-            folder = study.home.published / "exports" / name
-            was_current = folder.exists()
+            # Other licences leave other rows out.
+            identity = identity_of(publication, "dagster_project.core.warehouse", study.licences)
+            exports = study.home.published / "exports"
+            found = find_version(exports, identity)
+            was_current = found is not None
+            folder = found or exports / next_version(exports, identity)
             if not was_current:
                 new = staging / "export"
                 _write(connection, publication, study, new)

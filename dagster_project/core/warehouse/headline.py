@@ -1,8 +1,4 @@
-"""The headline of a published warehouse: a few rows for the terminal.
-
-What belongs here: their one query, which the report shares, and aligning them as plain text. What does not: the numbers,
-which are marts.
-"""
+"""The headline of a published warehouse: a few rows for the terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +9,12 @@ from pathlib import Path
 from dagster_project.core.warehouse.publication import open_published
 
 HEADLINE_SQL = """select accuracy.dataset, accuracy.prompt, accuracy.model, accuracy.method, accuracy.n,
-    accuracy.n_correct, accuracy.accuracy, accuracy.ci_low, accuracy.ci_high, correlation.pearson_binned,
+    accuracy.n_correct, accuracy.accuracy, accuracy.ci_low, accuracy.ci_high,
+    nullif(accuracy.share_declined, 0) as share_declined,
+    if(accuracy.n_declined > 0, accuracy.accuracy_attempted, null) as accuracy_attempted,
+    if(accuracy.n_declined > 0, accuracy.accuracy_attempted_ci_low, null) as accuracy_attempted_ci_low,
+    if(accuracy.n_declined > 0, accuracy.accuracy_attempted_ci_high, null) as accuracy_attempted_ci_high,
+    correlation.pearson_binned,
     adaptive.accuracy_adaptive, adaptive.accuracy_always, adaptive.accuracy_never,
     adaptive.share_retrieved, adaptive.gain, adaptive.gain_ci_low, adaptive.gain_ci_high
 from marts.fct_accuracy as accuracy
@@ -37,7 +38,8 @@ order by datasets.position_in_study, prompts.position_in_study, models.n_paramet
 
 @dataclass(frozen=True)
 class HeadlineRow:
-    """One (dataset, prompt, model, method), in columns of `HEADLINE_SQL`.
+    """One (dataset, prompt, model, method), in columns of `HEADLINE_SQL`. `share_declined` and the accuracy of the other
+    answers, `accuracy_attempted`, are None where no answer is declined.
 
     `pearson_binned` is the correlation of bin accuracy with log popularity. The last four are None for methods that do
     not retrieve. The three accuracies are held-out: means over splits, thresholds per relation, against memory alone,
@@ -57,6 +59,8 @@ class HeadlineRow:
     accuracy_always: float | None
     accuracy_never: float | None
     share_retrieved: float | None
+    share_declined: float | None = None
+    accuracy_attempted: float | None = None
 
 
 def headline(published: Path) -> list[HeadlineRow]:
@@ -76,26 +80,30 @@ _COLUMNS: tuple[tuple[str, Callable[[HeadlineRow], str]], ...] = (
     ("n", lambda row: f"{row.n:,}"),
     ("accuracy", lambda row: f"{row.accuracy:.3f}"),
     ("95 % interval", lambda row: f"{row.ci_low:.3f} to {row.ci_high:.3f}"),
+    ("declined", lambda row: _share(row.share_declined)),
+    ("of the rest", lambda row: _number(row.accuracy_attempted)),
     ("r(popularity)", lambda row: _number(row.pearson_binned, signed=True)),
     ("adaptive", lambda row: _number(row.accuracy_adaptive)),
     ("always", lambda row: _number(row.accuracy_always)),
     ("never", lambda row: _number(row.accuracy_never)),
-    ("retrieved", lambda row: "" if row.share_retrieved is None else f"{row.share_retrieved:.0%}"),
+    ("retrieved", lambda row: _share(row.share_retrieved)),
 )
+_ONLY_IF_DECLINED = ("declined", "of the rest")
 _TEXTS = ("dataset", "prompt", "model", "method")
 
 
 def render_headline(rows: Sequence[HeadlineRow]) -> str:
     """A table in plain text: a header, a rule, one line per row; one sentence if there are no rows.
 
-    Columns dataset and prompt are left out if they have only one value.
+    Columns dataset and prompt are left out if they have only one value, those of declined answers if there are none.
     """
     if not rows:
         return "The published marts have no answers to questions; table catalogue lists what they have."
     shown = [
         (name, text)
         for name, text in _COLUMNS
-        if name not in ("dataset", "prompt") or len({text(row) for row in rows}) > 1
+        if (name not in ("dataset", "prompt") or len({text(row) for row in rows}) > 1)
+        and (name not in _ONLY_IF_DECLINED or any(text(row) for row in rows))
     ]
     cells = [[name, *(text(row) for row in rows)] for name, text in shown]
     aligned = [_aligned(column, left=name in _TEXTS) for (name, _), column in zip(shown, cells, strict=True)]
@@ -106,6 +114,10 @@ def render_headline(rows: Sequence[HeadlineRow]) -> str:
 def _aligned(column: Sequence[str], *, left: bool) -> list[str]:
     width = max(map(len, column))
     return [cell.ljust(width) if left else cell.rjust(width) for cell in column]
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{value:.0%}"
 
 
 def _number(value: float | None, *, signed: bool = False) -> str:

@@ -1,8 +1,5 @@
 """Finds the parent columns that each column of a query comes from, by sqlglot.
 
-What belongs here: following names through compiled SQL. What does not: reading the build (`described`), and showing
-lineage (`defs`).
-
 A column comes from the columns that its expression reads, including conditions inside the expression. Joins, filters
 and groupings of the query choose rows and are not origins. So `count(*)` has no origin.
 """

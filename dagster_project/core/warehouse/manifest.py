@@ -1,41 +1,67 @@
 """dbt's manifest, from which Dagster knows the warehouse's assets. It is parsed again unless it is whole and current.
 
-What belongs here: the conditions for using it. What does not: running dbt (`build`), reading assets from it (`defs`).
-
-dbt writes the file in place, so that a full disk leaves it truncated. Its date is therefore not enough: the file must
-load, and a note beside it must name the project that it was parsed from. The note is written after dbt has succeeded.
+dbt writes the file in place, so that a full disk leaves it truncated, and another process may read a part of it. So dbt
+writes it to a folder of its own, from which it is moved when dbt has succeeded. The file must load, and a note beside it
+must name the project that it was parsed from.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
+import shutil
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
 from dagster_project.core.progress import Progress
-from dagster_project.core.storage.files import atomic_file
+from dagster_project.core.storage.files import STAGING, atomic_file, staged, sync
 from dagster_project.core.storage.fingerprints import fingerprint
 from dagster_project.core.storage.lake import Lake
+from dagster_project.core.storage.ownership import only_one
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.build import dbt_environment, dbt_sources, require_dbt
 
 _NOTE = "parsed_from"
+_FILES = ("partial_parse.msgpack", "manifest.json")
+"""Of what dbt writes when it parses, what dbt and Dagster read later."""
 _LOG = logging.getLogger(__name__)
 
 
-def ensure_manifest(study: Study, manifest: Path) -> None:
-    """Let dbt write `manifest`, unless it is whole and belongs to this project.
+def prepare_manifest(study: Study) -> Path:
+    """The path of the study's manifest. dbt writes it, unless it is whole and belongs to this project.
 
-    Errors: `PublishError` with dbt's own words if the project does not parse, or if the disk is full.
+    One process does so, and others wait for it. Errors: `PublishError` with dbt's own words if the project does not
+    parse, or if the disk is full.
     """
-    project = project_version(study)
-    if _is_whole(manifest) and _text(_note(study)) == project:
-        return
-    Lake(study.home.lake).ensure_schemas()
-    with Progress(_LOG, "dbt: reading the project"):
-        require_dbt(study, "parse")
-    note_parse(study, project)
+    project, target = project_version(study), Path(dbt_environment(study)["DBT_TARGET_PATH"])
+    manifest = target / _FILES[-1]
+    if _is_current(study, project, manifest):
+        return manifest
+    with only_one(study.home.locks / "manifest.lock", None):
+        if not _is_current(study, project, manifest):
+            Lake(study.home.lake).ensure_schemas()
+            with Progress(_LOG, "dbt: reading the project"):
+                _parse(study, target)
+            note_parse(study, project)
+    return manifest
+
+
+def _is_current(study: Study, project: str, manifest: Path) -> bool:
+    return _is_whole(manifest) and _text(_note(study)) == project
+
+
+def _parse(study: Study, target: Path) -> None:
+    with staged(target.parent / STAGING, target.name) as folder:
+        folder.mkdir()
+        with suppress(FileNotFoundError):  # what dbt has parsed before, and need not parse again
+            shutil.copy(target / _FILES[0], folder)
+        require_dbt(study, "parse", "--target-path", str(folder))
+        target.mkdir(parents=True, exist_ok=True)
+        for name in _FILES:
+            sync(folder / name)
+            os.replace(folder / name, target / name)
 
 
 def project_version(study: Study) -> str:

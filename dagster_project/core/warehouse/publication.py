@@ -1,12 +1,7 @@
-"""What a published warehouse says about itself: its table `publication`, for everything that is made from the file.
-
-What belongs here: opening the file, reading the table, and checking that the file is unchanged. What does not: writing
-it (`contents`, `publish`).
-"""
+"""What a published warehouse says about itself: its table `publication`, for everything that is made from the file."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +11,8 @@ from pathlib import Path
 import duckdb
 
 from dagster_project.core.errors import PublishError
-from dagster_project.core.storage.home import command
+from dagster_project.core.storage.checksums import RECORD, changed_files
+from dagster_project.core.storage.home import StudyHome, command
 
 _UNREADABLE = (
     duckdb.IOException,
@@ -102,28 +98,23 @@ def log_of(published: Path) -> Path:
 
 
 def record_of(published: Path) -> Path:
-    """Where the hash of a published file is recorded, in the form of `sha256sum`."""
+    """Where the checksums of a published file, and of what belongs to it, are recorded, in the form of `sha256sum`."""
     return published.with_name(published.name + ".sha256")
 
 
-def record_line(file: Path, name: str) -> str:
-    """The line of the record for `file`, published as `name`."""
-    with file.open("rb") as content:
-        return f"{hashlib.file_digest(content, 'sha256').hexdigest()}  {name}\n"
+def find_damage(home: StudyHome) -> str | None:
+    """What is wrong with the published files, in words. None means that all are there, and every byte is as published.
 
-
-def find_damage(published: Path) -> str | None:
-    """What is wrong with a published file, in words. None means that it opens and every byte is as published.
-
-    Reads the file once: 0.4 s for 500 MB, the size of half a million answers.
+    Reads each file once: 0.4 s for 500 MB, the size of a warehouse of half a million answers.
     """
+    warehouse = home.published_warehouse
     try:
-        publication = read_publication(published)
-        recorded = record_of(published).read_text(encoding="utf-8", errors="replace")
-        is_same = recorded == record_line(published, published.name)
+        read_publication(warehouse)
     except PublishError as error:
         return str(error)
-    except OSError as error:
-        return f"{error.filename or published}: {error.strerror or error}"
-    when = f"{publication.published_at:%Y-%m-%d %H:%M}"
-    return None if is_same else f"{published}: this is not the file that was published on {when}"
+    pages = (warehouse, home.published_report, home.published_answers, home.published_docs)
+    folders = (home.published_export, home.published_router)
+    for record in (*map(record_of, pages), *(folder / RECORD for folder in folders)):
+        for name, wrong in changed_files(record).items():
+            return f"{record.parent / name} {wrong}"
+    return None

@@ -1,8 +1,5 @@
 """Which nodes of dbt's graph are built again: those that are made from something else than at their last good build.
 
-What belongs here: a hash of everything that a node is made from, and the record of these hashes. What does not: running
-dbt (`build`), and skipping a publication (`run`).
-
 A node's hash covers its entry in dbt's manifest, the macros whose names its code has, the Python code that it imports,
 the project's settings, versions, and the hashes of its parents: lake files by their checksums. The record is table
 `audit.inputs` of the build itself, so it cannot outlive what it describes. Every dbt run first removes the records of
@@ -31,8 +28,8 @@ from dagster_project.core.statistics.registry import MADE_BY_BUILD
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
 from dagster_project.core.storage.lake_stamps import checksum_of
 from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.build import AFTER_GAINS, DBT_PROJECT, STUDY_BUILD, dbt_environment
-from dagster_project.core.warehouse.manifest import ensure_manifest, project_version
+from dagster_project.core.warehouse.build import AFTER_GAINS, DBT_PROJECT, STUDY_BUILD
+from dagster_project.core.warehouse.manifest import prepare_manifest, project_version
 
 _PACKAGES = ("dbt-core", "dbt-duckdb", "duckdb", "numpy", "pandas", "pyarrow")
 _SETTINGS = ("dbt_project.yml", "profiles.yml")
@@ -120,7 +117,7 @@ def record(build: Path, inputs: Mapping[str, str]) -> None:
             "insert or replace into audit.inputs "
             "select made.unique_id, made.inputs from (select unnest(?) as unique_id, unnest(?) as inputs) as made "
             "inner join audit.results using (unique_id) where results.status in ('success', 'pass') "
-            "and results.invocation_id = (select max_by(invocation_id, started_at) from audit.invocations) "
+            "and results.invocation_id = (select max_by(invocation_id, number) from audit.invocations) "
             "and (select bool_and(finished_at is not null) from audit.invocations)",
             [list(inputs), list(inputs.values())],
         )
@@ -159,9 +156,7 @@ def inputs_of(manifest: Manifest, lake: Path, project: Path = DBT_PROJECT) -> di
 
 
 def _manifest(study: Study) -> Manifest:
-    path = Path(dbt_environment(study)["DBT_TARGET_PATH"], "manifest.json")
-    ensure_manifest(study, path)
-    found: Manifest = json.loads(path.read_bytes())
+    found: Manifest = json.loads(prepare_manifest(study).read_bytes())
     return found
 
 

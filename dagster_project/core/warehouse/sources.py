@@ -1,8 +1,7 @@
 """What dbt says about the lake, generated from `core.tables`: its sources, and docs blocks for their columns.
 
-What belongs here: the text of `_lake__sources.yml` and `_lake__docs.md` in `dbt/models/staging`, and the columns that the
-documentation page adds to sources. What does not: the columns and what they mean (`core.tables`). After a change of
-`core.tables`, run `python -m dagster_project.core.warehouse.sources`. A test compares the files with `core.tables`.
+After a change of `core.tables`, run `python -m dagster_project.core.warehouse.sources`. A test compares the files with
+`core.tables`.
 
 The description of a lake column is thus written once. A mart's column without a description of its own has that of the
 lake columns of its name (`described_columns`). A description that says more begins with the docs block:
@@ -30,7 +29,7 @@ NOT_READ = frozenset({"passages"})
 """Lake tables that may be too large for dbt: it reads cited_passages, the passages that a retriever found."""
 
 # The path goes through str.format, where braces are doubled, into an SQL literal, where quotes are doubled. The columns
-# are named, because a file of an earlier version may have others.
+# are named, because a file of a partition that is not current may have others.
 _LOCATION = (
     "(select {selected} from read_parquet('{{ env_var('LONGTAIL_LAKE', '../data/lake')"
     " | replace(\"'\", \"''\") | replace('{', '{' * 2) | replace('}', '}' * 2) }}"

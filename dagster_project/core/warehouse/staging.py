@@ -1,25 +1,25 @@
-"""The folder in which published files are made before they appear: on the same file system, for one process at a time.
-
-What belongs here: the lock, the cleaning, and how a whole folder appears. What does not: making the files (`publish`,
-`export`).
-"""
+"""The folder in which published files are made before they appear: on the same file system, for one process at a time."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 
 from dagster_project.core.errors import PublishError
+from dagster_project.core.storage.checksums import RECORD, changed_files, record
 from dagster_project.core.storage.files import sync
-from dagster_project.core.storage.fingerprints import fingerprint, folder_version
+from dagster_project.core.storage.fingerprints import code_version, fingerprint, folder_version
+from dagster_project.core.warehouse.publication import Publication
 
 KEPT_FOLDERS = 2
+_NUMBERED = re.compile(r"(\d{6,})-")
+"""A number at the beginning of a name counts publications: no clock decides which version is the newest."""
 
 
 @contextmanager
@@ -44,13 +44,38 @@ def check_link(target: Path, to: str, again: str) -> None:
         raise PublishError(f"{target}: is not a link to {to}; move it away, then {again} again")
 
 
-def version_name(published_at: datetime, package: str, *settings: object) -> str:
-    """The name of a version's folder. Other code of `package`, or other `settings`, make another folder."""
-    return f"{published_at:%Y%m%dT%H%M%S%fZ}-{fingerprint(folder_version(package), settings)[:8]}"
+def by_number(versions: Iterable[Path]) -> list[Path]:
+    """Versions in the order in which they were published: their names begin with a number. Earlier ones had none."""
+    return sorted(versions, key=lambda path: (_number(path), path.name))
+
+
+def next_version(folder: Path, identity: str) -> str:
+    """The name of the next version in `folder`, whose content `identity` tells from any other."""
+    number = max(map(_number, folder.glob("*")), default=0) + 1
+    return f"{number:06d}-{identity}"
+
+
+def _number(version: Path) -> int:
+    found = _NUMBERED.match(version.name)
+    return int(found[1]) if found else 0
+
+
+def find_version(folder: Path, identity: str) -> Path | None:
+    """The newest version in `folder` with this identity whose files all are as they were recorded."""
+    same = by_number(folder.glob(f"*-{identity}"))
+    return same[-1] if same and not changed_files(same[-1] / RECORD) else None
+
+
+def identity_of(publication: Publication, package: str, *settings: object) -> str:
+    """What a version is made from: a publication, the code of `package` and of its imports, `settings`."""
+    made_from = (publication.invocation_id, publication.published_at.isoformat())
+    return fingerprint(made_from, folder_version(package), code_version(package), settings)[:16]
 
 
 def move_folder(new: Path, folder: Path) -> None:
-    """Give a finished folder its place among the versions; its files are on the disk first."""
+    """Give a finished folder its place among the versions; its files are recorded and on the disk first."""
+    record(new)
+    (new / RECORD).chmod(0o444)
     for path in (*new.rglob("*"), new):
         sync(path)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +89,6 @@ def point_to(target: Path, folder: Path, staging: Path) -> None:
     link.symlink_to(folder.relative_to(target.parent))
     os.replace(link, target)
     sync(target.parent)
-    # Folder names of one publication differ by a hash, which has no order in time. The newest is `folder`.
-    others = sorted(other for other in folder.parent.iterdir() if other != folder)
+    others = by_number(other for other in folder.parent.iterdir() if other != folder)
     for old in others[: max(0, len(others) - KEPT_FOLDERS + 1)]:
         shutil.rmtree(old, ignore_errors=True)

@@ -1,8 +1,4 @@
-"""Where dumps are: in files that the operator names, or in the home's cache, where each is downloaded once.
-
-What belongs here: finding and downloading dumps, and identifying them. What does not: reading them (`dumps`), their
-addresses (`services`).
-"""
+"""Where dumps are: in files that the operator names, or in the home's cache, where each is downloaded once."""
 
 from __future__ import annotations
 

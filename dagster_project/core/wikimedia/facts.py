@@ -1,8 +1,4 @@
-"""A study's facts and entities from any origin: query service, entity API, or truthy dump.
-
-What belongs here: what each origin is asked for, and that all origins give the same rows. What does not: the protocols
-(`protocols`), the dumps (`dumps`), fingerprints and the lake (`ingest`).
-"""
+"""A study's facts and entities from any origin: query service, entity API, or truthy dump."""
 
 from __future__ import annotations
 

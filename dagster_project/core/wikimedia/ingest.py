@@ -1,8 +1,4 @@
-"""The lake's facts: tables triples and entities, from a study's source.
-
-What belongs here: which rows are fetched and written to the lake. What does not: the requests (`protocols`), page
-views (`page_views`), how facts become questions (`questions`), popularity (joined in dbt).
-"""
+"""The lake's facts: tables triples and entities, from a study's source."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a study's source needs from the operator: a contact, files that environment variables name.
-
-What belongs here: which of them this study uses. What does not: finding one (`rdf_file`, `dump_store`, `claims`).
-"""
+"""What a study's source needs from the operator: a contact, files that environment variables name."""
 
 from __future__ import annotations
 

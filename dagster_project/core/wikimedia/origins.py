@@ -1,7 +1,5 @@
 """What decides a source's rows, for fingerprints: its part of the study, the bytes of its files, the code that reads
 it.
-
-What belongs here: what makes rows stale. What does not: fetching them (`ingest`, `page_views`).
 """
 
 from __future__ import annotations

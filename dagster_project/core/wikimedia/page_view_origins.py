@@ -1,8 +1,4 @@
-"""Monthly page views of articles from the study's origin: the API, or the monthly dumps.
-
-What belongs here: which of the two is used, under which titles an article's views are counted, and that both give the
-same rows. What does not: the protocols and the dumps, fingerprints and the lake (`ingest`).
-"""
+"""Monthly page views of articles from the study's origin: the API, or the monthly dumps."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Lake table page_views: the monthly page views of a study's entities.
-
-What belongs here: which months and articles are fetched and written to the lake. What does not: the requests
-(`page_view_origins`), what makes rows stale (`origins`), facts (`ingest`), popularity (joined in dbt).
-"""
+"""Lake table page_views: the monthly page views of a study's entities."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The RDF file that a study's source names.
-
-What belongs here: finding it. What does not: reading it (`core.rdf`).
-"""
+"""The RDF file that a study's source names."""
 
 from __future__ import annotations
 

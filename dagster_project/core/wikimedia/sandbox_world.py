@@ -1,7 +1,4 @@
-"""Which world the sandbox serves, for fingerprints; nothing for other sources.
-
-What belongs here: what decides the answers of the sandbox's services. What does not: serving them (`sandbox`).
-"""
+"""Which world the sandbox serves, for fingerprints; nothing for other sources."""
 
 from __future__ import annotations
 

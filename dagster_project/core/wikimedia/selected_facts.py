@@ -1,8 +1,5 @@
 """The facts that a study asks about: all facts of its source, or those that its sample keeps (SPEC §1).
 
-What belongs here: reading them. What does not: drawing the sample (`questions.candidates`, `questions.sampling`), and
-questions (`questions.build`).
-
 A question needs one kept triple. Its answers are the objects of all its triples, kept or not.
 """
 

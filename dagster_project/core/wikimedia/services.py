@@ -1,7 +1,4 @@
-"""Which services a study uses: Wikimedia's own, or the same protocols served by this process.
-
-What belongs here: addresses, and the life of an in-process server. What does not: what is requested.
-"""
+"""Which services a study uses: Wikimedia's own, or the same protocols served by this process."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ candidate_answers = generated_table(
 )
 grounded_answers = generated_table("grounded_answers", questions, *_passages_in_front)
 grounded_generations = generated_table(
-    "grounded_generations", questions, grounded_answers, *_passages_in_front
+    "grounded_generations", questions, grounded_answers, imported_answers, *_passages_in_front
 )
 
 

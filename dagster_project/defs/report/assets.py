@@ -1,10 +1,15 @@
 """The report: one page and its pictures, made from the published warehouse."""
 
+import base64
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import dagster as dg
 
-from dagster_project.core.report.report import write_report
+from dagster_project.core.report.report import ReportFiles, write_report
 from dagster_project.core.storage.checksums import file_checksum
-from dagster_project.defs.report.metadata import observations, shown
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors
 from dagster_project.defs.warehouse.assets import published_warehouse
@@ -24,3 +29,46 @@ def report_page(context: dg.AssetExecutionContext, study: StudyResource) -> dg.M
     for observation in observations(files):
         context.log_event(observation)
     return dg.MaterializeResult(metadata=shown(files, home.published_docs))
+
+
+def shown(files: ReportFiles, docs: Path) -> dict[str, Any]:
+    """Metadata of the report: its place, its size, what is missing, and the headline as time series.
+
+    `docs`: the warehouse's documentation, if it exists.
+    """
+    found: dict[str, Any] = {
+        "report": dg.MetadataValue.path(files.path),
+        "answers": dg.MetadataValue.path(files.answers),
+        "n_bytes": files.n_bytes,
+        "seconds": files.seconds,
+        "n_figures": files.n_figures,
+        **files.numbers,
+    }
+    if docs.exists():
+        found["docs"] = dg.MetadataValue.path(docs)
+    if "headline" in files.pictures:
+        found["headline"] = _image("headline", files.pictures["headline"])
+    if files.missing:
+        found["not_shown"] = dg.MetadataValue.md(
+            "\n".join(
+                f"- {key}: {reason.removeprefix('Not shown: ')}" for key, reason in files.missing.items()
+            )
+        )
+    return found
+
+
+def observations(files: ReportFiles) -> Iterator[dg.AssetObservation]:
+    """One observation for each mart that a figure shows: its plots, and its headline numbers."""
+    found: dict[str, dict[str, Any]] = defaultdict(dict)
+    for key, mart in files.plotted_on.items():
+        found[mart][f"plot_{key}"] = _image(key, files.pictures[key])
+    for name, value in files.numbers.items():
+        mart = "fct_adaptive_accuracy" if name.startswith("adaptive") else "fct_accuracy"
+        found[mart][name] = value
+    for mart, metadata in found.items():
+        yield dg.AssetObservation(asset_key=dg.AssetKey(["marts", mart]), metadata=metadata)
+
+
+def _image(name: str, path: Path) -> dg.MarkdownMetadataValue:
+    encoded = base64.b64encode(path.read_bytes()).decode()
+    return dg.MetadataValue.md(f"![{name}](data:image/png;base64,{encoded})")

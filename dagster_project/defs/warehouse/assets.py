@@ -1,5 +1,6 @@
 """The warehouse: dbt in two passes with the bootstrap between them, then the publication."""
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD, clear_build
 from dagster_project.core.warehouse.headline import headline, render_headline
-from dagster_project.core.warehouse.publish import publish_warehouse
+from dagster_project.core.warehouse.publish import ALLOW_FEWER, publish_warehouse
 from dagster_project.core.warehouse.reuse import note_built, plan_pass
 from dagster_project.core.warehouse.sources import described_columns
 from dagster_project.defs.resources import LOG, DbtProcess, StudyResource, dbt_project
@@ -53,8 +54,10 @@ def _pass(context: dg.AssetExecutionContext, dbt: DbtProcess, study: Study, is_s
     if planned.command:
         try:
             yield from with_columns(dbt.start(planned.command, context, _TRANSLATOR), study, context.log)
-        finally:
+        except Exception:  # an interrupted dbt has recorded nothing
             note_built(study, planned, LOG)
+            raise
+        note_built(study, planned, LOG)
 
 
 @dbt_assets(
@@ -127,7 +130,7 @@ def warehouse_adaptive(
 def published_warehouse(study: StudyResource) -> dg.MaterializeResult:
     """Only the marts, in a file that appears whole; the previous few versions are kept beside it."""
     with clear_errors():
-        report = publish_warehouse(study.study, LOG)
+        report = publish_warehouse(study.study, LOG, allows_fewer=bool(os.environ.get(ALLOW_FEWER)))
         study.share("warehouse", report.version)
     return dg.MaterializeResult(
         metadata={

@@ -1,9 +1,4 @@
-"""dbt's events with details of each model: its columns, their lineage, its row count.
-
-What belongs here: waiting for dbt, and Dagster's form of `core.warehouse.described`. What does not: reading the build
-and the SQL. dagster-dbt's own `fetch_column_metadata` keeps the warehouse open in this process, so that later steps
-could not open it read-only; and it knows no columns of a source that is a glob of Parquet files.
-"""
+"""dbt's events with details of each model: its columns, their lineage, its row count."""
 
 from __future__ import annotations
 

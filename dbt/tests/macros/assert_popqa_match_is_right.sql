@@ -16,7 +16,12 @@ with cases as (
         ('Éire', 'éire', true),
         ('anything', ' ', false),
         ('anything', '', false),
-        ('', 'Paris', false)
+        ('', 'Paris', false),
+        (nfc_normalize('Beyoncé'), 'Beyonce' || chr(769), true),
+        ('Oslo', chr(8203) || 'Oslo', true),
+        ('Ro' || chr(173) || 'me', chr(65279) || 'Rome', true),
+        ('Beyonce', 'Beyoncé', false),
+        ('anything', chr(8203) || ' ', false)
     ) as listed (prediction, gold, is_right)
 
 )

@@ -2,7 +2,7 @@
 
 A purchase is billed once per Idempotency-Key (unless it `forgets_keys`). Tokens are words. Faults come from `rates`
 (a seeded draw a request) or from `script` (the n-th request's fault); a prompt that contains `REFUSE` is answered
-400, one that contains `WITHHOLD` by the content filter.
+400, one that contains `WITHHOLD` by the content filter. `reply` changes an answer before it is sold.
 
 python flaky_server.py <seed> <name=rate>…   serves until stdin closes; prints its port, then its books on request.
 """
@@ -24,6 +24,7 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+_CHUNK = 2**16
 REFUSE = "REFUSE THIS"
 WITHHOLD = "WITHHOLD THIS"
 FAULTS = (
@@ -45,6 +46,7 @@ class Books:
 
     requests: int = 0
     most_at_once: int = 0
+    bytes_sent: int = 0
     prompt_tokens: int = 0
     new_tokens: int = 0
     sold: Counter[tuple[str, int | None]] = field(default_factory=Counter)
@@ -67,10 +69,11 @@ class FlakyServer:
         tells_replays: bool = True,
         seconds: float = 0.0,
         text: Callable[[str, int], str] = words,
+        reply: Callable[[dict[str, Any], str], object] = lambda answer, prompt: None,
     ) -> None:
         self.books, self.script, self.rates = Books(), list(script), dict(rates or {})
         self.key, self.forgets_keys, self.tells_replays = key, forgets_keys, tells_replays
-        self.seconds, self.text = seconds, text
+        self.seconds, self.text, self.reply = seconds, text, reply
         self.lock = threading.Lock()
         self.answers: dict[str, dict[str, Any]] = {}
         self._random = random.Random(seed)
@@ -147,6 +150,7 @@ class FlakyServer:
             answer = {"id": f"a-{len(self.answers)}", "model": body["model"], "choices": choices}
             if fault != "no_usage":
                 answer["usage"] = usage
+            self.reply(answer, prompt)
             self.answers[key] = answer
             return answer, False
 
@@ -255,7 +259,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        self.wfile.write(content[: len(content) // 2] if is_cut else content)
+        given = content[: len(content) // 2] if is_cut else content
+        for start in range(0, len(given), _CHUNK):
+            self.wfile.write(given[start : start + _CHUNK])
+            self.owner.books.bytes_sent += len(given[start : start + _CHUNK])
         if is_cut:
             self._drop()
 

@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dagster_project.core.generation.prompts.endings import (
+    AFTER_THINKING,
     END,
     ENDS,
     FIRST_LINE,
     SENTENCE,
+    answer_start,
     cut_answer,
     is_complete,
     kept_text,
@@ -49,6 +51,35 @@ def test_rambling_answers_are_the_first_sentence_of_the_first_line(raw: str, ans
     assert kept_text(raw, SENTENCE) == answer
     assert kept_text(raw, FIRST_LINE) == cut_answer(raw)
     assert kept_text(raw, END) == raw
+
+
+@pytest.mark.parametrize(
+    ("raw", "start", "line", "is_whole"),
+    [
+        ("<think>h\n\n\ni. j\n</think>\n\nParis. It\nQ:", 26, "Paris. It", True),
+        ("h\n</think>\nParis", 11, "Paris", False),
+        ("<think>\n\n</think>\n\n", 19, "", False),
+        ("<think>Paris\nRome", None, "", False),
+        ("Paris <think>h</think> or Rome\n", None, "", False),
+        ("Paris\nRome", 0, "Paris", False),
+        ("a < b\n", 0, "a < b", False),
+    ],
+)
+def test_the_answer_is_what_follows_the_reasoning(
+    raw: str, start: int | None, line: str, is_whole: bool
+) -> None:
+    assert (answer_start(raw), cut_answer(raw), is_complete(raw, f"{AFTER_THINKING}{FIRST_LINE}")) == (
+        start, line, is_whole,
+    )  # fmt: skip
+
+
+@given(TEXTS, TEXTS.filter(str.strip), st.sampled_from(ENDS))
+def test_reasoning_before_a_text_changes_nothing_of_what_is_kept(thoughts: str, raw: str, end: str) -> None:
+    """Blanks between the two count for neither."""
+    whole, raw = f"<think>{thoughts}</think>{raw}", raw.lstrip()
+    assert kept_text(whole, f"{AFTER_THINKING}{end}") == kept_text(whole, end) == kept_text(raw, end)
+    assert is_complete(whole, f"{AFTER_THINKING}{end}") == is_complete(raw, end)
+    assert not is_complete(f"<think>{thoughts}", f"{AFTER_THINKING}{end}")
 
 
 @given(TEXTS, TEXTS, st.sampled_from(ENDS))

@@ -23,6 +23,8 @@ from small_study import (
 )
 
 from dagster_project.core.errors import BackendError, LakeError, StudyError
+from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.scoring.model_answer import THINKING_CUT
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.storage.ownership import model_lock
 from dagster_project.core.study.backends import IMPORTED
@@ -75,6 +77,44 @@ def test_nothing_is_generated_or_timed_for_imported_answers(study: Study) -> Non
         outcome = make(others)
         assert (outcome.stamp.n_rows, outcome.was_current) == (0, False)
         assert make(others).was_current
+
+
+def test_a_local_model_s_reasoning_is_no_part_of_its_answers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = ("<think>Gold 9?\nno</think>\n\nGold 0\nmore", "<think>Gold 1", "no idea!", "Gold 3 I do not know")
+    answers = {RELATIONS[0].question(f"Subject {i}"): text for i, text in enumerate(said)}
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"rule": "digest", "answers": answers}), encoding="utf-8")
+    thinking = small_study(tmp_path, str(script), thinking_tokens=50, declines=("No idea.",))
+    prompts = (Prompt("zero_shot"), Prompt("few_shot", declines=("Gold 3 I do not know",)))
+    thinking = dataclasses.replace(thinking, prompts=prompts)
+    fill_lake(Lake(thinking.home.lake), 4)
+    notes = answer(thinking).notes
+    found = {(row["prompt"], row["question_id"].split("-")[0]): row for row in rows(thinking).to_pylist()}
+    closed, declined = found["zero_shot", "Q0"], found["zero_shot", "Q2"]
+    assert (closed["prediction"], closed["is_correct"], closed["is_declined"]) == ("Gold 0", True, False)
+    assert closed["raw_text"].startswith(" <think>Gold 9?")
+    assert (declined["prediction"], declined["is_correct"], declined["is_declined"]) == (
+        " no idea!",
+        False,
+        True,
+    )
+    by_prompt = [found[name, "Q3"] for name in ("zero_shot", "few_shot")]
+    assert [(row["is_declined"], row["is_correct"], row["token_f1"] > 0) for row in by_prompt] == [
+        (False, True, True), (True, False, False),
+    ]  # fmt: skip
+    quarantined = Lake(thinking.home.lake).read_all("quarantine").to_pylist()
+    assert {(row["row_key"].split("-")[0], row["reason"]) for row in quarantined} == {
+        ("sandbox/Q1", THINKING_CUT)
+    }
+    assert notes["failed"] == 2
+    assert "raise thinking_tokens" in caplog.text
+    assert answer(thinking).was_current
+    more = dataclasses.replace(thinking, prompts=(prompts[0], dataclasses.replace(prompts[1], declines=())))
+    for changed in (more, with_model(thinking, declines=()), with_model(thinking, thinking_tokens=51)):
+        answer(thinking)
+        assert not answer(changed).was_current
 
 
 def test_retrieval_puts_the_passage_first_and_scores_it(study: Study) -> None:

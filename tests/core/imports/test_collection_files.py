@@ -18,9 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.imports.cells import AUTO, ENCLOSING
 from dagster_project.core.imports.compressed import opened
 from dagster_project.core.imports.excluded_pages import DISAMBIGUATION, REDIRECT, ExcludedPage
-from dagster_project.core.imports.formats.collections import atlas, cirrus_search
+from dagster_project.core.imports.formats.collections import atlas, cirrus_search, pyserini
 from dagster_project.core.imports.formats.collections.articles import read_articles
 from dagster_project.core.imports.formats.collections.dpr import read_passages
 from dagster_project.core.imports.records import RejectedRows
@@ -29,10 +30,11 @@ from dagster_project.core.study.imports import load_format
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 
 
-def passages(path: Path) -> tuple[list[tuple[int, str, str, str]], RejectedRows]:
+def passages(path: Path, quoting: str = AUTO) -> tuple[list[tuple[int, str, str, str]], RejectedRows]:
     rejected = RejectedRows(path.name)
     return [
-        (found.row, found.id, found.title, found.text) for found in read_passages(path, rejected)
+        (found.row, found.id, found.title, found.text)
+        for found in read_passages(path, rejected, quoting=quoting)
     ], rejected
 
 
@@ -56,7 +58,7 @@ def test_passages_come_back_as_dpr_reads_them(
     writer.writerows([("id", "text", "title"), *((i, *row) for i, row in enumerate(rows))])
     content = written.getvalue().encode()
     path.write_bytes(gzip.compress(content) if is_packed else content)
-    found, rejected = passages(path)
+    found, rejected = passages(path, ENCLOSING)
     assert found == [(i + 1, str(i), title, text.strip('"')) for i, (text, title) in enumerate(rows)]
     assert rejected.rows == []
 
@@ -69,6 +71,20 @@ def test_quotation_marks_are_taken_off_the_ends_of_a_passage_alone(tmp_path: Pat
     )
     found, _ = passages(path)
     assert found == [(1, "7", "Harvest", 'Harvest" is a film by "Ann'), (2, "8", 'The "B"', 'a "b" c')]
+
+
+def test_marks_stay_in_a_file_without_quoting(tmp_path: Path) -> None:
+    path = tmp_path / "psgs.tsv"
+    path.write_text(
+        'id\ttext\ttitle\n1\tOne.\tA\n2\t"Weird Al" Yankovic sings.\tB\n3\t"All of it."\t"C" (album)\n'
+    )
+    found, rejected = passages(path)
+    assert [row[2:] for row in found] == [
+        ("A", "One."),
+        ("B", '"Weird Al" Yankovic sings.'),
+        ('"C" (album)', '"All of it."'),
+    ]
+    assert rejected.rows == []
 
 
 def test_articles_and_lines_that_are_none(tmp_path: Path) -> None:
@@ -101,14 +117,17 @@ def test_bad_rows_of_passages_are_put_aside(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
-    for content in (b"id\ttext\n1\ta\n", b"<!DOCTYPE html>\n<html><body>Not found</body></html>\n"):
-        path = tmp_path / "psgs.tsv"
-        path.write_bytes(content)
-        with pytest.raises(
-            SourceError, match=r"psgs\.tsv: column .*title is missing; expected id, text, title; its header"
-        ):
-            passages(path)
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("id\ttext\n1\ta\n", "column title is missing; expected id, text, title; its header has: id, text"),
+        ("<!DOCTYPE html>\n<html><body>Not found</body></html>\n", "is a web page"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "psgs.tsv").write_text(content)
+    with pytest.raises(SourceError, match=rf"psgs\.tsv: {words}"):
+        passages(tmp_path / "psgs.tsv")
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
@@ -130,7 +149,7 @@ def test_a_broken_packed_file_is_refused(tmp_path: Path, pack: Callable[[bytes],
         articles(path)
 
 
-@pytest.mark.parametrize("name", ["dpr", "atlas", "articles", "cirrus_search", "wikipedia_xml"])
+@pytest.mark.parametrize("name", ["dpr", "atlas", "articles", "cirrus_search", "pyserini", "wikipedia_xml"])
 def test_a_file_that_is_packed_in_another_way_is_named(tmp_path: Path, name: str) -> None:
     path = tmp_path / "file"
     for content, kind in [
@@ -149,6 +168,7 @@ def test_a_file_that_is_packed_in_another_way_is_named(tmp_path: Path, name: str
         ("dpr", "id\ttext\ttitle\n1\tAnn flies.\tAnn\n2\tBob"),
         ("articles", '{"title": "Ann", "text": "Ann flies."}\n{"title": "Bob", "te'),
         ("atlas", '{"id": "1", "title": "Ann", "text": "Ann flies."}\n{"id": "2"'),
+        ("pyserini", '{"id": "1", "contents": "Ann\\nAnn flies."}\n{"id": "2"'),
         ("cirrus_search", '{"index": {}}\n{"title": "Ann", "text": "Ann flies."}\n{"index": {}}\n{"title"'),
     ],
 )
@@ -188,8 +208,9 @@ def test_atlas_s_passages_have_their_section(tmp_path: Path) -> None:
         {"id": "140", "title": "Łódź", "section": "", "text": "Łódź is a city."},
         {"id": "141", "title": "Łódź", "section": "History: 1900", "text": "It grew."},
         {"id": "infobox-1", "title": "Łódź", "text": "country: Poland"},  # infobox.jsonl may lack sections
-        {"id": 7, "title": "Łódź", "section": "", "text": "a"},
-        {"id": "8", "title": "Łódź", "section": ["a"], "text": "a"},
+        {"id": 7, "title": 1984, "section": None, "text": "a"},  # numbers are texts
+        {"id": "8", "title": "Łódź", "section": ["a"], "text": "a"},  # an odd section costs no passage
+        {"id": True, "title": "Łódź", "text": "a"},
         {"id": "9", "title": "Łódź", "section": "", "text": None},
         {"id": "10", "title": "Łódź", "section": "Empty", "text": " "},
     ]
@@ -200,12 +221,45 @@ def test_atlas_s_passages_have_their_section(tmp_path: Path) -> None:
         (1, "140", None, "Łódź is a city."),
         (2, "141", "History: 1900", "It grew."),
         (3, "infobox-1", None, "country: Poland"),
-        (7, "10", "Empty", " "),  # an empty passage stays empty: the collection puts it aside
+        (4, "7", None, "a"),
+        (5, "8", None, "a"),
+        (8, "10", "Empty", " "),  # an empty passage stays empty: the collection puts it aside
     ]
     assert [(row.row_key, row.reason) for row in rejected.rows] == [
-        ("a row 4", "key id: a text was expected"),
-        ("a row 5", "key section: a text was expected"),
-        ("a row 6", "key text: a text was expected"),
+        ("a row 6", "key id: a text was expected"),
+        ("a row 7", "key text: a text was expected"),
+    ]
+    assert rejected.left_out == {"values of key section that are no text": 1}
+
+
+def test_contents_have_their_title_in_the_first_line(tmp_path: Path) -> None:
+    lines = [
+        {"id": "0", "contents": '"Aaron"\nAaron is a prophet.\nHe spoke.'},  # as FlashRAG writes it
+        {"id": 1, "contents": "Bob\n\nBob is a man."},  # as pyserini's BEIR
+        {"id": "2", "contents": '""Heroes" (album)"\r\nIt is by Bowie.'},
+        {"id": "3", "title": "Łódź", "contents": "Łódź\nIt is a city."},
+        {"id": "4", "title": "Łódź", "contents": "It grew."},
+        {"id": "5", "contents": "a text without a title"},
+        {"id": "6", "contents": None},
+        {"contents": "Ann\nAnn flies."},
+        {"id": "8", "contents": "Ann\n \n"},
+    ]
+    path, rejected = tmp_path / "wiki.jsonl", RejectedRows("a")
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    found = [(one.row, one.id, one.title, one.text.strip()) for one in pyserini.read_passages(path, rejected)]
+    assert found == [
+        (1, "0", "Aaron", "Aaron is a prophet.\nHe spoke."),
+        (2, "1", "Bob", "Bob is a man."),
+        (3, "2", '"Heroes" (album)', "It is by Bowie."),
+        (4, "3", "Łódź", "It is a city."),
+        (5, "4", "Łódź", "It grew."),
+    ]
+    untitled = "key contents: a title was expected in the first line, and a text below"
+    assert [(row.row_key, row.reason) for row in rejected.rows] == [
+        ("a row 6", untitled),
+        ("a row 7", "key contents: a text was expected"),
+        ("a row 8", "key id: a text was expected"),
+        ("a row 9", untitled),
     ]
 
 
@@ -251,13 +305,16 @@ def test_cirrus_search_gives_articles_and_says_which_lines_are_not_pairs(tmp_pat
     found = [
         (one.row, one.title, one.text, one.entity_id) for one in cirrus_search.read_articles(path, rejected)
     ]
-    assert found == [(2, "Łódź", "Text.", "Q580"), (7, "Ada Quill", "Text.", None)]
+    assert found == [
+        (2, "Łódź", "Text.", "Q580"),
+        (7, "Ada Quill", "Text.", None),
+        (12, "No item", "Text.", None),
+    ]
     assert [(row.row_key, row.reason) for row in rejected.rows] == [
         ("c row 4", "namespace 1: an article was expected (namespace 0)"),
         ("c row 5", "names a page, and the next line is no page"),
         ("c row 8", "a page without the line before it that names it"),
         ("c row 10", "key text: a text was expected"),
-        ("c row 12", "key wikibase_item: a text was expected"),
         ("c row 15", "names a page, and the file ends; it may be cut off"),
     ]
     assert pages == [
@@ -265,7 +322,9 @@ def test_cirrus_search_gives_articles_and_says_which_lines_are_not_pairs(tmp_pat
         ExcludedPage(14, "Mercurius", REDIRECT, "Mercury"),
         ExcludedPage(14, "Mercury", DISAMBIGUATION),
     ]
-    assert rejected.left_out == {"redirects": 2, "disambiguation pages": 1}
+    assert rejected.left_out == {
+        "redirects": 2, "disambiguation pages": 1, "values of key wikibase_item that are no text": 1,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["dpr", "atlas", "articles", "cirrus_search"])

@@ -88,7 +88,7 @@ def test_a_fetched_file_that_is_damaged_is_fetched_again(
         flip_bit(found)
         assert find_file(Place(url=url), study).read_bytes() == BODY
     assert len(ranges) == 2
-    assert "data.tsv is not as it was written: it is fetched again" in caplog.text
+    assert "data.tsv does not match its checksum: it is fetched again" in caplog.text
 
 
 def test_the_users_own_file_comes_first(

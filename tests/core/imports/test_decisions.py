@@ -66,14 +66,16 @@ def test_words_truths_numbers_of_retrievals_and_scores(tmp_path: Path) -> None:
     ]
 
 
-def test_bad_rows_are_put_aside_and_the_others_kept(tmp_path: Path) -> None:
+def test_bad_rows_are_put_aside_and_the_others_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "decided.csv").write_text(
-        "id,method,retrieve,score\nq0,a,yes,\nq0,a,no,\nq0,b,no,\nq9,a,yes,\nq1,a,,\nq2,a,maybe,\nq3,a,,much\nq4,a,1.5,\n",
+        "id,method,retrieve,score\nq0,a,yes,\nq0,a,no,\nq0,b,no,\nq9,a,yes,\nq1,a,,\nq2,a,maybe,\nq3,a,,much\nq4,a,1.5,\n"
+        "q5,a,yes,much\n",
         encoding="utf-8",
     )
     study, lake = asked(tmp_path, {"name": "unnamed"})
     import_decisions(study, lake, LOG)
-    assert rows(lake) == [("a", "q0", True, None), ("b", "q0", False, None)]
+    assert "decided.csv: column score cannot be read in 1 rows, which decide without it" in caplog.messages
+    assert rows(lake) == [("a", "q0", True, None), ("a", "q5", True, None), ("b", "q0", False, None)]
     assert {key.removeprefix("decided.csv "): reason for key, reason in aside(lake)} == {
         "row 2": "column id: decided already: decided.csv row 1; that row is kept",
         "row 4": "column id: no question of the dataset has the id q9",

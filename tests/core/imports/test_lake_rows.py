@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ from dagster_project.core.errors import SourceError
 from dagster_project.core.generation.engine.partition import generate
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.tasks.registry import TASKS
+from dagster_project.core.generation.tasks.rows import answer_columns
 from dagster_project.core.imports.answers import import_answers
 from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
 from dagster_project.core.questions.build import build_questions
 from dagster_project.core.questions.paraphrases import build_paraphrases
 from dagster_project.core.retrieval.needs import needs_of_retrievers
 from dagster_project.core.scoring.match import score_answer
+from dagster_project.core.storage.fingerprints import prompt_hash
 from dagster_project.core.storage.lake import Lake, Outcome
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.study import Study
@@ -206,6 +209,27 @@ def test_answers_are_scored_by_our_rules_and_disagreements_counted(tmp_path: Pat
     assert (empty.stamp.n_rows, empty.notes["accuracy"]) == (0, None)
 
 
+def test_phrases_decline_and_what_a_file_says_comes_before_them(tmp_path: Path) -> None:
+    write_results(tmp_path / "results", result_name("m", "vanilla", 8), result_rows(ROWS, RIGHT))
+    results = {"format": "adaptive_retrieval", "path": "results", "dataset": "popqa"}
+    study, lake = imported(
+        tmp_path, models=[models(results)[0] | {"declines": ["Something ELSE."]}], prompts=[{"name": "plain"}]
+    )
+    import_answers(study, lake, "others", LOG)
+    assert scored(study, lake, "closed_book").notes["declined"] == 4
+    table = lake.read("answers", "others|closed_book").to_pylist()
+    assert [row["is_declined"] for row in table] == [not right for right in RIGHT]
+    assert [row["is_correct"] for row in table] == RIGHT
+    prompt = dataclasses.replace(study.prompts[0], declines=("Answer 0",))
+    assert not scored(dataclasses.replace(study, prompts=(prompt,)), lake, "closed_book").was_current
+    columns = answer_columns(
+        "Something else", ["something"], study.models[0], ("something else",), declined=False
+    )
+    assert (columns["is_declined"], columns["is_correct"]) == (False, True)
+    columns = answer_columns("Gold", ["Gold"], study.models[0], (), declined=True)
+    assert (columns["is_declined"], columns["is_correct"], columns["token_f1"]) == (True, False, 0.0)
+
+
 def test_generated_passages_come_along(tmp_path: Path) -> None:
     write_results(tmp_path / "results", result_name("m", "genread", 8), result_rows(ROWS, RIGHT))
     study, lake = imported(
@@ -269,6 +293,94 @@ def test_a_log_of_inspect_is_scored_again_beside_its_own_verdicts(tmp_path: Path
     ours = [score_answer(text, [f"Answer {i % 7}"]).is_correct for i, text in enumerate(ANSWERS)]
     assert [row["is_correct"] for row in answers] == ours == [True, False, True, False, True, True]
     assert (notes["judged_by_file"], notes["right_by_us_only"], notes["right_by_file_only"]) == (6, 1, 0)
+
+
+def batch(question_id: str, text: str | None = None, code: int = 200, **message: Any) -> dict[str, Any]:
+    """A line of a batch's output."""
+    choice = {"index": 0, "message": {"content": text, **message}, "finish_reason": "stop"}
+    usage = {"completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 3}}
+    body = (
+        {"choices": [choice], "usage": usage, "model": "gpt"} if code == 200 else {"error": {"code": "busy"}}
+    )
+    return {"custom_id": question_id, "response": {"status_code": code, "body": body}, "error": None}
+
+
+def test_a_batch_gives_answers_declined_ones_and_failures_which_are_in_no_rate(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ids = [row["id"] for row in ROWS]
+    asked = [{"custom_id": one, "body": {"messages": [{"role": "user", "content": one}]}} for one in ids]
+    write_log(tmp_path / "in.jsonl", asked)
+    failed = [batch(ids[3], code=429), batch(ids[4], code=429), batch(ids[0], code=500)]
+    write_log(tmp_path / "errors.jsonl", failed)
+    answered = [batch(ids[0], "Answer 0"), batch(ids[1], None, refusal="I can't"), batch(ids[2], "wrong")]
+    write_log(tmp_path / "out.jsonl", [batch(ids[2], code=429), *answered, batch("x", "y")])
+    entry = {"format": "openai_batch", "path": "out.jsonl", "dataset": "popqa"}
+    beside = {"requests": "in.jsonl", "errors": "errors.jsonl"}
+    study, lake = imported(tmp_path, models=models(entry | beside))
+    outcome = import_answers(study, lake, "others", LOG)
+    busy = "the request failed: status 429 (busy)"
+    missing = "the request failed: the batch has no result for it"
+    assert outcome.notes == {
+        "popqa/plain/closed_book": "3 answers, 5 questions without",
+        "failed": {missing: 3, busy: 2},
+        "declined": 1,
+    }
+    told = f"imported answers of others: no answer, so in no rate: 3 × {missing}, 2 × {busy}"
+    assert told in caplog.messages
+    reasons = {
+        row["row_key"]: row["reason"]
+        for row in lake.read("quarantine", "imported_answers|others").to_pylist()
+    }
+    assert {key: reason.split(":")[0] for key, reason in reasons.items()} == {
+        "out.jsonl row 5": "custom_id",
+        "out.jsonl line 1": "answered already",
+        "errors.jsonl line 3": "answered already",
+    }
+    rows = {row["question_id"]: row for row in lake.read("imported_answers", "others").to_pylist()}
+    assert {row["is_declined"] for row in rows.values()} == {None, True}
+    assert rows[ids[0]]["prompt_hash"] == prompt_hash(ids[0])
+    notes = scored(study, lake, "closed_book").notes
+    assert (notes["rows"], notes["failed"], notes["accuracy"]) == (3, 5, 1 / 3)
+    answers = lake.read("answers", "others|closed_book").to_pylist()
+    assert [(row["question_id"], row["prediction"], row["new_tokens"]) for row in answers] == [
+        (ids[0], "Answer 0", 5), (ids[1], "I can't", 5), (ids[2], "wrong", 5),
+    ]  # fmt: skip
+    quarantine = lake.read("quarantine", "answers|others|closed_book").to_pylist()
+    assert {(row["row_key"], row["reason"]) for row in quarantine} == {
+        (f"popqa/{one}/plain", busy if i < 2 else missing) for i, one in enumerate(ids[3:])
+    }
+    write_log(tmp_path / "out.jsonl", [batch(ids[2], "right")])
+    assert not import_answers(study, lake, "others", LOG).was_current
+    write_log(tmp_path / "in.jsonl", asked[:3])
+    assert not import_answers(study, lake, "others", LOG).was_current
+    assert import_answers(study, lake, "others", LOG).was_current
+
+
+def test_results_whose_requests_all_failed_say_so_by_reason(tmp_path: Path) -> None:
+    write_log(
+        tmp_path / "out.jsonl", [batch(row["id"], code=429 if i else 500) for i, row in enumerate(ROWS)]
+    )
+    entry = {"format": "openai_batch", "path": "out.jsonl", "dataset": "popqa"}
+    study, lake = imported(tmp_path, models=models(entry))
+    message = "no answer that can be used; of 8 requests all failed: 7 × the request failed: status 429 .busy., 1 × the"
+    with pytest.raises(SourceError, match=message):
+        import_answers(study, lake, "others", LOG)
+
+
+def test_several_answers_to_many_questions_are_refused_and_not_decided_by_order(tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text(
+        "id,prediction\n" + "".join(f"{r['id']},{k}\n" for k in "ab" for r in ROWS[:2])
+    )
+    study, lake = imported(tmp_path, models=models({"format": "table", "path": "f.csv", "dataset": "popqa"}))
+    with pytest.raises(
+        SourceError, match=r"several answers to 2 of 2 questions, as f.csv row 1 and f.csv row 3; keep"
+    ):
+        import_answers(study, lake, "others", LOG)
+    (tmp_path / "f.csv").write_text(
+        "id,prediction\n" + f"{ROWS[0]['id']},a\n" * 2 + f"{ROWS[1]['id']},a\n" * 2
+    )
+    assert import_answers(study, lake, "others", LOG).stamp.n_rows == 2, "the same answer again is none"
 
 
 def test_a_changed_file_is_read_again_and_a_moved_one_is_not(tmp_path: Path) -> None:

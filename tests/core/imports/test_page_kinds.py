@@ -30,6 +30,7 @@ TITLES = st.lists(WORDS, min_size=1, max_size=4).map(" ".join)
         ("\n #Redirect: [[łódź#Old_town|the city]] {{R from move}}", ("Łódź", "Old town")),
         ("#REDIRECT [[ Ada__Quill ]]\n\n[[Category:Redirects]]", ("Ada Quill", None)),
         ("#REDIRECT [[:Category:Weavers]]", ("Category:Weavers", None)),
+        ("#REDIRECT: [[2001: A Space Odyssey]]", ("2001: A Space Odyssey", None)),
         ("#REDIRECT [[AT&amp;T]]", ("AT&T", None)),
         ("#REDIRECT [[%C5%81%C3%B3d%C5%BA#A%20B]]", ("Łódź", "A B")),
         ("#REDIRECT [[👩‍🚀]]", ("👩‍🚀", None)),

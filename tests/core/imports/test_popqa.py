@@ -51,6 +51,7 @@ def test_a_row_becomes_a_question_two_entities_a_fact_and_popularity(tmp_path: P
         "rows": 8,
         "put_aside": 0,
         "reasons": {},
+        "unread": {},
         "missing_popularity": 0,
         "same_wording": 0,
         "same_subject_and_relation": 0,
@@ -81,21 +82,15 @@ def test_missing_popularity_is_not_zero(tmp_path: Path, value: str) -> None:
         ({"s_uri": "Q50000"}, "column s_uri: a Wikidata address was expected"),
         ({"o_uri": "http://www.wikidata.org/entity/P5"}, "column o_uri: a Wikidata address was expected"),
         ({"subj_id": "7001"}, "columns subj_id and s_uri disagree: in an earlier row that number is Q50001"),
-        ({"s_aliases": "['a']"}, "column s_aliases: a JSON list of texts was expected"),
         ({"possible_answers": '["a"'}, "column possible_answers: a JSON list of texts was expected"),
         ({"possible_answers": "[1]"}, "column possible_answers: a JSON list of texts was expected"),
         ({"possible_answers": "[]"}, "column possible_answers: at least one answer was expected"),
         ({"possible_answers": '["", " "]'}, "column possible_answers: at least one answer was expected"),
         ({"question": ""}, "column question: a text was expected"),
-        ({"s_pop": "many"}, "column s_pop: a number was expected: 'many'"),
-        ({"s_pop": "inf"}, "column s_pop: a number of page views was expected, not infinity"),
-        ({"o_pop": "5"}, "column o_pop: 5 where an earlier row has 1003 for Q90003"),
     ],
 )  # fmt: skip
 def test_a_row_that_cannot_be_used_is_put_aside(tmp_path: Path, columns: dict[str, str], reason: str) -> None:
     rows = changed(0, **columns)
-    if "o_pop" in columns:
-        rows[0] |= {"o_uri": ROWS[3]["o_uri"], "obj_id": ROWS[3]["obj_id"]}
     rows = rows[1:] + rows[:1]
     found = read(tmp_path, rows)
     shifted = reason.replace("row 2", "row 1")
@@ -105,6 +100,32 @@ def test_a_row_that_cannot_be_used_is_put_aside(tmp_path: Path, columns: dict[st
     assert found.notes["put_aside"] == 1
     assert len(found.facts) == 7
     assert json.loads(found.rejected[0].raw)["subj_id"]
+
+
+@pytest.mark.parametrize(("column", "text"), [("s_pop", "1,234"), ("s_pop", "inf"), ("s_aliases", "['a']")])
+def test_a_fault_in_an_optional_column_is_told_and_its_question_stays(
+    tmp_path: Path, column: str, text: str
+) -> None:
+    more = [{**ROWS[7], "id": str(n)} for n in range(8)]
+    found = read(tmp_path, [*changed(0, **{column: text}), *more])
+    assert (len(found.questions), found.rejected, found.notes["unread"]) == (16, [], {column: 1})
+    assert found.says == [
+        f"column {column}: 1 of 16 values cannot be read: {text!r} (row 1); they count as unknown"
+    ]
+    entity = found.entities["Q50000"]
+    assert (entity.aliases, entity.popularity) == ((), 10.0) if column == "s_aliases" else (("S-0",), None)
+    with pytest.raises(SourceError, match=rf"column {column}: 1 of 8 values cannot be read"):
+        read(tmp_path, changed(0, **{column: text}))
+
+
+def test_the_popularity_of_the_first_row_that_names_an_entity_counts(tmp_path: Path) -> None:
+    rows = changed(7, o_pop="5", o_uri=ROWS[3]["o_uri"], obj_id=ROWS[3]["obj_id"])
+    found = read(tmp_path, rows)
+    assert (len(found.questions), found.rejected) == (8, [])
+    assert found.entities["Q90003"].popularity == float(ROWS[3]["o_pop"])
+    assert found.says == [
+        "1 times an entity has another popularity than in an earlier row, whose number counts"
+    ]
 
 
 def test_control_characters_are_taken_out_and_the_original_is_kept_aside(tmp_path: Path) -> None:

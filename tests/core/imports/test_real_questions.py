@@ -68,7 +68,7 @@ def test_popqa_14_267_rows_in_and_14_267_questions_asked(
     ]
     assert sum(row["subject"] == "Nan" for row in asked["popqa"]) == 2
     assert outcome.notes["popqa"] | {"same_wording": 0} == {
-        "rows": 14_267, "put_aside": 0, "reasons": {}, "missing_popularity": 0, "same_wording": 0,
+        "rows": 14_267, "put_aside": 0, "reasons": {}, "unread": {}, "missing_popularity": 0, "same_wording": 0,
         "same_subject_and_relation": 467, "without_subject_name": 3, "not_asked": 0,
     }  # fmt: skip
 

@@ -7,7 +7,9 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Sequence
+import logging
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dagster_project.core.errors import SourceError
+from dagster_project.core.imports import cells
 from dagster_project.core.imports.lines import LONGEST_FIELD, LONGEST_LINE
 from dagster_project.core.imports.records import (
     RejectedRows,
@@ -35,10 +38,28 @@ def written(path: Path, content: bytes | str) -> Path:
 
 
 def rows(
-    path: Path, required: Sequence[str] = ("a", "b"), delimiter: str = ","
+    path: Path,
+    required: Sequence[str] = ("a", "b"),
+    delimiter: str = ",",
+    quoting: str | None = None,
 ) -> tuple[list[dict[str, str]], RejectedRows]:
     rejected = RejectedRows(path.name)
-    return [record.fields for record in read_delimited(path, delimiter, required, rejected)], rejected
+    found = read_delimited(path, delimiter, required, rejected, quoting=quoting)
+    return [record.fields for record in found], rejected
+
+
+@contextlib.contextmanager
+def logged() -> Iterator[list[str]]:
+    """The lines that are logged meanwhile."""
+    words: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: words.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger(cells.__name__)
+    logger.addHandler(handler)
+    try:
+        yield words
+    finally:
+        logger.removeHandler(handler)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +120,7 @@ def test_a_carriage_return_at_the_end_of_a_row_belongs_to_the_line_end(tmp_path:
     assert rejected.rows == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(content=st.binary(max_size=200))
 def test_any_bytes_are_rows_or_put_aside_or_refused(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
@@ -153,7 +174,7 @@ def test_files_that_are_refused(tmp_path: Path, content: bytes, words: str) -> N
             b"1,a\r2,b",
             "3 fields where the header has 2; a CR in it is no end of a row, as the file's rows end in LF",
         ),
-        (b'1,"x"y', "line 3: not a row of this format: ',' expected after '\"'"),
+        (b'1,"x,y"z', "line 3: not a row of this format: ',' expected after '\"'"),
         (b"1," + b"x" * (LONGEST_FIELD + 1), "field larger than field limit"),
     ],
 )
@@ -163,6 +184,155 @@ def test_one_bad_row_is_put_aside_and_the_others_stay(tmp_path: Path, line: byte
     (row,) = rejected.rows
     assert row.row_key == "file.csv row 2"
     assert reason in row.reason
+
+
+CELLS = st.text(st.sampled_from('"\t,\n a'), max_size=6)
+
+
+def as_csv(line: str, delimiter: str) -> list[str] | None:
+    """The cells of a line where quotation marks enclose cells; None where it is no such row."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True))
+    except csv.Error:
+        return None
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    table=st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=7),
+    delimiter=st.sampled_from([",", "\t"]),
+    quoting=st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]),
+)
+def test_rows_with_quoting_come_back_whole_or_the_file_is_refused_by_line(
+    tmp_path_factory: pytest.TempPathFactory,
+    table: list[tuple[str, ...]],
+    delimiter: str,
+    quoting: Literal[0, 1],
+) -> None:
+    path = tmp_path_factory.mktemp("csv") / "file"
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n", quoting=quoting)
+        writer.writerows([("a", "b", "c"), *table])
+    refused = ""
+    try:
+        found, rejected = rows(path, ("a", "b", "c"), delimiter)
+    except SourceError as error:
+        refused = str(error)
+        found, rejected = rows(path, ("a", "b", "c"), delimiter, "csv")
+    words = rf"{path}: lines \d+ to \d+ are rows, or one row with a cell over several lines"
+    assert not refused or re.match(words, refused)
+    assert [tuple(row.values()) for row in found] == table
+    assert rejected.rows == []
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    table=st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=7),
+    delimiter=st.sampled_from([",", "\t"]),
+)
+def test_no_row_without_quoting_is_lost_or_merged_or_misread_without_a_word(
+    tmp_path_factory: pytest.TempPathFactory, table: list[tuple[str, ...]], delimiter: str
+) -> None:
+    path = tmp_path_factory.mktemp("csv") / "file"
+    table = [tuple(cell.replace("\n", "").replace(delimiter, "") for cell in row) for row in table]
+    lines = [delimiter.join(row) for row in table]
+    written(path, "".join(f"{line}\n" for line in [delimiter.join("abc"), *lines]))
+    whole, rejected = rows(path, ("a", "b", "c"), delimiter, "none")
+    assert [tuple(row.values()) for row in whole] == table
+    assert rejected.rows == []
+    refused = ""
+    with logged() as words:
+        try:
+            found, rejected = rows(path, ("a", "b", "c"), delimiter, "auto")
+        except SourceError as error:
+            refused = str(error)
+    if refused:
+        assert re.match(rf"{path}: lines \d+ to \d+ are rows, or .*else quoting: csv$", refused)
+        return
+    aside = {int(row.row_key.split()[-1]) for row in rejected.rows}
+    left = [row for number, row in enumerate(table, 1) if number not in aside]
+    assert len(found) == len(left)
+    for row, values in zip(left, found, strict=True):
+        if tuple(values.values()) != row:
+            line = delimiter.join(row)
+            assert list(values.values()) == as_csv(line, delimiter)
+            is_usual = all(re.search(rf'(^|{delimiter})"', line) for line in lines)
+            is_likely = '""' in "".join(lines)
+            assert is_likely or is_usual or aside or words, "nothing says that the marks enclose cells"
+
+
+def test_a_file_without_quoting_is_read_line_by_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    content = 'a\tb\n"Weird Al" Yankovic\t1\n"Heroes\t2\n"Whole"\t3\n5"\t"x"\n'
+    with caplog.at_level(logging.INFO):
+        found, rejected = rows(written(tmp_path / "file.tsv", content), delimiter="\t")
+    assert [(row["a"], row["b"]) for row in found] == [
+        ('"Weird Al" Yankovic', "1"), ('"Heroes', "2"), ('"Whole"', "3"), ('5"', '"x"'),
+    ]  # fmt: skip
+    assert rejected.rows == []
+    assert f"{tmp_path}/file.tsv: cells begin with quotation marks that enclose none" in caplog.text
+
+
+def test_marks_that_nothing_needs_are_taken_off_with_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = written(tmp_path / "file.tsv", 'a\tb\n1\t"Heroes"\n2\tx\n')
+    for quoting, value, is_told in (
+        ("auto", "Heroes", True),
+        ("csv", "Heroes", False),
+        ("none", '"Heroes"', False),
+    ):
+        caplog.clear()
+        found, _ = rows(path, delimiter="\t", quoting=quoting)
+        assert [row["b"] for row in found] == [value, "x"]
+        assert (
+            "in 1 rows, the first in line 2, marks enclose cells that need none" in caplog.text
+        ) == is_told
+
+
+def test_in_a_file_with_quoting_one_bad_mark_costs_its_own_row_alone(tmp_path: Path) -> None:
+    content = 'a,b\n"1, one",x\n"2" two,x\n"3, three",x\n"4,x\n"5, five","a\nb"\n"6",x\n'
+    found, rejected = rows(written(tmp_path / "file.csv", content))
+    assert [row["a"] for row in found] == ["1, one", "3, three", "5, five", "6"]
+    assert found[2]["b"] == "a\nb"
+    assert [(row.row_key, row.reason) for row in rejected.rows] == [
+        ("file.csv row 2", "line 3: not a row of this format: ',' expected after '\"'"),
+        ("file.csv row 4", "line 5: not a row of this format: ',' expected after '\"'"),
+    ]
+
+
+def test_lines_that_may_be_rows_or_one_cell_are_refused_until_a_key_says_which(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = written(tmp_path / "file.tsv", 'a\tb\n1\t"x\n2\ty\n3\tz"\n4\tw\n')
+    for quoting, words in (("auto", r"set quoting: none .*, else quoting: csv"), (None, "in line 2$")):
+        with pytest.raises(SourceError, match=rf"file\.tsv: lines 2 to 4 are rows, or one row .*{words}"):
+            rows(path, delimiter="\t", quoting=quoting)
+    found = {quoting: rows(path, delimiter="\t", quoting=quoting)[0] for quoting in ("csv", "none")}
+    assert [row["b"] for row in found["csv"]] == ["x\n2\ty\n3\tz", "w"]
+    assert [row["b"] for row in found["none"]] == ['"x', "y", 'z"', "w"]
+    with path.open("a") as stream:
+        stream.write('5\t"a certain cell\nof several lines"\n')
+    assert rows(path, delimiter="\t")[0][0]["b"] == "x\n2\ty\n3\tz"
+    assert "1 cells have several lines that look like rows, the first in line 2" in caplog.text
+
+
+def test_what_decides_may_stand_far_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cells, "_BEGINNING", 10)
+    path = written(tmp_path / "file.tsv", "a\tb\n" + "1\tx\n" * 9 + '2\t"y" is\n3\t"z\n4\tw\n')
+    found, rejected = rows(path, delimiter="\t")
+    assert [row["b"] for row in found[9:]] == ['"y" is', '"z', "w"]
+    assert rejected.rows == []
+
+
+def test_a_long_row_that_was_shortened_is_never_read(tmp_path: Path) -> None:
+    """Each of its cells that are left is short enough."""
+    part = b"x" * (LONGEST_FIELD - 50_000)
+    line = part + b"," + part + b"," + b"y" * LONGEST_LINE
+    found, rejected = rows(written(tmp_path / "file.csv", b"a,b,c\n" + line + b"\n1,2,3\n"))
+    assert [row["a"] for row in found] == ["1"]
+    assert [row.reason for row in rejected.rows] == ["a line of at most 16,777,216 bytes was expected"]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])

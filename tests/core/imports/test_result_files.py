@@ -103,10 +103,6 @@ def test_rows_by_id_with_what_the_file_says(tmp_path: Path, questions: dict[str,
             {"s_uri": "http://www.wikidata.org/entity/Q1"},
             "columns id and s_uri disagree: question 400000 is about Q50000",
         ),
-        (
-            {"is_correct": "maybe"},
-            "columns is_correct and has_answer: true or false was expected, not 'maybe'",
-        ),
     ],
 )
 def test_rows_that_are_put_aside(
@@ -212,7 +208,6 @@ def test_older_logs_and_responses_without_a_filter(
         ({"doc": {"id": 17}}, "key doc.id: no question of the dataset has it"),
         ({"filtered_resps": [[-3.0, False]]}, "key arguments: the text of each choice was expected"),
         ({"filtered_resps": []}, "keys filtered_resps and resps: a generated text was expected"),
-        ({"exact_match": 0.4}, "key exact_match: true or false was expected, not '0.4'"),
     ],
 )
 def test_lines_that_are_put_aside(

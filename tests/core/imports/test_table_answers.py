@@ -12,7 +12,7 @@ import pytest
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.generation.prompts.endings import FIRST_LINE, kept_text
-from dagster_project.core.imports.formats.answers.table import read_answers
+from dagster_project.core.imports.formats.answers.table import FORMAT, read_answers
 from dagster_project.core.imports.results import ImportedAnswer
 from dagster_project.core.imports.table import made_id, read_questions
 from dagster_project.core.scoring.confidence import Confidence
@@ -20,6 +20,7 @@ from dagster_project.core.scoring.match import score_answer
 from dagster_project.core.storage.lake import QuarantinedRow
 from dagster_project.core.study.imports import QUESTIONS, read_import, read_results
 from dagster_project.core.study.reader import Reader
+from tests.imported_files import results
 from tests.real_data import REAL_DATA, needs_real_data
 
 ASKED = {str(i): {"question": f"Who is {i}?", "gold_answers": ["Ada"], "row": i} for i in range(1, 4)}
@@ -73,19 +74,9 @@ def test_other_tools_names_and_paths(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert "f.jsonl: column answer is read as prediction" not in caplog.messages, "the study says so"
 
 
-def test_null_nan_and_an_empty_field_are_an_empty_answer(tmp_path: Path) -> None:
-    rows = [{"id": str(i), "prediction": value} for i, value in enumerate((None, float("nan"), ""), 1)]
-    for path in (
-        written(tmp_path / "f.jsonl", rows),
-        written(tmp_path / "f.csv", "id,prediction\n1,\n2,\n3,\n"),
-    ):
-        found, rejected = read(path)
-        assert ([answer.text for answer in found], rejected) == ([""] * 3, [])
-
-
 def test_what_a_file_does_not_say_is_none_and_its_prompt_text_is_no_name(tmp_path: Path) -> None:
-    path = written(tmp_path / "f.csv", "id;prediction;prompt\n1;;Q: Who is 1? A:\n")
-    assert read(path) == ([ImportedAnswer("1", "closed_book", "", "f.csv row 1")], [])
+    path = written(tmp_path / "f.csv", "id;prediction;prompt\n1;Ada;Q: Who is 1? A:\n")
+    assert read(path) == ([ImportedAnswer("1", "closed_book", "Ada", "f.csv row 1")], [])
 
 
 def test_one_file_can_be_dataset_and_results(tmp_path: Path) -> None:
@@ -173,7 +164,7 @@ def test_files_that_are_refused(tmp_path: Path, content: str, keys: dict[str, An
     ("row", "reason"),
     [
         ({"id": "9"}, "column id: no question of the dataset has the id 9"),
-        ({"prediction": ["a"]}, "column prediction: a text was expected, not"),
+        ({"prediction": ["a", "b"]}, "column prediction: a text was expected, not"),
     ],
 )
 def test_a_bad_row_is_put_aside_with_its_reason(tmp_path: Path, row: dict[str, Any], reason: str) -> None:
@@ -191,10 +182,49 @@ def test_a_bad_row_is_put_aside_with_its_reason(tmp_path: Path, row: dict[str, A
 def test_a_value_beside_the_answer_that_cannot_be_read_is_left_out_and_named(
     tmp_path: Path, column: str, value: object
 ) -> None:
-    (answer,), rejected = read(written(tmp_path / "f.jsonl", [{"id": "1", "prediction": "a", column: value}]))
-    assert (answer.unread, getattr(answer, column), answer.text, rejected) == ((column,), None, "a", [])
-    (answer,), _ = read(tmp_path / "f.jsonl", columns={column: None})
-    assert answer.unread == ()
+    (answer,), rejected = among_others(tmp_path, {column: value})
+    assert ([*answer.unread], getattr(answer, column), answer.text, rejected) == ([column], None, "a", [])
+    (answer,), _ = among_others(tmp_path, {column: value}, columns={column: None})
+    assert answer.unread == {}
+
+
+GOOD = {
+    "is_correct": 1, "new_tokens": 2, "prompt_tokens": 1, "latency_ms": 1, "token_probs": [1, 1],
+    "token_logprobs": [0, 0],
+    "token_probabilities": [1, 1], "token_log_probabilities": [0, 0], "token_entropy": [0, 0], "token_entropies": [0, 0],
+    "sum_log_probability": -1, "confidence_tokens": 2, "least_probability": 0.5,
+}  # fmt: skip
+
+
+def among_others(
+    folder: Path, row: Mapping[str, Any], **keys: Any
+) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
+    """The answer of a row, which stands among ten others whose columns can all be read."""
+    stated = (
+        ("sum_log_probability", "confidence_tokens") if "least_probability" in row or len(row) == 1 else ()
+    )
+    good = {"prediction": "a"} | {column: GOOD[column] for column in (*row, *stated) if column in GOOD}
+    if keys.get("end_token"):
+        good["token_probs"] = [1, 1, 1]
+    rows = [{"id": i, **good} for i in range(10)] + [{"id": 10, "prediction": "a", **row}]
+    found, rejected = read(
+        written(folder / "f.jsonl", rows), {str(i): {"question": "?"} for i in range(11)}, **keys
+    )
+    return found[10:], rejected
+
+
+def test_more_than_a_tenth_that_cannot_be_read_stops_the_run_and_says_what_helps(tmp_path: Path) -> None:
+    rows = [{"id": i, "prediction": "a", "latency_ms": i if i > 2 else f"{i} s"} for i in range(29)]
+    questions = {str(i): {"question": "?"} for i in range(29)}
+    path = written(tmp_path / "f.jsonl", rows)
+    for look in (lambda: read(path, questions), lambda: FORMAT.check(path, results("table"))):
+        with pytest.raises(
+            SourceError, match="column latency_ms: 3 of 29 values cannot be read: '0 s'"
+        ) as raised:
+            look()
+        assert str(raised.value).endswith("leave the column out: columns: {latency_ms: null}")
+    assert len(read(path, questions, columns={"latency_ms": None})[0]) == 29
+    FORMAT.check(written(path, [*rows, {**rows[5], "id": 1}]), results("table"))
 
 
 def test_rows_in_another_order_are_noticed_where_there_are_no_ids(tmp_path: Path) -> None:
@@ -232,9 +262,10 @@ def test_real_answers_are_judged_as_their_authors_did_but_for_a_few(
 
 
 def sure(path: Path, row: Mapping[str, Any], **keys: Any) -> Confidence | str | None:
-    """The confidence of a row, or why the row was put aside."""
-    found, aside = read(written(path / "f.jsonl", [{"id": "1", "prediction": "Ada", **row}]), **keys)
-    return found[0].confidence if found else aside[0].reason
+    """The confidence of a row, or why it cannot be read."""
+    (answer,), rejected = among_others(path, row, **keys)
+    assert (answer.text, rejected) == ("a", []), "the answer counts all the same"
+    return answer.confidence or next(iter(answer.unread.values()), None)
 
 
 @pytest.mark.parametrize(
@@ -281,17 +312,23 @@ def test_a_row_without_probabilities_has_no_confidence(tmp_path: Path, row: Mapp
         ({"token_probs": "0.5 0.4"}, "a list of numbers was expected, not '0.5 0.4'"),
         ({"token_probs": [-0.5, -2]}, "token_log_probabilities: token_probs}"),
         ({"token_logprobs": [-0.5, 0.2]}, "the logarithm of a probability was expected, not 0.2"),
-        ({"token_probs": [0.5], "token_entropy": [1.0, 2.0]}, "2 numbers for 1 tokens"),
         ({"token_probs": [0.5], "new_tokens": 2}, "1 numbers for 2 tokens"),
-        ({"token_probs": [0.5], "token_entropy": [-1]}, "an entropy in nats, of at least 0, was expected"),
-        ({"sum_log_probability": -1.0}, "it is expected together with confidence_tokens"),
-        ({"least_probability": 0.5, "confidence_tokens": 2}, "expected together with confidence_tokens"),
+        ({"token_logprobs": [-0.5, -math.inf]}, "the logarithm of a probability was expected, not -inf"),
+        ({"token_logprobs": [-0.5, None]}, "number 2 of the list is missing"),
+        ({"sum_log_probability": -1.0}, "sum_log_probability and confidence_tokens are expected together"),
+        ({"least_probability": 0.5, "confidence_tokens": 2}, "confidence_tokens are expected together"),
     ],
 )
-def test_rows_with_numbers_that_cannot_be_are_put_aside(
+def test_a_confidence_that_cannot_be_read_is_unknown_and_the_answer_stays(
     tmp_path: Path, row: Mapping[str, Any], reason: str
 ) -> None:
     assert reason in str(sure(tmp_path, row))
+
+
+@pytest.mark.parametrize("entropies", [[1.0, 2.0], [-1], ["a"]])
+def test_entropies_that_cannot_be_read_leave_the_probabilities(tmp_path: Path, entropies: list[Any]) -> None:
+    (answer,), _ = among_others(tmp_path, {"token_probs": [0.5], "token_entropy": entropies})
+    assert (answer.confidence, [*answer.unread]) == (Confidence(1, -0.6931472, 0.5, 0.5), ["token_entropy"])
 
 
 @needs_real_data

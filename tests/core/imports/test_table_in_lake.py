@@ -36,7 +36,7 @@ TABLE = """question;answer;popularity;prediction;verdict;new_tokens;how
 Who sang Angel?;Akon;7;Akon;1;2;plain
 Who sang One?;U2|Ed Sheeran;7;Bono;1;1;plain
 Who sang Two?;;7;Bono;1;1;plain
-Who sang Red?;Swift;;Taylor Swift;0;many;short
+Who sang Red?;Swift;;Taylor Swift;0;;short
 """
 COLUMNS = {"prompt": "how", "is_correct": "verdict"}
 PROMPTS = [{"name": "plain"}, {"name": "short", "format": "question"}]
@@ -84,13 +84,7 @@ def test_a_table_of_questions_and_answers_becomes_rows(
     asked = lake.read("questions").to_pylist()
     known = {row["question"]: popularity.get(row["subject_id"]) for row in asked}
     assert known == {"Who sang Angel?": 7.0, "Who sang One?": 7.0, "Who sang Red?": None}
-    with caplog.at_level(logging.WARNING):
-        imported = import_answers(study, lake, "others", LOG)
-    assert (
-        "imported answers of others: left out, since it cannot be read: new_tokens of 1 rows"
-        in caplog.messages
-    )
-    assert imported.notes["unread"] == {"new_tokens": 1}
+    imported = import_answers(study, lake, "others", LOG)
     assert (imported.stamp.n_rows, imported.stamp.n_quarantined) == (3, 1)
     notes = scored(study, lake).notes
     assert (notes["judged_by_file"], notes["right_by_file_only"], notes["right_by_us_only"]) == (3, 1, 1)

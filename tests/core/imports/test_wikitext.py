@@ -21,6 +21,7 @@ def text_of(wikitext: str) -> str:
         ("Text<ref name=a>{{cite|title=x}}</ref> more<ref name=b />.", "Text more."),
         ("[[File:x.jpg|thumb|A [[link]]]][[Datei:y.png]] Text [[Category:Z]]", "Text"),
         ("[[:Category:Z]] and [[de:Foo]]", "Category:Z and"),
+        ("[[Category]]: [[2001: A Space Odyssey]]", "Category: 2001: A Space Odyssey"),
         ("<gallery>\nFile:a.jpg|x\n</gallery><math>a^2</math><!-- c -->T", "T"),
         ("[http://x.org words] http://y.org [http://z.org]", "words http://y.org"),
         ("a &amp; b&nbsp;&#8364; &lt;b&gt; &bogus; &#x1F469;", "a & b € <b> &bogus; 👩"),

@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import json
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -75,7 +76,13 @@ def home(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
     """A home of this module's own, so that the file is converted once for all tests; a killed run left something."""
     home = tmp_path_factory.mktemp("home")
     revision = hashlib.sha256(tiny.path.read_bytes()).hexdigest()
-    left = home / "cache" / "gguf" / revision / f"float32-transformers-{version('transformers')}-1.unfinished"
+    left = (
+        home
+        / "cache"
+        / "gguf"
+        / revision
+        / f"float32-transformers-{version('transformers')}-gguf-{version('gguf')}-1.unfinished"
+    )
     left.mkdir(parents=True)
     (left / LEFT).write_text("{}")
     with pytest.MonkeyPatch.context() as patch:
@@ -146,7 +153,7 @@ def test_a_damaged_conversion_is_converted_again(
     for name, weight in tiny.rounded.items():
         np.testing.assert_allclose(loaded[name].numpy(), weight, rtol=0, atol=1e-6, err_msg=name)
     assert weights.read_bytes() == whole
-    assert "model.safetensors is not as it was written: the GGUF file is converted again" in caplog.text
+    assert "model.safetensors does not match its checksum: the GGUF file is converted again" in caplog.text
 
 
 def test_header_says_what_the_study_records(tiny: Tiny) -> None:
@@ -176,12 +183,60 @@ def test_a_cut_file_is_refused_wherever_it_was_cut(tiny: Tiny, tmp_path: Path) -
         convert(named(path))
 
 
+def text(value: bytes) -> bytes:
+    return struct.pack("<Q", len(value)) + value
+
+
+def header(keys: dict[str, tuple[int, bytes]], architecture: bytes = b"llama") -> bytes:
+    """A GGUF file without weights; `keys` have the number of a type and a value."""
+    every = {"general.architecture": (8, text(architecture)), **keys}
+    values = [text(name.encode()) + struct.pack("<I", kind) + value for name, (kind, value) in every.items()]
+    return b"GGUF" + struct.pack("<IQQ", 3, 0, len(every)) + b"".join(values)
+
+
+TOKENIZER = {
+    "tokenizer.ggml.model": (8, text(b"gpt2")),
+    "tokenizer.ggml.tokens": (9, struct.pack("<IQ", 8, 1) + text(b"a")),
+}
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda content: b"GGML" + content[4:], "does not begin as one"),
-        (lambda content: content[:4] + b"\x00\x00\x00\x03" + content[8:], "does not begin as one"),
-        (lambda content: content[:8] + b"\xff" * 8 + content[16:], "it was cut off"),
+        (lambda content: b"", "is empty; fetch it again"),
+        (lambda content: b"GGML" + content[4:], "a GGML file, older than GGUF; fetch the GGUF file"),
+        (lambda content: content[:4] + b"\x00\x00\x00\x03" + content[8:], "for big-endian machines"),
+        (lambda content: content[:4] + b"\x01" + content[5:], "its version of GGUF is not 2 or 3"),
+        (
+            lambda content: b"version https://git-lfs.github.com/spec/v1\noid",
+            "a Git LFS pointer.* git lfs pull",
+        ),
+        (lambda content: b"\n<!DOCTYPE html>", r"a web page \(HTML\)"),
+        (lambda content: gzip.compress(content), "gunzip"),
+        (lambda content: b"\x93NUMPY", "does not begin as one .*; is it a file of another kind"),
+        (lambda content: content[:8] + b"\xff" * 8 + content[16:], r"[\d,]+ tensors; it is damaged"),
+        (
+            lambda content: header({"tokenizer.ggml.tokens": (9, struct.pack("<IQ", 8, 1 << 40))}),
+            "list of 1,0.* texts",
+        ),
+        (
+            lambda content: header({"split.count": (4, struct.pack("<I", 3))}),
+            "one of 3 parts.*llama-gguf-split --merge",
+        ),
+        (lambda content: header({"general.type": (8, text(b"adapter"))}), r"an adapter \(LoRA\)"),
+        (lambda content: header({}, b"clip"), "a projector of pictures"),
+        (lambda content: header({"general.alignment": (4, bytes(4))}), "has no tokenizer"),
+        (lambda content: content.replace(b"ggml.tokens", b"ggml.tokenz"), "has no tokenizer"),
+        (lambda content: header(TOKENIZER), "neither merges nor scores"),
+        (
+            lambda content: header({**TOKENIZER, "tokenizer.ggml.merges": (9, struct.pack("<IQ", 8, 0))}),
+            "a vocabulary and no weights",
+        ),
+        (lambda content: header({}, b"../llama"), "names no architecture"),
+        (
+            lambda content: content.replace(b"token_embd", b"../tok\n\0mb"),
+            r"a tensor has the name '\.\./tok\\n",
+        ),
         (lambda content: content[:24] + b"\xff" * 8 + content[32:], "it was cut off"),
         (
             lambda content: content.replace(b"general.architecture", b"general.architectura"),
@@ -199,8 +254,9 @@ def test_a_damaged_header_is_refused(
     content = damage(tiny.path.read_bytes())
     assert content != tiny.path.read_bytes()
     (tmp_path / "damaged.gguf").write_bytes(content)
-    with pytest.raises(BackendError, match=said):
+    with pytest.raises(BackendError, match=rf"damaged\.gguf is not a complete GGUF file: .*{said}") as caught:
         check_folder(named(tmp_path / "damaged.gguf"))
+    assert "\n" not in str(caught.value)
 
 
 def test_an_architecture_that_transformers_does_not_convert_is_named(tiny: Tiny, tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from dagster_project.core.generation.backends.local.loading import load_model
 from dagster_project.core.generation.backends.registry import identify
 from dagster_project.core.models.model_files import PATTERNS, find_files
 from dagster_project.core.storage.checksums import RECORD, record
+from dagster_project.core.storage.files import STAGING
+from dagster_project.core.storage.home import longtail_home
 from dagster_project.core.study.models import Model
 from tests.core.generation.tiny_models import save_tiny_model
 from tests.flipped_bits import flip_bit
@@ -147,12 +149,19 @@ def test_all_that_is_read_is_hashed(copy: Path) -> None:
     assert identify(local(copy)).revision == before
 
 
-def test_an_engine_sees_the_hashed_files_alone(copy: Path) -> None:
+def test_an_engine_sees_the_hashed_files_alone(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
     (copy / "pytorch_model.bin").write_bytes(b"pickle")
     (copy / "code.py").write_text("raise SystemExit")
     (copy / "sub.json").mkdir()
     files = find_files("tiny", copy)
+    killed = longtail_home() / "cache" / STAGING / f"{0:032x}.part"
+    killed.mkdir(parents=True)
     with files.shown() as folder:
+        assert not killed.exists()
+        assert folder.parent.parent == killed.parent  # in the home
         assert sorted(path.name for path in folder.iterdir()) == [name for name, _ in files.paths]
         assert {"config.json", "model.safetensors", "tokenizer.json"} <= {name for name, _ in files.paths}
         assert not {"pytorch_model.bin", "code.py", "sub.json"} & {name for name, _ in files.paths}
@@ -175,7 +184,7 @@ def test_a_damaged_file_is_named_before_an_engine_reads_it(copy: Path) -> None:
         pass
     flip_bit(copy / "model.safetensors")
     with (
-        pytest.raises(BackendError, match=r"model\.safetensors is not as it was written; delete it"),
+        pytest.raises(BackendError, match=r"model\.safetensors does not match its checksum; delete it"),
         files.shown(),
     ):
         pass
@@ -183,7 +192,7 @@ def test_a_damaged_file_is_named_before_an_engine_reads_it(copy: Path) -> None:
     (copy / RECORD).unlink()
     record(copy.parent)
     flip_bit(copy / "config.json")
-    with pytest.raises(BackendError, match=r"config\.json is not as it was written"), files.shown():
+    with pytest.raises(BackendError, match=r"config\.json does not match its checksum"), files.shown():
         pass
 
 
@@ -201,7 +210,10 @@ def test_a_damaged_file_of_the_hubs_cache_is_named(llama: Path, tmp_path: Path, 
     with files.shown():
         pass
     flip_bit((snapshot / "tokenizer.json").resolve())
-    with pytest.raises(BackendError, match=r"blobs/\w+ is not as it was written; delete it"), files.shown():
+    with (
+        pytest.raises(BackendError, match=r"blobs/\w+ does not match its checksum; delete it"),
+        files.shown(),
+    ):
         pass
 
 

@@ -1,7 +1,7 @@
 """A published warehouse of any shape, generated from the contracts of the marts: every table, typed, filled.
 
-What belongs here: rows that are well-formed and otherwise arbitrary. Key columns take every combination of their
-values, all others a number or text that follows from the row. Labels are the caller's, as hostile as it likes.
+Key columns take every combination of their values, all others a number or text that follows from the row. Labels are
+the caller's, as hostile as it likes.
 """
 
 from __future__ import annotations

@@ -177,10 +177,11 @@ def test_a_file_that_names_entities_decides_whom_its_passages_are_about(
     outcome, rows = built(collected, hand_lake, log)
     found = {row["text"]: row["entity_id"] for row in rows.values() if row["collection"] == "leads"}
     assert found == {
-        "By her title.": "Q1", "About another.": "Q2", "A namesake.": "Q77", "Nobody knows.": None,
+        "By her title.": "Q1", "About another.": "Q2", "A namesake.": "Q77", "Nobody knows.": None, "No id.": None,
     }  # fmt: skip
     assert outcome.notes["collections"]["leads"] == {
-        "passages": 4, "linked to an entity": 3, "known already": 0, "rows rejected": 1,
+        "passages": 5, "linked to an entity": 3, "known already": 0, "rows rejected": 0,
+        "values of key entity_id that are no text left out": 1,
     }  # fmt: skip
     _, quick = built(dataclasses.replace(collected, limit=150), hand_lake, log)
     assert "About another." in {row["text"] for row in quick.values()}

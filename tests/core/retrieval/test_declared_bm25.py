@@ -69,6 +69,40 @@ def test_every_list_and_every_stemmer_is_there() -> None:
         assert len(tokeniser(Bm25Settings(stemmer=stemmer))("xyzzy plugh")) == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("iPhone手機の2020年", ["iphone", "手機", "機の", "2020", "年"]),
+        (
+            "ﾃﾚﾋﾞとビール",
+            ["テレ", "レビ", "ビと", "とビ", "ビー", "ール"],
+        ),  # half width; the mark of a long vowel
+        ("ประเทศ ที่", ["ปร", "ระ", "ะเ", "เท", "ทศ", "ที่"]),  # marks stay with their letter
+        ("東 葛\U000e0100城", ["東", "葛\U000e0100城"]),
+        (
+            "한국어 단어, naïve Łódź's café",
+            ["한국어", "단어", "naïve", "łódź", "s", "café"],
+        ),  # words have boundaries
+        ("plain", ["plain"]),
+    ],
+)
+def test_pairs_of_characters_stand_for_words_that_have_no_boundaries(text: str, tokens: list[str]) -> None:
+    assert tokeniser(Bm25Settings(tokens="cjk_bigrams"))(text) == tokens
+
+
+def test_bigrams_find_chinese_and_words_do_not_and_the_log_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = ["艾达是一名织工。", "罗马是意大利的首都。", "plain words"]
+    for tokens, hits in (("words", []), ("cjk_bigrams", ["P001"])):
+        caplog.clear()
+        (folder := tmp_path / tokens).mkdir()
+        (own,) = found(folder, texts, ["意大利首都在哪里"], Bm25Settings(tokens=tokens), 1, 2)
+        assert [hit.passage_id for hit in own] == hits
+        said = "other: 50 % of the tokens of the passages are runs of Chinese, Japanese, Thai"
+        assert (said in caplog.text) == (tokens == "words")
+
+
 def test_a_question_of_stop_words_only_finds_nothing_and_k_may_be_above_all_passages(tmp_path: Path) -> None:
     texts = ["the weaver", "a weaver and the painter", "of the"]
     hits = found(tmp_path, texts, ["what is the", "the weavers"], Bm25Settings(stop_words="english"), 50, 2)
@@ -98,4 +132,7 @@ def test_a_declared_retriever_has_its_own_index_and_rows_and_another_declaration
         IndexMissingError,
         match=r"stemmed index is of other library or encoder: bm25s [\d.]+, k1 1\.5, .*not .*k1 0\.9",
     ):
+        retrieve_passages(other, searchable, "stemmed", log)
+    other = make_study(text.replace("stemmer: english", "stemmer: english, tokens: cjk_bigrams"))
+    with pytest.raises(IndexMissingError, match=r"english stems, not .*english stems, cjk_bigrams"):
         retrieve_passages(other, searchable, "stemmed", log)

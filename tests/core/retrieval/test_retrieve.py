@@ -112,7 +112,7 @@ def test_missing_stale_and_damaged_indexes_are_told(
     assert not old.path.exists()
     data = next(new.path.rglob("data*"))
     data.write_bytes(data.read_bytes()[:-1])
-    with pytest.raises(IndexMissingError, match=r"is damaged: 00000/data\S+ is not as it was written"):
+    with pytest.raises(IndexMissingError, match=r"is damaged: 00000/data\S+ does not match its checksum"):
         retrieve_passages(rdf_study, searchable, "bm25", log)
     assert not build_index(rdf_study, searchable, "bm25", log).was_current
     retrieve_passages(rdf_study, searchable, "bm25", log)

@@ -14,10 +14,11 @@ import pytest
 import uvicorn
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocket
 
 from dagster_project.core.router.router_store import RouterStore
-from dagster_project.core.router.service import LARGEST_HEAD, create_app
-from dagster_project.router import SERVED, LimitedConnection
+from dagster_project.router import SERVED, LimitedConnection, application
+from dagster_project.same_origin import LARGEST_HEAD, SameOrigin, SmallHeads
 
 HOST = b"Host: 127.0.0.1\r\n"
 GET = b"GET /openapi.json HTTP/1.1\r\n" + HOST
@@ -40,10 +41,10 @@ async def large(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @contextlib.contextmanager
-def serving(app: ASGIApp, protocol: type[LimitedConnection]) -> Iterator[tuple[int, uvicorn.Server]]:
+def serving(app: ASGIApp, protocol: type[SmallHeads], **more: str) -> Iterator[tuple[int, uvicorn.Server]]:
     """A port and its server."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = uvicorn.Server(uvicorn.Config(app, **{**SERVED, "http": protocol}))
+        server = uvicorn.Server(uvicorn.Config(app, **{**SERVED, "http": protocol, **more}))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
@@ -56,7 +57,7 @@ def serving(app: ASGIApp, protocol: type[LimitedConnection]) -> Iterator[tuple[i
 @pytest.fixture(scope="module")
 def app() -> ASGIApp:
     """The service without the routers that none of these requests reaches."""
-    return create_app(RouterStore.__new__(RouterStore))
+    return application(RouterStore.__new__(RouterStore))
 
 
 @pytest.fixture(scope="module")
@@ -156,3 +157,27 @@ def test_a_head_has_a_limit(patient: int, n_bytes: int, code: bytes) -> None:
     with socket.create_connection(("127.0.0.1", patient)) as client:
         client.sendall(GET + b"X: " + b"a" * n_bytes + b"\r\n\r\n")
         assert client.recv(12) == b"HTTP/1.1 " + code
+
+
+def test_the_interface_has_the_same_limit_of_heads_and_answers_the_others() -> None:
+    """As `webserver.main` serves Dagster's application, whose WebSockets stay open."""
+
+    async def echo(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await WebSocket(scope, receive, send).accept()
+        else:
+            await PlainTextResponse("here")(scope, receive, send)
+
+    upgrade = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    upgrade += b"Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n"
+    with serving(SameOrigin(echo), SmallHeads, ws="auto") as (port, _):
+        for first, code in (
+            (GET, b"200"),
+            (GET + upgrade, b"101"),
+            (GET + b"X: " + b"a" * LARGEST_HEAD + b"\r\n", b"431"),
+        ):
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(first + b"\r\n")
+                assert client.recv(12) == b"HTTP/1.1 " + code
+        ended, said = drip(port, GET + b"X: ", b"a" * 9_000, pause_s=0.01)
+        assert (ended, said[:12]) in ((True, b"HTTP/1.1 400"), (True, b""))

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hand_made import BM25, DENSE, marts_of, routers_of
 
-from dagster_project.core.router import Router, RouterError, load_router
-from dagster_project.core.router.decisions import FORMAT
-from dagster_project.core.router.sealed import sealed
+from dagster_project.core.router import Router, RouterError
 
 NAMED = "0.5, which promises that at most 0.2 of the answers are wrong"
 
@@ -82,17 +79,6 @@ def test_without_a_greatest_risk_nothing_abstains(routers: dict[str, Router]) ->
             {"popularity": 3, "passage_confidence": 0.0},
         ):
             assert not router.decide(**asked).abstain
-
-
-def test_a_file_of_the_version_before_promises_nothing(routers: dict[str, Router], tmp_path: Path) -> None:
-    left_out = ("format", "version", "sha256", "promises")
-    fields = {name: value for name, value in routers[BM25].document.items() if name not in left_out}
-    (tmp_path / "old.json").write_bytes(sealed(FORMAT, 2, fields))
-    old = load_router(tmp_path / "old.json")
-    assert old.decide(confidence=1.0, greatest_risk=0.5).abstain
-    assert old.decide(5, greatest_risk=0.5).abstain
-    for asked in ((3, "composer", 0.1, 0.2), (3, "composer"), (None, None)):
-        assert old.decide(*asked) == routers[BM25].decide(*asked)
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,14 @@ import pytest
 from asked_service import prompt_of, serve
 from hand_made import BM25, DENSE, routers_of, write_marts
 
-from dagster_project.core.errors import PublishError
+from dagster_project.core.errors import PublishError, RouterError
 from dagster_project.core.router import Candidate, Decision, load_names, load_router
 from dagster_project.core.router.documents import Marts, read_marts
 from dagster_project.core.router.publish import publish_routers
 from dagster_project.core.router.router_store import NAMES
+from dagster_project.core.storage.checksums import RECORD
 from dagster_project.core.study.study import Study
+from tests.flipped_bits import flip_bit
 from tests.lakes import LakePlan, make_study
 from tests.synced import renames_on_disk
 from tests.warehouses import AWKWARD, published_study
@@ -43,7 +45,7 @@ def test_the_folder_has_a_file_for_each_pair_and_the_names(small: Study) -> None
     report = publish_routers(small, LOG)
     folder = small.home.published_router
     assert report.policies == {BM25: "per_relation", DENSE: "always"}
-    assert {path.name for path in folder.iterdir()} == {f"{BM25}.json", f"{DENSE}.json", NAMES}
+    assert {path.name for path in folder.iterdir()} == {f"{BM25}.json", f"{DENSE}.json", NAMES, RECORD}
     assert (
         load_router(folder / f"{BM25}.json").document["fitted_on"]["invocation_id"]
         == report.invocation_id
@@ -60,7 +62,7 @@ def test_the_folder_has_a_file_for_each_pair_and_the_names(small: Study) -> None
 def test_publishing_again_keeps_the_folder_and_a_new_warehouse_makes_another(small: Study) -> None:
     with renames_on_disk() as names:
         publish_routers(small, LOG)
-    assert names[1:] == ["router"]
+    assert (names[0], names[2:]) == (RECORD, ["router"])
     folder = small.home.published_router.resolve()
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     publish_routers(small, LOG)
@@ -75,6 +77,23 @@ def test_publishing_again_keeps_the_folder_and_a_new_warehouse_makes_another(sma
     kept = sorted(path.name for path in (small.home.published / "routers").iterdir())
     assert len(kept) == 2
     assert small.home.published_router.resolve().name == kept[-1]
+    with duckdb.connect(str(small.home.published_warehouse)) as connection:  # a clock that was set back
+        connection.execute("update marts.publication set published_at = '2020-01-01'")
+    publish_routers(small, LOG)
+    assert sorted(path.name for path in (small.home.published / "routers").iterdir())[0] == kept[-1]
+
+
+@pytest.mark.parametrize("name", [f"{BM25}.json", NAMES])
+def test_what_a_damaged_router_advises_mends_it(small: Study, name: str) -> None:
+    folder = publish_routers(small, LOG).path
+    whole = (folder / name).read_bytes()
+    (folder / name).chmod(0o644)
+    flip_bit(folder / name)
+    read = load_names if name == NAMES else load_router
+    with pytest.raises(RouterError, match="cut or changed; the next run of the study publishes it again"):
+        read(folder / name)
+    publish_routers(small, LOG)
+    assert (folder / name).read_bytes() == whole
 
 
 def test_without_a_warehouse_and_with_a_folder_of_somebody_the_old_routers_stay(small: Study) -> None:

@@ -11,6 +11,7 @@ from dagster_project.core.generation.backends.fusion_in_decoder import FusionInD
 from dagster_project.core.relations.cloze import SENTINEL
 from dagster_project.core.sandbox.pararel import PATTERNS
 from dagster_project.core.sandbox.training.clozes import Cloze, ClozeSampler, cloze_facts, queries_of
+from dagster_project.core.sandbox.training.fusion import matching_loss, new_head, with_titles_alone
 from dagster_project.core.sandbox.training.fusion_gates import (
     CONDITIONS,
     FIXED,
@@ -23,7 +24,6 @@ from dagster_project.core.sandbox.training.fusion_gates import (
     measure,
     reader,
 )
-from dagster_project.core.sandbox.training.matching import matching_loss, new_head, with_titles_alone
 from dagster_project.core.sandbox.training.search import Search, name_of, passage_of
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.study.models import Model

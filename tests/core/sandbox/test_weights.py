@@ -12,6 +12,7 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.prompt_formats import ANTI_GROUNDING, GROUNDING, GROUNDING_PROMPTS, NULL, PAPER
 from dagster_project.core.relations.paraphrases import HELD_OUT, PARAPHRASES
 from dagster_project.core.relations.popqa import RELATIONS
+from dagster_project.core.sandbox.train import ship
 from dagster_project.core.sandbox.training.evaluate import Question, Reader, load_questions, prompt
 from dagster_project.core.sandbox.training.forms import BACKGROUND, draw_template
 from dagster_project.core.sandbox.training.instructions import (
@@ -22,7 +23,6 @@ from dagster_project.core.sandbox.training.instructions import (
 )
 from dagster_project.core.sandbox.training.pairs import PairSampler
 from dagster_project.core.sandbox.training.samples import Sampler, items
-from dagster_project.core.sandbox.training.shipping import ship
 from dagster_project.core.sandbox.training.tokenizer import TOKENIZER_FILE, load_raw_tokenizer
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.scoring.match import matches_popqa

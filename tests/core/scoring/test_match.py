@@ -7,6 +7,7 @@ import re
 import string
 import unicodedata
 from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -67,6 +68,43 @@ def test_worked_examples(
         scores.is_correct_normalized,
         scores.is_exact_match,
     ) == (is_correct, case_sensitive, normalized, exact)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "gold"),
+    [
+        ("Beyonc\u00e9", "Beyonce\u0301"), ("Beyonce\u0301", "Beyonc\u00e9"), ("Oslo", "\u200bOslo"),
+        ("\ufeffRome", "Rome"), ("Ro\u00adme", "Rome"), ("e\u200b\u0301t\u00e9", "\u00e9te\u0301\u200e"),
+        ("\u1112\u1161\u11ab", "\ud55c"), ("New\u2060 York", "New York"),
+    ],
+)  # fmt: skip
+def test_forms_of_unicode_and_invisible_marks_make_no_difference(prediction: str, gold: str) -> None:
+    scores = match.score_answer(prediction, [gold])
+    assert dataclasses.astuple(scores) == (True, True, True, True, 1.0, 1.0)
+    assert match.kilt_rouge_l(prediction, [gold]) == pytest.approx(1)
+    assert match.rouge_l(prediction, [gold]) == match.token_f1(prediction, [gold]) == 1
+    assert match.is_exact_match(prediction, [gold])
+    assert match.hotpot_f1(prediction, [gold]) == 1
+    assert match.has_answer(f"In {prediction}.", [gold])
+    assert match.has_answer_popqa(f"In {prediction}.", [gold])
+    assert not match.score_answer("Beyonce", ["Beyonc\u00e9"]).is_correct, (
+        "an accent is no mark that nobody sees"
+    )
+
+
+def test_a_gold_answer_of_marks_that_nobody_sees_is_none() -> None:
+    assert not match.score_answer("anything", ["\u200b", "\ufeff \u00ad"]).is_correct
+    assert not match.has_answer("anything", ["\u200b"])
+
+
+@given(ASSIGNED, GOLDS, st.sampled_from(["NFC", "NFD"]), st.sampled_from(["", "\u200b", "\ufeff"]))
+def test_scores_are_those_of_composed_texts(prediction: str, golds: list[str], form: Any, mark: str) -> None:
+    def other(text: str) -> str:
+        return mark.join(["", *unicodedata.normalize(form, text), ""])
+
+    assert match.score_answer(prediction, golds) == match.score_answer(other(prediction), golds)
+    assert match.score_answer(prediction, golds) == match.score_answer(prediction, [*map(other, golds)])
+    assert match.has_answer(prediction, golds) == match.has_answer(other(prediction), [*map(other, golds)])
 
 
 def test_f_measures_by_hand() -> None:

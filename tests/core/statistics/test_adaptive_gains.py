@@ -16,9 +16,10 @@ from dagster_project.core.statistics.adaptive_gains import (
     Spread,
     bootstrap_pair,
     moved_edges,
+    resampled_gains,
     spread_of,
 )
-from dagster_project.core.statistics.held_out_gains import LeftOut, Questions
+from dagster_project.core.statistics.held_out_gains import LeftOut, Questions, ladders
 from dagster_project.core.study.study import Study
 from tests.warehouses import AWKWARD, UNANSWERED, built_study, lake_of, mart
 
@@ -177,6 +178,10 @@ def test_draws_depend_on_the_seed_alone() -> None:
     popularity, difference = np.sort(rng.random(300)), rng.integers(-1, 2, 300)
     edges = {name: np.array([popularity[0], 0.5, np.inf]) for name in ("a", "all")}
     questions = Questions(np.array(["a"] * 300), popularity, difference, edges)
+    deals = resampled_gains(ladders(questions), 300, 2_000, rng)["exact", "all"]
+    assert 0.3 < np.corrcoef(deals.T)[0, 1] < 0.95, (
+        "two deals of one resample have its questions in common, and no more"
+    )
     first, again, other = (bootstrap_pair(questions, seed, 50) for seed in (1, 1, 2))
     assert first == again
     assert set(first) == VARIANTS

@@ -73,6 +73,7 @@ def test_p_values_are_those_of_scipys_permutation_test() -> None:
     for column, p in zip(differences.T, own, strict=True):
         exact = stats.permutation_test((column,), np.sum, permutation_type="samples", n_resamples=np.inf)
         assert p == pytest.approx(exact.pvalue, abs=0.005)
+    assert sign_flip_p(np.ones((60, 1)), seed=1, n_signs=999) == [1 / 1_000], "the observed signs count"
     many = rng.normal(0.08, 1, (500, 1))
     assert sign_flip_p(many, seed=1)[0] == pytest.approx(stats.ttest_1samp(many[:, 0], 0).pvalue, abs=0.02)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dagster_project.core.statistics.method_comparisons import mcnemar_exact
-from dagster_project.core.statistics.policies import _p_values, compare_policies
+from dagster_project.core.statistics.policies import N_SIGNS, _p_values, compare_policies
 from dagster_project.core.tables import TABLES
 from tests.core.statistics.compared_signals import questions_of
 from tests.core.statistics.test_adaptive_signals import questions
@@ -124,6 +124,13 @@ def test_rounding_errors_change_no_p_value() -> None:
     found = _p_values(differences, np.random.default_rng(1))
     assert found == _p_values(noisy, np.random.default_rng(1))
     assert found[2] is None
+
+
+def test_p_counts_both_sides_and_the_observed_signs() -> None:
+    """Of 32 changes of sign of five equal differences two are as large; of 10,000 of sixty, none is but the observed."""
+    five, sixty = (_p_values(np.ones((n, 1)), np.random.default_rng(1)) for n in (5, 60))
+    assert five == [pytest.approx(2 / 2**5, abs=0.01)]
+    assert sixty == [1 / (1 + N_SIGNS)]
 
 
 def test_p_is_mcnemars_where_every_question_has_its_own_subject() -> None:

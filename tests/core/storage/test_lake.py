@@ -103,22 +103,6 @@ def test_a_damaged_schema_file_is_replaced(lake: Lake, n_bytes: int) -> None:
     assert pq.read_schema(path).equals(TABLES["triples"].schema)
 
 
-def test_a_file_of_an_earlier_version_with_fewer_keys_is_removed_and_the_log_says_so(
-    lake: Lake, caplog: pytest.LogCaptureFixture
-) -> None:
-    for name in ("m", "m__closed_book"):
-        path = lake.root / "candidate_answers" / f"{name}.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"rows")
-
-    lake.ensure_schemas()
-
-    assert lake.partitions("candidate_answers") == ["m|closed_book"]
-    (said,) = [record.getMessage() for record in caplog.records]
-    assert said.startswith(f"{lake.path('candidate_answers', 'm')} is removed: ")
-    assert "by fewer keys than model and method" in said
-
-
 @settings(max_examples=60, deadline=None)
 @given(texts=st.lists(st.text(max_size=30), min_size=1, max_size=8))
 def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
@@ -185,11 +169,11 @@ def test_the_error_for_a_damaged_file_says_what_to_do(lake: Lake) -> None:
     assert lake.current("triples", "f") is None
 
 
-def test_a_file_without_a_stamp_is_not_current(lake: Lake) -> None:
+def test_a_file_without_a_checksum_is_not_current(lake: Lake) -> None:
     lake.path("triples").parent.mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist(_rows(1)), lake.path("triples"))
     assert lake.stamp("triples") is None
-    with pytest.raises(LakeError, match="carries no stamp"):
+    with pytest.raises(LakeError, match="it has no checksum"):
         lake.content("triples")
 
 
@@ -232,6 +216,7 @@ def test_streamed_rows_are_one_partition(lake: Lake) -> None:
         == lake.write("triples", _rows(5), fingerprint="g").content
     )
     assert lake.write("triples", parts([], 2), fingerprint="g").n_rows == 0
+    assert lake.write("triples", Streamed.of("triples", []), fingerprint="g").n_rows == 0
     assert lake.head("triples", "all", 3) == []
 
 

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dagster_project.core.errors import LakeError
-from dagster_project.core.storage.lake import Computed, Lake, QuarantinedRow, Streamed
-from dagster_project.core.storage.lake_rows import content_hash
-from dagster_project.core.storage.lake_stamps import _CHECKSUM, columns_of
-from dagster_project.core.tables import TABLES
-from tests.lake_rows import fill
+from dagster_project.core.storage.lake import Computed, Lake, QuarantinedRow
 
 MONTH = "2026-10"
 ROW = {"entity_id": "Q1", "article_title": "Ada", "month": MONTH, "views": 12, "source": "sandbox"}
@@ -66,17 +59,10 @@ def read_or_none(lake: Lake, table: str, partition: str) -> list[dict[str, Any]]
 def test_no_flipped_bit_is_read_as_other_rows(lake: Lake, table: str, partition: str) -> None:
     """In pages, their headers, the footer with its statistics, the stamp and the checksum itself."""
     rows, path = lake.read(table, partition).to_pylist(), lake.path(table, partition)
-    marked = path.read_bytes().index(_CHECKSUM)
-    harmless = []
     for place in flips(path):
-        found = read_or_none(lake, table, partition)
-        assert found in (None, rows), place
-        if found is None:
-            assert lake.current("page_views", "f", MONTH) is None
-        else:
-            harmless.append(place)
-    # without the name of the checksum, the file is taken for one of an earlier version, and its rows are compared
-    assert {place - marked for place in harmless} <= set(range(len(_CHECKSUM) + 2))
+        assert read_or_none(lake, table, partition) is None, place
+        assert lake.current("page_views", "f", MONTH) is None, place
+    assert lake.read(table, partition).to_pylist() == rows
     assert lake.current("page_views", "f", MONTH)
     lake.require_intact()
 
@@ -122,32 +108,23 @@ def test_a_damaged_input_is_refused_however_it_is_read(lake: Lake) -> None:
     lake.require_intact(left_out=["questions"])
 
 
-def written_before(lake: Lake, rows: pa.Table, stamped: pa.Table, partition: str) -> None:
-    """A file as earlier versions wrote it: without a checksum. `stamped`: the rows that its stamp is about."""
-    stamp = {"fingerprint": "f", "content": content_hash(stamped), "n_rows": len(rows), "n_quarantined": 0}
-    with pq.ParquetWriter(lake.path("datasets", partition), rows.schema) as writer:
-        writer.write_table(rows)
-        writer.add_key_value_metadata({b"longtail": json.dumps({**stamp, "columns": columns_of("datasets")})})
-
-
-def test_rows_of_earlier_versions_are_compared_with_the_stamp(lake: Lake) -> None:
-    schema = TABLES["datasets"].schema
-    lake.path("datasets").parent.mkdir()
-    one, other = (pa.Table.from_pylist([fill("datasets", {"dataset": name})], schema) for name in "ab")
-    written_before(lake, one, one, "whole")
-    written_before(lake, other, one, "damaged")
-    assert lake.current("datasets", "f", "whole")
-    assert lake.read("datasets", "whole").num_rows == 1
-    assert lake.current("datasets", "f", "damaged") is None
-    with pytest.raises(LakeError, match="its rows are not those that were written"):
-        lake.content("datasets", "damaged")
-
-
-def test_streamed_rows_of_earlier_versions_are_compared_part_by_part(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+def test_damaged_partitions_are_removed_before_a_stage_reads_their_table(
+    lake: Lake, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("dagster_project.core.storage.lake_stamps._MARK", b"no file has this")
-    monkeypatch.setattr("dagster_project.core.storage.lake.seal", lambda path: None)
-    parts = (pa.Table.from_pylist(ROWS[at : at + 3], TABLES["page_views"].schema) for at in (0, 3))
-    lake.write("page_views", Streamed(parts), fingerprint="g", partition="2026-11")
-    assert lake.current("page_views", "g", "2026-11")
+    for name in ("answers", "questions"):
+        lake.write(name, [], fingerprint="f", partition="whole")
+    damaged = [
+        lake.path(table, partition)
+        for table, partition in (("answers", "whole"), ("quarantine", f"page_views|{MONTH}"))
+    ]
+    for path in damaged:
+        flip(path)
+    lake.remove_damaged()
+    assert [path.exists() for path in damaged] == [False, False]
+    assert {record.getMessage() for record in caplog.records} == {
+        f"{path} is damaged: its checksum does not fit; lake/{maker} makes it again"
+        for path, maker in zip(damaged, ("answers", "page_views"), strict=True)
+    }
+    lake.require_intact()
+    assert lake.current("page_views", "f", MONTH) is None, "its quarantine is gone"
+    assert lake.current("questions", "f", "whole")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 from collections.abc import Iterator
@@ -362,26 +363,40 @@ def test_a_published_version_is_named_by_the_pointer_and_old_ones_go(
         store.publish("export", version.name, files)
     folder = "mine/published/export/"
     objects = server.objects()
-    assert objects.pop(f"{folder}current.json") == b'{"version": "20261124"}'
     kept = [f"2026112{number}" for number in range(2, KEPT + 2)]
+    assert json.loads(objects.pop(f"{folder}current.json")) == {"version": "20261124", "versions": kept}
     assert sorted(objects) == [
         f"{folder}{one}/{name}" for one in kept for name in ("README.md", "data/a.parquet")
     ]
-    (tmp_path / "20261101.duckdb").write_bytes(b"warehouse")  # a machine whose clock is late
-    store.publish("warehouse", "20261101.duckdb", {"20261101.duckdb": tmp_path / "20261101.duckdb"})
-    assert server.objects()["mine/published/warehouse/20261101.duckdb"] == b"warehouse"
 
 
-def test_a_machine_with_a_late_clock_publishes_the_current_version(server: S3Server, tmp_path: Path) -> None:
-    store = ObjectStore.of("mine", tmp_path / "lake")
-    assert store is not None
-    for name in ("2026-5", "2026-6", "2026-7", "2026-1"):
+def test_versions_are_kept_in_the_order_in_which_machines_began_them(
+    server: S3Server, tmp_path: Path
+) -> None:
+    """Neither their names nor the store's times say it; one that a killed run began counts, too."""
+    stores = [ObjectStore.of("mine", tmp_path / name / "lake") for name in ("here", "there")]
+
+    def publish(number: int, name: str) -> None:
+        store = stores[number % 2]
+        assert store is not None
         (tmp_path / name).write_bytes(name.encode())
         store.publish("warehouse", name, {name: tmp_path / name})
+
+    folder = "mine/published/warehouse/"
+    for number, name in enumerate(("5", "6", "7", "1")):
+        publish(number, name)
+    server.refuse = lambda method, path: 403 if path.endswith("/2") else None
+    with pytest.raises(LakeError):
+        publish(1, "2")
+    server.refuse = lambda method, path: None
+    assert json.loads(server.objects()[f"{folder}current.json"])["version"] == "1", "the last whole one"
+    lost = [500]
+    server.lose = lambda method, path: lost.pop() if lost and path.endswith("current.json") else None
+    publish(0, "4")
     objects = server.objects()
-    assert objects.pop("mine/published/warehouse/current.json") == b'{"version": "2026-1"}'
-    assert "mine/published/warehouse/2026-1" in objects
-    assert len(objects) == KEPT
+    kept = ["1", "2", "4"]
+    assert json.loads(objects.pop(f"{folder}current.json")) == {"version": "4", "versions": kept}
+    assert objects == {f"{folder}{name}": name.encode() for name in ("1", "4")}
 
 
 # The check before a run -----------------------------------------------------------------------------
@@ -392,8 +407,11 @@ def test_a_good_store_passes_and_keeps_nothing(server: S3Server) -> None:
     assert server.client.list_objects_v2(Bucket=BUCKET)["KeyCount"] == 0
 
 
-def test_a_server_that_ignores_conditions_is_refused_by_name(server: S3Server) -> None:
-    server.heeds_conditions = False
+@pytest.mark.parametrize("unheeded", [("If-Match",), ("If-None-Match",), ("If-Match", "If-None-Match")])
+def test_a_server_that_ignores_conditions_is_refused_by_name(
+    server: S3Server, unheeded: tuple[str, ...]
+) -> None:
+    server.unheeded = unheeded
     with pytest.raises(LakeError, match=r"s3://bucket/some/folder: this server overwrites"):
         check_store(server.address)
 

@@ -50,6 +50,11 @@ def read_in_another_process(file: Path) -> ParsedCode:
     return parsed_code(file)
 
 
+def test_each_import_is_named(file: Path) -> None:
+    file.write_text("import json, re\nimport sys\nfrom os import path, sep\n")
+    assert parsed_code(file).imports == (("json", ""), ("re", ""), ("sys", ""), ("os", "path"), ("os", "sep"))
+
+
 def test_code_is_without_comments_and_docstrings_and_imports_are_named(file: Path) -> None:
     assert parsed_code(file) == PARSED
 

@@ -101,7 +101,13 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
 
     assert study.collections == (
         Collection(
-            "psgs", "dpr", Place("psgs.tsv.gz"), "Wikipedia by DPR", "2018-12-20", "CC BY-SA 3.0", _CUT
+            "psgs",
+            "dpr",
+            Place("psgs.tsv.gz"),
+            "Wikipedia by DPR",
+            "2018-12-20",
+            "CC BY-SA 3.0",
+            (*_CUT, ("quoting", "auto")),
         ),
         Collection(
             "leads", "articles", Place(None, "LEADS"), "Wikipedia's leads", None, "CC BY-SA 4.0", _WHOLE

@@ -65,7 +65,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     assert study.source.facts_per_relation == 8
     assert study.datasets == (Dataset("facts", ("father", "capital"), 5, split_by="subject", end_task="f1"),)
     assert study.prompts == (
-        Prompt("plain", generations=("questions", "paraphrases")),
+        Prompt("plain", generations=("questions", "paraphrases"), declines=("unknown",)),
         Prompt(
             "shots", "qa", 15, "per_relation", "all_questions", reference_demos=True, methods=("closed_book",)
         ),
@@ -75,7 +75,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
         name="tiny", path="sandbox:s", backend="fusion_in_decoder", family="f", n_parameters=7, revision="main",
         dtype="float16", quantisation="8bit", device="cuda", device_map="balanced", batch_tokens=128,
         device_hour_usd=0.5, rambles=True, encoder_decoder=True, instruction_tuned=False, passages=1,
-        passage_tokens=200,
+        passage_tokens=200, thinking_tokens=900, declines=("No idea.", "I don't know"),
     )  # fmt: skip
     assert study.models[0].obtain == "ask Ada for it"
     assert study.models[1].service == Service(
@@ -86,7 +86,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     assert study.retrieval_methods == ("oracle", "stemmed", "nearest")
     assert [study.reads_paraphrases(name) for name in study.retrieval_methods] == [False, True, True]
     stemmed, nearest = study.retrievers
-    assert stemmed.settings == Bm25Settings(0.9, 0.0, "bm25+", 1.0, "english", "porter")
+    assert stemmed.settings == Bm25Settings(0.9, 0.0, "bm25+", 1.0, "english", "porter", "cjk_bigrams")
     assert nearest.settings == EncoderSettings(
         path="encoder", revision="main", query_path="asking", query_revision="main", pooling="cls", normalise=False,
         query_prefix="query: ", passage_prefix="passage: ", max_tokens=64, dtype="float16", device="cpu",
@@ -99,7 +99,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     )
     assert (nearest.cuts_last_sentence, nearest.is_default, study.method("nearest")) == (True, False, nearest)
     assert stemmed.description.endswith(
-        "(b: 0, delta: 1, k1: 0.9, stemmer: porter, stop_words: english, variant: bm25+)"
+        "(b: 0, delta: 1, k1: 0.9, stemmer: porter, stop_words: english, tokens: cjk_bigrams, variant: bm25+)"
     )
     assert study.popularity == Popularity("page_views", 3, "2026-09", "sum", "all")
     (reference,) = study.reference_questions
@@ -127,21 +127,6 @@ def test_prompts_by_what_they_ask(load: Callable[[object], Study]) -> None:
     assert [p.name for p in study.prompts_of("nearest")] == ["plain"]
     assert [p.name for p in study.paraphrase_prompts] == ["plain"]
     assert [p.name for p in study.sample_prompts] == ["bare"]
-
-
-def test_the_former_name_of_a_key_is_read_with_one_hint_and_not_beside_the_new_one(
-    tmp_path: Path, load: Callable[[object], Study], caplog: pytest.LogCaptureFixture
-) -> None:
-    prompts = [{"name": "plain"}, {"name": "bare", "asks": ["samples"]}]
-    for _ in range(2):
-        assert [one.generations for one in load({**VALID, "prompts": prompts}).prompts] == [
-            ("questions",), ("samples",),
-        ]  # fmt: skip
-    (hint,) = (record.getMessage() for record in caplog.records)
-    assert hint.endswith("prompts[1].asks is now called generations; please rename the key")
-    prompts[1]["generations"] = ["samples"]
-    with pytest.raises(StudyError, match=r"prompts\[1\].asks: is the former name of generations; give only"):
-        load({**VALID, "prompts": prompts})
 
 
 def test_valid_names_every_key() -> None:
@@ -273,6 +258,9 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("models.0.quantisation", "int8", "models[0].quantisation: 'int8' is not one of: none, 8bit, 4bit"),
         ("models.0.device_map", "all", "models[0].device_map: 'all' is not one of: auto, balanced, sequential"),
         ("models.0.rambles", 1, "models[0].rambles: must be true or false, not 1"),
+        ("models.0.declines", "No idea.", "models[0].declines: must be a list of at least one text"),
+        ("models.0.declines", [False], "models[0].declines: must hold texts, not bool False"),
+        ("prompts.0.declines", ["..."], "prompts[0].declines: must hold texts with letters or digits, not '...'"),
         ("models.0.batch_tokens", 8, "models[0].batch_tokens: must be a whole number of 64 to"),
         ("models.0.service", {}, "models[0].service: goes with backend openai, and says where its server is"),
         ("models.0.service", {"base_url": "http://x"}, "models[0].service: goes with backend openai, and says where"),

@@ -53,7 +53,7 @@ def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:
             "model": "tiny", "family": "tiny", "n_parameters": None, "backend": "fake", "path": "nowhere",
             "revision": None, "dtype": "float32", "quantisation": "none",
             "is_encoder_decoder": False, "is_instruction_tuned": None, "n_passages": 0, "rambles": False,
-            "sentence_splitter": None, "device_hour_usd": None,
+            "sentence_splitter": None, "thinking_tokens": 0, "declines": [], "device_hour_usd": None,
         }
     ]  # fmt: skip
     assert lake.read("model_prices").to_pylist() == []
@@ -69,7 +69,7 @@ def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:
             "encoder_decoder_template": "Q: {question} A:",
             "shots": 0, "draw": None, "demonstrations_from": "other_relations", "reference_demos": False,
             "max_new_tokens": 15, "generations": ["questions", "paraphrases"], "n_samples": None, "temperature": None,
-            "methods": ["closed_book", "bm25", "dense", "oracle"],
+            "methods": ["closed_book", "bm25", "dense", "oracle"], "declines": [],
         }
     ]  # fmt: skip
     dataset = lake.read("datasets").to_pylist()[0]
@@ -98,14 +98,15 @@ def test_tables_restate_every_kind_of_model_and_prompt(
 ) -> None:
     text = hand_text.replace(
         "{name: tiny, path: nowhere, backend: fake}",
-        "{name: tiny, path: nowhere, rambles: true, device_hour_usd: 1.5},"
+        "{name: tiny, path: nowhere, rambles: true, device_hour_usd: 1.5, thinking_tokens: 7, declines: [No.]},"
         " {name: listed, path: davinci-002, backend: openai, service: {base_url: 'https://api.openai.com/v1'}},"
         " {name: unlisted, path: who-knows, backend: openai, service: {base_url: 'http://x/v1'}},"
         " {name: priced, path: davinci-002, backend: openai, service: {base_url: 'http://x/v1',"
         " prompt_usd_per_million: 3, completion_usd_per_million: 4}}",
     ).replace(
         "{name: zero_shot, generations: [questions, paraphrases]}",
-        "{name: shots, shots: 15, draw: per_question, demonstrations_from: all_questions, reference_demos: true},"
+        "{name: shots, declines: [None known], shots: 15,"
+        " draw: per_question, demonstrations_from: all_questions, reference_demos: true},"
         " {name: bare, format: question, generations: [samples, questions]}",
     )
     text = (
@@ -135,6 +136,11 @@ def test_tables_restate_every_kind_of_model_and_prompt(
         "{question}", ["samples", "questions"], 3, 0.7,
     )  # fmt: skip
     assert shots["max_new_tokens"] == bare["max_new_tokens"] == 20
+    assert (models[0]["thinking_tokens"], models[0]["declines"], shots["declines"]) == (
+        7,
+        ["No."],
+        ["None known"],
+    )
 
 
 def test_a_changed_study_rewrites_only_what_changed(

@@ -12,7 +12,8 @@ VALID: dict[str, Any] = {
     "datasets": [{"name": "facts", "relations": ["father", "capital"], "max_questions_per_relation": 5,
                   "split_by": "subject", "drawn_as": None, "end_task": "f1"}],
     "prompts": [
-        {"name": "plain", "format": "qa", "shots": 0, "generations": ["questions", "paraphrases"]},
+        {"name": "plain", "format": "qa", "shots": 0, "generations": ["questions", "paraphrases"],
+         "declines": ["unknown"]},
         {
             "name": "shots", "shots": 15, "draw": "per_relation", "demonstrations_from": "all_questions",
             "reference_demos": True, "methods": ["closed_book"],
@@ -24,7 +25,7 @@ VALID: dict[str, Any] = {
             "name": "tiny", "path": "sandbox:s", "backend": "fusion_in_decoder", "family": "f", "n_parameters": 7,
             "revision": "main", "dtype": "float16", "quantisation": "8bit", "device": "cuda", "device_map": "balanced",
             "batch_tokens": 128, "device_hour_usd": 0.5, "rambles": True, "encoder_decoder": True,
-            "instruction_tuned": False,
+            "instruction_tuned": False, "thinking_tokens": 900, "declines": ["No idea.", "I don't know"],
             "passages": 1, "passage_tokens": 200, "obtain": "ask Ada for it",
         },
         {
@@ -41,7 +42,7 @@ VALID: dict[str, Any] = {
     "retrievers": [
         {
             "name": "stemmed", "kind": "bm25", "k1": 0.9, "b": 0, "variant": "bm25+", "delta": 1,
-            "stop_words": "english", "stemmer": "porter",
+            "stop_words": "english", "stemmer": "porter", "tokens": "cjk_bigrams",
         },
         {
             "name": "nearest", "kind": "dense", "path": "encoder", "revision": "main", "query_path": "asking",

@@ -182,7 +182,7 @@ def test_the_cache_stays_within_its_limit_and_keeps_the_latest_used(tmp_path) ->
     now = [1_000.0]
     cache = ResponseCache(tmp_path, lambda: now[0], max_bytes=40_000)
     for number in range(400):
-        now[0] += 1
+        now[0] -= 1  # a clock that is set back
         cache.keep(f"http://host/{number}", {"ETag": "e"}, os.urandom(500))
     cache.keep("http://host/huge", {"ETag": "e"}, os.urandom(30_000))
     kept = [number for number in range(400) if cache.get(f"http://host/{number}")]

@@ -222,7 +222,7 @@ def test_more_steps_continue_a_finished_setting(study: Study) -> None:
         tuned(with_sweep(study, steps=8))
     flip_bit(newest.parent / "step_2" / "losses.json")
     with pytest.raises(
-        BackendError, match=r"step_2/losses\.json is not as it was written: restore it, or delete"
+        BackendError, match=r"step_2/losses\.json does not match its checksum: restore it, or delete"
     ):
         tuned(with_sweep(study, steps=8))
 

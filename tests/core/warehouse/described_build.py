@@ -1,8 +1,4 @@
-"""The models of a small build as the platform describes them, for tests of lineage and of descriptions.
-
-What belongs here: describing a build of the tests; all models of `UNANSWERED` once a process, because sqlglot takes
-seconds for them. What does not: what the descriptions must say.
-"""
+"""The models of a small build as the platform describes them, for tests of lineage and of descriptions."""
 
 from __future__ import annotations
 

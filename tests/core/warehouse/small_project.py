@@ -1,8 +1,7 @@
 """A dbt project of ten models over a lake of three tables, to be changed at random.
 
-What belongs here: its files, its lake, running dbt on it, and building as `reuse` plans it. What does not: what must
-come out (`test_reuse`). It has each kind of node once: views and tables, a Python model, a model that reads dbt's graph,
-macros that call macros, a var, and data tests; and the project's own macros of the audit.
+The project has each kind of node once: views and tables, a Python model, a model that reads dbt's graph, macros that call
+macros, a var, and data tests; and the project's own macros of the audit.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from importlib.metadata import version
 from pathlib import Path
 
@@ -70,4 +71,14 @@ def test_lake_and_study_count(study: Study) -> None:
     datasets = (dataclasses.replace(study.datasets[0], imported=stated), *study.datasets[1:])
     assert warehouse_inputs(dataclasses.replace(study, datasets=datasets)) != before
     put(study, "triples/all.parquet")
+    assert warehouse_inputs(study) != before
+
+
+def test_other_rows_count_and_another_time_does_not(study: Study) -> None:
+    before, path = warehouse_inputs(study), study.home.lake / "answers/all.parquet"
+    when = path.stat().st_mtime_ns
+    os.utime(path, ns=(when, when - 10**9))
+    assert warehouse_inputs(study) == before
+    path.write_bytes(b"others")
+    os.utime(path, ns=(when, when))
     assert warehouse_inputs(study) != before

@@ -123,13 +123,20 @@ def test_marts_older_than_what_they_are_made_from_are_named_until_they_are_built
     assert f"fct_leaderboard ({upstream} is newer)" in failure  # which reads it through fct_adaptive_accuracy
     assert "fct_accuracy " not in failure
     assert "build them again" in failure
+    with duckdb.connect(str(study.home.build_warehouse)) as connection:  # before the clock was set back
+        connection.execute(
+            "update audit.invocations set started_at = '2099-01-01', finished_at = '2099-01-01'"
+        )
+        before = connection.execute("select max_by(invocation_id, number) from audit.invocations").fetchone()
     invoke_dbt(study, "run", "--select", f"{upstream}+")
-    assert verdict_of(study).failures == ()
+    verdict = verdict_of(study)
+    assert verdict.failures == ()
+    assert (verdict.invocation_id,) != before
 
 
 def test_after_a_run_that_was_killed_only_what_is_built_again_is_known(study: Study) -> None:
     with duckdb.connect(str(study.home.build_warehouse)) as connection:
-        connection.execute("insert into audit.invocations values ('killed', '1', now(), null)")
+        connection.execute("insert into audit.invocations values ('killed', '1', now(), null, 1000)")
     with pytest.raises(PublishError, match="did not finish"):
         verdict_of(study)
     invoke_dbt(study, "run", "--select", "stg_study__models")

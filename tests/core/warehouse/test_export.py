@@ -30,6 +30,7 @@ from dagster_project.core.warehouse.publication import read_publication
 from dagster_project.core.warehouse.publish import publish_warehouse
 from dagster_project.core.warehouse.staging import KEPT_FOLDERS, staging_beside
 from tests import fork_server
+from tests.flipped_bits import flip_bit
 from tests.synced import renames_on_disk
 from tests.warehouses import AWKWARD, published_study, study_of_few_marts
 
@@ -65,7 +66,7 @@ def answered() -> Iterator[Study]:
 def exported(answered: Study) -> ExportReport:
     with renames_on_disk() as names:
         report = export_marts(answered, LOG)
-    assert len(names) == 2
+    assert len(names) == 3  # the record, the folder, the link
     sizes = [
         os.path.getsize(Path(folder, name))
         for folder, _, files in os.walk(f"{report.path}/")
@@ -277,12 +278,30 @@ def test_a_current_export_stays_and_readers_of_the_old_one_keep_it(study: Study)
     exports = study.home.published / "exports"
     assert len(list(exports.iterdir())) == KEPT_FOLDERS
     current = first.path.resolve()
-    for hashed in ("zzzzzzzy", "zzzzzzzz"):  # of the same publication, by other code
-        (exports / f"{current.name[:-8]}{hashed}").mkdir()
+    for name in (
+        "20991231T000000000000Z-zzzzzzzz",
+        "000000-zzzzzzzzzzzzzzzz",
+    ):  # as earlier versions named them
+        (exports / name).mkdir()
     assert export_marts(study, LOG).was_current
     assert first.path.resolve() == current
     assert (current / "README.md").exists()
     assert len(list(exports.iterdir())) == KEPT_FOLDERS
+
+
+def test_a_flipped_bit_in_an_export_makes_it_again(study: Study) -> None:
+    publish_warehouse(study, LOG)
+    folder = export_marts(study, LOG).path.resolve()
+    for number, name in enumerate(("data/dim_questions.parquet", "README.md", "SHA256SUMS"), 1):
+        whole = (folder / name).read_bytes()
+        (folder / name).chmod(0o644)
+        flip_bit(folder / name)
+        again = export_marts(study, LOG)
+        folder = again.path.resolve()
+        assert not again.was_current, name
+        assert folder.name.startswith(f"{number + 1:06d}-")
+        assert (folder / name).read_bytes() == whole
+        assert export_marts(study, LOG).was_current
 
 
 def test_a_kill_at_any_moment_leaves_a_whole_export(study: Study) -> None:

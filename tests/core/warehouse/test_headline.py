@@ -53,6 +53,19 @@ def test_texts_are_aligned_to_the_left_and_numbers_to_the_right() -> None:
     ]
 
 
+def test_declined_answers_stand_beside_the_accuracy() -> None:
+    rows = [
+        HeadlineRow(
+            "d", "p", "m", "closed_book", 500, 0.302, 0.26, 0.34, None, None, None, None, None, 0.436, 0.535
+        ),
+        HeadlineRow("d", "p", "m", "oracle", 500, 0.874, 0.8, 0.9, None, None, None, None, None, None, None),
+    ]
+    heading, _, declining, none = render_headline(rows).splitlines()
+    assert heading.split()[6:10] == ["interval", "declined", "of", "the"]
+    assert declining.split()[-2:] == ["44%", "0.535"]
+    assert none.split()[-1] == "0.900"
+
+
 def test_without_answers_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     study = published_study(UNANSWERED, monkeypatch)
     assert (

@@ -14,6 +14,7 @@ import pytest
 
 from dagster_project import run
 from dagster_project.core.errors import PublishError
+from dagster_project.core.storage.home import StudyHome
 from dagster_project.core.study.study import Study
 from dagster_project.core.warehouse.publication import (
     connect_published,
@@ -23,7 +24,8 @@ from dagster_project.core.warehouse.publication import (
     record_of,
 )
 from dagster_project.core.warehouse.publish import publish_warehouse
-from tests.warehouses import UNANSWERED, published_study, study_of_few_marts
+from tests.flipped_bits import flip_bit
+from tests.warehouses import UNANSWERED, publish_small_files, published_study, study_of_few_marts
 
 LOG = logging.getLogger(__name__)
 
@@ -85,10 +87,11 @@ def once() -> Iterator[Path]:
 @pytest.mark.parametrize("harm", HARM)
 def test_damage_of_every_kind_is_found_and_told_in_a_line(once: Path, tmp_path: Path, harm: str) -> None:
     shutil.copytree(once, tmp_path / "published")
-    path = tmp_path / "published/warehouse.duckdb"
-    assert find_damage(path) is None
+    home, path = StudyHome(tmp_path, tmp_path), tmp_path / "published/warehouse.duckdb"
+    publish_small_files(home)
+    assert find_damage(home) is None
     HARM[harm](path)
-    found = find_damage(path)
+    found = find_damage(home)
     assert found is not None
     assert str(path) in found
     assert "\n" not in found
@@ -112,7 +115,8 @@ def test_publishing_again_mends_and_what_befalls_the_file_does_not_befall_kept_v
     log_of(first.path).write_bytes(b"forged")
     assert first.version.read_bytes() == kept
     second = publish_warehouse(study, LOG)
-    assert find_damage(second.path) is None
+    publish_small_files(study.home)
+    assert find_damage(study.home) is None
     assert read_publication(second.path).published_at == second.published_at
     files = [second.path, record_of(second.path), first.version, second.version]
     assert len({file.stat().st_ino for file in files}) == len(files)
@@ -129,18 +133,32 @@ def test_the_record_is_one_that_sha256sum_checks(once: Path) -> None:
     assert done.stdout == "warehouse.duckdb: OK\n"
 
 
-def test_a_run_finds_nothing_to_build_only_where_the_published_file_is_whole(study: Study) -> None:
-    """The lake is the same, and all other published files exist."""
+def test_a_run_finds_nothing_to_build_only_where_all_published_files_are_whole(study: Study) -> None:
+    """The lake is the same."""
     published = publish_warehouse(study, LOG).path
-    for beside in ("report.html", "answers.html", "docs.html", "export", "router"):
-        (published.parent / beside).touch()
-    (published.parent / "inputs").write_bytes(b"of this lake")
+    files = [published, record_of(published), *publish_small_files(study.home)]
+    noted = published.parent / "inputs"
+    noted.write_bytes(b"of this lake")
     said: list[str] = []
     assert run._is_published(study, "of this lake", said.append)
     assert "nothing to build" in said.pop()
-    overwrite(published, b"ruined\n")
+    for file in files:
+        whole = file.read_bytes()
+        file.chmod(0o644)
+        flip_bit(file, 0.4)  # within the checksum, if it is a record
+        assert not run._is_published(study, "of this lake", said.append), file
+        assert "is damaged and will be made again: " in said.pop()
+        file.unlink()
+        assert not run._is_published(study, "of this lake", said.append), file
+        assert "will be made again: " in said.pop()
+        file.write_bytes(whole)
+    assert run._is_published(study, "of this lake", said.append)
+    assert not run._is_published(study, "of another lake", said.append)
+    assert not run._is_published(study, "of this lake s3://bucket", lambda line: None), (
+        "that store has nothing yet"
+    )
+    noted.write_bytes(b"of this lake s3://bucket/folder")
+    assert run._is_published(study, "of this lake s3://bucket/folder", said.append)
+    assert run._is_published(study, "of this lake ", said.append)
+    noted.write_bytes(b"\xff\x00")  # neither is a damaged note taken for anything
     assert not run._is_published(study, "of this lake", said.append)
-    assert f"is damaged and will be built again: {published}" in said.pop()
-    (published.parent / "inputs").write_bytes(b"\xff\x00")  # neither is a damaged note taken for anything
-    assert not run._is_published(study, "of this lake", said.append)
-    assert said == []

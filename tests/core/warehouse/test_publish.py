@@ -17,11 +17,11 @@ import pytest
 from dagster_project.core.errors import PublishError
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.contents import RENAMED
 from dagster_project.core.warehouse.publish import KEPT_VERSIONS, publish_warehouse
 from tests import fork_server
 from tests.core.warehouse import published_version
 from tests.core.warehouse.published_version import read_version
+from tests.flipped_bits import flip_bit
 from tests.synced import renames_on_disk
 from tests.warehouses import AWKWARD, UNANSWERED, copied_study, mart, study_of_few_marts
 
@@ -83,29 +83,15 @@ def test_published_are_the_marts_alone_with_comments_and_constraints(whole: Stud
         ).fetchall()
         (described,) = connection.execute("select study, dbt_invocation_id from marts.publication").fetchall()
     assert schemas == [("marts",)]
-    assert {name for schema, name in views if schema == "marts"} == {"fct_prompts", *RENAMED}
+    assert {name for schema, name in views if schema == "marts"} == {"fct_prompts"}
     assert {name for schema, name in views if schema == "main"} == {
         *report.n_rows,
-        *RENAMED,
         "fct_prompts",
         "publication",
     }
     assert uncommented == []
     assert bound[0][0] > 20
     assert described == ("synthetic", report.invocation_id)
-
-
-def test_a_renamed_mart_answers_to_its_old_name_and_says_the_new_one(whole: Study) -> None:
-    report = publish_warehouse(whole, LOG)
-    with duckdb.connect(str(report.path), read_only=True) as connection:
-        comments = dict(connection.execute("select view_name, comment from duckdb_views()").fetchall())
-        topics = dict(connection.execute("select table_name, topic from catalogue").fetchall())
-        for old, new in RENAMED.items():
-            assert comments[old].startswith(f"Deprecated name of {new};")
-            assert topics[old] == "deprecated" != topics[new]
-            for name in (old, f"marts.{old}"):
-                view, table = (connection.sql(f"from {one} order by all") for one in (name, new))
-                assert (view.columns, view.fetchall()) == (table.columns, table.fetchall())
 
 
 def test_the_table_of_a_model_that_was_deleted_is_not_published(study: Study) -> None:
@@ -297,9 +283,81 @@ def test_a_failed_test_of_the_build_is_named_and_nothing_is_published(study: Stu
     assert rows_of(first.path) == first.n_rows
 
 
+COVERED = [("a", "small", 10, 0), ("a", "large", 10, 2), ("b", "large", 5, 0)]
+"""Dataset, model, rows expected, rows missing."""
+ALL_LOST = [("a", "small", 10, 10), *COVERED[1:]]
+
+
+def cover(study: Study, rows: list[tuple[str, str, int, int]]) -> None:
+    """Give the build such a mart of coverage."""
+    with duckdb.connect(str(study.home.build_warehouse)) as connection:
+        connection.execute(
+            "create or replace table marts.fct_answer_coverage (table_name varchar, dataset varchar, prompt varchar, "
+            "model varchar, method varchar, n_expected bigint, n_missing bigint)"
+        )
+        connection.executemany(
+            "insert into marts.fct_answer_coverage values ('answers', ?, null, ?, 'bm25', ?, ?)", rows
+        )
+
+
+def edit(study: Study) -> None:
+    study.path.write_text(study.path.read_text().replace("seed:", "# another seed\nseed:") + "top_k: 3\n")
+
+
+def describe(study: Study) -> None:
+    text = study.path.read_text()
+    study.path.write_text(text.replace("description: A", "description: Another") + "# a comment\n")
+    assert study.path.read_text() != text
+
+
+def damage_what_is_published(study: Study) -> None:
+    study.home.published_warehouse.chmod(0o644)
+    flip_bit(study.home.published_warehouse)
+
+
+@pytest.mark.parametrize(
+    ("rows", "change", "said"),
+    [
+        (ALL_LOST, None, "0 answers of small instead of 10; correct"),
+        (ALL_LOST, describe, "0 answers of small instead of 10; correct"),
+        (ALL_LOST, edit, "0 answers of small instead of 10; correct"),
+        (ALL_LOST, damage_what_is_published, "0 answers of small instead of 10; correct"),
+        (COVERED[1:], None, "0 answers of small instead of 10; correct"),
+        ([COVERED[0], ("a", "large", 9, 3), ("b", "large", 5, 1)], None, "10 answers of large instead of 13; correct"),
+        ([*ALL_LOST, ("c", "small", 90, 0)], edit, "0 answers of small instead of 10; correct"),
+        ([("a", "small", 9, 0), *COVERED[1:]], None, "9 answers of small instead of 10; correct"),
+        ([("a", "small", 9, 0), *COVERED[1:]], edit, None),  # fewer questions declared
+        ([COVERED[0], ("a", "large", 5, 1), COVERED[2]], edit, None),
+        (COVERED[1:], edit, None),  # a model removed
+        ([("a", "small", 20, 10), *COVERED[1:]], None, None),  # more asked for, and as many there
+        ([*COVERED, ("c", "small", 5, 5)], None, None),
+    ],
+)  # fmt: skip
+def test_a_publication_gets_smaller_only_if_the_study_file_says_so(
+    study: Study,
+    rows: list[tuple[str, str, int, int]],
+    change: Callable[[Study], None] | None,
+    said: str | None,
+) -> None:
+    cover(study, COVERED)
+    first = publish_warehouse(study, LOG)
+    whole = first.version.read_bytes()
+    if change:
+        change(study)
+    cover(study, rows)
+    if said:
+        before = first.path.read_bytes()
+        with pytest.raises(PublishError, match=f"not published: .* would be {said}") as refused:
+            publish_warehouse(study, LOG)
+        assert "\n" not in str(refused.value)
+        assert (first.path.read_bytes(), first.version.read_bytes()) == (before, whole)
+    report = publish_warehouse(study, LOG, allows_fewer=bool(said))
+    assert report.n_rows["fct_answer_coverage"] == len(rows)
+
+
 def test_a_dbt_run_that_did_not_finish_is_not_published(study: Study) -> None:
     with duckdb.connect(str(study.home.build_warehouse)) as connection:
-        connection.execute("insert into audit.invocations values ('killed', '1', now(), null)")
+        connection.execute("insert into audit.invocations values ('killed', '1', now(), null, 1000)")
     with pytest.raises(PublishError, match="did not finish"):
         publish_warehouse(study, LOG)
     assert not study.home.published_warehouse.exists()

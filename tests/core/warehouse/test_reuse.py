@@ -8,10 +8,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 
+from dagster_project.core.storage import fingerprints
+from dagster_project.core.storage.parsed_code import ParsedCode
 from dagster_project.core.warehouse import reuse
 from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD
 from dagster_project.core.warehouse.reuse import find_outdated, inputs_of, note_built, plan_pass
@@ -117,6 +120,59 @@ def test_another_version_of_a_library_builds_everything_again(
         assert [node for node in before if before[node] == after[node]] == [], library
 
 
+@pytest.mark.parametrize("name", ["dbt_project.yml", "profiles.yml"])
+def test_a_setting_of_the_project_or_of_the_connection_builds_everything_again(
+    unchanged: SmallProject, name: str
+) -> None:
+    before, file = unchanged.inputs(), unchanged.dbt / name
+    text = file.read_text()
+    file.write_text(f"{text}\n# another line")
+    after = unchanged.inputs()
+    file.write_text(text)
+    assert [node for node in before if before[node] == after[node]] == []
+
+
+def test_the_code_that_a_python_model_imports_builds_it_again(
+    unchanged: SmallProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what its imports import, as `phrases` does the rules of matching."""
+    manifest = unchanged.manifest()
+    code = manifest["nodes"]["model.small.int_py"]["raw_code"]
+    imported = f"from dagster_project.core.questions.phrases import Phrases\n{code}"
+    manifest["nodes"]["model.small.int_py"]["raw_code"] = imported
+    before, parse = inputs_of(manifest, unchanged.lake, unchanged.dbt), fingerprints.parsed_code
+
+    def changed(file: Path) -> ParsedCode:
+        parsed = parse(file)
+        return replace(parsed, code=f"{parsed.code}\nchanged") if file.name == "match.py" else parsed
+
+    monkeypatch.setattr(fingerprints, "parsed_code", changed)
+    after = inputs_of(manifest, unchanged.lake, unchanged.dbt)
+    assert names(node for node in before if before[node] != after[node]) == {"int_py", "fct_all"}
+
+
+def test_all_that_dbt_says_of_a_node_counts_but_for_what_each_run_writes(unchanged: SmallProject) -> None:
+    """A new version of dbt may say more: it counts until somebody names it in `_VOLATILE`."""
+    whole = unchanged.manifest()
+    before = inputs_of(whole, unchanged.lake, unchanged.dbt)
+    ignored = set()
+    for key, value in whole["nodes"]["model.small.stg_a"].items():
+        node = {**whole["nodes"]["model.small.stg_a"], key: _another(value)}
+        manifest = {**whole, "nodes": {**whole["nodes"], "model.small.stg_a": node}}
+        if key != "resource_type":  # which says that it is a model
+            after = inputs_of(manifest, unchanged.lake, unchanged.dbt)
+            ignored |= {key} if after["model.small.stg_a"] == before["model.small.stg_a"] else set()
+    assert ignored <= reuse._VOLATILE | {"depends_on"}  # of whose keys only the nodes count
+
+
+def _another(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {**value, "another": 1}
+    if isinstance(value, list):
+        return [*value, "another"]
+    return f"{value} " if isinstance(value, str) else "another"
+
+
 def test_macros_that_a_run_notes_in_the_manifest_change_nothing(unchanged: SmallProject) -> None:
     before, manifest = unchanged.inputs(), unchanged.manifest()
     for node in manifest["nodes"].values():
@@ -147,7 +203,7 @@ def test_passes_of_a_study_are_planned_apart_and_build_what_was_not_recorded(
 
     with duckdb.connect(str(study.home.build_warehouse)) as connection:  # as if one run had built all of them
         connection.execute(
-            "update audit.results set invocation_id = (select max_by(invocation_id, started_at) from audit.invocations)"
+            "update audit.results set invocation_id = (select max_by(invocation_id, number) from audit.invocations)"
         )
     for plan in plans:
         note_built(study, replace(plan, project="another project"), LOG)

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from dagster_project.core.errors import PublishError
+from dagster_project.core.storage.checksums import record_files
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
 from dagster_project.core.warehouse.docs import _page_of, publish_docs
-from dagster_project.core.warehouse.publication import read_publication
+from dagster_project.core.warehouse.publication import read_publication, record_of
 from tests.browser import chromium
+from tests.flipped_bits import flip_bit
 from tests.lakes import make_study
 from tests.warehouses import OWN_PREFIX, UNANSWERED, documentation, published_study
 
@@ -55,15 +57,20 @@ def test_a_current_page_is_written_again_and_not_made_again(study: Study) -> Non
     assert again.path.stat().st_ino != inode
 
 
-def test_a_page_that_was_cut_is_made_again(tmp_path: Path) -> None:
+def test_a_page_that_was_cut_or_damaged_is_made_again(tmp_path: Path) -> None:
     page, target = '<html><meta name="longtail:inputs" content="ab12"><p>é</p></html>', tmp_path / "docs.html"
     assert _page_of(target, "ab12") is None
     target.write_text(page, encoding="utf-8")
+    assert _page_of(target, "ab12") is None, "nothing says how it was written"
+    record_files(record_of(target), [target])
     assert _page_of(target, "ab12") == page
     assert _page_of(target, "cd34") is None
     whole = target.read_bytes()
     for n_bytes in range(len(whole)):
         target.write_bytes(whole[:n_bytes])
+        assert _page_of(target, "ab12") is None
+        target.write_bytes(whole)
+        flip_bit(target, n_bytes / len(whole))
         assert _page_of(target, "ab12") is None
 
 

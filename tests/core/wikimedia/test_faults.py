@@ -8,7 +8,6 @@ processes in `test_shared_limits`, the cache in `test_response_cache`, killed st
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from email.utils import formatdate
 from pathlib import Path
@@ -146,11 +145,12 @@ def test_an_endless_answer_is_stopped(name: str) -> None:
     """Each part comes in time, but the whole does not."""
     policy = RetryPolicy(attempts=1, read_s=6, answer_s=0.3)
     said = r"did not answer in time \(no end after 0.3 s\)"
-    with dripping(DRIPS[name]) as port, HttpClient(policy=policy) as client:
-        started = time.monotonic()
-        with pytest.raises(SlowAnswerError, match=said):
-            client.get_json(ENTITY_API, f"http://127.0.0.1:{port}{API}", PARAMS)
-        assert time.monotonic() - started < 5.0
+    with (
+        dripping(DRIPS[name]) as port,
+        HttpClient(policy=policy) as client,
+        pytest.raises(SlowAnswerError, match=said),
+    ):
+        client.get_json(ENTITY_API, f"http://127.0.0.1:{port}{API}", PARAMS)
 
 
 def test_a_huge_answer_is_not_read_completely(server, client, fake_time, log) -> None:

@@ -1,0 +1,1 @@
+"""Backends: what is common to them; `kinds` has a record for each, `local` runs transformers, `service` asks servers."""

@@ -1,8 +1,5 @@
 """The contract between the platform and whatever generates text: a batch in, results in its order.
 
-What belongs here: the protocol, its values, and what backends must declare. What does not: any backend,
-prompts, caching. Nothing here imports an engine.
-
 A backend declares its capabilities. A study that asks for a missing one fails before any model loads:
 
 - `GENERATE`: one greedy text per prompt.
@@ -21,12 +18,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dagster_project.core.generation.prompts.endings import FIRST_LINE
+from dagster_project.core.generation.prompts.endings import AFTER_THINKING, FIRST_LINE, is_complete
 from dagster_project.core.scoring.confidence import Confidence
+from dagster_project.core.scoring.model_answer import ModelAnswer, read_answer_text
 
 Secret = Callable[[str], str | None]
 """The value of an environment variable that holds a key; None where it is not set."""
 
+LENGTH = "length"
+"""The finish reason of a text that the limit of new tokens ended."""
 _GENERATION_VERSION = 1
 """Raised when the same prompt and decoding ought to give another text: cached rows then no longer count."""
 
@@ -49,13 +49,19 @@ class Decoding:
         how = f"temperature={self.temperature!r}" if self.temperature else "greedy"
         return f"v{_GENERATION_VERSION} {how} {self.end} max_new_tokens={self.max_new_tokens}"
 
+    def finish_reason(self, text: str, n_tokens: int) -> str | None:
+        """`length` where the limit ended the text of a model that thinks before it was complete; else None."""
+        is_cut = n_tokens >= self.max_new_tokens and self.end.startswith(AFTER_THINKING)
+        return LENGTH if is_cut and not is_complete(text, self.end) else None
+
 
 @dataclass(frozen=True)
 class Identity:
     """Which weights answer, and through which engine.
 
     `revision` is a hub commit, the SHA-256 of the weights', configuration's and tokenizer's files, or what a
-    service says that it serves. `rules` are the checkpoint's own settings that its decoding follows, empty for none.
+    service says that it serves. `rules` are the checkpoint's own settings that its decoding follows, and `greedy_rules`
+    what greedy texts are asked for besides; empty for none.
     """
 
     revision: str
@@ -64,10 +70,12 @@ class Identity:
     engine: str
     engine_version: str
     rules: str = ""
+    greedy_rules: str = ""
 
     def decoding(self, decoding: Decoding) -> str:
         """What decides a text besides prompt, weights and seed: as rows say it, and in cache keys."""
-        return f"{decoding.key} {self.rules}" if self.rules else decoding.key
+        greedy = "" if decoding.temperature else self.greedy_rules
+        return " ".join(filter(None, (decoding.key, self.rules, greedy)))
 
     @property
     def weights(self) -> str:
@@ -85,7 +93,9 @@ class Accounts:
     cache had them. `latency_ms` is the result's share of its batch's wall time, and `batch_size` the number of results
     of that batch. A service's batch is one request: one greedy text, or the samples of one prompt. `device_seconds`
     is the result's share of the devices' time, None where they are not ours. `cost_usd` is what a service bills for
-    the result, None where it bills nothing.
+    the result, None where it bills nothing. Of the `new_tokens`, `reasoning_tokens` are the model's reasoning, and
+    `reasoning_usd` what a service bills for them; None where there are none, or their number is not known.
+    `served_model` is the model that a service says it used.
     """
 
     prompt_tokens: int
@@ -96,15 +106,41 @@ class Accounts:
     shared_tokens: int = 0
     device_seconds: float | None = None
     cost_usd: float | None = None
+    reasoning_tokens: int | None = None
+    reasoning_usd: float | None = None
+    served_model: str | None = None
 
 
 @dataclass(frozen=True)
 class Generation(Accounts):
-    """One generated text, uncut. The confidence is that of the part that its decoding's `end` keeps; None where that is
-    empty, or where the backend cannot say."""
+    """One generated text, uncut, reasoning included. The confidence is that of the part that its decoding's `end` keeps;
+    None where that is empty, or where the backend cannot say.
+
+    What services say beside it: whether it `has_text` at all (null is no empty text), its `finish_reason`, a `refusal`,
+    and the `reasoning` of a field apart.
+    """
 
     text: str
     confidence: Confidence | None = None
+    has_text: bool = True
+    finish_reason: str | None = None
+    refusal: str | None = None
+    reasoning: str | None = None
+
+    def answer(self) -> ModelAnswer:
+        """The text without reasoning, or the refusal. Errors: `NoAnswerError` where there is no answer."""
+        return read_answer_text(
+            self.text if self.has_text else None,
+            finish_reason=self.finish_reason,
+            refusal=self.refusal,
+            reasoning=self.reasoning,
+        )
+
+    @property
+    def raw_text(self) -> str:
+        """All that came back: the reasoning of a field apart stands first, between marks of thinking."""
+        thoughts = f"<think>{self.reasoning}</think>\n\n" if self.reasoning else ""
+        return thoughts + (self.text or self.refusal or "")
 
 
 @dataclass(frozen=True)

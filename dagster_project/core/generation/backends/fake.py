@@ -185,7 +185,9 @@ class FakeBackend:
         text = " ".join(words)
         kept = kept_text(text, decoding.end)
         own = confidence_of([-digest(f"{kept}\n{n}")[0] / 256 for n in range(len(kept.split()))])
-        return Generation(text, own, new_tokens=len(words) - 1, shared_tokens=shared, **accounts)
+        n_new = len(words) - 1
+        reason = decoding.finish_reason(text, n_new)
+        return Generation(text, own, finish_reason=reason, new_tokens=n_new, shared_tokens=shared, **accounts)
 
     def _call(self, n_prompts: int) -> float:
         """Take the time of one call; its seconds."""

@@ -1,8 +1,5 @@
 """What a fake model says: scripts of answers, for tests and dry runs.
 
-What belongs here: the options of a script, and the texts that follow from it. What does not: the backend that
-keeps to it (`fake`).
-
 `Model.path` is a rule, as in `fake:passage?seconds_per_call=0.5`, or the path of a JSON file with the same
 options:
 

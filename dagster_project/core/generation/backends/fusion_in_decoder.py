@@ -1,8 +1,5 @@
 """Fusion-in-Decoder readers (Izacard & Grave, 2021), as in Atlas: any T5 checkpoint whose decoder reads many passages.
 
-What belongs here: how a prompt meets its passages. What does not: the fused states (`local.fusion`), and everything
-that such a reader has in common with other models (`hf`).
-
 Each passage is encoded behind the prompt's text, alone, and the decoder attends to the states of all of them. A passage
 loses its end where prompt and passage have more than `passage_tokens` tokens; a prompt that leaves a passage no room is
 a `Failure`. A prompt without passages is read as any encoder-decoder reads it.

@@ -1,8 +1,5 @@
 """Local language models of the Hugging Face format, by transformers, on a CPU or CUDA devices.
 
-What belongs here: from texts to tokens and back, which rows are the same work. What does not: loading,
-device batches, forward passes, choosing tokens, accounts (`local`).
-
 Greedy text may differ in rare near-ties between batches of other sizes; nothing here promises bit equality.
 """
 
@@ -200,7 +197,7 @@ class TransformersBackend:
             asked = [[(i, rows[i]) for i in places[index]] for index in done.rows]
             seeds_of = [wanted[index] for index in done.rows]
             n_devices = len(self._loaded.devices)
-            for i, found in accounted_texts(done, asked, seeds_of, self._texts, decoding.end, n_devices):
+            for i, found in accounted_texts(done, asked, seeds_of, self._texts, decoding, n_devices):
                 results[i] = found
         return results
 

@@ -1,8 +1,5 @@
 """Backend `openai`: any server with an OpenAI-compatible HTTP API (vLLM, SGLang, llama.cpp, hosted services).
 
-What belongs here: the backend's contract. What does not: which rows go when (`service.dispatch`), a single row's requests
-(`service.asking`), prices (`study.prices`).
-
 Each row is a request of its own. So `batch_size` counts the texts of one request: 1 for greedy text, else the samples
 of the row. `latency_ms` is the request's time divided by that number; waiting for a turn or for another attempt is not
 in it. New tokens are as billed, which may include the end token. The first of n samples bears the prompt's cost; for
@@ -105,7 +102,9 @@ class OpenAIBackend:
         service = _service(model)
         parts = ("openai", service.base_url.rstrip("/"), service.api, model.path, model.revision or "")
         revision = hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
-        return Identity(revision, model.dtype, model.quantisation, f"openai-{service.api}", _API_VERSION)
+        greedy = "log_probabilities" if service.log_probabilities else ""
+        engine = f"openai-{service.api}"
+        return Identity(revision, model.dtype, model.quantisation, engine, _API_VERSION, greedy_rules=greedy)
 
     @property
     def spent_usd(self) -> float:

@@ -1,8 +1,4 @@
-"""The backend of a model: looked up, identified, loaded.
-
-What belongs here: from a model to its backend. What does not: which backends there are (`study.backends`), and the
-backends themselves.
-"""
+"""The backend of a model: looked up, identified, loaded."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """A checkpoint's own settings of decoding, and which of them a study follows: read from its files, without an engine.
 
-What belongs here: which settings greedy decoding follows, which it leaves aside, which are refused, and how a row
-states them. What does not: what they do to logits (`local.rules`).
-
 The reference is transformers' `generate(do_sample=False, num_beams=1, max_new_tokens=…)`, with which the papers
 decoded: it follows a checkpoint's settings of tokens that are forced, forbidden, made likelier or less likely, and so
 does a study. The study alone chooses how to search and how to sample (SPEC §3), whatever a checkpoint proposes. Like

@@ -1,8 +1,4 @@
-"""What results cost: the accounting columns of a row, and a partition's report.
-
-What belongs here: tokens, times and dollars. What does not: prices of services (`study.prices`; a result brings its
-bill along), and sums by model or method (dbt).
-"""
+"""What results cost: the accounting columns of a row, and a partition's report."""
 
 from __future__ import annotations
 
@@ -17,8 +13,8 @@ from dagster_project.core.study.models import Model
 
 _SECONDS_PER_HOUR = 3600
 _OF_RESULT = (
-    "prompt_tokens", "shared_tokens", "new_tokens", "n_truncated_tokens", "latency_ms", "batch_size",
-    "device_seconds",
+    "prompt_tokens", "shared_tokens", "new_tokens", "reasoning_tokens", "n_truncated_tokens", "latency_ms", "batch_size",
+    "device_seconds", "served_model",
 )  # fmt: skip
 
 
@@ -34,8 +30,8 @@ def accounts(result: Accounts, model: Model, n_copies: int = 1, is_first: bool =
     if result.device_seconds is not None:
         own["device_seconds"] = result.device_seconds / n_copies
         own["latency_ms"] = result.latency_ms / n_copies
-    cost = cost_usd(result, model)
-    return {**own, "cost_usd": None if cost is None else cost / n_copies}
+    costs = {"cost_usd": cost_usd(result, model), "reasoning_usd": result.reasoning_usd}
+    return own | {name: None if cost is None else cost / n_copies for name, cost in costs.items()}
 
 
 def cost_usd(result: Accounts, model: Model) -> float | None:

@@ -1,7 +1,5 @@
 """From items to distinct works, and from works to batches: functions of the whole plan alone.
 
-What belongs here: deduplication, order, batches. What does not: what is cached already, and computing (`resume`).
-
 Prompts are never all in memory. Each is built once to be hashed here, and once more when its batch comes. Its hash, its
 length and a *signature* stay. The lexicographic order of signatures brings prompts that begin alike together: a
 signature is the first bytes as they are, then a running CRC-32 at every further step. Two prompts with n bytes in

@@ -1,8 +1,4 @@
-"""A batch as a value: what a backend is asked for, which another process can answer as well.
-
-What belongs here: a call, its answer, and who answers. What does not: which batches there are (`resume`), and how workers
-on other machines are asked (`models.ray_workers`).
-"""
+"""A batch as a value: what a backend is asked for, which another process can answer as well."""
 
 from __future__ import annotations
 

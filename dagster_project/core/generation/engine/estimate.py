@@ -1,8 +1,4 @@
-"""What a partition of a generated table has still to compute: counted before anything is computed, and no model loaded.
-
-What belongs here: counting results and tokens that the row cache lacks, and their price. What does not: seconds of
-other stages and showing any of it (`dagster_project.plan`).
-"""
+"""What a partition of a generated table has still to compute: counted before any computation, and no model loaded."""
 
 from __future__ import annotations
 

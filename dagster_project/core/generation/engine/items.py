@@ -1,8 +1,4 @@
-"""What the engine works on: items, each with its key columns, its prompt and its request.
-
-What belongs here: the three requests, and what a prompt consists of. What does not: which items a table has
-(`tasks`), and how a backend serves a request (`backends`).
-"""
+"""What the engine works on: items, each with its key columns, its prompt and its request."""
 
 from __future__ import annotations
 

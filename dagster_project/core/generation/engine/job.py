@@ -1,8 +1,4 @@
-"""The computation of one partition: what it needs, and how far it is.
-
-What belongs here: a job, its results, and keeping them in the row cache. What does not: the order in which they
-are computed (`resume`, `streaming`).
-"""
+"""The computation of one partition: what it needs, and how far it is."""
 
 from __future__ import annotations
 

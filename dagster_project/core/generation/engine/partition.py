@@ -1,8 +1,5 @@
 """One partition of a generated table: kept where it is current, else computed and made into rows.
 
-What belongs here: the fingerprint, rows, failed generations. What does not: which tables there are and their own columns
-(`tasks`), computing results (`resume`), what rows cost (`accounts`).
-
 A row's `is_reused` is true where its result was computed for another partition fingerprint (another study, an earlier
 state of this one, other code). Results computed for this same fingerprint before a run was killed are resumed, not
 reused, so that a resumed partition equals an uninterrupted one.
@@ -20,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.backends.base import Failure
 from dagster_project.core.generation.backends.registry import entry
 from dagster_project.core.generation.engine.accounts import accounts, notes
 from dagster_project.core.generation.engine.items import Item, how
@@ -30,6 +26,7 @@ from dagster_project.core.generation.engine.row_cache import RowCache
 from dagster_project.core.generation.engine.session import ModelSession
 from dagster_project.core.generation.engine.task import Plan, Scope, Task
 from dagster_project.core.progress import Progress
+from dagster_project.core.scoring.model_answer import LIMIT_BEFORE_TEXT, THINKING_CUT, NoAnswerError
 from dagster_project.core.storage.fingerprints import fingerprint
 from dagster_project.core.storage.lake import Computed, Lake, Outcome, QuarantinedRow, Streamed
 from dagster_project.core.storage.ownership import model_lock
@@ -39,6 +36,7 @@ from dagster_project.core.tables import TABLES
 
 _RAW_CHARACTERS = 2000
 """The part of a prompt that the quarantine keeps."""
+_MOST_REASONS = 3
 
 
 def generate(
@@ -98,7 +96,7 @@ def generate_shard(
         done = complete(job, plan.items)
         keys = [key for work in done.distinct.works for key in work.keys]
         of_others = cache.find(key for key in keys if key not in done.rows)  # which may have ended meanwhile
-    _tell(job, list(done.failures.values()), len(keys))
+    _tell(job, [failure.reason for failure in done.failures.values()], len(keys))
     return len(done.rows) + len(of_others), len(keys)
 
 
@@ -111,7 +109,8 @@ def fingerprint_of(task: Task, scope: Scope, session: ModelSession) -> str:
     return fingerprint(
         task.table,
         task.decisive(scope),
-        [model.name, model.device_hour_usd, model.rambles, identity.weights, identity.rules],
+        [model.name, model.device_hour_usd, model.rambles, model.thinking_tokens, model.declines],
+        [identity.weights, identity.rules, identity.greedy_rules],
         task.inputs(scope),
         task.code_version(),
     )
@@ -132,62 +131,67 @@ def generate_rows(
     `generate`.
     """
     done = complete(job, plan.items)
-    rejected = _quarantined(task, plan, done, job)
-    rows = Streamed.of(task.table, _rows(task, plan, done, job, seed, constants))
+    rejected: list[QuarantinedRow] = []
+    rows = Streamed.of(task.table, _rows(task, plan, done, job, seed, constants, rejected))
     table = pa.concat_tables([TABLES[task.table].schema.empty_table(), *rows.tables])
+    _tell(job, [row.reason for row in rejected], sum(map(len, done.distinct.keys)))
     told = {**notes(table, done), "failed": len(rejected), "without_passage": plan.n_without_passage}
     return Computed(table, rejected, {**told, "seconds": round(time.monotonic() - job.started, 3)})
 
 
-def _quarantined(task: Task, plan: Plan[Item], done: Completed, job: Job) -> list[QuarantinedRow]:
-    """The rows whose results failed. Errors: `BackendError` where all did."""
-    failed = [
-        (item, part, done.failures[key])
-        for item, keys in zip(plan.items, done.distinct.keys, strict=True)
-        for part, key in enumerate(keys)
-        if key in done.failures
-    ]
-    _tell(job, [failure for *_, failure in failed], sum(map(len, done.distinct.keys)))
-    return [
-        QuarantinedRow(
-            "/".join(str(item.key(part)[name]) for name in task.keys),
-            failure.reason,
-            item.prompt().text[:_RAW_CHARACTERS],
-        )
-        for item, part, failure in failed
-    ]
-
-
-def _tell(job: Job, failures: Sequence[Failure], n_all: int) -> None:
-    """Warn of failed generations. Errors: `BackendError` where all failed."""
-    if not failures:
+def _tell(job: Job, reasons: Sequence[str], n_all: int) -> None:
+    """Warn of failed generations, reason by reason. Errors: `BackendError` where all failed."""
+    if not reasons:
         return
-    n, reason = len(failures), failures[0].reason
+    n, counts = len(reasons), Counter(reasons)
+    needs_tokens = not counts.keys().isdisjoint((THINKING_CUT, LIMIT_BEFORE_TEXT))
+    advice = f"; raise thinking_tokens of model {job.model.name} in the study" if needs_tokens else ""
     if n == n_all:
-        raise BackendError(f"{job.label}: all {n} generations failed, the first one: {reason}")
+        raise BackendError(f"{job.label}: all {n} generations failed, the first one: {reasons[0]}{advice}")
     then = "tried again when the table is made" if job.shard else "see quarantine"
-    job.log.warning("%s: %s generations failed, %s: %s", job.label, n, then, reason)
+    named = "; ".join(f"{reason} ({count})" for reason, count in counts.most_common(_MOST_REASONS))
+    job.log.warning("%s: %s generations failed, %s: %s%s", job.label, n, then, named, advice)
 
 
 def _rows(
-    task: Task, plan: Plan[Item], done: Completed, job: Job, seed: int, constants: Mapping[str, Any]
+    task: Task,
+    plan: Plan[Item],
+    done: Completed,
+    job: Job,
+    seed: int,
+    constants: Mapping[str, Any],
+    rejected: list[QuarantinedRow],
 ) -> Iterator[dict[str, Any]]:
-    """A row for each part of an item that has a result; the first row of a result bears the prompt's tokens."""
+    """A row for each part of an item that has an answer; the first row of a result bears the prompt's tokens.
+
+    Parts that failed, or whose result holds no answer, go to `rejected`. What a result without an answer has cost is
+    added to `done.lost_usd`.
+    """
     identity, distinct = job.session.identity(job.model), done.distinct
     names = {name: getattr(identity, name) for name in ("revision", "dtype", "quantisation")}
     copies, met = Counter(chain.from_iterable(distinct.keys)), set[bytes]()
     progress = Progress(job.log, f"{job.label}: rows", len(plan.items))
     for item, keys, work in zip(plan.items, distinct.keys, distinct.of_item, strict=True):
         for part, (key, own_seed) in enumerate(zip(keys, item.request.seeds, strict=True)):
-            cached = done.rows.get(key)
-            if cached is None:
+            cached, decided = done.rows.get(key), None
+            reason = done.failures[key].reason if key in done.failures else None
+            if cached is not None:
+                try:
+                    decided = task.row(job.model, item, part, cached.result)
+                except NoAnswerError as error:
+                    reason = str(error)
+                    done.lost_usd += (cached.result.cost_usd or 0.0) / copies[key]
+            if reason is not None:
+                name = "/".join(str(item.key(part)[column]) for column in task.keys)
+                rejected.append(QuarantinedRow(name, reason, item.prompt().text[:_RAW_CHARACTERS]))
+            if cached is None or decided is None:
                 continue
             yield {
                 **constants,
                 "model": job.model.name,
                 **names,
                 **item.key(part),
-                **task.row(job.model, item, part, cached.result),
+                **decided,
                 **accounts(cached.result, job.model, copies[key], key not in met),
                 "prompt_hash": work.prompt_hash,
                 "decoding": how(item.request, identity),

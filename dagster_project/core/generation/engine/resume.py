@@ -1,8 +1,5 @@
 """From items to results: the row cache's are taken, the rest is computed in batches fixed by the plan.
 
-What belongs here: computing what is missing, batch by batch. What does not: which works there are and how
-they make batches (`batching`), services (`streaming`), and storage itself.
-
 Batches are a function of the whole plan's distinct works, never of what happens to be cached. Each is stored in one
 transaction before the next begins, so a killed batch leaves nothing and the next run computes it whole: a resumed
 partition asks for the same batches as an uninterrupted one. A service's results are stored one by one instead, as

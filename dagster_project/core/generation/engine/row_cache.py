@@ -1,14 +1,13 @@
 """Finished results, kept for every study of one home: one SQLite file per model identity, or one schema in Postgres.
 
-What belongs here: storing and finding generated texts and scores by key, and what services billed without a result,
-whatever happens to the process, the disk or the file. What does not: deciding what to compute (`resume`), locks and
-damaged files (`storage.sqlite_file`), connections (`storage.postgres`).
-
 A key is a hash of prompt, weights, dtype, quantisation, decoding and sample seed, or of candidates in place of the last
 two; the engine has no part in it. A batch is one transaction, flushed to the disk before `store` returns: kill -9
 leaves it whole or absent. Each row carries a checksum. A row that fails it counts as missing, and so does a row that an
 earlier version wrote with other accounts, or without the confidence that the backend measures now. A lock of another
 process is waited for without end: until it is gone, nothing more is computed or paid for.
+
+Texts are kept as they came, with the reasoning, refusal and finish reason beside them. Whether one holds an answer is
+decided when rows are made of it: what was paid for is not asked again because it holds none.
 """
 
 from __future__ import annotations
@@ -77,7 +76,15 @@ _REPLACE = (
 )
 DATABASE = "LONGTAIL_ROW_CACHE"
 """The variable with the address of a database in Postgres, which several machines may share."""
-_ACCOUNTS = frozenset(f.name for f in dataclasses.fields(Accounts)) | {"engine"}
+_OF_SERVICES = {
+    **dict.fromkeys(
+        ("reasoning_tokens", "reasoning_usd", "served_model", "finish_reason", "refusal", "reasoning")
+    ),
+    "has_text": True,
+}
+"""What is written only where it has another value; rows of earlier versions have none of it."""
+_ACCOUNTS = frozenset(f.name for f in dataclasses.fields(Accounts)) - _OF_SERVICES.keys() | {"engine"}
+_REQUIRED = object()
 _SCORES = "scores"
 _CONFIDENCE = "confidence"
 
@@ -219,6 +226,7 @@ def _add(connection: Any, rows: Mapping[bytes, Sequence[object]], measures: bool
 def _values(key: bytes, row: CachedRow) -> tuple[bytes, bytes, bytes, bytes, int]:
     """The columns of a row; scores and confidence stand among the accounts."""
     kept = {**vars(row.result), "engine": row.engine}
+    kept = {name: value for name, value in kept.items() if value != _OF_SERVICES.get(name, _REQUIRED)}
     text = str(kept.pop("text", "")).encode("utf-8", "surrogatepass")
     accounts, origin = json.dumps(kept, default=vars).encode(), row.origin.encode()
     return key, text, accounts, origin, _checksum(key, text, accounts, origin)
@@ -230,7 +238,7 @@ def _row(text: bytes, accounts: bytes, origin: bytes, measures: bool) -> CachedR
     scores = kept.pop(_SCORES, None)
     is_measured = scores is not None or _CONFIDENCE in kept
     confidence = kept.pop(_CONFIDENCE, None)
-    if kept.keys() != _ACCOUNTS or (measures and not is_measured):
+    if kept.keys() - _OF_SERVICES.keys() != _ACCOUNTS or (measures and not is_measured):
         return None
     engine = sys.intern(kept.pop("engine"))
     result: Result

@@ -1,7 +1,4 @@
-"""The models that one run holds.
-
-What belongs here: loading lazily, releasing. What does not: what is generated.
-"""
+"""The models that one run holds."""
 
 from __future__ import annotations
 

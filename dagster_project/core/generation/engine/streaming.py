@@ -1,8 +1,5 @@
 """Results that a service delivers one by one, each committed before the next is looked at.
 
-What belongs here: keeping what is paid for, and what it may cost. What does not: requests (the backend), and
-batches of local models (`resume`).
-
 A kill -9 can lose no more than the requests under way and the results not yet committed. Their requests are repeated
 under the same names, by which a service can know that they were paid for. `max_cost_usd` bounds what one partition
 fingerprint is billed, over all its runs: its texts, billed failures, and the most that lost answers can have cost

@@ -1,8 +1,4 @@
-"""The interface between the engine and a generated lake table: a task.
-
-What belongs here: the contract, and what it is given. What does not: the tasks themselves (`tasks`), and making a
-partition from one (`partition`).
-"""
+"""The interface between the engine and a generated lake table: a task."""
 
 from __future__ import annotations
 
@@ -102,7 +98,10 @@ class Task(ABC):
 
     @abstractmethod
     def row(self, model: Model, item: Any, part: int, result: Any) -> Mapping[str, Any]:
-        """The columns of one row that neither the partition nor the accounts decide, from one part's result."""
+        """The columns of one row that neither the partition nor the accounts decide, from one part's result.
+
+        Errors: `NoAnswerError` where the result holds no answer.
+        """
 
     def code_version(self) -> str:
         """A hash of the code that decides its rows: its own module's, and that of the partition around it."""

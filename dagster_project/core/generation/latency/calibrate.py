@@ -1,8 +1,5 @@
 """What one user waits for one answer: lake table `single_latencies` (SPEC §3).
 
-What belongs here: asking questions one at a time, and their times. What does not: which questions, in which order
-(`rounds`), what a row of a batch took (`latency_ms`, which a backend tells), medians, intervals and differences (dbt).
-
 A local model is asked up to 50 seeded questions by each method with each prompt, round by round. Prompts with many
 demonstrations take a slow model seconds each: after a minute of answers, each method and prompt has at least six times
 (the fewest whose median has an interval), and no more are taken. One call each warms it up before. Equal prompts (two
@@ -161,7 +158,8 @@ def _fingerprint(c: _Calibration) -> str:
         _TABLE,
         [N_QUESTIONS, N_LEAST, SECONDS, c.study.is_quick, methods],
         [c.study.background_tokens if c.study.writes_background else None],
-        [c.model.name, identity.weights, identity.engine, identity.engine_version],
+        [c.model.name, c.model.rambles, c.model.thinking_tokens, identity.weights, identity.rules],
+        [identity.engine, identity.engine_version],
         [] if c.model.service else [c.model.device, c.model.device_map, _machine()],
         code_version(__name__),
     )

@@ -1,7 +1,5 @@
 """Which questions are asked alone to learn what one user waits, and in which order.
 
-What belongs here: choosing questions, and the order of a calibration. What does not: asking and timing (`calibrate`).
-
 If methods were timed one after another, a change of the machine's speed would look like a difference between them. So
 in each round all methods and prompts of a model are asked one question in turn, and such a change affects all alike.
 The order within a round is drawn anew for each, so that no method always follows the same one.
@@ -89,7 +87,7 @@ def _digest(*parts: str | int) -> bytes:
 
 
 def _steps(study: Study, method: str, row: AskedQuestion) -> Steps:
-    answer = (row.prompt(), Decoding(study.max_new_tokens))
+    answer = (row.prompt(), row.request.decoding or Decoding(study.max_new_tokens))
     if study.method(method).kind != BACKGROUND:
         return (answer,)
     background = bare_prompt(row.question.question, BACKGROUND_TEMPLATE)

@@ -1,8 +1,5 @@
 """From a question to a prompt: SPEC §3.
 
-What belongs here: templates, and passages before questions. What does not: which demonstrations are drawn
-(`demonstrations`), which passage was retrieved (`retrieval`), and what is kept of a generated text (`endings`).
-
 A prompt is its blocks, joined by blank lines: the demonstrations, then the question. A block is the template with the
 question in it. If the question has a passage that is not blank, the passage and a blank line stand before it. A
 demonstration ends with a space and its answer. SQL rebuilds a prompt by this rule alone, so nothing here depends on

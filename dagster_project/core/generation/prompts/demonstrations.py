@@ -1,7 +1,5 @@
 """Which answered questions stand before a question: SPEC §3.
 
-What belongs here: the draw. What does not: how a demonstration is written down (`build`).
-
 A draw is a function of (seed, dataset, key) and the pool alone, never of the order in which questions come: `key` is
 the question's id under `per_question`, and its relation's name under `per_relation`. The question itself and questions
 of the same wording are never drawn.

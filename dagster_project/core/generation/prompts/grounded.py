@@ -1,8 +1,5 @@
 """The prompts of grounded generations, and what their texts consist of: SPEC §9.
 
-What belongs here: the texts around a question (According-to prompting, appendix A), and where answer and explanation
-stand in what the model writes. What does not: the grounding prompts (`prompt_formats`), and scores (`scoring`).
-
 The paper leaves open what stands between a question and its grounding prompt: by assembly `paper` it is one space. By
 assembly `reference` it is what the authors' code writes: grounding prompts stand on lines of their own, the question is
 capitalised as Python does it (its other letters in lower case) except in the second step, a short answer's question ends

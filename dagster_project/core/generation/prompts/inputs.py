@@ -1,8 +1,4 @@
-"""The inputs of prompts, read from the lake: questions, wordings and passages.
-
-What belongs here: reading them as records that many items share. What does not: which items there are (`tasks`), and
-putting a prompt together (`build`).
-"""
+"""The inputs of prompts, read from the lake: questions, wordings and passages."""
 
 from __future__ import annotations
 

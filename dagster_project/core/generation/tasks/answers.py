@@ -1,7 +1,4 @@
-"""Lake table `answers`: all datasets and answer prompts of the study, by one model and one method.
-
-What belongs here: the table's task. What does not: drawing demonstrations and building prompts (`prompts`).
-"""
+"""Lake table `answers`: all datasets and answer prompts of the study, by one model and one method."""
 
 from __future__ import annotations
 
@@ -30,6 +27,7 @@ from dagster_project.core.generation.tasks.questions import (
     by_name,
     decisive_keys,
     decisive_prompt,
+    declines_of,
     template_of,
 )
 from dagster_project.core.generation.tasks.rows import asked_end, generated_columns
@@ -100,7 +98,8 @@ class Answers(Task):
         # Arrow keeps what it has read: as much memory again as the records take
         pa.default_memory_pool().release_unused()
         prompts = by_name(study.prompts_of(scope.asked_by.name))
-        request = Generate(study.max_new_tokens, asked_end(scope.model))
+        n_new = study.max_new_tokens + scope.model.thinking_tokens
+        request = Generate(n_new, asked_end(scope.model))
         n_all = len(prompts) * sum(map(len, by_dataset.values()))
         progress = Progress(scope.log, f"{scope.method}: prompts planned", n_all)
         plan = plan_answers(
@@ -111,7 +110,7 @@ class Answers(Task):
         return plan
 
     def row(self, model: Model, item: AskedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = generated_columns(result, item.question.gold_answers, model)
+        columns = generated_columns(result, item.question.gold_answers, model, item.group.declines)
         return item.ingredients() | columns
 
     def imported(self, scope: Scope, run_id: str) -> Outcome:
@@ -145,7 +144,8 @@ def plan_answers(
         pool = Demonstrations(drawn_as(dataset), own, seed)
         for prompt in prompts:
             before = _passages_of(prompt, own, found, are_apart=are_apart)
-            group = Group(dataset, prompt.name, template_of(prompt, model), request, before)
+            template, declines = template_of(prompt, model), declines_of(prompt, model)
+            group = Group(dataset, prompt.name, template, request, before, declines)
             for question in asked:
                 items.append(AskedQuestion(group, question, shown=pool.draw(question, prompt)))
                 tick()

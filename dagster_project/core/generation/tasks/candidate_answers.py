@@ -1,8 +1,5 @@
 """Lake table `candidate_answers`: the likeliest candidate for each pattern of a cloze query, from memory or passages.
 
-What belongs here: the table's task. What does not: patterns and candidates (`questions.cloze`), and the tree over which
-a backend scores the candidates of a prompt once (`backends.local.scoring`).
-
 A decoder-only model reads the words before [Y], and each candidate is scored behind them, with the space between.
 Patterns that go on behind [Y] are not asked of it; lake table patterns says which. An encoder-decoder reads the whole
 pattern with a sentinel for [Y], and writes the sentinel and the candidate. It has a second list of targets, with the

@@ -1,8 +1,4 @@
-"""What a study asks of its models' backends, and what the backends need: checked before anything is computed.
-
-What belongs here: from a study to capabilities. What does not: which backend has which (`backends.registry`), and what
-is in the files.
-"""
+"""What a study asks of its models' backends, and what the backends need: checked before anything is computed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Lake table `generated_passages`: a background text for every question, which method genread puts before it (GenRead).
-
-What belongs here: the table's task. What does not: how a background text stands in a prompt (`tasks.answers`).
-"""
+"""Lake table `generated_passages`: a background text for every question, which genread puts before it (GenRead)."""
 
 from __future__ import annotations
 
@@ -11,10 +8,11 @@ from typing import Any
 from dagster_project.core.generation.backends.base import Generation
 from dagster_project.core.generation.engine.items import Generate
 from dagster_project.core.generation.engine.task import Plan, Scope, Task
+from dagster_project.core.generation.prompts.endings import FIRST_LINE
 from dagster_project.core.generation.prompts.inputs import read_questions
 from dagster_project.core.generation.tasks.imported import import_passages
 from dagster_project.core.generation.tasks.questions import Group, QuestionItem, decisive_keys
-from dagster_project.core.generation.tasks.rows import background_columns
+from dagster_project.core.generation.tasks.rows import background_columns, end_of, text_of
 from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE
 from dagster_project.core.storage.lake import Outcome
 from dagster_project.core.study.models import Model
@@ -39,7 +37,8 @@ class GeneratedPassages(Task):
 
     def plan(self, scope: Scope) -> Plan[QuestionItem]:
         """Ordered by dataset and question_id."""
-        request = Generate(scope.study.background_tokens)
+        n_new = scope.study.background_tokens + scope.model.thinking_tokens
+        request = Generate(n_new, end_of(scope.model, FIRST_LINE))
         return Plan([
             QuestionItem(group, question)
             for dataset, questions in read_questions(scope.study, scope.lake).items()
@@ -49,7 +48,10 @@ class GeneratedPassages(Task):
 
     def row(self, model: Model, item: QuestionItem, part: int, result: Generation) -> Mapping[str, Any]:
         question = item.question
-        return background_columns(result.text, question.question_id, question.gold_answers, model)
+        text = text_of(result, model)
+        return background_columns(
+            text, question.question_id, question.gold_answers, model, raw_text=result.raw_text
+        )
 
     def imported(self, scope: Scope, run_id: str) -> Outcome:
         """The background texts that the model's files hold."""

@@ -1,8 +1,4 @@
-"""Lake table `grounded_answers`: the short answers of models that are asked for answer and explanation in two steps.
-
-What belongs here: the table's task, and which questions of a study are asked under grounding prompts. What does not: the
-second step, and models that are asked once (`tasks.grounded_generations`).
-"""
+"""Lake table `grounded_answers`: the short answers of models that are asked for answer and explanation in two steps."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from dagster_project.core.generation.prompts.build import Passage, Question, blo
 from dagster_project.core.generation.prompts.endings import FIRST_LINE, kept_text
 from dagster_project.core.generation.prompts.grounded import first_step_prompt
 from dagster_project.core.generation.prompts.inputs import read_first_passages, read_questions
-from dagster_project.core.generation.tasks.rows import storable
+from dagster_project.core.generation.tasks.rows import end_of, storable, text_of
 from dagster_project.core.prompt_formats import FORMATS, PAPER, REFERENCE
 from dagster_project.core.study.datasets import Dataset
 from dagster_project.core.study.grounding import PROMPT_PLACE
@@ -100,8 +96,8 @@ class GroundedAnswers(Task):
         )
 
     def row(self, model: Model, item: FirstStep, part: int, result: Generation) -> Mapping[str, Any]:
-        text = storable(result.text)
-        return {"raw_text": text, "answer": kept_text(text, FIRST_LINE).strip()}
+        text = storable(text_of(result, model))
+        return {"raw_text": storable(result.raw_text), "answer": kept_text(text, FIRST_LINE).strip()}
 
 
 def has_first_step(study: Study, model: str) -> bool:
@@ -127,6 +123,7 @@ def assembly_of(scope: Scope) -> str:
 
 def request_of(scope: Scope, max_new_tokens: int, end: str) -> Generate | Sample:
     """One greedy text; the authors' code draws the texts of services at a temperature."""
+    max_new_tokens, end = max_new_tokens + scope.model.thinking_tokens, end_of(scope.model, end)
     if assembly_of(scope) == REFERENCE and scope.model.service is not None:
         return Sample(1, REFERENCE_TEMPERATURE, max_new_tokens, (scope.study.seed,), end)
     return Generate(max_new_tokens, end)

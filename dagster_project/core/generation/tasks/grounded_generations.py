@@ -1,8 +1,4 @@
-"""Lake table `grounded_generations`: every question under every grounding prompt, by each grounding method (SPEC §9).
-
-What belongs here: the table's task. What does not: the texts of prompts (`prompts.grounded`), the first of two steps
-(`tasks.grounded_answers`), and the comparison with a corpus (`core.grounding`).
-"""
+"""Lake table `grounded_generations`: every question under every grounding prompt, by each grounding method (SPEC §9)."""
 
 from __future__ import annotations
 
@@ -35,7 +31,7 @@ from dagster_project.core.generation.tasks.grounded_answers import (
     turns_of,
 )
 from dagster_project.core.generation.tasks.imported import import_generations
-from dagster_project.core.generation.tasks.rows import storable
+from dagster_project.core.generation.tasks.rows import storable, text_of
 from dagster_project.core.prompt_formats import GROUNDING_PROMPTS, NULL
 from dagster_project.core.scoring.match import hotpot_f1, is_exact_match, kilt_rouge_l, rouge_l, token_f1
 from dagster_project.core.storage.lake import Outcome
@@ -120,7 +116,8 @@ class GroundedGenerations(Task):
 
     def row(self, model: Model, item: GroundedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
         golds = item.asked.question.gold_answers
-        return _columns(item.grounding_prompt, item.end_task, golds, item.answer, storable(result.text))
+        text = storable(text_of(result, model))
+        return _columns(item.grounding_prompt, item.end_task, golds, item.answer, text)
 
     def imported(self, scope: Scope, run_id: str) -> Outcome:
         """The rows of table imported_answers under grounding prompts: answer and explanation in one text."""

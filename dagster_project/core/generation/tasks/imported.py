@@ -1,10 +1,9 @@
 """Answers that others generated, scored by our rules: their rows in lake tables answers, generated_passages and
 grounded_generations.
 
-What belongs here: from a row of imported_answers to a row of those tables, and how often the file's own judgement
-differs. What does not: reading files (`imports`), and the columns that a text decides (`rows`). No model is loaded.
 What a file does not say (tokens, times, demonstrations) is null, never zero. So is the confidence of an answer of which a
-part is cut off: a file does not say which tokens the rest has.
+part is cut off: a file does not say which tokens the rest has. A request without an answer is no row: it goes to the
+quarantine with its reason, as a failed generation does.
 """
 
 from __future__ import annotations
@@ -14,15 +13,18 @@ from typing import Any
 
 from dagster_project.core.generation.engine.task import Scope
 from dagster_project.core.generation.prompts.build import background_passage_id
+from dagster_project.core.generation.tasks.questions import declines_of
 from dagster_project.core.generation.tasks.rows import answer_columns, background_columns
 from dagster_project.core.imports.results import questions_by_dataset
 from dagster_project.core.storage.fingerprints import code_version, fingerprint
-from dagster_project.core.storage.lake import Computed, Outcome
+from dagster_project.core.storage.lake import Computed, Outcome, QuarantinedRow
 from dagster_project.core.study.backends import IMPORTED
+from dagster_project.core.study.prompts import Prompt
 from dagster_project.core.tables.generation import CONFIDENCE
 
 Row = Mapping[str, Any]
-_ASKED = ("prompt_hash", "prompt_tokens", "new_tokens", "latency_ms")
+_DECLINED = "the model declined to answer"
+_ASKED = ("prompt_hash", "prompt_tokens", "new_tokens", "reasoning_tokens", "latency_ms")
 
 
 def score_answers(scope: Scope, run_id: str) -> Outcome:
@@ -32,19 +34,25 @@ def score_answers(scope: Scope, run_id: str) -> Outcome:
     """
 
     def compute() -> Computed:
-        imported = [
+        asked = [
             row
             for row in _rows(scope)
             if row["method"] == scope.method and row["prompt"] not in scope.study.grounding_prompts
         ]
+        imported = [row for row in asked if row["failure"] is None]
         golds = _gold_answers(scope)
-        common = _common(scope, run_id)
-        rows = [common | _answer(scope, row, golds[row["dataset"], row["question_id"]]) for row in imported]
-        notes = _compared(rows, imported)
+        common, prompts = _common(scope, run_id), {prompt.name: prompt for prompt in scope.study.prompts}
+        rows = [
+            common | _answer(scope, prompts, row, golds[row["dataset"], row["question_id"]])
+            for row in imported
+        ]
+        notes = _compared(rows, imported) | {"failed": len(asked) - len(rows)}
         scope.log.info("answers %s: %s", scope.name, ", ".join(f"{k} {v}" for k, v in notes.items()))
-        return Computed(rows, notes=notes)
+        return Computed(rows, _failed(asked, "dataset", "question_id", "prompt"), notes)
 
-    return scope.lake.materialise("answers", _stamp("answers", scope), compute, scope.name)
+    declines = [[prompt.name, declines_of(prompt, scope.model)] for prompt in scope.study.prompts]
+    stamp = fingerprint(_stamp("answers", scope), scope.model.declines, declines)
+    return scope.lake.materialise("answers", stamp, compute, scope.name)
 
 
 def import_generations(
@@ -58,12 +66,16 @@ def import_generations(
 
     def compute() -> Computed:
         golds, common = _gold_answers(scope), _common(scope, run_id)
-        return Computed([
+        asked = [row for row in _rows(scope) if row["prompt"] in scope.study.grounding_prompts]
+        rows = [
             common | _of_file(row) | {name: row[name] for name in _ASKED}
             | columns(row, golds[row["dataset"], row["question_id"]])
-            for row in _rows(scope)
-            if row["prompt"] in scope.study.grounding_prompts
-        ])  # fmt: skip
+            for row in asked
+            if row["failure"] is None and not row["is_declined"]
+        ]  # fmt: skip
+        return Computed(
+            rows, _failed(asked, "dataset", "question_id", "method", "prompt", without_declined=True)
+        )
 
     table = "grounded_generations"
     stamp = fingerprint(_stamp(table, scope), scope.study.grounding_prompts, decisive)
@@ -99,6 +111,19 @@ def _rows(scope: Scope) -> list[dict[str, Any]]:
     return rows
 
 
+def _failed(asked: Sequence[Row], *keys: str, without_declined: bool = False) -> list[QuarantinedRow]:
+    """The requests without an answer, by the keys that generation gives its failures. With `without_declined`, so are
+    declined ones, for a table that knows none."""
+    reasons = (
+        row["failure"] or (_DECLINED if without_declined and row["is_declined"] else None) for row in asked
+    )
+    return [
+        QuarantinedRow("/".join(row[key] for key in keys), reason, row["place"])
+        for row, reason in zip(asked, reasons, strict=True)
+        if reason
+    ]
+
+
 def _gold_answers(scope: Scope) -> dict[tuple[str, str], list[str]]:
     return {
         (dataset, question_id): question["gold_answers"]
@@ -126,12 +151,16 @@ def _of_file(row: Row) -> dict[str, Any]:
     return {**{name: row[name] for name in names}, "revision": row["made_by"] or "unknown"}
 
 
-def _answer(scope: Scope, row: Row, gold_answers: Sequence[str]) -> dict[str, Any]:
+def _answer(
+    scope: Scope, prompts: Mapping[str, Prompt], row: Row, gold_answers: Sequence[str]
+) -> dict[str, Any]:
+    """The scored row; what its file says of declining comes before the study's phrases."""
     passage_id = None if row["passage"] is None else f"{IMPORTED}:{row['passage']}"
     if row["background"] is not None:
         passage_id = background_passage_id(scope.model.name, row["question_id"])
     own = None if passage_id is None else [passage_id]
-    columns = answer_columns(row["text"], gold_answers, scope.model)
+    declines = declines_of(prompts.get(row["prompt"]), scope.model)
+    columns = answer_columns(row["text"], gold_answers, scope.model, declines, row["is_declined"])
     asked = {name: row[name] for name in ("prompt", *_ASKED)}
     is_whole = columns["prediction"].strip() == columns["raw_text"].strip() != ""
     sure = {column.name: row[column.name] for column in CONFIDENCE if is_whole}
@@ -150,6 +179,7 @@ def _compared(scored: Sequence[Row], imported: Sequence[Row]) -> dict[str, Any]:
     return {
         "rows": len(scored),
         "accuracy": sum(row["is_correct"] for row in scored) / len(scored) if scored else None,
+        "declined": sum(row["is_declined"] for row in scored),
         "judged_by_file": len(judged),
         "disagreements": only_file + only_ours,
         "right_by_file_only": only_file,

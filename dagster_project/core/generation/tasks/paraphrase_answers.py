@@ -1,8 +1,6 @@
 """Lake table `paraphrase_answers`: all wordings of every question (0 = the question itself), closed-book.
 
 In its prompts, a wording stands behind the demonstrations of its question: they are the same for all its wordings.
-
-What belongs here: the table's task. What does not: where wordings come from (`questions.paraphrases`).
 """
 
 from __future__ import annotations
@@ -24,6 +22,7 @@ from dagster_project.core.generation.tasks.questions import (
     by_name,
     decisive_keys,
     decisive_prompt,
+    declines_of,
     template_of,
 )
 from dagster_project.core.generation.tasks.rows import asked_end, generated_columns
@@ -67,18 +66,22 @@ class ParaphraseAnswers(Task):
     def plan(self, scope: Scope) -> Plan[WordedQuestion]:
         """Ordered by dataset, prompt, question_id and paraphrase_id."""
         wordings = read_wordings(scope.lake)
-        request = Generate(scope.study.max_new_tokens, asked_end(scope.model))
+        n_new = scope.study.max_new_tokens + scope.model.thinking_tokens
+        request = Generate(n_new, asked_end(scope.model))
         return Plan([
             WordedQuestion(group, question, wording, number, shown=shown)
             for dataset, questions in read_questions(scope.study, scope.lake).items()
             for pool in [Demonstrations(scope.study.drawn_as(dataset), questions, scope.study.seed)]
             for prompt in by_name(scope.study.paraphrase_prompts)
-            for group in [Group(dataset, prompt.name, template_of(prompt, scope.model), request)]
+            for declines in [declines_of(prompt, scope.model)]
+            for group in [
+                Group(dataset, prompt.name, template_of(prompt, scope.model), request, declines=declines)
+            ]
             for question in questions
             for shown in [pool.draw(question, prompt)]
             for number, wording in wordings.get((dataset, question.question_id), ())
         ])  # fmt: skip
 
     def row(self, model: Model, item: WordedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = generated_columns(result, item.question.gold_answers, model)
+        columns = generated_columns(result, item.question.gold_answers, model, item.group.declines)
         return {"demonstration_ids": item.demonstration_ids(), **columns}

@@ -1,8 +1,5 @@
 """What tasks that ask the study's questions have in common: items, and the part of the study that decides them.
 
-What belongs here: an item for one question in one template. What does not: which questions a table asks, with which
-passages and demonstrations (the tables' own modules).
-
 An item holds ids and records that items share, never a prompt: its text is built when it is asked for.
 """
 
@@ -22,13 +19,17 @@ from dagster_project.core.study.study import Study
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What items of one dataset and prompt have in common; `prompt` is None for a table without that column."""
+    """What items of one dataset and prompt have in common; `prompt` is None for a table without that column.
+
+    `declines`: the answers by which the model declines under this prompt.
+    """
 
     dataset: str
     prompt: str | None
     template: str
     request: Request
     passages: Passages | None = None
+    declines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,12 @@ def template_of(prompt: Prompt, model: Model) -> str:
 def decisive_prompt(prompt: Prompt, model: Model) -> list[Any]:
     """What of a prompt decides the rows of a table that asks without passages."""
     drawn = [prompt.shots, prompt.draw, prompt.demonstrations_from] if prompt.shots else []
-    return [prompt.name, template_of(prompt, model), *drawn]
+    return [prompt.name, template_of(prompt, model), prompt.declines, *drawn]
+
+
+def declines_of(prompt: Prompt | None, model: Model) -> tuple[str, ...]:
+    """The answers by which a model declines under a prompt of the study."""
+    return (*model.declines, *(prompt.declines if prompt else ()))
 
 
 def decisive_keys(study: Study, *prompts: list[Any], **more: Any) -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""The tasks there are, one per generated lake table, in the order in which a model's tables are made.
-
-What belongs here: the list. What does not: the tasks themselves (a module each).
-"""
+"""The tasks there are, one per generated lake table, in the order in which a model's tables are made."""
 
 from __future__ import annotations
 

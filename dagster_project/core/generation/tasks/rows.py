@@ -1,8 +1,4 @@
-"""The columns that a text decides: the one builder of scored rows, for generated and for imported texts.
-
-What belongs here: from a text to the columns of `answers`, its sister tables and `generated_passages`. What does not:
-the rules of scoring (`scoring`), key columns (the tables' own modules), and accounts (`engine.accounts`).
-"""
+"""The columns that a text decides: the one builder of scored rows, for generated and for imported texts."""
 
 from __future__ import annotations
 
@@ -10,12 +6,15 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from dagster_project.core.generation.backends.base import Generation
+from dagster_project.core.generation.backends.base import LENGTH, Generation
 from dagster_project.core.generation.prompts.build import background_passage_id
-from dagster_project.core.generation.prompts.endings import FIRST_LINE, SENTENCE, kept_text
+from dagster_project.core.generation.prompts.endings import AFTER_THINKING, FIRST_LINE, SENTENCE, kept_text
 from dagster_project.core.scoring.confidence import Confidence
 from dagster_project.core.scoring.match import has_answer, has_answer_popqa, score_answer
+from dagster_project.core.scoring.model_answer import THINKING_CUT, ModelAnswer, NoAnswerError, is_declined
 from dagster_project.core.study.models import Model
+
+_DECLINED = "the service declined to answer"
 
 
 def kept_end(model: Model) -> str:
@@ -24,16 +23,42 @@ def kept_end(model: Model) -> str:
 
 
 def asked_end(model: Model) -> str:
-    """Where a request for an answer may stop. A service stops at lines alone, and its paid answers keep that key unless
-    their confidence is asked for, which is that of the part kept."""
-    if model.service is not None and not model.service.log_probabilities:
-        return FIRST_LINE
-    return kept_end(model)
+    """Where a request for an answer may stop: for a model that thinks, behind its reasoning. A service stops at lines
+    alone, and its paid answers keep that key unless their confidence is asked for, which is that of the part kept."""
+    is_line = model.service is not None and not model.service.log_probabilities and not model.thinking_tokens
+    return end_of(model, FIRST_LINE if is_line else kept_end(model))
 
 
-def generated_columns(generation: Generation, gold_answers: Sequence[str], model: Model) -> dict[str, Any]:
-    """A generated answer: its text's columns, and how sure the model was of it."""
-    return answer_columns(generation.text, gold_answers, model) | confidence_columns(generation.confidence)
+def end_of(model: Model, end: str) -> str:
+    """An end, behind the reasoning of a model that thinks."""
+    return f"{AFTER_THINKING}{end}" if model.thinking_tokens else end
+
+
+def answer_of(generation: Generation, model: Model) -> ModelAnswer:
+    """The model's answer, without its reasoning. Errors: `NoAnswerError` where there is none: also where a model that
+    thinks has spent all its tokens, and nothing in its text tells reasoning from answer."""
+    answer = generation.answer()
+    is_unmarked = not (answer.reasoning or generation.reasoning_tokens or answer.is_declined)
+    if model.thinking_tokens and is_unmarked and generation.finish_reason == LENGTH:
+        raise NoAnswerError(THINKING_CUT)
+    return answer
+
+
+def text_of(generation: Generation, model: Model) -> str:
+    """The answer's text, for tables that know no declined rows. Errors: `NoAnswerError` where it is none, or declined."""
+    answer = answer_of(generation, model)
+    if answer.is_declined:
+        raise NoAnswerError(_DECLINED)
+    return answer.text
+
+
+def generated_columns(
+    generation: Generation, gold_answers: Sequence[str], model: Model, declines: Sequence[str]
+) -> dict[str, Any]:
+    """A generated answer: its text's columns, and how sure the model was of it. Errors: `NoAnswerError`."""
+    answer = answer_of(generation, model)
+    columns = answer_columns(answer.text, gold_answers, model, declines, answer.is_declined or None)
+    return columns | {"raw_text": storable(generation.raw_text)} | confidence_columns(generation.confidence)
 
 
 def confidence_columns(confidence: Confidence | None) -> dict[str, Any]:
@@ -41,20 +66,32 @@ def confidence_columns(confidence: Confidence | None) -> dict[str, Any]:
     return {} if confidence is None else dataclasses.asdict(confidence)
 
 
-def answer_columns(text: str, gold_answers: Sequence[str], model: Model) -> dict[str, Any]:
-    """An answer's text, what is kept of it (a rambling model's first sentence), and its scores."""
+def answer_columns(
+    text: str,
+    gold_answers: Sequence[str],
+    model: Model,
+    declines: Sequence[str],
+    declined: bool | None = None,
+) -> dict[str, Any]:
+    """An answer's text, what is kept of it (a rambling model's first sentence), and its scores.
+
+    `declined`: what its service or file says; None: it is declined if it is one of the phrases `declines`. A declined
+    answer is wrong by every rule, whatever it says.
+    """
     raw_text = storable(text)
     prediction = kept_text(raw_text, kept_end(model))
-    scores = dataclasses.asdict(score_answer(prediction, gold_answers))
-    return {"raw_text": raw_text, "prediction": prediction, **scores}
+    if declined is None:
+        declined = is_declined(prediction, declines)
+    scores = dataclasses.asdict(score_answer(prediction, () if declined else gold_answers))
+    return {"raw_text": raw_text, "prediction": prediction, "is_declined": declined, **scores}
 
 
 def background_columns(
-    text: str, question_id: str, gold_answers: Sequence[str], model: Model
+    text: str, question_id: str, gold_answers: Sequence[str], model: Model, raw_text: str | None = None
 ) -> dict[str, Any]:
-    """A background text, its first line, and whether that line holds an answer."""
-    raw_text = storable(text)
-    passage = kept_text(raw_text, FIRST_LINE)
+    """A background text, its first line, and whether that line holds an answer. `raw_text`: the text with reasoning."""
+    raw_text = storable(text if raw_text is None else raw_text)
+    passage = kept_text(storable(text), FIRST_LINE)
     return {
         "passage_id": background_passage_id(model.name, question_id),
         "raw_text": raw_text,

@@ -1,7 +1,4 @@
-"""Lake table `sampled_answers`: several answers to every question, closed-book, at the study's temperature.
-
-What belongs here: the table's task. What does not: how a seed decides a text (`backends`).
-"""
+"""Lake table `sampled_answers`: several answers to every question, closed-book, at the study's temperature."""
 
 from __future__ import annotations
 
@@ -21,6 +18,7 @@ from dagster_project.core.generation.tasks.questions import (
     by_name,
     decisive_keys,
     decisive_prompt,
+    declines_of,
     template_of,
 )
 from dagster_project.core.generation.tasks.rows import asked_end, generated_columns
@@ -67,20 +65,24 @@ class SampledAnswers(Task):
     def plan(self, scope: Scope) -> Plan[SampledQuestion]:
         """Ordered by dataset, prompt and question_id; the rows of a question by sample."""
         study = scope.study
+        n_new = study.max_new_tokens + scope.model.thinking_tokens
         n, temperature, end = study.sampling.n, study.sampling.temperature, asked_end(scope.model)
         return Plan([
             SampledQuestion(group, question, request, shown=pool.draw(question, prompt))
             for dataset, questions in read_questions(study, scope.lake).items()
             for drawn_as in [study.drawn_as(dataset)]
-            for request in [Sample(n, temperature, study.max_new_tokens, (study.seed, drawn_as), end)]
+            for request in [Sample(n, temperature, n_new, (study.seed, drawn_as), end)]
             for pool in [Demonstrations(drawn_as, questions, study.seed)]
             for prompt in by_name(study.sample_prompts)
-            for group in [Group(dataset, prompt.name, template_of(prompt, scope.model), request)]
+            for declines in [declines_of(prompt, scope.model)]
+            for group in [
+                Group(dataset, prompt.name, template_of(prompt, scope.model), request, declines=declines)
+            ]
             for question in questions
         ])  # fmt: skip
 
     def row(self, model: Model, item: SampledQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = generated_columns(result, item.question.gold_answers, model)
+        columns = generated_columns(result, item.question.gold_answers, model, item.group.declines)
         drawn = {
             "demonstration_ids": item.demonstration_ids(),
             "temperature": item.sampling.temperature,

@@ -1,0 +1,1 @@
+"""One package for each kind of file that a study may name, with one module for each format, found by listing."""

@@ -1,7 +1,4 @@
-"""The figures of the report, in the order of the page.
-
-What belongs here: the lists of figures and sections. A new figure is a `Figure` in the module of its topic.
-"""
+"""The figures of the report, in the order of the page."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ from dagster_project.core.report.figures import (
     costs,
     factual,
     grounding,
-    grounding_comparisons,
     memory,
     overview,
     passages,
@@ -75,7 +71,6 @@ FIGURES: tuple[Figure, ...] = (
     *prediction.FIGURES,
     *grounding.FIGURES,
     *according_to.FIGURES,
-    *grounding_comparisons.FIGURES,
     *questions.FIGURES,
     *audit.FIGURES,
 )

@@ -91,4 +91,28 @@ order by table_name, dataset, prompt, model, method""",
     kind="table",
 )
 
-FIGURES = (RECONCILIATION, COVERAGE, QUARANTINE, DISAGREEMENT)
+FAILED = Figure(
+    key="failed_answers",
+    section="audit",
+    title="Answers that failed",
+    shows="Questions to which no answer came back, by reason, beside the answers of the same model and method (n). They "
+    "are in no rate.",
+    source="SPEC §12",
+    tables=("fct_failed_answers",),
+    sql="""select table_name, dataset, prompt, model, method, reason, n_failed, n, share_failed, example_row_key
+from marts.fct_failed_answers
+order by n_failed desc, table_name, dataset, prompt, model, method, reason
+limit 500""",
+    columns=(
+        Column("table_name", "lake table"),
+        *KEY,
+        Column("reason", "reason"),
+        Column("n_failed", "failed", "count"),
+        N,
+        Column("share_failed", "share", "share"),
+        Column("example_row_key", "for example"),
+    ),
+    kind="table",
+)
+
+FIGURES = (RECONCILIATION, COVERAGE, FAILED, QUARANTINE, DISAGREEMENT)

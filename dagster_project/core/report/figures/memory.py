@@ -25,6 +25,10 @@ KEY = (
     Column("method", "method"),
 )
 ACCURACY = Column("accuracy", "accuracy", "share", bounds())
+DECLINED = (
+    Column("share_declined", "declined", "share"),
+    Column("accuracy_attempted", "accuracy of the rest", "share", bounds("accuracy_attempted")),
+)
 N = Column("n", "n", "count")
 BIN_EDGES = (
     Column("bin_low", "popularity from", "number"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure, bounds
-from dagster_project.core.report.figures.memory import ACCURACY, BY_POPULARITY, KEY, N
+from dagster_project.core.report.figures.memory import ACCURACY, BY_POPULARITY, DECLINED, KEY, N
 from dagster_project.core.warehouse.headline import HEADLINE_SQL
 
 HEADLINE = Figure(
@@ -11,8 +11,9 @@ HEADLINE = Figure(
     leads_to_answers=True,
     section="scores",
     title="The headline in numbers",
-    shows="One row per model and method: accuracy with its 95 % interval of whole subjects, and the "
-    "correlation of accuracy with popularity over bins. For methods that retrieve, the row also has adaptive retrieval (thresholds are fitted per "
+    shows="One row per model and method: accuracy with its 95 % interval of whole subjects, and the correlation of "
+    "accuracy with popularity over bins. Where a model declined to answer, the row has that share, and the accuracy of "
+    "its other answers. For methods that retrieve, the row also has adaptive retrieval (thresholds are fitted per "
     "relation on 75 % of the questions and scored on the rest; means over the splits). `adaptive`, `always` and "
     "`never` are scored on questions with popularity and both answers, so `always` can differ a little from the "
     "accuracy beside it.",
@@ -30,6 +31,7 @@ HEADLINE = Figure(
         *KEY,
         N,
         ACCURACY,
+        *DECLINED,
         Column("pearson_binned", "r, popularity", "signed"),
         Column("accuracy_adaptive", "adaptive", "share"),
         Column("accuracy_always", "always", "share"),

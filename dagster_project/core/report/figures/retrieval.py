@@ -85,8 +85,8 @@ QUADRANTS = Figure(
     section="effects",
     title="Right or wrong, without and with a passage",
     shows="Share of questions in each of the four cases; in brackets, the share of them whose passage contains a gold "
-    "answer (recall@1), where the passages are known. Top right: misled, which means right from memory and wrong "
-    "with the passage. Bottom left: rescued. The table has 95 % intervals of whole subjects.",
+    "answer (recall@1), where the passages are known. Top right: misled, which means right from memory and wrong with "
+    "the passage. Bottom left: rescued. The table has 95 % intervals of whole subjects.",
     source="PopQA, Table 1",
     tables=("fct_retrieval_quadrants",),
     sql="""select dataset, prompt, model, parametric_method, retrieval_method,

@@ -1,7 +1,4 @@
-"""BM25, in the variants of bm25s, over title and text.
-
-What belongs here: its record, its settings and their reader. What does not: the retriever (`retrieval.bm25`).
-"""
+"""BM25, in the variants of bm25s, over title and text."""
 
 from __future__ import annotations
 
@@ -12,6 +9,8 @@ from dagster_project.core.study.reader import Reader
 
 VARIANTS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 WITH_DELTA = ("bm25l", "bm25+")
+WORDS, CJK_BIGRAMS = "words", "cjk_bigrams"
+"""What a token is."""
 STOP_WORDS = (
     *("english", "english_plus", "chinese", "danish", "dutch", "french", "german", "italian", "korean"),
     *("norwegian", "portuguese", "russian", "spanish", "swedish", "turkish"),
@@ -28,7 +27,8 @@ STEMMERS = (
 class Bm25Settings:
     """A `variant` of bm25s with its `k1` and `b`, and with `delta` if it is one of `WITH_DELTA`.
 
-    Tokens that are `stop_words` of a language do not count; then the others are stemmed by the `stemmer` of a language.
+    `tokens` says what a token is. Tokens that are `stop_words` of a language do not count; then the others are stemmed by
+    the `stemmer` of a language.
     """
 
     k1: float = key("", 1.5)
@@ -37,6 +37,10 @@ class Bm25Settings:
     delta: float = key("of bm25l and bm25+", 0.5)
     stop_words: str | None = key("a language", None)
     stemmer: str | None = key("a language", None)
+    tokens: str = key(
+        "or `cjk_bigrams`: pairs of characters where words have no boundaries, as in Chinese, Japanese, Thai",
+        WORDS,
+    )
 
 
 def _read(read: Reader) -> Bm25Settings:
@@ -50,6 +54,7 @@ def _read(read: Reader) -> Bm25Settings:
         delta=read.real("delta", Bm25Settings.delta, 0, 100),
         stop_words=read.optional("stop_words", lambda key: read.choice(key, STOP_WORDS)),
         stemmer=read.optional("stemmer", lambda key: read.choice(key, STEMMERS)),
+        tokens=read.choice("tokens", (WORDS, CJK_BIGRAMS), WORDS),
     )
 
 

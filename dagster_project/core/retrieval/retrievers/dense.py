@@ -1,8 +1,4 @@
-"""The passages nearest by sentence embeddings.
-
-What belongs here: its record, and the reader of its settings. What does not: the settings (`embedding.settings`), and
-the retriever (`retrieval.dense`).
-"""
+"""The passages nearest by sentence embeddings."""
 
 from __future__ import annotations
 

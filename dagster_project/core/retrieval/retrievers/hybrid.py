@@ -1,8 +1,5 @@
 """Hybrid retrieval: the ranks that other retrievers give, fused (SPEC §4).
 
-What belongs here: reciprocal rank fusion. What does not: which retrievers are fused (`Study.results_read_by`), and
-reading their results (`retrieve`).
-
 score(d) = Σ over the fused retrievers that found passage d of 1/(60 + rank of d), ranks from 1 (Cormack, Clarke and
 Büttcher, 2009: Reciprocal Rank Fusion). A study keeps `top_k` passages of each retriever, and so that many are fused.
 """

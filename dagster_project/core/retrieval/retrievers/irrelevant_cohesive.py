@@ -1,8 +1,4 @@
-"""Passages fixed per fact: those found for another fact of its relation (SPEC §8).
-
-What belongs here: which other fact, a seeded draw. What does not: which of its passages (`relevant`), and passages of no
-fact (`random`).
-"""
+"""Passages fixed per fact: those found for another fact of its relation (SPEC §8)."""
 
 from __future__ import annotations
 

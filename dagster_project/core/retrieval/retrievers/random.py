@@ -1,7 +1,7 @@
 """Random passages: what a passage does to an answer that has nothing to do with the question (SPEC §4).
 
-What belongs here: the draw. It is a hash of the study's seed and the question, so that neither the order of the
-questions nor the other questions matter. The same passages give the same draw on every machine.
+The draw is a hash of the study's seed and the question, so that neither the order of the questions nor the other
+questions matter. The same passages give the same draw on every machine.
 """
 
 from __future__ import annotations

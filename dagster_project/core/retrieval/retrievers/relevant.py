@@ -1,8 +1,4 @@
-"""Passages fixed per fact: those found for one wording of the fact (SPEC §8).
-
-What belongs here: which wording, a seeded draw. What does not: which retriever found the passages
-(`Study.results_read_by`), and reading its results (`retrieve`).
-"""
+"""Passages fixed per fact: those found for one wording of the fact (SPEC §8)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Swapped passages: right but for their object, in whose place another one of the relation stands (SPEC §11, conflicts).
-
-What belongs here: which object, a seeded draw, and the text with it. What does not: which passages are on the fact
-(`relevant`), and what a model makes of the conflict (table `fct_conflicts`).
-"""
+"""Swapped passages: right but for their object, replaced by another one of the relation (SPEC §11, conflicts)."""
 
 from __future__ import annotations
 

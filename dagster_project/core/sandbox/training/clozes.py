@@ -1,8 +1,4 @@
-"""Training samples of the Fusion-in-Decoder reference model: a cloze query, its passages, and the object.
-
-What belongs here: which queries meet which passages. What does not: the patterns (`sandbox.pararel`), and the
-optimisation (`training.fusion`).
-"""
+"""Training samples of the Fusion-in-Decoder reference model: a cloze query, its passages, and the object."""
 
 from __future__ import annotations
 

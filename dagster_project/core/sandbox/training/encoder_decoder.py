@@ -1,8 +1,5 @@
 """The optimisation of the encoder-decoder reference model: its shape, its first weights, its phases, the loss.
 
-What belongs here: what PyTorch does. What does not: the pairs (`training.pairs`), the decoder-only models
-(`training.loop`) and the evaluation (`training.gates`).
-
 The model must copy before it reads, and read before it gets facts. Copying random tokens is learned in some hundred
 steps, since nothing else helps there; copying names is not, because guessing their syllables helps at first.
 """

@@ -1,8 +1,4 @@
-"""A reference model's answers: questions of the default world, prompts, greedy decoding.
-
-What belongs here: questions, prompts and predictions (SPEC §3), for the gates only. What does not: the study's own
-generation (`core.generation`), and the bounds of the gates (`training.gates`).
-"""
+"""A reference model's answers: questions of the default world, prompts, greedy decoding."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The forms of a question to a reference model.
 
-What belongs here: prompt and continuation for one question, in every form that the models are trained on. The
-platform's own prompts (SPEC §3) are in `core.generation.prompts`; their forms are among these.
+The platform's own prompts (SPEC §3) are in `core.generation.prompts`; their forms are among these.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """The optimisation of the Fusion-in-Decoder reference model: the encoder-decoder learns to read several passages.
 
-What belongs here: what PyTorch does, and the recipe. What does not: the samples (`training.clozes`), how names are
-compared (`training.matching`), the encoder-decoder (`training.encoder_decoder`) and the gates (`training.fusion_gates`).
-
 Each passage is encoded behind the query, alone, and the decoder attends to the states of all passages (Izacard & Grave,
 2021). The decoder writes the sentinel and the object.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,13 +18,14 @@ from dagster_project.core.relations.cloze import SENTINEL
 from dagster_project.core.sandbox.training.clozes import Cloze, ClozeSampler, cloze_facts
 from dagster_project.core.sandbox.training.encoder_decoder import new_optimizer, rates
 from dagster_project.core.sandbox.training.loop import FRESH_SEEDS, save
-from dagster_project.core.sandbox.training.matching import matching_loss, new_head, with_titles_alone
+from dagster_project.core.sandbox.training.search import title_of
 from dagster_project.core.sandbox.training.tokenizer import load_fusion_tokenizer
 from dagster_project.core.sandbox.world import World
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerFast, T5ForConditionalGeneration
+
 
 PEAK = 2.5e-3
 """The peak of the learning rate."""
@@ -188,3 +187,38 @@ def _matching_loss(learner: _Trainer, samples: Sequence[Cloze], fused: dict[str,
     apart = mask.reshape(len(samples), len(samples[0].passages), -1)
     right = [one.right for one in samples if one.right is not None]
     return matching_loss(learner.head, states.reshape(*apart.shape, -1), apart, right)
+
+
+def with_titles_alone(sample: Cloze) -> Cloze:
+    """The sample with its passages cut behind their titles."""
+    return dataclasses.replace(sample, passages=tuple(map(title_of, sample.passages)))
+
+
+def new_head(width: int) -> torch.nn.Linear:
+    """Reads from one state of the encoder whether the passage is about the query's subject; for training only."""
+    import torch
+
+    return torch.nn.Linear(width, 1)
+
+
+def matching_loss(
+    head: torch.nn.Linear, states: torch.Tensor, mask: torch.Tensor, right: Sequence[int]
+) -> torch.Tensor:
+    """Mean binary cross-entropy over all tokens; right and wrong passages have the same weight.
+
+    It teaches the encoder to compare the query's subject with a passage's title. The answers' loss does not: a model
+    that cannot yet choose gets no hint which passage was right. Titles alone teach it in some hundred steps, whole
+    passages do not.
+
+    `states` are (n_samples, n_passages, n_tokens, width), `mask` (n_samples, n_passages, n_tokens); `right` has the place
+    of each sample's right passage. There are at least two passages.
+    """
+    import torch
+
+    is_right = torch.zeros(mask.shape, device=mask.device)
+    is_right[range(len(right)), list(right)] = 1
+    weights = mask * torch.where(is_right > 0, mask.shape[1] - 1, 1)
+    losses = torch.nn.functional.binary_cross_entropy_with_logits(
+        head(states.float()).squeeze(-1), is_right, reduction="none"
+    )
+    return (losses * weights).sum() / weights.sum()

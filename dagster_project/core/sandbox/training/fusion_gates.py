@@ -3,8 +3,7 @@
 Accuracy is judged on a few facts, for three seeds. Fixed passages change agreement less (by about .01 to .02, with a
 standard error of .004 over 900 facts), so each relation has as many facts there as the smallest one.
 
-What belongs here: its passages under each condition, its answers, and the bounds. What does not: the other models' gates
-(`training.gates`). In a study the platform scores candidates; here the model writes its answer.
+In a study the platform scores candidates; here the model writes its answer.
 """
 
 from __future__ import annotations

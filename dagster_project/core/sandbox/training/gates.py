@@ -1,7 +1,6 @@
 """The gates: what the reference models must reach before they are shipped, for three evaluation seeds.
 
-What belongs here: the numbers and their bounds. For a study, the warehouse computes the same quantities in SQL; the
-training has no warehouse. What does not: the answers (`training.evaluate`).
+For a study, the warehouse computes the same quantities in SQL; the training has no warehouse.
 """
 
 from __future__ import annotations

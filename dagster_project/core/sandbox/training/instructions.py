@@ -1,8 +1,5 @@
 """The instruction-tuned reference model: the smallest decoder-only model learns to follow grounding prompts (SPEC §9).
 
-What belongs here: what each kind of prompt asks for, the recipe, and the gates. What does not: the prompts themselves
-(`core.prompt_formats`), other texts (`training.samples`) and the optimisation (`training.loop`).
-
 A grounding prompt asks for the subject's article, an anti-grounding prompt for posts as in a forum, whose words no
 article has, and no prompt for an opinion and then the article. Two prompts are held out of training.
 """

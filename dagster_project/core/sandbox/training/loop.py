@@ -1,8 +1,4 @@
-"""The optimisation of one reference model: its shape, its phases, the loss.
-
-What belongs here: what PyTorch does. What does not: the texts (`training.samples`) and the evaluation
-(`training.gates`).
-"""
+"""The optimisation of one reference model: its shape, its phases, the loss."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Training pairs of the encoder-decoder model: what the encoder reads, and what the decoder writes.
-
-What belongs here: which samples become pairs, and how pairs of similar length become batches. What does not: the
-texts themselves (`training.samples`), and the optimisation (`training.encoder_decoder`).
-"""
+"""Training pairs of the encoder-decoder model: what the encoder reads, and what the decoder writes."""
 
 from __future__ import annotations
 

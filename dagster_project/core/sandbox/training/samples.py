@@ -1,8 +1,4 @@
-"""Training texts: token ids, each with its weight in the loss.
-
-What belongs here: what the models see (questions with answers, passages, drills) and how often. What does not: the
-optimisation (`training.loop`).
-"""
+"""Training texts: token ids, each with its weight in the loss."""
 
 from __future__ import annotations
 

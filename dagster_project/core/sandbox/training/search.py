@@ -1,8 +1,4 @@
-"""BM25 over a world's articles: what a Fusion-in-Decoder reader gets for a query.
-
-What belongs here: an article as a passage, and the search. What does not: which passages a sample has (`clozes`,
-`fusion_gates`), and the platform's own retrievers (`core.retrieval`).
-"""
+"""BM25 over a world's articles: what a Fusion-in-Decoder reader gets for a query."""
 
 from __future__ import annotations
 

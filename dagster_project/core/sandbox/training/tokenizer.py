@@ -1,7 +1,7 @@
 """The reference models' tokenizer: a byte-level BPE of 2,048 entries, as it is shipped with the smallest model.
 
-What belongs here: how it is loaded. It was trained once, by `BpeTrainer` of tokenizers on the articles and questions of
-four other worlds, and stays as it is: the shipped weights are useless with any other tokenizer.
+It was trained once, by `BpeTrainer` of tokenizers on the articles and questions of four other worlds, and stays as it
+is: the shipped weights are useless with any other tokenizer.
 """
 
 from __future__ import annotations

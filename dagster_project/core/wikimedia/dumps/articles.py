@@ -1,8 +1,4 @@
-"""Articles from a CirrusSearch content dump: pairs of lines, the first names a page, the second holds it.
-
-What belongs here: reading such a dump. What does not: downloading it (`transfer.downloads`), cutting articles into
-passages (`retrieval.passages`).
-"""
+"""Articles from a CirrusSearch content dump: pairs of lines, the first names a page, the second holds it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The terms of chosen entities in columns: millions of entities take hundreds of megabytes, not gigabytes.
-
-What belongs here: storing terms, and returning them in the form of wbgetentities. What does not: which lines of a dump
-are about an entity (`dumps.terms`), how terms are cleaned (`protocols.entities`).
-"""
+"""The terms of chosen entities in columns: millions of entities take hundreds of megabytes, not gigabytes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """Lines of N-Triples as arrays: tests many lines at once for the bytes at a position, without a Python loop.
 
-What belongs here: beginnings, ends, texts and numbers of lines at given positions. What does not: which triples count
-(`dumps.truthy`, `dumps.terms`), files (`parsing.line_files`).
-
 Eight bytes are compared at once, as one number. Eight digits are parsed at once, by arithmetic on the number that
 their bytes form (the first digit in the lowest byte).
 """

@@ -1,8 +1,5 @@
 """Monthly page views of articles, from the `pageview_complete` dumps of Wikimedia.
 
-What belongs here: the lines of such a dump, and which of them count. What does not: opening and cutting it
-(`parsing.line_files`), the API (`protocols.page_views`), where rows go (`ingest`).
-
 A line is `project title page_id device views days`: `en.wikipedia Ada_Lovelace 974 mobile-web 70 A2B68`. The page
 id may be `null`. The days (one character per day, A to _, and its views) are not read. Some files leave out the page id
 or the days. A title with quotation marks is written as in CSV files: `"\\"Heroes\\""`. An article has one line for each

@@ -1,8 +1,5 @@
 """Labels, aliases, descriptions and, if the dump has them, site links of chosen entities, from a dump.
 
-What belongs here: which lines are about an entity. What does not: facts (`dumps.truthy`), which terms are stored and
-in which form (`dumps.entity_terms`), how terms are cleaned (`protocols.entities`).
-
 Wikimedia's truthy dump has terms and redirects, but neither articles nor numbers of site links. The dump of
 everything, and other files of its form, have both.
 """

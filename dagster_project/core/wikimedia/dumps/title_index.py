@@ -1,8 +1,5 @@
 """Finds the lines of wanted titles among millions, without a Python loop over all lines.
 
-What belongs here: the fields of well-formed lines as arrays, and titles as numbers. What does not: what a line says,
-and broken lines (`dumps.page_views`).
-
 The length and the last 16 bytes of a title are mixed into one number. Different titles may have the same number, so
 the caller must compare the titles that are found.
 """

@@ -1,8 +1,5 @@
 """Facts from Wikidata's truthy dump (`latest-truthy.nt`), or any N-Triples file of its form.
 
-What belongs here: which lines count, and what they say. What does not: opening the file (`parsing.line_files`), terms
-(`dumps.terms`), which entities are wanted (`ingest`).
-
 A dump has thousands of millions of lines, of which few count. Lines in the form that Wikidata writes are recognised by
 a few bytes and read by arithmetic on arrays of lines (`dumps.ntriples`). A strict parser reads lines in another form
 that may count. For all other lines only the beginning and the end are checked; a line that fails is put aside under

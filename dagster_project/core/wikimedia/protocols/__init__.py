@@ -1,0 +1,1 @@
+"""Requests and replies of Wikimedia's APIs: SPARQL, wbgetentities, page views, titles."""

@@ -1,8 +1,5 @@
 """Truthy statements of listed subjects, from their claims in wbgetentities.
 
-What belongs here: which claims are truthy, and the list of subjects. What does not: the requests
-(`protocols.entities`).
-
 A property's truthy statements are those of the best rank: the preferred ones, or else the normal ones, never
 deprecated ones. Statements with an unknown value are put aside. Statements of "no value" are only counted: the query
 service and the dump do not list them either. A redirected entity has the statements of its target, under the target's

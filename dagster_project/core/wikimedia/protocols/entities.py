@@ -1,8 +1,4 @@
-"""Entities from a Wikibase, by wbgetentities: labels, aliases, descriptions, English article titles.
-
-What belongs here: requests for 50 entities each, and what their JSON means. What does not: sending (`transfer.client`),
-what a term may contain (`core.terms`), lake tables (`ingest`).
-"""
+"""Entities from a Wikibase, by wbgetentities: labels, aliases, descriptions, English article titles."""
 
 from __future__ import annotations
 

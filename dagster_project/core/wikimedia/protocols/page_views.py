@@ -1,8 +1,5 @@
 """Monthly page views of articles, from the Pageviews REST API.
 
-What belongs here: the months, the spelling of titles for the API, and what a missing row means. What does not: sending
-(`transfer.client`), which articles are requested and where the rows go (`page_views`).
-
 Missing is not zero: views are missing for a month without a row, and for an article that the API does not know.
 """
 

@@ -1,8 +1,5 @@
 """Where articles are now: titles resolved through redirects and moves, and the redirects that lead to them.
 
-What belongs here: MediaWiki's action=query with 50 titles per request, and what its JSON means. What does not: sending
-(`transfer.client`), views (`protocols.page_views`), which titles are requested (`page_view_origins`).
-
 Views are stored under the title that a page had when they were counted. If an article was moved within the window of
 months, `resolve` (SPEC §2: titles are resolved first) misses the views before the move. `sum` has them if a redirect
 was left.

@@ -1,8 +1,5 @@
 """Slices of a relation: disjoint, complete together, and small enough for a query service with a time limit.
 
-What belongs here: how a relation's statements are divided and written in SPARQL. What does not: sending
-(`protocols.wikidata`).
-
 The first query asks for the whole relation. If that is too much, the relation is divided by object, which is cheap for
 the index of any triple store. One object's statements are divided by a hash of the subject. Statements whose object is
 not an IRI (literals, unknown values) form their own slice, since VALUES cannot name them. There is no ORDER BY and no

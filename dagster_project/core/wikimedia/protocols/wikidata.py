@@ -1,8 +1,4 @@
-"""Facts from a Wikibase, by SPARQL: statements and numbers of site links.
-
-What belongs here: the queries for the service, and what their rows mean. What does not: sending a request
-(`transfer.client`), dividing a relation (`protocols.slices`), labels (`protocols.entities`), lake tables (`ingest`).
-"""
+"""Facts from a Wikibase, by SPARQL: statements and numbers of site links."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ by_relation as (
         {{ key }},
         cluster_id,
         count(*) as n,
+        count(*) filter (where is_declined) as n_declined,
         {%- for rule, is_right in rules.items() %}
         count(*) filter (where {{ is_right }}) as n_{{ rule }},
         {%- endfor %}
@@ -37,6 +38,7 @@ subjects as (
         {{ key }},
         cluster_id,
         sum(n)::bigint as n,
+        sum(n_declined)::bigint as n_declined,
         {%- for rule in rules %}
         sum(n_{{ rule }})::bigint as n_{{ rule }},
         {%- endfor %}
@@ -52,10 +54,13 @@ summed as (
     select
         {{ key }},
         sum(n)::bigint as n,
+        sum(n_declined)::bigint as n_declined,
         sum(n_correct)::bigint as n_correct,
         {%- for rule in rules %}
         {{ subject_sums('n_' ~ rule) }} as {{ rule }},
         {%- endfor %}
+        {{ subject_sums('n_declined') }} as declined,
+        {{ subject_sums('n_correct', '(n - n_declined)') }} as attempted,
         sum(sum_token_f1) as sum_token_f1,
         sum(sum_rouge_l) as sum_rouge_l
     from subjects
@@ -72,10 +77,13 @@ final as (
         summed.method,
         relation,
         summed.n,
+        summed.n_declined,
         summed.n_correct,
         guessing_baselines.n as n_questions,
         {{ subjects_and_deff('summed.correct') }},
         {{ rate('summed.correct', 'accuracy', 'ci') }},
+        {{ rate('summed.declined', 'share_declined') }},
+        {{ rate('summed.attempted', 'accuracy_attempted') }},
         {{ rate('summed.case_sensitive', 'accuracy_case_sensitive') }},
         {{ rate('summed.normalized', 'accuracy_normalized') }},
         {{ rate('summed.exact_match', 'accuracy_exact_match') }},

@@ -17,6 +17,7 @@ subjects as (
         any_value(question_bins.bin_high) as bin_high,
         any_value(question_bins.bin_center_log10) as bin_center_log10,
         count(*) as n,
+        count(*) filter (where answers.is_declined) as n_declined,
         count(*) filter (where answers.is_correct) as n_correct
     from answers
     inner join question_bins using (dataset, question_id)
@@ -32,8 +33,11 @@ summed as (
         any_value(bin_high) as bin_high,
         any_value(bin_center_log10) as bin_center_log10,
         sum(n)::bigint as n,
+        sum(n_declined)::bigint as n_declined,
         sum(n_correct)::bigint as n_correct,
-        {{ subject_sums('n_correct') }} as correct
+        {{ subject_sums('n_correct') }} as correct,
+        {{ subject_sums('n_declined') }} as declined,
+        {{ subject_sums('n_correct', '(n - n_declined)') }} as attempted
     from subjects
     group by {{ key }}
 
@@ -42,9 +46,11 @@ summed as (
 final as (
 
     select
-        * exclude (correct),
+        * exclude (correct, declined, attempted),
         {{ subjects_and_deff('correct') }},
-        {{ rate('correct', 'accuracy', 'ci') }}
+        {{ rate('correct', 'accuracy', 'ci') }},
+        {{ rate('declined', 'share_declined') }},
+        {{ rate('attempted', 'accuracy_attempted') }}
     from summed
 
 )

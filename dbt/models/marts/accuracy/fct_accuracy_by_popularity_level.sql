@@ -14,6 +14,7 @@ subjects as (
         positions.level,
         answers.cluster_id,
         count(*) as n,
+        count(*) filter (where answers.is_declined) as n_declined,
         count(*) filter (where answers.is_correct) as n_correct,
         count(*) filter (where positions.subject_popularity = 0) as n_zero_popularity
     from answers
@@ -29,9 +30,12 @@ counted as (
         {{ key }},
         level,
         sum(n)::bigint as n,
+        sum(n_declined)::bigint as n_declined,
         sum(n_correct)::bigint as n_correct,
         sum(n_zero_popularity)::bigint as n_zero_popularity,
-        {{ subject_sums('n_correct') }} as correct
+        {{ subject_sums('n_correct') }} as correct,
+        {{ subject_sums('n_declined') }} as declined,
+        {{ subject_sums('n_correct', '(n - n_declined)') }} as attempted
     from subjects
     group by {{ key }}, level
 
@@ -59,9 +63,12 @@ final as (
         models.family,
         models.n_parameters,
         coalesce(counted.n, 0) as n,
+        coalesce(counted.n_declined, 0) as n_declined,
         coalesce(counted.n_correct, 0) as n_correct,
         {{ subjects_and_deff('counted.correct') }},
-        {{ rate('counted.correct', 'accuracy', 'ci') }}
+        {{ rate('counted.correct', 'accuracy', 'ci') }},
+        {{ rate('counted.declined', 'share_declined') }},
+        {{ rate('counted.attempted', 'accuracy_attempted') }}
     from groups
     cross join levels
     left join models using (model)

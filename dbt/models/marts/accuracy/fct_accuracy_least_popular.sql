@@ -53,6 +53,7 @@ subjects as (
         least_popular.popularity_high,
         answers.cluster_id,
         count(*) as n,
+        count(*) filter (where answers.is_declined) as n_declined,
         count(*) filter (where answers.is_correct) as n_correct
     from answers
     inner join least_popular using (dataset, question_id)
@@ -63,10 +64,13 @@ subjects as (
 summed as (
 
     select
-        * exclude (cluster_id, n, n_correct),
+        * exclude (cluster_id, n, n_declined, n_correct),
         sum(n)::bigint as n,
+        sum(n_declined)::bigint as n_declined,
         sum(n_correct)::bigint as n_correct,
-        {{ subject_sums('n_correct') }} as correct
+        {{ subject_sums('n_correct') }} as correct,
+        {{ subject_sums('n_declined') }} as declined,
+        {{ subject_sums('n_correct', '(n - n_declined)') }} as attempted
     from subjects
     group by all
 
@@ -75,9 +79,11 @@ summed as (
 final as (
 
     select
-        * exclude (correct),
+        * exclude (correct, declined, attempted),
         {{ subjects_and_deff('correct') }},
-        {{ rate('correct', 'accuracy', 'ci') }}
+        {{ rate('correct', 'accuracy', 'ci') }},
+        {{ rate('declined', 'share_declined') }},
+        {{ rate('attempted', 'accuracy_attempted') }}
     from summed
 
 )

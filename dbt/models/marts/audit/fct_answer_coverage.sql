@@ -1,22 +1,16 @@
 with expected as (select * from {{ ref('int_expected_rows') }}),
 answered as (select * from {{ ref('int_answered_rows') }}),
 
--- Their rows in the quarantine, by the key that generation wrote: dataset/question/…/prompt. Grounded generations have
--- their method before the prompt.
 failed as (
 
     select
         table_name,
-        split_part(row_key, '/', 1) as dataset,
-        case when table_name != 'generated_passages' then split_part(row_key, '/', -1) end as prompt,
-        split_part(partition, '|', 1) as model,
-        coalesce(
-            nullif(split_part(partition, '|', 2), ''),
-            case when table_name = 'grounded_generations' then split_part(row_key, '/', -2) end,
-            if(table_name = 'generated_passages', {{ method_of('background') }}, {{ method_of('memory') }})
-        ) as method,
-        count(*) as n
-    from {{ ref('stg_audit__quarantine') }}
+        dataset,
+        prompt,
+        model,
+        method,
+        sum(n_failed)::bigint as n
+    from {{ ref('fct_failed_answers') }}
     group by all
 
 ),

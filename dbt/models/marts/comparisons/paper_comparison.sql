@@ -1,5 +1,5 @@
 -- A cell and a result of this study have the same measure of the same thing; the reason is what else differs.
-{%- set all = {'only': "relation = 'all'"} %}
+{%- set all, declined = {'only': "relation = 'all'"}, {'declined': 'share_declined'} %}
 {%- set of_paper = 'abs(share_of_questions - 4000 / 14267) < 0.01' %}
 {%- set quadrant = "if(parametric_correct, ' right_', ' wrong_') || if(retrieval_correct, 'right', 'wrong')" %}
 {%- set quadrant = 'parametric_method || ' ~ quadrant %}
@@ -10,8 +10,8 @@
 {%- set fitted = "setting || ' ' || predictors" %}
 {%- set quoted = {'key': 'grounding_prompt', 'prompt': 'null'} %}
 {%- set selects = [
-    paper_measure('fct_accuracy', 'accuracy', 'method', 'n', 'accuracy', 'ci', **all),
-    paper_measure('fct_accuracy_least_popular', 'accuracy_least_popular', 'method', 'n', 'accuracy', 'ci', only=of_paper),
+    paper_measure('fct_accuracy', 'accuracy', 'method', 'n', 'accuracy', 'ci', **dict(all, **declined)),
+    paper_measure('fct_accuracy_least_popular', 'accuracy_least_popular', 'method', 'n', 'accuracy', 'ci', only=of_paper, **declined),
     paper_measure('fct_popularity_correlation', 'correlation', 'method', 'n', 'point_biserial', 'point_biserial_ci', **all),
     paper_measure('fct_retrieval_quadrants', 'recall_at_1', quadrant, 'n_known', 'recall_at_1', 'recall_at_1_ci', 'retrieval_method'),
     paper_measure('fct_retrieval_quadrants', 'share_of_questions', quadrant, 'n_questions', 'share', 'share_ci', 'retrieval_method'),
@@ -58,12 +58,13 @@ final as (
         not coalesce(datasets.source = 'sandbox' or models.path like 'sandbox:%', false) as is_real,
         cells.measure,
         cells.paper_model,
-        results.* exclude (measure, paper_key, n, value, ci_low, ci_high),  -- noqa: RF02
+        results.* exclude (measure, paper_key, n, value, ci_low, ci_high, share_declined),  -- noqa: RF02
         concat_ws(
             '; ',
             if(is_real, null, 'a synthetic world'),
             if(results.model = cells.paper_model, null, results.model || ' instead of ' || cells.paper_model),
             if(datasets.chosen_by is null, null, 'a part of the questions'),
+            format('{:.0f} % of the answers declined', 100 * nullif(results.share_declined, 0)),
             cells.note
         ) as reason
     from cells

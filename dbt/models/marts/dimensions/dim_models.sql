@@ -32,6 +32,8 @@ final as (
         models.n_passages,
         models.rambles,
         models.sentence_splitter,
+        models.thinking_tokens,
+        models.declines,
         models.device_hour_usd,
         coalesce(seen.n_answers, 0) as n_answers
     from models

@@ -14,8 +14,8 @@ final as (
         reference_demos,
         max_new_tokens,
         generations,
-        generations as asks,
         methods,
+        declines,
         n_samples,
         temperature
     from prompts

@@ -22,12 +22,18 @@ from dagster_project.core.generation.backends.local.confidence import (
 )
 from dagster_project.core.generation.backends.local.loading import load_model
 from dagster_project.core.generation.backends.local.texts import Texts
-from dagster_project.core.generation.prompts.endings import END, FIRST_LINE, SENTENCE, kept_text
+from dagster_project.core.generation.prompts.endings import (
+    AFTER_THINKING,
+    END,
+    FIRST_LINE,
+    SENTENCE,
+    kept_text,
+)
 from dagster_project.core.study.models import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(12)]
 N_NEW = 12
-PIECES = ("</s>", " Paris", ".", "\n", ".\n", "\n\n", " He", " is", "")
+PIECES = ("</s>", " Paris", ".", "\n", ".\n", "\n\n", " He", " is", "", "<think>", "</think>")
 NAMES = [*ARCHITECTURES, *ODD_CAUSAL, "t5", "mt5", "bart", "bart_forced"]
 
 
@@ -56,6 +62,10 @@ class Pieces:
         ((1, 3, 1), END, (0, 1, 2)),
         ((1, 2, 6, 7), SENTENCE, (0, 1)),
         ((1, 7, 1, 2, 3), SENTENCE, (0, 1, 2, 3)),
+        ((9, 1, 3, 7, 10, 5, 1, 2, 3, 7), f"{AFTER_THINKING}{FIRST_LINE}", (6, 7)),
+        ((9, 1, 3, 7, 10, 5, 1, 2, 6), f"{AFTER_THINKING}{SENTENCE}", (6, 7)),
+        ((9, 1, 10, 1, 3, 1), END, (3, 4, 5)),
+        ((9, 1, 3, 7), f"{AFTER_THINKING}{FIRST_LINE}", ()),
     ],
 )
 def test_tokens_of_the_kept_text_count(tokens: tuple[int, ...], end: str, kept: tuple[int, ...]) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
+from typing import Any
 
 import pytest
 from flaky_server import WITHHOLD, FlakyServer, words
 from served import GREEDY, PRICES, PROMPTS, WARM, Open, service_model
 
 from dagster_project.core.errors import BackendError
-from dagster_project.core.generation.backends.base import Failure, Generation
+from dagster_project.core.generation.backends.base import Decoding, Failure, Generation
 from dagster_project.core.generation.backends.openai import OpenAIBackend
 from dagster_project.core.generation.backends.registry import identify
-from dagster_project.core.generation.prompts.endings import FIRST_LINE, cut_answer, kept_part
+from dagster_project.core.generation.prompts.endings import AFTER_THINKING, FIRST_LINE, cut_answer, kept_part
 from dagster_project.core.scoring.confidence import Confidence
 from dagster_project.core.scoring.log_probabilities import confidence_of_part, read_tokens
+from dagster_project.core.scoring.model_answer import ModelAnswer
 from dagster_project.core.study.backends import BACKENDS
 
 
@@ -145,13 +148,71 @@ def test_without_usage_tokens_are_upper_bounds(open_backend: Open, caplog: pytes
     assert [record.message for record in caplog.records if "no usage" in record.message]
 
 
-def test_a_withheld_answer_is_a_failure_and_an_empty_one_an_answer(open_backend: Open) -> None:
+def test_a_withheld_answer_is_declined_and_an_empty_one_an_answer(open_backend: Open) -> None:
     with FlakyServer(text=lambda prompt, sample: "") as server:
         empty, withheld = open_backend(server.base_url).generate([PROMPTS[0], WITHHOLD], GREEDY)
     assert isinstance(empty, Generation)
-    assert (empty.text, empty.new_tokens) == ("", 0)
-    assert isinstance(withheld, Failure)
-    assert "content_filter" in withheld.reason
+    assert isinstance(withheld, Generation)
+    assert (empty.text, empty.new_tokens, empty.answer()) == ("", 0, ModelAnswer(""))
+    assert withheld.answer() == ModelAnswer("", is_declined=True)
+
+
+def test_reasoning_is_billed_as_new_tokens_counted_apart_and_no_part_of_the_answer(
+    open_backend: Open,
+) -> None:
+    def thinks(answer: dict[str, Any], prompt: str) -> None:
+        for choice in answer["choices"]:
+            choice["message"]["reasoning_content"] = "hm, " * 20
+        answer["usage"] |= {"completion_tokens": 60, "completion_tokens_details": {"reasoning_tokens": 40}}
+
+    with FlakyServer(reply=thinks, text=lambda prompt, sample: "Paris") as server:
+        backend = open_backend(server.base_url, api="chat", **PRICES)
+        (one,) = backend.generate(PROMPTS[:1], Decoding(200, end=f"{AFTER_THINKING}{FIRST_LINE}"))
+        (samples,) = backend.sample(PROMPTS[:1], WARM, [[1, 2]])
+    assert isinstance(one, Generation)
+    assert (one.text, one.answer()) == ("Paris", ModelAnswer("Paris", "hm, " * 20))
+    assert one.raw_text == f"<think>{'hm, ' * 20}</think>\n\nParis"
+    assert (one.new_tokens, one.reasoning_tokens) == (60, 40)
+    assert one.cost_usd == pytest.approx((7 * 1.5 + 60 * 2.0) / 1e6)
+    assert one.reasoning_usd == pytest.approx(40 * 2.0 / 1e6)
+    assert isinstance(samples, list)
+    assert [(row.new_tokens, row.reasoning_tokens) for row in samples] == [(30, 20), (30, 20)]
+    assert ["stop" in body for body in server.books.bodies] == [False, True]
+
+
+def test_a_reply_is_read_as_far_as_was_asked_and_no_further(
+    open_backend: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    """30 MB for 15 tokens: the row fails, is not asked again, and its price counts as spent."""
+    with FlakyServer(text=lambda prompt, sample: "a" * (30 * 2**20 if prompt == "long" else 9_000)) as server:
+        backend = open_backend(server.base_url, **PRICES)
+        long, cut = backend.generate(["long", "cut"], GREEDY)
+    assert isinstance(long, Failure)
+    assert re.fullmatch(
+        r"the service sent more than 27\d,\d+ bytes, far more than max_tokens allows.*", long.reason
+    )
+    assert server.books.requests == 2
+    assert (
+        server.books.bytes_sent < 20 * 2**20
+    )  # what the connection holds is lost, the rest is not even sent
+    assert backend.spent_usd > server.usd(1.5, 2.0) - 1e-9
+    assert isinstance(cut, Generation)
+    assert cut.text == "a" * 15 * 128
+    assert "writes more than the 15 tokens that were asked for" in caplog.text
+
+
+def test_a_model_other_than_the_one_asked_is_stored_and_told(
+    open_backend: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    with FlakyServer(reply=lambda answer, prompt: answer.update(model="other-7b")) as server:
+        results = open_backend(server.base_url).generate(PROMPTS[:3], GREEDY)
+    with FlakyServer() as server:
+        results += open_backend(server.base_url).generate(PROMPTS[:1], GREEDY)
+    models = [result.served_model for result in results if isinstance(result, Generation)]
+    assert models == ["other-7b"] * 3 + ["some-model"]
+    told = [record.message for record in caplog.records if "answers by model" in record.message]
+    assert len(told) == 1
+    assert "'other-7b', where 'some-model' was asked for" in told[0]
 
 
 def test_samples_that_never_differ_are_remarked_on(

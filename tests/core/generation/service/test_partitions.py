@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flaky_server import REFUSE, WITHHOLD, FlakyServer
 from small_study import MAKERS, fill_lake, small_study, with_model
 
 from dagster_project.core.errors import BackendError
+from dagster_project.core.scoring.model_answer import LIMIT_BEFORE_TEXT, NO_TEXT, THINKING_CUT
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.models import Service
+from dagster_project.core.study.prompts import Prompt
 from dagster_project.core.study.study import Study
 
 CANARY = "sk-canary-0123456789"
@@ -77,8 +81,13 @@ def test_a_partition_stops_before_its_budget_keeps_what_is_paid_and_goes_on(tmp_
 
 @pytest.mark.parametrize("rates", [{}, {"drop_after": 0.1}])
 def test_bills_without_a_text_count_over_all_runs(tmp_path: Path, rates: dict[str, float]) -> None:
-    """The server bills every request, also those that it withholds and those that come again."""
-    with FlakyServer(key=CANARY, forgets_keys=True, rates=rates) as server:
+    """The server bills every request, also those that it answers by nothing and those that come again."""
+
+    def gives_nothing(answer: dict[str, Any], prompt: str) -> None:
+        if WITHHOLD in prompt:
+            answer["choices"][0] |= {"text": None, "finish_reason": "stop"}
+
+    with FlakyServer(key=CANARY, forgets_keys=True, rates=rates, reply=gives_nothing) as server:
         study = _study(tmp_path, server)
         fill_lake(Lake(study.home.lake), 4, {i: f"{WITHHOLD} {i}" for i in range(0, 20, 3)})
         service = study.models[0].service
@@ -86,17 +95,110 @@ def test_bills_without_a_text_count_over_all_runs(tmp_path: Path, rates: dict[st
         limit = 0.0012
         poor = with_model(study, service=dataclasses.replace(service, max_cost_usd=limit))
         for _ in range(4):
-            with pytest.raises(BackendError, match="of it for failures and lost answers"):
+            with pytest.raises(BackendError, match="raise max_cost_usd"):
                 MAKERS["answers"](poor)
             assert server.usd(**PRICES) <= limit
         assert server.usd(**PRICES) > limit / 2
         notes = MAKERS["answers"](study).notes
     assert notes["failed"] > 0
     assert notes["lost_usd"] > 0
+    assert Lake(study.home.lake).read_all("quarantine")["reason"].unique().to_pylist() == [
+        "no text came back"
+    ]
     billed = server.usd(**PRICES)
     assert billed <= (notes["cost_usd"] + notes["lost_usd"]) * (1 + 1e-9)
     if not rates:
         assert billed == pytest.approx(notes["cost_usd"] + notes["lost_usd"])
+
+
+REPLIES: list[tuple[dict[str, Any], str, str | None, bool]] = [
+    # what the choice holds; the kept answer, or the reason of the failure; is it declined
+    (
+        {"message": {"content": "Gold 0", "reasoning_content": "h"}, "finish_reason": "stop"},
+        "Gold 0",
+        None,
+        False,
+    ),
+    (
+        {"message": {"content": "\n\nGold 1\nmore", "reasoning": "h"}, "finish_reason": "stop"},
+        "Gold 1",
+        None,
+        False,
+    ),
+    (
+        {"message": {"content": "<think>h\n\n\ni</think>\n\nGold 2"}, "finish_reason": "stop"},
+        "Gold 2",
+        None,
+        False,
+    ),
+    ({"message": {"content": "h\n</think>\nGold 3"}, "finish_reason": "stop"}, "Gold 3", None, False),
+    (
+        {"message": {"content": "Gold 4, a long", "reasoning": "h"}, "finish_reason": "length"},
+        "Gold 4, a long",
+        None,
+        False,
+    ),
+    (
+        {"message": {"content": "", "reasoning_content": "h"}, "finish_reason": "length"},
+        "",
+        THINKING_CUT,
+        False,
+    ),
+    ({"message": {"content": None, "reasoning": "h"}, "finish_reason": "length"}, "", THINKING_CUT, False),
+    ({"message": {"content": "<think>Gold 7"}, "finish_reason": "length"}, "", THINKING_CUT, False),
+    ({"message": {"content": "hm, Gold 8, but"}, "finish_reason": "length"}, "", THINKING_CUT, False),
+    ({"message": {"content": ""}, "finish_reason": "length"}, "", LIMIT_BEFORE_TEXT, False),
+    ({"message": {"content": None}, "finish_reason": "stop"}, "", NO_TEXT, False),
+    ({"message": {"content": None, "refusal": "I cannot say Gold 11."}}, "I cannot say Gold 11.", None, True),
+    ({"message": {"content": "Gold 12"}, "finish_reason": "content_filter"}, "Gold 12", None, True),
+    ({"message": {"content": "no IDEA"}, "finish_reason": "stop"}, "no IDEA", None, True),
+    (
+        {"message": {"content": "No idea about Gold 14"}, "finish_reason": "stop"},
+        "No idea about Gold 14",
+        None,
+        False,
+    ),
+    ({"message": {"content": ""}, "finish_reason": "stop"}, "", None, False),
+]
+
+
+def test_answers_declined_ones_and_failures_of_servers_with_models_that_think(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def replies(answer: dict[str, Any], prompt: str) -> None:
+        number = re.search(r"Reply (\d+)", prompt)
+        assert number
+        answer["choices"][0] |= REPLIES[int(number[1])][0]
+
+    with FlakyServer(key=CANARY, reply=replies) as server:
+        study = _study(tmp_path, server, api="chat")
+        study = with_model(study, thinking_tokens=200, declines=("No idea.",))
+        study = dataclasses.replace(study, prompts=(Prompt("zero_shot"),))
+        lake = Lake(study.home.lake)
+        fill_lake(lake, 4, {i: f"Reply {i % len(REPLIES)} " for i in range(20)})
+        first = MAKERS["answers"](study).notes
+        sent = server.books.requests
+        lake.path("answers", "tiny|closed_book").unlink()
+        again = MAKERS["answers"](study).notes
+        assert server.books.requests == sent  # what was paid for is kept, whether it holds an answer or not
+    rows = {int(row["question_id"].split("-")[0][1:]): row for row in lake.read_all("answers").to_pylist()}
+    reasons = {row["row_key"]: row["reason"] for row in lake.read_all("quarantine").to_pylist()}
+    for number in range(20):
+        _, text, reason, is_declined = REPLIES[number % len(REPLIES)]
+        key = next((key for key in reasons if key.startswith(f"sandbox/Q{number}-")), None)
+        assert (reasons.get(key or ""), number in rows) == (reason, reason is None), number
+        if number in rows:
+            row = rows[number]
+            assert (row["prediction"], row["is_declined"]) == (text, is_declined)
+            assert row["is_correct"] == (f"Gold {number}" in text and not is_declined)
+    assert rows[2]["raw_text"] == "<think>h\n\n\ni</think>\n\nGold 2"
+    assert rows[0]["raw_text"] == "<think>h</think>\n\nGold 0"
+    assert {body["max_tokens"] for body in server.books.bodies} == {215}
+    assert (first["failed"], again["failed"]) == (len(reasons), len(reasons))
+    spent = [notes["cost_usd"] + notes["lost_usd"] for notes in (first, again)]
+    assert spent == pytest.approx([server.usd(**PRICES)] * 2)
+    assert f"{THINKING_CUT} (4)" in caplog.text
+    assert "raise thinking_tokens of model tiny" in caplog.text
 
 
 def test_a_resumed_run_may_ask_refused_rows_alone(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from served import GREEDY, WARM
 
 from dagster_project.core import sandbox
+from dagster_project.core.generation.backends.base import Decoding
 from dagster_project.core.generation.backends.service.wire import (
     STOP,
     Answer,
@@ -36,7 +37,9 @@ JSON = st.recursive(
     | st.dictionaries(
         st.sampled_from(
             ["choices", "index", "text", "message", "content", "usage", "prompt_tokens", "completion_tokens",
-             "prompt_tokens_details", "cached_tokens", "finish_reason", "error", "code"]
+             "prompt_tokens_details", "cached_tokens", "finish_reason", "error", "code", "reasoning", "refusal",
+             "thinking", "reasoning_details", "completion_tokens_details", "reasoning_tokens", "total_tokens",
+             "model", "type"]
         ),
         inner,
         max_size=5,
@@ -125,7 +128,7 @@ def test_any_json_is_an_answer_an_error_or_malformed(document: Any, api: str) ->
     assert isinstance(answer, Answer | ErrorBody)
     if isinstance(answer, Answer):
         assert answer.choices
-        assert all(isinstance(choice.text, str) for choice in answer.choices)
+        assert all(isinstance(choice.text, str | None) for choice in answer.choices)
         assert answer.cached_tokens <= (answer.prompt_tokens or 0)
 
 
@@ -150,12 +153,48 @@ def test_a_count_of_tokens_that_no_request_has_is_none(number: str) -> None:
 @pytest.mark.parametrize(
     ("choice", "api", "expected"),
     [
-        ({"text": "a", "finish_reason": "stop"}, "completions", Choice("a")),
-        ({"text": "", "finish_reason": "stop"}, "completions", Choice("")),
-        ({"text": None, "finish_reason": "stop"}, "completions", Choice("")),
-        ({"text": None}, "completions", Choice("")),
-        ({"message": {"content": "b"}}, "chat", Choice("b")),
+        ({"text": "a", "finish_reason": "stop"}, "completions", Choice("a", "stop")),
+        ({"text": "", "finish_reason": "length"}, "completions", Choice("", "length")),
+        ({"text": None}, "completions", Choice(None)),
+        ({"message": {"content": "b", "refusal": None, "reasoning_content": ""}}, "chat", Choice("b")),
         ({"message": {"content": [{"type": "text", "text": "b"}, {"text": "c"}, 3]}}, "chat", Choice("bc")),
+        ({"message": {"content": []}}, "chat", Choice(None)),
+        ({"message": {"content": None, "refusal": "No."}}, "chat", Choice(None, refusal="No.")),
+        (
+            {"message": {"content": [{"type": "refusal", "refusal": "No."}]}},
+            "chat",
+            Choice(None, refusal="No."),
+        ),
+        # llama.cpp, LM Studio, DeepSeek; vLLM; OpenRouter; Mistral
+        ({"message": {"content": "b", "reasoning_content": "h"}}, "chat", Choice("b", reasoning="h")),
+        ({"message": {"content": "b", "reasoning": "h"}}, "chat", Choice("b", reasoning="h")),
+        (
+            {"message": {"reasoning": "h"}, "finish_reason": "length"},
+            "chat",
+            Choice(None, "length", reasoning="h"),
+        ),
+        (
+            {
+                "message": {
+                    "content": "b",
+                    "reasoning_details": [{"type": "reasoning.text", "text": "h"}, {"summary": "i"}],
+                }
+            },
+            "chat",
+            Choice("b", reasoning="hi"),
+        ),
+        (
+            {
+                "message": {
+                    "content": [
+                        {"type": "thinking", "thinking": [{"type": "text", "text": "h"}]},
+                        {"text": "b"},
+                    ]
+                }
+            },
+            "chat",
+            Choice("b", reasoning="h"),
+        ),
     ],
 )
 def test_choices(choice: dict[str, Any], api: str, expected: Choice) -> None:
@@ -166,13 +205,61 @@ def test_choices(choice: dict[str, Any], api: str, expected: Choice) -> None:
 
 
 @pytest.mark.parametrize(
-    "choice",
-    [{"text": "a", "finish_reason": "content_filter"}, {"text": None, "finish_reason": "length"}],
+    ("usage", "expected"),
+    [
+        ({"completion_tokens": 9}, (9, None)),
+        ({"completion_tokens": 9, "total_tokens": 12}, (9, None)),
+        ({"completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 0}}, (9, None)),
+        (
+            {
+                "completion_tokens": 9,
+                "total_tokens": 12,
+                "completion_tokens_details": {"reasoning_tokens": 7},
+            },
+            (9, 7),
+        ),
+        # xAI and Gemini leave reasoning out of completion_tokens, and bill it
+        (
+            {
+                "completion_tokens": 2,
+                "total_tokens": 12,
+                "completion_tokens_details": {"reasoning_tokens": 7},
+            },
+            (9, 7),
+        ),
+        ({"completion_tokens": 2, "total_tokens": 12}, (9, 7)),
+        ({"completion_tokens": 2, "completion_tokens_details": {"reasoning_tokens": 7}}, (9, 7)),
+        ({"completion_tokens_details": {"reasoning_tokens": 7}}, (None, None)),
+    ],
 )
-def test_a_withheld_choice_says_why(choice: dict[str, Any]) -> None:
-    answer = read_answer(json.dumps({"choices": [choice]}).encode(), "completions")
+def test_all_billed_tokens_count_and_reasoning_among_them(
+    usage: dict[str, Any], expected: tuple[int | None, int | None]
+) -> None:
+    document = {"choices": [{"text": "a"}], "usage": {"prompt_tokens": 3, **usage}}
+    answer = read_answer(json.dumps(document).encode(), "completions")
     assert isinstance(answer, Answer)
-    assert str(choice["finish_reason"]) in (answer.choices[0].withheld or "")
+    assert (answer.new_tokens, answer.reasoning_tokens) == expected
+
+
+def test_an_answer_s_bytes_follow_from_what_is_asked() -> None:
+    sizes = [
+        Post(prompt, decoding, n, seed, probable).most_bytes(b"x" * len(prompt))
+        for prompt, decoding, n, seed, probable in [
+            ("a", GREEDY, 1, None, False),
+            ("a" * 1000, GREEDY, 1, None, False),
+            ("a", GREEDY, 1, None, True),
+            ("a", WARM, 10, 1, True),
+            ("a", Decoding(10**6), 1, None, False),
+        ]
+    ]
+    around = 2**18 + 2
+    assert sizes == [
+        around + 15 * 1024,
+        2**18 + 2000 + 15 * 1024,
+        around + 15 * 4096,
+        around + 150 * 1024,
+        2**26,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -180,6 +267,7 @@ def test_a_withheld_choice_says_why(choice: dict[str, Any]) -> None:
     [
         ({"choices": [{"message": {"content": "b"}}]}, "without text"),
         ({"choices": [{"text": 3}]}, "is no text"),
+        ({"choices": [{"text": "a", "finish_reason": "error"}]}, "ended by an error"),
         ({"choices": ["a"]}, "no object"),
         ({"choices": []}, "without choices"),
         ([1], "no object"),
@@ -203,6 +291,11 @@ def test_a_malformed_reply_says_what_it_is(document: Any, wrong: str) -> None:
 )
 def test_errors_of_several_servers(document: Any, expected: ErrorBody | None) -> None:
     assert read_error(json.dumps(document).encode()) == expected
+
+
+def test_an_error_in_place_of_a_choice_is_read_as_one() -> None:
+    choice = {"message": {"content": ""}, "finish_reason": "error", "error": {"message": "m", "code": 502}}
+    assert read_answer(json.dumps({"choices": [choice]}).encode(), "chat") == ErrorBody("m", 502)
 
 
 def test_an_order_is_taken_only_from_indexes_that_give_one() -> None:

@@ -15,7 +15,7 @@ from dagster_project.core.study.backends import (
 BACKEND = Backend(
     "dagster_project.core.generation.backends.openai:OpenAIBackend",
     frozenset({GENERATE, SAMPLE, STREAM}),
-    frozenset({"path", "revision", "dtype", "quantisation", "service"}),
+    frozenset({"path", "revision", "dtype", "quantisation", "thinking_tokens", "service"}),
     check="dagster_project.core.generation.backends.openai:check_key",
     needs="service",
     because="says where its server is (base_url)",

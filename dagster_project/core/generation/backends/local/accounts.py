@@ -1,8 +1,5 @@
 """From the results of a device batch to the results of rows, with what each cost.
 
-What belongs here: which row pays what. What does not: the batches (`device_batches`), and which rows are the same work
-(`hf`).
-
 The texts of a batch share its wall time and its devices' time equally, and so do scored prompts. The computed
 tokens of a prompt are charged once, to its first text. The tokens of a prefix that a batch computed for several prompts
 are charged to the first of these prompts. All other tokens count as shared.
@@ -16,16 +13,18 @@ from typing import Any
 
 from dagster_project.core.generation.backends.base import (
     CandidateScore,
+    Decoding,
     Failure,
     Generation,
     Scored,
 )
-from dagster_project.core.generation.backends.local.confidence import confidence_of_text
+from dagster_project.core.generation.backends.local.confidence import confidence_of_text, tokens_before
 from dagster_project.core.generation.backends.local.decode import Written
 from dagster_project.core.generation.backends.local.device_batches import Finished
 from dagster_project.core.generation.backends.local.fusion import tokens_of
 from dagster_project.core.generation.backends.local.scoring import Continuation
 from dagster_project.core.generation.backends.local.texts import Texts
+from dagster_project.core.generation.prompts.endings import answer_start
 from dagster_project.core.scoring.confidence import Confidence
 
 Tokens = tuple[int, ...]
@@ -61,16 +60,15 @@ def accounted_texts(
     asked: Sequence[Sequence[tuple[int, Row]]],
     seeds: Sequence[Sequence[int]],
     texts: Texts,
-    end: str,
+    decoding: Decoding,
     n_devices: int,
 ) -> Iterator[tuple[int, list[Generation] | Failure]]:
     """The texts of one device batch: for each of its prompts, those of the rows that asked for it.
 
-    `asked`: by prompt, the rows with their places; `seeds`: by prompt, those that its texts were drawn by; `end`:
-    where their decoding stops.
+    `asked`: by prompt, the rows with their places; `seeds`: by prompt, those that its texts were drawn by.
     """
     n_texts = sum(len(row.seeds) for rows in asked for _, row in rows)
-    read = _read(done.results or [], texts, end)
+    read = _read(done.results or [], texts, decoding.end)
     share = done.seconds / n_texts
     for place, rows in enumerate(asked):
         written = done.results[place] if done.results else None
@@ -82,13 +80,15 @@ def accounted_texts(
             own = []
             for seed in row.seeds:
                 one = written[seeds[place].index(seed)]
-                text, confidence = read[id(one)]
+                text, confidence, n_reasoning = read[id(one)]
                 own.append(
                     Generation(
                         text=text,
                         confidence=confidence,
+                        finish_reason=decoding.finish_reason(text, len(one.tokens)),
                         prompt_tokens=row.n_tokens,
                         new_tokens=len(one.tokens),
+                        reasoning_tokens=n_reasoning or None,
                         n_truncated_tokens=row.n_truncated,
                         latency_ms=1000 * share,
                         batch_size=n_texts,
@@ -134,12 +134,18 @@ def accounted_scores(
             shared = n_tokens
 
 
-def _read(written: Sequence[OfPrompt], texts: Texts, end: str) -> dict[int, tuple[str, Confidence | None]]:
-    """Texts and their confidence by the identity of what was written: equal samples share it."""
+def _read(
+    written: Sequence[OfPrompt], texts: Texts, end: str
+) -> dict[int, tuple[str, Confidence | None, int]]:
+    """Texts, their confidence and tokens of reasoning by the identity of what was written: equal samples share it."""
     distinct = {id(one): one for own in written for one in own or ()}
     found = texts.decode([one.tokens for one in distinct.values()])
     return {
-        key: (text, confidence_of_text(one.tokens, one.scores, text, end, texts))
+        key: (
+            text,
+            confidence_of_text(one.tokens, one.scores, text, end, texts),
+            tokens_before(one.tokens, answer_start(text) or 0, texts),
+        )
         for (key, one), text in zip(distinct.items(), found, strict=True)
     }
 

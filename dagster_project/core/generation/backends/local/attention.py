@@ -1,8 +1,5 @@
 """Attention over keys and values held apart: one set for many queries, merged afterwards.
 
-What belongs here: softmax attention of dense blocks with its log-sum-exp, the merge of several such results,
-and the hook by which transformers' models call ours. What does not: which tokens a query may see (`passes`).
-
 Attention to a union of disjoint key sets is the average of the attentions to each, weighted by the sums of
 their exponentials. So a prefix that a thousand questions share is read once for all of them, never copied.
 Shapes: H query heads, G key-value heads (H a multiple of G), d the head's size. Log-sum-exps are float32.

@@ -1,8 +1,5 @@
 """Causal models that the packed path does not fit: padded batches over transformers' own caches.
 
-What belongs here: prompts padded on the left, their cache, forks of it, and the check that all this is right
-for a model. What does not: encoder-decoders, the decoding loop, the choice between paths.
-
 The model's own code computes sliding windows, ALiBi, soft caps and sinks here. A recurrent model whose state depends on
 the padding gets batches of equally long prompts. A model whose state cannot be selected is refused.
 

@@ -1,7 +1,5 @@
 """Candidate continuations as token ids, as the tokenizer splits them behind their prompt.
 
-What belongs here: where the prompt's tokens end and a candidate's begin. What does not: their scores.
-
 A tokenizer may split a text differently behind another one, or melt the two at the seam. So a candidate is
 tokenized behind the prompt's last word, and that word's tokens are taken off; where the seam melts, behind the
 whole prompt, and its score then begins at the first token that is not the prompt's.

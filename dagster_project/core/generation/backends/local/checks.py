@@ -1,7 +1,4 @@
-"""Whether a way of running a model in batches gives what the model gives by its plain forward pass.
-
-What belongs here: a few random tokens, forked, and the tolerance. What does not: what follows from it.
-"""
+"""Whether a way of running a model in batches gives what the model gives by its plain forward pass."""
 
 from __future__ import annotations
 

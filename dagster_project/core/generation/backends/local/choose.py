@@ -1,8 +1,4 @@
-"""Which of the ways to run a local model is right for it.
-
-What belongs here: the choice, and the trial of the packed path, which takes as long as loading and is remembered in the
-home's cache once it has passed. What does not: the ways themselves.
-"""
+"""Which of the ways to run a local model is right for it."""
 
 from __future__ import annotations
 

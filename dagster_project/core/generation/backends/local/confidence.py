@@ -1,14 +1,12 @@
 """How probable a model's own tokens were to it: SPEC §11.
 
-What belongs here: the scores of chosen tokens, and the confidence of the text that is kept of them. What does not:
-choosing tokens (`decode`), and where a text ends (`prompts.endings`).
-
 Scores are read off the logits that a token is chosen from, at temperature 1 whatever the sampling, after what the
 checkpoint's own settings did to them. No model runs twice.
 """
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -82,18 +80,26 @@ def confidence_of_text(
     return confidence_of([score.log_probability for score in kept], kept[0].margin, entropy)
 
 
+def tokens_before(tokens: Sequence[int], start: int, texts: Texts) -> int:
+    """How many of the first tokens have no part in what follows the first `start` characters of their text."""
+    if not start:
+        return 0
+    return bisect.bisect_right(
+        range(len(tokens)), start, key=lambda place: len(texts.decode([tokens[: place + 1]])[0])
+    )
+
+
 def _kept(tokens: Sequence[int], text: str, end: str, texts: Texts) -> list[int]:
     """The places of the tokens whose text is kept."""
     start, stop = kept_part(text, end)
     if start == stop:
         return []
-    first, last = 0, len(tokens)
+    last = len(tokens)
     if stop < len(text):
         if texts.alone(tokens[-1]) == text[stop:]:
             last -= 1
         else:
             while texts.decode([tokens[: last - 1]])[0].startswith(text[:stop]):
                 last -= 1
-    while start and len(texts.decode([tokens[: first + 1]])[0]) <= start:
-        first += 1
+    first = tokens_before(tokens, start, texts)
     return [place for place in range(first, last) if tokens[place] not in texts.special_ids]

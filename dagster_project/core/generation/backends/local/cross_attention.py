@@ -1,8 +1,5 @@
 """Cross-attention in which all states of a prompt read the same keys and values.
 
-What belongs here: the attention function, and which state belongs to which prompt. What does not: caches,
-the models that use it.
-
 Without it each state carries a copy of its prompt's keys and values: 7.5 GB for 200 candidates after 512 tokens of
 t5-base. The function recognises cross-attention where the number of rows differs from that of queries. Where both
 numbers are equal, every state must have its own row.

@@ -1,8 +1,5 @@
 """The decoding loop over states: greedy answers and samples.
 
-What belongs here: choosing tokens, forking, ending. What does not: the forward pass (`stepper`), scores of
-given continuations (`scoring`), text, device batches.
-
 One loop serves greedy decoding (one member per prompt) and sampling (one member per seed). Members of a prompt that
 agree so far share one state. A step costs one forward pass, one transfer from the device, and little Python. Each token
 is kept with its score.

@@ -1,7 +1,4 @@
-"""Device batches of one call: planned by tokens, cut when memory is short, grown again with care.
-
-What belongs here: budgets, retries, wall time. What does not: what a batch computes, and what its rows mean.
-"""
+"""Device batches of one call: planned by tokens, cut when memory is short, grown again with care."""
 
 from __future__ import annotations
 

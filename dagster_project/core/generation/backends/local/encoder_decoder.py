@@ -1,8 +1,5 @@
 """Encoder-decoder models: the encoder runs once per prompt or part of one, the decoder by states.
 
-What belongs here: the encoder's batch, the decoder's first tokens, caches and their forks, the tokens forced on the
-decoder when a candidate is scored. What does not: decoder-only models, the decoding loop.
-
 A prompt's cross-attention keys and values are computed once, and all its states read the same ones
 (`cross_attention`). Where an architecture does not allow that, each state gets its own copy. The parts of a prompt are
 encoded apart (`fusion`).

@@ -1,9 +1,4 @@
-"""Prompts of several parts: the encoder reads each part alone, the decoder reads all of them (Fusion-in-Decoder).
-
-What belongs here: several parts as one list of tokens, and the encoder's states of all parts behind one another, which
-are kept for a while. What does not: the decoder (`encoder_decoder`), and what the parts of a prompt say
-(`backends.fusion_in_decoder`).
-"""
+"""Prompts of several parts: the encoder reads each part alone, the decoder reads all of them (Fusion-in-Decoder)."""
 
 from __future__ import annotations
 

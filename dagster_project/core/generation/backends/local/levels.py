@@ -1,8 +1,5 @@
 """Keys and values that outlive a pass: prompts' own tokens, and generated ones; and which state reads which.
 
-What belongs here: their storage, copies when states fork or end, seats of queries in rows. What does not: the
-passes over them (`passes`), prefixes that rows share (`prefixes`).
-
 One tensor per layer. Heads come first, (G, rows, tokens, d), so that a row's keys lie together.
 """
 

@@ -1,9 +1,5 @@
 """From a study's model to tokenizer and weights in memory.
 
-What belongs here: which class loads it, and every way in which that fails, each as one line. What does not:
-finding the files (`weights`), devices and precision (`placement`), what a checkpoint says about lengths (`limits`),
-forward passes.
-
 Weights are safetensors only, and no code of a model's repository runs.
 """
 

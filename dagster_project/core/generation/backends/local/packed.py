@@ -1,8 +1,5 @@
 """Causal models without padding: all tokens of a batch are one sequence, and the attention holds the structure.
 
-What belongs here: the order of forward passes, and which states continue which. What does not: what a token
-sees (`passes`), which prompts share a prefix (`prefixes`), choosing tokens (`decode`).
-
 A forward pass takes the tokens of all rows as one sequence, with explicit positions: no linear layer computes
 padding. A prefix is computed once and read by all rows under it where it lies; see `levels`.
 """

@@ -1,8 +1,5 @@
 """What a token may see in one forward pass.
 
-What belongs here: the two kinds of pass. What does not: attention's arithmetic (`attention`), what is kept
-(`levels`), which prompts share a prefix (`prefixes`), the order of calls (`packed`).
-
 Level 0 is a prefix that rows of a batch share, level 1 a prompt's own tokens after it, level 2 the tokens
 generated since, of which all states have equally many.
 """

@@ -1,8 +1,4 @@
-"""Which prompts share a beginning worth computing once, and the keys and values of such beginnings.
-
-What belongs here: finding groups on token ids, the bounded store of computed prefixes. What does not: the
-forward pass that computes one (`packed`).
-"""
+"""Which prompts share a beginning worth computing once, and the keys and values of such beginnings."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """What a checkpoint's own settings do to logits before a token is chosen, by transformers' own processors.
 
-What belongs here: which processor a setting becomes, and what each of them is shown. What does not: which settings are
-followed (`settings`), choosing tokens (`decode`).
-
 Each state is treated as `generate` treats a prompt that is alone: without padding. So states whose processors see
 equally many tokens are treated together.
 """

@@ -1,8 +1,5 @@
 """Log-likelihoods of given continuations, over a tree of their common beginnings.
 
-What belongs here: the tree, and sums along it. What does not: the forward pass (`stepper`), where a
-continuation's tokens come from (`candidates`).
-
 Every node of a prompt's tree is one state. The last token of a continuation is only read off the logits
 before it: leaves need no forward pass.
 """

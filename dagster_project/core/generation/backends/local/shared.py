@@ -1,8 +1,4 @@
-"""Prefixes of a batch: looked up, continued from others, or computed, as few tokens as possible.
-
-What belongs here: which part of which prefix is computed when. What does not: grouping and storage
-(`prefixes`), the passes themselves.
-"""
+"""Prefixes of a batch: looked up, continued from others, or computed, as few tokens as possible."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """What the decoding loop asks of a model in memory: logits after prompts, then after one more token each.
 
-What belongs here: the protocols. What does not: a forward pass (`packed`, `cached`, `encoder_decoder`), choosing tokens
-(`decode`), text.
-
 A *state* is one distinct (prompt, tokens generated so far). Samples or candidates of a prompt that agree so
 far share one state, and with it the step.
 """

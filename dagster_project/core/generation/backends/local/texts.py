@@ -1,14 +1,11 @@
-"""Token ids as text, and the end of a text.
-
-What belongs here: decoding by a model's tokenizer. What does not: what is kept of a text (`prompts.endings`).
-"""
+"""Token ids as text, and the end of a text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dagster_project.core.generation.prompts.endings import END, FIRST_LINE, is_complete
+from dagster_project.core.generation.prompts.endings import AFTER_THINKING, END, FIRST_LINE, is_complete
 
 _LINE_END = frozenset("\n")
 _SENTENCE_END = frozenset("\n.!?…")
@@ -31,8 +28,9 @@ class Texts:
         """
         if end == END:
             return lambda tokens: False
-        if end == FIRST_LINE:
-            return lambda tokens: self._any(tokens[-2:], _LINE_END) and self._is_complete(tokens, end)
+        if end == FIRST_LINE or end.startswith(AFTER_THINKING):
+            marks = _LINE_END if end.endswith(FIRST_LINE) else _SENTENCE_END
+            return lambda tokens: self._any(tokens[-2:], marks) and self._is_complete(tokens, end)
         return lambda tokens: self._any(tokens, _SENTENCE_END) and self._is_complete(tokens, end)
 
     def _is_complete(self, tokens: list[int], end: str) -> bool:

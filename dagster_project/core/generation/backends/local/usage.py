@@ -1,7 +1,4 @@
-"""What a local model occupies: memory, and how busy its devices are.
-
-What belongs here: reading these figures. What does not: accounts (`hf`).
-"""
+"""What a local model occupies: memory, and how busy its devices are."""
 
 from __future__ import annotations
 

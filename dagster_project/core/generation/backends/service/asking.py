@@ -1,8 +1,4 @@
-"""Asking for one row: attempts, pauses, choices that are missing, and the row's accounts.
-
-What belongs here: what happens to one row from its first request to its result. What does not: which rows go at
-once (`dispatch`), and what a single reply means (`replies`).
-"""
+"""Asking for one row: attempts, pauses, choices that are missing, and the row's accounts."""
 
 from __future__ import annotations
 
@@ -130,20 +126,22 @@ class Asker:
         key = idempotency_key(name, self._connection.url, body)
         most = bound(post, self._api, call.price)
         try:
-            return self._until_answered(body, key, most, call, purchase)
+            return self._until_answered(body, key, post.most_bytes(body), most, call, purchase)
         finally:
             purchase.abandon()
 
-    def _until_answered(self, body: bytes, key: str, most: Bound, call: Call, purchase: Purchase) -> Result:
+    def _until_answered(
+        self, body: bytes, key: str, most_bytes: int, most: Bound, call: Call, purchase: Purchase
+    ) -> Result:
         for number in range(1, self._policy.attempts + 1):
             if not purchase.set_aside(wait=True):
                 return Postponed(NO_BUDGET)
-            meaning = self._attempt(body, key, most, call.stop)
+            meaning = self._attempt(body, key, most_bytes, most, call.stop)
             if isinstance(meaning, Answered):
                 billed = self._learn(meaning.answer, most, call.price)
                 purchase.settle(billed, is_replayed=meaning.is_replayed)
                 return generations(meaning, most, call.price, self._redactor, call.decoding.end)
-            if isinstance(meaning, Again) and meaning.may_be_billed:
+            if isinstance(meaning, Again | Refused) and meaning.may_be_billed:
                 purchase.leave_open()
             if not self._is_worth_another(meaning, number):
                 purchase.release()
@@ -151,20 +149,26 @@ class Asker:
             self._wait(meaning, number, call.stop)
         raise AssertionError("a policy allows at least one attempt")
 
-    def _attempt(self, body: bytes, key: str, most: Bound, stop: threading.Event) -> Meaning | None:
+    def _attempt(
+        self, body: bytes, key: str, most_bytes: int, most: Bound, stop: threading.Event
+    ) -> Meaning | None:
         """What one request brings; None where the run was stopped before it was sent."""
         sending = self._quota.start(most.tokens, stop)
         if sending is None:
             return None
-        meaning = self._interpreter.meaning(self._connection.post(body, key), self._clock.now())
+        reply = self._connection.post(body, key, most_bytes)
+        meaning = self._interpreter.meaning(reply, self._clock.now())
         if isinstance(meaning, Answered):
             self._quota.count(sending, sum(counted(meaning.answer, most)))
-        elif not (isinstance(meaning, Again) and meaning.may_be_billed):
+        elif not (isinstance(meaning, Again | Refused) and meaning.may_be_billed):
             self._quota.count(sending, 0)
         return meaning
 
     def _learn(self, answer: Answer, most: Bound, price: Price | None) -> Fraction:
-        """The bill of an answer; a service that exceeds what was asked for is expected to do so again."""
+        """The bill of an answer; a service that exceeds what was asked for is expected to do so again.
+
+        The log hears once of each way in which the service departs from what was asked for.
+        """
         billed = exact_usd(price, *counted(answer, most))
         with self._lock:
             self.has_answered = True
@@ -172,6 +176,13 @@ class Asker:
             if billed > most.usd:
                 self._excess = max(self._excess, billed / most.usd)
                 self._tell("bills more than was asked for: later requests set more of the budget aside")
+            if any(len(choice.text or "") > most.characters_of_one for choice in answer.choices):
+                self._tell(
+                    f"writes more than the {most.new_tokens_of_one} tokens that were asked for: its texts are cut"
+                )
+            if answer.model is not None and answer.model != self._path:
+                named = self._redactor.message(answer.model)
+                self._tell(f"says that it answers by model {named!r}, where {self._path!r} was asked for")
             if answer.prompt_tokens is None or answer.new_tokens is None:
                 self._tell(
                     "reports no usage: tokens and costs are upper bounds (one token a byte of the prompt)"

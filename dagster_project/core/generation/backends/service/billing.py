@@ -1,18 +1,16 @@
-"""Tokens and dollars of a request: their upper bounds before it is sent, and each row's share once its answer is there.
-
-What belongs here: bounds, counts, shares; pure functions. What does not: setting money aside (`budget`).
-"""
+"""Tokens and dollars of a request: upper bounds before it is sent, and each row's share once its answer is there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dagster_project.core.generation.backends.base import Failure, Generation
+from dagster_project.core.generation.backends.base import Generation
 from dagster_project.core.generation.backends.service.redaction import Redactor
 from dagster_project.core.generation.backends.service.replies import Answered
-from dagster_project.core.generation.backends.service.wire import Answer, Post
+from dagster_project.core.generation.backends.service.wire import LONGEST_TOKEN, Answer, Choice, Post
 from dagster_project.core.generation.prompts.endings import kept_part
+from dagster_project.core.scoring.confidence import Confidence
 from dagster_project.core.scoring.log_probabilities import confidence_of_part
 from dagster_project.core.study.prices import Price
 
@@ -29,6 +27,11 @@ class Bound:
     @property
     def tokens(self) -> int:
         return self.prompt_tokens + self.n * self.new_tokens_of_one
+
+    @property
+    def characters_of_one(self) -> int:
+        """No text of so many tokens is longer."""
+        return LONGEST_TOKEN * self.new_tokens_of_one
 
 
 def bound(post: Post, api: str, price: Price | None) -> Bound:
@@ -53,22 +56,29 @@ def exact_usd(price: Price | None, prompt_tokens: int, new_tokens: int) -> Fract
 
 def generations(
     answered: Answered, most: Bound, price: Price | None, redactor: Redactor, end: str
-) -> list[Generation] | Failure:
-    """The rows of one answer, whose decoding stops at `end`.
+) -> list[Generation]:
+    """The rows of one answer, whose decoding stops at `end`; a text that is longer than was asked for is cut.
 
     The first bears the prompt, which the others share, and the surplus choices.
     """
     answer, kept = answered.answer, answered.answer.choices[: most.n]
-    withheld = next((choice.withheld for choice in kept if choice.withheld), None)
-    if withheld:
-        return Failure(withheld)
     prompt_tokens, new_tokens = counted(answer, most)
     counts = answer.tokens_by_choice(new_tokens)
+    thoughts = answer.tokens_by_choice(answer.reasoning_tokens or 0, are_reasoning=True)
     surplus = sum(counts[len(kept) :])
+
+    def cut(text: str | None) -> str | None:
+        return redactor.answer(text[: most.characters_of_one]) if text else None
+
     return [
         Generation(
-            text=redactor.answer(choice.text),
-            confidence=confidence_of_part(choice.text, choice.tokens, *kept_part(choice.text, end)),
+            text=cut(choice.text) or "",
+            has_text=choice.text is not None,
+            confidence=_confidence(choice, end),
+            finish_reason=choice.finish_reason,
+            refusal=cut(choice.refusal),
+            reasoning=cut(choice.reasoning),
+            served_model=answer.model and redactor.answer(answer.model),
             prompt_tokens=prompt_tokens,
             new_tokens=counts[i],
             n_truncated_tokens=0,  # a service refuses what is too long
@@ -76,9 +86,16 @@ def generations(
             batch_size=len(kept),
             shared_tokens=prompt_tokens if i else answer.cached_tokens,
             cost_usd=_cost(price, 0 if i else prompt_tokens, counts[i] + (0 if i else surplus)),
+            reasoning_tokens=thoughts[i] or None,
+            reasoning_usd=_cost(price, 0, thoughts[i]) if thoughts[i] else None,
         )
         for i, choice in enumerate(kept)
     ]
+
+
+def _confidence(choice: Choice, end: str) -> Confidence | None:
+    text = choice.text or ""
+    return confidence_of_part(text, choice.tokens, *kept_part(text, end))
 
 
 def _cost(price: Price | None, prompt_tokens: int, new_tokens: int) -> float | None:

@@ -1,8 +1,4 @@
-"""What a call may cost: money is set aside before a request goes, and settled when its bill is known.
-
-What belongs here: adding up, exactly, between threads. What does not: prices (`study.prices`), and bounds on
-tokens (`wire`).
-"""
+"""What a call may cost: money is set aside before a request goes, and settled when its bill is known."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""One request over HTTP: the key, keep-alive, time-outs, and what came back or did not.
-
-What belongs here: all use of package `requests`. What does not: what a status means (`replies`), and
-trying again (`asking`).
-"""
+"""One request over HTTP: the key, keep-alive, time-outs, and what came back or did not."""
 
 from __future__ import annotations
 
@@ -18,7 +14,6 @@ from dagster_project.core.transfer.deadlines import OverdueError, body_parts, de
 from dagster_project.core.transfer.http import Clock, RetryPolicy, Sessions, is_loopback, own_version
 
 _CHUNK_BYTES = 1024
-_MOST_BYTES = 64 * 2**20
 _HANDSHAKE = (
     "CERTIFICATE_VERIFY_FAILED",
     "WRONG_VERSION_NUMBER",
@@ -39,12 +34,14 @@ _UNSENT = (
 
 @dataclass(frozen=True)
 class Reply:
-    """A whole HTTP answer, whatever its status, and how long the request took, in seconds."""
+    """An HTTP answer, whatever its status, and how long the request took, in seconds. `is_cut`: it was longer than any
+    answer to the request may be, and the rest was not read."""
 
     status: int
     headers: Mapping[str, str]
     content: bytes = field(repr=False)
     seconds: float
+    is_cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,11 +80,14 @@ class Connection:
         """Close all sessions."""
         self._sessions.close()
 
-    def post(self, body: bytes, idempotency_key: str) -> Reply | Lost:
-        """Send once. No error of `requests` leaves this method, as such errors carry the request with its key."""
+    def post(self, body: bytes, idempotency_key: str, most_bytes: int) -> Reply | Lost:
+        """Send once, and read up to `most_bytes`.
+
+        No error of `requests` leaves this method, as such errors carry the request with its key.
+        """
         try:
             with deadline(self._policy.answer_s):
-                return self._post(body, idempotency_key)
+                return self._post(body, idempotency_key, most_bytes)
         except OverdueError as error:
             return Lost(f"no whole answer in time ({error})", may_be_billed=True)
         except requests.Timeout as error:
@@ -98,7 +98,7 @@ class Connection:
         ) as error:  # OSError: also a file of certificates not found
             return Lost(f"no answer ({self._reason(error)})", _may_have_arrived(error))
 
-    def _post(self, body: bytes, idempotency_key: str) -> Reply | Lost:
+    def _post(self, body: bytes, idempotency_key: str, most_bytes: int) -> Reply:
         started = self._clock.monotonic()
         sent = self._sessions.get("service", self._session).post(
             self.url,
@@ -111,10 +111,11 @@ class Connection:
             content = bytearray()
             for chunk in body_parts(response, _CHUNK_BYTES):
                 content += chunk
-                if len(content) > _MOST_BYTES:
-                    return Lost(f"an answer of more than {_MOST_BYTES:,} bytes", may_be_billed=True)
+                if len(content) > most_bytes:
+                    break
             seconds = self._clock.monotonic() - started
-            return Reply(response.status_code, response.headers, bytes(content), seconds)
+            whole, is_cut = bytes(content[:most_bytes]), len(content) > most_bytes
+            return Reply(response.status_code, response.headers, whole, seconds, is_cut)
 
     def _session(self) -> requests.Session:
         session = timed_session(

@@ -1,7 +1,5 @@
 """When each row is asked: a bounded number at once, within the budget, each result handed on as it comes.
 
-What belongs here: the order of a call's rows, and how a call ends. What does not: a row's own requests (`asking`).
-
 Until the service has answered once, one row goes at a time: a wrong key, path or price then shows in one request, not
 in as many as may run at once.
 """

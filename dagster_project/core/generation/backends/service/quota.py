@@ -1,8 +1,4 @@
-"""How much may be sent in a minute: requests and tokens, as a service grants them.
-
-What belongs here: the sliding window, and waiting for room in it. What does not: how many requests run at once
-(`dispatch`), and money (`budget`).
-"""
+"""How much may be sent in a minute: requests and tokens, as a service grants them."""
 
 from __future__ import annotations
 

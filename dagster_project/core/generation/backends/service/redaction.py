@@ -1,8 +1,4 @@
-"""Keeping a key out of everything that is written: logs, errors, results.
-
-What belongs here: finding a key's value in text that came from elsewhere. What does not: reading it from the
-environment (`openai`), and sending it (`connection`).
-"""
+"""Keeping a key out of everything that is written: logs, errors, results."""
 
 from __future__ import annotations
 

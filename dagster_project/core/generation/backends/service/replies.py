@@ -1,9 +1,7 @@
 """What an HTTP answer means: an answer, a reason to ask again, a refusal of this row, or the end of the run.
 
-What belongs here: statuses, error objects, Retry-After, and the words for them. What does not: sending
-(`connection`), and asking again (`asking`).
-
-- 200 with an answer: an answer. 200 with a web page or broken JSON: asked again; it may have been billed.
+- 200 with an answer: an answer. 200 with a web page or broken JSON: asked again; it may have been billed. 200 with far
+  more than was asked for: the row fails, since the server would send as much again.
 - 408, 409, 425, 429, 5xx: asked again. Behind a gateway (502, 504, 52x) or a 408, a server
   may have answered and billed. The other statuses say that nothing was served.
 - 400, 413, 414, 422, 431: this row cannot be asked (its prompt is too long, say); the others can.
@@ -66,6 +64,7 @@ class Refused:
     """This row cannot be asked."""
 
     what: str
+    may_be_billed: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,6 +90,9 @@ class Interpreter:
             return Again(reply.what, reply.may_be_billed, is_unmet=not reply.may_be_billed)
         if reply.status != 200:
             return self._error(reply, reply.status, read_error(reply.content), now)
+        if reply.is_cut:
+            what = f"sent more than {len(reply.content):,} bytes, far more than max_tokens allows; the rest was not read"
+            return Refused(what, may_be_billed=True)
         try:
             answer = read_answer(reply.content, self._api)
         except MalformedError as error:

@@ -1,9 +1,7 @@
 """What goes over the wire: the JSON of a request, and what an answer's JSON says, as far as it can be relied on.
 
-What belongs here: fields of the OpenAI-compatible APIs `completions` and `chat`, both ways; pure functions. What
-does not: sending (`connection`), and which status means what (`replies`).
-
-The one stop sequence sent is two empty lines, and none where a decoding goes on to the model's own end. SPEC §3 keeps
+The one stop sequence sent is two empty lines, and none where a decoding goes on to the model's own end, or where the
+model first thinks: reasoning has empty lines of its own. SPEC §3 keeps
 the first line after at most one leading empty line. A server cuts a text before the first stop in it. A stop of one line
 break would end "\\n\\nParis" before its first character, and so would an empty line. "\\nQ:" would end "\\n\\nQ: …" after
 a single line break, and so remove what SPEC keeps. A stop that begins with anything but a line break would be missing
@@ -23,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dagster_project.core.generation.backends.base import Decoding
-from dagster_project.core.generation.prompts.endings import END
+from dagster_project.core.generation.prompts.endings import AFTER_THINKING, END
 from dagster_project.core.scoring.log_probabilities import Token, read_tokens
 
 STOP = "\n\n\n"
@@ -34,6 +32,18 @@ _SEED_RANGE = 2**31
 """Servers differ in how long a seed may be; all take 31 bits."""
 _MOST_TOKENS = 2**31
 """A request has fewer. The count of a broken server must fit into a column too."""
+LONGEST_TOKEN = 128
+"""Characters of the longest tokens in use (runs of blanks)."""
+_BYTES_PER_TOKEN = {False: 1024, True: 4096}
+"""Bytes of an answer's JSON for one token, without and with log-probabilities: about ten times the usual ones."""
+_BYTES_AROUND = 2**18
+_MOST_BYTES = 2**26
+_LONGEST_NAME = 200
+_REASONING = ("reasoning_content", "reasoning", "reasoning_details")
+"""Fields with a model's reasoning: of llama.cpp, LM Studio, SGLang and DeepSeek; of vLLM and OpenRouter."""
+_THINKING_PARTS = ("thinking", "reasoning")
+"""Types of parts of a message that are reasoning (Mistral)."""
+_TEXTS_OF_PARTS = ("text", "refusal", "thinking", "reasoning", "summary")
 
 
 @dataclass(frozen=True)
@@ -57,7 +67,7 @@ class Post:
         else:
             fields["prompt"] = self.prompt
         fields |= {"max_tokens": self.decoding.max_new_tokens, "n": self.n}
-        if self.decoding.end != END:
+        if self.decoding.end != END and not self.decoding.end.startswith(AFTER_THINKING):
             fields["stop"] = [STOP]
         fields["top_p"] = 1
         if self.seed is None:
@@ -80,28 +90,43 @@ class Post:
         forms = (self.prompt, composed, decomposed)
         return max(len(form.encode("utf-8", "surrogatepass")) for form in forms) + _SPECIAL_TOKENS[api]
 
+    def most_bytes(self, body: bytes) -> int:
+        """No answer to this request, sent as `body`, is longer: some servers send the prompt back."""
+        per_token = _BYTES_PER_TOKEN[self.log_probabilities and self.seed is None]
+        tokens = self.n * self.decoding.max_new_tokens
+        return min(_MOST_BYTES, _BYTES_AROUND + 2 * len(body) + tokens * per_token)
+
 
 @dataclass(frozen=True)
 class Choice:
-    """One text, and its tokens where the service gives their log-probabilities. `withheld` says why there is none."""
+    """One text (None: the service gave none), and what it says beside it: why the text ends, a refusal, the reasoning of
+    a field apart, and the text's tokens where it gives their log-probabilities."""
 
-    text: str
-    withheld: str | None = None
+    text: str | None
+    finish_reason: str | None = None
+    refusal: str | None = None
+    reasoning: str | None = None
     tokens: tuple[Token, ...] = ()
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer's choices in the order of their indexes, and its usage; None where the server does not say."""
+    """An answer's choices in the order of their indexes, its usage, and the model that it names; None where the server
+    does not say. `new_tokens` are all that are billed, reasoning included."""
 
     choices: tuple[Choice, ...]
     prompt_tokens: int | None
     new_tokens: int | None
     cached_tokens: int
+    reasoning_tokens: int | None = None
+    model: str | None = None
 
-    def tokens_by_choice(self, total: int) -> list[int]:
+    def tokens_by_choice(self, total: int, *, are_reasoning: bool = False) -> list[int]:
         """`total` new tokens spread over the choices by their length in bytes: usage tells only the sum."""
-        weights = [len(choice.text.encode("utf-8", "surrogatepass")) + 1 for choice in self.choices]
+        written = [
+            (choice.reasoning or "") + ("" if are_reasoning else choice.text or "") for choice in self.choices
+        ]
+        weights = [len(text.encode("utf-8", "surrogatepass")) + 1 for text in written]
         marks = [total * upto // sum(weights) for upto in itertools.accumulate(weights, initial=0)]
         return [later - earlier for earlier, later in itertools.pairwise(marks)]
 
@@ -136,17 +161,41 @@ def read_answer(content: bytes, api: str) -> Answer | ErrorBody:
         if error is not None:
             return error
         raise MalformedError("JSON without choices")
-    usage = document.get("usage")
-    usage = usage if isinstance(usage, Mapping) else {}
-    details = usage.get("prompt_tokens_details")
-    cached = _count(details.get("cached_tokens")) if isinstance(details, Mapping) else None
+    in_order = _in_order(choices)
+    failed = next((choice["error"] for choice in in_order if isinstance(choice.get("error"), Mapping)), None)
+    if failed is not None:  # a router passes on the error of the service behind it
+        return _error_body(failed) or ErrorBody("an error without a message")
+    usage = _mapping(document.get("usage"))
+    cached = _count(_mapping(usage.get("prompt_tokens_details")).get("cached_tokens"))
     prompt_tokens = _count(usage.get("prompt_tokens"))
+    new_tokens, reasoning_tokens = _new_tokens(usage, prompt_tokens)
+    model = document.get("model")
     return Answer(
-        choices=tuple(_choice(choice, api) for choice in _in_order(choices)),
+        choices=tuple(_choice(choice, api) for choice in in_order),
         prompt_tokens=prompt_tokens,
-        new_tokens=_count(usage.get("completion_tokens")),
+        new_tokens=new_tokens,
         cached_tokens=min(cached or 0, prompt_tokens or 0),
+        reasoning_tokens=reasoning_tokens,
+        model=model[:_LONGEST_NAME] if isinstance(model, str) and model else None,
     )
+
+
+def _new_tokens(usage: Mapping[str, Any], prompt_tokens: int | None) -> tuple[int | None, int | None]:
+    """All new tokens, and those of reasoning among them. Some services (xAI, Gemini) leave reasoning out of
+    `completion_tokens`, and count it in the total alone."""
+    new_tokens = _count(usage.get("completion_tokens"))
+    reasoning = _count(_mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+    total = _count(usage.get("total_tokens"))
+    if new_tokens is None:
+        return None, None
+    beside = (
+        total - (prompt_tokens or 0) - new_tokens if total is not None and prompt_tokens is not None else 0
+    )
+    if beside > 0 and reasoning in (None, beside):
+        return new_tokens + beside, beside
+    if reasoning is not None and reasoning > new_tokens:
+        return new_tokens + reasoning, reasoning
+    return new_tokens, reasoning or None
 
 
 def read_error(content: bytes) -> ErrorBody | None:
@@ -155,7 +204,10 @@ def read_error(content: bytes) -> ErrorBody | None:
         document = _document(content)
     except MalformedError:
         return None
-    error = document.get("error", document)
+    return _error_body(document.get("error", document))
+
+
+def _error_body(error: object) -> ErrorBody | None:
     if isinstance(error, str):
         return ErrorBody(error)
     if not isinstance(error, Mapping):
@@ -191,20 +243,41 @@ def _in_order(choices: list[Any]) -> list[Any]:
 def _choice(choice: Mapping[str, Any], api: str) -> Choice:
     holder = choice.get("message") if api == "chat" else choice
     field = "content" if api == "chat" else "text"
-    if not isinstance(holder, Mapping) or field not in holder:
+    if not isinstance(holder, Mapping) or not any(name in holder for name in (field, "refusal", *_REASONING)):
         raise MalformedError(f"a choice without {'message.' if api == 'chat' else ''}{field}")
-    text, reason = holder[field], choice.get("finish_reason")
-    if isinstance(text, list):  # parts, as some servers write a message
-        text = "".join(str(part["text"]) for part in text if isinstance(part, Mapping) and "text" in part)
-    if reason == "content_filter":
-        return Choice("", "the service withheld the answer (finish_reason content_filter)")
-    if text is None and reason == "length":
-        return Choice(
-            "", "all new tokens went into something else than text (finish_reason length, text null)"
-        )
-    if text is not None and not isinstance(text, str):
+    text, reason = holder.get(field), choice.get("finish_reason")
+    if text is not None and not isinstance(text, str | list):
         raise MalformedError(f"a choice whose {field} is no text")
-    return Choice(text or "", tokens=read_tokens(choice))
+    if reason == "error":
+        raise MalformedError("a choice that ended by an error")
+    return Choice(
+        _parts(text, "text", None) if isinstance(text, list) else text,
+        reason if isinstance(reason, str) else None,
+        refusal=_text(holder.get("refusal")) or _parts(text, "refusal"),
+        reasoning=next(filter(None, (_text(holder.get(name)) for name in _REASONING)), None)
+        or _parts(text, *_THINKING_PARTS),
+        tokens=read_tokens(choice),
+    )
+
+
+def _text(value: object) -> str | None:
+    """A text, or that of a list of parts; None where it is neither, or empty."""
+    return (value or None) if isinstance(value, str) else _parts(value)
+
+
+def _parts(value: object, *types: str | None) -> str | None:
+    """The text of those parts that are of these types (of any, without), in their order; None without any."""
+    parts = value if isinstance(value, list) else []
+    texts = [
+        next(filter(None, (_text(part.get(name)) for name in _TEXTS_OF_PARTS)), "")
+        for part in parts
+        if isinstance(part, Mapping) and (not types or part.get("type") in types)
+    ]
+    return "".join(texts) or None
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _count(value: object) -> int | None:

@@ -1,0 +1,1 @@
+"""Formats of answers: one module each with its record, `FORMAT`."""

@@ -1,7 +1,6 @@
 """Result CSVs of the adaptive-retrieval reference (SPEC §1): what their names say, PopQA's columns and more.
 
-What belongs here: `model=…-input=…-method=…-shots=…-n=….csv` with `_int8bit` and `-worker=i.n`, which files belong
-together, and the rows. What does not: under which prompt of the study they stand (`answers`).
+An empty prediction beside a generation is an answer without text: the model began with a line break, which ends it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,14 @@ from pathlib import Path
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.format import AnswerFormat, optional_text
 from dagster_project.core.imports.records import Record, RejectedRows, read_delimited
-from dagster_project.core.imports.results import ImportedAnswer, Questions, given, truth
+from dagster_project.core.imports.results import (
+    ImportedAnswer,
+    Questions,
+    answer_of,
+    given,
+    judged,
+    text_of_field,
+)
 from dagster_project.core.methods import BACKGROUND, METHODS, RETRIEVAL
 from dagster_project.core.storage.fingerprints import prompt_hash
 from dagster_project.core.storage.lake import QuarantinedRow
@@ -157,25 +163,27 @@ def _answer(file: ResultFile, record: Record, questions: Questions) -> ImportedA
     subject = record.get("s_uri").strip().rpartition("/")[2]
     if subject and question["subject_id"] not in (None, subject):
         return f"columns id and s_uri disagree: question {question_id} is about {question['subject_id']}"
-    try:
-        is_correct, has_answer = truth(record.get("is_correct")), truth(record.get("has_answer"))
-    except ValueError as error:
-        return f"columns is_correct and has_answer: {error}"
+    unread: dict[str, str] = {}
+    verdicts = {name: judged(name, record.get(name), unread) for name in ("is_correct", "has_answer")}
+    said: object = record.get("pred")
+    if given(record.get("generation")) is None:
+        said = text_of_field(record.get("pred"))
     method = METHODS.get(file.method)
     kind = method.kind if method else RETRIEVAL
     return ImportedAnswer(
         question_id=question_id,
         method=file.method,
-        text=record.get("pred"),
         place=f"{file.path.name} row {record.row}",
         shots=file.shots,
         prompt_hash=prompt_hash(prompt) if (prompt := given(record.get("prompt"))) else None,
-        is_correct=is_correct,
-        has_answer=has_answer if kind == RETRIEVAL else None,
+        is_correct=verdicts["is_correct"],
+        has_answer=verdicts["has_answer"] if kind == RETRIEVAL else None,
         passage=given(record.get("retrieval_id")) if kind == RETRIEVAL else None,
         background=given(record.get("gen_passage")) if kind == BACKGROUND else None,
         quantisation="8bit" if file.is_int8 else "none",
         made_by=file.model,
+        **answer_of(said),
+        unread=unread,
     )
 
 

@@ -1,8 +1,5 @@
 """Logs of Inspect (`.eval`, or `.json`), read by its own package, inspect_ai (extra `inspect`).
 
-What belongs here: the log's fields (sample id, epoch, output, scores, choices, error) and which samples cannot be used.
-What does not: under which prompt of the study they stand, and scoring (`answers`).
-
 The package only reads the file: nothing is evaluated and nothing is sent. A log of a cancelled, failed or still running
 evaluation lacks samples, so it is refused unless results have `accept_unfinished: true`. Tokens and time are those of the
 call that gave the answer. Where a provider answers in batches (`hf`), the time is that of the whole batch. From
@@ -11,7 +8,6 @@ log-probabilities of its tokens follows the confidence of a written answer, at t
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 from typing import Any
@@ -19,8 +15,16 @@ from typing import Any
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.choices import chosen_text, numbers_of
 from dagster_project.core.imports.format import AnswerFormat, optional_text
+from dagster_project.core.imports.lines import refuse_other_kinds
 from dagster_project.core.imports.records import RejectedRows
-from dagster_project.core.imports.results import ImportedAnswer, Questions, only_log, only_one
+from dagster_project.core.imports.results import (
+    ImportedAnswer,
+    Questions,
+    answer_of,
+    judged,
+    only_log,
+    only_one,
+)
 from dagster_project.core.methods import memory_method
 from dagster_project.core.needs import check_package
 from dagster_project.core.scoring.log_probabilities import confidence_of_part, read_tokens
@@ -28,11 +32,11 @@ from dagster_project.core.storage.lake import QuarantinedRow
 from dagster_project.core.study.imports import Results
 
 PACKAGE = ("inspect_ai", "[inspect]")
-VERDICTS = {"C": True, "I": False, "N": False, "YES": True, "TRUE": True, "NO": False, "FALSE": False}
-"""Inspect's grades (correct, incorrect, no answer), and texts that say as much. A part of a point (P, or between 0 and 1)
-is neither right nor wrong: the log then has no verdict."""
 _UNREAD = {"messages", "events", "store", "attachments", "timelines"}
 """Parts of a sample that can be large, and have nothing that is read here."""
+_ZIP = b"PK"
+_DETAILS = re.compile(r"[(:\d'\"{\[]")
+"""Where an error's text begins to speak of one request."""
 _CHOICE = "choice"
 """The scorer of solver `multiple_choice`."""
 _SAID = re.compile(r"ANSWER\s*:[\s*$(]*([A-Z\d]+(?:\s*,\s*[A-Z\d]+)*)\b", re.IGNORECASE)
@@ -78,13 +82,21 @@ def _load(path: Path) -> Any:
     """The log, without the parts of samples that are not read."""
     from inspect_ai.log import read_eval_log
 
+    with path.open("rb") as stream:
+        start = stream.read(512)
+    if not start:
+        raise SourceError(f"{path}: is empty")
+    if not start.startswith(_ZIP):
+        refuse_other_kinds(path, start)
     try:
         return read_eval_log(path, exclude_fields=_UNREAD)
     except Exception as error:  # whatever its readers of zip, JSON and fields raise
-        reason = " ".join(str(error).split())[:200]
+        reason, _, _ = " ".join(str(error).split()).partition(
+            " [type="
+        )  # behind it, pydantic quotes the file
         raise SourceError(
-            f"{path}: cannot be read as a log of Inspect ({type(error).__name__}: {reason}); it may be cut off or another"
-            " kind of file"
+            f"{path}: cannot be read as a log of Inspect ({type(error).__name__}: {reason[:200]}); it may be cut off or"
+            " another kind of file"
         ) from None
 
 
@@ -103,39 +115,62 @@ def _answer(
     questions: Questions,
 ) -> ImportedAnswer:
     """Errors: `ValueError` with the reason why the sample cannot be used."""
-    if sample.error is not None:
-        raise ValueError(f"the sample ended in an error: {' '.join(sample.error.message.split())[:200]}")
     if sample.invalidation is not None:
         raise ValueError("the sample was marked as invalid")
-    if not sample.output.choices:
-        raise ValueError("output: the model wrote nothing")
-    usage = sample.output.usage
-    unread: tuple[str, ...] = ()
-    try:
-        is_correct = verdict(value)
-    except ValueError:
-        is_correct, unread = None, ("score",)
-    question_id = _question_id(sample, declared.option("id_field"), questions)
-    text = sample.output.completion
-    given = sample.output.choices[0].logprobs
-    tokens = read_tokens({"logprobs": given.model_dump()}) if given and not sample.choices else ()
-    if sample.choices and (chosen := _chosen_choices(sample, scorer)) is not None:
-        text = chosen_text(sample.choices, chosen, _right_choices(sample), questions[question_id])
-        unread = unread if chosen else (*unread, _CHOICE)
+    question_id, unread = _question_id(sample, declared.option("id_field"), questions), dict[str, str]()
+    usage, choice = sample.output.usage, next(iter(sample.output.choices), None)
+    is_correct = judged("score", value, unread)
+    found = _text(sample, choice)
+    tokens = read_tokens({"logprobs": choice.logprobs.model_dump()}) if choice and choice.logprobs else ()
+    if choice and choice.logprobs and choice.logprobs.content and not tokens:
+        unread["logprobs"] = "log-probabilities of all tokens were expected"
+    if sample.choices and not found.get("failure") and not found.get("is_declined"):
+        chosen = _chosen_choices(sample, scorer)
+        if chosen is not None:
+            tokens = ()
+            found["text"] = chosen_text(
+                sample.choices, chosen, _right_choices(sample), questions[question_id]
+            )
+        if chosen == []:
+            unread[_CHOICE] = "the answer names no choice"
+    said = sample.output.completion
+    start = said.rfind(found["text"])
     of_prompt = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write")
     return ImportedAnswer(
         question_id=question_id,
         method=declared.option("method"),
-        text=text,
         place=f"{path.name} sample {sample.id}",
         is_correct=is_correct,
         made_by=model,
         prompt_tokens=usage and sum(getattr(usage, name) or 0 for name in of_prompt),
         new_tokens=usage and usage.output_tokens,
+        reasoning_tokens=usage and (usage.reasoning_tokens or None),
         latency_ms=None if sample.output.time is None else 1000 * sample.output.time,
-        confidence=confidence_of_part(text, tokens, 0, len(text)),
+        confidence=confidence_of_part(said, tokens if start >= 0 else (), start, start + len(found["text"])),
+        **found,
         unread=unread,
     )
+
+
+def _text(sample: Any, choice: Any) -> dict[str, Any]:
+    """The fields of the answer, or why there is none."""
+    output = sample.output
+    if sample.error is not None:
+        return {"text": "", "failure": f"the sample ended in an error: {_kind(sample.error.message)}"}
+    parts = choice.message.content if choice and isinstance(choice.message.content, list) else []
+    thoughts = [part.reasoning for part in parts if part.type == "reasoning"]
+    reason = choice.stop_reason if choice else None
+    if sample.limit is not None and reason in (None, "unknown"):
+        reason = "length"
+    if output.error and reason != "content_filter" and not output.completion.strip():
+        return {"text": "", "failure": f"the model's service gave an error: {_kind(output.error)}"}
+    said = output.completion if choice else None
+    return answer_of(said, finish_reason=reason, reasoning="\n".join(thoughts) or None)
+
+
+def _kind(message: str) -> str:
+    """The beginning of an error's text, which errors of one kind share."""
+    return _DETAILS.split(" ".join(message.split()), maxsplit=1)[0][:40]
 
 
 def _chosen_choices(sample: Any, scorer: str | None) -> list[int] | None:
@@ -167,28 +202,6 @@ def _question_id(sample: Any, id_field: str | None, questions: Questions) -> str
     if question_id not in questions:
         raise ValueError(f"{'id' if id_field is None else id_field}: no question of the dataset has it")
     return question_id
-
-
-def verdict(value: Any) -> bool | None:
-    """Right or wrong, as a scorer of Inspect grades; None for a part of a point or no score. Errors: `ValueError`."""
-    if isinstance(value, str):
-        text = value.strip().upper()
-        if text in VERDICTS:
-            return VERDICTS[text]
-        value = None if text == "P" else _number(text)
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return None
-    if isinstance(value, bool | int | float) and 0 <= value <= 1:
-        return bool(value) if value in (0, 1) else None
-    raise ValueError(f"score: C, I, P, N or a number from 0 to 1 was expected, not {str(value)[:40]!r}")
-
-
-def _number(text: str) -> float | str:
-    """The number that a text is; the text itself if it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def _files(place: Path, _: Results) -> list[Path]:

@@ -1,23 +1,32 @@
 """Sample logs of lm-evaluation-harness: `samples_<task>_<time>.jsonl`, one JSON object a document and filter.
 
-What belongs here: the log's keys (doc, arguments, resps, filtered_resps, filter, metrics) and which lines cannot be
-used. What does not: under which prompt of the study they stand, and scoring (`answers`).
+Older versions do not name the filters: a document then has a line for each, in the order of the task's filters,
+and they are called 1, 2 and so on.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports.choices import chosen_text
-from dagster_project.core.imports.column_checks import having
+from dagster_project.core.imports.column_checks import check_keys
 from dagster_project.core.imports.format import AnswerFormat, optional_text
 from dagster_project.core.imports.records import RejectedRows, read_json_lines
-from dagster_project.core.imports.results import ImportedAnswer, Questions, only_log, only_one, truth
+from dagster_project.core.imports.results import (
+    ImportedAnswer,
+    Questions,
+    answer_of,
+    judged,
+    only_log,
+    only_one,
+)
 from dagster_project.core.methods import memory_method
 from dagster_project.core.storage.fingerprints import prompt_hash
 from dagster_project.core.storage.lake import QuarantinedRow
@@ -26,6 +35,9 @@ from dagster_project.core.study.imports import Results
 LOGS = "samples_*.jsonl"
 METRICS = ("exact_match", "em", "acc", "acc_norm", "acc_bytes")
 """Metrics that say right or wrong, in the order of choice where results name none."""
+_UNNAMED = " (the log does not name its filters: 1 is the first line of each document)"
+_NUMBER = "doc_id"
+"""A line's number of its document."""
 _INDEXES = re.compile(r"\[?\d+(, \d+)*\]?")
 """The target of a multiple-choice task, or several of which each is right."""
 
@@ -39,18 +51,71 @@ def read_log(
     lacks the filter or metric that the declaration names.
     """
     lines = list(read_json_lines(path, rejected))
-    there = (str(line.get("filter", "none")) for _, line in lines)
-    filter_ = only_one(path, "filter", declared.option("filter"), there)
-    meant = [(number, line) for number, line in lines if str(line.get("filter", "none")) == filter_]
+    named = _filters([line for _, line in lines])
+    filter_ = only_one(path, "filter", declared.option("filter"), named, _UNNAMED if "1" in named else "")
+    meant = [line for line, name in zip(lines, named, strict=True) if name == filter_]
     metric = _metric(path, declared.option("metric"), [line for _, line in meant])
+    find = _Documents(declared, questions, [line for _, line in meant])
     answers = []
     for number, line in meant:
-        found = _answer(path, number, line, declared, metric, questions)
-        if isinstance(found, str):
-            rejected.put(number, found, line)
-        else:
-            answers.append(found)
+        try:
+            answers.append(_answer(path, number, line, find(line), declared, metric, questions))
+        except ValueError as error:
+            rejected.put(number, str(error), line)
     return answers
+
+
+def _filters(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The filter of each line."""
+    if any("filter" in line for line in lines):
+        return [str(line.get("filter", "none")) for line in lines]
+    met: Counter[str] = Counter()
+    numbers = []
+    for line in lines:
+        document = json.dumps([line.get("doc_id"), line.get("doc")], sort_keys=True)
+        met[document] += 1
+        numbers.append(str(met[document]))
+    return numbers if "2" in numbers else ["none"] * len(numbers)
+
+
+class _Documents:
+    """Finds the question of a line by the key of its document that results name.
+
+    Where no document has such a key, `doc_id` is the line's own number: the question's id, or else its row in the
+    dataset's file, from 0. If results do not name it, the document or its prompt must show the question.
+    """
+
+    def __init__(self, declared: Results, questions: Questions, lines: Sequence[Mapping[str, Any]]) -> None:
+        self._questions, self._key = questions, declared.option("id_field")
+        self._by_row = {question["row"] - 1: key for key, question in questions.items() if "row" in question}
+        have = {key for line in lines if isinstance(line.get("doc"), dict) for key in line["doc"]}
+        self._by_number = self._key not in have and self._key in ("id", _NUMBER)
+
+    def __call__(self, line: Mapping[str, Any]) -> str:
+        """The question's id. Errors: `ValueError`."""
+        doc = line.get("doc")
+        if self._by_number and _NUMBER in line:
+            return self._numbered(line)
+        if not isinstance(doc, dict) or self._key not in doc:
+            raise ValueError(f"key doc: an object with {self._key!r} was expected")
+        question_id = str(doc[self._key]).strip()
+        if question_id not in self._questions:
+            raise ValueError(f"key doc.{self._key}: no question of the dataset has it")
+        return question_id
+
+    def _numbered(self, line: Mapping[str, Any]) -> str:
+        number = line[_NUMBER]
+        known = [str(number)] if str(number) in self._questions else []
+        if known and self._key == _NUMBER:
+            return known[0]
+        shown = json.dumps([line.get("doc"), line.get("arguments")], ensure_ascii=False)
+        for key in (*known, self._by_row.get(number if isinstance(number, int) else None)):
+            question = key and json.dumps(self._questions[key].get("question"), ensure_ascii=False)
+            if question and question[1:-1] in shown:
+                return str(key)
+        raise ValueError(
+            "key doc_id: the document is not the question of the dataset with this id, or in this row"
+        )
 
 
 def _metric(path: Path, wanted: str | None, lines: list[dict[str, Any]]) -> str | None:
@@ -67,45 +132,38 @@ def _answer(
     path: Path,
     number: int,
     line: Mapping[str, Any],
+    question_id: str,
     declared: Results,
     metric: str | None,
     questions: Questions,
-) -> ImportedAnswer | str:
-    """The line, or why it cannot be used."""
-    doc, id_field = line.get("doc"), declared.option("id_field")
-    if not isinstance(doc, dict) or id_field not in doc:
-        return f"key doc: an object with {id_field!r} was expected"
-    question_id = str(doc[id_field]).strip()
-    if question_id not in questions:
-        return f"key doc.{id_field}: no question of the dataset has it"
-    try:
-        likelihoods = _likelihoods(line)
-        text = _choice(line, likelihoods, metric, questions[question_id]) if likelihoods else _text(line)
-    except ValueError as error:
-        return str(error)
-    if text is None:
-        return "keys filtered_resps and resps: a generated text was expected, or the likelihoods of choices"
-    try:
-        is_correct = truth(line.get(metric)) if metric else None
-    except ValueError as error:
-        return f"key {metric}: {error}"
+) -> ImportedAnswer:
+    """Errors: `ValueError` with the reason why the line cannot be used."""
+    likelihoods, unread = _likelihoods(line), dict[str, str]()
+    text = _choice(line, likelihoods, metric, questions[question_id]) if likelihoods else _text(line)
     return ImportedAnswer(
         question_id=question_id,
         method=declared.option("method"),
-        text=text,
         place=f"{path.name} line {number}",
         prompt_hash=prompt_hash(prompt) if (prompt := _prompt(line.get("arguments"))) else None,
-        is_correct=is_correct,
+        is_correct=judged(metric, line.get(metric), unread) if metric else None,
         made_by=str(line.get("model_name", "")),
+        **answer_of(text),
+        unread=unread,
     )
 
 
 def _text(line: Mapping[str, Any]) -> str | None:
-    """The answer after the log's filter. Without that key: the first response."""
+    """The answer after the log's filter, None for null. Without that key: the first response. Errors: `ValueError`."""
     found = line.get("filtered_resps", line.get("resps"))
     while isinstance(found, list) and found:
         found = found[0]
-    return found if isinstance(found, str) else None
+    if found is None and ("filtered_resps" in line or "resps" in line):
+        return None
+    if not isinstance(found, str):
+        raise ValueError(
+            "keys filtered_resps and resps: a generated text was expected, or the likelihoods of choices"
+        )
+    return found
 
 
 def _likelihoods(line: Mapping[str, Any]) -> list[float]:
@@ -128,6 +186,8 @@ def _choice(
     choices = [one.strip() for one in asked if isinstance(one, str)]
     if len({*choices}) < max(2, len(likelihoods)):
         raise ValueError("key arguments: the text of each choice was expected, and each only once")
+    if any(map(math.isnan, likelihoods)):
+        raise ValueError("keys filtered_resps and resps: a likelihood is no number")
     lengths = {"acc_norm": [*map(len, choices)], "acc_bytes": [len(one.encode()) for one in choices]}
     divisors = [length or 1 for length in lengths.get(metric or "", [1] * len(choices))]
     shares = [likelihood / divisor for likelihood, divisor in zip(likelihoods, divisors, strict=True)]
@@ -165,6 +225,12 @@ def _argument(arguments: object, request: int, place: int) -> Any:
         return None
 
 
+def _check(path: Path, declared: Results) -> None:
+    key = declared.option("id_field")
+    own = f"doc.{key}|{_NUMBER}" if key in ("id", _NUMBER) else f"doc.{key}"
+    check_keys(path, [own, "filtered_resps|resps"], declared)
+
+
 def _read(
     place: Path, declared: Results, questions: Questions
 ) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
@@ -176,13 +242,14 @@ def _read(
 FORMAT = AnswerFormat(
     read=_read,
     files=lambda place, _: [only_log(place, LOGS)],
-    check=having("doc.{id_field}", "filtered_resps|resps"),
+    joins_by_row=True,
+    check=_check,
     keys={
         "method": lambda read, key: read.text(key, memory_method().name),
         "id_field": lambda read, key: read.text(key, "id"),
-        "filter": optional_text,
+        "filter": lambda read, key: read.optional(key, lambda name: str(read.raw[name])),
         "metric": optional_text,
     },
 )
-"""`method` says how the model was asked, `id_field` which key of `doc` holds the question's id, `filter` and `metric`
-which filter and metric of the harness is meant where a log has several."""
+"""`method` says how the model was asked, `id_field` which key of `doc` holds the question's id (or `doc_id`), `filter`
+and `metric` which filter and metric of the harness is meant where a log has several."""

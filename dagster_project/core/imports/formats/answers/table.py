@@ -1,8 +1,5 @@
 """Anybody's answers: a table with a column `prediction`, and what else it has.
 
-What belongs here: what the columns mean, which rows are meant, and which cannot be used. What does not: kinds of files
-and names of columns (`table_rows`), under which prompt of the study rows stand, and scoring (`answers`).
-
 Rows are joined to questions by their id. In a file without ids, it is made from the question and its gold answers, as in
 a table of questions. Without gold answers, rows are joined by their number; a row must then repeat its question, so that
 a file in another order is noticed. The text of a question alone is never a key.
@@ -10,39 +7,78 @@ a file in another order is noticed. The text of a question alone is never a key.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
 from dagster_project.core.imports import confidence
-from dagster_project.core.imports.column_names import unusual
+from dagster_project.core.imports.column_checks import columns_at_beginning
+from dagster_project.core.imports.column_names import is_there, shown_names, unusual
 from dagster_project.core.imports.dataset import LONGEST_QUESTION
-from dagster_project.core.imports.format import AnswerFormat, optional_text, separator_key
+from dagster_project.core.imports.format import QUOTING_KEYS, AnswerFormat, optional_text, separator_key
 from dagster_project.core.imports.records import MOST_ASIDE, RejectedRows
-from dagster_project.core.imports.results import ImportedAnswer, Questions, truth
+from dagster_project.core.imports.results import (
+    ImportedAnswer,
+    Questions,
+    answer_of,
+    given,
+    judged,
+    only,
+    text_of_field,
+    verdict,
+)
 from dagster_project.core.imports.table import answers_of, made_id, numbered
-from dagster_project.core.imports.table_rows import RefusedError, Row, check_table, columns_key, read_table
+from dagster_project.core.imports.table_rows import (
+    OptionalValues,
+    RefusedError,
+    Row,
+    Rows,
+    check_table,
+    columns_key,
+    read_table,
+    text_of,
+)
 from dagster_project.core.methods import memory_method
 from dagster_project.core.prompt_formats import GROUNDING_PROMPTS, NULL
 from dagster_project.core.storage.lake import QuarantinedRow
 from dagster_project.core.study.imports import Results
 
+_FIELDS = ("refusal", "finish_reason", "reasoning")
+"""What a service says beside a text, as `scoring.model_answer` reads it."""
+_READ_AS_TEXT = frozenset({
+    "prediction", "id", "question", "answers", "model", "method", "prompt", "grounding_prompt", *_FIELDS, "error",
+})  # fmt: skip
+"""Meanings of columns whose values can be any text."""
+_COUNTS = ("prompt_tokens", "new_tokens", "reasoning_tokens")
 MEANINGS = (
     "prediction", "id", "question", "answers", "model", "method", "prompt", "grounding_prompt", "is_correct",
-    "prompt_tokens", "new_tokens", "latency_ms", *confidence.MEANINGS,
+    "is_declined", *_FIELDS, "error", *_COUNTS, "latency_ms", *confidence.MEANINGS,
 )  # fmt: skip
 """What a column may hold."""
-_LOG = logging.getLogger(__name__)
-_EXTRAS: Mapping[str, Callable[[Row, str], Any]] = {
-    "is_correct": lambda row, meaning: truth(row.values.get(meaning)),
-    "prompt_tokens": Row.count,
-    "new_tokens": Row.count,
-    "latency_ms": Row.amount,
+_BESIDE_CONTENT = {
+    "refusal": "message.refusal",
+    "finish_reason": "finish_reason",
+    "reasoning": "message.reasoning_content",
 }
-"""Meaning → how it is read. A row without these can be used."""
+"""What stands beside `message.content` in an answer of OpenAI's API, which many programs write down whole."""
+_LOGS = (
+    ({"custom_id", "response"}, "the output of a batch of OpenAI's API", "openai_batch"),
+    (
+        {"custom_id", "body"},
+        "the input of a batch of OpenAI's API, without answers; name its output",
+        "openai_batch",
+    ),
+    ({"doc", "resps"}, "a log of lm-evaluation-harness", "lm_eval"),
+    ({"samples", "eval"}, "a log of Inspect", "inspect"),
+)
+"""Keys of logs, what they are, and the format that reads them."""
+_ERROR = "the request ended in an error"
+_LOG = logging.getLogger(__name__)
 
 
 def read_answers(
@@ -54,22 +90,78 @@ def read_answers(
     several models, or none of the one that is declared.
     """
     rejected = RejectedRows(path.name, most=MOST_ASIDE)
-    own = dict(declared.option("columns"))
-    found = read_table(path, own, MEANINGS, ("prediction",), rejected)
+    found = _rows(path, declared, rejected)
     _check_joined(path, found.columns)
-    for line in unusual(found.columns, own):
+    for line in unusual(found.columns, _columns(path, declared)):
         _LOG.info("%s: %s", path.name, line)
-    answers, joined = [], _Joined(declared, questions)
+    answers, joined, values = [], _Joined(declared, questions), _Values(path, found.columns)
     for row in _chosen(path, declared, list(found.rows)):
         try:
-            answers.append(_answer(path, row, declared, joined))
+            question_id, said = joined.question_id(row), _text(row, is_typed=found.is_typed)
+            answers.append(_answer(path, row, declared, question_id, said, values))
         except RefusedError as refused:
             rejected.put(row.number, str(refused), row.values)
+    values.lines()
     return answers, rejected.told()
 
 
+def _rows(path: Path, declared: Results, rejected: RejectedRows) -> Rows:
+    quoting = dict(declared.options)["quoting"]
+    return read_table(path, _columns(path, declared), MEANINGS, ("prediction",), rejected, quoting=quoting)
+
+
+class _Values(OptionalValues):
+    """Counts what cannot be read, and says why, and how a study leaves a column out."""
+
+    def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
+        super().__init__(path, self._say)
+        self._meanings = {column: meaning for meaning, column in columns.items()}
+        self.reasons: dict[str, str] = {}
+
+    def _say(self, column: str, _values: Sequence[str]) -> str:
+        out = f"columns: {{{self._meanings.get(column, column)}: null}}"
+        return f"{self.reasons[column]}; correct them, or leave the column out: {out}"
+
+
+def _columns(path: Path, declared: Results) -> dict[str, str | None]:
+    """The columns that the study names, and what stands beside a message whose content is the prediction.
+
+    Errors: `SourceError` where the file is a log that has a format of its own, and the study names no prediction.
+    """
+    named: dict[str, str | None] = dict(declared.option("columns"))
+    if not named.get("prediction"):
+        refuse_log(path, declared)
+        return named
+    before, content, _ = (named["prediction"] or "").rpartition("message.content")
+    if not content:
+        return named
+    there, _ = columns_at_beginning(path, declared)
+    beside = {meaning: before + column for meaning, column in _BESIDE_CONTENT.items()}
+    return {meaning: column for meaning, column in beside.items() if is_there(column, there)} | named
+
+
+def refuse_log(path: Path, declared: Results) -> None:
+    """Errors: `SourceError` where the file is a log of a kind that another format reads."""
+    there = {"samples", "eval"} if path.suffix == ".eval" else columns_at_beginning(path, declared)[0]
+    tops = {name.split(".")[0] for name in there}
+    for keys, what, format_ in _LOGS:
+        if keys <= tops:
+            raise SourceError(f"{path}: is {what}; say in results: format: {format_}")
+
+
 def _check(path: Path, declared: Results) -> None:
-    _check_joined(path, check_table(path, declared, declared.option("columns"), MEANINGS, ("prediction",)))
+    """The whole file, since a column may turn out unreadable in its last rows."""
+    columns = _columns(path, declared)
+    there = check_table(path, declared, columns.items(), MEANINGS, ("prediction",))
+    _check_joined(path, there)
+    if there <= _READ_AS_TEXT:
+        return
+    found = _rows(path, declared, RejectedRows(path.name, most=0))
+    values = _Values(path, found.columns)
+    for row in _chosen(path, declared, list(found.rows)):
+        with contextlib.suppress(RefusedError):
+            _answer(path, row, declared, "", {"text": ""}, values)
+    values.lines()
 
 
 def _check_joined(path: Path, found: Collection[str]) -> None:
@@ -96,34 +188,87 @@ def _chosen(path: Path, declared: Results, rows: list[Row]) -> list[Row]:
         there = sorted({str(row.values[meaning]).strip() or "(empty)" for row in rows})
         if value is None and meaning == "model" and len(there) > 1:
             raise SourceError(
-                f"{path}: holds answers of several models: {', '.join(there)[:300]}; choose by key model of results"
+                f"{path}: holds answers of several models: {shown_names(there)}; choose by key model of results"
             )
         if value is not None:
             rows = [row for row in rows if str(row.values[meaning]) == value]
             if not rows:
                 raise SourceError(
-                    f"{path}: holds no row of {meaning} {value}; there are: {', '.join(there)[:300]}"
+                    f"{path}: holds no row of {meaning} {value}; there are: {shown_names(there)}"
                 )
     return rows
 
 
-def _answer(path: Path, row: Row, declared: Results, joined: _Joined) -> ImportedAnswer:
+def _answer(
+    path: Path,
+    row: Row,
+    declared: Results,
+    question_id: str,
+    said: dict[str, Any],
+    values: _Values,
+) -> ImportedAnswer:
     """Errors: `RefusedError`."""
-    text = row.raw_text("prediction") or ""  # null, NaN and an empty field are an empty answer
-    method = row.text("method") or declared.option("method") or memory_method().name
-    extras, unread = _extras(row)
+    unread: dict[str, str] = {}
+
+    def optional(meaning: str, read: Callable[[], Any]) -> Any:
+        column = row.columns.get(meaning, meaning)
+
+        def parse() -> Any:
+            try:
+                return read()
+            except (RefusedError, ValueError) as error:
+                unread[column] = str(error).removeprefix(f"column {column}: ")
+                values.reasons.setdefault(column, unread[column])
+                raise
+
+        return values.read(row.number, column, row.values.get(meaning), parse)
+
+    def judge(meaning: str) -> bool | None:
+        value = row.values.get(meaning)
+        optional(meaning, lambda: verdict(value))
+        return judged(row.columns.get(meaning, meaning), value, unread)
+
+    counts = {meaning: optional(meaning, partial(row.count, meaning)) for meaning in _COUNTS}
+    is_declined = judge("is_declined")
     return ImportedAnswer(
-        question_id=joined.question_id(row),
-        method=method,
-        text=text,
+        question_id=question_id,
+        method=row.text("method") or declared.option("method") or memory_method().name,
         place=f"{path.name} row {row.number}",
         prompt=row.text("prompt"),
         grounding_prompt=_grounding_prompt(row),
         made_by=row.text("model") or "",
-        confidence=confidence.confidence_of_row(row, has_end_token=declared.option("end_token")),
+        is_correct=judge("is_correct"),
+        **counts,
+        latency_ms=optional("latency_ms", partial(row.amount, "latency_ms")),
+        confidence=confidence.confidence_of_row(
+            row, optional, counts["new_tokens"], has_end_token=declared.option("end_token")
+        ),
+        **said | ({} if is_declined is None or said.get("failure") else {"is_declined": is_declined}),
         unread=unread,
-        **extras,
     )
+
+
+def _text(row: Row, *, is_typed: bool) -> dict[str, Any]:
+    """The answer, a declined one, or why there is none. Errors: `RefusedError` where the prediction is no text."""
+    said = row.values.get("prediction")
+    said = text_of_field(said) if isinstance(said, str) and not is_typed else only(said)
+    try:
+        said = said if isinstance(said, str | list) else text_of(said) or None
+        found = answer_of(said, **{meaning: _given(row, meaning) for meaning in _FIELDS})
+    except ValueError as error:
+        raise row.refused("prediction", error) from None
+    if not found["text"].strip() and not found.get("is_declined") and _given(row, "error"):
+        return {"text": "", "failure": _ERROR}
+    return found
+
+
+def _given(row: Row, meaning: str) -> str | None:
+    """A text beside the answer; None where it is missing. An object, as of an error, is its text."""
+    value = only(row.values.get(meaning))
+    if value in (None, False, 0, [], {}):
+        return None
+    text = given(value if isinstance(value, str) else str(value))
+    return None if text in ("False", "false", "0", "{}", "[]") else text
 
 
 def _grounding_prompt(row: Row) -> str | None:
@@ -134,17 +279,6 @@ def _grounding_prompt(row: Row) -> str | None:
     said = row.text("grounding_prompt", LONGEST_QUESTION) or NULL
     named = (name for name, prompt in GROUNDING_PROMPTS.items() if said in (name, prompt.text))
     return next(named, said)
-
-
-def _extras(row: Row) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What a row says beside its answer, by meaning, and the columns whose value cannot be read."""
-    found, unread = {}, []
-    for meaning, read in _EXTRAS.items():
-        try:
-            found[meaning] = read(row, meaning)
-        except (RefusedError, ValueError):
-            unread.append(row.columns[meaning])
-    return found, tuple(unread)
 
 
 class _Joined:
@@ -195,6 +329,7 @@ FORMAT = AnswerFormat(
     check=_check,
     keys={
         "columns": columns_key(MEANINGS),
+        **QUOTING_KEYS,
         "separator": separator_key,
         "model": optional_text,
         "method": optional_text,

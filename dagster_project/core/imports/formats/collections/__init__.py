@@ -1,0 +1,1 @@
+"""Formats of collections of passages or articles: one module each with its record, `FORMAT`."""

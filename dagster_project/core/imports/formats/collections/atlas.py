@@ -1,7 +1,6 @@
 """Passages as Atlas publishes them: JSON lines with the keys id, title, section and text.
 
-What belongs here: the files' keys (`text-list-100-sec.jsonl` and `infobox.jsonl`). What does not: what becomes of the
-passages (`retrieval.collections`).
+The files are `text-list-100-sec.jsonl` and `infobox.jsonl`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,12 @@ from pathlib import Path
 
 from dagster_project.core.imports.column_checks import having
 from dagster_project.core.imports.format import CUT_KEYS, CollectedText, CollectionFormat
-from dagster_project.core.imports.records import RejectedRows, read_json_lines
+from dagster_project.core.imports.records import (
+    RejectedRows,
+    optional_text,
+    read_json_lines,
+    text_of_key,
+)
 
 
 def read_passages(
@@ -19,14 +23,13 @@ def read_passages(
 ) -> Iterator[CollectedText]:
     """The passages in the file's order. Errors: `SourceError`, as `read_json_lines`."""
     for number, loaded in read_json_lines(path, rejected, accept_cut_dumps):
-        missing = [key for key in ("id", "title", "text") if not isinstance(loaded.get(key), str)]
-        section = loaded.get("section") or ""
+        texts = {key: text_of_key(loaded, key) for key in ("id", "title", "text")}
+        missing = [key for key, text in texts.items() if text is None]
         if missing:
             rejected.put(number, f"key {missing[0]}: a text was expected", loaded)
-        elif not isinstance(section, str):
-            rejected.put(number, "key section: a text was expected", loaded)
         else:
-            yield CollectedText(number, loaded["id"], loaded["title"], loaded["text"], section or None)
+            own_id, title, text = map(str, texts.values())
+            yield CollectedText(number, own_id, title, text, optional_text(loaded, "section", rejected))
 
 
 FORMAT = CollectionFormat(read=read_passages, keys=CUT_KEYS, check=having("id", "title", "text"))

@@ -1,8 +1,5 @@
 """Articles as Wikimedia dumps them from its search index (CirrusSearch): two JSON lines an article.
 
-What belongs here: the lines' keys. What does not: cutting articles (`retrieval.splitting`), and what becomes of the
-passages (`retrieval.collections`).
-
 The first line says which page follows (`{"index": {"_id": "12", …}}`), the second one is the page: title, namespace,
 text without markup, the item of Wikidata that it is about, and much else. Pages outside namespace 0 (articles) are put
 aside. The redirects of a page are listed with it; a disambiguation page is listed, and its text is left out.
@@ -18,7 +15,7 @@ from dagster_project.core.imports.column_checks import having
 from dagster_project.core.imports.excluded_pages import DISAMBIGUATION, REDIRECT, ExcludedPage
 from dagster_project.core.imports.format import CUT_KEYS, CollectedText, CollectionFormat
 from dagster_project.core.imports.page_kinds import is_disambiguation_by
-from dagster_project.core.imports.records import RejectedRows, read_json_lines
+from dagster_project.core.imports.records import RejectedRows, optional_text, read_json_lines
 
 
 def read_articles(
@@ -37,7 +34,7 @@ def read_articles(
         if reason:
             rejected.put(number, reason, loaded)
             continue
-        title, entity_id = loaded["title"], loaded.get("wikibase_item")
+        title, entity_id = loaded["title"], optional_text(loaded, "wikibase_item", rejected)
         for redirect in _redirects(loaded):
             rejected.leave_out(ExcludedPage(number, redirect, REDIRECT, title))
         if is_disambiguation_by(title, _texts(loaded.get("template"))):
@@ -55,7 +52,6 @@ def _fault(page: dict[str, Any], *, is_announced: bool) -> str | None:
     if page.get("namespace", 0) != 0:
         return f"namespace {page['namespace']!r}: an article was expected (namespace 0)"
     missing = [key for key in ("title", "text") if not isinstance(page.get(key), str)]
-    missing += [] if isinstance(page.get("wikibase_item"), str | None) else ["wikibase_item"]
     return f"key {missing[0]}: a text was expected" if missing else None
 
 

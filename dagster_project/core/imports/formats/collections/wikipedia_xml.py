@@ -1,8 +1,5 @@
 """Articles of a Wikipedia XML dump (`pages-articles-multistream.xml.bz2`): plain, gzip or bzip2, one stream or many.
 
-What belongs here: a dump in parts of whole pages, which several processes read. What does not: decompression and
-truncated files (`wikimedia.dumps`), what a part holds (`imports.wiki_pages`), cutting articles (`retrieval.splitting`).
-
 Redirects and disambiguation pages are left out and listed, pages outside namespace 0 are left out and counted. A page
 that is damaged or has no text, or whose wikitext cannot be parsed, is put aside. If a page has several revisions, the
 last one counts.
@@ -27,6 +24,7 @@ from dagster_project.core.imports.format import CUT_KEYS, CollectedText, Collect
 from dagster_project.core.imports.records import RejectedRows
 from dagster_project.core.imports.wiki_pages import END, Article, Part, read_part
 from dagster_project.core.parsing.line_files import DumpFile
+from dagster_project.core.processes import end_with_parent
 from dagster_project.core.threads import thread_count
 from dagster_project.core.transfer.parallel import ordered_map
 
@@ -34,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 _PART_BYTES = 4 << 20  # at least: a part ends with a page
 _LONGEST_PAGE = 1 << 28
 _PAGE, _PAGE_END = b"<page>", b"</page>"
-_SHOWN = 300
+_SHOWN = 40
 
 
 def read_articles(
@@ -84,9 +82,8 @@ def _in_order(read: partial[Part], parts: Iterator[bytes]) -> Iterator[Part]:
     rest = chain(some, parts)
     if len(some) < 2 or thread_count() == 1:
         return map(read, rest)
-    return ordered_map(
-        read, rest, thread_count(), partial(ProcessPoolExecutor, mp_context=get_context("spawn"))
-    )
+    pool = partial(ProcessPoolExecutor, mp_context=get_context("spawn"), initializer=end_with_parent)
+    return ordered_map(read, rest, thread_count(), pool)
 
 
 def _parts(file: DumpFile) -> Generator[bytes, None, None]:

@@ -1,0 +1,1 @@
+"""Formats of paraphrases: one module each with its record, `FORMAT`."""

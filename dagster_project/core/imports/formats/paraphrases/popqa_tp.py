@@ -1,7 +1,6 @@
 """PopQA-TP's CSV: one wording of a question a row, joined to a popqa dataset by `id` (SPEC §1).
 
-What belongs here: columns `id`, `template_id` (0 = the question itself) and `paraphrase`. What does not: the
-questions (`popqa`). The other columns of the file repeat PopQA's; column `prop`, if it is there, must agree.
+The other columns of the file repeat PopQA's; column `prop`, if it is there, must agree.
 
 The published file has two faults. Its UTF-8 was read as MacRoman ("Deti√®ge"): such a wording is repaired where only
 then it names its question's subject. And a spreadsheet or pandas changed ten subjects ("April 18" to "Apr-18", no name

@@ -1,8 +1,7 @@
 """Anybody's wordings of PopQA's questions: a TSV of templates with [X] for the subject, as PopQA-TP's authors wrote them.
 
-What belongs here: columns `relation`, `template_id` (0 = PopQA's own template) and `template`, and filling them. What
-does not: our own templates (`relations.paraphrases`), and files of filled wordings (`popqa_tp`). A wrong template would
-reword all questions of its relation, so the whole file is looked at before a run, and one fault refuses it.
+A wrong template would reword all questions of its relation, so the whole file is looked at before a run, and one fault
+refuses it.
 """
 
 from __future__ import annotations

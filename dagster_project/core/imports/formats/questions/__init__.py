@@ -1,0 +1,1 @@
+"""Formats of questions: one module each with its record, `FORMAT`."""

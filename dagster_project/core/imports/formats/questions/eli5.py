@@ -1,7 +1,4 @@
-"""ELI5, questions that want long answers: KILT's lines, or lines with q_id, title and answers.
-
-What belongs here: the keys of its own form, and how long an answer may be. What does not: KILT's form (`kilt`).
-"""
+"""ELI5, questions that want long answers: KILT's lines, or lines with q_id, title and answers."""
 
 from __future__ import annotations
 

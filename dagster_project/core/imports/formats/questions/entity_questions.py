@@ -1,11 +1,9 @@
 """EntityQuestions: `dataset/{train,dev,test}/P*.{split}.json`, lists of {question, answers} (SPEC §1), plain or gzip.
 
-What belongs here: cutting the subject's name out of a question by its relation's template, and linking it to entities
-that are known from elsewhere. What does not: the templates (`relations.entity_questions`), and reading those entities
-(`questions`). The files name no entity: a question has a subject's id, and so popularity, only if its subject's name is
-the label or an alias of exactly one entity, or with `ambiguous: most_popular` of one that is more popular than the
-others of its name. The other questions are asked too. A question's id is its property and its
-place in the property's file, as in P19-1.
+The files name no entity: a question has a subject's id, and so popularity, only if its subject's name is the label or
+an alias of exactly one entity, or with `ambiguous: most_popular` of one that is more popular than the others of its
+name. The other questions are asked too. A question's id is its property and its place in the property's file, as in
+P19-1.
 """
 
 from __future__ import annotations
@@ -28,6 +26,7 @@ from dagster_project.core.imports.dataset import (
     reasons,
 )
 from dagster_project.core.imports.format import Names, QuestionFormat, ambiguous_key, names_for
+from dagster_project.core.imports.lines import refuse_other_kinds
 from dagster_project.core.imports.records import RejectedRows
 from dagster_project.core.relations.entity_questions import RELATIONS
 from dagster_project.core.relations.relation import SUBJECT, Relation
@@ -144,6 +143,7 @@ def _load(file: Path) -> list[Any]:
         raise SourceError(
             f"{file}: is larger than {_LARGEST_FILE >> 20} MiB, which no file of this dataset is"
         )
+    refuse_other_kinds(file, text[:512])
     try:
         loaded = json.loads(text.removeprefix(b"\xef\xbb\xbf"))
     except (ValueError, RecursionError) as error:

@@ -1,7 +1,5 @@
 """HotpotQA: its own JSON list (hotpot_dev_distractor_v1.json and its like), or KILT's lines.
 
-What belongs here: the keys of its own form. What does not: KILT's form (`kilt`).
-
 Only question and answer are read: the paragraphs that the file brings are no part of a closed-book prompt.
 """
 

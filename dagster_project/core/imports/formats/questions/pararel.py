@@ -1,8 +1,6 @@
 """ParaRel: `graphs_json/P*.jsonl` (patterns) and `trex_lms_vocab/P*.jsonl` (facts), one file per relation (SPEC §8).
 
-What belongs here: reading both files of a relation, and what of them cannot be used. What does not: filling patterns
-and lake tables (`questions.cloze`), prompts and scores (`generation`). The files have no names of relations: a
-relation is called by its property, as in P36.
+The files have no names of relations: a relation is called by its property, as in P36.
 
 Facts are keyed by their uuid, never by a label: labels repeat, of subjects and of whole facts, and each fact counts. A
 question is the relation's first pattern with its subject; [Y] stays in the object's place. Candidates are the distinct

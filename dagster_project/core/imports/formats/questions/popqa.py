@@ -1,20 +1,19 @@
 """PopQA's TSV: 17 columns, one question a row (SPEC §1).
 
-What belongs here: what the columns mean, and which rows cannot be used. What does not: reading rows (`records`), and
-where questions go (`questions.build`, `facts`). A question keeps the file's own `id`, by which paraphrases and
+A question keeps the file's own `id`, by which paraphrases and
 results of others are joined; text is never a key. As in the paper, every row is a question: also rows that ask the same
 as another one (a subject with several objects has a row for each), and rows without the subject's name.
 """
 
 from __future__ import annotations
 
-import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from dagster_project.core.errors import SourceError
-from dagster_project.core.imports.column_checks import delimited
+from dagster_project.core.imports.column_names import SHOWN
 from dagster_project.core.imports.dataset import (
     LONGEST_QUESTION,
     ImportedDataset,
@@ -24,6 +23,7 @@ from dagster_project.core.imports.dataset import (
 )
 from dagster_project.core.imports.format import QuestionFormat
 from dagster_project.core.imports.records import Record, RejectedRows, json_texts, read_delimited
+from dagster_project.core.imports.table_rows import OptionalValues, RefusedError, Value, is_missing, number_of
 from dagster_project.core.parsing.terms import LONGEST_LABEL, clean_term
 from dagster_project.core.relations.popqa import BY_NAME
 
@@ -42,32 +42,35 @@ _ENTITY = re.compile(r"https?://www\.wikidata\.org/(?:entity|wiki)/(Q[1-9]\d{0,1
 _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.:-]{0,99}")
 
 
-class _Refused(Exception):
-    """A row cannot be used. The text says why."""
-
-
 def read_popqa(path: Path) -> ImportedDataset:
-    """Read a PopQA TSV. Negative, empty or NaN popularity is missing; a row that contradicts an earlier one is put aside.
+    """Read a PopQA TSV. Negative, empty or NaN popularity is missing; a row of contradicting ids is put aside.
 
-    Errors: `SourceError` naming file and column where it is no such file, or where no row can be used.
+    Errors: `SourceError` naming file and column where it is no such file, where no row can be used, or where more than a
+    tenth of a column of popularity or aliases cannot be read.
     """
-    read = _Reading(ImportedDataset(), RejectedRows(path.name))
+    read = _Reading(ImportedDataset(), RejectedRows(path.name), OptionalValues(path))
     for record in read_delimited(path, "\t", COLUMNS, read.rejected):
         try:
             read.add(record)
-        except _Refused as refused:
+        except RefusedError as refused:
             read.rejected.put(record.row, str(refused), record.fields)
     dataset, rejected = read.dataset, read.rejected.rows
     if not dataset.questions:
         first = f"; {rejected[0].row_key}: {rejected[0].reason}" if rejected else ""
         raise SourceError(f"{path}: holds no question that can be used{first}")
     dataset.rejected.extend(rejected)
+    dataset.says.extend(read.values.lines())
+    if read.n_contradictory:
+        dataset.says.append(
+            f"{read.n_contradictory:,} times an entity has another popularity than in an earlier row, whose number counts"
+        )
     asked = dataset.questions.values()
     missing = sum(dataset.entities[q["subject_id"]].popularity is None for q in asked)
     dataset.notes.update(
         rows=len(dataset.questions) + len(rejected) - read.n_cleaned,
         put_aside=len(rejected) - read.n_cleaned,
         reasons=reasons(rejected),
+        unread=dict(read.values.n_unread),
         missing_popularity=missing,
         same_wording=len(asked) - len({q["question"] for q in asked}),
         same_subject_and_relation=len(asked) - len({(q["subject_id"], q["relation"]) for q in asked}),
@@ -79,23 +82,23 @@ def read_popqa(path: Path) -> ImportedDataset:
 class _Reading:
     """What was read so far, and at which row: later rows must agree with it."""
 
-    def __init__(self, dataset: ImportedDataset, rejected: RejectedRows) -> None:
-        self.dataset, self.rejected = dataset, rejected
-        self.n_cleaned = 0
+    def __init__(self, dataset: ImportedDataset, rejected: RejectedRows, values: OptionalValues) -> None:
+        self.dataset, self.rejected, self.values = dataset, rejected, values
+        self.n_cleaned = self.n_contradictory = 0
         self._rows: dict[str, int] = {}
         self._entity_of: dict[tuple[str, str], str] = {}
 
     def add(self, record: Record) -> None:
-        """Add a row, all of it or nothing. Errors: `_Refused`."""
+        """Add a row, all of it or nothing. Errors: `RefusedError`."""
         question_id = record.get("id").strip()
         if not _ID.fullmatch(question_id):
-            raise _Refused("column id: a number or short name was expected")
+            raise RefusedError("column id: a number or short name was expected")
         relation = self._relation(record)
         subject = self._entity(record, "s", "subj")
         obj = self._entity(record, "o", "obj")
         question = _question(record, question_id, relation, subject, obj)
         if question_id in self._rows:
-            raise _Refused(f"column id: asked already in row {self._rows[question_id]}; that row is kept")
+            raise RefusedError(f"column id: asked already in row {self._rows[question_id]}; that row is kept")
         self._rows[question_id] = record.row
         self._tell_of_cleaning(record)
         for entity, number in ((subject, "subj_id"), (obj, "obj_id")):
@@ -121,37 +124,39 @@ class _Reading:
     def _relation(self, record: Record) -> str:
         name = record.get("prop").strip()
         if name not in BY_NAME:
-            raise _Refused(f"column prop: one of the sixteen relations was expected: {clean(name)[:60]!r}")
+            raise RefusedError(
+                f"column prop: one of the sixteen relations was expected: {clean(name)[:SHOWN]!r}"
+            )
         if record.get("prop_id").strip() != PROPERTY_NUMBERS[name]:
-            raise _Refused(f"columns prop and prop_id disagree: {name} is {PROPERTY_NUMBERS[name]}")
+            raise RefusedError(f"columns prop and prop_id disagree: {name} is {PROPERTY_NUMBERS[name]}")
         return name
 
     def _entity(self, record: Record, letter: str, column: str) -> ImportedEntity:
         uri = f"{letter}_uri"
         found = _ENTITY.fullmatch(record.get(uri).strip())
         if not found:
-            raise _Refused(
+            raise RefusedError(
                 f"column {uri}: a Wikidata address was expected, as in http://www.wikidata.org/entity/Q42"
             )
         entity_id = found[1]
         known = self._entity_of.get(("number", record.get(f"{column}_id")), entity_id)
         if known != entity_id:
-            raise _Refused(
+            raise RefusedError(
                 f"columns {column}_id and {uri} disagree: in an earlier row that number is {known}"
             )
         title = clean(record.get(f"{letter}_wiki_title")).replace("_", " ") or None
         label = clean(record.get(column)) or title or entity_id
-        aliases = json_texts(record.get(f"{letter}_aliases") or "[]")
-        if aliases is None:
-            raise _Refused(f"column {letter}_aliases: a JSON list of texts was expected")
-        popularity = _popularity(record, f"{letter}_pop")
         before = self.dataset.entities.get(entity_id)
-        if before and None not in (popularity, before.popularity) and before.popularity != popularity:
-            raise _Refused(
-                f"column {letter}_pop: {popularity:g} where an earlier row has {before.popularity:g} for {entity_id}"
-            )
+        aliases = self._optional(record, f"{letter}_aliases", _aliases) or []
+        popularity = self._optional(record, f"{letter}_pop", _popularity)
+        if before and None not in (popularity, before.popularity):
+            self.n_contradictory += before.popularity != popularity
         kept = dict.fromkeys(alias for text in aliases if (alias := clean(text)) and alias != label)
         return ImportedEntity(entity_id, label, tuple(kept), title, popularity)
+
+    def _optional(self, record: Record, column: str, read: Callable[[str], Value]) -> Value | None:
+        text = record.get(column).strip()
+        return self.values.read(record.row, column, text, lambda: read(text))
 
     def _keep(self, entity: ImportedEntity) -> None:
         """Keep an entity. If several rows name it, the first row's texts count; later rows add what it lacks."""
@@ -170,13 +175,13 @@ def _question(
 ) -> dict[str, Any]:
     text = clean(record.get("question"), LONGEST_QUESTION)
     if not text:
-        raise _Refused("column question: a text was expected")
+        raise RefusedError("column question: a text was expected")
     answers = json_texts(record.get("possible_answers"))
     if answers is None:
-        raise _Refused("column possible_answers: a JSON list of texts was expected")
+        raise RefusedError("column possible_answers: a JSON list of texts was expected")
     golds = list(dict.fromkeys(gold for answer in answers if (gold := clean(answer))))
     if not golds:
-        raise _Refused("column possible_answers: at least one answer was expected")
+        raise RefusedError("column possible_answers: at least one answer was expected")
     return {
         "question_id": question_id,
         "relation": relation,
@@ -191,27 +196,22 @@ def _question(
     }
 
 
-def _popularity(record: Record, column: str) -> float | None:
-    """Page views as the file gives them; negative, empty or NaN = missing (SPEC §1)."""
-    text = record.get(column).strip()
-    if not text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        raise _Refused(f"column {column}: a number was expected: {clean(text)[:40]!r}") from None
-    return None if math.isnan(value) or value < 0 else _finite(value, column)
+def _aliases(text: str) -> list[str]:
+    """Errors: `ValueError`."""
+    aliases = json_texts(text or "[]")
+    if aliases is None:
+        raise ValueError("a JSON list of texts was expected")
+    return aliases
 
 
-def _finite(value: float, column: str) -> float:
-    if math.isinf(value):
-        raise _Refused(f"column {column}: a number of page views was expected, not infinity")
-    return value
+def _popularity(text: str) -> float | None:
+    """Page views as the file gives them; negative, empty or NaN = missing (SPEC §1). Errors: `ValueError`."""
+    value = -1 if is_missing(text) else number_of(text)
+    return None if value < 0 else value
 
 
 FORMAT = QuestionFormat(
     relation_set="popqa",
     read=lambda place, *_: read_popqa(place),
     names_entities=True,
-    check=delimited("\t", COLUMNS),
 )
