@@ -32,7 +32,11 @@ DECLINING = [
 def declining(group: pd.DataFrame) -> tuple[float, ...]:
     """Declined answers, and the accuracy of the others."""
     attempted = group[~group.is_declined.astype(bool)]
-    return (len(group) - len(attempted), *rate(group.is_declined, group), *rate(attempted.is_correct, attempted))
+    return (
+        len(group) - len(attempted),
+        *rate(group.is_declined, group),
+        *rate(attempted.is_correct, attempted),
+    )
 
 
 def variants(answers: pd.DataFrame, questions: pd.DataFrame) -> pd.DataFrame:
