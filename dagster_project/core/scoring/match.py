@@ -30,7 +30,7 @@ _DPR_TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]")
 class Scores:
     """One answer's scores; the names are the columns of lake tables `answers` and `paraphrase_answers`.
 
-    None where a variant has no gold answer left. The first two rules always have one: a question without any is put aside.
+    None where a variant has no gold answer left. The first two rules have one: a question without any is put aside.
     """
 
     is_correct: bool

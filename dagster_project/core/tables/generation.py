@@ -75,9 +75,7 @@ GENERATION = (
         f"prediction equals a gold answer, both SQuAD-normalised; {_NO_GOLD_LEFT}",
         null=True,
     ),
-    measure(
-        "token_f1", f"token F1 (SQuAD-normalised): the maximum over the gold answers; {_NO_GOLD_LEFT}"
-    ),
+    measure("token_f1", f"token F1 (SQuAD-normalised): the maximum over the gold answers; {_NO_GOLD_LEFT}"),
     measure(
         "rouge_l",
         "ROUGE-L F-measure: the maximum over the gold answers; null if none of them has a letter or digit",
