@@ -52,6 +52,8 @@ def main() -> int:
                     raise LongtailError(f"{path}: could not be removed whole; let this user write there")
             said = "removed" if part.name in wanted else part.if_gone
             print(f"{size:>10,.1f} MB  {part.name:<28}{said}", flush=True)
+    if not parts:
+        print(f"{home.root}: nothing is there yet")
     if not wanted and removable:
         chosen_study = os.environ.get("LONGTAIL_STUDY", "")
         print(

@@ -126,12 +126,11 @@ def materialise(study: Study, display: Display, *, prepares: bool = False) -> di
         if prepares:
             stages = list(itertools.takewhile(lambda stage: stage.model is None, stages))
         display.plan(stages)
+        lake.remove_damaged()  # a store's objects then replace what it has
         for number, stage in enumerate(stages, 1):
             if not _is_possible(study, stage, failed):
                 continue
             lake.synchronise()
-            if number == 1:
-                lake.remove_damaged()
             for one in made if stage.is_output else ():
                 if one.model and made[one] - {*_partitions_of(lake, one)}:
                     failed.setdefault(

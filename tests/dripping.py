@@ -11,9 +11,12 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 _OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+_CLIENTS = 16
+"""Connections that are answered at the same time."""
 _CHUNKED = _OK + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
@@ -47,55 +50,42 @@ DRIPS = {
 @contextlib.contextmanager
 def dripping(drip: Drip, pause_s: float = 0.05, most_s: float = 8.0) -> Iterator[int]:
     """The port of a server that answers every connection with `drip`, and whose clients all give up."""
-    stop, outlasted = threading.Event(), threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        accepting = threading.Thread(target=_accept, args=(listening, drip, pause_s, most_s, stop, outlasted))
+        server = _Server(drip, pause_s, most_s)
+        accepting = threading.Thread(target=server.accept, args=(listening,))
         accepting.start()
         try:
             yield int(listening.getsockname()[1])
         finally:
-            stop.set()
+            server.stop.set()
             with contextlib.suppress(OSError):
                 listening.shutdown(socket.SHUT_RDWR)
             accepting.join()
-    assert not outlasted.is_set(), "a client waited until the server stopped"
+    assert not server.is_outlasted, "a client waited until the server stopped"
 
 
-def _accept(
-    listening: socket.socket,
-    drip: Drip,
-    pause_s: float,
-    most_s: float,
-    stop: threading.Event,
-    outlasted: threading.Event,
-) -> None:
-    threads = []
-    while not stop.is_set():
-        with contextlib.suppress(OSError):
-            taken, _ = listening.accept()
-            threads.append(
-                threading.Thread(target=_serve, args=(taken, drip, pause_s, most_s, stop, outlasted))
-            )
-            threads[-1].start()
-    for thread in threads:
-        thread.join()
+@dataclass
+class _Server:
+    drip: Drip
+    pause_s: float
+    most_s: float
+    stop: threading.Event = field(default_factory=threading.Event)
+    is_outlasted: bool = False
 
+    def accept(self, listening: socket.socket) -> None:
+        with ThreadPoolExecutor(_CLIENTS) as threads:
+            while not self.stop.is_set():
+                with contextlib.suppress(OSError):
+                    threads.submit(self._serve, listening.accept()[0])
 
-def _serve(
-    taken: socket.socket,
-    drip: Drip,
-    pause_s: float,
-    most_s: float,
-    stop: threading.Event,
-    outlasted: threading.Event,
-) -> None:
-    until = time.monotonic() + most_s
-    with taken, contextlib.suppress(OSError):
-        if drip.reads:
-            taken.recv(1 << 16)
-        taken.sendall(drip.first)
-        while not stop.wait(pause_s):
-            if time.monotonic() > until:
-                outlasted.set()
-                return
-            taken.sendall(drip.drop)
+    def _serve(self, taken: socket.socket) -> None:
+        until = time.monotonic() + self.most_s
+        with taken, contextlib.suppress(OSError):
+            if self.drip.reads:
+                taken.recv(1 << 16)
+            taken.sendall(self.drip.first)
+            while not self.stop.wait(self.pause_s):
+                if time.monotonic() > until:
+                    self.is_outlasted = True
+                    return
+                taken.sendall(self.drip.drop)

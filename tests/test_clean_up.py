@@ -55,6 +55,14 @@ def test_without_a_choice_it_lists_and_removes_nothing(
     assert files(home) == before
 
 
+def test_an_empty_home_is_said_to_be_empty(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LONGTAIL_HOME", str(home / "empty"))
+    assert clean_up.main() == 0
+    assert capsys.readouterr().out == f"{home / 'empty/mine'}: nothing is there yet\n"
+
+
 def test_what_is_named_goes_and_the_rest_stays(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = files(home)
     monkeypatch.setenv("REMOVE", "versions, indexes,build,dagster,cache/huggingface")

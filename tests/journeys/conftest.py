@@ -57,7 +57,8 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
     published.mkdir()
     copy_page(documentation(), published / "docs.html")
     with s3_server() as store:
-        done = run_study(folder / "home", study, HOME=str(folder / "person"), **store.environment)
+        outside = dict.fromkeys(("HOME", "TMPDIR"), str(folder / "person"))
+        done = run_study(folder / "home", study, **outside, **store.environment)
         assert done.returncode == 1, done.stdout[-3000:] + done.stderr[-3000:]
         return Small(folder, study, done.stdout, done.stderr, store.objects())
 

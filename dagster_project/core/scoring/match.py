@@ -2,7 +2,7 @@
 
 Every rule compares texts in Unicode's NFC without invisible marks (`comparable`); DPR's then decomposes them. Empty gold
 answers (also those of white space only) are dropped before any rule. If a rule's own normalisation makes a gold answer
-empty ("The", "!!!"), only that rule drops it. Without any gold answer, no answer is right. ROUGE-L
+empty ("The", "!!!"), only that rule drops it. ROUGE-L
 compares these tokens, which are our choice: runs of letters, marks and digits, lower-cased, unstemmed (for ASCII text
 the same as in Google's `rouge_score`).
 """
@@ -28,14 +28,17 @@ _DPR_TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]")
 
 @dataclass(frozen=True)
 class Scores:
-    """One answer's scores; the names are the columns of lake tables `answers` and `paraphrase_answers`."""
+    """One answer's scores; the names are the columns of lake tables `answers` and `paraphrase_answers`.
+
+    None where a variant has no gold answer left. The first two rules have one: a question without any is put aside.
+    """
 
     is_correct: bool
     is_correct_case_sensitive: bool
-    is_correct_normalized: bool
-    is_exact_match: bool
-    token_f1: float
-    rouge_l: float
+    is_correct_normalized: bool | None
+    is_exact_match: bool | None
+    token_f1: float | None
+    rouge_l: float | None
 
 
 def score_answer(prediction: str, golds: Sequence[str]) -> Scores:
@@ -45,10 +48,10 @@ def score_answer(prediction: str, golds: Sequence[str]) -> Scores:
     return Scores(
         is_correct=matches_popqa(prediction, kept),
         is_correct_case_sensitive=any(gold in prediction for gold in kept),
-        is_correct_normalized=any(f" {text} " in f" {own} " for text in texts),
-        is_exact_match=own in texts,
-        token_f1=_token_f1(own, texts),
-        rouge_l=rouge_l(prediction, kept),
+        is_correct_normalized=any(f" {text} " in f" {own} " for text in texts) if texts else None,
+        is_exact_match=own in texts if texts else None,
+        token_f1=_token_f1(own, texts) if texts else None,
+        rouge_l=rouge_l(prediction, kept) if any(map(_WORD.search, kept)) else None,
     )
 
 

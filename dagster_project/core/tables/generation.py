@@ -47,6 +47,7 @@ CONFIDENCE = (
     ),
 )
 
+_NO_GOLD_LEFT = "null if the normalisation leaves nothing of any gold answer (The, !!!)"
 GENERATION = (
     PROMPT_HASH,
     text(
@@ -64,10 +65,21 @@ GENERATION = (
     flag(
         "is_correct_case_sensitive", "the prediction contains a gold answer in the same upper and lower case"
     ),
-    flag("is_correct_normalized", "prediction contains a gold answer, both SQuAD-normalised"),
-    flag("is_exact_match", "prediction equals a gold answer, both SQuAD-normalised"),
-    float64("token_f1", "token F1 (SQuAD-normalised): the maximum over the gold answers"),
-    float64("rouge_l", "ROUGE-L F-measure: the maximum over the gold answers"),
+    flag(
+        "is_correct_normalized",
+        f"prediction contains a gold answer, both SQuAD-normalised; {_NO_GOLD_LEFT}",
+        null=True,
+    ),
+    flag(
+        "is_exact_match",
+        f"prediction equals a gold answer, both SQuAD-normalised; {_NO_GOLD_LEFT}",
+        null=True,
+    ),
+    measure("token_f1", f"token F1 (SQuAD-normalised): the maximum over the gold answers; {_NO_GOLD_LEFT}"),
+    measure(
+        "rouge_l",
+        "ROUGE-L F-measure: the maximum over the gold answers; null if none of them has a letter or digit",
+    ),
     *CONFIDENCE,
     *ACCOUNTS,
 )

@@ -12,6 +12,7 @@ import functools
 import gc
 import logging
 import signal
+import tempfile
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -28,6 +29,7 @@ from dbt_common.events.event_manager import EventManager
 from jinja2 import Environment
 
 from dagster_project.core.processes import end_with_parent
+from dagster_project.core.storage.files import temporary_folder
 
 _SHOWN = {EventLevel.INFO, EventLevel.WARN, EventLevel.ERROR}
 _fire_event = EventManager.fire_event
@@ -136,4 +138,7 @@ if __name__ == "__main__":
     BaseEvent.__init__, BaseEvent.__getattr__ = keep_values, read_event  # type: ignore[method-assign]
     for owner, name, replacement in shared_work():
         setattr(owner, name, replacement)
-    cli()
+    # dbt-duckdb writes each Python model to a temporary file, and Python keeps its compiled code beside it.
+    with temporary_folder("dbt") as folder:
+        tempfile.tempdir = str(folder)
+        cli()

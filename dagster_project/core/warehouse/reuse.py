@@ -43,6 +43,18 @@ _NEVER_THE_SAME = re.compile(
     r"\b(invocation_id|run_started_at|modules|env_var|run_query|now|current_timestamp|current_date|today|random|uuid)\b"
 )
 """A node whose code has one of these words is always built: what it reads has no hash."""
+_RECORDED = """
+with lineage as (select unique_id, built_in, unnest(upstream) as parent from audit.results)
+select unique_id, inputs from audit.inputs
+anti join (
+    select lineage.unique_id
+    from lineage
+    inner join audit.results as parents on lineage.parent = parents.unique_id
+    where parents.built_in > coalesce(lineage.built_in, 0)
+) using (unique_id)
+"""
+"""The records, without nodes that are older than one of their parents. A run that is killed, or builds only what somebody
+chose, may leave a parent to be built again from the same inputs: publishing refuses a child that was not."""
 _WORD = re.compile(r"\w+")
 _IMPORT = re.compile(r"^\s*(?:from|import)\s+(dagster_project[\w.]*)", re.MULTILINE)
 
@@ -96,7 +108,8 @@ def note_built(study: Study, plan: Plan, log: logging.Logger) -> None:
 
 
 def find_outdated(manifest: Manifest, inputs: Mapping[str, str], build: Path) -> set[str]:
-    """The nodes that are not recorded in `build` with these `inputs`, or are missing there, and all their descendants."""
+    """The nodes that are not recorded in `build` with these `inputs`, are missing there or older than their parents, and
+    all their descendants."""
     recorded = _recorded(build, manifest)
     changed = [node for node, hashed in inputs.items() if recorded.get(node) != hashed]
     return _with_descendants(changed, _children(manifest)) & inputs.keys()
@@ -219,10 +232,10 @@ def _with_descendants(nodes: Iterable[str], children: Mapping[str, list[str]]) -
 
 
 def _recorded(build: Path, manifest: Manifest) -> dict[str, str]:
-    """The record, without models whose table or view is missing; empty for a build without record."""
+    """The record, without what is older than its parents or whose table or view is missing; empty without a record."""
     try:
         with duckdb.connect(str(build), read_only=True) as connection:
-            recorded = dict(connection.execute("select unique_id, inputs from audit.inputs").fetchall())
+            recorded = dict(connection.execute(_RECORDED).fetchall())
             relations = set(
                 connection.execute(
                     "select table_schema, table_name from information_schema.tables"

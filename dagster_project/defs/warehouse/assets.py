@@ -7,15 +7,18 @@ from typing import Any
 import dagster as dg
 from dagster_dbt import DagsterDbtTranslator, DagsterDbtTranslatorSettings, dbt_assets
 
+from dagster_project.core.errors import PublishError
 from dagster_project.core.statistics.registry import MADE_BY_BUILD, STATISTICS
 from dagster_project.core.statistics.statistic import Statistic, materialise
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
-from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD, clear_build
+from dagster_project.core.warehouse.build import AFTER_GAINS, DBT_PROJECT, STUDY_BUILD, clear_build
 from dagster_project.core.warehouse.headline import headline, render_headline
+from dagster_project.core.warehouse.manifest import project_version
 from dagster_project.core.warehouse.publish import ALLOW_FEWER, publish_warehouse
 from dagster_project.core.warehouse.reuse import note_built, plan_pass
 from dagster_project.core.warehouse.sources import described_columns
+from dagster_project.defs.partitions import chosen_study
 from dagster_project.defs.resources import LOG, DbtProcess, StudyResource, dbt_project
 from dagster_project.defs.results import clear_errors, markdown_table, result
 from dagster_project.defs.warehouse.dbt_events import reused_events, with_columns
@@ -38,12 +41,23 @@ class WarehouseTranslator(DagsterDbtTranslator):
         return super().get_metadata({**dbt_resource_props, "columns": columns})
 
 
+_VERSION = project_version(chosen_study())
 _PROJECT = dbt_project()
 _TRANSLATOR = WarehouseTranslator()
 
 
+def _require_unchanged(study: Study) -> None:
+    """Errors: `PublishError` where dbt's files are no longer those whose models and tests this process knows."""
+    if project_version(study) != _VERSION:
+        raise PublishError(
+            f"{DBT_PROJECT}: files of dbt have changed since this run began; run again, and it builds the new ones"
+        )
+
+
 def _pass(context: dg.AssetExecutionContext, dbt: DbtProcess, study: Study, is_second: bool) -> Iterator[Any]:
     """Build the outdated models of a pass. Where only some assets are chosen, these are built in any case."""
+    with clear_errors():
+        _require_unchanged(study)
     if context.is_subset:
         yield from with_columns(dbt.cli(STUDY_BUILD, context=context), study, context.log)
         return
@@ -56,6 +70,8 @@ def _pass(context: dg.AssetExecutionContext, dbt: DbtProcess, study: Study, is_s
             yield from with_columns(dbt.start(planned.command, context, _TRANSLATOR), study, context.log)
         except Exception:  # an interrupted dbt has recorded nothing
             note_built(study, planned, LOG)
+            with clear_errors():
+                _require_unchanged(study)
             raise
         note_built(study, planned, LOG)
 

@@ -228,6 +228,7 @@ def test_phrases_decline_and_what_a_file_says_comes_before_them(tmp_path: Path) 
     assert (columns["is_declined"], columns["is_correct"]) == (False, True)
     columns = answer_columns("Gold", ["Gold"], study.models[0], (), declined=True)
     assert (columns["is_declined"], columns["is_correct"], columns["token_f1"]) == (True, False, 0.0)
+    assert answer_columns("!!!", ["!!!"], study.models[0], (), declined=True)["is_exact_match"] is None
 
 
 def test_generated_passages_come_along(tmp_path: Path) -> None:

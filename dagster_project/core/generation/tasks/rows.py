@@ -76,13 +76,13 @@ def answer_columns(
     """An answer's text, what is kept of it (a rambling model's first sentence), and its scores.
 
     `declined`: what its service or file says; None: it is declined if it is one of the phrases `declines`. A declined
-    answer is wrong by every rule, whatever it says.
+    answer is wrong by every rule that has a gold answer, whatever it says.
     """
     raw_text = storable(text)
     prediction = kept_text(raw_text, kept_end(model))
     if declined is None:
         declined = is_declined(prediction, declines)
-    scores = dataclasses.asdict(score_answer(prediction, () if declined else gold_answers))
+    scores = dataclasses.asdict(score_answer("" if declined else prediction, gold_answers))
     return {"raw_text": raw_text, "prediction": prediction, "is_declined": declined, **scores}
 
 

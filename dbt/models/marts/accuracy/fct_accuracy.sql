@@ -5,6 +5,7 @@
     'normalized': 'is_correct_normalized',
     'exact_match': 'is_exact_match',
 } -%}
+{%- set measures = ['token_f1', 'rouge_l'] -%}
 with answers as (select * from {{ ref('int_answers') }}),
 guessing_baselines as (select * from {{ ref('fct_guessing_baselines') }}),
 
@@ -18,9 +19,12 @@ by_relation as (
         count(*) filter (where is_declined) as n_declined,
         {%- for rule, is_right in rules.items() %}
         count(*) filter (where {{ is_right }}) as n_{{ rule }},
+        count({{ is_right }}) as n_by_{{ rule }},
         {%- endfor %}
-        sum(token_f1) as sum_token_f1,
-        sum(rouge_l) as sum_rouge_l
+        {%- for measure in measures %}
+        sum({{ measure }}) as sum_{{ measure }},
+        count({{ measure }}) as n_{{ measure }}{{ ',' if not loop.last }}
+        {%- endfor %}
     from answers
     group by {{ key }}, cluster_id
 
@@ -41,9 +45,12 @@ subjects as (
         sum(n_declined)::bigint as n_declined,
         {%- for rule in rules %}
         sum(n_{{ rule }})::bigint as n_{{ rule }},
+        sum(n_by_{{ rule }})::bigint as n_by_{{ rule }},
         {%- endfor %}
-        sum(sum_token_f1) as sum_token_f1,
-        sum(sum_rouge_l) as sum_rouge_l
+        {%- for measure in measures %}
+        sum(sum_{{ measure }}) as sum_{{ measure }},
+        sum(n_{{ measure }})::bigint as n_{{ measure }}{{ ',' if not loop.last }}
+        {%- endfor %}
     from grouped
     group by {{ key }}, cluster_id
 
@@ -57,12 +64,13 @@ summed as (
         sum(n_declined)::bigint as n_declined,
         sum(n_correct)::bigint as n_correct,
         {%- for rule in rules %}
-        {{ subject_sums('n_' ~ rule) }} as {{ rule }},
+        {{ subject_sums('n_' ~ rule, 'n_by_' ~ rule) }} as {{ rule }},
         {%- endfor %}
         {{ subject_sums('n_declined') }} as declined,
         {{ subject_sums('n_correct', '(n - n_declined)') }} as attempted,
-        sum(sum_token_f1) as sum_token_f1,
-        sum(sum_rouge_l) as sum_rouge_l
+        {%- for measure in measures %}
+        sum(sum_{{ measure }}) / nullif(sum(n_{{ measure }}), 0) as mean_{{ measure }}{{ ',' if not loop.last }}
+        {%- endfor %}
     from subjects
     group by {{ key }}
 
@@ -87,8 +95,8 @@ final as (
         {{ rate('summed.case_sensitive', 'accuracy_case_sensitive') }},
         {{ rate('summed.normalized', 'accuracy_normalized') }},
         {{ rate('summed.exact_match', 'accuracy_exact_match') }},
-        summed.sum_token_f1 / summed.n as mean_token_f1,
-        summed.sum_rouge_l / summed.n as mean_rouge_l,
+        summed.mean_token_f1,
+        summed.mean_rouge_l,
         guessing_baselines.share_answer_in_subject,
         guessing_baselines.accuracy_majority
     from summed
