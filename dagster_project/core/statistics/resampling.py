@@ -45,6 +45,9 @@ def seed_of(seed: int, key: Iterable[str]) -> int:
 
 LEAST_DEFINED = 0.95
 """Below this share of resamples with a value there is no interval: the others would be no fair selection."""
+LEAST_SUBJECTS = 20
+LEAST_OF_OUTCOME = 10
+"""With fewer subjects, or fewer answers of the rarer outcome, an interval does not hold what it promises (SPEC §12)."""
 _IN_CACHE = 20_000
 """Draws that are counted at once: few enough for the processor's cache."""
 
@@ -75,3 +78,23 @@ def percentiles(values: Values) -> tuple[float, float] | None:
         return None
     low, high = np.quantile(defined, [0.025, 0.975])
     return float(low), float(high)
+
+
+def reason_against(n_subjects: int, n_right: float | None = None, n_wrong: float | None = None) -> str | None:
+    """Why so many subjects, right answers and wrong ones allow no interval; None if they do, or where neither counts."""
+    if n_subjects < LEAST_SUBJECTS:
+        return "one subject" if n_subjects == 1 else f"fewer than {LEAST_SUBJECTS} subjects"
+    for n, outcome in ((n_right, "right"), (n_wrong, "wrong")):
+        if n is not None and n < LEAST_OF_OUTCOME:
+            return f"fewer than {LEAST_OF_OUTCOME} {outcome} answers"
+    return None
+
+
+def interval(values: Values, reason: str | None = None) -> tuple[float | None, float | None, str | None]:
+    """The percentile interval of the resamples and None; or None twice and the reason, `reason` if there is one."""
+    low, high = percentiles(values) or (None, None)
+    if low is None:
+        reason = reason or "too few resamples have a value"
+    elif low == high:
+        reason = reason or "all resamples are equal"
+    return (None, None, reason) if reason else (low, high, None)
