@@ -127,6 +127,7 @@ class Answers:
             "all answers are wrong" if n_correct == 0
             else "all answers are right" if n_correct == n
             else f"fewer than {LEAST_ANSWERS} answers" if n < LEAST_ANSWERS
+            else "one subject" if len(self.subjects) == 1
             else None
         )  # fmt: skip
         if reason:
