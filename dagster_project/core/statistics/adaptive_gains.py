@@ -262,9 +262,7 @@ def deciding_and_variance(single: Values, resampled: Values, unit: Values, settl
     return Deciding(n_deciding, float(scoring), float(whole))
 
 
-def spread_of(
-    single: LeftOut, resampled: Values, unit: Values, settled: bool, candidates: float
-) -> Spread:
+def spread_of(single: LeftOut, resampled: Values, unit: Values, settled: bool, candidates: float) -> Spread:
     """How much the gain varies, as in `deciding_and_variance`. `candidates`: the variance that they add."""
     n_deciding, _, variance = deciding_and_variance(single.gain, resampled, unit, settled)
     undefined = None

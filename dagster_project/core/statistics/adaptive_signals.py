@@ -24,7 +24,14 @@ from dagster_project.core.statistics.signal_gains import (
     gain_over,
     resampled_accuracies,
 )
-from dagster_project.core.statistics.signal_policies import ALL, FIXED, FIXED_POLICIES, SCOPES, Policy, decisions
+from dagster_project.core.statistics.signal_policies import (
+    ALL,
+    FIXED,
+    FIXED_POLICIES,
+    SCOPES,
+    Policy,
+    decisions,
+)
 from dagster_project.core.statistics.signal_questions import (
     COSTS,
     MODEL,
@@ -85,7 +92,9 @@ def _compared(
 ) -> dict[str, Rows]:
     """The rows of pairs that differ in the retrieval method alone."""
     found: dict[str, Rows] = {table: [] for table in TABLES}
-    first, decided, resampled = group[0], {}, {}
+    first = group[0]
+    decided: Mapping[Policy, Sequence[Values]] = {}
+    resampled: Mapping[Policy, Sequence[Values]] = {}
     has_popularity = not np.isnan(first.columns["popularity"]).any()
     is_training = scored_splits(first, training if has_popularity else {})
     undefined = undefined_signals(first, is_training)
@@ -189,7 +198,13 @@ def _gains(
 ADAPTIVE_SIGNALS = Statistic(
     "adaptive_signals",
     tables=TABLES,
-    models=("int_signal_rows", "int_adaptive_splits", "int_answer_pairs", "int_method_pairs", "int_decisions"),
+    models=(
+        "int_signal_rows",
+        "int_adaptive_splits",
+        "int_answer_pairs",
+        "int_method_pairs",
+        "int_decisions",
+    ),
     queries=(ROWS, SPLITS, N_SPLITS, _DECISIONS),
     compute=compare_signals,
 )

@@ -66,8 +66,8 @@ def arena(
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     """The rows of lake table policies of one pair of methods.
 
-    `decided` and `resampled`: by signal and scope, decisions (splits × n) and accuracies (resamples × 2 deals). Signals have
-    one threshold for all questions; popularity also has one for each relation, which the predictions know already.
+    `decided` and `resampled`: by signal and scope, decisions (splits × n) and accuracies (resamples × 2 deals). Signals
+    have one threshold for all questions; popularity also has one for each relation, which the predictions know already.
     """
     fitted = {
         signal if scope == ALL else f"{signal}_{scope}": (
@@ -125,7 +125,7 @@ class _Arena:
     def _compared(
         self, others: Mapping[str, Values], fitted: Fitted, rows: Values, shown: set[str]
     ) -> Iterator[dict[str, Any]]:
-        """The rows of the policies `shown`, on the questions `rows`. `others`: decisions that are not fitted, 1 × rows."""
+        """The rows of the policies `shown`, on the questions `rows`. `others`: decisions without a fit, 1 × rows."""
         columns = {name: values[rows] for name, values in self.pair.columns.items()}
         is_training, difference = self.is_training[:, rows], self.difference[rows]
         weight = _weights(~is_training)
@@ -157,7 +157,7 @@ class _Arena:
 class _Spread:
     """What policies are right for, and by how much, when subjects are drawn again.
 
-    `shares` (n × policies): how often a question gets a passage. `parametric`, `difference` and `unit` (n): as in `Asked`.
+    `shares` (n × policies): how often a question gets a passage. `parametric`, `difference`, `unit` (n): as in `Asked`.
     `resampled`: the gains of fitted policies, as in `Fitted`. `settled`: splits agree on the better fixed method.
     """
 
@@ -170,7 +170,10 @@ class _Spread:
         right = parametric[:, None] + shares * difference[:, None]
         self._sums = np.zeros((unit.max() + 1, len(names) + 1))
         np.add.at(self._sums, unit, np.hstack([right, np.ones((len(right), 1))]))
-        drawn = [draws(len(self._sums), _AT_ONCE, rng).astype(float) @ self._sums for _ in range(N_DRAWS // _AT_ONCE)]
+        drawn = [
+            draws(len(self._sums), _AT_ONCE, rng).astype(float) @ self._sums
+            for _ in range(N_DRAWS // _AT_ONCE)
+        ]
         every = np.concatenate([self._sums.sum(axis=0, keepdims=True), *drawn])
         self._accuracy = every[:, :-1] / every[:, -1:]
         never, always, fixed = map(names.index, (NEVER, ALWAYS, FIXED))
@@ -207,7 +210,9 @@ class _Spread:
         room = above[:, oracle]
         gap = np.divide(above[:, at], room, out=np.full(len(room), np.nan), where=room > _ROUNDING)
         *n_right, n = self._sums.sum(axis=0)
-        n_rarer = min((self._sums[:, at] > 0).sum(), (self._sums[:, -1] - self._sums[:, at] > _ROUNDING).sum())
+        n_rarer = min(
+            (self._sums[:, at] > 0).sum(), (self._sums[:, -1] - self._sums[:, at] > _ROUNDING).sum()
+        )
         of_gain, of_room = self._reasons[at], self._reasons[oracle]
         found: dict[str, Any] = {"policy_p_value": self._p_values[at]}
         for measure, why, values, reason, n_deciding in (

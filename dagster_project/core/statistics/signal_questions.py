@@ -229,9 +229,7 @@ def asked_of(group: Sequence[Pair], undefined: Mapping[str, str | None]) -> Aske
     }
     numbers = {name: columns[name] for name in NUMBERS if not undefined[name]}
     differences = tuple(pair.columns["retrieval"] - pair.columns["parametric"] for pair in group)
-    return Asked(
-        columns["relation"], numbers, columns["parametric"], differences, features, group[0].unit
-    )
+    return Asked(columns["relation"], numbers, columns["parametric"], differences, features, group[0].unit)
 
 
 def counted(pair: Pair) -> dict[str, Any]:

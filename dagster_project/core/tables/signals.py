@@ -66,8 +66,12 @@ def _with_ends(name: str, meaning: str, no_interval: Column, given: str = "") ->
     """A measure, its percentiles over draws of whole subjects, the reason why it has none; `given`: how they draw."""
     return (
         measure(name, meaning),
-        measure(f"{name}_ci_low", f"2.5th percentile of {name} over draws of whole subjects{given}{_EXPANDED}"),
-        measure(f"{name}_ci_high", f"97.5th percentile of {name} over draws of whole subjects{given}{_EXPANDED}"),
+        measure(
+            f"{name}_ci_low", f"2.5th percentile of {name} over draws of whole subjects{given}{_EXPANDED}"
+        ),
+        measure(
+            f"{name}_ci_high", f"97.5th percentile of {name} over draws of whole subjects{given}{_EXPANDED}"
+        ),
         no_interval,
     )
 
@@ -261,14 +265,20 @@ SIGNAL_TABLES = (
                 "policy_gain",
                 "its accuracy minus that of the better one of never and always retrieving: better on the training"
                 " questions, if the policy is fitted on these, else on the same questions",
-                text("no_gain_interval", "reason why policy_gain has no interval; null if it has one", null=True),
+                text(
+                    "no_gain_interval",
+                    "reason why policy_gain has no interval; null if it has one",
+                    null=True,
+                ),
                 _REFITTED,
             ),
             *_with_ends(
                 "gap_share",
-                "part of the way from the better one of never and always, on the same questions, to the oracle; null where"
-                " the oracle gains nothing",
-                text("no_gap_interval", "reason why gap_share has no interval; null if it has one", null=True),
+                "part of the way from the better one of never and always, on the same questions, to the oracle; null"
+                " where the oracle gains nothing",
+                text(
+                    "no_gap_interval", "reason why gap_share has no interval; null if it has one", null=True
+                ),
                 _REFITTED,
             ),
             measure(

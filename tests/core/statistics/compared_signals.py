@@ -53,7 +53,9 @@ def decisions_of(others: Mapping[str, Mapping[str, bool | float]]) -> pa.Table:
         for policy, of_policy in others.items() for one, said in of_policy.items()
     ]  # fmt: skip
     texts = [(name, pa.string()) for name in ("dataset", "policy", "question_id")]
-    return pa.Table.from_pylist(rows, schema=pa.schema([*texts, ("retrieves", pa.bool_()), ("score", pa.float64())]))
+    return pa.Table.from_pylist(
+        rows, schema=pa.schema([*texts, ("retrieves", pa.bool_()), ("score", pa.float64())])
+    )
 
 
 def interval(row: Row) -> tuple[float, float]:

@@ -130,7 +130,9 @@ def test_candidates_of_binned10_are_stretched_to_the_range_of_the_drawn_question
         "a": np.array([1_000.0, 3_000.0, np.inf]),
         "b": np.array([1.0, 3.0, np.inf]),
     }
-    questions = Questions(np.array(["", "b", "", "a", "a"]), popularity, np.zeros(5, dtype=int), edges, np.arange(5))
+    questions = Questions(
+        np.array(["", "b", "", "a", "a"]), popularity, np.zeros(5, dtype=int), edges, np.arange(5)
+    )
     moved = moved_edges(questions, np.array([True, False, True, True, False]))
     assert moved["all"].tolist() == pytest.approx([0, 10, 100, np.inf])
     assert moved["a"].tolist() == pytest.approx([1_000, np.inf])

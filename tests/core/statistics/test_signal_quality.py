@@ -236,7 +236,9 @@ def test_one_outcome_has_a_reason_instead_of_numbers(rows: dict[str, Any], corre
     assert row["no_interval"] == reason
 
 
-def test_answers_about_one_subject_have_a_reason_since_nothing_else_can_be_fitted_on(rows: dict[str, Any]) -> None:
+def test_answers_about_one_subject_have_a_reason_since_nothing_else_can_be_fitted_on(
+    rows: dict[str, Any],
+) -> None:
     assert measured({**rows, "subject": ["Q1"] * 150})["popularity"]["undefined"] == "one subject"
 
 

@@ -28,8 +28,8 @@ SIGNALS = Figure(
     "the answer from memory. The others predict whether this answer is right: from popularity and relation, from these "
     "and confidence, from the consistency of the model's answers to paraphrases and samples, or from these, popularity "
     "and relation (`all`). All are fitted on the same training questions and scored on the same held-out ones. Bars are "
-    "95 % intervals from a paired bootstrap over whole subjects. The table has the gain over thresholds on popularity, and "
-    "the costs: what must be answered before a decision counts, be it paraphrases and samples or, for its confidence, "
+    "95 % intervals from a paired bootstrap over whole subjects. The table has the gain over thresholds on popularity, "
+    "and the costs: what must be answered before a decision counts, be it paraphrases and samples or, for its confidence, "
     "the question from memory.",
     source="PopQA-TP; SPEC §7, retrieval by prediction; §11, deciding by a signal",
     tables=("fct_adaptive_signals",),
@@ -142,8 +142,9 @@ ARENA = Figure(
     shows="Accuracy of each policy, and the share of questions for which it retrieves. Tossing a coin lies on the dashed "
     "line from `never` to `always`; policies above it know something. The oracle retrieves where memory is wrong and "
     "the passage helps: no policy can exceed it. Thresholds are held-out; policies of others decide as their files say. "
-    "Bars are 95 % intervals over whole subjects. The table has the gain over the better one of never and always, with "
-    "the variance of the fits in its interval, the part of the way from there to the oracle, and p after Holm's correction.",
+    "Bars are 95 % intervals over whole subjects. The table has the gain over the better one of never and always, its "
+    "interval with the variance of the fits, the part of the way from there to the oracle, and p after Holm's "
+    "correction.",
     source="SPEC §11",
     tables=("fct_policies",),
     sql="""select dataset, prompt, model, parametric_method, retrieval_method, policy, n, accuracy, ci_low, ci_high,
@@ -213,7 +214,10 @@ order by dataset, prompt, model, method, fallback_method nulls first, list_posit
         Column("risk", "risk", "share", bounds("risk")),
         Column("threshold", "signal above", "number"),
         Column("promised_risk", "promised risk", "share"),
-        *(Column(f"coverage_at_risk_{one}", f"coverage at {one} %, in sample", "share") for one in (5, 10, 20)),
+        *(
+            Column(f"coverage_at_risk_{one}", f"coverage at {one} %, in sample", "share")
+            for one in (5, 10, 20)
+        ),
         Column("area", "area", "share"),
         Column("excess_area", "above the best order", "share"),
     ),
