@@ -29,8 +29,8 @@ SIGNALS = Figure(
     "and confidence, from the consistency of the model's answers to paraphrases and samples, or from these, popularity "
     "and relation (`all`). All are fitted on the same training questions and scored on the same held-out ones. Bars are "
     "95 % intervals from a paired bootstrap over whole subjects. The table has the gain over thresholds on popularity, "
-    "and the costs: what must be answered before a decision counts, be it paraphrases and samples or, for its confidence, "
-    "the question from memory.",
+    "and the costs: what must be answered before a decision counts, be it paraphrases and samples or, for its "
+    "confidence, the question from memory.",
     source="PopQA-TP; SPEC §7, retrieval by prediction; §11, deciding by a signal",
     tables=("fct_adaptive_signals",),
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, threshold_scope, signal, n_compared,
