@@ -38,14 +38,14 @@ class Study:
 def simulate(world: World, n: int, seed: int, n_resamples: int = N_RESAMPLES) -> dict[Variant, Study]:
     """One study of `n` questions, by (search, scope)."""
     rng = np.random.default_rng(seed)
-    relation, popularity, memory, retrieval = world.draw(n, rng)
+    relation, popularity, memory, retrieval, unit = world.draw(n, rng)
     training = _training(n, rng)
     edges = {name: _edges(popularity[relation == name]) for name in set(relation)} | {
         "all": _edges(popularity)
     }
     pair = PairRows(relation, popularity, memory, retrieval, training, edges)
     fitted = {(found.relation, found.search): found for found in fit_pair(pair)}
-    questions = Questions(relation, popularity, retrieval - memory, edges, np.arange(n))
+    questions = Questions(relation, popularity, retrieval - memory, edges, unit)
     spreads = bootstrap_pair(questions, int(rng.integers(2**63)), n_resamples)
     return {name: _study(world, pair, fitted, name, spread) for name, spread in spreads.items()}
 

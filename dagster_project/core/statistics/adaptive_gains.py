@@ -45,7 +45,14 @@ from dagster_project.core.statistics.held_out_gains import (
     ladders,
     left_out,
 )
-from dagster_project.core.statistics.resampling import LEAST_SUBJECTS, Values, draws, in_parallel, seed_of
+from dagster_project.core.statistics.resampling import (
+    LEAST_OF_OUTCOME,
+    LEAST_SUBJECTS,
+    Values,
+    draws,
+    in_parallel,
+    seed_of,
+)
 from dagster_project.core.statistics.statistic import Statistic
 
 N_RESAMPLES = 1_000
@@ -100,11 +107,14 @@ class Spread:
 
 
 class Deciding(NamedTuple):
-    """The effective number of subjects that decide a gain; its variance from scoring alone, and with that of the fits."""
+    """The effective number of subjects that decide a gain; its variance from scoring alone, and with that of the fits;
+    the reason if too few decide it.
+    """
 
     n_deciding: float
     scoring: float
     variance: float
+    undefined: str | None
 
 
 def bootstrap_adaptive_gains(
@@ -253,24 +263,23 @@ def deciding_and_variance(single: Values, resampled: Values, unit: Values, settl
     `single` (n): the gain of each question when it is left out; `unit` (n): its subject. `resampled` (resamples × 2
     deals): the gain of each. `settled`: the fits agree on the better fixed method.
     """
-    n, gains, sizes = len(unit), np.bincount(unit, single), np.bincount(unit)
+    n, sizes = len(unit), np.bincount(unit)
+    gains = np.bincount(unit, single).round(12)  # what is left of equal decisions decides nothing
     squares = np.square(gains)
     n_deciding = float(squares.sum() ** 2 / np.square(squares).sum()) if squares.any() else 0.0
     scoring = np.square(gains - gains.sum() / n * sizes).sum() / n**2 * len(sizes) / max(len(sizes) - 1, 1)
     both = np.cov(resampled.T)[0, 1]
     whole = (scoring + both) / 2 if settled else max(scoring, both)
-    return Deciding(n_deciding, float(scoring), float(whole))
+    is_few = np.count_nonzero(gains) < LEAST_SUBJECTS or n_deciding < LEAST_OF_OUTCOME
+    return Deciding(n_deciding, float(scoring), float(whole), TOO_FEW if is_few else None)
 
 
 def spread_of(single: LeftOut, resampled: Values, unit: Values, settled: bool, candidates: float) -> Spread:
     """How much the gain varies, as in `deciding_and_variance`. `candidates`: the variance that they add."""
-    n_deciding, _, variance = deciding_and_variance(single.gain, resampled, unit, settled)
-    undefined = None
-    if n_deciding < LEAST_SUBJECTS:
-        undefined = TOO_FEW
-    elif single.share_departing < LEAST_DEPARTING:
+    n_deciding, _, variance, undefined = deciding_and_variance(single.gain, resampled, unit, settled)
+    if not undefined and single.share_departing < LEAST_DEPARTING:
         undefined = "one fixed method is nearly always best"
-    elif variance <= 0:
+    elif not undefined and variance <= 0:
         undefined = "resamples do not vary"
     return Spread(
         None if undefined else float(np.sqrt(variance + candidates)),

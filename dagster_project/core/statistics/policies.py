@@ -19,12 +19,10 @@ import numpy as np
 
 from dagster_project.core.statistics.adaptive_gains import (
     LEAST_DEPARTING,
-    TOO_FEW,
     deciding_and_variance,
     is_settled,
 )
 from dagster_project.core.statistics.resampling import (
-    LEAST_SUBJECTS,
     draws,
     interval,
     reason_against,
@@ -181,10 +179,10 @@ class _Spread:
         bases = [fixed if name in resampled else self._better for name in names]
         self._n_deciding, self._reasons, self._stretch = [], [], np.ones(len(names))
         for at, (name, base) in enumerate(zip(names, bases, strict=True)):
-            n_deciding, scoring, variance = deciding_and_variance(
+            n_deciding, scoring, variance, reason = deciding_and_variance(
                 right[:, at] - right[:, base], resampled.get(name, np.zeros((2, 2))), unit, settled
             )
-            reason = reason_against(len(self._sums)) or (TOO_FEW if n_deciding < LEAST_SUBJECTS else None)
+            reason = reason_against(len(self._sums)) or reason
             if name in resampled and not reason:
                 self._stretch[at] = np.sqrt(max(variance, scoring) / scoring)
                 departing = np.abs(shares[:, at] - shares[:, fixed])[difference != 0]

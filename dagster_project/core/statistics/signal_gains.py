@@ -19,11 +19,9 @@ import numpy as np
 from dagster_project.core.statistics.adaptive_gains import (
     LEAST_DEPARTING,
     N_PARTS,
-    TOO_FEW,
     dealt_twice,
     deciding_and_variance,
 )
-from dagster_project.core.statistics.resampling import LEAST_SUBJECTS
 from dagster_project.core.statistics.signal_fit import Values
 from dagster_project.core.statistics.signal_policies import (
     ALL,
@@ -78,8 +76,13 @@ def gain_over(
     by_question = gained.sum(axis=0) / np.maximum(n_tests, 1)
     share = float(np.count_nonzero(gained) / max(int(n_tests[difference != 0].sum()), 1))
     n_splits = len(test)
-    n_deciding, _, variance = deciding_and_variance(by_question, resampled, unit, settled)
-    undefined = _undefined(n_splits, n_deciding, share, variance)
+    n_deciding, _, variance, undefined = deciding_and_variance(by_question, resampled, unit, settled)
+    if n_splits < 2:
+        undefined = "fewer than two splits"
+    elif not undefined and share < LEAST_DEPARTING:
+        undefined = ALIKE
+    elif not undefined and variance <= 0:
+        undefined = "resamples do not vary"
     return Gain(
         float(by_split.mean()),
         float(by_split.var(ddof=1) / n_splits) if n_splits > 1 else None,
@@ -88,16 +91,6 @@ def gain_over(
         n_deciding,
         share,
     )
-
-
-def _undefined(n_splits: int, n_deciding: float, share: float, variance: float) -> str | None:
-    if n_splits < 2:
-        return "fewer than two splits"
-    if n_deciding < LEAST_SUBJECTS:
-        return TOO_FEW
-    if share < LEAST_DEPARTING:
-        return ALIKE
-    return "resamples do not vary" if variance <= 0 else None
 
 
 def resampled_accuracies(

@@ -19,7 +19,7 @@ from dagster_project.core.statistics.adaptive_gains import (
     spread_of,
 )
 from dagster_project.core.statistics.held_out_gains import LeftOut, Questions, ladders
-from dagster_project.core.statistics.resampling import LEAST_SUBJECTS
+from dagster_project.core.statistics.resampling import LEAST_OF_OUTCOME
 from dagster_project.core.study.study import Study
 from tests.warehouses import AWKWARD, UNANSWERED, built_study, lake_of, mart
 
@@ -47,7 +47,7 @@ def test_every_pair_has_a_standard_error_or_a_reason(awkward: Study) -> None:
     ).all()
     assert (gains.undefined.isna() == gains.gain_standard_error.notna()).all()
     assert 0 < gains.undefined.notna().sum() < len(gains)
-    assert (gains.n_deciding[gains.undefined.isna()] >= LEAST_SUBJECTS).all()
+    assert (gains.n_deciding[gains.undefined.isna()] >= LEAST_OF_OUTCOME).all()
     assert (gains.share_departing[gains.undefined.isna()] >= LEAST_DEPARTING).all()
 
 
