@@ -11,13 +11,13 @@ import numpy as np
 from benchmarks.gain_worlds import World
 from benchmarks.signal_worlds import SignalWorld
 from dagster_project.core.scoring.intervals import Z
-from dagster_project.core.statistics.adaptive_gains import N_RESAMPLES, bootstrap_pair
+from dagster_project.core.statistics.adaptive_gains import N_RESAMPLES, bootstrap_pair, is_settled
 from dagster_project.core.statistics.adaptive_thresholds import Fitted, PairRows, fit_pair
 from dagster_project.core.statistics.held_out_gains import Questions, Variant
 from dagster_project.core.statistics.resampling import Values
 from dagster_project.core.statistics.signal_gains import BASELINES, gain_over, resampled_accuracies
 from dagster_project.core.statistics.signal_gains import N_RESAMPLES as N_SIGNAL_RESAMPLES
-from dagster_project.core.statistics.signal_policies import decisions
+from dagster_project.core.statistics.signal_policies import ALL, FIXED, decisions
 
 N_SPLITS = 100
 _N_TRUE = 10
@@ -38,14 +38,14 @@ class Study:
 def simulate(world: World, n: int, seed: int, n_resamples: int = N_RESAMPLES) -> dict[Variant, Study]:
     """One study of `n` questions, by (search, scope)."""
     rng = np.random.default_rng(seed)
-    relation, popularity, memory, retrieval = world.draw(n, rng)
+    relation, popularity, memory, retrieval, unit = world.draw(n, rng)
     training = _training(n, rng)
     edges = {name: _edges(popularity[relation == name]) for name in set(relation)} | {
         "all": _edges(popularity)
     }
     pair = PairRows(relation, popularity, memory, retrieval, training, edges)
     fitted = {(found.relation, found.search): found for found in fit_pair(pair)}
-    questions = Questions(relation, popularity, retrieval - memory, edges)
+    questions = Questions(relation, popularity, retrieval - memory, edges, unit)
     spreads = bootstrap_pair(questions, int(rng.integers(2**63)), n_resamples)
     return {name: _study(world, pair, fitted, name, spread) for name, spread in spreads.items()}
 
@@ -66,7 +66,7 @@ def simulate_signals(
             continue
         gained = gain_over(
             decided[policy][0], decided[other][0], asked.differences[0], ~training,
-            resampled[policy][0] - resampled[other][0],
+            asked.unit, resampled[policy][0] - resampled[other][0], is_settled(decided[FIXED, ALL][0]),
         )  # fmt: skip
         truth, variance = float((true[policy] - true[other]).mean()), gained.variance_of_splits or 0.0
         found[" ".join(policy), baseline] = _with_interval(

@@ -1,17 +1,18 @@
 """Worlds in which the gain of adaptive retrieval is known, to test its interval (`coverage`).
 
 A world has relations with shares of the questions. Each relation has equally frequent levels of popularity. At each
-level memory and retrieval are right with known probabilities, independently of each other. In a world with a cliff both
+level memory and retrieval are right with known probabilities, independently of each other. A world may have subjects of
+one to six questions, of one level, whose answers depend on each other. In a world with a cliff both
 probabilities are constant but for one step, where a few per cent of the questions begin or end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import expit, ndtr, ndtri
 
 from dagster_project.core.relations.popqa import RELATIONS
 from dagster_project.core.statistics.resampling import Values
@@ -21,26 +22,42 @@ N_LEVELS = 200
 
 @dataclass(frozen=True)
 class World:
-    """`names` of the relations and the `share` of each; the other arrays: relations × levels."""
+    """`names` of the relations and the `share` of each; the other arrays: relations × levels.
+
+    `dependence`: the correlation of the normal deviates behind a method's answers on one subject; None = each question
+    has its own subject.
+    """
 
     names: Values
     share: Values
     popularity: Values
     memory: Values
     retrieval: Values
+    dependence: float | None = None
 
-    def draw(self, n: int, rng: np.random.Generator) -> tuple[Values, Values, Values, Values]:
-        """Relation, popularity, memory right and retrieval right of `n` new questions."""
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[Values, Values, Values, Values, Values]:
+        """Relation, popularity, memory right, retrieval right and subject of `n` new questions."""
         relation = rng.choice(len(self.share), n, p=self.share)
-        level = rng.integers(0, N_LEVELS, n)
-        memory = rng.random(n) < self.memory[relation, level]
-        retrieval = rng.random(n) < self.retrieval[relation, level]
+        unit = np.arange(n)
+        if self.dependence is not None:
+            unit = np.repeat(unit, rng.integers(1, 7, n))[:n]
+        level = rng.integers(0, N_LEVELS, n)[unit]
+        memory = self._chances(unit, rng) < self.memory[relation, level]
+        retrieval = self._chances(unit, rng) < self.retrieval[relation, level]
         return (
             self.names[relation],
             self.popularity[relation, level],
             memory.astype(int),
             retrieval.astype(int),
+            unit,
         )
+
+    def _chances(self, unit: Values, rng: np.random.Generator) -> Values:
+        """Uniform numbers, which depend on each other within a subject."""
+        if self.dependence is None:
+            return rng.random(len(unit))
+        common, own = rng.normal(size=(2, len(unit)))
+        return np.asarray(ndtr(np.sqrt(self.dependence) * common[unit] + np.sqrt(1 - self.dependence) * own))
 
     def gain(self, limits: Values) -> float:
         """The gain of retrieving below `limits` (one per relation) over never retrieving, on the whole world."""
@@ -68,6 +85,10 @@ WORLDS: dict[str, World] = {
     "one always better": _world(_POPQA, lambda logs, _: (expit(1.2 * (logs - 5)), np.full_like(logs, 0.85))),
     "equal": _world(_POPQA, lambda logs, _: (np.full_like(logs, 0.4), np.full_like(logs, 0.4))),
     "tiny relations": _world(np.ones(120), _both_good),
+}
+WORLDS |= {
+    f"{name}, several questions on a subject": replace(WORLDS[name], dependence=0.5)
+    for name in ("both methods good somewhere", "equal")
 }
 """By structure: relations as large as PopQA's, or 120 of equal size."""
 

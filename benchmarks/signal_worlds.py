@@ -69,7 +69,7 @@ class SignalWorld:
         }
         names = np.array([f"relation {number:02}" for number in range(n_relations)])
         numbers = {POPULARITY: np.exp(predictors[:, 0])}
-        return Asked(names[relation], numbers, memory, (difference,), features)
+        return Asked(names[relation], numbers, memory, (difference,), features, np.arange(len(places)))
 
 
 def _world(by_popularity: float, by_consistency: float) -> SignalWorld:

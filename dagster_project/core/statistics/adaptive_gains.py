@@ -6,20 +6,20 @@ The estimated quantity is the gain that is expected on new questions of the same
 method to beat are chosen on three quarters as many questions as the study has. `accuracy_adaptive` of
 fct_adaptive_accuracy is scored in the same way.
 
-The method: each of 1,000 resamples of the questions is dealt twice into four parts. All copies of a question are in one
+The method: each of 1,000 resamples of the subjects is dealt twice into four parts. All questions on a subject are in one
 part. Each part is left out in turn; the thresholds and the better fixed method are fitted on the other three parts, and
-the part is scored. So no question is scored by a fit that used it. The two deals of a resample give two gains. The
-drawn questions make both vary together, and each deal makes them vary separately. So the covariance of the two gains is
-the variance that is needed (as in Cai et al. 2023, arXiv 2307.00260).
+the part is scored. So no question is scored by a fit that used its subject. The two deals of a resample give two gains.
+The drawn subjects make both vary together, and each deal makes them vary separately. So the covariance of the two gains
+is the variance that is needed (as in Cai et al. 2023, arXiv 2307.00260).
 
-This variance is too large, because a resample repeats questions and has only .632 of them, which makes fitting worse.
+This variance is too large, because a resample repeats subjects and has only .632 of them, which makes fitting worse.
 In worlds of known truth (`benchmarks/coverage.py`) the part from fitting is about twice its true size. The part from
-scoring is also known separately, from the gain of each question when it is left out. The result is the mean of the two
+scoring is also known separately, from what each subject gains when it is left out. The result is the mean of the two
 variances, which halves the part from fitting. Where the fits disagree on the better fixed method, this is too little
 (it covered 74 % of 61 such studies), and the whole covariance counts.
 
 The candidates of binned10 depend on the lowest and the highest popularity of a study. A third variance is added for
-them: how much the gain varies if only they come from resamples of the questions. It is 0 for exact.
+them: how much the gain varies if only they come from resamples of the subjects. It is 0 for exact.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -45,16 +45,23 @@ from dagster_project.core.statistics.held_out_gains import (
     ladders,
     left_out,
 )
-from dagster_project.core.statistics.resampling import Values, draws, in_parallel, seed_of
+from dagster_project.core.statistics.resampling import (
+    LEAST_OF_OUTCOME,
+    LEAST_SUBJECTS,
+    Values,
+    draws,
+    in_parallel,
+    seed_of,
+)
 from dagster_project.core.statistics.statistic import Statistic
 
 N_RESAMPLES = 1_000
 N_PARTS = 4
 N_DEALS = 25
-"""Deals of the study's own questions, each into four parts: a hundred fits."""
+"""Deals of the study's own subjects, each into four parts: a hundred fits."""
 
-LEAST_DECIDING = 20
 LEAST_DEPARTING = 0.05
+TOO_FEW = f"fewer than {LEAST_SUBJECTS} subjects decide it"
 """Below these limits there is no standard error, because it proved unreliable in worlds of known truth."""
 
 MOST_UNSETTLED = 0.2
@@ -62,7 +69,7 @@ MOST_UNSETTLED = 0.2
 
 N_CANDIDATES = 10
 _N_CANDIDATE_DEALS = 5
-"""Resamples that give other candidates of binned10, and deals of the study's own questions for each."""
+"""Resamples that give other candidates of binned10, and deals of the study's own subjects for each."""
 
 _CHUNK = 1_000_000
 """Number of questions that are drawn at once, over all resamples of a chunk."""
@@ -75,8 +82,8 @@ _NUMBERED = (
 """`pair` is a number among the pairs of its model, so that a model's rows do not depend on the other models."""
 _QUERIES = (
     _NUMBERED + f"pair, {', '.join(_PAIR)} from pairs order by model, pair",
-    _NUMBERED + "model, pair, relation, popularity, retrieval - parametric as difference, count(*) as n"
-    " from intermediate.int_adaptive_rows inner join pairs using (pair_id) group by all order by all",
+    _NUMBERED + "model, pair, relation, popularity, retrieval - parametric as difference, cluster_id"
+    " from intermediate.int_adaptive_rows inner join pairs using (pair_id) order by all",
     _NUMBERED + "model, pair, relation, threshold"
     " from intermediate.int_adaptive_edges inner join pairs using (pair_id) order by all",
 )
@@ -88,7 +95,7 @@ Columns = dict[str, Values]
 class Spread:
     """How much the held-out gain varies: its standard error, or the reason why there is none.
 
-    `n_deciding`: the effective number of deciding questions; this many equally large gains and losses would vary as
+    `n_deciding`: the effective number of deciding subjects; this many equally large gains and losses would vary as
     much as the real ones. `share_departing`: the share of the questions that only one method answers right for which
     adaptive retrieval decides differently from the better fixed method.
     """
@@ -97,6 +104,17 @@ class Spread:
     undefined: str | None
     n_deciding: float
     share_departing: float
+
+
+class Deciding(NamedTuple):
+    """The effective number of subjects that decide a gain; its variance from scoring alone, and with that of the fits;
+    the reason if too few decide it.
+    """
+
+    n_deciding: float
+    scoring: float
+    variance: float
+    undefined: str | None
 
 
 def bootstrap_adaptive_gains(
@@ -140,15 +158,16 @@ def _gains_of(key: dict[str, str], questions: Questions, seed: int) -> Iterator[
 
 def _questions(rows: Columns, edges: Columns, pair: int) -> Questions:
     mine = rows["pair"] == pair
-    relation, popularity, difference = (
-        np.repeat(rows[name][mine], rows["n"][mine]) for name in ("relation", "popularity", "difference")
+    relation, popularity, difference, subject = (
+        rows[name][mine] for name in ("relation", "popularity", "difference", "cluster_id")
     )
     relation = np.where(relation == None, NO_RELATION, relation)  # noqa: E711, as numpy compares each value
     candidates = {
         name: edges["threshold"][(edges["pair"] == pair) & (edges["relation"] == name)]
         for name in {"all", *relation} - {NO_RELATION}
     }
-    return Questions(relation, popularity.astype(float), difference, candidates)
+    unit = np.unique(subject, return_inverse=True)[1]
+    return Questions(relation, popularity.astype(float), difference, candidates, unit)
 
 
 def bootstrap_pair(questions: Questions, seed: int, n_resamples: int = N_RESAMPLES) -> dict[Variant, Spread]:
@@ -160,14 +179,15 @@ def bootstrap_pair(questions: Questions, seed: int, n_resamples: int = N_RESAMPL
         }
     rng = np.random.default_rng(seed)
     ladder_of = ladders(questions)
-    deals = rng.integers(0, N_PARTS, (N_DEALS, n), dtype=np.uint8)
+    deals = rng.integers(0, N_PARTS, (N_DEALS, questions.unit.max() + 1), dtype=np.uint8)[:, questions.unit]
     fitted = fit(ladder_of, np.ones_like(deals), deals, N_PARTS)
     single = left_out(ladder_of, fitted, deals)
-    resampled = resampled_gains(ladder_of, n, n_resamples, rng)
+    resampled = resampled_gains(ladder_of, questions.unit, n_resamples, rng)
     candidates = _variances_of_candidates(questions, deals[:_N_CANDIDATE_DEALS], rng)
     settled = is_settled(fitted.takes_always)
     return {
-        name: spread_of(single[name], resampled[name], n, settled, candidates[name]) for name in resampled
+        name: spread_of(single[name], resampled[name], questions.unit, settled, candidates[name])
+        for name in resampled
     }
 
 
@@ -183,8 +203,8 @@ def _variances_of_candidates(
     """By variant: how much the gain on the study's own questions varies with the candidates of binned10."""
     n = len(questions.popularity)
     gains = []
-    for weights in draws(n, N_CANDIDATES, rng):
-        moved = ladders(questions, moved_edges(questions, weights > 0))
+    for weights in draws(questions.unit.max() + 1, N_CANDIDATES, rng):
+        moved = ladders(questions, moved_edges(questions, weights[questions.unit] > 0))
         gains.append(fit(moved, np.ones_like(deals), deals, N_PARTS).gain)
     return {
         name: float(np.var([gain[name].sum() / (len(deals) * n) for gain in gains], ddof=1))
@@ -210,43 +230,56 @@ def moved_edges(questions: Questions, is_drawn: Values) -> dict[str, Values]:
 
 
 def resampled_gains(
-    ladder_of: dict[str, Ladder], n: int, n_resamples: int, rng: np.random.Generator
+    ladder_of: dict[str, Ladder], unit: Values, n_resamples: int, rng: np.random.Generator
 ) -> dict[Variant, Values]:
-    """By variant, resamples × 2 deals: the held-out gain of each."""
+    """By variant, resamples × 2 deals: the held-out gain of each. `unit` (n): the number of each question's subject."""
     found: dict[Variant, list[Values]] = {}
-    size = max(1, min(n_resamples, _CHUNK // n))
-    for start in range(0, n_resamples, size):
-        weights = draws(n, min(size, n_resamples - start), rng)
-        both = rng.integers(0, N_PARTS * N_PARTS, weights.shape, dtype=np.uint8)
-        fits = [fit(ladder_of, weights, parts, N_PARTS) for parts in (both % N_PARTS, both // N_PARTS)]
+    for weights, deals in dealt_twice(unit, n_resamples, _CHUNK, rng):
+        fits = [fit(ladder_of, weights, parts, N_PARTS) for parts in deals]
+        n = weights.sum(axis=1, dtype=float)
         for name in fits[0].gain:
             gains = [fitted.gain[name].sum(axis=0) / n for fitted in fits]
             found.setdefault(name, []).append(np.stack(gains, axis=1))
     return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
-def deciding_and_variance(single: Values, resampled: Values, n: int, settled: bool) -> tuple[float, float]:
-    """The effective number of deciding questions, and how much a gain on `n` questions varies with these.
+def dealt_twice(
+    unit: Values, n_resamples: int, at_once: int, rng: np.random.Generator
+) -> Iterator[tuple[Values, tuple[Values, Values]]]:
+    """Resamples of the subjects `unit` (n) in batches of about `at_once` questions: weights, and the parts of two deals.
 
-    `single`: the gains of questions when they are left out. `resampled` (resamples × 2 deals): the gain of each.
-    `settled`: the fits agree on the better fixed method.
+    Both are resamples × n: how often a question is drawn, and the part, from 0, in which its subject is.
     """
-    squares = np.square(single)
+    n_subjects, size = unit.max() + 1, max(1, at_once // len(unit))
+    for start in range(0, n_resamples, size):
+        weights = draws(n_subjects, min(size, n_resamples - start), rng)
+        both = rng.integers(0, N_PARTS * N_PARTS, weights.shape, dtype=np.uint8)[:, unit]
+        yield weights[:, unit], (both % N_PARTS, both // N_PARTS)
+
+
+def deciding_and_variance(single: Values, resampled: Values, unit: Values, settled: bool) -> Deciding:
+    """The effective number of deciding subjects, and how much a gain varies with the drawn subjects.
+
+    `single` (n): the gain of each question when it is left out; `unit` (n): its subject. `resampled` (resamples × 2
+    deals): the gain of each. `settled`: the fits agree on the better fixed method.
+    """
+    n, sizes = len(unit), np.bincount(unit)
+    gains = np.bincount(unit, single).round(12)  # what is left of equal decisions decides nothing
+    squares = np.square(gains)
     n_deciding = float(squares.sum() ** 2 / np.square(squares).sum()) if squares.any() else 0.0
-    scoring = (squares.sum() - single.sum() ** 2 / n) / n**2
+    scoring = np.square(gains - gains.sum() / n * sizes).sum() / n**2 * len(sizes) / max(len(sizes) - 1, 1)
     both = np.cov(resampled.T)[0, 1]
-    return n_deciding, float((scoring + both) / 2 if settled else max(scoring, both))
+    whole = (scoring + both) / 2 if settled else max(scoring, both)
+    is_few = np.count_nonzero(gains) < LEAST_SUBJECTS or n_deciding < LEAST_OF_OUTCOME
+    return Deciding(n_deciding, float(scoring), float(whole), TOO_FEW if is_few else None)
 
 
-def spread_of(single: LeftOut, resampled: Values, n: int, settled: bool, candidates: float) -> Spread:
+def spread_of(single: LeftOut, resampled: Values, unit: Values, settled: bool, candidates: float) -> Spread:
     """How much the gain varies, as in `deciding_and_variance`. `candidates`: the variance that they add."""
-    n_deciding, variance = deciding_and_variance(single.gain, resampled, n, settled)
-    undefined = None
-    if n_deciding < LEAST_DECIDING:
-        undefined = "too few questions decide it"
-    elif single.share_departing < LEAST_DEPARTING:
+    n_deciding, _, variance, undefined = deciding_and_variance(single.gain, resampled, unit, settled)
+    if not undefined and single.share_departing < LEAST_DEPARTING:
         undefined = "one fixed method is nearly always best"
-    elif variance <= 0:
+    elif not undefined and variance <= 0:
         undefined = "resamples do not vary"
     return Spread(
         None if undefined else float(np.sqrt(variance + candidates)),

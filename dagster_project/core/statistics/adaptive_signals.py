@@ -1,6 +1,7 @@
 """Does confidence or a prediction decide better than popularity whether to retrieve, and what does knowing it cost?
 
-The splits are those of adaptive retrieval. On each, models and thresholds know the training questions alone.
+The splits are those of adaptive retrieval. On each, models and thresholds know the training questions alone. `policies`
+has the arena, in which the same decisions meet those of others.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dagster_project.core.statistics.adaptive_gains import is_settled
+from dagster_project.core.statistics.policies import Said, arena
 from dagster_project.core.statistics.resampling import in_parallel, seed_of
 from dagster_project.core.statistics.signal_fit import Values
 from dagster_project.core.statistics.signal_gains import (
@@ -21,7 +24,14 @@ from dagster_project.core.statistics.signal_gains import (
     gain_over,
     resampled_accuracies,
 )
-from dagster_project.core.statistics.signal_policies import FIXED_POLICIES, SCOPES, Policy, decisions
+from dagster_project.core.statistics.signal_policies import (
+    ALL,
+    FIXED,
+    FIXED_POLICIES,
+    SCOPES,
+    Policy,
+    decisions,
+)
 from dagster_project.core.statistics.signal_questions import (
     COSTS,
     MODEL,
@@ -42,7 +52,12 @@ from dagster_project.core.statistics.signal_questions import (
 from dagster_project.core.statistics.signal_rules import rules_of
 from dagster_project.core.statistics.statistic import Rows, Statistic
 
-TABLES = POLICIES, GAINS, RULES = ("adaptive_signals", "adaptive_signal_gains", "adaptive_signal_rules")
+TABLES = SIGNALS, GAINS, RULES, POLICIES = (
+    "adaptive_signals", "adaptive_signal_gains", "adaptive_signal_rules", "policies"
+)  # fmt: skip
+_DECISIONS = (
+    "select dataset, policy, question_id, retrieves, score from intermediate.int_decisions order by all"
+)
 _COSTS_OF_MIX = ("device_seconds_per_1000", "cost_usd_per_1000", "answer_latency_ms")
 _COSTS_OF_SIGNAL = (
     "signal_tokens_per_1000", "signal_device_seconds_per_1000", "signal_cost_usd_per_1000", "signal_latency_ms"
@@ -55,39 +70,48 @@ Undefined = Mapping[str, str | None]
 
 
 def compare_signals(tables: Sequence[pa.Table], seed: int, log: logging.Logger) -> dict[str, Rows]:
-    """The rows of all three lake tables. `tables`: the questions of each pair, and the splits."""
+    """The rows of all four lake tables. `tables`: the questions of each pair, splits, decisions of others."""
     found: dict[str, Rows] = {table: [] for table in TABLES}
     training = training_of(tables[1], tables[2])
-    groups = groups_of(tables[0])
+    others: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in tables[3].to_pylist():
+        others.setdefault(row["dataset"], {}).setdefault(row["policy"], {})[row["question_id"]] = row
 
     def compare(group: Sequence[Pair]) -> dict[str, Rows]:
-        return _compared(group, training[group[0].key["dataset"]], seed)
+        dataset = group[0].key["dataset"]
+        return _compared(group, training.get(dataset, {}), others.get(dataset, {}), seed)
 
-    for rows in in_parallel(compare, groups, log, "retrieval by signals: models"):
+    for rows in in_parallel(compare, groups_of(tables[0]), log, "retrieval by signals: models"):
         for table in TABLES:
             found[table] += rows[table]
     return found
 
 
-def _compared(group: Sequence[Pair], training: Training, seed: int) -> dict[str, Rows]:
+def _compared(
+    group: Sequence[Pair], training: Training, others: Mapping[str, Said], seed: int
+) -> dict[str, Rows]:
     """The rows of pairs that differ in the retrieval method alone."""
     found: dict[str, Rows] = {table: [] for table in TABLES}
     first = group[0]
-    is_training = scored_splits(first, training)
+    decided: Mapping[Policy, Sequence[Values]] = {}
+    resampled: Mapping[Policy, Sequence[Values]] = {}
+    has_popularity = not np.isnan(first.columns["popularity"]).any()
+    is_training = scored_splits(first, training if has_popularity else {})
     undefined = undefined_signals(first, is_training)
-    if not len(is_training):
-        for pair in group:
-            found[POLICIES] += _policies(pair, {}, np.empty((0, 0)), undefined)
-        return found
-    asked = asked_of(group, undefined)
-    decided = decisions(asked, is_training.astype(float))
-    resampled = resampled_accuracies(asked, seed_of(seed, (first.key[name] for name in MODEL)))
+    if len(is_training):
+        asked = asked_of(group, undefined)
+        decided = decisions(asked, is_training.astype(float))
+        resampled = resampled_accuracies(asked, seed_of(seed, (first.key[name] for name in MODEL)))
     for at, pair in enumerate(group):
         mine = {policy: by_method[at] for policy, by_method in decided.items()}
-        found[POLICIES] += _policies(pair, mine, ~is_training, undefined)
         drawn = {policy: by_method[at] for policy, by_method in resampled.items()}
-        found[GAINS] += _gains(pair, asked.policies, mine, ~is_training, drawn)
-        found[RULES] += rules_of(pair, asked, at)
+        if has_popularity:
+            found[SIGNALS] += _policies(pair, mine, ~is_training, undefined)
+        if len(is_training):
+            found[GAINS] += _gains(pair, asked.policies, mine, ~is_training, drawn)
+            found[RULES] += rules_of(pair, asked, at)
+        if len(pair.columns["question_id"]):
+            found[POLICIES] += arena(pair, is_training, mine, drawn, others, seed)
     return found
 
 
@@ -157,12 +181,13 @@ def _gains(
 ) -> Iterator[dict[str, Any]]:
     """One row per policy and baseline."""
     difference = pair.columns["retrieval"] - pair.columns["parametric"]
+    settled = is_settled(decided[FIXED, ALL])
     for policy, (baseline, other) in itertools.product(policies, BASELINES.items()):
         if other == policy:
             continue
         gained = gain_over(
-            decided[policy], decided[other], difference, test, resampled[policy] - resampled[other]
-        )
+            decided[policy], decided[other], difference, test, pair.unit, resampled[policy] - resampled[other], settled
+        )  # fmt: skip
         signal, scope = policy
         yield {
             **pair.key, "signal": signal, "threshold_scope": scope, "baseline": baseline,
@@ -173,7 +198,13 @@ def _gains(
 ADAPTIVE_SIGNALS = Statistic(
     "adaptive_signals",
     tables=TABLES,
-    models=("int_signal_rows", "int_adaptive_splits"),
-    queries=(ROWS, SPLITS, N_SPLITS),
+    models=(
+        "int_signal_rows",
+        "int_adaptive_splits",
+        "int_answer_pairs",
+        "int_method_pairs",
+        "int_decisions",
+    ),
+    queries=(ROWS, SPLITS, N_SPLITS, _DECISIONS),
     compute=compare_signals,
 )

@@ -28,13 +28,14 @@ class Questions:
 
     `relation` is empty if a question has none; its threshold is the one for all. `difference` is 1 if only retrieval is
     right, -1 if only memory is right, else 0. `edges`: the candidates of binned10 for each relation and for all,
-    ascending; the last is infinity.
+    ascending; the last is infinity. `unit`: the number of the question's subject, from 0.
     """
 
     relation: Values
     popularity: Values
     difference: Values
     edges: dict[str, Values]
+    unit: Values
 
     @functools.cached_property
     def groups(self) -> tuple[Values, Values]:
@@ -103,9 +104,9 @@ class Fitted:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """The gains of questions when they are left out: an array with one element per question with a difference.
+    """The gain of each question when it is left out, by its place in `Questions`.
 
-    `share_departing`: how often their decision differs from the better fixed method of the fit.
+    `share_departing`: how often the decision differs from the better fixed method of the fit, where that matters.
     """
 
     gain: Values
@@ -222,6 +223,7 @@ def left_out(ladder_of: dict[str, Ladder], fitted: Fitted, folds: Values) -> dic
         is_held = folds[None, :, questions] == np.arange(len(counts))[:, None, None]
         departs = is_held * (is_retrieved.astype(np.int16) - fitted.takes_always[..., None])
         n_held = is_held.sum(axis=(0, 1))
-        gain = (departs * ladder.sign).sum(axis=(0, 1)) / np.maximum(n_held, 1)
+        gain = np.zeros(len(ladder.order))
+        gain[questions] = (departs * ladder.sign).sum(axis=(0, 1)) / np.maximum(n_held, 1)
         found[search, scope] = LeftOut(gain, float(np.abs(departs).sum() / max(n_held.sum(), 1)))
     return found

@@ -2,44 +2,46 @@
 
 Thresholds decide the test questions of each split, fitted on its training questions. Every question counts once: by the
 share of the splits testing it in which it gets a passage. So all policies of a pair are compared on the same questions,
-decisions of others on those that they decide. Intervals draw whole subjects again (a question without one stands alone);
-thresholds are not fitted again. p is that of random signs of the subjects' differences.
+decisions of others on those that they decide. A policy is compared with the better one of never and always: on the same
+questions, or on the training questions if the policy itself is fitted there.
+
+Intervals draw whole subjects again, and p is that of random signs of the subjects' gains. Both leave the fits as they
+are, so a fitted gain would seem too certain: in worlds of noise a fifth of the p values were below .05. Its deviations
+are stretched by the ratio of two standard errors, with fitting and without (`adaptive_gains.deciding_and_variance`).
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from dagster_project.core.statistics.resampling import draws, in_parallel, percentiles, seed_of
+from dagster_project.core.statistics.adaptive_gains import (
+    LEAST_DEPARTING,
+    deciding_and_variance,
+    is_settled,
+)
+from dagster_project.core.statistics.resampling import (
+    draws,
+    interval,
+    reason_against,
+    seed_of,
+)
 from dagster_project.core.statistics.signal_fit import Values
+from dagster_project.core.statistics.signal_gains import ALIKE, resampled_accuracies
 from dagster_project.core.statistics.signal_policies import (
     ALL,
     ALWAYS,
+    FIXED,
     FIXED_POLICIES,
     NEVER,
     POPULARITY,
-    decisions,
+    Asked,
+    Policy,
     thresholds,
 )
-from dagster_project.core.statistics.signal_questions import (
-    KEY,
-    N_SPLITS,
-    SPLITS,
-    Pair,
-    asked_of,
-    groups_of,
-    rows_of,
-    scored_splits,
-    signal_cost,
-    training_of,
-    undefined_signals,
-)
-from dagster_project.core.statistics.statistic import Rows, Statistic
+from dagster_project.core.statistics.signal_questions import Pair, signal_cost
 
 ORACLE = "oracle"
 N_DRAWS = 1_000
@@ -47,80 +49,52 @@ N_SIGNS = 10_000
 _AT_ONCE = 500
 _IN_CACHE = 25
 _ROUNDING = 1e-12
-_ROWS = rows_of(
-    "(from intermediate.int_signal_rows union all by name select * exclude (parametric_correct, retrieval_correct,"  # noqa: S608
-    " parametric_confidence), parametric_confidence as confidence, parametric_correct::integer as parametric,"
-    " retrieval_correct::integer as retrieval, null::varchar as signal_prompt"
-    f" from intermediate.int_answer_pairs semi join (from intermediate.int_method_pairs where n_questions = 0)"
-    f" using ({', '.join(KEY)}))"
-)
-_UNITS = (
-    "select dataset, question_id, coalesce(subject_id, question_id) as unit"
-    " from intermediate.int_questions order by all"
-)
-_DECISIONS = (
-    "select dataset, policy, question_id, retrieves, score from intermediate.int_decisions order by all"
-)
+_SCORE = (POPULARITY, ALL)
+"""The place of a score of others among the signals, while its threshold is fitted again."""
+
+Said = Mapping[str, Mapping[str, Any]]
+"""By question, what a policy of others says: `retrieves` or `score`."""
+Fitted = Mapping[str, tuple[Values, Values]]
+"""By policy, its decisions (splits × n), and what it gains over the better fixed method in resamples × 2 deals."""
 
 
-def compare_policies(tables: Sequence[pa.Table], seed: int, log: logging.Logger) -> dict[str, Rows]:
-    """The rows of lake table policies. `tables`: the questions of each pair, splits, subjects, decisions of others."""
-    training = training_of(tables[1], tables[2])
-    subjects = {(row["dataset"], row["question_id"]): row["unit"] for row in tables[3].to_pylist()}
-    others: dict[str, dict[str, dict[str, Any]]] = {}
-    for row in tables[4].to_pylist():
-        others.setdefault(row["dataset"], {}).setdefault(row["policy"], {})[row["question_id"]] = row
+def arena(
+    pair: Pair, is_training: Values, decided: Mapping[Policy, Values], resampled: Mapping[Policy, Values],
+    others: Mapping[str, Said], seed: int,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """The rows of lake table policies of one pair of methods.
 
-    def compare(group: Sequence[Pair]) -> Rows:
-        found: Rows = []
-        dataset, questions = group[0].key["dataset"], group[0].columns["question_id"]
-        if not len(questions):
-            return found
-        units = np.unique([subjects[dataset, one] for one in questions], return_inverse=True)[1]
-        is_training = np.zeros((0, len(questions)), bool)
-        if questions[0] in training.get(dataset, {}):
-            is_training = scored_splits(group[0], training[dataset])
-        decided = _fitted(group, is_training)
-        for at, pair in enumerate(group):
-            arena = _Arena(pair, is_training, units, seed_of(seed, pair.key.values()))
-            own = {name: by_method[at] for name, by_method in decided.items()}
-            found += arena.rows(own)
-            for name, said in others.get(dataset, {}).items():
-                taken = {NEVER, ALWAYS, ORACLE, *own}
-                found += arena.rows_of_others(f"{name} (imported)" if name in taken else name, said)
-        return found
-
-    rows = in_parallel(compare, groups_of(tables[0]), log, "policies: models")
-    return {"policies": [row for by_group in rows for row in by_group]}
-
-
-def _fitted(group: Sequence[Pair], is_training: Values) -> dict[str, Sequence[Values]]:
-    """By signal, for each pair of the group, splits × questions: whether to retrieve. With one threshold for all
-    questions; popularity also with one for each relation, which the predictions know already."""
-    if not len(is_training):
-        return {}
-    asked = asked_of(group, undefined_signals(group[0], is_training))
-    return {
-        signal if scope == ALL else f"{signal}_{scope}": by_method
-        for (signal, scope), by_method in decisions(asked, is_training.astype(float)).items()
+    `decided` and `resampled`: by signal and scope, decisions (splits × n) and accuracies (resamples × 2 deals). Signals
+    have one threshold for all questions; popularity also has one for each relation, which the predictions know already.
+    """
+    fitted = {
+        signal if scope == ALL else f"{signal}_{scope}": (
+            values, resampled[signal, scope] - resampled[FIXED, ALL]
+        )
+        for (signal, scope), values in decided.items()
         if signal not in FIXED_POLICIES and (scope == ALL or signal == POPULARITY)
-    }
+    }  # fmt: skip
+    by_pair = _Arena(pair, is_training, seed_of(seed, pair.key.values()))
+    yield from by_pair.rows(fitted)
+    for name, said in others.items():
+        is_taken = name in {NEVER, ALWAYS, ORACLE, *fitted}
+        yield from by_pair.rows_of_others(f"{name} (imported)" if is_taken else name, said)
 
 
 class _Arena:
-    """One pair's n questions; `is_training`: splits × n; `units`: the subject of each question, from 0."""
+    """One pair's n questions; `is_training`: splits × n."""
 
-    def __init__(self, pair: Pair, is_training: Values, units: Values, seed: int) -> None:
-        self.pair, self.is_training, self.units, self.seed = pair, is_training, units, seed
+    def __init__(self, pair: Pair, is_training: Values, seed: int) -> None:
+        self.pair, self.is_training, self.seed = pair, is_training, seed
         self.places = {one: at for at, one in enumerate(pair.columns["question_id"])}
         self.difference = pair.columns["retrieval"] - pair.columns["parametric"]
 
-    def rows(self, fitted: Mapping[str, Values]) -> Iterator[dict[str, Any]]:
+    def rows(self, fitted: Fitted) -> Iterator[dict[str, Any]]:
         """The rows of never, always, the oracle and the fitted thresholds."""
         every = np.arange(len(self.difference))
-        yield from self._compared(fitted, every, {NEVER, ALWAYS, ORACLE, *fitted})
+        yield from self._compared({}, fitted, every, {NEVER, ALWAYS, ORACLE, *fitted})
 
-    def rows_of_others(self, name: str, said: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    def rows_of_others(self, name: str, said: Said) -> Iterator[dict[str, Any]]:
         """The row of a policy of others, on the questions that it decides; none without these or a fit.
 
         A policy with scores alone retrieves at and above a threshold that is fitted as those of signals are.
@@ -132,80 +106,136 @@ class _Arena:
         if not len(rows) or (has_scores and not len(self.is_training)):
             return
         values = np.array([[known[at] for at in rows]])
-        if has_scores:
-            is_fitted = self.is_training[:, rows]
-            lower = np.broadcast_to(-values, is_fitted.shape)
-            (limit,) = thresholds(lower, is_fitted, [is_fitted * self.difference[rows]])
-            values = lower < limit[:, None]
-        yield from self._compared({name: values}, rows, {name})
+        if not has_scores:
+            return (yield from self._compared({name: values}, {}, rows, {name}))
+        is_fitted, difference = self.is_training[:, rows], self.difference[rows]
+        lower = np.broadcast_to(-values, is_fitted.shape)
+        (limit,) = thresholds(lower, is_fitted, [is_fitted * difference])
+        columns = self.pair.columns
+        asked = Asked(
+            np.full(len(rows), ""), {POPULARITY: -values[0]}, columns["parametric"][rows], (difference,), {},
+            np.unique(self.pair.unit[rows], return_inverse=True)[1],
+        )  # fmt: skip
+        resampled = resampled_accuracies(asked, self.seed)
+        gained = resampled[_SCORE][0] - resampled[FIXED, ALL][0]
+        yield from self._compared({}, {name: (lower < limit[:, None], gained)}, rows, {name})
 
     def _compared(
-        self, fitted: Mapping[str, Values], rows: Values, shown: set[str]
+        self, others: Mapping[str, Values], fitted: Fitted, rows: Values, shown: set[str]
     ) -> Iterator[dict[str, Any]]:
-        """The rows of the policies `shown`, on the questions `rows`. `fitted`: decisions, splits × rows or 1 × rows."""
+        """The rows of the policies `shown`, on the questions `rows`. `others`: decisions without a fit, 1 × rows."""
         columns = {name: values[rows] for name, values in self.pair.columns.items()}
-        weight = _weights(~self.is_training[:, rows])
+        is_training, difference = self.is_training[:, rows], self.difference[rows]
+        weight = _weights(~is_training)
+        fits = is_training if len(is_training) else np.ones((1, len(rows)))
         decided = {
-            NEVER: np.zeros((1, 1), bool), ALWAYS: np.ones((1, 1), bool),
-            ORACLE: self.difference[None, rows] > 0, **fitted,
+            NEVER: np.zeros((1, 1), bool), ALWAYS: np.ones((1, 1), bool), ORACLE: difference[None] > 0,
+            FIXED: (fits @ difference > 0)[:, None], **others, **{name: one for name, (one, _) in fitted.items()},
         }  # fmt: skip
-        names = [*decided]
+        names, tested = [*decided], weight.any(axis=0)
         shares = np.stack([(weight * values).sum(axis=0) for values in decided.values()], axis=1)
-        n_tested = weight.sum(axis=0)[:, None]
-        right = columns["parametric"][:, None] * (n_tested - shares) + columns["retrieval"][:, None] * shares
-        better = max((NEVER, ALWAYS), key=lambda name: float(right[:, names.index(name)].sum()))
-        spread = _Spread(right, n_tested, self.units[rows], names.index(better), self.seed)
+        spread = _Spread(
+            names, shares[tested] * tested.sum(), columns["parametric"][tested], difference[tested],
+            self.pair.unit[rows][tested], {name: gained for name, (_, gained) in fitted.items()},
+            is_settled(decided[FIXED]), self.seed,
+        )  # fmt: skip
         for at, name in enumerate(names):
             if name in shown:
                 costs = np.where(decided[name], columns["retrieval_cost_usd"], columns["parametric_cost_usd"])
                 costs = costs + signal_cost(name, "cost_usd", columns, decided[name])
                 cost = float(np.where(weight > 0, weight * costs, 0.0).sum())
                 yield {
-                    **self.pair.key, "policy": name, "n_decided": int((n_tested > 0).sum()),
+                    **self.pair.key, "policy": name, "n_decided": int(tested.sum()),
                     "policy_share_retrieved": round(float(shares[:, at].sum()), 12),
                     "policy_cost_usd_per_1000": None if np.isnan(cost) else 1_000 * cost,
-                    **spread.of(at, names.index(ORACLE)),
+                    **spread.of(name),
                 }  # fmt: skip
 
 
 class _Spread:
     """What policies are right for, and by how much, when subjects are drawn again.
 
-    `right`, n × policies: by how much a question counts for each. `better`: the policy that others are compared with.
+    `shares` (n × policies): how often a question gets a passage. `parametric`, `difference`, `unit` (n): as in `Asked`.
+    `resampled`: the gains of fitted policies, as in `Fitted`. `settled`: splits agree on the better fixed method.
     """
 
-    def __init__(self, right: Values, n_tested: Values, units: Values, better: int, seed: int) -> None:
-        rng = np.random.default_rng(seed)
-        numbers = np.unique(units, return_inverse=True)[1]
-        sums = np.zeros((numbers.max() + 1, right.shape[1] + 1))
-        np.add.at(sums, numbers, np.hstack([right, n_tested]))
-        drawn = np.concatenate([
-            draws(len(sums), _AT_ONCE, rng).astype(float) @ sums for _ in range(N_DRAWS // _AT_ONCE)
-        ])  # fmt: skip
-        self._accuracy = np.vstack([sums[:, :-1].sum(axis=0), drawn[:, :-1] / drawn[:, -1:]])
-        self._gain = self._accuracy - self._accuracy[:, [better]]
-        self._p_values = _p_values(sums[:, :-1] - sums[:, [better]], rng)
+    def __init__(
+        self, names: Sequence[str], shares: Values, parametric: Values, difference: Values, unit: Values,
+        resampled: Mapping[str, Values], settled: bool, seed: int,
+    ) -> None:  # fmt: skip
+        rng, self._names = np.random.default_rng(seed), names
+        unit = np.unique(unit, return_inverse=True)[1]
+        right = parametric[:, None] + shares * difference[:, None]
+        self._sums = np.zeros((unit.max() + 1, len(names) + 1))
+        np.add.at(self._sums, unit, np.hstack([right, np.ones((len(right), 1))]))
+        drawn = [
+            draws(len(self._sums), _AT_ONCE, rng).astype(float) @ self._sums
+            for _ in range(N_DRAWS // _AT_ONCE)
+        ]
+        every = np.concatenate([self._sums.sum(axis=0, keepdims=True), *drawn])
+        self._accuracy = every[:, :-1] / every[:, -1:]
+        never, always, fixed = map(names.index, (NEVER, ALWAYS, FIXED))
+        self._better = always if self._accuracy[0, always] > self._accuracy[0, never] else never
+        bases = [fixed if name in resampled else self._better for name in names]
+        self._n_deciding, self._reasons, self._stretch = [], [], np.ones(len(names))
+        for at, (name, base) in enumerate(zip(names, bases, strict=True)):
+            n_deciding, scoring, variance, reason = deciding_and_variance(
+                right[:, at] - right[:, base], resampled.get(name, np.zeros((2, 2))), unit, settled
+            )
+            reason = reason_against(len(self._sums)) or reason
+            if name in resampled and not reason:
+                self._stretch[at] = np.sqrt(max(variance, scoring) / scoring)
+                departing = np.abs(shares[:, at] - shares[:, fixed])[difference != 0]
+                reason = ALIKE if departing.mean() < LEAST_DEPARTING else None
+            self._n_deciding.append(n_deciding)
+            self._reasons.append(reason)
+        self._gain = self._compared_with(bases)
+        p_values = _p_values(self._sums[:, :-1] - self._sums[:, bases], self._stretch, rng)
+        self._p_values = [
+            None if name == ORACLE or (name in resampled and reason) else p
+            for name, reason, p in zip(names, self._reasons, p_values, strict=True)
+        ]
 
-    def of(self, at: int, oracle: int) -> dict[str, float | None]:
-        """The measures of policy `at`; `gap_share`: its gain divided by that of the policy `oracle`."""
-        room = self._gain[:, oracle]
-        gap = np.divide(self._gain[:, at], room, out=np.full(len(room), np.nan), where=room > 0)
-        found: dict[str, float | None] = {"policy_p_value": self._p_values[at] if at != oracle else None}
-        for name, values in (
-            ("policy_accuracy", self._accuracy[:, at]), ("policy_gain", self._gain[:, at]), ("gap_share", gap)
+    def _compared_with(self, others: int | list[int]) -> Values:
+        """Of each resample, by policy: its accuracy minus that of another; deviations as wide as with new fits."""
+        gains = self._accuracy - self._accuracy[:, np.atleast_1d(others)]
+        return np.asarray(gains[0] + self._stretch * (gains - gains[0]))
+
+    def of(self, name: str) -> dict[str, Any]:
+        """The measures of a policy; `gap_share`: its gain over the better one of never and always, by the oracle's."""
+        at, oracle = map(self._names.index, (name, ORACLE))
+        above = self._compared_with(self._better)
+        room = above[:, oracle]
+        gap = np.divide(above[:, at], room, out=np.full(len(room), np.nan), where=room > _ROUNDING)
+        *n_right, n = self._sums.sum(axis=0)
+        n_rarer = min(
+            (self._sums[:, at] > 0).sum(), (self._sums[:, -1] - self._sums[:, at] > _ROUNDING).sum()
+        )
+        of_gain, of_room = self._reasons[at], self._reasons[oracle]
+        found: dict[str, Any] = {"policy_p_value": self._p_values[at]}
+        for measure, why, values, reason, n_deciding in (
+            ("policy_accuracy", "no_interval", self._accuracy[:, at],
+             reason_against(len(self._sums), n_right[at], n - n_right[at]), n_rarer),
+            ("policy_gain", "no_gain_interval", self._gain[:, at], of_gain, self._n_deciding[at]),
+            ("gap_share", "no_gap_interval", gap, of_gain or of_room, self._n_deciding[at]),
         ):  # fmt: skip
-            low, high = percentiles(values[1:]) or (None, None)
-            found |= {name: None if np.isnan(values[0]) else round(float(values[0]), 12)}
-            found |= {f"{name}_ci_low": low, f"{name}_ci_high": high}
+            if np.isnan(values[0]):
+                reason = "the oracle gains nothing"
+            low, high, reason = interval(values[1:], reason, n_deciding)
+            found |= {measure: None if np.isnan(values[0]) else round(float(values[0]), 12)}
+            found |= {f"{measure}_ci_low": low, f"{measure}_ci_high": high, why: reason}
         return found
 
 
-def _p_values(differences: Values, rng: np.random.Generator) -> list[float | None]:
-    """Two-sided p of each column's sum (subjects × policies) under random signs of subjects; None if all are 0."""
+def _p_values(differences: Values, stretch: Values, rng: np.random.Generator) -> list[float | None]:
+    """Two-sided p of each column's sum (subjects × policies) under random signs of subjects; None if all are 0.
+
+    `stretch` (policies): how much wider the sums spread than random signs make them.
+    """
     # Rounding errors, which depend on the machine, decide neither who gets a sign nor which sums are equal.
     told = differences[(np.abs(differences) > _ROUNDING).any(axis=1)]
     total = told.sum(axis=0)
-    least = np.abs(total) * (1 - 1e-9)
+    least = np.abs(total) * (1 - 1e-9) / stretch
     n_above = np.zeros(differences.shape[1])
     for _ in range(N_SIGNS // _AT_ONCE):
         is_turned = rng.integers(0, 2, (_AT_ONCE, len(told)), dtype=np.int8)
@@ -226,13 +256,3 @@ def _weights(is_test: Values) -> Values:
     tested = is_test if is_test.any() else np.ones((1, is_test.shape[1]), bool)
     n_tests = tested.sum(axis=0)
     return np.asarray(tested / np.maximum(n_tests, 1) / (n_tests > 0).sum())
-
-
-POLICIES = Statistic(
-    "policies",
-    tables=("policies",),
-    models=("int_signal_rows", "int_adaptive_splits", "int_answer_pairs", "int_method_pairs", "int_questions",
-            "int_decisions"),
-    queries=(_ROWS, SPLITS, N_SPLITS, _UNITS, _DECISIONS),
-    compute=compare_policies,
-)  # fmt: skip

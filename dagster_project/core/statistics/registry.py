@@ -8,7 +8,6 @@ from dagster_project.core.statistics.correlation_intervals import CORRELATION_IN
 from dagster_project.core.statistics.factual_consistency import FACTUAL_CONSISTENCY
 from dagster_project.core.statistics.grounding_intervals import GROUNDING_INTERVALS
 from dagster_project.core.statistics.method_comparisons import METHOD_COMPARISONS
-from dagster_project.core.statistics.policies import POLICIES
 from dagster_project.core.statistics.prediction import PREDICTION
 from dagster_project.core.statistics.signal_quality import SIGNAL_QUALITY
 from dagster_project.core.statistics.tuned_models import TUNED_MODELS
@@ -23,7 +22,6 @@ STATISTICS = (
     GROUNDING_INTERVALS,
     TUNED_MODELS,
     SIGNAL_QUALITY,
-    POLICIES,
 )
 MADE_BY_BUILD = tuple(table for statistic in STATISTICS for table in statistic.tables)
 """Lake tables that are computed from models of the first pass."""

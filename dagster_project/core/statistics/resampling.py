@@ -45,14 +45,18 @@ def seed_of(seed: int, key: Iterable[str]) -> int:
 
 LEAST_DEFINED = 0.95
 """Below this share of resamples with a value there is no interval: the others would be no fair selection."""
+LEAST_SUBJECTS = 20
+LEAST_OF_OUTCOME = 10
+"""With fewer subjects, or fewer answers of the rarer outcome, an interval does not hold what it promises (SPEC §12)."""
+_ROUNDING = 1e-12
 _IN_CACHE = 20_000
 """Draws that are counted at once: few enough for the processor's cache."""
-_LEAST_SUBJECTS = 5
-"""With fewer, their variance says too little."""
+_LEAST_FOR_VARIANCE = 5
+"""With fewer subjects, their variance says too little."""
 
 
 def draws(n: int, size: int, rng: np.random.Generator) -> Values:
-    """`size` resamples of `n` questions, size × n: how often each question is drawn."""
+    """`size` resamples of `n` subjects, size × n: how often each subject is drawn."""
     found = np.empty((size, n), dtype=np.uint8)
     for rows in np.split(found, range(0, size, max(1, _IN_CACHE // n))[1:]):
         drawn = rng.integers(0, n, rows.shape) + n * np.arange(len(rows))[:, None]
@@ -79,16 +83,49 @@ def design_effect(correct: Values, subject: Values) -> float:
     _, number = np.unique(subject, return_inverse=True)
     right, asked = np.bincount(number, correct), np.bincount(number)
     n, rate, k = len(correct), correct.mean(), len(asked)
-    if k < _LEAST_SUBJECTS or rate in (0, 1):
+    if k < _LEAST_FOR_VARIANCE or rate in (0, 1):
         return float((asked**2).sum() / n)
     variance = k / (k - 1) * ((right - rate * asked) ** 2).sum() / n**2
     return float(max(1.0, variance / (rate * (1 - rate) / n)))
 
 
-def percentiles(values: Values) -> tuple[float, float] | None:
-    """2.5th and 97.5th percentile of the resamples, nan left out; None where too few have a value."""
+def percentiles(values: Values, n: float = np.inf) -> tuple[float, float] | None:
+    """2.5th and 97.5th percentile of the resamples, nan left out; None where too few have a value.
+
+    `n`: how many subjects decide the value. Resamples of few vary too little, so the percentiles lie further out (the
+    expanded percentile interval of Hesterberg 2015, doi 10.1080/00031305.2015.1089789): 0.9th and 99.1st for 10.
+    """
+    from scipy.special import ndtr, stdtrit
+
     defined = values[~np.isnan(values)]
     if len(defined) < LEAST_DEFINED * len(values):
         return None
-    low, high = np.quantile(defined, [0.025, 0.975])
+    n = max(n, 2)
+    tail = 0.025 if np.isinf(n) else float(ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.025)))
+    low, high = np.quantile(defined, [tail, 1 - tail])
     return float(low), float(high)
+
+
+def reason_against(n_subjects: int, n_right: float | None = None, n_wrong: float | None = None) -> str | None:
+    """Why so many subjects, right answers and wrong ones allow no interval; None if they do, or where neither counts."""
+    if n_subjects < LEAST_SUBJECTS:
+        return "one subject" if n_subjects == 1 else f"fewer than {LEAST_SUBJECTS} subjects"
+    for n, outcome in ((n_right, "right"), (n_wrong, "wrong")):
+        if n is not None and n < LEAST_OF_OUTCOME:
+            return f"fewer than {LEAST_OF_OUTCOME} {outcome} answers"
+    return None
+
+
+def interval(
+    values: Values, reason: str | None = None, n: float = np.inf
+) -> tuple[float | None, float | None, str | None]:
+    """The ends of `percentiles` and None; or None twice and the reason, which is `reason` if there is one."""
+    if not reason:
+        low, high = percentiles(values, n) or (None, None)
+        if low is None or high is None:
+            reason = "too few resamples have a value"
+        elif high - low > _ROUNDING:
+            return low, high, None
+        else:
+            reason = "all resamples are equal"
+    return None, None, reason

@@ -23,9 +23,11 @@ import numpy as np
 import pyarrow as pa
 
 from dagster_project.core.statistics.resampling import design_effect
+from dagster_project.core.statistics.signal_fit import DECIMALS
 from dagster_project.core.statistics.signal_quality import (
     COMBINED,
     LEAST_ANSWERS,
+    Answers,
     Values,
     known_signals,
 )
@@ -69,12 +71,29 @@ def _of_signals(group: Mapping[str, Any]) -> Iterator[Row]:
         wrong, promises = 1 - answers.correct, signal != COMBINED
         if len(wrong) < LEAST_ANSWERS or not (promises or 0 < wrong.sum() < len(wrong)):
             continue
-        score = values if promises else answers.cross_fitted(predictors, with_relations=True)
+        score = values if promises else _combined(answers, predictors)
         areas = _areas(score, wrong) if 0 < wrong.sum() < len(wrong) else {}
         # A combination is fitted on the answers whose risk it would promise.
         changed = areas if promises else {**areas, "promised_risk": None}
         for step in curve(score, wrong, score, wrong, answers.subject):
             yield {**key, "signal": signal, **step, **changed}
+
+
+def _combined(answers: Answers, predictors: Values) -> Values:
+    """The probability that each answer is right, in all folds as if they were fitted to one share of right answers.
+
+    Else a fold stands the lower, the more of its answers are right, since fewer of the others are then.
+    """
+    fitted = answers.cross_fitted(predictors, with_relations=True)
+    n, n_right = np.bincount(answers.fold), np.bincount(answers.fold, answers.correct)
+    rates = (n_right.sum() - n_right) / np.maximum(len(fitted) - n, 1)
+    logits = _logit(fitted) - _logit(rates)[answers.fold] + _logit(answers.correct.mean())
+    return np.asarray((1 / (1 + np.exp(-logits))).round(DECIMALS - 1))
+
+
+def _logit(share: Values) -> Values:
+    inside = np.clip(share, 0.1**DECIMALS, 1 - 0.1**DECIMALS)
+    return np.asarray(np.log(inside / (1 - inside)))
 
 
 def _of_two_stages(pair: Mapping[str, Any]) -> Iterator[Row]:

@@ -1,9 +1,9 @@
 """What a policy gains over another one on held-out questions, and how certain that is: both answer the same questions.
 
 The standard error is that of `adaptive_gains`: the mean of two variances. One is the covariance of the held-out gains of
-two deals of each resample of the questions, with models, thresholds and the better fixed method fitted each time. The
-other is the part from scoring, from the gain of each question when it is left out. Where the better fixed method is to be
-beaten and the splits disagree on it, the whole covariance counts. There are fewer resamples, because each has eight fits
+two deals of each resample of the subjects, with models, thresholds and the better fixed method fitted each time. The
+other is the part from scoring, from what each subject gains when it is left out. Where the splits disagree on the better
+fixed method, the whole covariance counts. There are fewer resamples, because each has eight fits
 of every model; half of the variance does not depend on them. In worlds of known truth (`--of signals` of
 `benchmarks/coverage.py`) 90 to 99.5 % of the intervals contain the true gain with 1,000 questions and more, 86 to 99 %
 with 300. The share is lowest where a signal that says little is compared with a policy that decides very differently.
@@ -17,13 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dagster_project.core.statistics.adaptive_gains import (
-    LEAST_DECIDING,
     LEAST_DEPARTING,
     N_PARTS,
+    dealt_twice,
     deciding_and_variance,
-    is_settled,
 )
-from dagster_project.core.statistics.resampling import draws
 from dagster_project.core.statistics.signal_fit import Values
 from dagster_project.core.statistics.signal_policies import (
     ALL,
@@ -36,6 +34,7 @@ from dagster_project.core.statistics.signal_policies import (
 )
 
 N_RESAMPLES = 100
+ALIKE = "both nearly always decide alike"
 BASELINES: Mapping[str, Policy] = {
     **{name: (name, ALL) for name in FIXED_POLICIES},
     "popularity_all": (POPULARITY, ALL),
@@ -61,20 +60,29 @@ class Gain:
     share_departing: float
 
 
-def gain_over(decided: Values, baseline: Values, difference: Values, test: Values, resampled: Values) -> Gain:
+def gain_over(
+    decided: Values, baseline: Values, difference: Values, test: Values, unit: Values, resampled: Values,
+    settled: bool,
+) -> Gain:  # fmt: skip
     """The gain of one policy over another. `decided`, `baseline`: decisions (splits × n, or × 1 where all questions have
-    the same); `test`: held-out (splits × n).
+    the same); `test`: held-out (splits × n); `unit` (n): the number of each question's subject.
 
-    `resampled` (resamples × 2): the gain in each deal of each resample. Every split has a test question.
+    `resampled` (resamples × 2): the gain in each deal of each resample. `settled`: the splits agree on the better fixed
+    method. Every split has a test question.
     """
     gained = test * (decided.astype(np.int8) - baseline) * difference.astype(np.int8)
     n_tests = test.sum(axis=0)
     by_split = gained.sum(axis=1) / test.sum(axis=1)
     by_question = gained.sum(axis=0) / np.maximum(n_tests, 1)
     share = float(np.count_nonzero(gained) / max(int(n_tests[difference != 0].sum()), 1))
-    n_splits, settled = len(test), baseline.shape[1] > 1 or is_settled(baseline)
-    n_deciding, variance = deciding_and_variance(by_question, resampled, len(difference), settled)
-    undefined = _undefined(n_splits, n_deciding, share, variance)
+    n_splits = len(test)
+    n_deciding, _, variance, undefined = deciding_and_variance(by_question, resampled, unit, settled)
+    if n_splits < 2:
+        undefined = "fewer than two splits"
+    elif not undefined and share < LEAST_DEPARTING:
+        undefined = ALIKE
+    elif not undefined and variance <= 0:
+        undefined = "resamples do not vary"
     return Gain(
         float(by_split.mean()),
         float(by_split.var(ddof=1) / n_splits) if n_splits > 1 else None,
@@ -85,30 +93,16 @@ def gain_over(decided: Values, baseline: Values, difference: Values, test: Value
     )
 
 
-def _undefined(n_splits: int, n_deciding: float, share: float, variance: float) -> str | None:
-    if n_splits < 2:
-        return "fewer than two splits"
-    if n_deciding < LEAST_DECIDING:
-        return "too few questions decide it"
-    if share < LEAST_DEPARTING:
-        return "both nearly always decide alike"
-    return "resamples do not vary" if variance <= 0 else None
-
-
 def resampled_accuracies(
     asked: Asked, seed: int, n_resamples: int = N_RESAMPLES
 ) -> dict[Policy, Sequence[Values]]:
     """By policy, for each retrieval method, resamples × 2 deals: held-out accuracy minus that of never retrieving."""
-    rng = np.random.default_rng(seed)
-    n = len(asked.parametric)
     found: dict[Policy, list[list[Values]]] = {}
-    size = max(1, _AT_ONCE // (N_PARTS * n))
-    for start in range(0, n_resamples, size):
-        drawn = draws(n, min(size, n_resamples - start), rng).astype(float)
-        both = rng.integers(0, N_PARTS * N_PARTS, drawn.shape, dtype=np.uint8)
-        deals = [_dealt(asked, drawn, parts) for parts in (both % N_PARTS, both // N_PARTS)]
-        for policy in deals[0]:
-            pairs = zip(*(deal[policy] for deal in deals), strict=True)
+    at_once = _AT_ONCE // N_PARTS
+    for drawn, deals in dealt_twice(asked.unit, n_resamples, at_once, np.random.default_rng(seed)):
+        dealt = [_dealt(asked, drawn.astype(float), parts) for parts in deals]
+        for policy in dealt[0]:
+            pairs = zip(*(deal[policy] for deal in dealt), strict=True)
             found.setdefault(policy, []).append([np.stack(pair, axis=1) for pair in pairs])
     return {
         policy: [np.concatenate(parts) for parts in zip(*batches, strict=True)]
@@ -123,6 +117,6 @@ def _dealt(asked: Asked, drawn: Values, parts: Values) -> dict[Policy, list[Valu
     held = (drawn * is_held).reshape(-1, n)
     gains = held_out_gains(asked, (drawn * ~is_held).reshape(-1, n), held)
     return {
-        policy: [one.reshape(N_PARTS, n_resamples).sum(axis=0) / n for one in by_method]
+        policy: [one.reshape(N_PARTS, n_resamples).sum(axis=0) / drawn.sum(axis=1) for one in by_method]
         for policy, by_method in gains.items()
     }

@@ -31,7 +31,8 @@ class Asked:
 
     `relation` is empty if a question has none; its threshold is the one for all. `parametric`: 1 if that answer is
     right. `differences`: for each retrieval method 1 if only its answer is right, -1 if only the parametric one is.
-    `numbers`: the values of the signals that need no fit. `features`: what each predicted signal knows.
+    `numbers`: the values of the signals that need no fit. `features`: what each predicted signal knows. `unit`: the
+    number of each question's subject, from 0.
     """
 
     relation: Values
@@ -39,6 +40,7 @@ class Asked:
     parametric: Values
     differences: tuple[Values, ...]
     features: Mapping[str, Features]
+    unit: Values
 
     @property
     def policies(self) -> list[Policy]:

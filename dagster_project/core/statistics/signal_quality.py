@@ -1,7 +1,8 @@
 """How well does a signal tell right answers from wrong ones, whatever is decided by it?
 
 A signal is a number that should be higher for right answers. It is compared on the answers for which it is known. An
-interval draws whole subjects again, since questions about one subject are not independent.
+interval draws whole subjects again, since questions about one subject are not independent. A fitted signal ranks answers
+of one fold only: the other folds were predicted by another fit, which is the lower, the more of their answers are right.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dagster_project.core.statistics.resampling import Values, draws, in_parallel, percentiles, seed_of
+from dagster_project.core.statistics.resampling import (
+    Values,
+    draws,
+    in_parallel,
+    interval,
+    reason_against,
+    seed_of,
+)
 from dagster_project.core.statistics.signal_fit import Features, probabilities
 from dagster_project.core.statistics.statistic import Statistic
 
@@ -104,6 +112,7 @@ class Answers:
     def __init__(self, correct: Values, subject: Values, relation: Values) -> None:
         self.correct, self.relation = correct, relation
         self.subjects, self.subject = np.unique(subject, return_inverse=True)
+        self.fold = folds(self.subjects)[self.subject]
 
     def quality(self, signal: str, predictors: Values, seed: int) -> dict[str, Any]:
         """The measures of a signal; all None with a reason where they are not defined."""
@@ -118,32 +127,34 @@ class Answers:
             "all answers are wrong" if n_correct == 0
             else "all answers are right" if n_correct == n
             else f"fewer than {LEAST_ANSWERS} answers" if n < LEAST_ANSWERS
+            else "one subject" if len(self.subjects) == 1
             else None
         )  # fmt: skip
         if reason:
             names = ("auroc", "auroc_ci_low", "auroc_ci_high", "auroc_within", "average_precision")
-            return {**counts, **dict.fromkeys((*names, "brier", "calibration_error")), "undefined": reason}
+            missing = dict.fromkeys((*names, "brier", "calibration_error"))
+            return {**counts, **missing, "undefined": reason, "no_interval": reason}
         fitted = self.cross_fitted(predictors, with_relations=signal == COMBINED)
-        score = fitted if signal == COMBINED else predictors[:, 0]
+        score, fold = (fitted, self.fold) if signal == COMBINED else (predictors[:, 0], np.zeros(n, int))
+        resamples = aurocs(score, self.correct, _drawn(len(self.subjects), seed), self.subject, fold)
+        n_rarer = min(len(np.unique(self.subject[self.correct == one])) for one in (0, 1))
+        reason = reason_against(len(self.subjects), n_correct, n - n_correct)
+        low, high, no_interval = interval(resamples, reason, n_rarer)
         return {
-            **counts, **self._auroc(score, seed),
-            "auroc_within": within_relations(score, self.correct, self.relation),
-            "average_precision": average_precision(score, self.correct),
+            **counts,
+            "auroc": auroc(score, self.correct, fold), "auroc_ci_low": low, "auroc_ci_high": high,
+            "auroc_within": within_relations(score, self.correct, self.relation, fold),
+            "average_precision": average_precision(score, self.correct, fold),
             "brier": float(((fitted - self.correct) ** 2).mean()),
             "calibration_error": calibration_error(fitted, self.correct),
-            "undefined": None,
+            "undefined": None, "no_interval": no_interval,
         }  # fmt: skip
-
-    def _auroc(self, score: Values, seed: int) -> dict[str, float | None]:
-        drawn = _drawn(len(self.subjects), seed)
-        low, high = percentiles(aurocs(score, self.correct, drawn, self.subject)) or (None, None)
-        return {"auroc": auroc(score, self.correct), "auroc_ci_low": low, "auroc_ci_high": high}
 
     def cross_fitted(self, predictors: Values, with_relations: bool) -> Values:
         """The probability that each answer is right, from a logistic regression on the other subjects' answers."""
         order = np.argsort(self.relation, kind="stable")
         names, number = np.unique(self.relation[order], return_inverse=True)
-        fold = folds(self.subjects)[self.subject][order]
+        fold = self.fold[order]
         weights = (fold != np.arange(N_FOLDS)[:, None]).astype(float)
         features = Features(
             predictors[order], number if with_relations else None, len(names) if with_relations else 0
@@ -170,42 +181,48 @@ def _drawn(n: int, seed: int) -> Values:
     return np.ascontiguousarray(np.hstack(parts))
 
 
-def aurocs(score: Values, correct: Values, drawn: Values, unit: Values) -> Values:
-    """One AUROC per column of `drawn` (units × draws: how often each unit counts); nan where one outcome has no weight.
+def aurocs(score: Values, correct: Values, drawn: Values, unit: Values, group: Values) -> Values:
+    """One AUROC per column of `drawn` (units × draws: how often each unit counts); nan where there is no pair.
 
-    `unit` (n): the unit of each answer.
+    `unit` and `group` (n): the unit of each answer, and the group within which it is ranked.
     """
     from dagster_project.core.statistics.kernels import pair_sums
 
-    order = np.argsort(score)
-    is_last = np.append(score[order][1:] != score[order][:-1], True)
-    halves, n_right, n_wrong = pair_sums(drawn, unit[order], correct[order] == 1, is_last)
-    n_pairs = n_right * n_wrong
-    return np.divide(halves / 2, n_pairs, out=np.full(len(n_pairs), np.nan), where=n_pairs > 0)
+    above = n_pairs = np.zeros(drawn.shape[1])
+    for number in np.unique(group):
+        mine = np.flatnonzero(group == number)
+        order = mine[np.argsort(score[mine])]
+        is_last = np.append(score[order][1:] != score[order][:-1], True)
+        halves, n_right, n_wrong = pair_sums(drawn, unit[order], correct[order] == 1, is_last)
+        above, n_pairs = above + halves / 2, n_pairs + n_right * n_wrong
+    return np.divide(above, n_pairs, out=np.full(len(n_pairs), np.nan), where=n_pairs > 0)
 
 
-def auroc(score: Values, correct: Values) -> float:
-    """The share of pairs of a right and a wrong answer in which the right one scores higher; ties count half."""
-    return float(aurocs(score, correct, np.ones((1, 1), np.uint8), np.zeros(len(score), dtype=int))[0])
+def auroc(score: Values, correct: Values, group: Values | None = None) -> float | None:
+    """The share of pairs of a right and a wrong answer of one group (n) in which the right one scores higher; ties count
+    half. None without such a pair; without groups all answers are in one.
+    """
+    every = np.zeros(len(score), dtype=int)
+    (found,) = aurocs(score, correct, np.ones((1, 1), np.uint8), every, every if group is None else group)
+    return None if np.isnan(found) else float(found)
 
 
-def within_relations(score: Values, correct: Values, relation: Values) -> float | None:
-    """The same share, over pairs of one relation alone; None without such a pair. Answers without a relation are none."""
-    above = pairs = 0.0
-    for mine in (relation == name for name in np.unique(relation[relation != ""])):
-        n_pairs = correct[mine].sum() * (1 - correct[mine]).sum()
-        if n_pairs:
-            above += auroc(score[mine], correct[mine]) * n_pairs
-            pairs += n_pairs
-    return float(above / pairs) if pairs else None
+def within_relations(score: Values, correct: Values, relation: Values, fold: Values) -> float | None:
+    """The same share, over pairs of one relation and fold alone. Answers without a relation ('') are in no pair."""
+    number = np.unique(relation, return_inverse=True)[1] * N_FOLDS + fold
+    known = relation != ""
+    return auroc(score[known], correct[known], number[known])
 
 
-def average_precision(score: Values, correct: Values) -> float:
-    """The mean, over the right answers, of the precision among all answers that score at least as high."""
-    falling = -score
-    right = np.sort(falling[correct == 1])
-    n_right = np.searchsorted(right, right, side="right")
-    return float((n_right / np.searchsorted(np.sort(falling), right, side="right")).mean())
+def average_precision(score: Values, correct: Values, fold: Values) -> float:
+    """The mean, over the right answers, of the precision among all answers of their fold that score at least as high."""
+    precisions = []
+    for number in np.unique(fold):
+        falling, is_right = -score[fold == number], correct[fold == number] == 1
+        right = np.sort(falling[is_right])
+        n_right = np.searchsorted(right, right, side="right")
+        precisions.append(n_right / np.searchsorted(np.sort(falling), right, side="right"))
+    return float(np.concatenate(precisions).mean())
 
 
 def calibration_error(probability: Values, correct: Values) -> float:

@@ -7,6 +7,7 @@ reason instead of numbers. The same then holds for confidence, that of the param
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ LEAST_CONFIDENCE = 1e-30
 """A confidence below it has this one's logarithm."""
 PREDICTED = (*SIGNALS, Signal("popularity_confidence", (LOG_POPULARITY, LOG_CONFIDENCE), True))
 _NEEDED = {signal.name: {*signal.numeric} for signal in PREDICTED}
-_TEXTS = ("question_id", "relation")
+_TEXTS = ("question_id", "relation", "cluster_id")
 _COLUMNS = (
     *_TEXTS, "popularity", "confidence", "parametric", "retrieval", "scons", "cert", "parametric_tokens",
     *(f"signal_{cost}" for cost in SIGNAL_COSTS),
@@ -45,16 +46,16 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def rows_of(relation: str) -> str:
-    """The query for the questions of all pairs, from a relation with the columns of int_signal_rows."""
-    return (
-        f"select {', '.join((*KEY, 'signal_prompt', *_COLUMNS))}"  # noqa: S608
-        f" from (select * replace (coalesce(relation, '') as relation) from {relation})"
-        f" order by {', '.join(KEY)}, relation, question_id"
-    )
-
-
-ROWS = rows_of("intermediate.int_signal_rows")
+ROWS = (
+    f"select {', '.join((*KEY, 'signal_prompt', *_COLUMNS))}"  # noqa: S608
+    " from (select * replace (coalesce(relation, '') as relation) from (from intermediate.int_signal_rows"
+    " union all by name select * exclude (parametric_correct, retrieval_correct, parametric_confidence),"
+    " parametric_confidence as confidence, parametric_correct::integer as parametric,"
+    " retrieval_correct::integer as retrieval, null::varchar as signal_prompt"
+    " from intermediate.int_answer_pairs semi join (from intermediate.int_method_pairs where n_questions = 0)"
+    f" using ({', '.join(KEY)}))) order by {', '.join(KEY)}, relation, question_id"
+)
+"""The questions of all pairs: those with popularity, and all of a pair that has none with popularity."""
 SPLITS = (
     "select dataset, question_id, list(split order by split) filter (is_training) as trains"
     " from intermediate.int_adaptive_splits group by all order by all"
@@ -83,6 +84,11 @@ class Pair:
     signal_prompt: str | None
     unmeasured: str | None
     unsure: str | None
+
+    @functools.cached_property
+    def unit(self) -> Values:
+        """The number of each question's subject, from 0."""
+        return np.unique(self.columns["cluster_id"], return_inverse=True)[1]
 
     @property
     def shared(self) -> tuple[Any, ...]:
@@ -160,6 +166,8 @@ def _with(what: str, kept: Values, is_known: Values) -> tuple[Values, str | None
 def scored_splits(pair: Pair, training: Training) -> Values:
     """Splits × questions of the pair: whether the split trains on it. Splits without a test question are left out."""
     questions = pair.columns["question_id"]
+    if not training:
+        return np.zeros((0, len(questions)), dtype=bool)
     by_question = [training[one] for one in questions]
     n_splits = len(next(iter(training.values())))
     is_training = np.array(by_question, dtype=bool).reshape(len(questions), n_splits).T
@@ -221,7 +229,7 @@ def asked_of(group: Sequence[Pair], undefined: Mapping[str, str | None]) -> Aske
     }
     numbers = {name: columns[name] for name in NUMBERS if not undefined[name]}
     differences = tuple(pair.columns["retrieval"] - pair.columns["parametric"] for pair in group)
-    return Asked(columns["relation"], numbers, columns["parametric"], differences, features)
+    return Asked(columns["relation"], numbers, columns["parametric"], differences, features, group[0].unit)
 
 
 def counted(pair: Pair) -> dict[str, Any]:

@@ -22,8 +22,9 @@ from dagster_project.core.tables.schema import (
 from dagster_project.core.tables.statistics import (
     N_DECIDING,
     N_QUESTIONS,
-    N_RESAMPLES,
+    N_RESAMPLES_OF_SUBJECTS,
     NO_ERROR,
+    NO_INTERVAL,
     PARAMETRIC_METHOD,
     RETRIEVAL_METHOD,
     SCOPE,
@@ -45,6 +46,7 @@ _POLICY = (
     SCOPE,
 )
 _NUMBERS = pa.list_(pa.float64())
+_EXPANDED = "; further out where few subjects decide it (Hesterberg 2015)"
 _OF_MIX = (
     "per 1,000 questions, of the answers that the policy chooses; null unless known for every test question"
 )
@@ -55,15 +57,22 @@ _OF_SIGNAL = (
 )
 
 
-_AS_FITTED = "; thresholds are not fitted again, so the interval does not cover their fit"
+_REFITTED = (
+    ", where a fitted policy's deviations are as wide as if models and thresholds were fitted again in each"
+)
 
 
-def _with_ends(name: str, meaning: str, given: str = "") -> tuple[Column, ...]:
-    """A measure, and its percentiles over draws of whole subjects; `given`: what the draws leave as it is."""
+def _with_ends(name: str, meaning: str, no_interval: Column, given: str = "") -> tuple[Column, ...]:
+    """A measure, its percentiles over draws of whole subjects, the reason why it has none; `given`: how they draw."""
     return (
         measure(name, meaning),
-        measure(f"{name}_ci_low", f"2.5th percentile of {name} over draws of whole subjects{given}"),
-        measure(f"{name}_ci_high", f"97.5th percentile of {name} over draws of whole subjects{given}"),
+        measure(
+            f"{name}_ci_low", f"2.5th percentile of {name} over draws of whole subjects{given}{_EXPANDED}"
+        ),
+        measure(
+            f"{name}_ci_high", f"97.5th percentile of {name} over draws of whole subjects{given}{_EXPANDED}"
+        ),
+        no_interval,
     )
 
 
@@ -91,12 +100,12 @@ SIGNAL_TABLES = (
                 "their subjects, which an interval draws again; a question without one counts as one",
             ),
             int64("n_draws", "draws of whole subjects, for the interval"),
-            measure(
+            *_with_ends(
                 "auroc",
-                "share of pairs of a right and a wrong answer where the right one has the higher signal; ties ½",
+                "share of pairs of a right and a wrong answer where the right one has the higher signal; ties ½; a fitted"
+                " signal ranks answers of the same fold only",
+                NO_INTERVAL,
             ),
-            measure("auroc_ci_low", "2.5th percentile of auroc over draws of whole subjects"),
-            measure("auroc_ci_high", "97.5th percentile of auroc over draws of whole subjects"),
             measure(
                 "auroc_within",
                 "the same share, over pairs of the same relation alone; null without such a pair",
@@ -181,7 +190,7 @@ SIGNAL_TABLES = (
                 " popularity)",
             ),
             N_QUESTIONS,
-            N_RESAMPLES,
+            N_RESAMPLES_OF_SUBJECTS,
             float64("gain", "held-out accuracy minus that of the baseline, mean over the splits"),
             measure("variance_of_splits", "part of the gain's variance from the drawing of the splits"),
             STANDARD_ERROR,
@@ -250,23 +259,33 @@ SIGNAL_TABLES = (
             *_with_ends(
                 "policy_accuracy",
                 "share that the policy answers right; held-out, where thresholds are fitted",
-                _AS_FITTED,
+                NO_INTERVAL,
             ),
             *_with_ends(
                 "policy_gain",
-                "its accuracy minus that of the better one of never and always retrieving",
-                _AS_FITTED,
+                "its accuracy minus that of the better one of never and always retrieving: better on the training"
+                " questions, if the policy is fitted on these, else on the same questions",
+                text(
+                    "no_gain_interval",
+                    "reason why policy_gain has no interval; null if it has one",
+                    null=True,
+                ),
+                _REFITTED,
             ),
             *_with_ends(
                 "gap_share",
-                "part of the way from the better one of never and always to the oracle: policy_gain divided by that of"
-                " the oracle; null where the oracle gains nothing",
-                _AS_FITTED,
+                "part of the way from the better one of never and always, on the same questions, to the oracle; null"
+                " where the oracle gains nothing",
+                text(
+                    "no_gap_interval", "reason why gap_share has no interval; null if it has one", null=True
+                ),
+                _REFITTED,
             ),
             measure(
                 "policy_p_value",
-                "two-sided p of policy_gain: random signs of the subjects' differences; null for the one that is"
-                " compared with, and for the oracle",
+                "two-sided p of policy_gain: random signs of the subjects' differences, stretched for a fitted policy as"
+                " its interval is; null for the one that is compared with, for the oracle, and for a fitted policy"
+                " without an interval",
             ),
         ),
         partitioned_by=("model",),

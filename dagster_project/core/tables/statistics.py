@@ -38,9 +38,11 @@ SCOPE = text(
 )
 N_QUESTIONS = int64("n_questions", "questions with popularity and both answers")
 N_RESAMPLES = int32("n_resamples", "bootstrap resamples of questions")
+N_RESAMPLES_OF_SUBJECTS = int32("n_resamples", "bootstrap resamples of subjects")
+NO_INTERVAL = text("no_interval", "reason why there is no interval; null where there is one", null=True)
 N_DECIDING = float64(
     "n_deciding",
-    "effective number of deciding questions: this many equally large gains and losses would vary as much"
+    "effective number of deciding subjects: this many equally large gains and losses would vary as much"
     " as the real ones",
 )
 STANDARD_ERROR = measure("gain_standard_error", "standard error of the held-out gain")
@@ -64,7 +66,7 @@ STATISTICS_TABLES = (
             ),
             SCOPE,
             N_QUESTIONS,
-            N_RESAMPLES,
+            N_RESAMPLES_OF_SUBJECTS,
             N_DECIDING,
             float64(
                 "share_departing",

@@ -41,7 +41,7 @@ GAINS = (
     # retriever, scope, held-out accuracy, gain, its interval, why there is none
     ("bm25", "per_relation", 0.9, 0.10, 0.01, 0.20, None),
     ("bm25", "all", 0.85, 0.05, 0.0, 0.10, None),
-    ("dense", "per_relation", 0.8, 0.0, None, None, "too few questions decide it"),
+    ("dense", "per_relation", 0.8, 0.0, None, None, "fewer than 20 subjects decide it"),
     ("dense", "all", 0.8, -0.01, -0.1, 0.08, None),
     ("oracle", "per_relation", 1.0, 0.5, 0.4, 0.6, None),
     ("oracle", "all", 1.0, 0.5, 0.4, 0.6, None),

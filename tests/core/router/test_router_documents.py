@@ -100,7 +100,7 @@ def test_an_interval_that_touches_zero_is_no_sure_gain(marts: Marts) -> None:
 def test_a_gain_without_an_interval_is_not_sure_either(marts: Marts) -> None:
     router = found(marts)[DENSE]
     assert router["policy"] == "always"
-    assert "no interval, because too few questions decide it" in router["why"]
+    assert "no interval, because fewer than 20 subjects decide it" in router["why"]
     assert {row["threshold_scope"]: row["gain_ci_high"] for row in router["gains"]} == {
         "per_relation": None,
         "all": 0.08,

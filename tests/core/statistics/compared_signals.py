@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ def written(*rows: Row, n_splits: int = N_SPLITS, training_share: float = 0.75) 
     trains = [np.flatnonzero(rng.random(n_splits) < training_share).tolist() for _ in ids]
     splits = pa.table({"dataset": ["d"] * len(ids), "question_id": ids, "trains": trains})
     found = compare_signals(
-        [questions_of(rows), splits, pa.table({"dataset": ["d"], "n": [n_splits]})], 0, LOG
+        [questions_of(rows), splits, pa.table({"dataset": ["d"], "n": [n_splits]}), decisions_of({})], 0, LOG
     )
     for table, made in found.items():
         assert all(set(one) == set(TABLES[table].schema.names) for one in made)
@@ -34,14 +34,27 @@ def written(*rows: Row, n_splits: int = N_SPLITS, training_share: float = 0.75) 
 
 
 def questions_of(rows: Sequence[Row]) -> pa.Table:
-    """The questions of pairs, whose lists have a value for each; nan is unknown."""
+    """The questions of pairs, whose lists have a value for each; nan is unknown. Each is about its own subject."""
     questions = [
         {name: value[at] if isinstance(value, list) else value for name, value in row.items()}
-        for row in rows
+        for row in ({"cluster_id": row["question_id"], **row} for row in rows)
         for at in range(len(row["question_id"]))
     ]
     return pa.Table.from_pylist(
         [{name: None if value != value else value for name, value in one.items()} for one in questions]
+    )
+
+
+def decisions_of(others: Mapping[str, Mapping[str, bool | float]]) -> pa.Table:
+    """Policy → question → decision or score."""
+    rows = [
+        {"dataset": "d", "policy": policy, "question_id": one, "retrieves": said if isinstance(said, bool) else None,
+         "score": None if isinstance(said, bool) else said}
+        for policy, of_policy in others.items() for one, said in of_policy.items()
+    ]  # fmt: skip
+    texts = [(name, pa.string()) for name in ("dataset", "policy", "question_id")]
+    return pa.Table.from_pylist(
+        rows, schema=pa.schema([*texts, ("retrieves", pa.bool_()), ("score", pa.float64())])
     )
 
 

@@ -11,7 +11,6 @@ from benchmarks.coverage import coverage
 from benchmarks.gain_studies import simulate
 from benchmarks.gain_worlds import CLIFFS, WORLDS
 from dagster_project.core.statistics.adaptive_gains import (
-    LEAST_DECIDING,
     LEAST_DEPARTING,
     Spread,
     bootstrap_pair,
@@ -20,12 +19,15 @@ from dagster_project.core.statistics.adaptive_gains import (
     spread_of,
 )
 from dagster_project.core.statistics.held_out_gains import LeftOut, Questions, ladders
+from dagster_project.core.statistics.resampling import LEAST_OF_OUTCOME
 from dagster_project.core.study.study import Study
 from tests.warehouses import AWKWARD, UNANSWERED, built_study, lake_of, mart
 
 PAIR = ["dataset", "prompt", "model", "parametric_method", "retrieval_method"]
 VARIANTS = {(search, scope) for search in ("exact", "binned10") for scope in ("all", "per_relation")}
 Z = 1.959963984540054
+SCORING = 0.004 * 100 / 99
+"""Of a hundred questions, each about its own subject, of which forty decide."""
 LOG = logging.getLogger(__name__)
 
 
@@ -45,7 +47,7 @@ def test_every_pair_has_a_standard_error_or_a_reason(awkward: Study) -> None:
     ).all()
     assert (gains.undefined.isna() == gains.gain_standard_error.notna()).all()
     assert 0 < gains.undefined.notna().sum() < len(gains)
-    assert (gains.n_deciding[gains.undefined.isna()] >= LEAST_DECIDING).all()
+    assert (gains.n_deciding[gains.undefined.isna()] >= LEAST_OF_OUTCOME).all()
     assert (gains.share_departing[gains.undefined.isna()] >= LEAST_DEPARTING).all()
 
 
@@ -101,14 +103,15 @@ def test_intervals_of_binned10_hold_the_truth_where_a_cliff_stands_at_the_top() 
 
 def test_the_whole_covariance_counts_where_fits_disagree_on_the_better_fixed_method() -> None:
     """Of 100 questions, 40 decide, half of them each way: scoring varies by .4 / 100. The deals vary by .02 in common."""
-    single = LeftOut(np.array([1.0, -1.0] * 20), 0.5)
+    single, unit = LeftOut(np.repeat([1.0, -1.0, 0.0], [20, 20, 60]), 0.5), np.arange(100)
     gains = np.array([[0.1, 0.1], [-0.1, -0.1]])
     for is_settled, candidates, variance in (
-        (True, 0.0, (0.004 + 0.02) / 2), (False, 0.0, 0.02), (True, 0.001, 0.013), (False, 0.001, 0.021),
+        (True, 0.0, (SCORING + 0.02) / 2), (False, 0.0, 0.02), (True, 0.001, (SCORING + 0.02) / 2 + 0.001),
+        (False, 0.001, 0.021),
     ):  # fmt: skip
-        spread = spread_of(single, gains, 100, is_settled, candidates)
+        spread = spread_of(single, gains, unit, is_settled, candidates)
         assert spread.standard_error == pytest.approx(np.sqrt(variance))
-    assert spread_of(single, gains / 10, 100, False, 0.0).standard_error == pytest.approx(np.sqrt(0.004))
+    assert spread_of(single, gains / 10, unit, False, 0.0).standard_error == pytest.approx(np.sqrt(SCORING))
 
 
 def test_a_toss_up_of_the_fixed_methods_widens_the_interval() -> None:
@@ -127,7 +130,9 @@ def test_candidates_of_binned10_are_stretched_to_the_range_of_the_drawn_question
         "a": np.array([1_000.0, 3_000.0, np.inf]),
         "b": np.array([1.0, 3.0, np.inf]),
     }
-    questions = Questions(np.array(["", "b", "", "a", "a"]), popularity, np.zeros(5, dtype=int), edges)
+    questions = Questions(
+        np.array(["", "b", "", "a", "a"]), popularity, np.zeros(5, dtype=int), edges, np.arange(5)
+    )
     moved = moved_edges(questions, np.array([True, False, True, True, False]))
     assert moved["all"].tolist() == pytest.approx([0, 10, 100, np.inf])
     assert moved["a"].tolist() == pytest.approx([1_000, np.inf])
@@ -140,7 +145,7 @@ def test_where_one_method_is_always_better_there_is_no_interval_but_a_reason() -
         for study in simulate(WORLDS["one always better"], 500, seed, n_resamples=100).values():
             assert study.low is study.high is None
             assert study.undefined in {
-                "too few questions decide it",
+                "fewer than 20 subjects decide it",
                 "one fixed method is nearly always best",
             }
 
@@ -149,27 +154,28 @@ def test_where_one_method_is_always_better_there_is_no_interval_but_a_reason() -
     ("n_gained", "share", "undefined"),
     [
         (20, 0.05, None),
-        (19, 0.05, "too few questions decide it"),
+        (19, 0.05, "fewer than 20 subjects decide it"),
         (20, 0.049, "one fixed method is nearly always best"),
     ],
 )
 def test_the_least_that_has_a_standard_error(n_gained: int, share: float, undefined: str | None) -> None:
     gains = np.random.default_rng(0).normal(0, 1, (50, 1)) + np.zeros(2)
-    assert spread_of(LeftOut(np.ones(n_gained), share), gains, 100, True, 0.0).undefined == undefined
+    single = LeftOut(np.repeat([1.0, 0.0], [n_gained, 100 - n_gained]), share)
+    assert spread_of(single, gains, np.arange(100), True, 0.0).undefined == undefined
 
 
 def test_methods_that_never_differ_have_no_interval() -> None:
     questions = Questions(np.array(["a"] * 50), np.arange(50.0), np.zeros(50, dtype=int),
-                          {name: np.array([np.inf]) for name in ("all", "a")})  # fmt: skip
+                          {name: np.array([np.inf]) for name in ("all", "a")}, np.arange(50))  # fmt: skip
     for spread in bootstrap_pair(questions, 1, 20).values():
         assert spread.standard_error is None
-        assert spread.undefined == "too few questions decide it"
+        assert spread.undefined == "fewer than 20 subjects decide it"
         assert spread.n_deciding == spread.share_departing == 0
 
 
 def test_without_questions_there_is_no_interval() -> None:
     none = np.array([])
-    for spread in bootstrap_pair(Questions(none, none, none, {}), 1).values():
+    for spread in bootstrap_pair(Questions(none, none, none, {}, none), 1).values():
         assert spread == Spread(None, "no questions", 0.0, 0.0)
 
 
@@ -177,8 +183,8 @@ def test_draws_depend_on_the_seed_alone() -> None:
     rng = np.random.default_rng(3)
     popularity, difference = np.sort(rng.random(300)), rng.integers(-1, 2, 300)
     edges = {name: np.array([popularity[0], 0.5, np.inf]) for name in ("a", "all")}
-    questions = Questions(np.array(["a"] * 300), popularity, difference, edges)
-    deals = resampled_gains(ladders(questions), 300, 2_000, rng)["exact", "all"]
+    questions = Questions(np.array(["a"] * 300), popularity, difference, edges, np.arange(300))
+    deals = resampled_gains(ladders(questions), questions.unit, 2_000, rng)["exact", "all"]
     assert 0.3 < np.corrcoef(deals.T)[0, 1] < 0.95, (
         "two deals of one resample have its questions in common, and no more"
     )

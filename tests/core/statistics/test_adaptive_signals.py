@@ -100,7 +100,7 @@ def test_confidence_that_decides_gains_as_thresholds_on_popularity_do() -> None:
         for name in ("accuracy", "share_retrieved", "device_seconds_per_1000", "answer_latency_ms"):
             assert by_confidence[name] == by_popularity[name]
         same = gains["bm25", "confidence", scope, f"popularity_{scope}"]
-        assert (same["gain"], same["undefined"]) == (0, "too few questions decide it")
+        assert (same["gain"], same["undefined"]) == (0, "fewer than 20 subjects decide it")
         assert (
             gains["bm25", "confidence", scope, "never"]["gain"]
             == gains["bm25", "popularity", scope, "never"]["gain"]

@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dagster_project.core.statistics.adaptive_signals import compare_signals
 from dagster_project.core.statistics.method_comparisons import mcnemar_exact
-from dagster_project.core.statistics.policies import N_SIGNS, _p_values, compare_policies
+from dagster_project.core.statistics.policies import N_SIGNS, _p_values, _Spread
 from dagster_project.core.tables import TABLES
-from tests.core.statistics.compared_signals import questions_of
+from tests.core.statistics.compared_signals import decisions_of, questions_of
 from tests.core.statistics.test_adaptive_signals import questions
 
 Row = dict[str, Any]
@@ -30,24 +31,14 @@ def arena(
     row: Row, others: Said | None = None, units: list[str] | None = None, *, is_split: bool = True
 ) -> dict[str, Row]:
     """By policy, its row. `others`: policy → question → decision or score."""
-    ids = row["question_id"]
-    decisions = [
-        {"dataset": "d", "policy": policy, "question_id": one, "retrieves": said if isinstance(said, bool) else None,
-         "score": None if isinstance(said, bool) else said}
-        for policy, of_policy in (others or {}).items() for one, said in of_policy.items()
-    ]  # fmt: skip
-    asked = ids if is_split else []
+    ids = row["question_id"] if is_split else []
     tables = [
-        questions_of([row]),
-        pa.table({"dataset": ["d"] * len(asked), "question_id": asked, "trains": trains_of(len(asked))}),
-        pa.table({"dataset": ["d"][: len(asked)], "n": [N_SPLITS][: len(asked)]}),
-        pa.table({"dataset": ["d"] * len(ids), "question_id": ids, "unit": units or ids}),
-        pa.Table.from_pylist(decisions, schema=pa.schema([
-            ("dataset", pa.string()), ("policy", pa.string()), ("question_id", pa.string()), ("retrieves", pa.bool_()),
-            ("score", pa.float64()),
-        ])),
-    ]  # fmt: skip
-    found = compare_policies(tables, 0, logging.getLogger())["policies"]
+        questions_of([row if units is None else {**row, "cluster_id": units}]),
+        pa.table({"dataset": ["d"] * len(ids), "question_id": ids, "trains": trains_of(len(ids))}),
+        pa.table({"dataset": ["d"][: len(ids)], "n": [N_SPLITS][: len(ids)]}),
+        decisions_of(others or {}),
+    ]
+    found = compare_signals(tables, 0, logging.getLogger())["policies"]
     pa.Table.from_pylist(found, schema=TABLES["policies"].schema)
     assert len({one["policy"] for one in found}) == len(found)
     return {one["policy"]: one for one in found}
@@ -83,7 +74,10 @@ def test_thresholds_and_scores_equal_loops_over_questions() -> None:
         assert found[policy]["policy_accuracy"] == pytest.approx(accuracy)
         assert found[policy]["policy_share_retrieved"] == pytest.approx(share)
     assert found["theirs"]["gap_share_ci_low"] > 0 < found["consistency"]["policy_gain_ci_low"]
-    assert found["theirs"]["policy_p_value"] < 0.001 < found["popularity"]["policy_p_value"]
+    assert found["theirs"]["policy_p_value"] < 0.001
+    vain = found["popularity"]
+    assert vain["no_gain_interval"] is not None
+    assert vain["policy_gain_ci_low"] is vain["policy_p_value"] is None
 
 
 def test_fixed_methods_the_oracle_and_decisions_of_others_are_counted_by_hand() -> None:
@@ -121,14 +115,14 @@ def test_rounding_errors_change_no_p_value() -> None:
     rng = np.random.default_rng(0)
     differences = rng.integers(-1, 2, (60, 3)) * np.array([1.0, 0.5, 0])
     noisy = differences + rng.uniform(-1e-15, 1e-15, differences.shape)
-    found = _p_values(differences, np.random.default_rng(1))
-    assert found == _p_values(noisy, np.random.default_rng(1))
+    found = _p_values(differences, np.ones(3), np.random.default_rng(1))
+    assert found == _p_values(noisy, np.ones(3), np.random.default_rng(1))
     assert found[2] is None
 
 
 def test_p_counts_both_sides_and_the_observed_signs() -> None:
     """Of 32 changes of sign of five equal differences two are as large; of 10,000 of sixty, none is but the observed."""
-    five, sixty = (_p_values(np.ones((n, 1)), np.random.default_rng(1)) for n in (5, 60))
+    five, sixty = (_p_values(np.ones((n, 1)), np.ones(1), np.random.default_rng(1)) for n in (5, 60))
     assert five == [pytest.approx(2 / 2**5, abs=0.01)]
     assert sixty == [1 / (1 + N_SIGNS)]
 
@@ -143,6 +137,50 @@ def test_p_is_mcnemars_where_every_question_has_its_own_subject() -> None:
     worse, better = sorted(("never", "always"), key=lambda name: found[name]["policy_accuracy"])
     assert found[worse]["policy_p_value"] == pytest.approx(exact, abs=0.01)
     assert found[better]["policy_p_value"] is None
+
+
+def test_a_policy_compared_with_itself_has_no_interval_of_its_gain_and_no_p() -> None:
+    found = arena(questions(), is_split=False)
+    better = max(("never", "always"), key=lambda name: found[name]["policy_accuracy"])
+    itself, oracle = found[better], found["oracle"]
+    assert (itself["policy_gain"], itself["policy_p_value"], itself["policy_gain_ci_low"]) == (0, None, None)
+    assert itself["no_gain_interval"] == "fewer than 20 subjects decide it"
+    assert itself["policy_accuracy_ci_low"] < itself["policy_accuracy"] < itself["policy_accuracy_ci_high"]
+    assert (oracle["gap_share"], oracle["gap_share_ci_low"]) == (1, None)
+    assert oracle["no_gap_interval"] == "all resamples are equal"
+
+
+def test_a_few_subjects_or_answers_of_one_outcome_have_a_reason_instead_of_an_interval() -> None:
+    row = questions(60)
+    few = arena(row, units=[f"s{i % 19}" for i in range(60)], is_split=False)["always"]
+    assert few["no_interval"] == few["no_gain_interval"] == few["no_gap_interval"] == "fewer than 20 subjects"
+    row["parametric"] = [1.0] * 51 + [0.0] * 9
+    nearly = arena(row, is_split=False)["never"]
+    assert (nearly["no_interval"], nearly["policy_accuracy_ci_low"]) == ("fewer than 10 wrong answers", None)
+
+
+def test_fits_that_vary_widen_the_interval_and_raise_p() -> None:
+    """Forty subjects gain .1 each of 100. Refitting varies by three times what scoring does: both count half."""
+    rng = np.random.default_rng(0)
+    right = np.zeros((100, 4))  # never, always, oracle, fixed
+    shares = np.column_stack([right[:, :3], np.zeros(100), np.repeat([1.0, 0.0], [60, 40])])
+    difference = np.repeat([1.0, -1.0, 0.0], [35, 25, 40])
+    gains = rng.normal(size=(500, 1)) * np.ones(2)
+    scoring = (60 - 10**2 / 100) / 100**2 * 100 / 99
+    gains *= np.sqrt(3 * scoring / np.cov(gains.T)[0, 1])
+    names = ["never", "always", "oracle", "fixed", "mine"]
+    given = (names, shares, np.repeat([0.0, 1.0, 0.0], [35, 25, 40]), difference, np.arange(100))
+    alone, stretched = (
+        _Spread(*given, resampled, settled=True, seed=1).of("mine") for resampled in ({}, {"mine": gains})
+    )
+    for one in (alone, stretched):
+        assert one["policy_gain"] == pytest.approx(0.1)
+    for end in ("low", "high"):
+        reach, wider = (one[f"policy_gain_ci_{end}"] - 0.1 for one in (alone, stretched))
+        assert wider == pytest.approx(np.sqrt(2) * reach)
+    # A normal deviate of 10 / sqrt(60) = 1.29, and of .91: p is .20 and .36, but for steps of the sum.
+    assert alone["policy_p_value"] == pytest.approx(0.245, abs=0.02)
+    assert stretched["policy_p_value"] == pytest.approx(0.36, abs=0.04)
 
 
 def test_intervals_are_wider_where_subjects_repeat() -> None:
@@ -171,4 +209,5 @@ def test_questions_without_popularity_have_fixed_methods_the_oracle_and_others()
 def test_an_oracle_that_gains_nothing_leaves_no_gap() -> None:
     found = arena({**questions(), "retrieval": [1.0] * N}, is_split=False)
     assert {one["gap_share"] for one in found.values()} == {None}
+    assert {one["no_gap_interval"] for one in found.values()} == {"the oracle gains nothing"}
     assert found["always"]["policy_accuracy"] == found["oracle"]["policy_accuracy"] == 1

@@ -8,7 +8,14 @@ import threading
 import numpy as np
 import pytest
 
-from dagster_project.core.statistics.resampling import draws, in_parallel, percentiles, seed_of
+from dagster_project.core.statistics.resampling import (
+    draws,
+    in_parallel,
+    interval,
+    percentiles,
+    reason_against,
+    seed_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -20,6 +27,43 @@ def test_percentiles_are_those_of_a_95_percent_interval(
     values = np.arange(1_000.0)[::-1].copy()
     values[: 1_000 - n_defined] = np.nan
     assert percentiles(values) == (ends and pytest.approx(ends))
+
+
+def test_percentiles_lie_further_out_where_few_subjects_decide() -> None:
+    """Student's quantile of 9 degrees is 2.2622, times the root of 10/9: 2.3845 standard errors, as of .855 %."""
+    values = np.arange(10_001.0)
+    assert percentiles(values, 10) == pytest.approx((85.5, 9_914.5), abs=0.1)
+    assert percentiles(values, 1e9) == pytest.approx((250, 9_750), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("values", "reason", "found"),
+    [
+        (np.arange(1_001.0), None, (25.0, 975.0, None)),
+        (np.arange(1_001.0), "one subject", (None, None, "one subject")),
+        (np.ones(1_000) + np.arange(1_000) * 1e-16, None, (None, None, "all resamples are equal")),
+        (np.full(1_000, np.nan), None, (None, None, "too few resamples have a value")),
+    ],
+)
+def test_an_interval_has_a_width_or_a_reason(
+    values: np.ndarray, reason: str | None, found: tuple[float | None, float | None, str | None]
+) -> None:
+    assert interval(values, reason) == found
+
+
+@pytest.mark.parametrize(
+    ("counts", "reason"),
+    [
+        ((20, 10, 10), None),
+        ((20,), None),
+        ((19, 50, 50), "fewer than 20 subjects"),
+        ((1,), "one subject"),
+        ((60, 9, 51), "fewer than 10 right answers"),
+        ((60, 51, 9.5), "fewer than 10 wrong answers"),
+    ],
+)
+def test_minima_have_their_reasons(counts: tuple[int, ...], reason: str | None) -> None:
+    assert reason_against(*counts) == reason
 
 
 def test_a_resample_draws_as_many_questions_as_there_are() -> None:

@@ -101,7 +101,7 @@ def test_promises_are_those_of_fixed_sequence_testing() -> None:
     """For each risk: test from strict to lax by exact binomial p-values, and stop at the first that is not rejected."""
     for seed, alpha in itertools.product(range(8), (0.05, 0.1, 0.2, 0.4)):
         signal, wrong = some(400, seed, 1_000)
-        rows = list(curve(signal, wrong, signal, wrong))
+        rows = list(curve(signal, wrong, signal, wrong, np.arange(400)))
         passed = []
         for row in (row for row in rows if row["n_answered"] >= LEAST_PROMISED):
             if binom.cdf(row["n_wrong"], row["n_answered"], alpha) > DELTA:
@@ -151,12 +151,21 @@ def test_a_combination_has_a_curve_but_promises_nothing() -> None:
     assert {row["area"] for row in curves["confidence"]} != {None}
 
 
+def test_a_combination_of_constants_orders_no_answers() -> None:
+    """Each fold is fitted to other answers. Ranked by what these fits say, the area would be above the risk of all."""
+    _, wrong = some(200, 3, 1_000)
+    rows = rows_of(np.full(200, 0.5), wrong, popularity=[100.0] * 200, relation=[None] * 200)
+    (combined,) = {row["area"] for row in rows if row["signal"] == "popularity_confidence"}
+    assert combined == pytest.approx(wrong.mean())
+
+
 def test_a_pair_answers_from_memory_above_the_threshold_and_else_with_a_passage() -> None:
     rng, n = np.random.default_rng(5), 80
     memory, passage, right, right_with = rng.random((4, n))
     pair = {"dataset": "d", "prompt": "p", "model": "m", "parametric_method": "closed_book", "retrieval_method": "bm25",
             "parametric_confidence": memory.tolist(), "parametric_correct": (right > 0.5).tolist(),
-            "retrieval_confidence": passage.tolist(), "retrieval_correct": (right_with > 0.2).tolist()}  # fmt: skip
+            "retrieval_confidence": passage.tolist(), "retrieval_correct": (right_with > 0.2).tolist(),
+            "cluster_id": [f"s{i}" for i in range(n)]}  # fmt: skip
     rows = risk_coverage(pa.table({}), pa.Table.from_pylist([pair])).to_pylist()
     assert {(row["method"], row["fallback_method"], row["signal"]) for row in rows} == {
         ("closed_book", "bm25", "confidence")

@@ -28,6 +28,7 @@ def asked(relation: list[str], popularity: list[float], *differences: list[int])
     return Asked(
         np.array(relation), {POPULARITY: np.array(popularity, dtype=float)}, np.zeros(len(relation)),
         tuple(np.array(difference, dtype=float) for difference in differences), {},
+        np.arange(len(relation)),
     )  # fmt: skip
 
 
@@ -71,7 +72,12 @@ def test_thresholds_on_popularity_are_the_published_ones() -> None:
     training[:, names == "c"] = False
     training[0] = False
     questions = Asked(
-        names, {POPULARITY: popularity}, parametric, tuple(r - parametric for r in retrievals), {}
+        names,
+        {POPULARITY: popularity},
+        parametric,
+        tuple(r - parametric for r in retrievals),
+        {},
+        np.arange(n),
     )
     found = decisions(questions, training.astype(float))
     edges = {name: np.array([popularity.min(), np.inf]) for name in ("a", "b", "c", "all")}
@@ -98,7 +104,8 @@ def test_held_out_gains_are_those_of_the_decisions() -> None:
     weights, held = rng.integers(0, 3, (2, 20, n)).astype(float)
     weights[:10, names == "c"] = 0  # those have the threshold for all
     differences = tuple(rng.integers(-1, 2, n).astype(float) for _ in range(2))
-    questions = Asked(names, {POPULARITY: rng.integers(0, 30, n).astype(float)}, np.zeros(n), differences, {})
+    popularity = rng.integers(0, 30, n).astype(float)
+    questions = Asked(names, {POPULARITY: popularity}, np.zeros(n), differences, {}, np.arange(n))
     decided, found = decisions(questions, weights), held_out_gains(questions, weights, held)
     assert found.keys() == decided.keys()
     for policy, by_method in decided.items():

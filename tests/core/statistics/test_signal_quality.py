@@ -14,12 +14,13 @@ from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_s
 from sklearn.preprocessing import StandardScaler
 
 from dagster_project.core.statistics import signal_quality
-from dagster_project.core.statistics.resampling import draws, seed_of
+from dagster_project.core.statistics.resampling import draws, percentiles, seed_of
 from dagster_project.core.statistics.signal_quality import (
     COMBINED,
     N_FOLDS,
     N_RESAMPLES,
     SIGNALS,
+    Answers,
     auroc,
     average_precision,
     calibration_error,
@@ -111,9 +112,9 @@ def test_within_relations_pairs_of_one_relation_count(rows: dict[str, Any]) -> N
         if correct[i] and not correct[j] and relation[i] is not None and relation[i] == relation[j]:
             pairs += 1
             above += 1.0 if confidence[i] > confidence[j] else 0.5 if confidence[i] == confidence[j] else 0.0
-    names = np.array([name or "" for name in relation])
-    assert within_relations(confidence, correct, names) == pytest.approx(above / pairs)
-    assert within_relations(confidence, correct, np.full(len(correct), "")) is None
+    names, fold = np.array([name or "" for name in relation]), np.zeros(len(correct), dtype=int)
+    assert within_relations(confidence, correct, names, fold) == pytest.approx(above / pairs)
+    assert within_relations(confidence, correct, np.full(len(correct), ""), fold) is None
 
 
 def test_intervals_are_percentiles_over_draws_of_whole_subjects(
@@ -122,11 +123,12 @@ def test_intervals_are_percentiles_over_draws_of_whole_subjects(
     correct, popularity = np.array(rows["is_correct"], dtype=float), np.array(rows["popularity"])
     subjects, subject = np.unique(rows["subject"], return_inverse=True)
     drawn = draws(len(subjects), N_RESAMPLES, np.random.default_rng(seed_of(11, KEY.values())))
-    expected = [roc_auc_score(correct, popularity, sample_weight=one[subject]) for one in drawn]
+    expected = np.array([roc_auc_score(correct, popularity, sample_weight=one[subject]) for one in drawn])
     row = quality["popularity"]
-    assert (row["auroc_ci_low"], row["auroc_ci_high"]) == pytest.approx(
-        tuple(np.quantile(expected, [0.025, 0.975]))
-    )
+    n_rarer = min(len(set(subject[correct == one])) for one in (0, 1))
+    assert (row["auroc_ci_low"], row["auroc_ci_high"], row["no_interval"]) == (
+        *map(pytest.approx, percentiles(expected, n_rarer) or ()), None
+    )  # fmt: skip
 
 
 def test_the_same_questions_asked_twice_make_no_interval_narrower(
@@ -156,6 +158,59 @@ def test_probabilities_come_from_other_subjects(
     assert row["calibration_error"] == pytest.approx(calibration_error(predicted, correct), abs=1e-6)
 
 
+def test_a_fitted_signal_ranks_answers_of_one_fold_only(
+    rows: dict[str, Any], quality: dict[str, dict[str, Any]]
+) -> None:
+    """Of its probabilities, each fold has its own fit: pairs of two folds are none."""
+    correct, subject, relation = of(rows, "is_correct", "subject", "relation")
+    answers = Answers(correct, subject.astype(str), np.array([name or "" for name in relation]))
+    predictors = np.column_stack([
+        np.log1p(of(rows, "popularity")[0]), np.log(np.maximum(of(rows, "confidence")[0], 1e-30))
+    ])  # fmt: skip
+    fitted = answers.cross_fitted(predictors, with_relations=True)
+    above = pairs = within = pairs_within = 0.0
+    precision = []
+    for fold in range(N_FOLDS):
+        mine = answers.fold == fold
+        n_pairs = correct[mine].sum() * (1 - correct[mine]).sum()
+        above += n_pairs * roc_auc_score(correct[mine], fitted[mine])
+        pairs += n_pairs
+        precision += [average_precision_score(correct[mine], fitted[mine])] * int(correct[mine].sum())
+        for name in ("father", "sport"):
+            both = mine & (answers.relation == name)
+            n_pairs = correct[both].sum() * (1 - correct[both]).sum()
+            within += n_pairs * roc_auc_score(correct[both], fitted[both]) if n_pairs else 0
+            pairs_within += n_pairs
+    row = quality[COMBINED]
+    assert row["auroc"] == pytest.approx(above / pairs)
+    assert row["auroc_within"] == pytest.approx(within / pairs_within)
+    assert row["average_precision"] == pytest.approx(np.mean(precision))
+
+
+def test_a_constant_signal_says_nothing(rows: dict[str, Any]) -> None:
+    """Ranked together, folds of which others are more often right stand lower: .34 and not .5."""
+    constant = {**rows, "popularity": [7.0] * 150, "confidence": [0.5] * 150, "relation": [None] * 150}
+    row = measured(constant)[COMBINED]
+    assert row["auroc"] == 0.5
+    assert (row["auroc_ci_low"], row["no_interval"]) == (None, "all resamples are equal")
+
+
+@pytest.mark.parametrize(
+    ("n_right", "n_subjects", "reason"),
+    [(9, 150, "fewer than 10 right answers"), (141, 150, "fewer than 10 wrong answers"),
+     (75, 19, "fewer than 20 subjects"), (10, 20, None)],
+)  # fmt: skip
+def test_too_few_of_an_outcome_or_subjects_have_a_reason_and_no_interval(
+    rows: dict[str, Any], n_right: int, n_subjects: int, reason: str | None
+) -> None:
+    correct = np.random.default_rng(0).permutation(np.arange(150) < n_right).tolist()
+    row = measured({**rows, "is_correct": correct, "subject": [f"Q{i % n_subjects}" for i in range(150)]})
+    found = row["popularity"]
+    assert found["no_interval"] == reason
+    assert (found["auroc_ci_low"] is None) == (found["auroc_ci_high"] is None) == (reason is not None)
+    assert found["auroc"] is not None
+
+
 def test_calibration_error_by_hand() -> None:
     """15 bins of two: each has the probability .25, and one of the two is right in every third bin."""
     correct = np.array([1.0, 0.0, 0.0, 0.0, 0.0, 0.0] * 5)
@@ -166,7 +221,7 @@ def test_calibration_error_by_hand() -> None:
 def test_ties_count_half_and_the_order_of_answers_nothing() -> None:
     score, correct = np.array([1.0, 1.0, 2.0, 0.0]), np.array([1.0, 0.0, 1.0, 0.0])
     assert auroc(score, correct) == 3.5 / 4
-    assert average_precision(score, correct) == pytest.approx((1 + 2 / 3) / 2)
+    assert average_precision(score, correct, np.zeros(4)) == pytest.approx((1 + 2 / 3) / 2)
     backwards = slice(None, None, -1)
     assert auroc(score[backwards], correct[backwards]) == 3.5 / 4
 
@@ -178,6 +233,13 @@ def test_ties_count_half_and_the_order_of_answers_nothing() -> None:
 def test_one_outcome_has_a_reason_instead_of_numbers(rows: dict[str, Any], correct: Any, reason: str) -> None:
     row = measured({**rows, "is_correct": [correct(one) for one in rows["is_correct"]]})["popularity"]
     assert (row["undefined"], row["auroc"], row["brier"], row["n_known"]) == (reason, None, None, 150)
+    assert row["no_interval"] == reason
+
+
+def test_answers_about_one_subject_have_a_reason_since_nothing_else_can_be_fitted_on(
+    rows: dict[str, Any],
+) -> None:
+    assert measured({**rows, "subject": ["Q1"] * 150})["popularity"]["undefined"] == "one subject"
 
 
 def test_few_answers_have_a_reason_instead_of_numbers(rows: dict[str, Any]) -> None:

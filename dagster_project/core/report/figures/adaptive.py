@@ -78,8 +78,8 @@ GAIN = Figure(
     section="thresholds",
     title="What adaptive retrieval gains",
     shows="Held-out accuracy of adaptive retrieval minus that of the better of always and never. Bars are 95 % "
-    "intervals, from a bootstrap of the held-out gain over questions. There is no interval if one fixed method is "
-    "nearly always best or too few questions decide the gain. To the right of zero, choosing by popularity is better.",
+    "intervals, from a bootstrap of the held-out gain over whole subjects. There is no interval if one fixed method "
+    "is nearly always best or fewer than 20 subjects decide. To the right of zero, choosing by popularity is better.",
     source="PopQA, section 6.2",
     tables=("fct_adaptive_accuracy",),
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant,
@@ -116,11 +116,12 @@ THRESHOLDS = Figure(
     shows="Adaptive retrieval retrieves for questions below their threshold and trusts memory for the others. The "
     "thresholds are fitted on all questions with both answers (search `exact`). A point at the right edge of a panel "
     "means that nearly all questions get a passage, at the left edge nearly none. Pairs that give all questions a "
-    "passage, or none, have no point; the table says `always` or `never`. A question without a relation takes the "
-    "threshold for all.",
+    "passage, or none, have no point; the table says `always` or `never`, and which thresholds are chosen on fewer than "
+    "20 questions. A question without a relation takes the threshold for all.",
     source="PopQA, section 6.1",
     tables=("fct_adaptive_thresholds",),
     sql="""select dataset, prompt, model, parametric_method, retrieval_method, relation, n,
+    if(is_chosen_on_few, 'fewer than 20 questions', null) as few,
     case when decision = 'below' then threshold_popularity end as threshold,
     if(decision = 'below', 'below the threshold', decision) as retrieves, share_retrieved,
     accuracy, accuracy_always, accuracy_never
@@ -135,6 +136,7 @@ order by dataset, prompt, model, retrieval_method, relation""",
         Column("retrieves", "retrieves"),
         Column("share_retrieved", "retrieved, in sample", "share"),
         Column("accuracy", "accuracy, in sample", "share"),
+        Column("few", "chosen on"),
         Column("accuracy_always", "always", "share"),
         Column("accuracy_never", "never", "share"),
     ),

@@ -28,9 +28,9 @@ SIGNALS = Figure(
     "the answer from memory. The others predict whether this answer is right: from popularity and relation, from these "
     "and confidence, from the consistency of the model's answers to paraphrases and samples, or from these, popularity "
     "and relation (`all`). All are fitted on the same training questions and scored on the same held-out ones. Bars are "
-    "95 % intervals from a paired bootstrap over questions. The table has the gain over thresholds on popularity, and "
-    "the costs: what must be answered before a decision counts, be it paraphrases and samples or, for its confidence, "
-    "the question from memory.",
+    "95 % intervals from a paired bootstrap over whole subjects. The table has the gain over thresholds on popularity, "
+    "and the costs: what must be answered before a decision counts, be it paraphrases and samples or, for its "
+    "confidence, the question from memory.",
     source="PopQA-TP; SPEC §7, retrieval by prediction; §11, deciding by a signal",
     tables=("fct_adaptive_signals",),
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, threshold_scope, signal, n_compared,
@@ -93,7 +93,7 @@ QUALITY = Figure(
     source="SPEC §11",
     tables=("fct_signal_quality",),
     sql=f"""select dataset, prompt, model, method, signal, n, n_correct / n as accuracy, auroc,
-    auroc_ci_low, auroc_ci_high, auroc_within, average_precision, brier, calibration_error, auroc_undefined
+    auroc_ci_low, auroc_ci_high, auroc_within, average_precision, brier, calibration_error, no_interval
 from marts.fct_signal_quality
 order by dataset, prompt, model, method, list_position({_MEASURED}, signal), signal""",  # noqa: S608
     columns=(
@@ -107,7 +107,7 @@ order by dataset, prompt, model, method, list_position({_MEASURED}, signal), sig
         Column("average_precision", "average precision", "share"),
         Column("brier", "Brier score", "number"),
         Column("calibration_error", "calibration error", "number"),
-        Column("auroc_undefined", "why undefined"),
+        Column("no_interval", "why no interval"),
     ),
     spec=panels(
         "method",
@@ -142,12 +142,14 @@ ARENA = Figure(
     shows="Accuracy of each policy, and the share of questions for which it retrieves. Tossing a coin lies on the dashed "
     "line from `never` to `always`; policies above it know something. The oracle retrieves where memory is wrong and "
     "the passage helps: no policy can exceed it. Thresholds are held-out; policies of others decide as their files say. "
-    "Bars are 95 % intervals over whole subjects, with thresholds as fitted. The table has the gain over the better one "
-    "of never and always, the part of the way from there to the oracle, and p after Holm's correction.",
+    "Bars are 95 % intervals over whole subjects. The table has the gain over the better one of never and always, its "
+    "interval with the variance of the fits, the part of the way from there to the oracle, and p after Holm's "
+    "correction.",
     source="SPEC §11",
     tables=("fct_policies",),
     sql="""select dataset, prompt, model, parametric_method, retrieval_method, policy, n, accuracy, ci_low, ci_high,
-    share_retrieved, cost_usd_per_1000, gain, gain_ci_low, gain_ci_high, gap_share, gap_ci_low, gap_ci_high, p_holm
+    share_retrieved, cost_usd_per_1000, gain, gain_ci_low, gain_ci_high, gap_share, gap_ci_low, gap_ci_high, p_holm,
+    coalesce(no_gain_interval, no_gap_interval) as no_interval
 from marts.fct_policies
 order by dataset, prompt, model, retrieval_method,
     coalesce(list_position(['never', 'always'], policy), 3), accuracy desc, policy""",
@@ -161,6 +163,7 @@ order by dataset, prompt, model, retrieval_method,
         Column("gain", "gain", "signed", bounds("gain")),
         Column("gap_share", "part of the way", "signed", bounds("gap")),
         Column("p_holm", "p (Holm)", "p"),
+        Column("no_interval", "why no interval"),
     ),
     spec=panels(
         "retrieval_method",
@@ -211,7 +214,10 @@ order by dataset, prompt, model, method, fallback_method nulls first, list_posit
         Column("risk", "risk", "share", bounds("risk")),
         Column("threshold", "signal above", "number"),
         Column("promised_risk", "promised risk", "share"),
-        *(Column(f"coverage_at_risk_{one}", f"coverage at {one} %", "share") for one in (5, 10, 20)),
+        *(
+            Column(f"coverage_at_risk_{one}", f"coverage at {one} %, in sample", "share")
+            for one in (5, 10, 20)
+        ),
         Column("area", "area", "share"),
         Column("excess_area", "above the best order", "share"),
     ),

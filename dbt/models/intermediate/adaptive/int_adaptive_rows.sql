@@ -4,6 +4,7 @@ with final as (
         pair_id,
         dataset,
         question_id,
+        cluster_id,
         relation,
         subject_popularity as popularity,
         parametric_correct::integer as parametric,

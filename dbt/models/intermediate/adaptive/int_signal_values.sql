@@ -33,7 +33,7 @@ final as (
         answers.method,
         answers.question_id,
         answers.relation,
-        coalesce(answers.subject_id, answers.question_id) as subject,
+        answers.cluster_id as subject,
         answers.is_correct,
         answers.subject_popularity as popularity,
         case when answers.popularity_measure != 'sitelinks' then entities.sitelinks end as site_links,

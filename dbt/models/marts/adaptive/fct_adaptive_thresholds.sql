@@ -15,6 +15,8 @@ final as (
         case thresholds.n_retrieved when 0 then 'never' when thresholds.n then 'always' else 'below' end as decision,
         thresholds.n_retrieved / thresholds.n as share_retrieved,
         thresholds.n,
+        -- the minimum of SPEC §12
+        thresholds.n < 20 as is_chosen_on_few,
         (thresholds.n_parametric + thresholds.gain) / thresholds.n as accuracy,
         thresholds.n_retrieval / thresholds.n as accuracy_always,
         thresholds.n_parametric / thresholds.n as accuracy_never

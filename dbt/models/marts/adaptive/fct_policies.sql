@@ -8,14 +8,17 @@ with policies as (
         found.policy_accuracy as accuracy,
         found.policy_accuracy_ci_low as ci_low,
         found.policy_accuracy_ci_high as ci_high,
+        found.no_interval,
         found.policy_share_retrieved as share_retrieved,
         found.policy_cost_usd_per_1000 as cost_usd_per_1000,
         found.policy_gain as gain,
         found.policy_gain_ci_low as gain_ci_low,
         found.policy_gain_ci_high as gain_ci_high,
+        found.no_gain_interval,
         found.gap_share,
         found.gap_share_ci_low as gap_ci_low,
         found.gap_share_ci_high as gap_ci_high,
+        found.no_gap_interval,
         found.policy_p_value as p_value
     from {{ ref('stg_statistics__policies') }} as found
     -- Statistics of an earlier state of the study have other pairs.

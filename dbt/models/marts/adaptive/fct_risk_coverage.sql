@@ -18,9 +18,10 @@ final as (
         *,
         n_answered / n as coverage,
         {%- for percent in [5, 10, 20] %}
-        max(n_answered / n) filter (where 100 * n_wrong <= {{ percent }} * n_answered)
+        max(n_answered / n) filter (where n_answered >= 100 and 100 * n_wrong <= {{ percent }} * n_answered)
             over curve as coverage_at_risk_{{ percent }},
         {%- endfor %}
+        if(n < 100, 'fewer than 100 answers', null) as no_coverage_at_risk,
         {{ rate_of('n_wrong', 'n_answered', 'n_subjects', 'deff', 'risk') }}
     from curves
     window curve as (partition by dataset, prompt, model, method, fallback_method, signal)

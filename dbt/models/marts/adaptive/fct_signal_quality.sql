@@ -31,6 +31,7 @@ final as (
         quality.brier,
         quality.calibration_error,
         quality.undefined as auroc_undefined,
+        quality.no_interval,
         quality.n_draws
     from quality
     inner join answered using (dataset, prompt, model, method)
