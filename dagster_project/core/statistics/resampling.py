@@ -1,9 +1,10 @@
-"""Shared by bootstraps: a separate seed per key, resamples of questions, ratios of sums, percentiles, and threads."""
+"""Shared by tests and bootstraps: a separate seed per key, resamples of subjects, sign flips, minima, and threads."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -45,12 +46,22 @@ def seed_of(seed: int, key: Iterable[str]) -> int:
 
 LEAST_DEFINED = 0.95
 """Below this share of resamples with a value there is no interval: the others would be no fair selection."""
+LEAST_SUBJECTS = 20
+LEAST_OF_OUTCOME = 10
+"""With fewer subjects, or fewer answers of an outcome, an interval does not hold what it promises (SPEC §12)."""
+LEAST_P = sys.float_info.min
+"""A p value that is smaller, or underflows to 0, is published as this number."""
+N_SIGNS = 10_000
+_MOST_FLIPPED = 13
+"""Subjects up to which all changes of signs are tried, 2 to the power of this number."""
+_CHUNK = 4_000_000
+"""Signs that are drawn at once."""
 _IN_CACHE = 20_000
 """Draws that are counted at once: few enough for the processor's cache."""
 
 
 def draws(n: int, size: int, rng: np.random.Generator) -> Values:
-    """`size` resamples of `n` questions, size × n: how often each question is drawn."""
+    """`size` resamples of `n` subjects, size × n: how often each subject is drawn."""
     found = np.empty((size, n), dtype=np.uint8)
     for rows in np.split(found, range(0, size, max(1, _IN_CACHE // n))[1:]):
         drawn = rng.integers(0, n, rows.shape) + n * np.arange(len(rows))[:, None]
@@ -59,13 +70,70 @@ def draws(n: int, size: int, rng: np.random.Generator) -> Values:
 
 
 def resampled_ratios(numerators: Values, denominators: Values, seed: int, n_resamples: int) -> Values:
-    """The ratio of sums in each resample of questions, resamples × measures; nan where the sum below the line is 0.
+    """The ratio of sums in each resample of subjects, resamples × measures; nan where the sum below the line is 0.
 
-    `numerators` and `denominators`: questions × measures.
+    `numerators` and `denominators`: subjects × measures.
     """
     weights = draws(len(numerators), n_resamples, np.random.default_rng(seed)).astype(float)
     above, below = weights @ numerators, weights @ denominators
     return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
+
+
+def sums_by_subject(values: Values, subject: Values) -> Values:
+    """The sum of the rows of each subject: n × measures to subjects × measures, subjects (n) in ascending order."""
+    order = np.argsort(subject, kind="stable")
+    ordered = subject[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    return np.asarray(np.add.reduceat(values[order], starts, axis=0))
+
+
+def sign_flip_p(sums: Values, seed: int, counts: Values | None = None) -> Values:
+    """Two-sided p of each column's sum, if the names of both sides were exchanged at random for each subject.
+
+    `sums`: differences summed by subject, subjects × measures; with `counts`, each row stands for so many subjects. All
+    columns share the signs of a subject. Without a difference p is 1. Of up to 13 subjects that differ all changes of
+    signs are tried; else `N_SIGNS` are drawn, and the observed signs count as one more, so that p is never 0.
+    """
+    counts = np.ones(len(sums), dtype=int) if counts is None else counts
+    observed = np.abs(counts @ sums) * (1 - 1e-9)  # the same sum in another order is as large
+    differs = (sums != 0).any(axis=1)
+    sums, counts = sums[differs], counts[differs]
+    n_subjects = int(counts.sum())
+    if n_subjects <= _MOST_FLIPPED:
+        bits = np.arange(2**n_subjects)[:, None] >> np.arange(n_subjects) & 1
+        found = (2 * bits - 1) @ np.repeat(sums, counts, axis=0)
+        return np.asarray((np.abs(found) >= observed).mean(axis=0))
+    rng, n_as_large = np.random.default_rng(seed), np.ones(sums.shape[1])
+    at_once = max(1, _CHUNK // len(sums))
+    for start in range(0, N_SIGNS, at_once):
+        size = min(at_once, N_SIGNS - start), len(sums)
+        signs = 2.0 * rng.binomial(counts, 0.5, size) - counts
+        n_as_large += (np.abs(signs @ sums) >= observed).sum(axis=0)
+    return n_as_large / (N_SIGNS + 1)
+
+
+def no_interval(n_subjects: int, n_right: int | None = None, n_wrong: int | None = None) -> str | None:
+    """The reason why an interval would rest on too little; None if it may be computed."""
+    if n_subjects < LEAST_SUBJECTS:
+        return f"fewer than {LEAST_SUBJECTS} subjects"
+    if n_right is not None and n_right < LEAST_OF_OUTCOME:
+        return f"fewer than {LEAST_OF_OUTCOME} right answers"
+    if n_wrong is not None and n_wrong < LEAST_OF_OUTCOME:
+        return f"fewer than {LEAST_OF_OUTCOME} wrong answers"
+    return None
+
+
+def interval(values: Values, reason: str | None) -> tuple[float | None, float | None, str | None]:
+    """2.5th and 97.5th percentile of the resamples, nan left out, and the reason why there are none.
+
+    `reason` is known before. Others are that too few resamples have a value, or that the interval has no width.
+    """
+    ends = None if reason else percentiles(values)
+    if ends is None:
+        return None, None, reason or "too few resamples with a value"
+    if np.isclose(*ends, rtol=1e-9, atol=1e-12):
+        return None, None, "all resamples are equal"
+    return *ends, None
 
 
 def percentiles(values: Values) -> tuple[float, float] | None:
