@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,11 +39,9 @@ def _compared(rows: list[dict[str, Any]], seed: int, log: logging.Logger) -> Ite
     progress = Progress(log, "bootstrap: pairs of methods or models compared", len(rows))
     for row in rows:
         seed_of_pair = seed_of(seed, (row[name] for name in _KEY))
-        difference, n, n_subjects = np.array([list(kind.values()) for kind in row["subjects"]]).T
-        low, high, reason = interval(
-            resampled_differences(difference, n, n_subjects, seed_of_pair), no_interval(row["n_subjects"])
-        )
-        (p_value,) = sign_flip_p(difference[:, None].astype(float), seed_of_pair, n_subjects)
+        kinds = kinds_of_subjects(row["subjects"])
+        low, high, reason = difference_interval(kinds, seed_of_pair)
+        (p_value,) = sign_flip_p(kinds[:, :1].astype(float), seed_of_pair, kinds[:, 2])
         yield {
             **{name: row[name] for name in (*_KEY, *_COUNTS)}, "p_value": float(p_value),
             "p_mcnemar": mcnemar_exact(row["n_a_only"], row["n_b_only"]), "n_resamples": N_RESAMPLES,
@@ -67,16 +65,19 @@ def mcnemar_exact(a_only: int, b_only: int) -> float:
     return min(1.0, max(LEAST_P, 2 * math.exp(log_term) * (1 + math.fsum(ratios.tolist()))))
 
 
-def resampled_differences(
-    difference: Values, n: Values, n_subjects: Values, seed: int, n_resamples: int = N_RESAMPLES
-) -> Values:
-    """accuracy_a minus accuracy_b in each resample of subjects.
+def kinds_of_subjects(rows: Sequence[Mapping[str, int]]) -> Values:
+    """Kinds × 3: by how many of a subject's questions the first side is better, how many they are, how many subjects."""
+    return np.array([[row[name] for name in ("difference", "n_questions", "n_subjects")] for row in rows])
 
-    By kind of subject: by how many of its `n` questions the first side is better, and how many such subjects there are.
-    """
+
+def difference_interval(
+    kinds: Values, seed: int, n_resamples: int = N_RESAMPLES
+) -> tuple[float | None, float | None, str | None]:
+    """2.5th and 97.5th percentile of accuracy_a minus accuracy_b over resamples of subjects, or why there are none."""
+    difference, n, n_subjects = kinds.T
     k = n_subjects.sum()
     drawn = np.random.default_rng(seed).multinomial(k, n_subjects / k, size=n_resamples)
-    return np.asarray(drawn @ difference / (drawn @ n))
+    return interval(drawn @ difference / (drawn @ n), no_interval(int(k)))
 
 
 METHOD_COMPARISONS = Statistic(

@@ -91,25 +91,23 @@ def sign_flip_p(sums: Values, seed: int, counts: Values | None = None) -> Values
     """Two-sided p of each column's sum, if the names of both sides were exchanged at random for each subject.
 
     `sums`: differences summed by subject, subjects × measures; with `counts`, each row stands for so many subjects. All
-    columns share the signs of a subject. Without a difference p is 1. Of up to 13 subjects that differ all changes of
+    columns share the signs of a subject. Without a difference p is 1. Where up to 13 subjects differ, all changes of
     signs are tried; else `N_SIGNS` are drawn, and the observed signs count as one more, so that p is never 0.
     """
     counts = np.ones(len(sums), dtype=int) if counts is None else counts
     observed = np.abs(counts @ sums) * (1 - 1e-9)  # the same sum in another order is as large
-    differs = (sums != 0).any(axis=1)
-    sums, counts = sums[differs], counts[differs]
-    n_subjects = int(counts.sum())
-    if n_subjects <= _MOST_FLIPPED:
-        bits = np.arange(2**n_subjects)[:, None] >> np.arange(n_subjects) & 1
-        found = (2 * bits - 1) @ np.repeat(sums, counts, axis=0)
-        return np.asarray((np.abs(found) >= observed).mean(axis=0))
     rng, n_as_large = np.random.default_rng(seed), np.ones(sums.shape[1])
     at_once = max(1, _CHUNK // len(sums))
     for start in range(0, N_SIGNS, at_once):
         size = min(at_once, N_SIGNS - start), len(sums)
         signs = 2.0 * rng.binomial(counts, 0.5, size) - counts
         n_as_large += (np.abs(signs @ sums) >= observed).sum(axis=0)
-    return n_as_large / (N_SIGNS + 1)
+    found = n_as_large / (N_SIGNS + 1)
+    for column in np.flatnonzero(counts @ (sums != 0) <= _MOST_FLIPPED):
+        values = np.repeat(sums[:, column], counts * (sums[:, column] != 0))
+        bits = np.arange(2 ** len(values))[:, None] >> np.arange(len(values)) & 1
+        found[column] = (np.abs((2 * bits - 1) @ values) >= observed[column]).mean()
+    return np.asarray(found)
 
 
 def no_interval(n_subjects: int, n_right: int | None = None, n_wrong: int | None = None) -> str | None:
