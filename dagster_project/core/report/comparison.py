@@ -64,8 +64,8 @@ _TOPICS = {
     group by all
 ),
 by_kind as (
-    select * exclude (cluster_id, n_questions, right_a, right_b, now_right, now_wrong), now_right - now_wrong as difference,
-        n_questions, count(*) as n_subjects, sum(right_a) as right_a, sum(right_b) as right_b,
+    select dataset, prompt, model, method, now_right - now_wrong as difference, n_questions,
+        count(*) as n_subjects, sum(right_a) as right_a, sum(right_b) as right_b,
         sum(now_right) as now_right, sum(now_wrong) as now_wrong
     from by_subject group by all
 )

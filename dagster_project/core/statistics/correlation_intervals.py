@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from dagster_project.core.progress import Progress
-from dagster_project.core.statistics.resampling import Values, draws, interval, no_interval, seed_of
+from dagster_project.core.statistics.resampling import Values, draws, interval, reason_against, seed_of
 from dagster_project.core.statistics.statistic import Statistic
 
 N_RESAMPLES = 1_000
@@ -83,7 +83,7 @@ def _intervals(correlations: Values | None, subject: Values, right: Values, scop
     names = [f"{measure}{scope}_{end}" for measure in MEASURES for end in ("low", "high")]
     if correlations is None:
         return {**dict.fromkeys(names), f"no_interval{scope}": "one relation"}
-    reason = no_interval(len(set(subject)), int(right.sum()), int((1 - right).sum()))
+    reason = reason_against(len(set(subject)), int(right.sum()), int((1 - right).sum()))
     found = [interval(values, reason) for values in correlations.T]
     reason = next((why for *_, why in found if why), None)
     ends = [None if reason else end for *both, _ in found for end in both]

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from dagster_project.core.progress import Progress
-from dagster_project.core.statistics.resampling import Values, draws, interval, no_interval, seed_of
+from dagster_project.core.statistics.resampling import Values, draws, interval, reason_against, seed_of
 from dagster_project.core.statistics.statistic import Statistic
 
 N_RESAMPLES = 1_000
@@ -49,7 +49,7 @@ _FACTS = (
 _BY_RELATION = by_subject((*_KEY, "relation", "bin"), f"select *, null::int as bin {_FACTS}")
 _BY_BIN = by_subject(
     (*_KEY, "relation", "bin"),
-    f"select * replace ('all' as relation), bins.bin::int as bin {_FACTS} inner join "
+    f"select * replace ('all' as relation), bins.bin::int as bin {_FACTS} inner join "  # noqa: S608
     "(select dataset, question_id, bin from intermediate.int_question_bins where relation = 'all') as bins "
     "using (dataset, question_id)",
 )
@@ -99,10 +99,14 @@ def _resampled(
     rows: Sequence[Row], key: Sequence[str], drawn_by: Sequence[str], seed: int
 ) -> Iterator[tuple[Row, Values]]:
     """Each row with its measure in each resample. Rows of one group of facts stand together."""
-    for drawn_from, together in itertools.groupby(rows, key=lambda row: (*_of(row, *drawn_by), row["n_drawn"])):
+    for drawn_from, together in itertools.groupby(
+        rows, key=lambda row: (*_of(row, *drawn_by), row["n_drawn"])
+    ):
         rng = np.random.default_rng(seed_of(seed, map(str, drawn_from)))
         weights = draws(drawn_from[-1], N_RESAMPLES, rng)
-        for _, own in itertools.groupby(together, key=lambda row: (_of(row, *key, "relation"), row["subject"])):
+        for _, own in itertools.groupby(
+            together, key=lambda row: (_of(row, *key, "relation"), row["subject"])
+        ):
             same = list(own)
             drawn = weights[:, np.array(same[0]["subject"]) - 1].astype(float)
             above, below = (drawn @ np.array([row[name] for row in same], dtype=float).T for name in _SUMS)
@@ -121,7 +125,10 @@ def _means(resampled: Sequence[tuple[Row, Values]]) -> Iterator[tuple[Row, Value
         n = (~np.isnan(stacked)).sum(axis=0)
         means = np.where(n > 0, np.nansum(stacked, axis=0) / np.maximum(n, 1), np.nan)
         subjects = set().union(*(_subjects(row) for row, _ in together))
-        yield {**together[0][0], "relation": "all", "subject": subjects, "denominator": [1] * len(subjects)}, means
+        yield (
+            {**together[0][0], "relation": "all", "subject": subjects, "denominator": [1] * len(subjects)},
+            means,
+        )
 
 
 def _subjects(row: Row) -> set[int]:
@@ -131,7 +138,7 @@ def _subjects(row: Row) -> set[int]:
 def interval_row(row: Row, names: Sequence[str], values: Values) -> dict[str, Any]:
     """The row of the lake: its key, and the interval of `values`."""
     n_subjects = len(_subjects(row))
-    low, high, reason = interval(values, no_interval(n_subjects))
+    low, high, reason = interval(values, reason_against(n_subjects))
     key = {name: row[name] for name in (*names, "relation", "measure")}
     return {
         **key, "n_subjects": n_subjects, "n_resamples": N_RESAMPLES, "value_low": low, "value_high": high,

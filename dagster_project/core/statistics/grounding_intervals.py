@@ -22,7 +22,7 @@ from dagster_project.core.progress import Progress
 from dagster_project.core.statistics.resampling import (
     Values,
     interval,
-    no_interval,
+    reason_against,
     resampled_ratios,
     seed_of,
     sign_flip_p,
@@ -71,7 +71,7 @@ def _of_dataset(groups: Sequence[Row], seed: int) -> Iterator[dict[str, Any]]:
     p_values = sign_flip_p(above, seed)
     for place, (group, measure) in enumerate(itertools.product(groups, MEASURES)):
         n_subjects = int((n_paired[:, place] > 0).sum())
-        low, high, reason = interval(ratios[:, place], no_interval(n_subjects))
+        low, high, reason = interval(ratios[:, place], reason_against(n_subjects))
         is_tested = n_subjects and measure in _DIFFERENCES
         yield {
             **{name: group[name] for name in _KEY}, "measure": measure, "n_paired": int(n_paired[:, place].sum()),
@@ -81,7 +81,7 @@ def _of_dataset(groups: Sequence[Row], seed: int) -> Iterator[dict[str, Any]]:
 
 
 def _sums(groups: Sequence[Row]) -> tuple[Values, Values, Values]:
-    """Sums above and below the line, and numbers of questions with both scores: subjects × (groups and their measures)."""
+    """Sums above and below the line, and numbers of questions with both scores: subjects × measures of all groups."""
     places = {
         one: i for i, one in enumerate(sorted({one for group in groups for one in group["cluster_id"]}))
     }

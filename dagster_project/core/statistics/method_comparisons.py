@@ -17,14 +17,22 @@ import numpy as np
 import pyarrow as pa
 
 from dagster_project.core.progress import Progress
-from dagster_project.core.statistics.resampling import LEAST_P, Values, interval, no_interval, seed_of, sign_flip_p
+from dagster_project.core.statistics.resampling import (
+    LEAST_P,
+    Values,
+    interval,
+    reason_against,
+    seed_of,
+    sign_flip_p,
+)
 from dagster_project.core.statistics.statistic import Statistic
 
 N_RESAMPLES = 10_000
 _KEY = ("dataset", "prompt", "comparison", "model_a", "method_a", "model_b", "method_b")
 _COUNTS = ("n", "n_subjects", "n_a_only", "n_b_only")
 _QUERY = (
-    f"select {', '.join((*_KEY, *_COUNTS))}, subjects from intermediate.int_method_comparisons where n > 0 order by all"  # noqa: S608
+    f"select {', '.join((*_KEY, *_COUNTS))}, subjects "  # noqa: S608
+    "from intermediate.int_method_comparisons where n > 0 order by all"
 )
 
 
@@ -77,7 +85,7 @@ def difference_interval(
     difference, n, n_subjects = kinds.T
     k = n_subjects.sum()
     drawn = np.random.default_rng(seed).multinomial(k, n_subjects / k, size=n_resamples)
-    return interval(drawn @ difference / (drawn @ n), no_interval(int(k)))
+    return interval(drawn @ difference / (drawn @ n), reason_against(int(k)))
 
 
 METHOD_COMPARISONS = Statistic(

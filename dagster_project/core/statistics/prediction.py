@@ -22,7 +22,7 @@ from dagster_project.core.statistics.prediction_design import (
 )
 from dagster_project.core.statistics.prediction_held_out import UNSCORED, fit_all, score, training_questions
 from dagster_project.core.statistics.prediction_probabilities import CrossFitted, cross_fit
-from dagster_project.core.statistics.prediction_tables import coefficients, likelihood, terms
+from dagster_project.core.statistics.prediction_tables import by_subject, coefficients, likelihood, terms
 from dagster_project.core.statistics.resampling import seed_of
 from dagster_project.core.statistics.statistic import Statistic
 
@@ -71,6 +71,10 @@ class Group:
     questions: Questions
     is_training: Values
     is_hard: Values
+
+    @property
+    def subject(self) -> Values:
+        return np.asarray(self.rows["subject"][self.is_whole].astype(str))
 
 
 def predict_correctness(tables: Sequence[pa.Table], seed: int, log: logging.Logger) -> dict[str, list[Row]]:
@@ -135,8 +139,9 @@ def _regress(group: Group, setting: str, ablation: Ablation, found: dict[str, li
         {**key, "fit": ALL_ROWS, **counts, **likelihood(fits, ablation), **UNSCORED}
     )
     if fits:
-        found["prediction_terms"] += ({**key, **row} for row in terms(fits, ablation))
-        found["prediction_coefficients"] += ({**key, **row} for row in coefficients(fits, ablation))
+        clusters = by_subject(group.questions.where(is_in), group.subject[is_in], fits, ablation)
+        found["prediction_terms"] += ({**key, **row} for row in terms(fits, ablation, clusters))
+        found["prediction_coefficients"] += ({**key, **row} for row in coefficients(fits, ablation, clusters))
     training, test = (group.questions.where(is_in & rows) for rows in (group.is_training, ~group.is_training))
     fits = fit_all(training, ablation)
     scored = score(training, fits, test, ablation)

@@ -48,7 +48,7 @@ LEAST_DEFINED = 0.95
 """Below this share of resamples with a value there is no interval: the others would be no fair selection."""
 LEAST_SUBJECTS = 20
 LEAST_OF_OUTCOME = 10
-"""With fewer subjects, or fewer answers of an outcome, an interval does not hold what it promises (SPEC §12)."""
+"""With fewer subjects, or fewer answers of the rarer outcome, an interval does not hold what it promises (SPEC §12)."""
 LEAST_P = sys.float_info.min
 """A p value that is smaller, or underflows to 0, is published as this number."""
 N_SIGNS = 10_000
@@ -56,6 +56,7 @@ _MOST_FLIPPED = 13
 """Subjects up to which all changes of signs are tried, 2 to the power of this number."""
 _CHUNK = 4_000_000
 """Signs that are drawn at once."""
+_ROUNDING = 1e-12
 _IN_CACHE = 20_000
 """Draws that are counted at once: few enough for the processor's cache."""
 
@@ -110,30 +111,6 @@ def sign_flip_p(sums: Values, seed: int, counts: Values | None = None) -> Values
     return np.asarray(found)
 
 
-def no_interval(n_subjects: int, n_right: int | None = None, n_wrong: int | None = None) -> str | None:
-    """The reason why an interval would rest on too little; None if it may be computed."""
-    if n_subjects < LEAST_SUBJECTS:
-        return f"fewer than {LEAST_SUBJECTS} subjects"
-    if n_right is not None and n_right < LEAST_OF_OUTCOME:
-        return f"fewer than {LEAST_OF_OUTCOME} right answers"
-    if n_wrong is not None and n_wrong < LEAST_OF_OUTCOME:
-        return f"fewer than {LEAST_OF_OUTCOME} wrong answers"
-    return None
-
-
-def interval(values: Values, reason: str | None) -> tuple[float | None, float | None, str | None]:
-    """2.5th and 97.5th percentile of the resamples, nan left out, and the reason why there are none.
-
-    `reason` is known before. Others are that too few resamples have a value, or that the interval has no width.
-    """
-    ends = None if reason else percentiles(values)
-    if ends is None:
-        return None, None, reason or "too few resamples with a value"
-    if np.isclose(*ends, rtol=1e-9, atol=1e-12):
-        return None, None, "all resamples are equal"
-    return *ends, None
-
-
 def percentiles(values: Values) -> tuple[float, float] | None:
     """2.5th and 97.5th percentile of the resamples, nan left out; None where too few have a value."""
     defined = values[~np.isnan(values)]
@@ -141,3 +118,23 @@ def percentiles(values: Values) -> tuple[float, float] | None:
         return None
     low, high = np.quantile(defined, [0.025, 0.975])
     return float(low), float(high)
+
+
+def reason_against(n_subjects: int, n_right: float | None = None, n_wrong: float | None = None) -> str | None:
+    """Why so many subjects, right answers and wrong ones allow no interval; None if they do, or where neither counts."""
+    if n_subjects < LEAST_SUBJECTS:
+        return "one subject" if n_subjects == 1 else f"fewer than {LEAST_SUBJECTS} subjects"
+    for n, outcome in ((n_right, "right"), (n_wrong, "wrong")):
+        if n is not None and n < LEAST_OF_OUTCOME:
+            return f"fewer than {LEAST_OF_OUTCOME} {outcome} answers"
+    return None
+
+
+def interval(values: Values, reason: str | None = None) -> tuple[float | None, float | None, str | None]:
+    """The percentile interval of the resamples and None; or None twice and the reason, `reason` if there is one."""
+    low, high = percentiles(values) or (None, None)
+    if low is None or high is None:
+        reason = reason or "too few resamples have a value"
+    elif high - low <= _ROUNDING:
+        reason = reason or "all resamples are equal"
+    return (None, None, reason) if reason else (low, high, None)

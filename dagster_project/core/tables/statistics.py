@@ -96,8 +96,8 @@ STATISTICS_TABLES = (
             int64("n_b_only", "questions that only the second side answers right"),
             float64(
                 "p_value",
-                "two-sided test by random changes of the signs of whole subjects' differences, never 0; 1 if no question is"
-                " right on one side only",
+                "two-sided test by random changes of the signs of whole subjects' differences, never 0; 1 if no question"
+                " is right on one side only",
             ),
             float64(
                 "p_mcnemar",
@@ -152,8 +152,8 @@ STATISTICS_TABLES = (
             *_ends("value", "the measure"),
             measure(
                 "p_value",
-                "two-sided test of the paired difference by random changes of the signs of whole subjects, never 0; null for a"
-                " ratio, which its difference tests",
+                "two-sided test of the paired difference by random changes of the signs of whole subjects, never 0; null"
+                " for a ratio, which its difference tests",
             ),
             NO_INTERVAL,
         ),

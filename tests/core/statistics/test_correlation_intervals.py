@@ -48,7 +48,10 @@ def questions(seed: int = 5, n: int = 120) -> pd.DataFrame:
 
 def resampled(rows: pd.DataFrame, n_resamples: int = N_RESAMPLES) -> dict[str, dict[str, Any]]:
     correct = rows.drop(columns=["relation", "subject", "popularity"]).to_numpy(dtype=float)
-    logs, (relation, subject) = np.log10(rows.popularity.to_numpy()), rows[["relation", "subject"]].to_numpy().T
+    logs, (relation, subject) = (
+        np.log10(rows.popularity.to_numpy()),
+        rows[["relation", "subject"]].to_numpy().T,
+    )
     return dict(resampled_correlations(relation, subject.astype(int), logs, correct, 7, n_resamples))
 
 
@@ -155,7 +158,9 @@ def test_intervals_are_percentiles_of_the_resamples_or_tell_why_there_are_none()
     every = {(row["prompt"], row["model"]): row for row in found if row["relation"] == "all"}
     correct = np.array(list(right.values()), dtype=float).T
     logs, relation = np.log10(rows.popularity.to_numpy()), rows.relation.to_numpy()
-    drawn = dict(resampled_correlations(relation, rows.subject.to_numpy(), logs, correct, seed_of(3, ["x"])))["all"]
+    drawn = dict(resampled_correlations(relation, rows.subject.to_numpy(), logs, correct, seed_of(3, ["x"])))[
+        "all"
+    ]
     for suffix, values in (("", drawn["pooled"]), ("_within", drawn["within"])):
         for at, model in enumerate(right):
             row = every["many", model]

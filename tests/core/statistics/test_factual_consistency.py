@@ -21,7 +21,11 @@ SCHEMA = pa.schema([
 
 
 def row(
-    relation: str, numerator: list[float], denominator: list[float], subject: list[int] | None = None, **more: Any
+    relation: str,
+    numerator: list[float],
+    denominator: list[float],
+    subject: list[int] | None = None,
+    **more: Any,
 ) -> dict[str, Any]:
     """The sums of subjects, of which there are 60."""
     return {
@@ -41,8 +45,18 @@ def test_no_interval_is_without_width_or_over_few_subjects() -> None:
     few = row("P3", [1.0, 2.0] * 9 + [1.0], [2.0] * 19)
     found = intervals([row("P1", [1.0] * 29, [4.0] * 29), row("P2", [1.0, 2.0] * 10, [2.0] * 20), few], [])
     reasons = {relation: one["no_interval"] for (relation, _, _), one in found.items()}
-    assert reasons == {"P1": "all resamples are equal", "P2": None, "P3": "fewer than 20 subjects", "all": None}
-    assert [found[name, None, "consistency"]["n_subjects"] for name in ("P1", "P2", "P3", "all")] == [29, 20, 19, 29]
+    assert reasons == {
+        "P1": "all resamples are equal",
+        "P2": None,
+        "P3": "fewer than 20 subjects",
+        "all": None,
+    }
+    assert [found[name, None, "consistency"]["n_subjects"] for name in ("P1", "P2", "P3", "all")] == [
+        29,
+        20,
+        19,
+        29,
+    ]
     assert found["P1", None, "consistency"]["value_low"] is None
 
 

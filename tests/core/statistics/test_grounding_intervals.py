@@ -87,7 +87,11 @@ def test_questions_without_both_scores_do_not_count() -> None:
         found["g", one] for one in ("quip_ratio", "quip_difference", "score_difference")
     )
     assert [one["n_paired"] for one in (ratio, difference, score)] == [22, 22, 24]
-    assert (ratio["value_low"], ratio["no_interval"], ratio["p_value"]) == (None, "all resamples are equal", None)
+    assert (ratio["value_low"], ratio["no_interval"], ratio["p_value"]) == (
+        None,
+        "all resamples are equal",
+        None,
+    )
     assert difference["value_low"] < null[:22].mean() < difference["value_high"]
     assert difference["p_value"] == score["p_value"] == 1 / 10_001, "the observed signs count"
     assert score["no_interval"] == "all resamples are equal"
@@ -99,9 +103,12 @@ def test_questions_without_both_scores_do_not_count() -> None:
 
 def test_nothing_quoted_under_the_null_prompt_leaves_no_ratio() -> None:
     found = compared(group(np.linspace(0.1, 0.5, 25), [0.0] * 25))
-    assert found["g", "quip_ratio"]["no_interval"] == "too few resamples with a value"
+    assert found["g", "quip_ratio"]["no_interval"] == "too few resamples have a value"
     assert found["g", "quip_difference"]["value_low"] > 0
-    assert (found["g", "score_difference"]["n_paired"], found["g", "score_difference"]["p_value"]) == (0, None)
+    assert (found["g", "score_difference"]["n_paired"], found["g", "score_difference"]["p_value"]) == (
+        0,
+        None,
+    )
 
 
 def test_equal_prompts_have_a_p_of_one_and_draws_depend_on_the_seed() -> None:

@@ -90,7 +90,7 @@ def test_no_interval_is_without_width_or_over_few_subjects() -> None:
     assert difference_interval(np.array([[2, 2, 20]]), seed=1) == (None, None, "all resamples are equal")
     few = np.array([[1, 6, 10], [-1, 6, 9]])
     assert difference_interval(few, seed=1) == (None, None, "fewer than 20 subjects")
-    assert difference_interval(few + [0, 0, 1], seed=1)[2] is None
+    assert difference_interval(np.add(few, [0, 0, 1]), seed=1)[2] is None
 
 
 def test_repeated_questions_do_not_make_a_difference_certain() -> None:

@@ -13,8 +13,8 @@ from dagster_project.core.statistics.resampling import (
     draws,
     in_parallel,
     interval,
-    no_interval,
     percentiles,
+    reason_against,
     seed_of,
     sign_flip_p,
     sums_by_subject,
@@ -37,10 +37,10 @@ def test_an_interval_is_refused_for_a_reason() -> None:
     low, high, reason = interval(values, None)
     assert (low, high, reason) == (pytest.approx(24.975), pytest.approx(974.025), None)
     assert interval(values, "fewer than 20 subjects") == (None, None, "fewer than 20 subjects")
-    assert interval(np.append(values[:2], [np.nan] * 9), None)[2] == "too few resamples with a value"
+    assert interval(np.append(values[:2], [np.nan] * 9), None)[2] == "too few resamples have a value"
     rounded = 0.1 + 1e-16 * np.arange(1_000)
     assert interval(rounded, None) == (None, None, "all resamples are equal")
-    assert [no_interval(*counts) for counts in [(20,), (19,), (20, 10, 10), (20, 9, 10), (20, 10, 9)]] == [
+    assert [reason_against(*counts) for counts in [(20,), (19,), (20, 10, 10), (20, 9, 10), (20, 10, 9)]] == [
         None, "fewer than 20 subjects", None, "fewer than 10 right answers", "fewer than 10 wrong answers",
     ]  # fmt: skip
 
