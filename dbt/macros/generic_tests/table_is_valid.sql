@@ -79,9 +79,11 @@ where n_rows > 0 and rule is not null
 {#- The names of the columns that the yml of a model has. -#}
 {% macro described_columns(model) -%}
     {%- set names = [] -%}
-    {%- for node in graph.nodes.values() if execute and node.resource_type == 'model' and node.name == model.identifier -%}
-        {%- do names.extend(node.columns) -%}
-    {%- endfor -%}
+    {%- if execute -%}
+        {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.name == model.identifier -%}
+            {%- do names.extend(node.columns) -%}
+        {%- endfor -%}
+    {%- endif -%}
     {{ return(names) }}
 {%- endmacro %}
 
