@@ -66,9 +66,7 @@ def coverage(studies: list[Study]) -> Coverage:
 def _one_by_one(simulation: Callable[..., Mapping[Any, Study]]) -> Callable[..., Iterator[dict[str, Study]]]:
     """The simulation of many studies, from that of one."""
 
-    def simulated(
-        world: Any, n: int, seeds: Sequence[int], *resamples: int
-    ) -> Iterator[dict[str, Study]]:
+    def simulated(world: Any, n: int, seeds: Sequence[int], *resamples: int) -> Iterator[dict[str, Study]]:
         for seed in seeds:
             found = simulation(world, n, seed, *resamples)
             yield {" over ".join(variant): study for variant, study in found.items()}
@@ -99,7 +97,9 @@ def _simulated(task: tuple[str, str, int, Sequence[int], Sequence[Any]]) -> list
     return list(subject_worlds.SIMULATIONS[kind](subject_worlds.WORLDS[name], n, seeds, *more))
 
 
-def _covered(pool: ProcessPoolExecutor, task: tuple[str, str, int, Sequence[int], Sequence[Any]]) -> dict[str, Coverage]:
+def _covered(
+    pool: ProcessPoolExecutor, task: tuple[str, str, int, Sequence[int], Sequence[Any]]
+) -> dict[str, Coverage]:
     kind, name, n, seeds, more = task
     parts = [seeds[at : at + _AT_ONCE] for at in range(0, len(seeds), _AT_ONCE)]
     studies = [
@@ -108,11 +108,19 @@ def _covered(pool: ProcessPoolExecutor, task: tuple[str, str, int, Sequence[int]
     return {variant: coverage([one[variant] for one in studies]) for variant in studies[0]}
 
 
-def _rows(kind: str, options: argparse.Namespace) -> Iterator[tuple[str, int, str, Coverage, Coverage | None]]:
+def _rows(
+    kind: str, options: argparse.Namespace
+) -> Iterator[tuple[str, int, str, Coverage, Coverage | None]]:
     """World, size, variant, its coverage, and that of questions that are taken as independent."""
     worlds = GAINS[kind][0] if kind in GAINS else subject_worlds.WORLDS
     sizes = dict(zip(options.sizes, options.studies, strict=True)) or (
-        _OF_QUESTIONS if kind in GAINS else _RATES if kind == "rates" else _OF_SUBJECTS if options.full else _QUICK
+        _OF_QUESTIONS
+        if kind in GAINS
+        else _RATES
+        if kind == "rates"
+        else _OF_SUBJECTS
+        if options.full
+        else _QUICK
     )
     with ProcessPoolExecutor(options.jobs) as pool:
         for place, name in enumerate(worlds):
@@ -131,7 +139,11 @@ def main() -> None:
     """Print a table for people and, as the last line, JSON for machines."""
     options = _options()
     started = time.perf_counter()
-    kinds = [options.of] if options.of else [*subject_worlds.SIMULATIONS, *([*GAINS, _RISK] if options.full else [])]
+    kinds = (
+        [options.of]
+        if options.of
+        else [*subject_worlds.SIMULATIONS, *([*GAINS, _RISK] if options.full else [])]
+    )
     shares: list[tuple[float, bool]] = []
     highest = None
     for kind in kinds:
@@ -148,8 +160,8 @@ def main() -> None:
                 shares.append((found.share, ends[0] <= nearest <= ends[1]))
         table(
             f"{kind}: intervals that contain the truth (95 % is intended)",
-            ("world", "questions" if kind in GAINS else "subjects", "interval", "studies", "truth", "mean", "with interval",
-             "contain the truth", "mean width", "why none", "as if questions were independent"), rows,
+            ("world", "questions" if kind in GAINS else "subjects", "interval", "studies", "truth", "mean",
+             "with interval", "contain the truth", "mean width", "why none", "as if questions were independent"), rows,
         )  # fmt: skip
     print(f"\n{machine('numpy')}; seed {options.seed}; coverage is judged from {options.least} intervals on")
     last_line({
@@ -192,21 +204,27 @@ def _share(covered: Coverage) -> str:
 def _cells(covered: Coverage) -> tuple[str, ...]:
     width = covered.mean_width
     return (
-        str(covered.n), f"{covered.true_gain:+.4f}", f"{covered.mean_gain:+.4f}", f"{covered.n_intervals / covered.n:.0%}", _share(covered),
-        "" if width is None else f"{width:.4f}",
+        str(covered.n), f"{covered.true_gain:+.4f}", f"{covered.mean_gain:+.4f}",
+        f"{covered.n_intervals / covered.n:.0%}", _share(covered), "" if width is None else f"{width:.4f}",
         ", ".join(f"{reason} ({count})" for reason, count in sorted(covered.reasons.items())),
     )  # fmt: skip
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.coverage", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--of", choices=(*subject_worlds.SIMULATIONS, *GAINS, _RISK), help="one kind of interval")
-    parser.add_argument("--full", action="store_true", help="more and larger studies, also gains and risks: hours")
+    parser.add_argument(
+        "--of", choices=(*subject_worlds.SIMULATIONS, *GAINS, _RISK), help="one kind of interval"
+    )
+    parser.add_argument(
+        "--full", action="store_true", help="more and larger studies, also gains and risks: hours"
+    )
     parser.add_argument("--worlds", default="", help="only worlds with this in their name")
     parser.add_argument(
         "--resamples", type=int, nargs=1, default=(), help="of gains, fewer than the platform has: faster"
     )
-    parser.add_argument("--sizes", type=int, nargs="+", default=[], help="subjects (gains, risk: questions) of a study")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[], help="subjects (gains, risk: questions) of a study"
+    )
     parser.add_argument("--studies", type=int, nargs="+", default=[], help="studies of each size")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2, help="processes")

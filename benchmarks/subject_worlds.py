@@ -82,9 +82,13 @@ def _ids(subject: Values, is_clustered: bool) -> Values:
 @functools.cache
 def _sql() -> Any:
     """dbt's macros of intervals, compiled as dbt does it."""
-    return jinja2.Environment(autoescape=False).from_string(  # noqa: S701 - SQL
-        (DBT_PROJECT / "macros" / "intervals.sql").read_text(encoding="utf-8")
-    ).module
+    return (
+        jinja2.Environment(autoescape=False)
+        .from_string(  # noqa: S701 - SQL
+            (DBT_PROJECT / "macros" / "intervals.sql").read_text(encoding="utf-8")
+        )
+        .module
+    )
 
 
 def rates(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_clustered: bool) -> Studies:
@@ -95,8 +99,12 @@ def rates(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_cluster
         subject = world.subjects(n_subjects, rng)
         correct, level = world.answers(subject, rng), rng.random(n_subjects)[subject]
         weight = np.sqrt(world.dependence)
-        share = np.where(correct == 1, 1.0, np.round(weight * level + (1 - weight) * rng.random(len(subject)), 1))
-        skewed = np.exp(weight * rng.normal(size=n_subjects)[subject] + (1 - weight) * rng.normal(size=len(subject)))
+        share = np.where(
+            correct == 1, 1.0, np.round(weight * level + (1 - weight) * rng.random(len(subject)), 1)
+        )
+        skewed = np.exp(
+            weight * rng.normal(size=n_subjects)[subject] + (1 - weight) * rng.normal(size=len(subject))
+        )
         drawn.append((np.full(len(subject), number), _ids(subject, is_clustered), correct, share, skewed))
     names = ("study", "subject", "correct", "share", "skewed")
     rows = pa.table(dict(zip(names, map(np.concatenate, zip(*drawn, strict=True)), strict=True)))
@@ -144,10 +152,13 @@ def comparisons(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_c
         chances = [one.chances(n_subjects, rng)[subject] for one in (world, other, world)]
         a, b, same = drawn[0] < chances[0], drawn[1] < chances[1], drawn[1] < chances[2]
         ids, found = _ids(subject, is_clustered), {}
-        sums = sums_by_subject(np.column_stack([1.0 * b - a, 1.0 * same - a, np.ones(len(ids))]), ids).astype(int)
+        sums = sums_by_subject(np.column_stack([1.0 * b - a, 1.0 * same - a, np.ones(len(ids))]), ids).astype(
+            int
+        )
         kinds, counts = np.unique(sums[:, [0, 2]], axis=0, return_counts=True)
         rows = [
-            {"difference": d, "n_questions": n, "n_subjects": k} for (d, n), k in zip(kinds, counts, strict=True)
+            {"difference": d, "n_questions": n, "n_subjects": k}
+            for (d, n), k in zip(kinds, counts, strict=True)
         ]
         low, high, reason = difference_interval(kinds_of_subjects(rows), seed, 1_000)
         found["difference"] = Study(other.rate - world.rate, (1.0 * b - a).mean(), low, high, reason)
@@ -163,7 +174,10 @@ def _truths(world: SubjectWorld) -> dict[str, float]:
 
     subject, relation, logs, correct = world.popular(_N_POPULATION, np.random.default_rng(0))
     ranks = rankdata(logs)
-    found = {"point_biserial": np.corrcoef(logs, correct)[0, 1], "spearman": np.corrcoef(ranks, correct)[0, 1]}
+    found = {
+        "point_biserial": np.corrcoef(logs, correct)[0, 1],
+        "spearman": np.corrcoef(ranks, correct)[0, 1],
+    }
     within = np.zeros((3, len(subject)))
     for one in np.unique(relation):
         rows = relation == one
@@ -210,9 +224,7 @@ def grounding(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_clu
         rng = np.random.default_rng(seed)
         subject = world.subjects(n_subjects, rng)
         chance = world.chances(n_subjects, rng)[subject] / 2
-        base, asked = (
-            factor * chance * rng.random(len(subject)) for factor in (1.0, 1.25)
-        )
+        base, asked = (factor * chance * rng.random(len(subject)) for factor in (1.0, 1.25))
         scores = (rng.random((2, len(subject))) < chance).astype(float)
         group = {
             **dict.fromkeys(("dataset", "model", "method", "grounding_prompt", "compared_with"), "x"),
@@ -238,7 +250,10 @@ def consistency(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_c
         n_right, relation = right.sum(axis=0), np.arange(len(subject)) % 2
         values = {
             "accuracy": (right[0].astype(float), np.ones(len(subject))),
-            "consistency": (n_right * (n_right - 1) + (5 - n_right) * (4.0 - n_right), np.full(len(subject), 20.0)),
+            "consistency": (
+                n_right * (n_right - 1) + (5 - n_right) * (4.0 - n_right),
+                np.full(len(subject), 20.0),
+            ),
         }
         ids, rows = _ids(subject, is_clustered), []
         for name in (0, 1):

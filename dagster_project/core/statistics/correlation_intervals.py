@@ -84,7 +84,8 @@ def _intervals(correlations: Values | None, subject: Values, right: Values, scop
     if correlations is None:
         return {**dict.fromkeys(names), f"no_interval{scope}": "one relation"}
     reason = reason_against(len(set(subject)), int(right.sum()), int((1 - right).sum()))
-    found = [interval(values, reason) for values in correlations.T]
+    n_rarer = min(len(set(subject[right == outcome])) for outcome in (0, 1))
+    found = [interval(values, reason, n_rarer) for values in correlations.T]
     reason = next((why for *_, why in found if why), None)
     ends = [None if reason else end for *both, _ in found for end in both]
     return {**dict(zip(names, ends, strict=True)), f"no_interval{scope}": reason}

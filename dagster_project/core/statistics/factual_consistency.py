@@ -18,7 +18,15 @@ import numpy as np
 import pyarrow as pa
 
 from dagster_project.core.progress import Progress
-from dagster_project.core.statistics.resampling import Values, draws, interval, reason_against, seed_of
+from dagster_project.core.statistics.resampling import (
+    Values,
+    draws,
+    interval,
+    n_deciding,
+    reason_against,
+    seed_of,
+    sums_by_subject,
+)
 from dagster_project.core.statistics.statistic import Statistic
 
 N_RESAMPLES = 1_000
@@ -124,24 +132,33 @@ def _means(resampled: Sequence[tuple[Row, Values]]) -> Iterator[tuple[Row, Value
         stacked = np.stack([values for _, values in together])
         n = (~np.isnan(stacked)).sum(axis=0)
         means = np.where(n > 0, np.nansum(stacked, axis=0) / np.maximum(n, 1), np.nan)
-        subjects = set().union(*(_subjects(row) for row, _ in together))
-        yield (
-            {**together[0][0], "relation": "all", "subject": subjects, "denominator": [1] * len(subjects)},
-            means,
+        subjects, influences = map(
+            np.concatenate, zip(*(_influence(row) for row, _ in together), strict=True)
         )
+        own = {
+            "subject": np.unique(subjects),
+            "influence": sums_by_subject(influences, subjects) / len(together),
+        }
+        yield {**together[0][0], "relation": "all", **own}, means
 
 
-def _subjects(row: Row) -> set[int]:
-    return {one for one, below in zip(row["subject"], row["denominator"], strict=True) if below > 0}
+def _influence(row: Row) -> tuple[Values, Values]:
+    """The subjects that the measure counts, and by how much each moves it."""
+    if "influence" in row:
+        return row["subject"], row["influence"]
+    subject, above, below = (np.array(row[name]) for name in ("subject", *_SUMS))
+    counts = below > 0
+    total = max(below.sum(), 1)
+    return subject[counts], ((above - below * above.sum() / total) / total)[counts]
 
 
 def interval_row(row: Row, names: Sequence[str], values: Values) -> dict[str, Any]:
     """The row of the lake: its key, and the interval of `values`."""
-    n_subjects = len(_subjects(row))
-    low, high, reason = interval(values, reason_against(n_subjects))
+    subjects, influence = _influence(row)
+    low, high, reason = interval(values, reason_against(len(subjects)), float(n_deciding(influence)))
     key = {name: row[name] for name in (*names, "relation", "measure")}
     return {
-        **key, "n_subjects": n_subjects, "n_resamples": N_RESAMPLES, "value_low": low, "value_high": high,
+        **key, "n_subjects": len(subjects), "n_resamples": N_RESAMPLES, "value_low": low, "value_high": high,
         "no_interval": reason,
     }  # fmt: skip
 

@@ -22,6 +22,7 @@ from dagster_project.core.progress import Progress
 from dagster_project.core.statistics.resampling import (
     Values,
     interval,
+    n_deciding,
     reason_against,
     resampled_ratios,
     seed_of,
@@ -69,9 +70,11 @@ def _of_dataset(groups: Sequence[Row], seed: int) -> Iterator[dict[str, Any]]:
     above, below, n_paired = _sums(groups)
     ratios = resampled_ratios(above, below, seed, N_RESAMPLES)
     p_values = sign_flip_p(above, seed)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        decide = n_deciding(above - below * (above.sum(axis=0) / below.sum(axis=0)))
     for place, (group, measure) in enumerate(itertools.product(groups, MEASURES)):
         n_subjects = int((n_paired[:, place] > 0).sum())
-        low, high, reason = interval(ratios[:, place], reason_against(n_subjects))
+        low, high, reason = interval(ratios[:, place], reason_against(n_subjects), decide[place])
         is_tested = n_subjects and measure in _DIFFERENCES
         yield {
             **{name: group[name] for name in _KEY}, "measure": measure, "n_paired": int(n_paired[:, place].sum()),

@@ -21,6 +21,7 @@ from dagster_project.core.statistics.resampling import (
     LEAST_P,
     Values,
     interval,
+    n_deciding,
     reason_against,
     seed_of,
     sign_flip_p,
@@ -85,7 +86,9 @@ def difference_interval(
     difference, n, n_subjects = kinds.T
     k = n_subjects.sum()
     drawn = np.random.default_rng(seed).multinomial(k, n_subjects / k, size=n_resamples)
-    return interval(drawn @ difference / (drawn @ n), reason_against(int(k)))
+    deviations = difference - n * (n_subjects @ difference) / (n_subjects @ n)
+    decide = n_deciding(np.repeat(deviations, n_subjects))
+    return interval(drawn @ difference / (drawn @ n), reason_against(int(k)), float(decide))
 
 
 METHOD_COMPARISONS = Statistic(

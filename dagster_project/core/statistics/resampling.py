@@ -111,12 +111,29 @@ def sign_flip_p(sums: Values, seed: int, counts: Values | None = None) -> Values
     return np.asarray(found)
 
 
-def percentiles(values: Values) -> tuple[float, float] | None:
-    """2.5th and 97.5th percentile of the resamples, nan left out; None where too few have a value."""
+def n_deciding(deviations: Values) -> Values:
+    """How many subjects decide a value: so many with equal deviations would vary it as much (its kurtosis, turned round).
+
+    `deviations` (subjects × measures): of a ratio, the sum above the line minus the ratio times the sum below it.
+    """
+    fourths = (deviations**4).sum(axis=0)
+    return np.asarray((deviations**2).sum(axis=0) ** 2 / np.where(fourths > 0, fourths, 1.0))
+
+
+def percentiles(values: Values, n: float = np.inf) -> tuple[float, float] | None:
+    """2.5th and 97.5th percentile of the resamples, nan left out; None where too few have a value.
+
+    `n`: how many subjects decide the value. Resamples of few vary too little, so the percentiles lie further out (the
+    expanded percentile interval of Hesterberg 2015, doi 10.1080/00031305.2015.1089789): 0.9th and 99.1st for 10.
+    """
+    from scipy.special import ndtr, stdtrit
+
     defined = values[~np.isnan(values)]
     if len(defined) < LEAST_DEFINED * len(values):
         return None
-    low, high = np.quantile(defined, [0.025, 0.975])
+    n = max(n, 2)
+    tail = 0.025 if np.isinf(n) else float(ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.025)))
+    low, high = np.quantile(defined, [tail, 1 - tail])
     return float(low), float(high)
 
 
@@ -130,11 +147,16 @@ def reason_against(n_subjects: int, n_right: float | None = None, n_wrong: float
     return None
 
 
-def interval(values: Values, reason: str | None = None) -> tuple[float | None, float | None, str | None]:
-    """The percentile interval of the resamples and None; or None twice and the reason, `reason` if there is one."""
-    low, high = percentiles(values) or (None, None)
-    if low is None or high is None:
-        reason = reason or "too few resamples have a value"
-    elif high - low <= _ROUNDING:
-        reason = reason or "all resamples are equal"
-    return (None, None, reason) if reason else (low, high, None)
+def interval(
+    values: Values, reason: str | None = None, n: float = np.inf
+) -> tuple[float | None, float | None, str | None]:
+    """The ends of `percentiles` and None; or None twice and the reason, which is `reason` if there is one."""
+    if not reason:
+        low, high = percentiles(values, n) or (None, None)
+        if low is None or high is None:
+            reason = "too few resamples have a value"
+        elif high - low > _ROUNDING:
+            return low, high, None
+        else:
+            reason = "all resamples are equal"
+    return None, None, reason

@@ -67,7 +67,10 @@ def test_bootstrap_is_that_of_drawn_subjects() -> None:
     difference, n, times = np.array([list(kind.values()) for kind in kinds]).T
     each = np.repeat([difference, n], times, axis=1)
     drawn = np.random.default_rng(0).integers(0, each.shape[1], (20_000, each.shape[1]))
-    low, high = np.quantile(each[0, drawn].sum(axis=1) / each[1, drawn].sum(axis=1), [0.025, 0.975])
+    deviations = each[0] - each[1] * each[0].sum() / each[1].sum()
+    n_deciding = (deviations**2).sum() ** 2 / (deviations**4).sum()
+    tail = stats.norm.cdf(stats.t.ppf(0.025, n_deciding - 1) * math.sqrt(n_deciding / (n_deciding - 1)))
+    low, high = np.quantile(each[0, drawn].sum(axis=1) / each[1, drawn].sum(axis=1), [tail, 1 - tail])
     found = difference_interval(kinds_of_subjects(kinds), seed=1)
     np.testing.assert_allclose(found[:2], (low, high), atol=(high - low) / 50)
     single = difference_interval(np.array([[1, 1, 110], [-1, 1, 66], [0, 1, 100]]), seed=1)
