@@ -44,7 +44,7 @@ def regress(questions: Questions, n_ablations: int) -> None:
         clusters = by_subject(questions, np.arange(len(questions.correct)) // 3, fits, ablation)
         list(terms(fits, ablation, clusters)), list(coefficients(fits, ablation, clusters))
         likelihood(fits, ablation)
-        score(training, fit_all(training, ablation), test, ablation)
+        score(training, fit_all(training, ablation), test, ablation, np.arange(len(test.correct)) // 3)
 
 
 def main() -> None:

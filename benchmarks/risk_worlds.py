@@ -40,7 +40,7 @@ class RiskWorld:
         rng = np.random.default_rng(seed)
         places = rng.integers(0, len(self.memory), n)
         wrong, wrong_with = (rng.random(n) < chance[places] for chance in (self.wrong, self.wrong_with))
-        steps = curve(self.memory[places], wrong, self.passage[places], wrong_with)
+        steps = curve(self.memory[places], wrong, self.passage[places], wrong_with, np.arange(n))
         kept = [step for step in steps if (step["promised_risk"] or 1) <= alpha]
         if not kept:
             return None

@@ -83,10 +83,8 @@ def _ids(subject: Values, is_clustered: bool) -> Values:
 def _sql() -> Any:
     """dbt's macros of intervals, compiled as dbt does it."""
     return (
-        jinja2.Environment(autoescape=False)
-        .from_string(  # noqa: S701 - SQL
-            (DBT_PROJECT / "macros" / "intervals.sql").read_text(encoding="utf-8")
-        )
+        jinja2.Environment(autoescape=False)  # noqa: S701 - SQL
+        .from_string((DBT_PROJECT / "macros" / "intervals.sql").read_text(encoding="utf-8"))
         .module
     )
 

@@ -142,9 +142,10 @@ def _regress(group: Group, setting: str, ablation: Ablation, found: dict[str, li
         clusters = by_subject(group.questions.where(is_in), group.subject[is_in], fits, ablation)
         found["prediction_terms"] += ({**key, **row} for row in terms(fits, ablation, clusters))
         found["prediction_coefficients"] += ({**key, **row} for row in coefficients(fits, ablation, clusters))
-    training, test = (group.questions.where(is_in & rows) for rows in (group.is_training, ~group.is_training))
+    is_test = is_in & ~group.is_training
+    training, test = (group.questions.where(rows) for rows in (is_in & group.is_training, is_test))
     fits = fit_all(training, ablation)
-    scored = score(training, fits, test, ablation)
+    scored = score(training, fits, test, ablation, group.subject[is_test])
     found["prediction_models"].append(
         {**key, "fit": HELD_OUT, **counts, **likelihood(fits, ablation), **scored}
     )
@@ -152,8 +153,7 @@ def _regress(group: Group, setting: str, ablation: Ablation, found: dict[str, li
 
 def _predictions(group: Group, seed: int) -> Iterator[Row]:
     """One row per question, estimator and signal; without a probability where a predictor is missing."""
-    subject = group.rows["subject"][group.is_whole].astype(str)
-    for one in cross_fit(group.questions, subject, seed_of(seed, group.key.values()) % 2**32):
+    for one in cross_fit(group.questions, group.subject, seed_of(seed, group.key.values()) % 2**32):
         yield from _rows_of(group, one)
 
 

@@ -160,7 +160,9 @@ def test_the_held_out_score_is_that_of_statsmodels(ablation: Ablation) -> None:
     is_training = np.random.default_rng(0).uniform(size=len(questions.correct)) < 0.8
     training, test = questions.where(is_training), questions.where(~is_training)
     expected = reference(frame(training), ablation).predict(frame(test, scaled_by=training))
-    found = score(training, fit_all(training, ablation), test, ablation)
+    subject = np.arange(len(test.correct)) // 3
+    found = score(training, fit_all(training, ablation), test, ablation, subject)
+    assert found["n_scored_subjects"] == subject[-1] + 1
     assert found["n_scored"] == len(test.correct)
     assert found["n_hits"] == ((expected > 0.5) == test.correct).sum()
     most = training.correct.mean() > 0.5
@@ -176,12 +178,14 @@ def test_relations_that_are_separated_or_new_are_scored_all_the_same() -> None:
     is_test = is_new | (np.arange(len(is_new)) % 5 == 0)
     training, test = questions.where(~is_test), questions.where(is_test)
     fits = fit_all(training, ABLATIONS[0])
-    found = score(training, fits, test, ABLATIONS[0])
+    found = score(training, fits, test, ABLATIONS[0], test.relation)
     assert [fit.is_separated for fit in fits] == [False, False, True]
     assert found["n_scored_unseen"] == is_new.sum()
     assert found["score_undefined"] is None
     only_never = test.where(test.relation == "relation 2")
-    assert score(training, fits, only_never, ABLATIONS[0])["n_hits"] == len(only_never.correct)
+    assert score(training, fits, only_never, ABLATIONS[0], only_never.relation)["n_hits"] == len(
+        only_never.correct
+    )
 
 
 def test_without_questions_nothing_is_scored_and_the_reason_is_told() -> None:
@@ -190,7 +194,7 @@ def test_without_questions_nothing_is_scored_and_the_reason_is_told() -> None:
         (questions, questions.where(nothing), "no questions to score"),
         (questions.where(nothing), questions, "no questions to fit"),
     ):
-        found = score(training, fit_all(training, ABLATIONS[0]), test, ABLATIONS[0])
+        found = score(training, fit_all(training, ABLATIONS[0]), test, ABLATIONS[0], test.relation)
         assert found["n_hits"] is found["n_hits_baseline"] is None
         assert found["score_undefined"] == reason
     assert likelihood([], ABLATIONS[0])["undefined"] == "no questions"
