@@ -128,9 +128,10 @@ def rates(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_cluster
         }  # fmt: skip
 
 
+@functools.cache
 def _means_of_rates(world: SubjectWorld) -> dict[str, float]:
     weight, rng = np.sqrt(world.dependence), np.random.default_rng(0)
-    mixed = np.round(weight * rng.random(10**7) + (1 - weight) * rng.random(10**7), 1).mean()
+    mixed = np.round(weight * rng.random(10**6) + (1 - weight) * rng.random(10**6), 1).mean()
     variance = weight**2 + (1 - weight) ** 2
     share = world.rate + (1 - world.rate) * float(mixed)
     return {"correct": world.rate, "share": share, "skewed": float(np.exp(variance / 2))}

@@ -50,7 +50,9 @@ def _compared(rows: list[dict[str, Any]], seed: int, log: logging.Logger) -> Ite
         seed_of_pair = seed_of(seed, (row[name] for name in _KEY))
         kinds = kinds_of_subjects(row["subjects"])
         low, high, reason = difference_interval(kinds, seed_of_pair)
-        (p_value,) = sign_flip_p(kinds[:, :1].astype(float), seed_of_pair, kinds[:, 2])
+        by_difference = np.unique(kinds[:, 0], return_inverse=True)
+        n_subjects = np.bincount(by_difference[1], kinds[:, 2]).astype(int)
+        (p_value,) = sign_flip_p(by_difference[0][:, None].astype(float), seed_of_pair, n_subjects)
         yield {
             **{name: row[name] for name in (*_KEY, *_COUNTS)}, "p_value": float(p_value),
             "p_mcnemar": mcnemar_exact(row["n_a_only"], row["n_b_only"]), "n_resamples": N_RESAMPLES,

@@ -114,8 +114,10 @@ def sign_flip_p(sums: Values, seed: int, counts: Values | None = None) -> Values
     """
     counts = np.ones(len(sums), dtype=int) if counts is None else counts
     observed = np.abs(counts @ sums) * (1 - 1e-9)  # the same sum in another order is as large
+    differs = (sums != 0).any(axis=1)
+    sums, counts = sums[differs], counts[differs]
     rng, n_as_large = np.random.default_rng(seed), np.ones(sums.shape[1])
-    at_once = max(1, _CHUNK // len(sums))
+    at_once = max(1, _CHUNK // max(1, len(sums)))
     for start in range(0, N_SIGNS, at_once):
         size = min(at_once, N_SIGNS - start), len(sums)
         signs = 2.0 * rng.binomial(counts, 0.5, size) - counts
