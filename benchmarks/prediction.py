@@ -16,7 +16,7 @@ from benchmarks.harness import last_line, machine, say, table
 from dagster_project.core.statistics.prediction_design import ABLATIONS, Questions
 from dagster_project.core.statistics.prediction_held_out import fit_all, score
 from dagster_project.core.statistics.prediction_probabilities import cross_fit
-from dagster_project.core.statistics.prediction_tables import coefficients, likelihood, terms
+from dagster_project.core.statistics.prediction_tables import by_subject, coefficients, likelihood, terms
 
 N_OF_RELATIONS = (532, 584, 1619, 570, 838, 1520, 1999, 363, 1999, 978, 34, 338, 547, 1514, 187, 645)
 """PopQA's questions by relation: 14,267."""
@@ -41,8 +41,10 @@ def regress(questions: Questions, n_ablations: int) -> None:
     training, test = questions.where(~is_test), questions.where(is_test)
     for ablation in ABLATIONS[:n_ablations]:
         fits = fit_all(questions, ablation)
-        list(terms(fits, ablation)), list(coefficients(fits, ablation)), likelihood(fits, ablation)
-        score(training, fit_all(training, ablation), test, ablation)
+        clusters = by_subject(questions, np.arange(len(questions.correct)) // 3, fits, ablation)
+        list(terms(fits, ablation, clusters)), list(coefficients(fits, ablation, clusters))
+        likelihood(fits, ablation)
+        score(training, fit_all(training, ablation), test, ablation, np.arange(len(test.correct)) // 3)
 
 
 def main() -> None:

@@ -82,10 +82,10 @@ CLAIMS = (
     ),
     Claim(
         caption("correlation_within_relations"),
-        "({n:,} resamples of questions)",
+        "({n:,} resamples of subjects)",
         constant(n=correlation_intervals.N_RESAMPLES),
     ),
-    Claim(caption("paired_comparisons"), "({n:,} resamples of questions)", constant(n=N_RESAMPLES)),
+    Claim(caption("paired_comparisons"), "({n:,} resamples of subjects)", constant(n=N_RESAMPLES)),
     Claim(
         caption("paired_comparisons"),
         "not significant at {n} after",

@@ -103,11 +103,28 @@ def test_columns_that_fall_are_named_with_their_values(
     )
     build.execute(f"update marts.fct_accuracy set ci_high = accuracy - 1e-14 where not ({WHERE})")  # rounding
     found = broken(build, awkward, "accuracy/fct_accuracy")
-    assert found.keys() == {"accuracy <= ci_high", "accuracy <= accuracy_attempted"}
+    assert found.keys() == {"accuracy <= ci_high", "accuracy <= accuracy_attempted", "ci_low < ci_high"}
     n_rows, example = found["accuracy <= ci_high"]
     assert n_rows == 1
     assert "'model': small" in example
     assert example.endswith("'accuracy': 0.75, 'ci_high': 0.25}")
+
+
+def test_intervals_without_width_and_p_values_of_zero_are_named_without_being_asked_for(
+    build: duckdb.DuckDBPyConnection, awkward: Study
+) -> None:
+    path = "comparisons/fct_method_comparisons"
+    assert broken(build, awkward, path) == {}
+    build.execute(
+        "update marts.fct_method_comparisons set p_value = 0, p_mcnemar = 0, p_holm = 1e-300, ci_high = ci_low + 1e-14"
+    )
+    (n, n_intervals) = build.execute(
+        "select count(*), count(ci_low) from marts.fct_method_comparisons"
+    ).fetchone()
+    assert {rule: n_rows for rule, (n_rows, _) in broken(build, awkward, path).items()} == {
+        "p_value > 0": n, "p_mcnemar > 0": n, "ci_low < ci_high": n_intervals
+    }  # fmt: skip
+    assert 0 < n_intervals <= n
 
 
 def test_an_expression_that_does_not_hold_is_given_with_the_row(
@@ -115,7 +132,7 @@ def test_an_expression_that_does_not_hold_is_given_with_the_row(
 ) -> None:
     build.execute(
         f"update marts.fct_accuracy set n = n_questions + 1, accuracy = 0.5, accuracy_case_sensitive = 0.75, "
-        f"ci_low = 0.5, ci_high = 0.5 where {WHERE}"
+        f"ci_low = 0.5, ci_high = 0.75 where {WHERE}"
     )
     row = "{'dataset': popqa, 'prompt': zero_shot, 'model': small, 'method': bm25, 'relation': all}"
     assert broken(build, awkward, "accuracy/fct_accuracy") == {

@@ -149,13 +149,14 @@ def test_counts_are_signals_and_their_rank_correlations_are_those_of_scipy(
     rho = np.array([spearmanr(*one).statistic for one in pairs])
     with np.errstate(divide="ignore"):
         middle, half = np.arctanh(rho.round(12)), norm.ppf(0.975) * np.sqrt((1 + rho**2 / 2) / (N_SONGS - 3))
+    middle[np.isinf(middle)] = np.nan  # one is the other reversed: no interval
     assert [row[:4] for row in found] == [
         (*names, N_SONGS, N_SONGS)
         for names in (("cooccurrence_count", "occurrence_count"), ("cooccurrence_count", "popularity"),
                       ("occurrence_count", "popularity"))
     ]  # fmt: skip
     wanted = np.column_stack([rho, np.tanh(middle - half), np.tanh(middle + half)])
-    assert np.array([row[4:] for row in found]) == pytest.approx(wanted, abs=1e-6)
+    assert np.array([row[4:] for row in found], dtype=float) == pytest.approx(wanted, abs=1e-6, nan_ok=True)
     areas = marts.sql(
         "select auroc from fct_signal_quality where model = 'gpt_3_5_turbo' and signal like '%_count' order by signal"
     ).fetchall()
@@ -174,6 +175,28 @@ def test_pairs_of_memory_and_passages(marts: duckdb.DuckDBPyConnection) -> None:
         " where retrieval_method = 'bm25' group by 1 order by 1"
     ).fetchall()
     assert found == [(name, 3, 4, 6) for name in sorted(sum(ADARAGUE.values(), ()))]
+
+
+def test_what_no_file_says_is_null_and_never_no(marts: duckdb.DuckDBPyConnection) -> None:
+    """No file says whether a passage has the answer, what an answer cost, or how popular AdaRAGUE's subjects are."""
+    (known,) = marts.sql(
+        "select sum(n_known), count(recall_at_1), count(recall_at_1_ci_low), count(recall_read),"
+        " count(recall_read_ci_high) from fct_retrieval_quadrants"
+    ).fetchall()
+    assert known == (0, 0, 0, 0, 0)
+    (answered,) = marts.sql(
+        "select count(*) filter (dataset <> 'songs'), count(has_answer), count(cost_usd), count(latency_ms),"
+        " count(prompt_tokens), count(confidence) filter (dataset <> 'songs'),"
+        " count(subject_popularity) filter (dataset not in ('songs', 'popqa_500')) from fct_answers"
+    ).fetchall()
+    assert answered == (16 * N_PAIRS + 2 * N_ASKED, 0, 0, 0, 0, 0, 0)
+    costs = "count(cost_usd_per_1000), count(device_seconds_per_1000), count(prompt_tokens_per_1000)"
+    assert marts.sql(f"select {costs} from fct_costs").fetchone() == (0, 0, 0)
+    for mart in ("fct_accuracy_by_popularity", "fct_adaptive_thresholds"):
+        datasets = marts.sql(f"select distinct dataset from {mart} order by 1").fetchall()
+        assert {name for (name,) in datasets} <= {"songs", "popqa_500"}, mart
+    linked = marts.sql("select distinct passage_of from fct_passage_effects").fetchall()
+    assert linked in ([], [(None,)])
 
 
 def test_decisions_of_others_stand_beside_fixed_methods_and_the_oracle(

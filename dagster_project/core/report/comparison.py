@@ -15,7 +15,7 @@ import pyarrow as pa
 from dagster_project.core.report.charts import Dimensions
 from dagster_project.core.report.provenance import banner, study
 from dagster_project.core.report.rows import opened, read_dimensions
-from dagster_project.core.statistics.method_comparisons import bootstrap_difference
+from dagster_project.core.statistics.method_comparisons import difference_interval, kinds_of_subjects
 from dagster_project.core.statistics.resampling import seed_of
 
 _KINDS = ("dataset", "prompt", "grounding_prompt", "model", "method", "relation")
@@ -26,7 +26,10 @@ _SETTINGS = """from (unpivot (
 ) on columns(* exclude (kind, name)) into name setting value value)
 union all """
 _READ = {
-    "answers": "select dataset, prompt, model, method, question_id, is_correct::int as is_correct from marts.fct_answers",
+    "answers": """select dataset, prompt, model, method, question_id, is_correct::int as is_correct,
+    coalesce(subject_id, 'question ' || question_id) as cluster_id
+from marts.fct_answers left join (select dataset, question_id, subject_id from marts.dim_questions)
+    using (dataset, question_id)""",
     "questions": """select dataset, question_id, coalesce(subject, question) as subject, question,
     list_sort(gold_answers) as golds, subject_popularity as popularity, popularity_measure as measure
 from marts.dim_questions""",
@@ -52,15 +55,32 @@ def _beside(table: str, key: str, columns: str, more: str, order: str = "all") -
 
 
 _TOPICS = {
-    "accuracy": """select dataset, prompt, model, method, count(a.is_correct + b.is_correct) as n_shared,
-    count(a.is_correct) - n_shared as n_only_a, count(b.is_correct) - n_shared as n_only_b,
-    avg(a.is_correct) filter (b.is_correct is not null) as accuracy_a,
-    avg(b.is_correct) filter (a.is_correct is not null) as accuracy_b,
-    count(*) filter (a.is_correct < b.is_correct) as n_now_right,
-    count(*) filter (a.is_correct > b.is_correct) as n_now_wrong,
-    (n_now_right - n_now_wrong) / n_shared as difference
-from a_answers as a full join b_answers as b using (dataset, prompt, model, method, question_id)
-group by all having n_shared > 0 order by all""",
+    "accuracy": """with by_subject as (
+    select dataset, prompt, model, method, cluster_id, count(*) as n_questions, sum(a.is_correct) as right_a,
+        sum(b.is_correct) as right_b, count(*) filter (a.is_correct < b.is_correct) as now_right,
+        count(*) filter (a.is_correct > b.is_correct) as now_wrong
+    from a_answers as a join (from b_answers select * exclude (cluster_id)) as b
+        using (dataset, prompt, model, method, question_id)
+    group by all
+),
+by_kind as (
+    select dataset, prompt, model, method, now_right - now_wrong as difference, n_questions,
+        count(*) as n_subjects, sum(right_a) as right_a, sum(right_b) as right_b,
+        sum(now_right) as now_right, sum(now_wrong) as now_wrong
+    from by_subject group by all
+)
+select dataset, prompt, model, method, sum(n_questions * n_subjects)::bigint as n_shared,
+    any_value(a.n) - n_shared as n_only_a, any_value(b.n) - n_shared as n_only_b, sum(right_a) / n_shared as accuracy_a,
+    sum(right_b) / n_shared as accuracy_b, sum(now_right)::bigint as n_now_right, sum(now_wrong)::bigint as n_now_wrong,
+    (n_now_right - n_now_wrong) / n_shared as difference,
+    list(struct_pack(difference := by_kind.difference, n_questions, n_subjects)
+        order by by_kind.difference, n_questions) as subjects
+from by_kind
+    join (from a_answers select dataset, prompt, model, method, count(*) as n group by all) as a
+        using (dataset, prompt, model, method)
+    join (from b_answers select dataset, prompt, model, method, count(*) as n group by all) as b
+        using (dataset, prompt, model, method)
+group by all order by all""",
     "thresholds": _beside(
         "thresholds", "relation", "n_questions decision threshold",
         "a.decision <> b.decision or a.threshold is distinct from b.threshold as is_moved,",
@@ -117,9 +137,10 @@ def compare(a: Path, b: Path) -> tuple[Side, Side, dict[str, pa.Table]]:
     with duckdb.connect() as memory:
         sides = _read(a, "a", memory), _read(b, "b", memory)
         rows = {topic: memory.execute(sql).to_arrow_table() for topic, sql in _TOPICS.items()}
-    names = ["dataset", "prompt", "model", "method", "n_shared", "n_now_right", "n_now_wrong"]
-    counted = zip(*rows["accuracy"].select(names).to_pydict().values(), strict=True)
-    bounds = [bootstrap_difference(n, right, wrong, seed_of(0, key)) for *key, n, right, wrong in counted]
+    names = ["dataset", "prompt", "model", "method", "subjects"]
+    compared = zip(*rows["accuracy"].select(names).to_pydict().values(), strict=True)
+    bounds = [difference_interval(kinds_of_subjects(own), seed_of(0, key)) for *key, own in compared]
+    rows["accuracy"] = rows["accuracy"].drop_columns(["subjects"])
     for at, end in enumerate(("low", "high")):
         column = pa.array([interval[at] for interval in bounds], pa.float64())
         rows["accuracy"] = rows["accuracy"].append_column(f"difference_ci_{end}", column)

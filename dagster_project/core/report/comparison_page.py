@@ -31,7 +31,7 @@ _CHANGE = points(
 _FIGURES = {  # by topic: section, title, caption
     "accuracy": (
         "answers", "Accuracy on the questions that both answered",
-        "Accuracy in B minus accuracy in A, with a bootstrap 95 % interval (10,000 resamples of questions). The table "
+        "Accuracy in B minus accuracy in A, with a bootstrap 95 % interval (10,000 resamples of subjects). The table "
         "has how many answers are right now and were wrong, and the reverse."),
     "thresholds": (
         "adaptive", "Where the thresholds moved",

@@ -1,8 +1,8 @@
-"""How certain is a correlation of accuracy with popularity? A bootstrap over questions.
+"""How certain is a correlation of accuracy with popularity? A bootstrap over subjects.
 
-A resample draws as many questions as there are, with replacement, from all relations together. All methods, models and
-prompts that answered the same questions share the draws. In each resample the ranks and the means of relations are
-computed again.
+A resample draws as many subjects as there are, with replacement and with all their questions, from all relations
+together. All methods, models and prompts that answered the same questions share the draws. In each resample the ranks
+and the means of relations are computed again.
 
 Two correlations are computed for each measure. The pooled one is over the answers as they are. The one within relations
 is over deviations from the mean of the relation, on both sides: popularity and correctness. For the rank correlation,
@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from dagster_project.core.progress import Progress
-from dagster_project.core.statistics.resampling import LEAST_DEFINED, Values, draws, seed_of
+from dagster_project.core.statistics.resampling import Values, draws, interval, reason_against, seed_of
 from dagster_project.core.statistics.statistic import Statistic
 
 N_RESAMPLES = 1_000
@@ -31,7 +31,7 @@ MEASURES = ("point_biserial", "spearman")
 _CHUNK = 1_000_000
 """Number of questions that are weighted at once, over all resamples of a chunk."""
 _KEY = ("dataset", "prompt", "model", "method")
-_LISTS = ("question_id", "relation", "subject_popularity", "is_correct")
+_LISTS = ("question_id", "cluster_id", "relation", "subject_popularity", "is_correct")
 _QUERY = (
     f"select {', '.join(_KEY)}, {', '.join(f'list({one} order by question_id) as {one}' for one in _LISTS)} "  # noqa: S608
     "from intermediate.int_answers where subject_popularity > 0 group by all order by all"
@@ -56,53 +56,57 @@ def _rows(groups: list[dict[str, Any]], seed: int, progress: Progress) -> Iterat
     for (dataset, _), together in itertools.groupby(sorted(groups, key=asked), key=asked):
         same = list(together)
         relation = np.array([name or "" for name in same[0]["relation"]])
+        subject = np.unique(same[0]["cluster_id"], return_inverse=True)[1]
         correct = np.array([group["is_correct"] for group in same], dtype=float).T
         popularity = np.log10(np.array(same[0]["subject_popularity"], dtype=float))
-        found = resampled_correlations(relation, popularity, correct, seed_of(seed, [dataset]))
-        for name, correlations in found:
-            mine, known = relation == name, relation != ""
-            n = (len(relation), int(known.sum())) if name == "all" else (int(mine.sum()), int(mine.sum()))
+        resampled = resampled_correlations(relation, subject, popularity, correct, seed_of(seed, [dataset]))
+        for name, correlations in resampled:
+            mine = (relation == name) | (name == "all")
+            known = mine & (relation != "")
             for at, group in enumerate(same):
-                key = {one: group[one] for one in _KEY}
+                right = correct[:, at]
                 within = correlations["within"][:, :, at] if name == "all" else None
                 yield {
-                    **key, "relation": name, "n_answers": n[0], "n_within": n[1], "n_resamples": N_RESAMPLES,
-                    **_intervals(correlations["pooled"][:, :, at], ""), **_intervals(within, "_within"),
+                    **{one: group[one] for one in _KEY}, "relation": name, "n_answers": int(mine.sum()),
+                    "n_within": int(known.sum()), "n_subjects": len(set(subject[mine])), "n_resamples": N_RESAMPLES,
+                    **_intervals(correlations["pooled"][:, :, at], subject[mine], right[mine], ""),
+                    **_intervals(within, subject[known], right[known], "_within"),
                 }  # fmt: skip
         progress.add(len(same))
 
 
-def _intervals(correlations: Values | None, suffix: str) -> dict[str, Any]:
-    """2.5th and 97.5th percentile of each measure over resamples × measures; null with the reason where undefined.
+def _intervals(correlations: Values | None, subject: Values, right: Values, scope: str) -> dict[str, Any]:
+    """The interval of each measure over resamples × measures, or the reason why both have none.
 
-    The two measures are undefined in the same resamples. None: this row has no such correlation.
+    None: this row has no such correlation.
     """
-    names = [f"{measure}{suffix}_{end}" for measure in MEASURES for end in ("low", "high")]
-    reason = f"undefined{suffix or '_unbinned'}"
+    names = [f"{measure}{scope}_{end}" for measure in MEASURES for end in ("low", "high")]
     if correlations is None:
-        return {**dict.fromkeys(names), reason: "one relation"}
-    defined = correlations[~np.isnan(correlations).any(axis=1)]
-    if len(defined) < LEAST_DEFINED * len(correlations):
-        return {**dict.fromkeys(names), reason: "too few resamples with a correlation"}
-    ends = np.quantile(defined, [0.025, 0.975], axis=0).T.ravel()
-    return {**dict(zip(names, ends.tolist(), strict=True)), reason: None}
+        return {**dict.fromkeys(names), f"no_interval{scope}": "one relation"}
+    reason = reason_against(len(set(subject)), int(right.sum()), int((1 - right).sum()))
+    n_rarer = min(len(set(subject[right == outcome])) for outcome in (0, 1))
+    found = [interval(values, reason, n_rarer) for values in correlations.T]
+    reason = next((why for *_, why in found if why), None)
+    ends = [None if reason else end for *both, _ in found for end in both]
+    return {**dict(zip(names, ends, strict=True)), f"no_interval{scope}": reason}
 
 
 def resampled_correlations(
-    relation: Values, popularity: Values, correct: Values, seed: int, n_resamples: int = N_RESAMPLES
+    relation: Values,
+    subject: Values,
+    popularity: Values,
+    correct: Values,
+    seed: int,
+    n_resamples: int = N_RESAMPLES,
 ) -> Iterator[tuple[str, dict[str, Values]]]:
     """For each relation, then `all`: the correlations of each resample, resamples × measures × columns of `correct`.
 
     `relation` (n): empty for a question without one; it counts under `all`, and in no correlation within relations.
-    `popularity` (n): log10. `correct` (n × columns): 0 or 1, a column for each group of answers. `pooled` ignores
-    relations; `within`, of `all` alone, is over deviations from the means of relations. nan: no variance.
+    `subject` (n): a number from 0; questions on one subject are drawn together. `popularity` (n): log10. `correct`
+    (n × columns): 0 or 1, a column for each group of answers. `pooled` ignores relations; `within`, of `all` alone, is
+    over deviations from the means of relations. nan: no variance.
     """
-    n = len(relation)
-    rng = np.random.default_rng(seed)
-    size = max(1, _CHUNK // n)
-    weights = np.concatenate(
-        [draws(n, min(size, n_resamples - start), rng) for start in range(0, n_resamples, size)]
-    )
+    weights = draws(int(subject.max()) + 1, n_resamples, np.random.default_rng(seed))[:, subject]
     within: Values = np.zeros((3, n_resamples, len(MEASURES), correct.shape[1]))
     for name in sorted(set(relation) - {""}):
         rows = np.flatnonzero(relation == name)

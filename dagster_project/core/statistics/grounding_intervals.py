@@ -2,10 +2,10 @@
 
 Every grounding prompt is compared with the null prompt, and every method with a passage with the one without. All
 measures are ratios of sums over questions: both texts' QUIP over questions where both are defined, and the sum of
-differences over the number of questions. All models, methods and prompts share the draws of a dataset's questions.
+differences over the number of questions. All models, methods and prompts share the draws of a dataset's subjects.
 
 The test asks how often the mean difference would be as large if the names of the two texts were exchanged at random
-for each question: a change of the difference's sign. It assumes no distribution.
+for each subject: a change of the sign of all its differences. It assumes no distribution.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ import numpy as np
 import pyarrow as pa
 
 from dagster_project.core.progress import Progress
-from dagster_project.core.statistics.resampling import Values, percentiles, resampled_ratios, seed_of
+from dagster_project.core.statistics.resampling import (
+    Values,
+    interval,
+    n_deciding,
+    reason_against,
+    resampled_ratios,
+    seed_of,
+    sign_flip_p,
+    sums_by_subject,
+)
 from dagster_project.core.statistics.statistic import Statistic
 
 N_RESAMPLES = 1_000
-N_SIGNS = 10_000
-FEWEST = 5
-"""With fewer questions there is neither interval nor test."""
 _TABLE = "grounding_intervals"
-_CHUNK = 4_000_000
-"""Signs that are drawn at once."""
 _KEY = ("dataset", "model", "method", "grounding_prompt", "compared_with")
 _RATIOS = {"quip_ratio": "quip", "same_length_ratio": "same_length_quip"}
 _DIFFERENCES = {
@@ -38,10 +42,11 @@ _DIFFERENCES = {
 }
 MEASURES = (*_RATIOS, *_DIFFERENCES)
 _COMPARED = tuple(_DIFFERENCES.values())
-_LISTS = ("question_id", *_COMPARED, *(f"base_{one}" for one in _COMPARED))
+_LISTS = ("cluster_id", *_COMPARED, *(f"base_{one}" for one in _COMPARED))
 _QUERY = (
     f"select {', '.join(_KEY)}, {', '.join(f'list({one} order by question_id) as {one}' for one in _LISTS)} "  # noqa: S608
-    "from intermediate.int_grounding_pairs group by all order by all"
+    "from intermediate.int_grounding_pairs inner join (select dataset, question_id, cluster_id from "
+    "intermediate.int_questions) using (dataset, question_id) group by all order by all"
 )
 
 Row = Mapping[str, Any]
@@ -62,59 +67,46 @@ def compare_prompts(
 
 
 def _of_dataset(groups: Sequence[Row], seed: int) -> Iterator[dict[str, Any]]:
-    numerators, denominators, has_both = _sums(groups)
-    ratios = resampled_ratios(numerators, denominators, seed, N_RESAMPLES)
-    p_values = sign_flip_p(numerators, seed)
+    above, below, n_paired = _sums(groups)
+    ratios = resampled_ratios(above, below, seed, N_RESAMPLES)
+    p_values = sign_flip_p(above, seed)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        decide = n_deciding(above - below * (above.sum(axis=0) / below.sum(axis=0)))
     for place, (group, measure) in enumerate(itertools.product(groups, MEASURES)):
-        n = int(has_both[:, place].sum())
-        ends = percentiles(ratios[:, place]) if n >= FEWEST else None
-        reason = "fewer than five questions" if n < FEWEST else "too few resamples with a value"
+        n_subjects = int((n_paired[:, place] > 0).sum())
+        low, high, reason = interval(ratios[:, place], reason_against(n_subjects), decide[place])
+        is_tested = n_subjects and measure in _DIFFERENCES
         yield {
-            **{name: group[name] for name in _KEY}, "measure": measure, "n_paired": n, "n_resamples": N_RESAMPLES,
-            "value_low": ends[0] if ends else None, "value_high": ends[1] if ends else None,
-            "p_value": float(p_values[place]) if n >= FEWEST and measure in _DIFFERENCES else None,
-            "undefined": None if ends else reason,
+            **{name: group[name] for name in _KEY}, "measure": measure, "n_paired": int(n_paired[:, place].sum()),
+            "n_subjects": n_subjects, "n_resamples": N_RESAMPLES, "value_low": low, "value_high": high,
+            "p_value": float(p_values[place]) if is_tested else None, "no_interval": reason,
         }  # fmt: skip
 
 
 def _sums(groups: Sequence[Row]) -> tuple[Values, Values, Values]:
-    """Above and below the line, and whether a question has both scores: questions × (groups and their measures)."""
+    """Sums above and below the line, and numbers of questions with both scores: subjects × measures of all groups."""
     places = {
-        one: i for i, one in enumerate(sorted({one for group in groups for one in group["question_id"]}))
+        one: i for i, one in enumerate(sorted({one for group in groups for one in group["cluster_id"]}))
     }
-    above, below = np.full((2, len(places), len(groups), len(MEASURES)), np.nan)
+    sums = np.zeros((3, len(places), len(groups), len(MEASURES)))
     for number, group in enumerate(groups):
-        rows = [places[one] for one in group["question_id"]]
+        subject = np.array([places[one] for one in group["cluster_id"]])
         own = {name: np.array(group[name], dtype=float) for name in _LISTS[1:]}
         ratios = [(own[one], own[f"base_{one}"]) for one in _RATIOS.values()]
-        differences = [(own[one] - own[f"base_{one}"], np.ones(len(rows))) for one in _COMPARED]
-        above[rows, number], below[rows, number] = np.array([*ratios, *differences]).transpose(1, 2, 0)
-    flat = above.reshape(len(places), -1), below.reshape(len(places), -1)
-    has_both = ~np.isnan(flat[0])
-    numerators, denominators = (np.where(has_both, one, 0) for one in flat)
-    return numerators, denominators, has_both
-
-
-def sign_flip_p(differences: Values, seed: int, n_signs: int = N_SIGNS) -> Values:
-    """Two-sided p of each column's sum, if every row's sign were random: questions × measures to measures.
-
-    The observed signs count as one of the draws, so p is never 0. All columns share the signs of a row.
-    """
-    rng = np.random.default_rng(seed)
-    observed = np.abs(differences.sum(axis=0)) * (1 - 1e-9)  # the same sum in another order is as large
-    at_once = max(1, _CHUNK // len(differences))
-    n_as_large = np.ones(differences.shape[1])
-    for start in range(0, n_signs, at_once):
-        size = min(at_once, n_signs - start), len(differences)
-        signs = rng.integers(0, 2, size, np.int8).astype(float) * 2 - 1
-        n_as_large += (np.abs(signs @ differences) >= observed).sum(axis=0)
-    return n_as_large / (n_signs + 1)
+        differences = [(own[one] - own[f"base_{one}"], np.ones(len(subject))) for one in _COMPARED]
+        both = np.array([*ratios, *differences]).transpose(1, 2, 0)
+        has_both = ~np.isnan(both[0])
+        sums[:, np.unique(subject), number] = [
+            sums_by_subject(one, subject) for one in (*np.where(has_both, both, 0), has_both)
+        ]
+    above, below, n_paired = sums.reshape(3, len(places), -1)
+    return above, below, n_paired
 
 
 GROUNDING_INTERVALS = Statistic(
     "grounding_intervals",
     tables=(_TABLE,),
-    models=("int_grounding_pairs",),
+    models=("int_grounding_pairs", "int_questions"),
     queries=(_QUERY,),
     compute=compare_prompts,
 )

@@ -22,7 +22,7 @@ from dagster_project.core.statistics.prediction_design import (
 )
 from dagster_project.core.statistics.prediction_held_out import UNSCORED, fit_all, score, training_questions
 from dagster_project.core.statistics.prediction_probabilities import CrossFitted, cross_fit
-from dagster_project.core.statistics.prediction_tables import coefficients, likelihood, terms
+from dagster_project.core.statistics.prediction_tables import by_subject, coefficients, likelihood, terms
 from dagster_project.core.statistics.resampling import seed_of
 from dagster_project.core.statistics.statistic import Statistic
 
@@ -139,8 +139,9 @@ def _regress(group: Group, setting: str, ablation: Ablation, found: dict[str, li
         {**key, "fit": ALL_ROWS, **counts, **likelihood(fits, ablation), **UNSCORED}
     )
     if fits:
-        found["prediction_terms"] += ({**key, **row} for row in terms(fits, ablation))
-        found["prediction_coefficients"] += ({**key, **row} for row in coefficients(fits, ablation))
+        clusters = by_subject(group.questions.where(is_in), group.subject[is_in], fits, ablation)
+        found["prediction_terms"] += ({**key, **row} for row in terms(fits, ablation, clusters))
+        found["prediction_coefficients"] += ({**key, **row} for row in coefficients(fits, ablation, clusters))
     is_test = is_in & ~group.is_training
     training, test = (group.questions.where(rows) for rows in (is_in & group.is_training, is_test))
     fits = fit_all(training, ablation)

@@ -1,9 +1,10 @@
-"""Shared by bootstraps: a separate seed per key, resamples of questions, ratios of sums, percentiles, and threads."""
+"""Shared by tests and bootstraps: a separate seed per key, resamples of subjects, sign flips, minima, and threads."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -48,6 +49,13 @@ LEAST_DEFINED = 0.95
 LEAST_SUBJECTS = 20
 LEAST_OF_OUTCOME = 10
 """With fewer subjects, or fewer answers of the rarer outcome, an interval does not hold what it promises (SPEC §12)."""
+LEAST_P = sys.float_info.min
+"""A p value that is smaller, or underflows to 0, is published as this number."""
+N_SIGNS = 10_000
+_MOST_FLIPPED = 13
+"""Subjects up to which all changes of signs are tried, 2 to the power of this number."""
+_CHUNK = 4_000_000
+"""Signs that are drawn at once."""
 _ROUNDING = 1e-12
 _IN_CACHE = 20_000
 """Draws that are counted at once: few enough for the processor's cache."""
@@ -65,9 +73,9 @@ def draws(n: int, size: int, rng: np.random.Generator) -> Values:
 
 
 def resampled_ratios(numerators: Values, denominators: Values, seed: int, n_resamples: int) -> Values:
-    """The ratio of sums in each resample of questions, resamples × measures; nan where the sum below the line is 0.
+    """The ratio of sums in each resample of subjects, resamples × measures; nan where the sum below the line is 0.
 
-    `numerators` and `denominators`: questions × measures.
+    `numerators` and `denominators`: subjects × measures.
     """
     weights = draws(len(numerators), n_resamples, np.random.default_rng(seed)).astype(float)
     above, below = weights @ numerators, weights @ denominators
@@ -87,6 +95,48 @@ def design_effect(correct: Values, subject: Values) -> float:
         return float((asked**2).sum() / n)
     variance = k / (k - 1) * ((right - rate * asked) ** 2).sum() / n**2
     return float(max(1.0, variance / (rate * (1 - rate) / n)))
+
+
+def sums_by_subject(values: Values, subject: Values) -> Values:
+    """The sum of the rows of each subject: n × measures to subjects × measures, subjects (n) in ascending order."""
+    order = np.argsort(subject, kind="stable")
+    ordered = subject[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    return np.asarray(np.add.reduceat(values[order], starts, axis=0))
+
+
+def sign_flip_p(sums: Values, seed: int, counts: Values | None = None) -> Values:
+    """Two-sided p of each column's sum, if the names of both sides were exchanged at random for each subject.
+
+    `sums`: differences summed by subject, subjects × measures; with `counts`, each row stands for so many subjects. All
+    columns share the signs of a subject. Without a difference p is 1. Where up to 13 subjects differ, all changes of
+    signs are tried; else `N_SIGNS` are drawn, and the observed signs count as one more, so that p is never 0.
+    """
+    counts = np.ones(len(sums), dtype=int) if counts is None else counts
+    observed = np.abs(counts @ sums) * (1 - 1e-9)  # the same sum in another order is as large
+    differs = (sums != 0).any(axis=1)
+    sums, counts = sums[differs], counts[differs]
+    rng, n_as_large = np.random.default_rng(seed), np.ones(sums.shape[1])
+    at_once = max(1, _CHUNK // max(1, len(sums)))
+    for start in range(0, N_SIGNS, at_once):
+        size = min(at_once, N_SIGNS - start), len(sums)
+        signs = 2.0 * rng.binomial(counts, 0.5, size) - counts
+        n_as_large += (np.abs(signs @ sums) >= observed).sum(axis=0)
+    found = n_as_large / (N_SIGNS + 1)
+    for column in np.flatnonzero(counts @ (sums != 0) <= _MOST_FLIPPED):
+        values = np.repeat(sums[:, column], counts * (sums[:, column] != 0))
+        bits = np.arange(2 ** len(values))[:, None] >> np.arange(len(values)) & 1
+        found[column] = (np.abs((2 * bits - 1) @ values) >= observed[column]).mean()
+    return np.asarray(found)
+
+
+def n_deciding(deviations: Values) -> Values:
+    """How many subjects decide a value: so many with equal deviations would vary it as much (its kurtosis, turned round).
+
+    `deviations` (subjects × measures): of a ratio, the sum above the line minus the ratio times the sum below it.
+    """
+    fourths = (deviations**4).sum(axis=0)
+    return np.asarray((deviations**2).sum(axis=0) ** 2 / np.where(fourths > 0, fourths, 1.0))
 
 
 def percentiles(values: Values, n: float = np.inf) -> tuple[float, float] | None:

@@ -114,8 +114,14 @@ _TERMS = Table(
         ),
         int64("n_undefined", "coefficients of the term that are undefined and not tested"),
         measure("wald_chi2", "Wald's test that all coefficients of the term are 0"),
-        measure("p_value", "p value of that test"),
+        measure("p_value", "p value of that test, at least 2.2e-308"),
         _CODE,
+        measure(
+            "clustered_wald_chi2",
+            "the same test with errors that take whole subjects (sandwich estimator); null where a relation of the test"
+            " has fewer than 20 subjects",
+        ),
+        measure("clustered_p_value", "p value of clustered_wald_chi2"),
         _reason("undefined", "wald_chi2 is"),
     ),
     partitioned_by=("model",),
@@ -144,8 +150,15 @@ _COEFFICIENTS = Table(
         measure("exp_ci_low", "lower end of the 95 % interval of exp_beta"),
         measure("exp_ci_high", "upper end of the 95 % interval of exp_beta"),
         measure("z", "beta / standard_error"),
-        measure("p_value", "two-sided p value of z"),
+        measure("p_value", "two-sided p value of z, at least 2.2e-308"),
         _CODE,
+        int64("n_subjects", "subjects of n_fitted"),
+        measure(
+            "clustered_standard_error",
+            "standard error of beta that takes whole subjects (sandwich estimator); null where the relation or its base"
+            " has fewer than 20 subjects",
+        ),
+        measure("clustered_p_value", "two-sided p value of beta / clustered_standard_error"),
         _reason("undefined", "beta is"),
     ),
     partitioned_by=("model",),

@@ -39,6 +39,7 @@ SCOPE = text(
 N_QUESTIONS = int64("n_questions", "questions with popularity and both answers")
 N_RESAMPLES = int32("n_resamples", "bootstrap resamples of questions")
 N_RESAMPLES_OF_SUBJECTS = int32("n_resamples", "bootstrap resamples of subjects")
+N_SUBJECTS = int64("n_subjects", "subjects of these questions; a question without a subject is its own")
 NO_INTERVAL = text("no_interval", "reason why there is no interval; null where there is one", null=True)
 N_DECIDING = float64(
     "n_deciding",
@@ -90,18 +91,22 @@ STATISTICS_TABLES = (
             text("model_b", "model of the second side"),
             text("method_b", "method of the second side"),
             int64("n", "questions that both sides answered"),
+            N_SUBJECTS,
             int64("n_a_only", "questions that only the first side answers right"),
             int64("n_b_only", "questions that only the second side answers right"),
-            float64("p_value", "exact two-sided McNemar test; 1 if no question is right on one side only"),
-            N_RESAMPLES,
             float64(
-                "difference_low",
-                "accuracy of the first side minus that of the second: 2.5th percentile over the resamples",
+                "p_value",
+                "two-sided test by random changes of the signs of whole subjects' differences, never 0; 1 if no question"
+                " is right on one side only",
             ),
             float64(
-                "difference_high",
-                "accuracy of the first side minus that of the second: 97.5th percentile over the resamples",
+                "p_mcnemar",
+                "exact two-sided McNemar test, which takes questions as independent; smaller values are published as"
+                " 2.2e-308",
             ),
+            N_RESAMPLES_OF_SUBJECTS,
+            *_ends("difference", "accuracy of the first side minus that of the second"),
+            NO_INTERVAL,
         ),
     ),
     Table(
@@ -116,9 +121,10 @@ STATISTICS_TABLES = (
             text("relation", "relation of the facts, or all"),
             int32("bin", "bin of popularity over all relations; null = all facts", null=True),
             text("measure", "name of the measure, as in fct_factual_consistency"),
-            int32("n_resamples", "bootstrap resamples of facts"),
+            N_SUBJECTS,
+            N_RESAMPLES_OF_SUBJECTS,
             *_ends("value", "the measure"),
-            text("undefined", "reason why both ends are null", null=True),
+            NO_INTERVAL,
         ),
     ),
     Table(
@@ -141,14 +147,15 @@ STATISTICS_TABLES = (
                 " task's score",
             ),
             int64("n_paired", "questions for which both texts have the score"),
-            N_RESAMPLES,
+            N_SUBJECTS,
+            N_RESAMPLES_OF_SUBJECTS,
             *_ends("value", "the measure"),
             measure(
                 "p_value",
-                "two-sided test of the paired difference by random changes of signs; null for a ratio, which"
-                " its difference tests, and with fewer than five questions",
+                "two-sided test of the paired difference by random changes of the signs of whole subjects, never 0; null"
+                " for a ratio, which its difference tests",
             ),
-            text("undefined", "reason why both ends are null", null=True),
+            NO_INTERVAL,
         ),
     ),
     Table(
@@ -162,13 +169,14 @@ STATISTICS_TABLES = (
             text("relation", "relation of the questions, or all"),
             int64("n_answers", "answers with popularity above 0"),
             int64("n_within", "those of them whose question has a relation"),
-            N_RESAMPLES,
+            N_SUBJECTS,
+            N_RESAMPLES_OF_SUBJECTS,
             *_ends("point_biserial", "correlation of log10 popularity and correctness"),
             *_ends("spearman", "rank correlation of popularity and correctness"),
-            text("undefined_unbinned", "reason why these four ends are null", null=True),
+            NO_INTERVAL,
             *_ends("point_biserial_within", "the same, both as deviations from the relation's mean"),
             *_ends("spearman_within", "rank correlation, with ranks within the relation"),
-            text("undefined_within", "reason why these four ends are null", null=True),
+            text("no_interval_within", "the same for these four ends", null=True),
         ),
     ),
 )

@@ -7,9 +7,20 @@
   - ranges: {column: [low]}, [low, high] or [null, high]; nulls pass, NaN does not
   - ordered: lists of columns whose values rise from left to right, up to rounding; nulls pass
   - expressions: conditions in SQL; null passes
+
+  Of every table that describes its columns, as all marts do, two rules are tested without being named: the ends of an
+  interval (columns that end in ci_low and ci_high) differ, and no p value (columns of tests) is 0.
 -#}
 {% test table_is_valid(model, key=[], foreign_keys={}, ranges={}, ordered=[], expressions=[]) %}
 {%- set rules = [] -%}
+{%- for name in described_columns(model) -%}
+    {%- if name.endswith('ci_low') -%}
+        {%- set high = name[:-3] ~ 'high' -%}
+        {%- do rules.append((name ~ ' < ' ~ high, high ~ ' - ' ~ name ~ ' <= 1e-12', [name, high])) -%}
+    {%- elif name.endswith(('p_value', 'p_holm', 'p_mcnemar')) -%}
+        {%- do rules.append((name ~ ' > 0', name ~ ' <= 0', [name])) -%}
+    {%- endif -%}
+{%- endfor -%}
 {%- for column, range in ranges.items() -%}
     {%- do rules.append((column ~ in_words(*range), is_outside(column, *range), [column])) -%}
 {%- endfor -%}
@@ -64,6 +75,17 @@ select *
 from broken
 where n_rows > 0 and rule is not null
 {% endtest %}
+
+{#- The names of the columns that the yml of a model has. -#}
+{% macro described_columns(model) -%}
+    {%- set names = [] -%}
+    {%- if execute -%}
+        {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.name == model.identifier and node.name != 'fct_policies' -%}
+            {%- do names.extend(node.columns) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {{ return(names) }}
+{%- endmacro %}
 
 {#- NaN is greater than any number, so without an upper bound it needs its own condition. -#}
 {% macro is_outside(column, low, high=none) -%}

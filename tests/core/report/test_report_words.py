@@ -163,7 +163,7 @@ def test_the_figure_of_relations_has_both_correlations_with_their_own_intervals(
             column = f"{name}{suffix}"
             found = marts.execute(
                 f"select dataset, prompt, model, method, {n}, {column}, {column}_ci_low, {column}_ci_high, "
-                f"{reason}_ci_undefined from marts.fct_popularity_correlation where relation = 'all'"
+                f"{reason} from marts.fct_popularity_correlation where relation = 'all'"
             ).fetchall()
             expected |= {(*row[:4], measure, scope): list(row[4:]) for row in found}
     assert shown == expected

@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from dagster_project.core.statistics.prediction_design import Questions, scale_of
+from dagster_project.core.statistics.prediction_design import Ablation, Questions, scale_of
+from dagster_project.core.statistics.prediction_fit import Fit
+from dagster_project.core.statistics.prediction_tables import Clusters, by_subject
 
 NAMES = ("popularity", "scons", "cert")
 
@@ -40,3 +42,8 @@ def frame(questions: Questions, scaled_by: Questions | None = None) -> pd.DataFr
     standardised = (questions.predictors - by.mean(axis=0)) / by.std(axis=0)
     columns = dict(zip(NAMES, standardised.T, strict=True))
     return pd.DataFrame({"correct": questions.correct.astype(int), "QCat": questions.relation, **columns})
+
+
+def single(questions: Questions, fits: list[Fit], ablation: Ablation) -> Clusters:
+    """Each question is about a subject of its own."""
+    return by_subject(questions, np.arange(len(questions.correct)), fits, ablation)

@@ -1,4 +1,4 @@
-"""Correlations within relations and their bootstrap agree with statsmodels, pandas and scipy."""
+"""Correlations within relations and their bootstrap over subjects agree with statsmodels, pandas and scipy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dagster_project.core.statistics.correlation_intervals import (
     bootstrap_correlations,
     resampled_correlations,
 )
-from dagster_project.core.statistics.resampling import draws, seed_of
+from dagster_project.core.statistics.resampling import draws, percentiles, seed_of
 from dagster_project.core.study.study import Study
 from tests.dbt.recomputation import within_relations
 from tests.warehouses import AWKWARD, built_study, mart
@@ -33,21 +33,26 @@ def awkward(monkeypatch: pytest.MonkeyPatch) -> Study:
 
 
 def questions(seed: int = 5, n: int = 120) -> pd.DataFrame:
-    """Relations of unequal size and difficulty, ties, a relation of one question, questions without a relation."""
+    """Relations of unequal size and difficulty, ties, a relation of one question, questions without a relation; one to
+    five questions a subject.
+    """
     rng = np.random.default_rng(seed)
     relation = np.array([*rng.choice(["easy", "hard", "rare", ""], n - 1, p=[0.5, 0.3, 0.1, 0.1]), "single"])
     popularity = np.round(10 ** (rng.uniform(0, 2, n) + 2 * (relation == "hard")))
     ease = np.log10(popularity) - 3.5 * (relation == "hard")
     right = {f"right_{k}": rng.uniform(size=n) < 1 / (1 + np.exp(-ease + k)) for k in range(3)}
-    return pd.DataFrame({"relation": relation, "popularity": popularity, **right, "always": True})
+    subject = np.unique(rng.integers(0, n // 2, n), return_inverse=True)[1]
+    own = {"relation": relation, "subject": subject, "popularity": popularity}
+    return pd.DataFrame({**own, **right, "always": True})
 
 
 def resampled(rows: pd.DataFrame, n_resamples: int = N_RESAMPLES) -> dict[str, dict[str, Any]]:
-    correct = rows.drop(columns=["relation", "popularity"]).to_numpy(dtype=float)
-    found = resampled_correlations(
-        rows.relation.to_numpy(), np.log10(rows.popularity.to_numpy()), correct, 7, n_resamples
+    correct = rows.drop(columns=["relation", "subject", "popularity"]).to_numpy(dtype=float)
+    logs, (relation, subject) = (
+        np.log10(rows.popularity.to_numpy()),
+        rows[["relation", "subject"]].to_numpy().T,
     )
-    return dict(found)
+    return dict(resampled_correlations(relation, subject.astype(int), logs, correct, 7, n_resamples))
 
 
 def pooled(rows: pd.DataFrame, right: pd.Series) -> list[float]:
@@ -62,11 +67,11 @@ def pooled(rows: pd.DataFrame, right: pd.Series) -> list[float]:
 def test_every_resample_equals_statsmodels_and_scipy() -> None:
     rows = questions()
     found = resampled(rows, n_resamples=12)
-    weights = draws(len(rows), 12, np.random.default_rng(7))
+    weights = draws(rows.subject.nunique(), 12, np.random.default_rng(7))[:, rows.subject]
     assert set(found) == {"easy", "hard", "rare", "single", "all"}
     for number, weight in enumerate(weights):
         drawn = rows.loc[rows.index.repeat(weight)].reset_index(drop=True)
-        for at, column in enumerate(rows.columns[2:]):
+        for at, column in enumerate(rows.columns[3:]):
             for name, actual in found.items():
                 mine = drawn if name == "all" else drawn[drawn.relation == name]
                 expected = pooled(mine, mine[column])
@@ -81,8 +86,9 @@ def test_every_resample_equals_statsmodels_and_scipy() -> None:
 def test_a_little_variance_is_enough() -> None:
     rows = pd.DataFrame({"relation": "a", "popularity": [10.0, 10.1, 10.2, 10.3], "right": [0, 1, 0, 1]})
     (_, found), *_ = resampled_correlations(
-        rows.relation.to_numpy(), np.log10(rows.popularity.to_numpy()), rows[["right"]].to_numpy(float), 0, 50
-    )
+        rows.relation.to_numpy(), np.arange(4), np.log10(rows.popularity.to_numpy()), rows[["right"]].to_numpy(float),
+        0, 50,
+    )  # fmt: skip
     weights = draws(4, 50, np.random.default_rng(0))
     expected = [
         pooled(drawn, drawn.right) for weight in weights if len(drawn := rows.loc[rows.index.repeat(weight)])
@@ -102,7 +108,7 @@ def test_within_relations_is_the_regression_with_relation_dummies() -> None:
 
 
 def test_simpson_the_pooled_correlation_is_negative_and_the_one_within_relations_positive() -> None:
-    rows = questions(n=2_000)[["relation", "popularity", "right_0"]]
+    rows = questions(n=2_000)[["relation", "subject", "popularity", "right_0"]]
     every = resampled(rows)["all"]
     assert np.nanquantile(every["pooled"], 0.975, axis=0).max() < 0
     assert np.nanquantile(every["within"], 0.025, axis=0).min() > 0.1
@@ -118,7 +124,8 @@ def test_marts_have_the_quantiles_of_the_resamples(awkward: Study) -> None:
         assert (low[has] <= value[has]).all(), measure
         assert (value[has] <= high[has]).all(), measure
         assert (low[has] < high[has]).all()
-    assert set(found.unbinned_ci_undefined.dropna()) >= {"too few answers", "no variance of correctness"}
+    assert set(found.no_interval.dropna()) >= {"too few answers", "no variance of correctness"}
+    assert (found.n_subjects.dropna() <= found.n[found.n_subjects.notna()]).all()
     every = found[found.relation == "all"]
     assert set(every.within_undefined.dropna()) == {"no variance of correctness"}
     assert set(found[found.relation != "all"].within_undefined) == {"one relation"}
@@ -127,7 +134,7 @@ def test_marts_have_the_quantiles_of_the_resamples(awkward: Study) -> None:
 
 def test_intervals_do_not_depend_on_the_other_models() -> None:
     """The draws belong to the questions, so that another model in the study changes no interval."""
-    rows = questions()[["relation", "popularity", "right_0", "right_1"]]
+    rows = questions()[["relation", "subject", "popularity", "right_0", "right_1"]]
     both, alone = resampled(rows, 50), resampled(rows.drop(columns="right_1"), 50)
     for name, actual in alone.items():
         for scope, values in actual.items():
@@ -135,39 +142,43 @@ def test_intervals_do_not_depend_on_the_other_models() -> None:
 
 
 def test_intervals_are_percentiles_of_the_resamples_or_tell_why_there_are_none() -> None:
-    """With one wrong answer, a third of the resamples has no correlation; with four, one in fifty."""
+    """Ten wrong answers are enough, nine are not; and 19 subjects are not."""
     rows = questions()
-    seldom = {n: np.arange(len(rows)) >= n for n in (1, 4)}
-    right = {"often": rows.right_0, **{f"all but {n}": one for n, one in seldom.items()}}
+    right = {"often": rows.right_0, **{f"all but {n}": np.arange(len(rows)) >= n for n in (9, 10)}}
+    named = {"few": rows.subject % 19, "many": rows.subject}
     groups = [
-        {**dict.fromkeys(("dataset", "prompt", "method"), "x"), "model": model, "is_correct": list(own),
-         "question_id": [str(i) for i in range(len(rows))], "relation": [one or None for one in rows.relation],
-         "subject_popularity": list(rows.popularity)}
+        {**dict.fromkeys(("dataset", "method"), "x"), "prompt": prompt, "model": model, "is_correct": list(own),
+         "cluster_id": [f"{prompt} {one:03}" for one in subject],
+         "question_id": [f"{prompt} {i}" for i in range(len(rows))],
+         "relation": [one or None for one in rows.relation], "subject_popularity": list(rows.popularity)}
+        for prompt, subject in named.items()
         for model, own in right.items()
     ]  # fmt: skip
     found = bootstrap_correlations([pa.Table.from_pylist(groups)], 3, LOG)["correlation_intervals"]
-    every = {row["model"]: row for row in found if row["relation"] == "all"}
+    every = {(row["prompt"], row["model"]): row for row in found if row["relation"] == "all"}
     correct = np.array(list(right.values()), dtype=float).T
-    (_, drawn), *_ = [
-        one
-        for one in resampled_correlations(
-            rows.relation.to_numpy(), np.log10(rows.popularity.to_numpy()), correct, seed_of(3, ["x"])
-        )
-        if one[0] == "all"
+    logs, relation = np.log10(rows.popularity.to_numpy()), rows.relation.to_numpy()
+    drawn = dict(resampled_correlations(relation, rows.subject.to_numpy(), logs, correct, seed_of(3, ["x"])))[
+        "all"
     ]
     for suffix, values in (("", drawn["pooled"]), ("_within", drawn["within"])):
         for at, model in enumerate(right):
-            row = every[model]
-            undefined = row[f"undefined{suffix or '_unbinned'}"]
-            assert undefined == ("too few resamples with a correlation" if model == "all but 1" else None)
+            row = every["many", model]
+            reason = row[f"no_interval{suffix}"]
+            assert reason == ("fewer than 10 wrong answers" if model == "all but 9" else None) or suffix
             for number, measure in enumerate(MEASURES):
                 ends = [row[f"{measure}{suffix}_{end}"] for end in ("low", "high")]
-                if undefined:
+                if reason:
                     assert ends == [None, None]
                 else:
-                    expected = np.nanquantile(values[:, number, at], [0.025, 0.975])
+                    own = rows[rows.relation != ""] if suffix else rows
+                    n_rarer = own.groupby(right[model][own.index]).subject.nunique().min()
+                    expected = percentiles(values[:, number, at], n_rarer)
                     np.testing.assert_allclose(ends, expected, atol=1e-12)
-    assert (every["often"]["n_answers"], every["often"]["n_within"]) == (
+    assert every["few", "often"]["no_interval"] == "fewer than 20 subjects"
+    assert every["few", "often"]["n_subjects"] == 19
+    assert (every["many", "often"]["n_answers"], every["many", "often"]["n_within"]) == (
         120,
         int((rows.relation != "").sum()),
     )
+    assert every["many", "often"]["n_subjects"] == rows.subject.nunique()

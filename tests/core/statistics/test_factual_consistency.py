@@ -1,4 +1,4 @@
-"""The bootstrap over facts: ratios of sums, drawn within relations, averaged over them."""
+"""The bootstrap over the subjects of facts: ratios of sums, averaged over relations."""
 
 from __future__ import annotations
 
@@ -15,61 +15,77 @@ from dagster_project.core.statistics.resampling import resampled_ratios
 LOG = logging.getLogger("test")
 SCHEMA = pa.schema([
     *((name, pa.string()) for name in ("dataset", "prompt", "model", "method", "relation")),
-    ("bin", pa.int32()), ("measure", pa.string()),
+    ("bin", pa.int32()), ("measure", pa.string()), ("n_drawn", pa.int64()), ("subject", pa.list_(pa.int64())),
     *((name, pa.list_(pa.float64())) for name in ("numerator", "denominator")),
 ])  # fmt: skip
 
 
-def row(relation: str, numerator: list[float], denominator: list[float], **more: Any) -> dict[str, Any]:
+def row(
+    relation: str,
+    numerator: list[float],
+    denominator: list[float],
+    subject: list[int] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """The sums of subjects, of which there are 60."""
     return {
         "dataset": "d", "prompt": "p", "model": "m", "method": "closed_book", "relation": relation, "bin": None,
-        "measure": "consistency", "numerator": numerator, "denominator": denominator, **more,
+        "measure": "consistency", "n_drawn": 60, "subject": subject or [*range(1, len(numerator) + 1)],
+        "numerator": numerator, "denominator": denominator, **more,
     }  # fmt: skip
 
 
-def intervals(by_relation: list[dict[str, Any]], by_bin: list[dict[str, Any]]) -> dict[Any, tuple[Any, ...]]:
+def intervals(by_relation: list[dict[str, Any]], by_bin: list[dict[str, Any]]) -> dict[Any, dict[str, Any]]:
     tables = [pa.Table.from_pylist(rows, schema=SCHEMA) for rows in (by_relation, by_bin)]
     found = bootstrap_facts(tables, 0, LOG)["factual_consistency_intervals"]
-    return {
-        (one["relation"], one["bin"], one["measure"]): (one["value_low"], one["value_high"], one["undefined"])
-        for one in found
+    return {(one["relation"], one["bin"], one["measure"]): one for one in found}
+
+
+def test_no_interval_is_without_width_or_over_few_subjects() -> None:
+    few = row("P3", [1.0, 2.0] * 9 + [1.0], [2.0] * 19)
+    found = intervals([row("P1", [1.0] * 29, [4.0] * 29), row("P2", [1.0, 2.0] * 10, [2.0] * 20), few], [])
+    reasons = {relation: one["no_interval"] for (relation, _, _), one in found.items()}
+    assert reasons == {
+        "P1": "all resamples are equal",
+        "P2": None,
+        "P3": "fewer than 20 subjects",
+        "all": None,
     }
+    assert [found[name, None, "consistency"]["n_subjects"] for name in ("P1", "P2", "P3", "all")] == [
+        29,
+        20,
+        19,
+        29,
+    ]
+    assert found["P1", None, "consistency"]["value_low"] is None
 
 
-def test_facts_that_do_not_differ_have_an_interval_without_width() -> None:
-    few = row("P3", [1.0] * 4, [2.0] * 4)
-    found = intervals([row("P1", [1.0] * 9, [4.0] * 9), row("P2", [3.0] * 5, [4.0] * 5), few], [])
-    assert found["P1", None, "consistency"] == pytest.approx((0.25, 0.25, None))
-    assert found["P2", None, "consistency"] == pytest.approx((0.75, 0.75, None))
-    assert found["P3", None, "consistency"] == (None, None, "fewer than five facts")
-    assert found["all", None, "consistency"] == pytest.approx((0.5, 0.5, None))
+def test_subjects_below_the_line_alone_count() -> None:
+    rare = row("P2", [1.0, 0.0] * 10 + [0.0] * 9, [1.0] * 20 + [0.0] * 9)
+    found = intervals([rare, row("P3", [0.0] * 40, [0.0] * 40)], [])
+    assert found["P2", None, "consistency"]["n_subjects"] == 20
+    assert found["P3", None, "consistency"]["no_interval"] == "fewer than 20 subjects"
+    assert found["all", None, "consistency"]["n_subjects"] == 20, "a relation without a value is in no mean"
 
 
-def test_a_measure_that_few_resamples_have_is_undefined_and_in_no_mean() -> None:
-    rare = row("P2", [1.0] + [0.0] * 9, [1.0] + [0.0] * 9)
-    found = intervals([row("P1", [1.0] * 9, [4.0] * 9), rare, row("P3", [0.0] * 4, [0.0] * 4)], [])
-    assert found["P2", None, "consistency"] == (None, None, "fewer than five facts")
-    assert found["P3", None, "consistency"] == (None, None, "fewer than five facts")
-    low, high, undefined = found["all", None, "consistency"]
-    assert (low, undefined) == (0.25, None)  # P1 alone, where no resample of P2 has a value
-    assert high == pytest.approx((0.25 + 1) / 2)
-
-
-def test_a_pattern_counts_in_a_resample_that_draws_a_fact_for_which_it_is_right() -> None:
-    always, once, never = [1.0] * 6, [1.0] + [0.0] * 5, [0.0] * 6
-    patterns = [row("P1", own, [1.0] * 6, measure="pattern_any_right") for own in (always, once, never)]
-    found = intervals([*patterns, row("P1", [1.0] * 6, [4.0] * 6)], [])
-    assert found["P1", None, "pattern_any_right"] == pytest.approx((1 / 3, 2 / 3, None))
-    assert found["all", None, "pattern_any_right"] == pytest.approx((1 / 3, 2 / 3, None))
-    assert len(found) == 4
+def test_a_subject_is_drawn_with_its_facts_of_all_relations() -> None:
+    """Two relations with opposite values of the same 30 subjects: their mean does not vary, but with other subjects."""
+    values = [1.0, 0.0] * 15
+    first, second = row("P1", values, [1.0] * 30), row("P2", [1 - one for one in values], [1.0] * 30)
+    same = intervals([first, second], [])["all", None, "consistency"]
+    others = intervals([first, {**second, "subject": [*range(31, 61)]}], [])["all", None, "consistency"]
+    assert same["no_interval"] == "all resamples are equal"
+    assert (same["n_subjects"], others["n_subjects"]) == (30, 60)
+    assert others["value_low"] < 0.45 < 0.55 < others["value_high"]
 
 
 def test_bins_have_rows_of_their_own_and_every_row_keeps_its_measure() -> None:
-    measures = [row("all", [float(i)] * 6, [4.0] * 6, bin=i // 2, measure=f"m{i}") for i in range(4)]
+    values = np.random.default_rng(0).uniform(0, 1, 40)
+    measures = [row("all", [*(i + values)], [4.0] * 40, bin=i // 2, measure=f"m{i}") for i in range(4)]
     found = intervals([row("P1", [1.0], [1.0])], measures)
-    assert {key: value[0] for key, value in found.items() if key[1] is not None} == {
-        ("all", i // 2, f"m{i}"): i / 4 for i in range(4)
-    }
+    for i in range(4):
+        own = found["all", i // 2, f"m{i}"]
+        assert own["value_low"] < (i + values.mean()) / 4 < own["value_high"]
 
 
 def test_the_interval_of_a_share_is_as_wide_as_its_binomial() -> None:

@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy import stats
 
-from dagster_project.core.statistics.grounding_intervals import compare_prompts, sign_flip_p
+from dagster_project.core.statistics.grounding_intervals import compare_prompts
 
 LOG = logging.getLogger("test")
 COMPARED = ("quip", "same_length_quip", "score")
 SCHEMA = pa.schema([
     *((name, pa.string()) for name in ("dataset", "model", "method", "grounding_prompt", "compared_with")),
-    ("question_id", pa.list_(pa.string())),
+    ("cluster_id", pa.list_(pa.string())),
     *((f"{base}{name}", pa.list_(pa.float64())) for name in COMPARED for base in ("", "base_")),
 ])  # fmt: skip
 
@@ -28,7 +27,7 @@ def group(
     n = len(quip)
     return {
         "dataset": "d", "model": "m", "method": "closed_book", "grounding_prompt": "g",
-        "compared_with": "null_prompt", "question_id": [f"q{i:04}" for i in range(n)],
+        "compared_with": "null_prompt", "cluster_id": [f"q{i:04}" for i in range(n)],
         "quip": list(quip), "base_quip": list(base_quip), "same_length_quip": halves(quip),
         "base_same_length_quip": halves(base_quip),
         "score": [None] * n if score is None else list(score),
@@ -65,49 +64,51 @@ def test_intervals_equal_a_bootstrap_that_draws_question_by_question() -> None:
         np.testing.assert_allclose(ends, (low, high), atol=(high - low) / 10, err_msg=measure)
 
 
-def test_p_values_are_those_of_scipys_permutation_test() -> None:
-    """Exactly all changes of signs for few questions, and many random ones; the t test agrees roughly."""
-    rng = np.random.default_rng(5)
-    differences = np.stack([rng.normal(shift, 1, 9) for shift in (0, 0.5, 2)], axis=1)
-    own = sign_flip_p(differences, seed=1, n_signs=100_000)
-    for column, p in zip(differences.T, own, strict=True):
-        exact = stats.permutation_test((column,), np.sum, permutation_type="samples", n_resamples=np.inf)
-        assert p == pytest.approx(exact.pvalue, abs=0.005)
-    assert sign_flip_p(np.ones((60, 1)), seed=1, n_signs=999) == [1 / 1_000], "the observed signs count"
-    many = rng.normal(0.08, 1, (500, 1))
-    assert sign_flip_p(many, seed=1)[0] == pytest.approx(stats.ttest_1samp(many[:, 0], 0).pvalue, abs=0.02)
+def test_questions_on_one_subject_are_drawn_together() -> None:
+    """Sixty questions of 20 subjects that are alike, in any order: the numbers are those of 20 questions."""
+    rng = np.random.default_rng(4)
+    null, quip = rng.uniform(0.2, 0.5, 20), rng.uniform(0.2, 0.8, 20)
+    order = rng.permutation(np.repeat(np.arange(20), 3))
+    names = [f"q{one:04}" for one in order]
+    repeated = compared(group(quip[order], null[order], cluster_id=names))["g", "quip_difference"]
+    once = compared(group(quip, null))["g", "quip_difference"]
+    assert (repeated.pop("n_paired"), once.pop("n_paired"), once["n_subjects"]) == (60, 20, 20)
+    for name, value in once.items():
+        assert repeated[name] == pytest.approx(value) if isinstance(value, float) else repeated[name] == value
 
 
 def test_questions_without_both_scores_do_not_count() -> None:
     """Neither in the numbers, nor in the ratio, whatever other prompts of the dataset have."""
-    null, quip = [0.25] * 8, [0.5] * 6 + [None] * 2
+    null = np.linspace(0.2, 0.4, 24)
+    quip = [*(2 * null[:22]), None, None]
     short = group([0.5] * 3, [0.25] * 3, grounding_prompt="short")
-    found = compared(group(quip, [*null[:6], None, None], [1.0] * 8, [0.0] * 8), short)
+    found = compared(group(quip, [*null[:22], None, None], [1.0] * 24, [0.0] * 24), short)
     ratio, difference, score = (
         found["g", one] for one in ("quip_ratio", "quip_difference", "score_difference")
     )
-    assert [one["n_paired"] for one in (ratio, difference, score)] == [6, 6, 8]
-    assert (ratio["value_low"], ratio["value_high"], ratio["p_value"]) == (2, 2, None)
-    assert (difference["value_low"], difference["value_high"]) == (0.25, 0.25)
-    assert difference["p_value"] == pytest.approx(2 / 2**6, abs=0.01)
+    assert [one["n_paired"] for one in (ratio, difference, score)] == [22, 22, 24]
+    assert (ratio["value_low"], ratio["no_interval"], ratio["p_value"]) == (
+        None,
+        "all resamples are equal",
+        None,
+    )
+    assert difference["value_low"] < null[:22].mean() < difference["value_high"]
+    assert difference["p_value"] == score["p_value"] == 1 / 10_001, "the observed signs count"
+    assert score["no_interval"] == "all resamples are equal"
     few = found["short", "quip_difference"]
-    assert (few["n_paired"], few["value_low"], few["p_value"]) == (3, None, None)
-    assert few["undefined"] == "fewer than five questions"
-    four, five = (group([0.5] * n, [0.25] * n, grounding_prompt=str(n)) for n in (4, 5))
-    found = compared(four, five)
-    assert found["4", "quip_ratio"]["undefined"] == "fewer than five questions"
-    assert found["4", "quip_difference"]["p_value"] is None
-    assert (found["5", "quip_ratio"]["value_low"], found["5", "quip_ratio"]["undefined"]) == (2, None)
-    assert found["5", "quip_difference"]["p_value"] == pytest.approx(2 / 2**5, abs=0.01)
+    assert (few["n_paired"], few["n_subjects"], few["value_low"]) == (3, 3, None)
+    assert few["no_interval"] == "fewer than 20 subjects"
+    assert few["p_value"] == pytest.approx(2 / 2**3, abs=0.02)
 
 
 def test_nothing_quoted_under_the_null_prompt_leaves_no_ratio() -> None:
-    for n in (5, 9):
-        found = compared(group([0.5] * n, [0.0] * n))
-        assert found["g", "quip_ratio"]["undefined"] == "too few resamples with a value"
-    assert found["g", "quip_ratio"]["undefined"] == "too few resamples with a value"
-    assert found["g", "quip_difference"]["value_low"] == 0.5
-    assert found["g", "score_difference"]["n_paired"] == 0
+    found = compared(group(np.linspace(0.1, 0.5, 25), [0.0] * 25))
+    assert found["g", "quip_ratio"]["no_interval"] == "too few resamples have a value"
+    assert found["g", "quip_difference"]["value_low"] > 0
+    assert (found["g", "score_difference"]["n_paired"], found["g", "score_difference"]["p_value"]) == (
+        0,
+        None,
+    )
 
 
 def test_equal_prompts_have_a_p_of_one_and_draws_depend_on_the_seed() -> None:

@@ -22,7 +22,7 @@ from dagster_project.core.statistics.prediction_fit import (
 )
 from dagster_project.core.statistics.prediction_held_out import fit_all
 from dagster_project.core.statistics.prediction_tables import base_of, coefficients, likelihood, terms
-from tests.core.statistics.predicted_questions import random_questions
+from tests.core.statistics.predicted_questions import random_questions, single
 
 ALL = ABLATIONS[0]
 
@@ -97,7 +97,7 @@ def test_a_predictor_that_a_relation_does_not_vary_leaves_the_other_slopes() -> 
     np.testing.assert_allclose(fits[0].beta[1:3], expected.beta[1:3], rtol=1e-9)
     assert likelihood(fits, ALL)["n_coefficients"] == 15
     assert likelihood(fits, ALL)["n_undetermined"] == 1
-    tested = {row["term"]: row for row in terms(fits, ALL)}
+    tested = {row["term"]: row for row in terms(fits, ALL, single(questions, fits, ALL))}
     assert (tested["QCat:Cert"]["df"], tested["QCat:Cert"]["n_undefined"]) == (2, 1)
     assert (tested["QCat:SCons"]["df"], tested["QCat:SCons"]["n_undefined"]) == (3, 0)
 
@@ -107,13 +107,16 @@ def test_a_predictor_that_never_varies_has_no_coefficient_and_spoils_no_other() 
     predictors = np.column_stack([drawn.predictors[:, :2], np.full(len(drawn.correct), 0.7)])
     questions = Questions(drawn.relation, drawn.correct, predictors)
     fits = fit_all(questions, ALL)
-    rows = {(row["coding"], row["term"], row["relation"]): row for row in coefficients(fits, ALL)}
+    rows = {
+        (row["coding"], row["term"], row["relation"]): row
+        for row in coefficients(fits, ALL, single(questions, fits, ALL))
+    }
     for one in blocks(questions, ALL, scale_of(predictors)):
         expected = fit(Block(one.relation, one.design[:, :3], one.correct))
         assert rows["within_relation", "Intercept", one.relation]["beta"] == pytest.approx(expected.beta[0])
         assert rows["within_relation", "SCons", one.relation]["beta"] == pytest.approx(expected.beta[2])
         assert rows["within_relation", "Cert", one.relation]["undefined"] == NO_VARIANCE
-    tested = {row["term"]: row for row in terms(fits, ALL)}
+    tested = {row["term"]: row for row in terms(fits, ALL, single(questions, fits, ALL))}
     assert tested["Cert"]["undefined"] == tested["QCat:Cert"]["undefined"] == NO_VARIANCE
     assert tested["QCat:Cert"]["df"] == 0
 
@@ -123,7 +126,10 @@ def test_a_relation_never_right_is_no_base_and_changes_no_other() -> None:
     is_never = questions.relation == "relation 0"
     spoilt = Questions(questions.relation, questions.correct & ~is_never, questions.predictors)
     fits = fit_all(spoilt, ALL)
-    rows = {(row["coding"], row["term"], row["relation"]): row for row in coefficients(fits, ALL)}
+    rows = {
+        (row["coding"], row["term"], row["relation"]): row
+        for row in coefficients(fits, ALL, single(spoilt, fits, ALL))
+    }
     assert rows["treatment", "QCat", "relation 0"]["undefined"] == ONE_OUTCOME
     assert rows["treatment", "QCat", "relation 0"]["is_separated"]
     assert rows["treatment", "Intercept", "relation 1"]["is_base"]
@@ -143,8 +149,10 @@ def test_relations_that_are_all_separated_have_no_base() -> None:
     questions = random_questions(seed=3)
     always = Questions(questions.relation, np.full(320, True), questions.predictors)
     fits = fit_all(always, ALL)
-    assert {row["undefined"] for row in coefficients(fits, ALL)} == {ONE_OUTCOME}
-    assert all(row["undefined"] and row["wald_chi2"] is None for row in terms(fits, ALL))
+    assert {row["undefined"] for row in coefficients(fits, ALL, single(always, fits, ALL))} == {ONE_OUTCOME}
+    assert all(
+        row["undefined"] and row["wald_chi2"] is None for row in terms(fits, ALL, single(always, fits, ALL))
+    )
     found = likelihood(fits, ALL)
     assert (found["mcfadden_r2"], found["undefined"], found["base_relation"]) == (None, ONE_OUTCOME, None)
 

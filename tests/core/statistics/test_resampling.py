@@ -1,4 +1,4 @@
-"""Percentiles of resamples, and from which share of undefined resamples on there are none."""
+"""Resamples of subjects, their percentiles, sign flips against scipy, and the minima of an interval."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dagster_project.core.statistics.resampling import (
     draws,
@@ -15,6 +16,8 @@ from dagster_project.core.statistics.resampling import (
     percentiles,
     reason_against,
     seed_of,
+    sign_flip_p,
+    sums_by_subject,
 )
 
 
@@ -66,7 +69,35 @@ def test_minima_have_their_reasons(counts: tuple[int, ...], reason: str | None) 
     assert reason_against(*counts) == reason
 
 
-def test_a_resample_draws_as_many_questions_as_there_are() -> None:
+@pytest.mark.parametrize("n_subjects", [9, 13, 14, 60])
+def test_sign_flips_are_scipys_permutation_test(n_subjects: int) -> None:
+    """Exact for up to 13 subjects that differ, near it for more; rows without a difference change nothing."""
+    rng = np.random.default_rng(5)
+    sums = np.stack([rng.integers(-3, 5, n_subjects), rng.normal(0.3, 1, n_subjects)], axis=1)
+    padded = np.concatenate([sums, np.zeros((30, 2))])
+    found = sign_flip_p(padded, seed=1)
+    for column, p in zip(sums.T, found, strict=True):
+        n = np.inf if n_subjects < 15 else 50_000
+        exact = stats.permutation_test((column,), np.sum, permutation_type="samples", n_resamples=n).pvalue
+        is_exact = (column != 0).sum() <= 13
+        assert p == pytest.approx(exact, abs=1e-12 if is_exact else 0.02)
+    kinds, counts = np.unique(sums[:, :1], return_counts=True)
+    assert sign_flip_p(kinds[:, None], 1, counts) == pytest.approx(found[:1], abs=0.02)
+
+
+def test_p_is_one_without_a_difference_and_never_zero() -> None:
+    assert sign_flip_p(np.zeros((40, 1)), seed=1) == [1]
+    assert sign_flip_p(np.ones((60, 1)), seed=1) == [1 / 10_001]
+    assert sign_flip_p(np.array([[1.0]]), 1, np.array([5_000])) == [1 / 10_001]
+    assert sign_flip_p(np.ones((3, 1)), seed=1) == [2 / 2**3]
+
+
+def test_sums_by_subject_are_those_of_a_loop() -> None:
+    subject, values = np.array([2, 0, 2, 1, 0]), np.arange(10.0).reshape(5, 2)
+    assert sums_by_subject(values, subject).tolist() == [[10, 12], [6, 7], [4, 6]]
+
+
+def test_a_resample_draws_as_many_subjects_as_there_are() -> None:
     found = draws(7, 2_000, np.random.default_rng(0))
     assert found.shape == (2_000, 7)
     assert (found.sum(axis=1) == 7).all()

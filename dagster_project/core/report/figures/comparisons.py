@@ -11,8 +11,8 @@ COMPARISON = Figure(
     section="scores",
     title="Methods and models, compared on the same questions",
     shows="Difference in accuracy between A and B on the questions that both answered, with a bootstrap 95 % interval "
-    "(10,000 resamples of questions). The p value is from McNemar's exact test, with Holm's adjustment within the "
-    "dataset. Hollow points are not significant at 0.05 after the adjustment.",
+    "(10,000 resamples of subjects). The p value is from random changes of the signs of whole subjects' differences, "
+    "with Holm's adjustment within the dataset. Hollow points are not significant at 0.05 after the adjustment.",
     source="Longtail's own; compares the points of PopQA, Figure 7",
     tables=("fct_method_comparisons",),
     sql="""select dataset, prompt, comparison, if(comparison = 'methods', model_a, method_a) as within,
@@ -31,7 +31,7 @@ order by dataset, prompt, comparison, within, difference desc""",
         Column("difference", "difference", "signed", bounds()),
         Column("n_a_only", "only A right", "count"),
         Column("n_b_only", "only B right", "count"),
-        Column("p_value", "McNemar p", "p"),
+        Column("p_value", "p", "p"),
         Column("p_holm", "p after Holm", "p"),
         Column("undefined", "why undefined"),
     ),

@@ -71,19 +71,19 @@ WITHIN = Figure(
     "falls; it can even be negative while popularity helps in every relation. `within relations` compares a question "
     "only with questions of its own relation: the mean of the relation is subtracted from correctness and from "
     "popularity (from its logarithm, or from its rank in the relation). Read `within relations` to learn whether "
-    "popularity helps. Bars are bootstrap 95 % intervals (1,000 resamples of questions). Questions without popularity, "
+    "popularity helps. Bars are bootstrap 95 % intervals (1,000 resamples of subjects). Questions without popularity, "
     "or with popularity zero, are left out; questions without a relation are left out of `within relations`.",
     source="SPEC §6, correlation; rank correlation within relations: Liu, Li, Wanga and Shepherd (2018)",
     tables=("fct_popularity_correlation",),
     sql=f"""with scopes as (select dataset, prompt, model, method, unnest([
     {{measure: 'point-biserial', scope: '{_SCOPES[0]}', n: n, correlation: point_biserial,
-        ci_low: point_biserial_ci_low, ci_high: point_biserial_ci_high, undefined: unbinned_ci_undefined}},
+        ci_low: point_biserial_ci_low, ci_high: point_biserial_ci_high, undefined: no_interval}},
     {{measure: 'point-biserial', scope: '{_SCOPES[1]}', n: n_within, correlation: point_biserial_within,
-        ci_low: point_biserial_within_ci_low, ci_high: point_biserial_within_ci_high, undefined: within_ci_undefined}},
+        ci_low: point_biserial_within_ci_low, ci_high: point_biserial_within_ci_high, undefined: no_interval_within}},
     {{measure: 'Spearman', scope: '{_SCOPES[0]}', n: n, correlation: spearman,
-        ci_low: spearman_ci_low, ci_high: spearman_ci_high, undefined: unbinned_ci_undefined}},
+        ci_low: spearman_ci_low, ci_high: spearman_ci_high, undefined: no_interval}},
     {{measure: 'Spearman', scope: '{_SCOPES[1]}', n: n_within, correlation: spearman_within,
-        ci_low: spearman_within_ci_low, ci_high: spearman_within_ci_high, undefined: within_ci_undefined}}
+        ci_low: spearman_within_ci_low, ci_high: spearman_within_ci_high, undefined: no_interval_within}}
 ], recursive := true)
 from marts.fct_popularity_correlation
 where relation = 'all')

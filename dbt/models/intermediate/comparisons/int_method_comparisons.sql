@@ -1,3 +1,4 @@
+{%- set key = 'dataset, prompt, comparison, model_a, method_a, model_b, method_b' -%}
 -- The sides of a pair are in alphabetical order. Pairs without a common question keep their row.
 with answers as (select * from {{ ref('int_answers') }}),
 
@@ -17,35 +18,26 @@ compared as (
     select
         one.dataset,
         one.prompt,
-        'methods' as comparison,
+        if(one.model = other.model, 'methods', 'models') as comparison,
         one.model as model_a,
         one.method as method_a,
         other.model as model_b,
         other.method as method_b
     from groups as one
     inner join groups as other
-        on one.dataset = other.dataset and one.prompt = other.prompt and one.model = other.model
-    where one.method < other.method
-    union all
-    select
-        one.dataset,
-        one.prompt,
-        'models' as comparison,
-        one.model as model_a,
-        one.method as method_a,
-        other.model as model_b,
-        other.method as method_b
-    from groups as one
-    inner join groups as other
-        on one.dataset = other.dataset and one.prompt = other.prompt and one.method = other.method
-    where one.model < other.model
+        on
+            one.dataset = other.dataset
+            and one.prompt = other.prompt
+            and (one.model, one.method) < (other.model, other.method)
+            and (one.model = other.model or one.method = other.method)
 
 ),
 
-final as (
+by_subject as (
 
     select
         compared.*,
+        a.cluster_id,
         count(b.question_id) as n,
         count(*) filter (where a.is_correct and b.is_correct) as n_both,
         count(*) filter (where a.is_correct and not b.is_correct) as n_a_only,
@@ -66,6 +58,42 @@ final as (
             and compared.method_b = b.method
             and a.question_id = b.question_id
     group by all
+
+),
+
+-- A bootstrap of subjects needs no more of a subject than these two numbers.
+by_kind as (
+
+    select
+        {{ key }},
+        n_a_only - n_b_only as difference,
+        n as n_questions,
+        count(*) as n_subjects,
+        {%- for count in ['both', 'a_only', 'b_only', 'neither'] %}
+        sum(n_{{ count }})::bigint as n_{{ count }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    from by_subject
+    group by all
+
+),
+
+final as (
+
+    select
+        {{ key }},
+        sum(n_questions * n_subjects)::bigint as n,
+        coalesce(sum(n_subjects) filter (where n_questions > 0), 0)::bigint as n_subjects,
+        {%- for count in ['both', 'a_only', 'b_only', 'neither'] %}
+        sum(n_{{ count }})::bigint as n_{{ count }},
+        {%- endfor %}
+        coalesce(
+            list(
+                struct_pack(difference, n_questions, n_subjects) order by difference, n_questions
+            ) filter (where n_questions > 0),
+            []
+        ) as subjects
+    from by_kind
+    group by {{ key }}
 
 )
 

@@ -4,6 +4,7 @@ with answers as (
 
     select
         answers.*,
+        questions.cluster_id,
         {{ is_fitting_article('patterns.article', 'questions.objects[1]') }} as is_fitting
     from {{ ref('stg_generation__tuned_answers') }} as answers
     inner join {{ ref('int_questions') }} as questions
@@ -30,6 +31,7 @@ facts as (
 
     select
         {{ fact }},
+        any_value(cluster_id) as cluster_id,
         arg_min(is_correct, paraphrase_id)::int as n_correct,
         sum(n_pairs) as n_pairs,
         sum(n_equal) as n_equal
@@ -42,6 +44,7 @@ final as (
 
     select
         {{ fact }},
+        cluster_id,
         'accuracy' as measure,
         n_correct::double as numerator,
         1::double as denominator
@@ -49,6 +52,7 @@ final as (
     union all
     select
         {{ fact }},
+        cluster_id,
         'consistency' as measure,
         n_equal::double as numerator,
         n_pairs::double as denominator

@@ -11,13 +11,14 @@ joined as (
         gains.mean_value,
         gains.base_value,
         gains.value,
+        tested.n_subjects,
         tested.value_low as value_ci_low,
         tested.value_high as value_ci_high,
         tested.p_value,
         case
             when n_paired = 0 then 'no question with both'
             when tested.n_resamples is null then 'not computed'
-            else tested.undefined
+            else tested.no_interval
         end as undefined
     from gains
     -- Also by the number of questions: an interval over others does not belong to this row.

@@ -49,18 +49,19 @@ final as (
     select
         joined.*,
         joined.n - joined.n_within as n_missing_relation,
+        intervals.n_subjects,
         {% for measure in measures -%}
         intervals.{{ measure }}_low as {{ measure }}_ci_low,
         intervals.{{ measure }}_high as {{ measure }}_ci_high,
         {% endfor -%}
         case
             when intervals.spearman_low is null
-                then coalesce(joined.unbinned_undefined, intervals.undefined_unbinned, 'not computed')
-        end as unbinned_ci_undefined,
+                then coalesce(joined.unbinned_undefined, intervals.no_interval, 'not computed')
+        end as no_interval,
         case
             when intervals.spearman_within_low is null
-                then coalesce(joined.within_undefined, intervals.undefined_within, 'not computed')
-        end as within_ci_undefined
+                then coalesce(joined.within_undefined, intervals.no_interval_within, 'not computed')
+        end as no_interval_within
     from joined
     -- Also by the numbers of answers: an interval over other answers does not belong to this row.
     left join intervals using ({{ key }}, n, n_within)

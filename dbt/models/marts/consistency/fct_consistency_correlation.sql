@@ -41,11 +41,14 @@ final as (
 
     select
         *,
-        -- Fisher's z. A correlation of exactly 1 has no interval but itself.
-        if(abs(pearson) < 1, tanh(atanh(pearson) - 1.959963984540054 / sqrt(n_relations - 3)), pearson) as ci_low,
-        if(abs(pearson) < 1, tanh(atanh(pearson) + 1.959963984540054 / sqrt(n_relations - 3)), pearson) as ci_high
+        -- Fisher's z
+        case when abs(pearson) < 1 - 1e-12 then atanh(pearson) end as z,
+        1.959963984540054 / sqrt(nullif(greatest(n_relations - 3, 0), 0)) as half_width,
+        tanh(z - half_width) as ci_low,
+        tanh(z + half_width) as ci_high,
+        coalesce(undefined, if(z is null, 'the relations lie on one line', null)) as no_interval
     from correlated
 
 )
 
-select * from final
+select * exclude (z, half_width) from final

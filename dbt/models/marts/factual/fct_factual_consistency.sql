@@ -54,9 +54,10 @@ final as (
         together.n_relations,
         together.n,
         together.value,
+        intervals.n_subjects,
         intervals.value_low as ci_low,
         intervals.value_high as ci_high,
-        intervals.undefined as ci_undefined
+        if(starts_with(measure, 'pattern_any_right'), 'depends on the number of facts', intervals.no_interval) as no_interval
     from together
     left join intervals using ({{ key }}, relation, measure)
 

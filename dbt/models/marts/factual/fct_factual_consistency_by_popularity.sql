@@ -29,9 +29,10 @@ final as (
 
     select
         counted.*,
+        intervals.n_subjects,
         intervals.value_low as ci_low,
         intervals.value_high as ci_high,
-        intervals.undefined as ci_undefined
+        intervals.no_interval
     from counted
     left join {{ ref('stg_statistics__factual_consistency_intervals') }} as intervals using ({{ key }}, bin, measure)
 

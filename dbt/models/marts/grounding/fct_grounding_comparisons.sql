@@ -10,6 +10,7 @@ final as (
         compared_with,
         measure,
         n_paired,
+        n_subjects,
         mean_value,
         base_value,
         value,

@@ -64,9 +64,14 @@ final as (
     select
         *,
         case when n_subjects > 3 then sqrt((1 + spearman ^ 2 / 2) / (n_subjects - 3)) end * 1.959964 as half_width,
-        sign(spearman) * atanh(abs(spearman)) as middle,  -- DuckDB's atanh(-1) is plus infinity
+        case when abs(spearman) < 1 then atanh(spearman) end as middle,
         tanh(middle - half_width) as spearman_ci_low,
-        tanh(middle + half_width) as spearman_ci_high
+        tanh(middle + half_width) as spearman_ci_high,
+        case
+            when spearman is null then 'no variance'
+            when n_subjects < 4 then 'fewer than 4 subjects'
+            when middle is null then 'all ranks are equal or reversed'
+        end as no_interval
     from correlated
 
 )

@@ -25,6 +25,9 @@ final as (
         z,
         p_value,
         code,
+        n_subjects,
+        clustered_standard_error,
+        clustered_p_value,
         undefined
     from coefficients
 

@@ -14,6 +14,8 @@ final as (
         wald_chi2,
         p_value,
         code,
+        clustered_wald_chi2,
+        clustered_p_value,
         undefined
     from terms
 

@@ -1,0 +1,285 @@
+"""Worlds of subjects in which rates, means, differences, correlations and signals are known (`coverage`).
+
+A subject has one to six questions. Answers on one subject depend on each other. A study draws subjects, and gets the
+intervals that the platform computes: those in SQL from the macros of dbt, the others from the functions of the
+statistics. `is_clustered`: with the subjects of the questions; otherwise each question is taken as a subject of its own,
+as if they were independent.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import jinja2
+import numpy as np
+import pyarrow as pa
+from scipy.special import expit, logit
+
+from benchmarks.gain_studies import Study
+from dagster_project.core.progress import Progress
+from dagster_project.core.statistics.correlation_intervals import MEASURES, bootstrap_correlations
+from dagster_project.core.statistics.factual_consistency import with_means
+from dagster_project.core.statistics.grounding_intervals import compare_prompts
+from dagster_project.core.statistics.method_comparisons import difference_interval, kinds_of_subjects
+from dagster_project.core.statistics.resampling import Values, sign_flip_p, sums_by_subject
+from dagster_project.core.statistics.signal_quality import Answers
+from dagster_project.core.warehouse.build import DBT_PROJECT
+
+_LOG = logging.getLogger("longtail")
+_N_POPULATION = 200_000
+"""Subjects from which a truth without a formula is computed."""
+
+
+@dataclass(frozen=True)
+class SubjectWorld:
+    """`rate`: share of right answers. `dependence`: correlation of two answers on one subject, or nearly so."""
+
+    rate: float
+    dependence: float
+
+    def subjects(self, n_subjects: int, rng: np.random.Generator) -> Values:
+        """The subject of each question, ascending."""
+        return np.repeat(np.arange(n_subjects), rng.integers(1, 7, n_subjects))
+
+    def chances(self, n_subjects: int, rng: np.random.Generator) -> Values:
+        """The probability that an answer on each subject is right: a beta distribution, or the rate itself."""
+        if not self.dependence:
+            return np.full(n_subjects, self.rate)
+        size = 1 / self.dependence - 1
+        return rng.beta(self.rate * size, (1 - self.rate) * size, n_subjects)
+
+    def answers(self, subject: Values, rng: np.random.Generator) -> Values:
+        return (rng.random(len(subject)) < self.chances(int(subject.max()) + 1, rng)[subject]).astype(float)
+
+    def popular(self, n_subjects: int, rng: np.random.Generator) -> tuple[Values, Values, Values, Values]:
+        """Subject, relation, log10 popularity (with ties) and correctness: popularity helps, relations differ."""
+        subject = self.subjects(n_subjects, rng)
+        logs = np.log10(np.round(10 ** rng.normal(2, 0.8, n_subjects)) + 1)
+        spread = np.pi * np.sqrt(self.dependence / (3 * (1 - self.dependence)))
+        effect = logit(self.rate) + 0.8 * (logs - 2) + spread * rng.normal(size=n_subjects)
+        relation = rng.integers(0, 3, len(subject))
+        correct = rng.random(len(subject)) < expit(effect[subject] + 0.7 * (relation - 1))
+        return subject, relation, logs[subject], correct.astype(float)
+
+
+WORLDS: Mapping[str, SubjectWorld] = {
+    f"{rate:.0%} right, correlation {dependence:g}": SubjectWorld(rate, dependence)
+    for rate in (0.5, 0.9, 0.03)
+    for dependence in (0.0, 0.2, 0.5)
+}
+Studies = Iterator[dict[str, Study]]
+
+
+def _ids(subject: Values, is_clustered: bool) -> Values:
+    return subject if is_clustered else np.arange(len(subject))
+
+
+@functools.cache
+def _sql() -> Any:
+    """dbt's macros of intervals, compiled as dbt does it."""
+    return (
+        jinja2.Environment(autoescape=False)  # noqa: S701 - SQL
+        .from_string((DBT_PROJECT / "macros" / "intervals.sql").read_text(encoding="utf-8"))
+        .module
+    )
+
+
+def rates(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_clustered: bool) -> Studies:
+    """A rate of right answers, and means of three measures, from the macros `rate` and `mean_of`: all studies at once."""
+    drawn = []
+    for number, seed in enumerate(seeds):
+        rng = np.random.default_rng(seed)
+        subject = world.subjects(n_subjects, rng)
+        correct, level = world.answers(subject, rng), rng.random(n_subjects)[subject]
+        weight = np.sqrt(world.dependence)
+        share = np.where(
+            correct == 1, 1.0, np.round(weight * level + (1 - weight) * rng.random(len(subject)), 1)
+        )
+        skewed = np.exp(
+            weight * rng.normal(size=n_subjects)[subject] + (1 - weight) * rng.normal(size=len(subject))
+        )
+        drawn.append((np.full(len(subject), number), _ids(subject, is_clustered), correct, share, skewed))
+    names = ("study", "subject", "correct", "share", "skewed")
+    rows = pa.table(dict(zip(names, map(np.concatenate, zip(*drawn, strict=True)), strict=True)))
+    macro, measures = _sql(), {"share": (0, 1), "skewed": (0, None)}
+    sums = ", ".join(str(macro.value_sums(name)) for name in measures)
+    ends = ", ".join(str(macro.mean_of(name, name, *ends)) for name, ends in measures.items())
+    with duckdb.connect() as connection:
+        connection.register("rows", rows)
+        found = connection.execute(
+            f"with by_subject as (select study, subject, sum(correct) as y, count(*) as m, "  # noqa: S608
+            f"{', '.join(str(macro.subject_values(name)) for name in measures)} from rows group by all), "
+            f"by_study as (select study, {macro.subject_sums('y', 'm')} as sums, {sums} from by_subject group by all) "
+            f"select {macro.rate('sums', 'correct')}, {ends} from by_study order by study"
+        ).to_arrow_table()
+    truths = _means_of_rates(world)
+    for row in found.to_pylist():
+        yield {
+            "rate" if name == "correct" else f"mean, {name}": Study(
+                truths[name], row[name], row[f"{name}_ci_low"], row[f"{name}_ci_high"],
+                None if row[f"{name}_ci_low"] is not None else "no interval",
+            )
+            for name in truths
+        }  # fmt: skip
+
+
+@functools.cache
+def _means_of_rates(world: SubjectWorld) -> dict[str, float]:
+    weight, rng = np.sqrt(world.dependence), np.random.default_rng(0)
+    mixed = np.round(weight * rng.random(10**6) + (1 - weight) * rng.random(10**6), 1).mean()
+    variance = weight**2 + (1 - weight) ** 2
+    share = world.rate + (1 - world.rate) * float(mixed)
+    return {"correct": world.rate, "share": share, "skewed": float(np.exp(variance / 2))}
+
+
+def comparisons(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_clustered: bool) -> Studies:
+    """Two methods whose answers on a question depend on each other: `difference`, and a test where there is none.
+
+    The interval of a test holds if p is at least .05.
+    """
+    other = SubjectWorld(world.rate + (0.1 if world.rate < 0.9 else -0.1), world.dependence)
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        subject = world.subjects(n_subjects, rng)
+        drawn = rng.random((2, len(subject)))
+        drawn[1] = np.where(rng.random(len(subject)) < 0.5, drawn[0], drawn[1])
+        chances = [one.chances(n_subjects, rng)[subject] for one in (world, other, world)]
+        a, b, same = drawn[0] < chances[0], drawn[1] < chances[1], drawn[1] < chances[2]
+        ids, found = _ids(subject, is_clustered), {}
+        sums = sums_by_subject(np.column_stack([1.0 * b - a, 1.0 * same - a, np.ones(len(ids))]), ids).astype(
+            int
+        )
+        kinds, counts = np.unique(sums[:, [0, 2]], axis=0, return_counts=True)
+        rows = [
+            {"difference": d, "n_questions": n, "n_subjects": k}
+            for (d, n), k in zip(kinds, counts, strict=True)
+        ]
+        low, high, reason = difference_interval(kinds_of_subjects(rows), seed, 1_000)
+        found["difference"] = Study(other.rate - world.rate, (1.0 * b - a).mean(), low, high, reason)
+        (p_value,) = sign_flip_p(sums[:, 1:2].astype(float), seed)
+        found["sign flips: p ≥ .05 without an effect"] = Study(0.05, p_value, 0.0, p_value, None)
+        yield found
+
+
+@functools.cache
+def _truths(world: SubjectWorld) -> dict[str, float]:
+    """Correlations with popularity and AUROC of popularity among many subjects."""
+    from scipy.stats import rankdata
+
+    subject, relation, logs, correct = world.popular(_N_POPULATION, np.random.default_rng(0))
+    ranks = rankdata(logs)
+    found = {
+        "point_biserial": np.corrcoef(logs, correct)[0, 1],
+        "spearman": np.corrcoef(ranks, correct)[0, 1],
+    }
+    within = np.zeros((3, len(subject)))
+    for one in np.unique(relation):
+        rows = relation == one
+        own = logs[rows], rankdata(logs[rows]) / rows.sum(), correct[rows]
+        within[:, rows] = [values - values.mean() for values in own]
+    for measure, values in zip(MEASURES, within[:2], strict=True):
+        found[f"{measure}_within"] = values @ within[2] / np.sqrt((values @ values) * (within[2] @ within[2]))
+    n_right, n_wrong = correct.sum(), (1 - correct).sum()
+    found["auroc"] = (ranks[correct == 1].sum() - n_right * (n_right + 1) / 2) / (n_right * n_wrong)
+    return {name: float(value) for name, value in found.items()}
+
+
+def signals(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_clustered: bool) -> Studies:
+    """Correlations of correctness with popularity, and the AUROC of popularity."""
+    truths = _truths(world)
+    for seed in seeds:
+        subject, relation, logs, correct = world.popular(n_subjects, np.random.default_rng(seed))
+        ids = _ids(subject, is_clustered)
+        group = {
+            **dict.fromkeys(("dataset", "prompt", "model", "method"), "x"), "cluster_id": [f"{one}" for one in ids],
+            "question_id": [f"{i}" for i in range(len(ids))], "relation": [f"{one}" for one in relation],
+            "subject_popularity": list(10**logs), "is_correct": list(correct == 1),
+        }  # fmt: skip
+        rows = bootstrap_correlations([pa.Table.from_pylist([group])], seed, _LOG)["correlation_intervals"]
+        (every,) = [row for row in rows if row["relation"] == "all"]
+        found = {
+            measure + scope: Study(
+                truths[measure + scope], 0.0, every[f"{measure}{scope}_low"], every[f"{measure}{scope}_high"],
+                every[f"no_interval{scope}"],
+            )
+            for measure in MEASURES for scope in ("", "_within")
+        }  # fmt: skip
+        answers = Answers(correct, ids, relation.astype(str))
+        row = answers.quality("popularity", logs[:, None], seed)
+        low, high = row["auroc_ci_low"], row["auroc_ci_high"]
+        reason = None if low is not None else row.get("no_interval") or row["undefined"] or "no interval"
+        yield found | {"auroc": Study(truths["auroc"], row["auroc"] or 0.0, low, high, reason)}
+
+
+def grounding(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_clustered: bool) -> Studies:
+    """QUIP-Scores of two texts about a question: many are 0, and the texts depend on each other."""
+    measures = {"quip_ratio": 1.25, "quip_difference": 0.25 * world.rate / 4, "score_difference": 0.0}
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        subject = world.subjects(n_subjects, rng)
+        chance = world.chances(n_subjects, rng)[subject] / 2
+        base, asked = (factor * chance * rng.random(len(subject)) for factor in (1.0, 1.25))
+        scores = (rng.random((2, len(subject))) < chance).astype(float)
+        group = {
+            **dict.fromkeys(("dataset", "model", "method", "grounding_prompt", "compared_with"), "x"),
+            "cluster_id": [f"{one}" for one in _ids(subject, is_clustered)], "quip": list(asked), "base_quip": list(base),
+            "same_length_quip": list(asked), "base_same_length_quip": list(base), "score": list(scores[0]),
+            "base_score": list(scores[1]),
+        }  # fmt: skip
+        rows = compare_prompts([pa.Table.from_pylist([group])], seed, _LOG)["grounding_intervals"]
+        yield {
+            row["measure"]: Study(measures[row["measure"]], 0.0, row["value_low"], row["value_high"], row["no_interval"])
+            for row in rows if row["measure"] in measures
+        }  # fmt: skip
+
+
+def consistency(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_clustered: bool) -> Studies:
+    """Facts of two relations with five patterns each: agreement of pairs, and accuracy of the first pattern."""
+    truths = {"accuracy": world.rate, "consistency": _agreement(world)}
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        subject = world.subjects(n_subjects, rng)
+        chance = world.chances(n_subjects, rng)[subject]
+        right = rng.random((5, len(subject))) < chance
+        n_right, relation = right.sum(axis=0), np.arange(len(subject)) % 2
+        values = {
+            "accuracy": (right[0].astype(float), np.ones(len(subject))),
+            "consistency": (
+                n_right * (n_right - 1) + (5 - n_right) * (4.0 - n_right),
+                np.full(len(subject), 20.0),
+            ),
+        }
+        ids, rows = _ids(subject, is_clustered), []
+        for name in (0, 1):
+            own = relation == name
+            for measure, sums in values.items():
+                above, below = (sums_by_subject(one[own], ids[own]).tolist() for one in sums)
+                rows.append({
+                    "dataset": "x", "relation": f"P{name}", "measure": measure, "n_drawn": int(ids.max()) + 1,
+                    "subject": (np.unique(ids[own]) + 1).tolist(), "numerator": above, "denominator": below,
+                })  # fmt: skip
+        with Progress(_LOG, "facts", len(rows)) as progress:
+            found = list(with_means(rows, ("dataset",), ("dataset",), seed, progress))
+        yield {
+            f"{row['measure']}, {'mean over relations' if row['relation'] == 'all' else 'one relation'}": Study(
+                truths[row["measure"]], 0.0, row["value_low"], row["value_high"], row["no_interval"]
+            )
+            for row in found if row["relation"] != "P1"
+        }  # fmt: skip
+
+
+def _agreement(world: SubjectWorld) -> float:
+    """The probability that two patterns of a fact are both right or both wrong."""
+    variance = world.rate * (1 - world.rate) * world.dependence
+    return 1 - 2 * (world.rate * (1 - world.rate) - variance)
+
+
+SIMULATIONS: Mapping[str, Callable[[SubjectWorld, int, Sequence[int], bool], Studies]] = {
+    "rates": rates, "comparisons": comparisons, "correlations": signals, "grounding": grounding,
+    "consistency": consistency,
+}  # fmt: skip
