@@ -40,24 +40,40 @@ def test_what_is_counted_of_data_alone_comes_from_the_whole_dataset() -> None:
     part, whole = {"study": "part", "ours": 5.0}, {"study": "whole", "ours": 14267.0, "is_part": False}
     cells = chosen([study({**counted, **part}), study({**counted, **whole})])
     assert cells.study.tolist() == ["whole"]
-    assert "| PopQA, appendix B | questions asked: number | 14,282 | 14,267 | – / 10 of `d` | – |" in page(cells)
+    assert "| PopQA, appendix B | questions asked: number | 14,282 | 14,267 | – / 10 of `d` | – |" in page(
+        cells
+    )
 
 
 def test_an_accuracy_of_a_model_that_may_decline_says_how_often_and_what_the_rest_has() -> None:
     text = page(chosen([study({})]))
-    assert "**1 of 1 cells are real: 1 of `m`, a model of 1.34 billion parameters, which may decline.**" in text
+    assert (
+        "**1 of 1 cells are real: 1 of `m`, a model of 1.34 billion parameters, which may decline.**" in text
+    )
     assert (
         "| PopQA, section 4.2 | GPT-NeoX 20B: accuracy | .250 | .500 (.200 to .800); attempted .625 (.300 to .900) "
         "| – / 10 of `d`, a part | may: 20% | 15-shot, Q: and A: / `p` | – | – |"
     ) in text
 
 
-@pytest.mark.parametrize(("low", "verdict"), [(0.1, "holds"), (-0.1, "does not hold")])
-def test_a_claim_holds_where_its_interval_says_so(low: float, verdict: str) -> None:
-    cell = {"item": "Figure 4", "cell": "GPT-3 davinci-003: correlation with popularity", "ci_low": low}
+@pytest.mark.parametrize(
+    ("low", "verdict"), [(0.1, "holds"), (-0.1, "does not hold"), (None, "is undecided")]
+)
+def test_a_claim_holds_where_its_interval_says_so(low: float | None, verdict: str) -> None:
+    cell = {"item": "Figure 4", "cell": "GPT-3 davinci-003: correlation with popularity", "ci_low": low,
+            "accuracy_attempted": None}  # fmt: skip
     text = page(chosen([study(cell)])).replace("\n", " ")
-    assert f"what a model remembers (Figure 4): **{verdict}**; real, `m`: .500" in text
-    assert "20% declined; paper .400)." in text
+    assert f"what a model remembers (Figure 4): **{verdict} " in text
+    assert "20% declined, paper .400)." in text
+
+
+def test_a_claim_that_only_declined_answers_make_true_says_so() -> None:
+    accuracy = {"cell": "GPT-3 davinci-003: accuracy", "ci_high": 0.4}
+    said = "**holds for `m`, but not over the answers that it attempted**"
+    assert said in page(chosen([study(accuracy)])).replace("\n", " ")
+    assert said not in page(chosen([study({**accuracy, "accuracy_attempted_ci_high": 0.45})])).replace(
+        "\n", " "
+    )
 
 
 def test_a_claim_is_compared_with_its_base() -> None:
@@ -65,14 +81,17 @@ def test_a_claim_is_compared_with_its_base() -> None:
              for dataset, with_none, without in (("TriviaQA", 0.3, 0.2), ("NQ", 0.3, 0.4))
              for prompt, ours in (("no addition", with_none), ("without using any information from Wikipedia", without))
              ]  # fmt: skip
-    assert "**holds in 1 of 2**" in page(chosen([study(*cells)]))
+    assert "**holds in 1 of 2 for `m`**" in page(chosen([study(*cells)]))
 
 
 def test_the_page_has_every_number_of_the_papers_once() -> None:
     with CELLS.open(encoding="utf-8") as lines:
-        typed = {(f"{row['work']}, {row['item']}", row["cell"]): row["paper"] for row in csv.DictReader(lines)}
+        typed = {
+            (f"{row['work']}, {row['item']}", row["cell"]): row["paper"] for row in csv.DictReader(lines)
+        }
     filled = [row[1:4] for row in shown(PAGE)]
-    missing = re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \| .+ \|$", PAGE.split("\n## Numbers without")[1], re.MULTILINE)[2:]
+    last = PAGE.split("\n## Numbers without")[1]
+    missing = re.findall(r"^\| (.+?) \| (.+?) \| (.+?) \| .+ \|$", last, re.MULTILINE)[2:]
     assert f" of {len(filled)} cells are real" in PAGE
     assert len(filled) >= 220
     assert f"{len(missing)} numbers of the papers have no counterpart" in PAGE.replace("\n", " ")
@@ -80,7 +99,10 @@ def test_the_page_has_every_number_of_the_papers_once() -> None:
     for where, name, theirs in [*filled, *missing]:
         if typed[where, name]:
             value = float(theirs.replace(",", "").replace("−", "-"))
-            assert value == pytest.approx(float(typed[where, name]), abs=5e-4 if value < 1000 else 0.5), (where, name)
+            assert value == pytest.approx(float(typed[where, name]), abs=5e-4 if value < 1000 else 0.5), (
+                where,
+                name,
+            )
         else:
             assert theirs == "–", (where, name)
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (sentences of the page)
 """docs/paper_comparison.md, from `paper_comparison` of several studies' published warehouses.
 
     python -m tests.claims.paper_comparison <home>/<study>/published/warehouse.duckdb …
@@ -128,7 +129,9 @@ def page(results: pd.DataFrame) -> str:
     cells: list[Cell] = merged.astype(object).where(merged.notna(), None).to_dict("records")
     filled = [cell for cell in cells if cell["ours"] is not None]
     groups: dict[tuple[Any, ...], list[Cell]] = {}
-    for cell in sorted(filled, key=lambda cell: (not cell["is_real"], bool(cell["model"]), -(cell["n_parameters"] or 0))):
+    for cell in sorted(
+        filled, key=lambda cell: (not cell["is_real"], bool(cell["model"]), -(cell["n_parameters"] or 0))
+    ):
         groups.setdefault((cell["is_real"], cell["model"]), []).append(cell)
     real = [_counted(group, *key[1:]) for key, group in groups.items() if key[0]]
     n_real = sum(cell["is_real"] for cell in filled)
@@ -182,7 +185,9 @@ def _counted(group: Sequence[Cell], model: str | None) -> str:
         return f"{len(group)} counts of data"
     size, declined = group[0]["n_parameters"], any(cell["may_decline"] for cell in group)
     words = f"{size / 1e9:.3g} billion" if size >= 1e9 else f"{size / 1e6:.3g} million"
-    return f"{len(group)} of `{model}`, a model of {words} parameters{', which may decline' if declined else ''}"
+    return (
+        f"{len(group)} of `{model}`, a model of {words} parameters{', which may decline' if declined else ''}"
+    )
 
 
 def _judged(claim: Claim, places: dict[tuple[str, str, str], Cell]) -> str:
@@ -192,19 +197,46 @@ def _judged(claim: Claim, places: dict[tuple[str, str, str], Cell]) -> str:
     says = f"{claim.says} ({claim.item})"
     if not cells:
         return f"{says}: **not tested**, {claim.untested or 'no study here has the numbers'}."
-    n_holds = sum(claim.holds(cell, places[_base(claim, cell)]) for cell in cells)
-    verdict = {0: "does not hold", len(cells): "holds"}.get(n_holds, f"holds in {n_holds} of {len(cells)}")
-    verdict = f"**not tested**, {claim.untested}" if claim.untested else f"**{verdict}**"
+    first, bases = cells[0], [places[_base(claim, cell)] for cell in cells]
+    held = [_holds(claim, *pair) for pair in zip(cells, bases, strict=True)]
+    verdicts = {0: "does not hold", len(cells): "holds"}
+    verdict = verdicts.get(held.count(True), f"holds in {held.count(True)} of {len(cells)}")
+    if None in held:
+        verdict = "is undecided without an interval"
+    where = f" for `{first['model']}`" if first["model"] else ""
+    verdict += where if first["is_real"] else f" in the sandbox{where}"
+    if all(held) and not all(
+        _holds(claim, _attempted(cell), base) for cell, base in zip(cells, bases, strict=True)
+    ):
+        verdict += ", but not over the answers that it attempted"
     numbers = []
-    for cell in cells:
-        base = places[_base(claim, cell)]
-        beside = f", beside {_number(base, 'ours')}" if base is not cell else ""
-        declined = f", {cell['share_declined']:.0%} declined" if cell["share_declined"] else ""
-        numbers.append(
-            f"{_ours(cell)}, n {cell['n']:,.0f} (`{cell['dataset']}`{declined}{beside}; paper {_number(cell, 'paper')})"
-        )
-    asked = f"`{cells[0]['model']}`" if cells[0]["model"] else "data alone"
-    return f"{says}: {verdict}; {'real' if cells[0]['is_real'] else 'sandbox'}, {asked}: {', '.join(numbers)}."
+    for cell, base in zip(cells, bases, strict=True):
+        declined = f"{cell['share_declined']:.0%} declined" if cell["share_declined"] else None
+        beside = f"beside {_number(base, 'ours')}" if base is not cell else None
+        of = [f"`{cell['dataset']}`", declined, beside, f"paper {_number(cell, 'paper')}"]
+        numbers.append(f"{_ours(cell)}, n {cell['n']:,.0f} ({', '.join(filter(None, of))})")
+    verdict = f"not tested**, {claim.untested}; `{first['model']}`" if claim.untested else f"{verdict}**"
+    return f"{says}: **{verdict}: {'; '.join(numbers)}."
+
+
+def _holds(claim: Claim, cell: Cell, base: Cell) -> bool | None:
+    """None: the claim needs a number or an end of an interval that is null."""
+    try:
+        return claim.holds(cell, base)
+    except TypeError:
+        return None
+
+
+def _attempted(cell: Cell) -> Cell:
+    """The cell without the answers that declined, if it is an accuracy."""
+    if cell["accuracy_attempted"] is None:
+        return cell
+    names = {
+        "ours": "accuracy_attempted",
+        "ci_low": "accuracy_attempted_ci_low",
+        "ci_high": "accuracy_attempted_ci_high",
+    }
+    return {**cell, **{name: cell[other] for name, other in names.items()}}
 
 
 def _base(claim: Claim, cell: Cell) -> tuple[str, str, str]:

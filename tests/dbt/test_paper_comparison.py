@@ -70,7 +70,12 @@ def test_what_differs_has_a_column_each(study: Study, cells: pd.DataFrame) -> No
     assert set(found.paper_size) == {"4,000"}
     least = mart(study, "fct_accuracy_least_popular").query("abs(share_of_questions - 4000 / 14267) < 0.01")
     least = least.set_index(OURS).loc[found.index]
-    declining = ["share_declined", "accuracy_attempted", "accuracy_attempted_ci_low", "accuracy_attempted_ci_high"]
+    declining = [
+        "share_declined",
+        "accuracy_attempted",
+        "accuracy_attempted_ci_low",
+        "accuracy_attempted_ci_high",
+    ]
     pd.testing.assert_frame_equal(found[declining], least[declining])
     assert 0 < least.share_declined.max() <= 1
     assert (found.may_decline == (found.share_declined > 0)).all()  # this study names no phrases
@@ -104,7 +109,11 @@ def test_the_range_of_consistency_is_over_relations(study: Study, cells: pd.Data
     means = mart(study, "fct_semantic_consistency").query("relation != 'all' and dataset == 'popqa'")
     wanted = means.groupby(["prompt", "model"]).scons.agg(["min", "max"])
     for end, name in (("lowest", "min"), ("highest", "max")):
-        found = cells[cells.cell == f"five models: {end} mean SCons of a relation"].set_index(["prompt", "model"]).ours
+        found = (
+            cells[cells.cell == f"five models: {end} mean SCons of a relation"]
+            .set_index(["prompt", "model"])
+            .ours
+        )
         pd.testing.assert_series_equal(
             found.sort_index(), wanted[name].dropna().sort_index(), check_names=False
         )

@@ -44,8 +44,12 @@ def test_the_papers_numbers_agree_with_one_another(tmp_path: Path, hand_study: S
 
 
 def test_the_papers_gains_are_those_of_their_absolute_rows() -> None:
-    """Table 2 beside appendix A, whose numbers are rounded. Its column of ROUGE-L has the grounded scores but for GPT-4."""
-    cells = {(row["item"], row["cell"]): row["paper"] for row in paper_cells("any") if row["work"] == "According to"}
+    """Of Table 2 and appendix A, but for ROUGE-L: there Table 2 has the grounded scores, except for GPT-4."""
+    cells = {
+        (row["item"], row["cell"]): row["paper"]
+        for row in paper_cells("any")
+        if row["work"] == "According to"
+    }
     names = {"GPT-J Instruct": "GPT-J-Instruct", "Koala 7B": "Koala"}
     gains = [(*cell.split(": "), paper) for (item, cell), paper in cells.items() if item == "Table 2"]
     assert len(gains) == 25
@@ -54,7 +58,10 @@ def test_the_papers_gains_are_those_of_their_absolute_rows() -> None:
         row, score = names.get(model, model), f"{dataset} {measure.removeprefix('in ')}"
         null, grounded = (cells["appendix A", f"{row}, {kind}: {score}"] for kind in ("null", "grounded"))
         is_score = score == "ELI5 ROUGE-L" and model != "GPT-4"
-        assert gain == pytest.approx(grounded if is_score else grounded / null - 1, abs=0.006), (model, column)
+        assert gain == pytest.approx(grounded if is_score else grounded / null - 1, abs=0.006), (
+            model,
+            column,
+        )
 
 
 def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:
