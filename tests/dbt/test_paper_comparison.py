@@ -84,7 +84,7 @@ def test_what_differs_has_a_column_each(study: Study, cells: pd.DataFrame) -> No
 def test_an_accuracy_from_memory_has_no_passages_and_a_retrieved_one_says_which(cells: pd.DataFrame) -> None:
     assert one(cells, "section 4.2", "GPT-NeoX 20B", "accuracy").passages.isna().all()
     found = one(cells, "Table 1", "both wrong", "share of questions")
-    assert set(found.passages) == {f"{method}: sandbox" for method in found.method}
+    assert set(found.passages) == {f"{method}: Leads, sandbox, verbalised" for method in found.method}
     assert set(found.paper_passages) == {"Contriever, Wikipedia of December 2018"}
 
 
