@@ -105,7 +105,7 @@ docs: $(VENV)/.installed-docs ## build the documentation as a site in site/, whi
 	@echo "open $(CURDIR)/site/index.html; its search needs a server: $(PY) -m http.server --bind 127.0.0.1 --directory site"
 
 reference-models: $(VENV)/.installed ## train the sandbox's reference models and print their gates
-	@$(PY) -m dagster_project.core.sandbox.train
+	@$(PY) -m tools.reference_models
 
 install: $(VENV)/.installed ## only install
 

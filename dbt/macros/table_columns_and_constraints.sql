@@ -1,6 +1,7 @@
 {#-
   Columns, types and NOT NULL of a table with a contract, in place of dbt's macro of this name. A column is not null
-  unless `nullable` under `config.meta.longtail` names it, so that no yml repeats the constraint for each column.
+  unless `nullable` under `config.meta.longtail` names it, so that no yml repeats the constraint for each column. An interval
+  may always be null: answers about a single subject have none.
 -#}
 {% macro table_columns_and_constraints() -%}
     {%- set nullable = config.get('meta', {}).get('longtail', {}).get('nullable', []) -%}
@@ -9,7 +10,7 @@
     {%- endfor -%}
     (
     {%- for column in model.columns.values() %}
-        {{ column.name }} {{ column.data_type }} {{- ' not null' if column.name not in nullable }} {{- ',' if not loop.last }}
+        {{ column.name }} {{ column.data_type }} {{- ' not null' if not (column.name in nullable or column.name.endswith(('ci_low', 'ci_high', 'deff'))) }} {{- ',' if not loop.last }}
     {%- endfor %}
     )
 {%- endmacro %}

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import statsmodels.api as sm
 from scipy import stats
 from scipy.sparse.csgraph import connected_components
+from scipy.stats import t
 from sklearn.metrics.pairwise import cosine_similarity
 from statsmodels.regression.linear_model import OLS
-from statsmodels.stats.proportion import proportion_confint
 
 GROUP = ["dataset", "prompt", "model", "method"]
 COSTS = ["device_seconds", "cost_usd", "single_latency_ms"]
@@ -28,12 +29,51 @@ def with_all(answers: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([answers, answers.assign(relation="all")], ignore_index=True)
 
 
+def rate(right: pd.Series, rows: pd.DataFrame) -> tuple[float, float, float]:
+    """The share of right rows and its interval of whole subjects (SPEC §12); NaN without rows.
+
+    `rows` has columns subject_id and question_id. The variance is the cluster-robust one of statsmodels; the ends solve
+    Wilson's quadratic equation.
+    """
+    if rows.empty:
+        return math.nan, math.nan, math.nan
+    p, k = float(right.astype(float).mean()), n_clusters(rows)
+    if k == 1:
+        return p, math.nan, math.nan
+    return p, *wilson(p, len(rows) / design_effect(right, rows), k - 1)
+
+
+def clusters_of(rows: pd.DataFrame) -> pd.Series:
+    """What each row is about: its subject, or its own question."""
+    return rows.subject_id.fillna("question " + rows.question_id.astype(str))
+
+
+def n_clusters(rows: pd.DataFrame) -> int:
+    return int(clusters_of(rows).nunique())
+
+
+def design_effect(right: pd.Series, rows: pd.DataFrame) -> float:
+    values, clusters = right.to_numpy(dtype=float), clusters_of(rows)
+    sizes, n, p = clusters.value_counts(), len(values), values.mean()
+    if len(sizes) < 5 or p in (0, 1):
+        return float((sizes**2).sum() / n)
+    groups = clusters.astype("category").cat.codes.to_numpy()
+    fit = sm.OLS(values, np.ones(n)).fit(cov_type="cluster", cov_kwds={"groups": groups})
+    return max(1.0, fit.cov_params()[0, 0] / (p * (1 - p) / n))
+
+
+def wilson(p: float, n: float, degrees: int) -> tuple[float, float]:
+    """Both x with (p - x)² = t² x (1 - x) / n."""
+    ratio = t.ppf(0.975, degrees) ** 2 / n
+    low, high = sorted(np.roots([1 + ratio, -(2 * p + ratio), p * p]).real)
+    return max(0.0, low), min(1.0, high)
+
+
 def accuracy(answers: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for key, group in with_all(answers).groupby([*GROUP, "relation"]):
         right = int(group.is_correct.sum())
-        low, high = proportion_confint(right, len(group), method="wilson")
-        rows.append((*key, len(group), right, right / len(group), low, high))
+        rows.append((*key, len(group), right, *rate(group.is_correct, group)))
     return pd.DataFrame(rows, columns=[*GROUP, "relation", "n", "n_correct", "accuracy", "ci_low", "ci_high"])
 
 
@@ -60,11 +100,9 @@ def accuracy_by_popularity(answers: pd.DataFrame) -> pd.DataFrame:
     joined = with_all(answers).merge(bins(answers), on=["dataset", "relation", "question_id"])
     rows = []
     for key, group in joined.groupby([*GROUP, "relation", "bin"]):
-        right = int(group.is_correct.sum())
-        low, high = proportion_confint(right, len(group), method="wilson")
         first = group.iloc[0]
         place = (first.bin_low, first.bin_high, first.bin_center_log10)
-        rows.append((*key, *place, len(group), right / len(group), low, high))
+        rows.append((*key, *place, len(group), *rate(group.is_correct, group)))
     columns = ["bin_low", "bin_high", "bin_center_log10", "n", "accuracy", "ci_low", "ci_high"]
     return pd.DataFrame(rows, columns=[*GROUP, "relation", "bin", *columns])
 

@@ -13,22 +13,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from statsmodels.stats.proportion import proportion_confint
 
 from dagster_project.core.scoring.match import score_answer
-from tests.dbt.recomputation import GROUP, PAIR, pairs, with_all
+from tests.dbt.recomputation import GROUP, PAIR, design_effect, n_clusters, pairs, rate, wilson, with_all
 
 LEVELS: dict[str, tuple[float, float]] = {
     "below": (-math.inf, 1), "[1,2)": (1, 2), "[2,3)": (2, 3), "[3,4)": (3, 4), "[4,5)": (4, 5), "[5,∞)": (5, math.inf),
 }  # fmt: skip
 NAN3 = (math.nan, math.nan, math.nan)
-
-
-def rate(right: float, n: int) -> tuple[float, float, float]:
-    """The share and its Wilson interval; NaN without rows."""
-    if n == 0:
-        return NAN3
-    return (right / n, *proportion_confint(right, n, method="wilson"))
 
 
 DECLINING = [
@@ -39,8 +31,12 @@ DECLINING = [
 
 def declining(group: pd.DataFrame) -> tuple[float, ...]:
     """Declined answers, and the accuracy of the others."""
-    n, declined = len(group), int(group.is_declined.sum())
-    return (declined, *rate(declined, n), *rate(int(group.is_correct.sum()), n - declined))
+    attempted = group[~group.is_declined.astype(bool)]
+    return (
+        len(group) - len(attempted),
+        *rate(group.is_declined, group),
+        *rate(attempted.is_correct, attempted),
+    )
 
 
 def variants(answers: pd.DataFrame, questions: pd.DataFrame) -> pd.DataFrame:
@@ -50,7 +46,7 @@ def variants(answers: pd.DataFrame, questions: pd.DataFrame) -> pd.DataFrame:
     for key, group in with_all(answers).groupby([*GROUP, "relation"]):
         guess = guesses.loc[(key[0], key[-1])]
         rules = ("is_correct", "is_correct_case_sensitive", "is_correct_normalized", "is_exact_match")
-        shares = [value for rule in rules for value in rate(int(group[rule].sum()), len(group))]
+        shares = [value for rule in rules for value in rate(group[rule], group)]
         means = (group.token_f1.mean(), group.rouge_l.mean())
         rows.append((*key, len(group), guess.n, *shares, *means, guess.share_answer_in_subject,
                      guess.accuracy_majority, *declining(group)))  # fmt: skip
@@ -66,14 +62,17 @@ def guessing(questions: pd.DataFrame) -> pd.DataFrame:
     for (dataset, relation), group in questions.groupby(["dataset", "relation"]):
         tally = Counter(label for objects in group.objects for label in set(objects))
         best = min(tally, key=lambda label: (-tally[label], label)) if tally else ""
-        for subject, golds in zip(group.subject, group.gold_answers, strict=True):
+        asked = zip(group.question_id, group.subject_id, group.subject, group.gold_answers, strict=True)
+        for question_id, subject_id, subject, golds in asked:
             in_subject, majority = (score_answer(text, list(golds)).is_correct for text in (subject, best))
-            rows.append((dataset, relation, in_subject, majority))
-    judged = with_all(pd.DataFrame(rows, columns=["dataset", "relation", "in_subject", "majority"]))
+            rows.append((dataset, relation, question_id, subject_id, in_subject, majority))
+    names = ["dataset", "relation", "question_id", "subject_id", "in_subject", "majority"]
+    judged = with_all(pd.DataFrame(rows, columns=names))
     counted = []
     for key, group in judged.groupby(["dataset", "relation"]):
         n, named, common = len(group), int(group.in_subject.sum()), int(group.majority.sum())
-        counted.append((*key, n, named, *rate(named, n), common, *rate(common, n)))
+        shares = rate(group.in_subject, group), rate(group.majority, group)
+        counted.append((*key, n, named, *shares[0], common, *shares[1]))
     names = ["n", "n_answer_in_subject", "share_answer_in_subject", "share_answer_in_subject_ci_low"]
     names += ["share_answer_in_subject_ci_high", "n_correct_majority", "accuracy_majority"]
     names += ["accuracy_majority_ci_low", "accuracy_majority_ci_high"]
@@ -89,18 +88,10 @@ def by_level(answers: pd.DataFrame) -> pd.DataFrame:
             chosen = group.loc[logs.index[(logs >= low) & (logs < high)]]
             right = int(chosen.is_correct.sum())
             counts = (int((known == 0).sum()), int(group.subject_popularity.isna().sum()))
-            own = (len(chosen), right, *rate(right, len(chosen)), *counts, *declining(chosen))
-            rows.append((*key, level, *own))
-    names = [
-        "n",
-        "n_correct",
-        "accuracy",
-        "ci_low",
-        "ci_high",
-        "n_zero_popularity",
-        "n_missing_popularity",
-        *DECLINING,
-    ]
+            accuracy = rate(chosen.is_correct, chosen)
+            rows.append((*key, level, len(chosen), right, *accuracy, *counts, *declining(chosen)))
+    names = ["n", "n_correct", "accuracy", "ci_low", "ci_high", "n_zero_popularity", "n_missing_popularity"]
+    names += DECLINING
     return pd.DataFrame(rows, columns=[*GROUP, "level", *names])
 
 
@@ -116,7 +107,7 @@ def least_popular(answers: pd.DataFrame, questions: pd.DataFrame) -> pd.DataFram
             for key, group in own.groupby(GROUP):
                 right = int(group.is_correct.sum())
                 places = (len(asked), len(known), size / len(asked), ordered[size - 1][0])
-                own_rate = (len(group), right, *rate(right, len(group)), *declining(group))
+                own_rate = (len(group), right, *rate(group.is_correct, group), *declining(group))
                 rows.append((*key, size, *places, *own_rate))
     names = ["n_questions", "n_questions_with_popularity", "share_of_questions", "popularity_high"]
     names += ["n", "n_correct", "accuracy", "ci_low", "ci_high", *DECLINING]
@@ -140,7 +131,7 @@ def by_relative_popularity(answers: pd.DataFrame, questions: pd.DataFrame) -> pd
         if group.z.isna().all():
             rows.append((*key, math.nan, math.nan, math.nan, 0, *NAN3, *counts))
         for number, cell in group.groupby(np.floor(group.z / 0.5)):
-            shares = rate(int(cell.is_correct.sum()), len(cell))
+            shares = rate(cell.is_correct, cell)
             rows.append((*key, number, number / 2, number / 2 + 0.5, len(cell), *shares, *counts))
     names = ["z_low", "z_high", "n", "accuracy", "ci_low", "ci_high", "n_zero_popularity"]
     names += ["n_missing_popularity", "n_without_variance"]
@@ -152,9 +143,10 @@ def quadrant_intervals(answers: pd.DataFrame) -> pd.DataFrame:
     for key, group in pairs(answers).groupby(PAIR):
         for closed in (True, False):
             for retrieved in (True, False):
-                cell = group[(group.is_correct == closed) & (group.is_correct_retrieval == retrieved)]
-                known = cell.has_answer_retrieval.dropna().astype(bool)
-                shares = (*rate(len(cell), len(group)), *rate(int(known.sum()), len(known)))
+                is_in = (group.is_correct == closed) & (group.is_correct_retrieval == retrieved)
+                cell = group[is_in]
+                known = cell.dropna(subset=["has_answer_retrieval"])
+                shares = (*rate(is_in, group), *rate(known.has_answer_retrieval, known))
                 rows.append((*key, closed, retrieved, len(group), len(cell), *shares))
     names = ["n_questions", "n", "share", "share_ci_low", "share_ci_high", "recall_at_1"]
     names += ["recall_at_1_ci_low", "recall_at_1_ci_high"]
@@ -182,21 +174,26 @@ def passages_by_quadrant(
 
 def leaderboard(answers: pd.DataFrame, adaptive: pd.DataFrame) -> pd.DataFrame:
     """Methods, and pairs of fct_adaptive_accuracy; nulls of the key are empty texts here."""
-    entries = [
-        {**dict(zip(GROUP, key, strict=True)), "n": len(group), "accuracy": group.is_correct.mean()}
-        for key, group in answers.groupby(GROUP)
-    ]
+    groups = dict(list(answers.groupby(GROUP)))
+    entries = []
+    for key, group in groups.items():
+        accuracy, low, high = rate(group.is_correct, group)
+        ends = {"accuracy": accuracy, "ci_low": low, "ci_high": high}
+        entries.append({**dict(zip(GROUP, key, strict=True)), "n": len(group), **ends})
     for row in adaptive[adaptive.threshold_scope == "per_relation"].to_dict("records"):
-        n = int(row["n_questions"])
-        entries.append({**row, "method": "adaptive", "n": n, "accuracy": row["accuracy_adaptive"]})
+        n, accuracy = int(row["n_questions"]), row["accuracy_adaptive"]
+        retrieval = groups[row["dataset"], row["prompt"], row["model"], row["retrieval_method"]]
+        low, high = wilson(
+            accuracy, n / design_effect(retrieval.is_correct, retrieval), n_clusters(retrieval) - 1
+        )
+        ends = {"accuracy": accuracy, "ci_low": low, "ci_high": high}
+        entries.append({**row, "method": "adaptive", "n": n, **ends})
     names = ["parametric_method", "retrieval_method", "search"]
     frame = pd.DataFrame(entries).fillna(dict.fromkeys(names, ""))
     is_bound = (frame.method == "oracle") | (frame.retrieval_method == "oracle")
     among = frame.dataset + (frame.method == "adaptive").astype(str)
     ranked = frame.accuracy.round(12).where(~is_bound)
     frame["rank"] = ranked.groupby(among).rank(method="min", ascending=False)
-    bounds = [rate(a * n, n)[1:] for a, n in zip(frame.accuracy, frame.n, strict=True)]
-    frame[["ci_low", "ci_high"]] = bounds
     return frame[[*GROUP, *names, "rank", "n", "accuracy", "ci_low", "ci_high", "gain"]]
 
 

@@ -41,7 +41,9 @@ def test_always_right_or_wrong_has_an_accuracy_with_an_interval_and_no_correlati
 ) -> None:
     found = rows_of(edges, "fct_accuracy", f"model == '{model}'")
     assert set(found.accuracy) == {float(model == "right")}
-    assert (found.ci_high - found.ci_low > 0).all()
+    assert (found.ci_high.isna() == (found.n_subjects == 1)).all()
+    several = found[found.n_subjects > 1]
+    assert (several.ci_high - several.ci_low > 0).all()
     assert rows_of(edges, "fct_popularity_correlation", f"model == '{model}'").spearman.isna().all()
     quadrants = rows_of(edges, "fct_retrieval_quadrants", f"model == '{model}'")
     assert quadrants[quadrants.n == 0].recall_at_1.isna().all()

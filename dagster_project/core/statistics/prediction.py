@@ -72,6 +72,10 @@ class Group:
     is_training: Values
     is_hard: Values
 
+    @property
+    def subject(self) -> Values:
+        return np.asarray(self.rows["subject"][self.is_whole].astype(str))
+
 
 def predict_correctness(tables: Sequence[pa.Table], seed: int, log: logging.Logger) -> dict[str, list[Row]]:
     """The rows of all lake tables of performance prediction.
@@ -137,9 +141,10 @@ def _regress(group: Group, setting: str, ablation: Ablation, found: dict[str, li
     if fits:
         found["prediction_terms"] += ({**key, **row} for row in terms(fits, ablation))
         found["prediction_coefficients"] += ({**key, **row} for row in coefficients(fits, ablation))
-    training, test = (group.questions.where(is_in & rows) for rows in (group.is_training, ~group.is_training))
+    is_test = is_in & ~group.is_training
+    training, test = (group.questions.where(rows) for rows in (is_in & group.is_training, is_test))
     fits = fit_all(training, ablation)
-    scored = score(training, fits, test, ablation)
+    scored = score(training, fits, test, ablation, group.subject[is_test])
     found["prediction_models"].append(
         {**key, "fit": HELD_OUT, **counts, **likelihood(fits, ablation), **scored}
     )
@@ -147,8 +152,7 @@ def _regress(group: Group, setting: str, ablation: Ablation, found: dict[str, li
 
 def _predictions(group: Group, seed: int) -> Iterator[Row]:
     """One row per question, estimator and signal; without a probability where a predictor is missing."""
-    subject = group.rows["subject"][group.is_whole].astype(str)
-    for one in cross_fit(group.questions, subject, seed_of(seed, group.key.values()) % 2**32):
+    for one in cross_fit(group.questions, group.subject, seed_of(seed, group.key.values()) % 2**32):
         yield from _rows_of(group, one)
 
 

@@ -19,10 +19,21 @@ from dagster_project.core.statistics.prediction_design import (
     scale_of,
 )
 from dagster_project.core.statistics.prediction_fit import Fit, fit, probabilities, ridge
+from dagster_project.core.statistics.resampling import design_effect
 
 TRAINING_SHARE = 0.8
 _CUT = 0.5
-UNSCORED = dict.fromkeys(("n_scored", "n_scored_unseen", "n_hits", "n_hits_baseline", "score_undefined"))
+UNSCORED = dict.fromkeys(
+    (
+        "n_scored",
+        "n_scored_subjects",
+        "score_deff",
+        "n_scored_unseen",
+        "n_hits",
+        "n_hits_baseline",
+        "score_undefined",
+    )
+)
 """The score of a fit on all rows."""
 
 
@@ -42,19 +53,24 @@ def fit_all(questions: Questions, ablation: Ablation) -> list[Fit]:
     return [fit(block) for block in blocks(questions, ablation, scale_of(questions.predictors))]
 
 
-def score(training: Questions, fits: list[Fit], test: Questions, ablation: Ablation) -> dict[str, Any]:
+def score(
+    training: Questions, fits: list[Fit], test: Questions, ablation: Ablation, subject: Values
+) -> dict[str, Any]:
     """How often a model that was fitted on `training` predicts `test` rightly, beside the outcome of most of `training`.
 
-    `fits`: `fit_all(training, ablation)`. A question is predicted to be answered right if its probability is above 0.5.
+    `fits`: `fit_all(training, ablation)`; `subject`: of each question of `test`. A question is predicted to be answered
+    right if its probability is above 0.5.
     """
     n = len(test.correct)
     if not n or not fits:
         undefined = "no questions to score" if fits else "no questions to fit"
         return {**UNSCORED, "n_scored": n, "n_scored_unseen": 0, "score_undefined": undefined}
-    predicted = predict(training, fits, test, ablation) > _CUT
+    is_hit = (predict(training, fits, test, ablation) > _CUT) == test.correct
     return {
-        "n_scored": n, "n_scored_unseen": int((~np.isin(test.relation, training.relation)).sum()),
-        "n_hits": int((predicted == test.correct).sum()),
+        "n_scored": n, "n_scored_subjects": len(np.unique(subject)),
+        "score_deff": design_effect(is_hit.astype(float), subject),
+        "n_scored_unseen": int((~np.isin(test.relation, training.relation)).sum()),
+        "n_hits": int(is_hit.sum()),
         "n_hits_baseline": int((test.correct == (training.correct.mean() > _CUT)).sum()), "score_undefined": None,
     }  # fmt: skip
 

@@ -47,6 +47,8 @@ LEAST_DEFINED = 0.95
 """Below this share of resamples with a value there is no interval: the others would be no fair selection."""
 _IN_CACHE = 20_000
 """Draws that are counted at once: few enough for the processor's cache."""
+_LEAST_SUBJECTS = 5
+"""With fewer, their variance says too little."""
 
 
 def draws(n: int, size: int, rng: np.random.Generator) -> Values:
@@ -66,6 +68,21 @@ def resampled_ratios(numerators: Values, denominators: Values, seed: int, n_resa
     weights = draws(len(numerators), n_resamples, np.random.default_rng(seed)).astype(float)
     above, below = weights @ numerators, weights @ denominators
     return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
+
+
+def design_effect(correct: Values, subject: Values) -> float:
+    """By how much the dependence of answers on one subject multiplies the variance of their rate (SPEC §12), at least 1.
+
+    `correct` (n): 0 or 1; `subject` (n): what each answer is about. Under 5 subjects, or with one outcome, the answers of
+    a subject count as if they were all alike.
+    """
+    _, number = np.unique(subject, return_inverse=True)
+    right, asked = np.bincount(number, correct), np.bincount(number)
+    n, rate, k = len(correct), correct.mean(), len(asked)
+    if k < _LEAST_SUBJECTS or rate in (0, 1):
+        return float((asked**2).sum() / n)
+    variance = k / (k - 1) * ((right - rate * asked) ** 2).sum() / n**2
+    return float(max(1.0, variance / (rate * (1 - rate) / n)))
 
 
 def percentiles(values: Values) -> tuple[float, float] | None:

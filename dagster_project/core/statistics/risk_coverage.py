@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dagster_project.core.statistics.resampling import design_effect
 from dagster_project.core.statistics.signal_quality import (
     COMBINED,
     LEAST_ANSWERS,
@@ -34,16 +35,17 @@ DELTA = 0.1
 LEAST_PROMISED = 100
 _PAIR = ("dataset", "prompt", "model", "parametric_method", "retrieval_method")
 _SIDES = [f"{side}_{name}" for side in ("parametric", "retrieval") for name in ("confidence", "correct")]
+_LISTS = (*_SIDES, "cluster_id")
 PAIRS = (
-    f"select {', '.join(_PAIR)}, {', '.join(f'list({one} order by question_id) as {one}' for one in _SIDES)}"  # noqa: S608
+    f"select {', '.join(_PAIR)}, {', '.join(f'list({name} order by question_id) as {name}' for name in _LISTS)}"  # noqa: S608
     " from int_answer_pairs where parametric_confidence is not null and retrieval_confidence is not null"
     " group by all order by all"
 )
 _TEXTS = ("dataset", "prompt", "model", "method", "fallback_method", "signal")
 SCHEMA = pa.schema([
     *((name, pa.string()) for name in _TEXTS),
-    *((name, pa.int64()) for name in ("coverage_step", "n", "n_answered", "n_wrong")),
-    *((name, pa.float64()) for name in ("threshold", "promised_risk", "area", "excess_area")),
+    *((name, pa.int64()) for name in ("coverage_step", "n", "n_answered", "n_subjects", "n_wrong")),
+    *((name, pa.float64()) for name in ("deff", "threshold", "promised_risk", "area", "excess_area")),
 ])  # fmt: skip
 
 Row = dict[str, Any]
@@ -71,7 +73,7 @@ def _of_signals(group: Mapping[str, Any]) -> Iterator[Row]:
         areas = _areas(score, wrong) if 0 < wrong.sum() < len(wrong) else {}
         # A combination is fitted on the answers whose risk it would promise.
         changed = areas if promises else {**areas, "promised_risk": None}
-        for step in curve(score, wrong, score, wrong):
+        for step in curve(score, wrong, score, wrong, answers.subject):
             yield {**key, "signal": signal, **step, **changed}
 
 
@@ -79,13 +81,15 @@ def _of_two_stages(pair: Mapping[str, Any]) -> Iterator[Row]:
     memory, is_right, passage, is_right_with = (np.array(pair[name], dtype=float) for name in _SIDES)
     key = dict(zip(_TEXTS, (*(pair[name] for name in _PAIR), "confidence"), strict=True))
     if len(memory) >= LEAST_ANSWERS:
-        for step in curve(memory, 1 - is_right, passage, 1 - is_right_with):
+        for step in curve(memory, 1 - is_right, passage, 1 - is_right_with, np.array(pair["cluster_id"])):
             yield {**key, **step}
 
 
-def curve(memory: Values, wrong: Values, passage: Values, wrong_with: Values) -> Iterator[Row]:
+def curve(
+    memory: Values, wrong: Values, passage: Values, wrong_with: Values, subject: Values
+) -> Iterator[Row]:
     """The steps of n questions: memory's answer is given if its signal is above the threshold, else the passage's if its
-    signal is. All are n; a curve of one stage has the same answers twice.
+    signal is. All are n, `subject` with what each is about; a curve of one stage has the same answers twice.
     """
     signal = np.maximum(memory, passage)
     falling, counts = np.sort(signal)[::-1], []
@@ -93,14 +97,16 @@ def curve(memory: Values, wrong: Values, passage: Values, wrong_with: Values) ->
         lowest = falling[math.ceil(step * len(signal) / N_STEPS) - 1]
         threshold = np.append(falling[falling < lowest], -np.inf)[0]
         given = signal > threshold
-        n_wrong = np.where(memory > threshold, wrong, wrong_with)[given].sum()
-        counts.append((threshold, int(given.sum()), int(n_wrong)))
-    _, n_answered, all_wrong = np.array(counts).T
+        is_wrong = np.where(memory > threshold, wrong, wrong_with)[given]
+        subjects = len(np.unique(subject[given])), design_effect(is_wrong, subject[given])
+        counts.append((threshold, len(is_wrong), int(is_wrong.sum()), *subjects))
+    _, n_answered, all_wrong, *_ = np.array(counts).T
     is_enough = n_answered >= LEAST_PROMISED
     promised = np.maximum.accumulate(np.where(is_enough, upper_bound(all_wrong, n_answered), 0.0))
-    for step, (threshold, n, n_wrong) in enumerate(counts):
+    for step, (threshold, n, n_wrong, n_subjects, deff) in enumerate(counts):
         yield {
             "coverage_step": step + 1, "n": len(signal), "n_answered": n, "n_wrong": n_wrong,
+            "n_subjects": n_subjects, "deff": deff,
             "threshold": float(threshold) if threshold > -np.inf else None,
             "promised_risk": float(promised[step]) if is_enough[step] else None,
         }  # fmt: skip

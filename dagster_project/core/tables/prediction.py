@@ -82,6 +82,11 @@ _MODELS = Table(
         measure("aic", "Akaike's criterion: 2 n_coefficients - 2 log_likelihood"),
         _reason("undefined", "mcfadden_r2 is"),
         int64("n_scored", "questions left out of the fit and scored; null for all_rows", null=True),
+        int64("n_scored_subjects", "subjects of these questions", null=True),
+        measure(
+            "score_deff",
+            "by how much the dependence of questions on one subject multiplies the variance of n_hits",
+        ),
         int64(
             "n_scored_unseen",
             "questions of n_scored whose relation is not in n_fitted: the model without relations predicts them",

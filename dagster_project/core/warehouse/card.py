@@ -210,8 +210,8 @@ def _text(
         "",
         "This dataset measures when not to trust a language model. Models answered questions about entities of any "
         "popularity, with and without retrieval. Each answer has the monthly page views of its subject. The accuracy "
-        "of a method and the recall of a retriever have n and a Wilson 95 % interval. An adaptive gain has a bootstrap "
-        "interval, or the reason why it has none. `fct_answers` has all answers.",
+        "of a method and the recall of a retriever have n and a 95 % interval of whole subjects. An adaptive "
+        "gain has a bootstrap interval, or the reason why it has none. `fct_answers` has all answers.",
         "",
         "## Loading",
         "",

@@ -10,9 +10,12 @@ from dagster_project.core.generation.backends.base import Decoding, Generation
 from dagster_project.core.generation.backends.fusion_in_decoder import FusionInDecoder
 from dagster_project.core.relations.cloze import SENTINEL
 from dagster_project.core.sandbox.pararel import PATTERNS
-from dagster_project.core.sandbox.training.clozes import Cloze, ClozeSampler, cloze_facts, queries_of
-from dagster_project.core.sandbox.training.fusion import matching_loss, new_head, with_titles_alone
-from dagster_project.core.sandbox.training.fusion_gates import (
+from dagster_project.core.sandbox.world import World
+from dagster_project.core.study.models import Model
+from dagster_project.core.study.reference_models import reference_model_path
+from tools.reference_models.clozes import Cloze, ClozeSampler, cloze_facts, queries_of
+from tools.reference_models.fusion import matching_loss, new_head, with_titles_alone
+from tools.reference_models.fusion_gates import (
     CONDITIONS,
     FIXED,
     NEW_TOKENS,
@@ -24,10 +27,7 @@ from dagster_project.core.sandbox.training.fusion_gates import (
     measure,
     reader,
 )
-from dagster_project.core.sandbox.training.search import Search, name_of, passage_of
-from dagster_project.core.sandbox.world import World
-from dagster_project.core.study.models import Model
-from dagster_project.core.study.reference_models import reference_model_path
+from tools.reference_models.search import Search, name_of, passage_of
 
 Asked = dict[str, list[list[Cloze]]]
 Read = Callable[[Sequence[Cloze]], list[str]]

@@ -12,18 +12,6 @@ from dagster_project.core.errors import BackendError
 from dagster_project.core.prompt_formats import ANTI_GROUNDING, GROUNDING, GROUNDING_PROMPTS, NULL, PAPER
 from dagster_project.core.relations.paraphrases import HELD_OUT, PARAPHRASES
 from dagster_project.core.relations.popqa import RELATIONS
-from dagster_project.core.sandbox.train import ship
-from dagster_project.core.sandbox.training.evaluate import Question, Reader, load_questions, prompt
-from dagster_project.core.sandbox.training.forms import BACKGROUND, draw_template
-from dagster_project.core.sandbox.training.instructions import (
-    HELD_OUT_PROMPTS,
-    NEW_TOKENS,
-    InstructionSampler,
-    grams_of,
-)
-from dagster_project.core.sandbox.training.pairs import PairSampler
-from dagster_project.core.sandbox.training.samples import Sampler, items
-from dagster_project.core.sandbox.training.tokenizer import TOKENIZER_FILE, load_raw_tokenizer
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.scoring.match import matches_popqa
 from dagster_project.core.storage.checksums import file_checksum, recorded_checksums
@@ -34,6 +22,18 @@ from dagster_project.core.study.reference_models import (
     WEIGHTS,
     reference_model_path,
 )
+from tools.reference_models.__main__ import ship
+from tools.reference_models.evaluate import Question, Reader, load_questions, prompt
+from tools.reference_models.forms import BACKGROUND, draw_template
+from tools.reference_models.instructions import (
+    HELD_OUT_PROMPTS,
+    NEW_TOKENS,
+    InstructionSampler,
+    grams_of,
+)
+from tools.reference_models.pairs import PairSampler
+from tools.reference_models.samples import Sampler, items
+from tools.reference_models.tokenizer import TOKENIZER_FILE, load_raw_tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ BIN_EDGES = (
     Column("bin_low", "popularity from", "number"),
     Column("bin_high", "popularity to", "number"),
 )
-WILSON = "Bands and bars are Wilson 95 % intervals."
+WILSON = "Bands and bars are 95 % intervals of whole subjects."
 FEWEST = 40
 """The smallest number of questions of a drawn bin (SPEC §6). The next constant is for grids by relation and
 level."""
@@ -97,8 +97,8 @@ BY_RELATION = Figure(
     leads_to_answers=True,
     section="memory",
     title="Accuracy by relation",
-    shows="Share of right answers by relation and model, with one panel per method. The table has n and the Wilson 95 "
-    "% interval of every cell. Questions without a relation count under `all` alone.",
+    shows="Share of right answers by relation and model, with one panel per method. The table has n and the "
+    "95 % interval of every cell, over whole subjects. Questions without a relation count under `all` alone.",
     source="PopQA, Figures 4 (right), 16 and 18",
     tables=("fct_accuracy",),
     sql="""select dataset, prompt, model, method, relation, n, n_correct, accuracy, ci_low, ci_high
@@ -191,7 +191,7 @@ GUESSING = Figure(
     title="The accuracy of guessing",
     shows="A guess can be right in two ways: the subject's own name contains the gold answer, or the gold answer is "
     "the most frequent answer of the relation. Beside them is the model's accuracy from memory. If it is not higher, "
-    "the model shows little knowledge. Bars are Wilson 95 % intervals.",
+    "the model shows little knowledge. Bars are 95 % intervals of whole subjects.",
     source="PopQA, section 4.2 and appendix C.1",
     tables=("fct_guessing_baselines", "fct_accuracy", "dim_methods"),
     sql="""select accuracy.dataset, accuracy.prompt, accuracy.model, relation, 'model, from memory' as guess,

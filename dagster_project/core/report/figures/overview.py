@@ -11,9 +11,9 @@ HEADLINE = Figure(
     leads_to_answers=True,
     section="scores",
     title="The headline in numbers",
-    shows="One row per model and method: accuracy with its Wilson 95 % interval, and the correlation of accuracy with "
-    "popularity over bins. Where a model declined to answer, the row has that share, and the accuracy of its other "
-    "answers. For methods that retrieve, the row also has adaptive retrieval (thresholds are fitted per "
+    shows="One row per model and method: accuracy with its 95 % interval of whole subjects, and the correlation of "
+    "accuracy with popularity over bins. Where a model declined to answer, the row has that share, and the accuracy of "
+    "its other answers. For methods that retrieve, the row also has adaptive retrieval (thresholds are fitted per "
     "relation on 75 % of the questions and scored on the rest; means over the splits). `adaptive`, `always` and "
     "`never` are scored on questions with popularity and both answers, so `always` can differ a little from the "
     "accuracy beside it.",
@@ -52,8 +52,8 @@ LEADERBOARD = Figure(
     "`control` marks a method whose passage was chosen without regard to the question; it has no rank either. This study "
     "cannot tell "
     "neighbours with overlapping intervals apart; the paired comparisons below test some of them. The interval of a "
-    "pair is Wilson's at its accuracy and n, and leaves out the uncertainty of the fitted thresholds. The interval of "
-    "its gain over the better fixed method includes it.",
+    "pair takes its accuracy, its n and the design effect of its retrieval method, and leaves "
+    "out the uncertainty of the fitted thresholds. The interval of its gain over the better fixed method includes it.",
     source="Longtail's own",
     tables=("fct_leaderboard",),
     sql="""select dataset, if(is_adaptive, 'adaptive pairs', 'methods') as entries,

@@ -144,9 +144,9 @@ CONFLICTS = Figure(
     section="retrieval",
     title="Does a passage win over memory?",
     shows="How often a model follows a passage whose right object is replaced by a wrong one, by the popularity of the "
-    "subject ({popularity}), where its answer from memory is right and where it is wrong. Bands are Wilson 95 % "
-    "intervals; bins with fewer than ten questions are left out. Table `marts.fct_conflicts` has them, all bins "
-    "together, and bins of the confidence of memory.",
+    "subject ({popularity}), where its answer from memory is right and where it is wrong. Bands are 95 % "
+    "intervals of whole subjects; bins with fewer than ten questions are left out. Table `marts.fct_conflicts` has "
+    "them, all bins together, and bins of the confidence of memory.",
     source="SPEC §11, conflicts",
     tables=("fct_conflicts",),
     sql="""select dataset, prompt, model, 'memory is ' || memory as memory_is, bin_low, bin_high,

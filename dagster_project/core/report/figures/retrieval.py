@@ -27,9 +27,9 @@ BY_METHOD = Figure(
     leads_to_answers=True,
     section="scores",
     title="Accuracy with and without retrieval",
-    shows="Share of right answers among the questions that the method answered (n), by model and method. Bars are Wilson "
-    "95 % intervals. The passage of an upper bound is chosen because it contains the answer, and questions without such "
-    "a passage are left out: it is no retriever.",
+    shows="Share of right answers among the questions that the method answered (n), by model and method. Bars are 95 % "
+    "intervals of whole subjects. The passage of an upper bound is chosen because it contains the answer, and "
+    "questions without such a passage are left out: it is no retriever.",
     source="PopQA, Figures 7, 13 and 14",
     tables=("fct_accuracy",),
     sql="""select dataset, prompt, model, method, n, n_correct, accuracy, ci_low, ci_high
@@ -86,7 +86,7 @@ QUADRANTS = Figure(
     title="Right or wrong, without and with a passage",
     shows="Share of questions in each of the four cases; in brackets, the share of them whose passage contains a gold "
     "answer (recall@1), where the passages are known. Top right: misled, which means right from memory and wrong with "
-    "the passage. Bottom left: rescued. The table has Wilson 95 % intervals.",
+    "the passage. Bottom left: rescued. The table has 95 % intervals of whole subjects.",
     source="PopQA, Table 1",
     tables=("fct_retrieval_quadrants",),
     sql="""select dataset, prompt, model, parametric_method, retrieval_method,
@@ -130,7 +130,7 @@ RECALL = Figure(
     section="retrieval",
     title="How often the passage contains the answer",
     shows="Share of questions whose first passage, or one of whose first five passages, contains a gold answer as a "
-    "token sequence. A question without a passage counts as a miss. The table has Wilson 95 % intervals.",
+    "token sequence. A question without a passage counts as a miss. The table has 95 % intervals of whole subjects.",
     source="PopQA, section 5.2",
     tables=("fct_retrieval_recall",),
     sql="""select dataset, retriever, relation, n, recall_at_1, recall_at_1_ci_low, recall_at_1_ci_high,
@@ -172,8 +172,8 @@ RECALL_BY_POPULARITY = Figure(
     section="retrieval",
     title="Recall in the long tail",
     shows="Share of questions whose first passage contains a gold answer, for three equal parts of the questions by the "
-    "popularity of their subject. A question without a passage counts as a miss. Bars are Wilson 95 % intervals. The "
-    "table also has the first five passages.",
+    "popularity of their subject. A question without a passage counts as a miss. Bars are 95 % intervals of whole "
+    "subjects. The table also has the first five passages.",
     source="PopQA, section 5.2",
     tables=("fct_retrieval_recall_by_popularity_third",),
     sql=f"""select dataset, retriever, ['{"', '".join(_THIRDS)}'][third] as part, popularity_low, popularity_high, n,

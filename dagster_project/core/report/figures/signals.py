@@ -191,8 +191,8 @@ RISK_COVERAGE = Figure(
     shows="Risk, the share of wrong answers among those that are given, against coverage, the share of questions that "
     "are answered: first those with the highest signal, at the right all of them. Where two methods stand, memory "
     "answers if its confidence is above the threshold, else the passage's answer is given if its own is, else none. "
-    "Bands are Wilson 95 % intervals. The table has the greatest coverage with at most 5, 10 and 20 % wrong among these "
-    "answers, and what a threshold promises for new questions of the same mixture.",
+    "Bands are 95 % intervals of whole subjects. The table has the greatest coverage with at most 5, 10 and 20 % "
+    "wrong among these answers, and what a threshold promises for new questions of the same mixture.",
     source="SPEC §11; Learn then Test",
     tables=("fct_risk_coverage",),
     sql=f"""select dataset, prompt, model, method || coalesce(', else ' || fallback_method, '') as answers, signal, n,

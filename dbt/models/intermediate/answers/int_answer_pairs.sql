@@ -49,6 +49,7 @@ final as (
         parametric.method as parametric_method,
         retrieval.method as retrieval_method,
         parametric.question_id,
+        parametric.cluster_id,
         parametric.relation,
         parametric.subject_popularity,
         parametric.is_correct as parametric_correct,

@@ -28,6 +28,7 @@ final as (
         answers.*,
         questions.relation,
         questions.subject_id,
+        questions.cluster_id,
         questions.subject,
         questions.question,
         questions.gold_answers,

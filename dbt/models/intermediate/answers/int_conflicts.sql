@@ -23,6 +23,7 @@ compared as (
         answers.prompt,
         answers.model,
         answers.question_id,
+        answers.cluster_id,
         memory.is_correct as memory_correct,
         memory.sum_log_probability,
         memory.confidence_tokens,
@@ -53,6 +54,7 @@ final as (
         prompt,
         model,
         question_id,
+        cluster_id,
         memory_correct,
         {{ confidence_columns() }},
         case

@@ -1,7 +1,7 @@
 with grounded as (select * from {{ ref('int_grounded_generations') }}),
 quip_scores as (select * from {{ ref('int_quip_scores') }}),
 
-final as (
+all_quips as (
 
     select
         dataset,
@@ -28,6 +28,16 @@ final as (
         quip,
         quip_reference
     from grounded
+
+),
+
+final as (
+
+    select
+        all_quips.*,
+        questions.cluster_id
+    from all_quips
+    left join {{ ref('int_questions') }} as questions using (dataset, question_id)
 
 )
 

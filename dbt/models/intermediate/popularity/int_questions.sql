@@ -7,6 +7,7 @@ final as (
 
     select
         questions.*,
+        coalesce(questions.subject_id, 'question ' || questions.question_id) as cluster_id,
         coalesce(popularity.popularity, counted.n_counted) as subject_popularity,
         popularity.n_popularity_months,
         popularity_window.measure as popularity_measure

@@ -5,6 +5,7 @@ final as (
     select
         dataset,
         question_id,
+        cluster_id,
         {{ relation_groups() }} as relation,
         subject_popularity
     from questions

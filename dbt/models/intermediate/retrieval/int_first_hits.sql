@@ -31,6 +31,7 @@ final as (
     select
         questions.dataset,
         questions.question_id,
+        questions.cluster_id,
         questions.subject_popularity,
         retrievers.retriever,
         retrievers.n_ranks,

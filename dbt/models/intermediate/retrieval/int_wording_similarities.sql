@@ -32,6 +32,7 @@ compared as (
     select
         similarities.*,
         questions.relation,
+        questions.cluster_id,
         asked.answer_kind,
         asked.model,
         asked.method,

@@ -1,16 +1,18 @@
+{%- set key = 'dataset, prompt, model, method, relation, bin' -%}
 with answers as (select * from {{ ref('int_answers') }}),
 question_bins as (select * from {{ ref('int_question_bins') }}),
 
 -- A question has two bins: one in its relation and one in all.
-counted as (
+subjects as (
 
     select
-        answers.dataset,
+        dataset,
         answers.prompt,
         answers.model,
         answers.method,
         question_bins.relation,
         question_bins.bin,
+        answers.cluster_id,
         any_value(question_bins.bin_low) as bin_low,
         any_value(question_bins.bin_high) as bin_high,
         any_value(question_bins.bin_center_log10) as bin_center_log10,
@@ -18,22 +20,38 @@ counted as (
         count(*) filter (where answers.is_declined) as n_declined,
         count(*) filter (where answers.is_correct) as n_correct
     from answers
-    inner join question_bins
-        on answers.dataset = question_bins.dataset and answers.question_id = question_bins.question_id
-    group by answers.dataset, answers.prompt, answers.model, answers.method, question_bins.relation, question_bins.bin
+    inner join question_bins using (dataset, question_id)
+    group by dataset, answers.prompt, answers.model, answers.method, question_bins.relation, question_bins.bin, answers.cluster_id
+
+),
+
+summed as (
+
+    select
+        {{ key }},
+        any_value(bin_low) as bin_low,
+        any_value(bin_high) as bin_high,
+        any_value(bin_center_log10) as bin_center_log10,
+        sum(n)::bigint as n,
+        sum(n_declined)::bigint as n_declined,
+        sum(n_correct)::bigint as n_correct,
+        {{ subject_sums('n_correct') }} as correct,
+        {{ subject_sums('n_declined') }} as declined,
+        {{ subject_sums('n_correct', '(n - n_declined)') }} as attempted
+    from subjects
+    group by {{ key }}
 
 ),
 
 final as (
 
     select
-        *,
-        n_correct / n as accuracy,
-        {{ wilson_low('n_correct', 'n') }} as ci_low,
-        {{ wilson_high('n_correct', 'n') }} as ci_high,
-        {{ rate('n_declined', 'n', 'share_declined') }},
-        {{ rate('n_correct', '(n - n_declined)', 'accuracy_attempted') }}
-    from counted
+        * exclude (correct, declined, attempted),
+        {{ subjects_and_deff('correct') }},
+        {{ rate('correct', 'accuracy', 'ci') }},
+        {{ rate('declined', 'share_declined') }},
+        {{ rate('attempted', 'accuracy_attempted') }}
+    from summed
 
 )
 

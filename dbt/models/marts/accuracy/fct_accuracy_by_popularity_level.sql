@@ -4,7 +4,7 @@ positions as (select * from {{ ref('int_question_positions') }}),
 levels as (select * from {{ ref('int_popularity_levels') }}),
 models as (select * from {{ ref('stg_study__models') }}),
 
-counted as (
+subjects as (
 
     select
         answers.dataset,
@@ -12,6 +12,7 @@ counted as (
         answers.model,
         answers.method,
         positions.level,
+        answers.cluster_id,
         count(*) as n,
         count(*) filter (where answers.is_declined) as n_declined,
         count(*) filter (where answers.is_correct) as n_correct,
@@ -19,7 +20,24 @@ counted as (
     from answers
     left join positions
         on answers.dataset = positions.dataset and answers.question_id = positions.question_id
-    group by answers.dataset, answers.prompt, answers.model, answers.method, positions.level
+    group by answers.dataset, answers.prompt, answers.model, answers.method, positions.level, answers.cluster_id
+
+),
+
+counted as (
+
+    select
+        {{ key }},
+        level,
+        sum(n)::bigint as n,
+        sum(n_declined)::bigint as n_declined,
+        sum(n_correct)::bigint as n_correct,
+        sum(n_zero_popularity)::bigint as n_zero_popularity,
+        {{ subject_sums('n_correct') }} as correct,
+        {{ subject_sums('n_declined') }} as declined,
+        {{ subject_sums('n_correct', '(n - n_declined)') }} as attempted
+    from subjects
+    group by {{ key }}, level
 
 ),
 
@@ -47,11 +65,10 @@ final as (
         coalesce(counted.n, 0) as n,
         coalesce(counted.n_declined, 0) as n_declined,
         coalesce(counted.n_correct, 0) as n_correct,
-        counted.n_correct / counted.n as accuracy,
-        {{ wilson_low('counted.n_correct', 'counted.n') }} as ci_low,
-        {{ wilson_high('counted.n_correct', 'counted.n') }} as ci_high,
-        {{ rate('counted.n_declined', 'counted.n', 'share_declined') }},
-        {{ rate('counted.n_correct', '(counted.n - counted.n_declined)', 'accuracy_attempted') }}
+        {{ subjects_and_deff('counted.correct') }},
+        {{ rate('counted.correct', 'accuracy', 'ci') }},
+        {{ rate('counted.declined', 'share_declined') }},
+        {{ rate('counted.attempted', 'accuracy_attempted') }}
     from groups
     cross join levels
     left join models using (model)

@@ -2,7 +2,7 @@
 with answers as (select * from {{ ref('int_answers') }}),
 positions as (select * from {{ ref('int_question_positions') }}),
 
--- First by relation: the row for all relations is then the sum of a few rows.
+-- First by relation: a subject's row for all relations is then the sum of a few rows.
 counted as (
 
     select
@@ -12,6 +12,7 @@ counted as (
         answers.method,
         answers.relation,
         floor(positions.relative_popularity / 0.5)::integer as bin,
+        answers.cluster_id,
         count(*) as n,
         count(*) filter (where answers.is_correct) as n_correct,
         count(*) filter (where positions.subject_popularity = 0) as n_zero,
@@ -20,13 +21,27 @@ counted as (
         count(*) filter (where positions.subject_popularity > 0 and positions.relative_popularity is null) as n_flat
     from answers
     left join positions using (dataset, question_id)
-    group by answers.dataset, answers.prompt, answers.model, answers.method, answers.relation, bin
+    group by answers.dataset, answers.prompt, answers.model, answers.method, answers.relation, bin, answers.cluster_id
 
 ),
 
 by_relation as (
 
     select * replace ({{ relation_groups() }} as relation) from counted
+
+),
+
+subjects as (
+
+    select
+        {{ key }},
+        bin,
+        cluster_id,
+        {%- for count in ['n', 'n_correct', 'n_zero', 'n_missing', 'n_unrelated', 'n_flat'] %}
+        sum({{ count }})::bigint as {{ count }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    from by_relation
+    group by {{ key }}, bin, cluster_id
 
 ),
 
@@ -38,11 +53,12 @@ binned as (
         bin,
         coalesce(sum(n) filter (where bin is not null), 0)::bigint as n,
         coalesce(sum(n_correct) filter (where bin is not null), 0)::bigint as n_correct,
+        {{ subject_sums('if(bin is null, 0, n_correct)', 'if(bin is null, 0, n)') }} as correct,
         sum(sum(n_zero)) over (partition by {{ key }})::bigint as n_zero_popularity,
         sum(sum(n_missing)) over (partition by {{ key }})::bigint as n_missing_popularity,
         sum(sum(n_flat - n_unrelated)) over (partition by {{ key }})::bigint as n_without_variance,
         sum(sum(n_unrelated)) over (partition by {{ key }})::bigint as n_without_relation
-    from by_relation
+    from subjects
     group by {{ key }}, bin
     qualify bin is not null or count(bin) over (partition by {{ key }}) = 0
 
@@ -51,12 +67,11 @@ binned as (
 final as (
 
     select
-        *,
+        * exclude (correct),
         bin * 0.5::double as z_low,
         (bin + 1) * 0.5::double as z_high,
-        n_correct / nullif(n, 0) as accuracy,
-        {{ wilson_low('n_correct', 'n') }} as ci_low,
-        {{ wilson_high('n_correct', 'n') }} as ci_high,
+        {{ subjects_and_deff('correct') }},
+        {{ rate('correct', 'accuracy', 'ci') }},
         case
             when n > 0 then null
             when n_without_variance > 0 then 'no variance of popularity'

@@ -39,7 +39,7 @@ least_popular as (
 
 ),
 
-final as (
+subjects as (
 
     select
         least_popular.dataset,
@@ -51,17 +51,40 @@ final as (
         least_popular.n_questions_with_popularity,
         least_popular.n_least / least_popular.n_questions as share_of_questions,
         least_popular.popularity_high,
+        answers.cluster_id,
         count(*) as n,
         count(*) filter (where answers.is_declined) as n_declined,
-        count(*) filter (where answers.is_correct) as n_correct,
-        n_correct / n as accuracy,
-        {{ wilson_low('n_correct', 'n') }} as ci_low,
-        {{ wilson_high('n_correct', 'n') }} as ci_high,
-        {{ rate('n_declined', 'n', 'share_declined') }},
-        {{ rate('n_correct', '(n - n_declined)', 'accuracy_attempted') }}
+        count(*) filter (where answers.is_correct) as n_correct
     from answers
     inner join least_popular using (dataset, question_id)
     group by all
+
+),
+
+summed as (
+
+    select
+        * exclude (cluster_id, n, n_declined, n_correct),
+        sum(n)::bigint as n,
+        sum(n_declined)::bigint as n_declined,
+        sum(n_correct)::bigint as n_correct,
+        {{ subject_sums('n_correct') }} as correct,
+        {{ subject_sums('n_declined') }} as declined,
+        {{ subject_sums('n_correct', '(n - n_declined)') }} as attempted
+    from subjects
+    group by all
+
+),
+
+final as (
+
+    select
+        * exclude (correct, declined, attempted),
+        {{ subjects_and_deff('correct') }},
+        {{ rate('correct', 'accuracy', 'ci') }},
+        {{ rate('declined', 'share_declined') }},
+        {{ rate('attempted', 'accuracy_attempted') }}
+    from summed
 
 )
 

@@ -40,28 +40,44 @@ grouped as (
 ),
 
 -- A question without a subject, or without a relation, is left out of the share of that guess.
-counted as (
+subjects as (
 
     select
         dataset,
         relation_group as relation,
+        cluster_id,
         count(*) as n,
         count(subject) as n_with_subject,
         count(relation) as n_with_relation,
         count(*) filter (where is_in_subject) as n_answer_in_subject,
         count(*) filter (where is_majority) as n_correct_majority
     from grouped
-    group by dataset, relation_group
+    group by dataset, relation_group, cluster_id
+
+),
+
+counted as (
+
+    select
+        dataset,
+        relation,
+        {%- for count in ['n', 'n_with_subject', 'n_with_relation', 'n_answer_in_subject', 'n_correct_majority'] %}
+        sum({{ count }})::bigint as {{ count }},
+        {%- endfor %}
+        {{ subject_sums('n_answer_in_subject', 'n_with_subject') }} as in_subject,
+        {{ subject_sums('n_correct_majority', 'n_with_relation') }} as majority
+    from subjects
+    group by dataset, relation
 
 ),
 
 final as (
 
     select
-        counted.*,
+        counted.* exclude (in_subject, majority),
         majority_answers.majority_answer,
-        {{ rate('n_answer_in_subject', 'n_with_subject', 'share_answer_in_subject') }},
-        {{ rate('n_correct_majority', 'n_with_relation', 'accuracy_majority') }}
+        {{ rate('counted.in_subject', 'share_answer_in_subject') }},
+        {{ rate('counted.majority', 'accuracy_majority') }}
     from counted
     left join majority_answers using (dataset, relation)
 

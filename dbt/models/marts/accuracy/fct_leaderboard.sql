@@ -6,8 +6,16 @@ with adaptive_accuracy as (
 
 ),
 
+accuracies as (
+
+    select * from {{ ref('fct_accuracy') }}
+    where relation = 'all'
+
+),
+
 methods as (select * from {{ ref('dim_methods') }}),
 
+-- A mix of two methods has the design effect of its retrieval method's answers.
 entries as (
 
     select
@@ -17,25 +25,34 @@ entries as (
         method,
         false as is_adaptive,
         n,
+        n_subjects,
+        deff,
         accuracy
-    from {{ ref('fct_accuracy') }}
-    where relation = 'all'
+    from accuracies
     union all by name
     select
-        dataset,
-        prompt,
-        model,
+        adaptive_accuracy.dataset,
+        adaptive_accuracy.prompt,
+        adaptive_accuracy.model,
         'adaptive' as method,
-        parametric_method,
-        retrieval_method,
-        search,
+        adaptive_accuracy.parametric_method,
+        adaptive_accuracy.retrieval_method,
+        adaptive_accuracy.search,
         true as is_adaptive,
-        n_questions as n,
-        accuracy_adaptive as accuracy,
-        gain,
-        gain_ci_low,
-        gain_ci_high
+        adaptive_accuracy.n_questions as n,
+        accuracies.n_subjects,
+        accuracies.deff,
+        adaptive_accuracy.accuracy_adaptive as accuracy,
+        adaptive_accuracy.gain,
+        adaptive_accuracy.gain_ci_low,
+        adaptive_accuracy.gain_ci_high
     from adaptive_accuracy
+    left join accuracies
+        on
+            adaptive_accuracy.dataset = accuracies.dataset
+            and adaptive_accuracy.prompt = accuracies.prompt
+            and adaptive_accuracy.model = accuracies.model
+            and adaptive_accuracy.retrieval_method = accuracies.method
 
 ),
 
@@ -63,8 +80,8 @@ final as (
                 order by round(marked.accuracy, 12) desc nulls last
             )
         end as rank,
-        {{ wilson_low('(marked.accuracy * marked.n)', 'marked.n') }} as ci_low,
-        {{ wilson_high('(marked.accuracy * marked.n)', 'marked.n') }} as ci_high,
+        {{ wilson_end('(marked.accuracy * marked.n)', 'marked.n', 'marked.n_subjects', 'marked.deff', '-') }} as ci_low,
+        {{ wilson_end('(marked.accuracy * marked.n)', 'marked.n', 'marked.n_subjects', 'marked.deff', '+') }} as ci_high,
         case when marked.accuracy is null then 'no test questions' end as undefined
     from marked
     left join {{ ref('dim_datasets') }} as datasets on marked.dataset = datasets.dataset

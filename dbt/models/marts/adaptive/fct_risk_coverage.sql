@@ -21,7 +21,7 @@ final as (
         max(n_answered / n) filter (where 100 * n_wrong <= {{ percent }} * n_answered)
             over curve as coverage_at_risk_{{ percent }},
         {%- endfor %}
-        {{ rate('n_wrong', 'n_answered', 'risk') }}
+        {{ rate_of('n_wrong', 'n_answered', 'n_subjects', 'deff', 'risk') }}
     from curves
     window curve as (partition by dataset, prompt, model, method, fallback_method, signal)
 

@@ -6,12 +6,32 @@ with answers as (
         answers.relation,
         paraphrase_id,
         answers.is_correct,
+        questions.cluster_id,
         agreements.n_pairs,
         agreements.n_equal,
         sum(agreements.n_equal) over of_pattern / nullif(sum(agreements.n_pairs) over of_pattern, 0) as agreement
     from {{ ref('int_candidate_answers') }} as answers
+    left join {{ ref('int_questions') }} as questions using (dataset, question_id)
     left join {{ ref('int_pattern_agreement') }} as agreements using ({{ key }}, question_id, paraphrase_id)
     window of_pattern as (partition by {{ key }}, answers.relation, paraphrase_id)
+
+),
+
+subjects as (
+
+    select
+        {{ key }},
+        relation,
+        paraphrase_id,
+        cluster_id,
+        count(*) as n,
+        count(*) filter (where is_correct) as n_correct,
+        count(n_pairs) as n_fitting,
+        coalesce(sum(n_pairs), 0)::bigint as n_pairs,
+        any_value(agreement) as agreement,
+        sum(n_equal - agreement * n_pairs) filter (where n_pairs > 0) as error
+    from answers
+    group by {{ key }}, relation, paraphrase_id, cluster_id
 
 ),
 
@@ -21,15 +41,14 @@ answered as (
         {{ key }},
         relation,
         paraphrase_id,
-        count(*) as n,
-        count(*) filter (where is_correct) as n_correct,
-        count(n_pairs) as n_fitting,
-        coalesce(sum(n_pairs), 0)::bigint as n_pairs,
+        sum(n)::bigint as n,
+        sum(n_correct)::bigint as n_correct,
+        {{ subject_sums('n_correct') }} as correct,
+        sum(n_fitting)::bigint as n_fitting,
+        sum(n_pairs)::bigint as n_pairs,
         any_value(agreement) as agreement,
-        {{ clustered_interval(
-            'any_value(agreement)', 'if(n_pairs > 0, n_equal - agreement * n_pairs, null)', 'sum(n_pairs)', 0, 'agreement'
-        ) }}
-    from answers
+        {{ clustered_interval('any_value(agreement)', 'error', 'sum(n_pairs)', 0, 'agreement') }}
+    from subjects
     group by {{ key }}, relation, paraphrase_id
 
 ),
@@ -58,9 +77,8 @@ final as (
         answered.n is not null as is_asked,
         coalesce(answered.n, 0) as n,
         coalesce(answered.n_correct, 0) as n_correct,
-        answered.n_correct / answered.n as accuracy,
-        {{ wilson_low('answered.n_correct', 'answered.n') }} as ci_low,
-        {{ wilson_high('answered.n_correct', 'answered.n') }} as ci_high,
+        {{ subjects_and_deff('answered.correct') }},
+        {{ rate('answered.correct', 'accuracy', 'ci') }},
         coalesce(answered.n_fitting, 0) as n_fitting,
         coalesce(answered.n_pairs, 0) as n_pairs,
         answered.agreement,

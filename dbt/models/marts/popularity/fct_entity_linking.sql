@@ -27,14 +27,22 @@ summed as (
 
 ),
 
-final as (
+-- A question that is not linked has no subject, so each is a cluster of its own.
+counted as (
 
     select
         *,
-        n_linked / nullif(n_questions, 0) as share_linked,
-        {{ wilson_low('n_linked', 'n_questions') }} as ci_low,
-        {{ wilson_high('n_linked', 'n_questions') }} as ci_high
+        {{ sums_of_independent('n_linked', 'n_questions') }} as linked
     from summed
+
+),
+
+final as (
+
+    select
+        * exclude (linked),
+        {{ rate('linked', 'share_linked', 'ci') }}
+    from counted
 
 )
 

@@ -1,43 +1,55 @@
-{%- set key = 'dataset, prompt, model, estimator, signal' -%}
+{%- set key = 'dataset, prompt, model, estimator, signal, bin' -%}
 with predictions as (
-
-    select * from {{ ref('fct_question_predictions') }}
-    where probability is not null
-
-),
-
-binned as (
 
     select
         *,
         least(floor(probability * 10), 9)::integer as bin
-    from predictions
+    from {{ ref('fct_question_predictions') }}
+    where probability is not null
 
 ),
 
-counted as (
+questions as (select * from {{ ref('int_questions') }}),
+
+subjects as (
 
     select
         {{ key }},
-        bin,
-        bin / 10 as bin_low,
-        (bin + 1) / 10 as bin_high,
+        questions.cluster_id,
         count(*) as n,
-        count(*) filter (where is_correct) as n_correct,
-        avg(probability) as mean_probability
-    from binned
-    group by {{ key }}, bin
+        count(*) filter (where predictions.is_correct) as n_correct,
+        sum(predictions.probability) as total_probability
+    from predictions
+    left join questions using (dataset, question_id)
+    group by {{ key }}, questions.cluster_id
+
+),
+
+summed as (
+
+    select
+        {{ key }},
+        sum(n)::bigint as n,
+        sum(n_correct)::bigint as n_correct,
+        sum(total_probability) / sum(n) as mean_probability,
+        {{ subject_sums('n_correct') }} as correct
+    from subjects
+    group by {{ key }}
 
 ),
 
 final as (
 
     select
-        *,
-        n_correct / n as accuracy,
-        {{ wilson_low('n_correct', 'n') }} as ci_low,
-        {{ wilson_high('n_correct', 'n') }} as ci_high
-    from counted
+        {{ key }},
+        bin / 10 as bin_low,
+        (bin + 1) / 10 as bin_high,
+        n,
+        {{ subjects_and_deff('correct') }},
+        n_correct,
+        mean_probability,
+        {{ rate('correct', 'accuracy', 'ci') }}
+    from summed
 
 )
 

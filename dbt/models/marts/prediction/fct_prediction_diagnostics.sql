@@ -15,6 +15,7 @@ predictor_values as (
         model,
         relation,
         is_correct,
+        subject,
         '{{ predictor }}' as predictor,
         {{ expression }} as predictor_value
     from questions
@@ -46,18 +47,36 @@ central as (
 
 ),
 
-counted as (
+subjects as (
 
     select
         {{ key }},
         relation,
         bin,
+        subject,
         any_value(lowest + bin * width) as bin_low,
         any_value(lowest + (bin + 1) * width) as bin_high,
         any_value(lowest + (bin + 0.5) * width) as bin_center,
         count(*) as n,
         count(*) filter (where is_correct) as n_correct
     from placed
+    group by {{ key }}, relation, bin, subject
+
+),
+
+counted as (
+
+    select
+        {{ key }},
+        relation,
+        bin,
+        any_value(bin_low) as bin_low,
+        any_value(bin_high) as bin_high,
+        any_value(bin_center) as bin_center,
+        sum(n)::bigint as n,
+        sum(n_correct)::bigint as n_correct,
+        {{ subject_sums('n_correct') }} as correct
+    from subjects
     group by {{ key }}, relation, bin
 
 ),
@@ -65,10 +84,9 @@ counted as (
 final as (
 
     select
-        counted.*,
-        counted.n_correct / counted.n as accuracy,
-        {{ wilson_low('counted.n_correct', 'counted.n') }} as ci_low,
-        {{ wilson_high('counted.n_correct', 'counted.n') }} as ci_high,
+        counted.* exclude (correct),
+        {{ subjects_and_deff('counted.correct') }},
+        {{ rate('counted.correct', 'accuracy', 'ci') }},
         counted.bin_center between central.central_low and central.central_high as is_central
     from counted
     inner join central using ({{ key }}, relation)

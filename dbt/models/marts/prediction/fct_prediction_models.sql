@@ -4,9 +4,7 @@ final as (
 
     select
         *,
-        n_hits / nullif(n_scored, 0) as accuracy,
-        {{ wilson_low('n_hits', 'n_scored') }} as ci_low,
-        {{ wilson_high('n_hits', 'n_scored') }} as ci_high,
+        {{ rate_of('n_hits', 'n_scored', 'n_scored_subjects', 'score_deff', 'accuracy', 'ci') }},
         n_hits_baseline / nullif(n_scored, 0) as baseline,
         n_hits / nullif(n_hits_baseline, 0) - 1 as gain
     from models

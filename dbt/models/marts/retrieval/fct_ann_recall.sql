@@ -8,16 +8,39 @@ with search_recalls as (
 
 ),
 
-final as (
+-- Each query is a cluster of its own.
+queries as (
+
+    select
+        retriever,
+        k,
+        recall as recall_y,
+        1 as recall_m,
+        (recall not in (0, 1))::integer as recall_n_inside
+    from search_recalls
+
+),
+
+summed as (
 
     select
         retriever,
         k,
         count(*) as n,
-        avg(recall) as recall,
-        {{ mean_interval('recall', 0, 1) }}
-    from search_recalls
+        {{ value_sums('recall') }}
+    from queries
     group by retriever, k
+
+),
+
+final as (
+
+    select
+        retriever,
+        k,
+        n,
+        {{ mean_of('recall', 'recall', 0, 1) }}
+    from summed
 
 )
 

@@ -47,10 +47,11 @@ measured as (
 
 ),
 
-counted as (
+subjects as (
 
     select
         {{ key }},
+        cluster_id,
         any_value(bin_low) as bin_low,
         any_value(bin_high) as bin_high,
         count(*) filter (where outcome != 'undecided') as n,
@@ -59,6 +60,23 @@ counted as (
         count(*) filter (where outcome = 'other') as n_other,
         count(*) filter (where outcome = 'undecided') as n_undecided
     from measured
+    group by {{ key }}, cluster_id
+
+),
+
+counted as (
+
+    select
+        {{ key }},
+        any_value(bin_low) as bin_low,
+        any_value(bin_high) as bin_high,
+        {%- for count in ['n', 'n_memory', 'n_passage', 'n_other', 'n_undecided'] %}
+        sum({{ count }})::bigint as {{ count }},
+        {%- endfor %}
+        {{ subject_sums('n_memory') }} as to_memory,
+        {{ subject_sums('n_passage') }} as to_passage,
+        {{ subject_sums('n_other') }} as to_other
+    from subjects
     group by {{ key }}
 
 ),
@@ -66,10 +84,11 @@ counted as (
 final as (
 
     select
-        *,
-        {{ rate('n_memory', 'n', 'share_memory') }},
-        {{ rate('n_passage', 'n', 'share_passage') }},
-        {{ rate('n_other', 'n', 'share_other') }}
+        * exclude (to_memory, to_passage, to_other),
+        {{ subjects_and_deff('to_memory') }},
+        {{ rate('to_memory', 'share_memory') }},
+        {{ rate('to_passage', 'share_passage') }},
+        {{ rate('to_other', 'share_other') }}
     from counted
 
 )

@@ -1,4 +1,5 @@
 {%- set pair = 'dataset, prompt, model, parametric_method, retrieval_method' -%}
+{%- set counts = ['n', 'n_known', 'n_first_has_answer', 'n_has_answer', 'n_passage_of_subject', 'n_passage_of_namesake', 'n_passage_of_other'] -%}
 {%- set known = 'answer_pairs.first_has_answer is not null and answer_pairs.has_answer is not null' -%}
 {%- set quadrant = pair ~ ', parametric_correct, retrieval_correct' -%}
 with answer_pairs as (select * from {{ ref('int_answer_pairs') }}),
@@ -9,10 +10,11 @@ read_passages as (
 
 ),
 
-counted as (
+subjects as (
 
     select
         {{ quadrant }},
+        answer_pairs.cluster_id,
         count(*) as n,
         count(*) filter (where {{ known }}) as n_known,
         count(*) filter (where {{ known }} and answer_pairs.first_has_answer) as n_first_has_answer,
@@ -22,39 +24,61 @@ counted as (
         count(*) filter (where read_passages.passage_of = 'other') as n_passage_of_other
     from answer_pairs
     left join read_passages using (dataset, prompt, model, retrieval_method, question_id)
-    group by {{ quadrant }}
+    group by {{ quadrant }}, answer_pairs.cluster_id
 
 ),
 
--- All four quadrants, including those without a question.
-quadrants as (
+-- All four quadrants of each subject, including those without a question.
+in_quadrants as (
 
     select
         {{ pair }},
         one.correct as parametric_correct,
         other.correct as retrieval_correct,
-        sum(counted.n)::bigint as n_questions
-    from counted
+        cluster_id,
+        sum(n)::bigint as n_questions,
+        {%- for count in counts %}
+        coalesce(sum({{ count }}) filter (where parametric_correct = one.correct and retrieval_correct = other.correct), 0)::bigint
+            as {{ count }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    from subjects
     cross join (values (true), (false)) as one (correct)
     cross join (values (true), (false)) as other (correct)
-    group by {{ pair }}, one.correct, other.correct
+    group by {{ pair }}, one.correct, other.correct, cluster_id
+
+),
+
+summed as (
+
+    select
+        {{ quadrant }},
+        sum(n_questions)::bigint as n_questions,
+        {%- for count in counts %}
+        sum({{ count }})::bigint as {{ count }},
+        {%- endfor %}
+        {{ subject_sums('n', 'n_questions') }} as in_quadrant,
+        {{ subject_sums('n_first_has_answer', 'n_known') }} as first_hits,
+        {{ subject_sums('n_has_answer', 'n_known') }} as hits
+    from in_quadrants
+    group by {{ quadrant }}
 
 ),
 
 final as (
 
     select
-        quadrants.*,
-        coalesce(counted.n, 0) as n,
-        {{ rate('coalesce(counted.n, 0)', 'quadrants.n_questions', 'share') }},
-        coalesce(counted.n_known, 0) as n_known,
-        {{ rate('counted.n_first_has_answer', 'counted.n_known', 'recall_at_1') }},
-        {{ rate('counted.n_has_answer', 'counted.n_known', 'recall_read') }},
-        coalesce(counted.n_passage_of_subject, 0) as n_passage_of_subject,
-        coalesce(counted.n_passage_of_namesake, 0) as n_passage_of_namesake,
-        coalesce(counted.n_passage_of_other, 0) as n_passage_of_other
-    from quadrants
-    left join counted using ({{ quadrant }})
+        {{ quadrant }},
+        n_questions,
+        n,
+        {{ subjects_and_deff('in_quadrant') }},
+        {{ rate('in_quadrant', 'share') }},
+        n_known,
+        {{ rate('first_hits', 'recall_at_1') }},
+        {{ rate('hits', 'recall_read') }},
+        n_passage_of_subject,
+        n_passage_of_namesake,
+        n_passage_of_other
+    from summed
 
 )
 

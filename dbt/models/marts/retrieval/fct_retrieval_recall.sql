@@ -1,17 +1,38 @@
+{%- set key = 'dataset, retriever, relation' -%}
+{%- set rules = ['', '_popqa'] -%}
 with questions as (select * from {{ ref('int_questions_by_relation') }}),
 first_hits as (select * from {{ ref('int_first_hits') }}),
+
+subjects as (
+
+    select
+        dataset,
+        first_hits.retriever,
+        questions.relation,
+        first_hits.cluster_id,
+        {{ recall_counts(rules) }}
+    from questions
+    inner join first_hits using (dataset, question_id)
+    group by dataset, first_hits.retriever, questions.relation, first_hits.cluster_id
+
+),
+
+summed as (
+
+    select
+        {{ key }},
+        {{ recall_sums(rules) }}
+    from subjects
+    group by {{ key }}
+
+),
 
 final as (
 
     select
-        questions.dataset,
-        first_hits.retriever,
-        questions.relation,
-        count(*) as n,
-        {{ recall_rates() }}
-    from questions
-    inner join first_hits on questions.dataset = first_hits.dataset and questions.question_id = first_hits.question_id
-    group by questions.dataset, first_hits.retriever, questions.relation
+        {{ key }},
+        {{ recall_rates(rules) }}
+    from summed
 
 )
 

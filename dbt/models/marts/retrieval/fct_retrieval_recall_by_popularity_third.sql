@@ -1,3 +1,5 @@
+{%- set key = 'dataset, retriever, third' -%}
+{%- set rules = [''] -%}
 -- Questions of equal popularity at an edge are in the order of their ids.
 with first_hits as (
 
@@ -15,18 +17,41 @@ thirds as (
 
 ),
 
+subjects as (
+
+    select
+        {{ key }},
+        cluster_id,
+        min(subject_popularity) as popularity_low,
+        max(subject_popularity) as popularity_high,
+        {{ recall_counts(rules) }}
+    from thirds
+    group by {{ key }}, cluster_id
+
+),
+
+summed as (
+
+    select
+        {{ key }},
+        min(popularity_low) as popularity_low,
+        max(popularity_high) as popularity_high,
+        {{ recall_sums(rules) }}
+    from subjects
+    group by {{ key }}
+
+),
+
 final as (
 
     select
         dataset,
         retriever,
         third::integer as third,
-        min(subject_popularity) as popularity_low,
-        max(subject_popularity) as popularity_high,
-        count(*) as n,
-        {{ recall_rates(['']) }}
-    from thirds
-    group by dataset, retriever, third
+        popularity_low,
+        popularity_high,
+        {{ recall_rates(rules) }}
+    from summed
 
 )
 

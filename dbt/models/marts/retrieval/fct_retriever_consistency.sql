@@ -9,11 +9,12 @@ with similarities as (
 
 ),
 
-questions as (
+subjects as (
 
     select
         {{ key }},
-        question_id,
+        cluster_id,
+        count(distinct question_id) as n_questions,
         any_value(correlation) as correlation,
         count(*) as n_pairs,
         count(*) filter (where agree) as n_agreeing,
@@ -29,7 +30,7 @@ questions as (
             standardised * standardised_agree - correlation * (standardised ** 2 + standardised_agree ** 2) / 2
         ) as error_correlation
     from similarities
-    group by {{ key }}, question_id
+    group by {{ key }}, cluster_id
 
 ),
 
@@ -37,7 +38,8 @@ final as (
 
     select
         {{ key }},
-        count(*) as n_questions,
+        sum(n_questions)::bigint as n_questions,
+        count(*) as n_subjects,
         {%- for part, n in parts %}
         sum({{ n }})::bigint as {{ n }},
         sum(total{{ part }}) / nullif(sum({{ n }}), 0) as similarity{{ part }},
@@ -49,7 +51,7 @@ final as (
         {{ clustered_interval(
             'any_value(correlation)', 'error_correlation', 'sum(n_agreeing + n_disagreeing)', -1, 'correlation'
         ) }}
-    from questions
+    from subjects
     group by {{ key }}
 
 )

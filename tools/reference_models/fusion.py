@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dagster_project.core.relations.cloze import SENTINEL
-from dagster_project.core.sandbox.training.clozes import Cloze, ClozeSampler, cloze_facts
-from dagster_project.core.sandbox.training.encoder_decoder import new_optimizer, rates
-from dagster_project.core.sandbox.training.loop import FRESH_SEEDS, save
-from dagster_project.core.sandbox.training.search import title_of
-from dagster_project.core.sandbox.training.tokenizer import load_fusion_tokenizer
 from dagster_project.core.sandbox.world import World
+from tools.reference_models.clozes import Cloze, ClozeSampler, cloze_facts
+from tools.reference_models.encoder_decoder import new_optimizer, rates
+from tools.reference_models.loop import FRESH_SEEDS, save
+from tools.reference_models.search import title_of
+from tools.reference_models.tokenizer import load_fusion_tokenizer
 
 if TYPE_CHECKING:
     import torch

@@ -15,16 +15,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dagster_project.core.sandbox.training.evaluate import (
+from dagster_project.core.sandbox.world import World
+from dagster_project.core.scoring.match import matches_popqa
+from dagster_project.core.study.reference_models import ENCODER_DECODER, SIZES
+from tools.reference_models.evaluate import (
     Question,
     Reader,
     demonstrations,
     load_questions,
     prompt,
 )
-from dagster_project.core.sandbox.world import World
-from dagster_project.core.scoring.match import matches_popqa
-from dagster_project.core.study.reference_models import ENCODER_DECODER, SIZES
 
 SEEDS = (0, 1, 2)
 SPLITS_PER_SEED = 20

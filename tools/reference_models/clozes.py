@@ -11,9 +11,9 @@ from itertools import accumulate
 
 from dagster_project.core.relations.cloze import article_before_object, filled, with_sentinel
 from dagster_project.core.sandbox.pararel import PATTERNS, selected_facts
-from dagster_project.core.sandbox.training.samples import EXPOSURE_EXPONENT
-from dagster_project.core.sandbox.training.search import Search, name_of, passage_of
 from dagster_project.core.sandbox.world import World
+from tools.reference_models.samples import EXPOSURE_EXPONENT
+from tools.reference_models.search import Search, name_of, passage_of
 
 FOUND = 0.5
 """Share of the wrong passages that BM25 finds for the query."""

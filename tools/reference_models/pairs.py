@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from dagster_project.core.sandbox.training.forms import draw_form
-from dagster_project.core.sandbox.training.samples import ANSWER, PASSAGE, Item, Row, Sampler
-from dagster_project.core.sandbox.training.tokenizer import VOCABULARY_SIZE
+from tools.reference_models.forms import draw_form
+from tools.reference_models.samples import ANSWER, PASSAGE, Item, Row, Sampler
+from tools.reference_models.tokenizer import VOCABULARY_SIZE
 
 _POOL = 64
 """Batches that are drawn together: their pairs are sorted by length, so that batches have little padding."""

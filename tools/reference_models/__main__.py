@@ -1,4 +1,4 @@
-"""`python -m dagster_project.core.sandbox.train`: train the reference models, then print their gates.
+"""`python -m tools.reference_models`: train the reference models, then print their gates.
 
 The exit status is 1 if a gate fails; `--ship` then leaves the shipped weights unchanged.
 """
@@ -46,7 +46,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        description="Train the sandbox's reference models and print their gates."
+        prog="python -m tools.reference_models",
+        description="Train the sandbox's reference models and print their gates.",
     )
     parser.add_argument(
         "--out",
@@ -96,8 +97,8 @@ def _train_all(sizes: list[str], out: Path, device: str) -> None:
 def _train_one(size: str, out: Path, device: str) -> None:
     import torch
 
-    from dagster_project.core.sandbox.training import encoder_decoder, fusion, instructions
-    from dagster_project.core.sandbox.training.loop import RECIPES, train
+    from tools.reference_models import encoder_decoder, fusion, instructions
+    from tools.reference_models.loop import RECIPES, train
 
     torch.set_num_threads(1)
     if size == ENCODER_DECODER:
@@ -117,8 +118,8 @@ def _start_of(size: str, out: Path) -> Path:
 
 
 def _judge(folders: dict[str, Path], device: str, weights: Path | None) -> int:
-    from dagster_project.core.sandbox.training import fusion_gates, instructions
-    from dagster_project.core.sandbox.training.gates import judge, table
+    from tools.reference_models import fusion_gates, instructions
+    from tools.reference_models.gates import judge, table
 
     gates = judge({size: folder for size, folder in folders.items() if size not in _STARTS}, device, _say)
     if FUSION in folders:

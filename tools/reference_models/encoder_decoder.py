@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dagster_project.core.sandbox.training.loop import FRESH_SEEDS, save
-from dagster_project.core.sandbox.training.pairs import Pair, PairSampler
-from dagster_project.core.sandbox.training.samples import items
-from dagster_project.core.sandbox.training.tokenizer import VOCABULARY_SIZE, load_pair_tokenizer
 from dagster_project.core.sandbox.world import World
+from tools.reference_models.loop import FRESH_SEEDS, save
+from tools.reference_models.pairs import Pair, PairSampler
+from tools.reference_models.samples import items
+from tools.reference_models.tokenizer import VOCABULARY_SIZE, load_pair_tokenizer
 
 if TYPE_CHECKING:
     import torch

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dagster_project.core.sandbox.training.samples import ANSWER, Row, Sampler, items
-from dagster_project.core.sandbox.training.tokenizer import VOCABULARY_SIZE, load_tokenizer
 from dagster_project.core.sandbox.world import World
+from tools.reference_models.samples import ANSWER, Row, Sampler, items
+from tools.reference_models.tokenizer import VOCABULARY_SIZE, load_tokenizer
 
 if TYPE_CHECKING:
     import torch

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from dagster_project.core.relations.relation import Relation
-from dagster_project.core.sandbox.training.forms import BACKGROUND, draw_form, draw_template, fill
-from dagster_project.core.sandbox.training.tokenizer import BREAK, END, load_raw_tokenizer
 from dagster_project.core.sandbox.world import World
+from tools.reference_models.forms import BACKGROUND, draw_form, draw_template, fill
+from tools.reference_models.tokenizer import BREAK, END, load_raw_tokenizer
 
 ANSWER, SEPARATOR, QUESTION = 1.0, 0.5, 0.06
 PASSAGE, EARLY_PASSAGE, DOCUMENT = 0.03, 0.15, 0.3

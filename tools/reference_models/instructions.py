@@ -11,10 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dagster_project.core.prompt_formats import ANTI_GROUNDING, GROUNDING, GROUNDING_PROMPTS, NULL, PAPER
-from dagster_project.core.sandbox.training.evaluate import Reader, load_questions, prompt
-from dagster_project.core.sandbox.training.forms import BACKGROUND
-from dagster_project.core.sandbox.training.gates import SEEDS, Gate
-from dagster_project.core.sandbox.training.loop import (
+from dagster_project.core.sandbox.world import World
+from dagster_project.core.scoring.match import matches_popqa
+from dagster_project.core.study.reference_models import INSTRUCTION_TUNED
+from tools.reference_models.evaluate import Reader, load_questions, prompt
+from tools.reference_models.forms import BACKGROUND
+from tools.reference_models.gates import SEEDS, Gate
+from tools.reference_models.loop import (
     FRESH_SEEDS,
     LAST_SHARES,
     RECIPES,
@@ -24,7 +27,7 @@ from dagster_project.core.sandbox.training.loop import (
     run_phase,
     save,
 )
-from dagster_project.core.sandbox.training.samples import (
+from tools.reference_models.samples import (
     ANSWER,
     DOCUMENT,
     QUESTION,
@@ -34,10 +37,7 @@ from dagster_project.core.sandbox.training.samples import (
     Sampler,
     items,
 )
-from dagster_project.core.sandbox.training.tokenizer import load_tokenizer
-from dagster_project.core.sandbox.world import World
-from dagster_project.core.scoring.match import matches_popqa
-from dagster_project.core.study.reference_models import INSTRUCTION_TUNED
+from tools.reference_models.tokenizer import load_tokenizer
 
 HELD_OUT_PROMPTS = {GROUNDING: "attributed_to_wikipedia", ANTI_GROUNDING: "information_from_reddit"}
 _SOURCE = "Github"

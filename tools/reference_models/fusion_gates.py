@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.sandbox.training.clozes import Cloze, ClozeFact, cloze_facts, queries_of
-from dagster_project.core.sandbox.training.gates import SEEDS, Gate
-from dagster_project.core.sandbox.training.search import Search
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.study.reference_models import FUSION
+from tools.reference_models.clozes import Cloze, ClozeFact, cloze_facts, queries_of
+from tools.reference_models.gates import SEEDS, Gate
+from tools.reference_models.search import Search
 
 N_PASSAGES = 4
 """How many passages the model reads under each condition but closed book."""
@@ -130,7 +130,7 @@ def reader(folder: Path, device: str) -> Callable[[Sequence[Cloze]], list[str]]:
     import torch
     from transformers import AutoTokenizer, T5ForConditionalGeneration
 
-    from dagster_project.core.sandbox.training.fusion import fused
+    from tools.reference_models.fusion import fused
 
     tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     model = T5ForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()

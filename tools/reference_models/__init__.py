@@ -1,0 +1,1 @@
+"""Training and judging the sandbox's reference models (`python -m tools.reference_models`)."""
