@@ -1,9 +1,9 @@
 {#-
-  Rows of a table under the measure and key by which paper_cells names them. `declines`: the table counts declined answers.
-  `value` may aggregate: the other columns group it.
+  Rows of a table under the measure and key by which paper_cells names them. `more`: other columns of the
+  table, with a comma before each. `value` may aggregate: the other columns group it.
 -#}
 {% macro paper_measure(
-    table, measure, key, n, value, ci=none, method='method', model='model', prompt='prompt', only='true', declines=false
+    table, measure, key, n, value, ci=none, method='method', model='model', prompt='prompt', only='true', more=''
 ) %}
     select
         '{{ measure }}' as measure,
@@ -13,12 +13,9 @@
         {{ model }} as model,
         {{ method }} as method,
         {{ n }}::bigint as n,
-        {{ value }} as value,
+        {{ value ~ ' as value' ~ more }},
         {{ ci ~ '_low' if ci else 'null' }} as ci_low,
-        {{ ci ~ '_high' if ci else 'null' }} as ci_high,
-        {%- for name in ['share_declined', 'accuracy_attempted', 'accuracy_attempted_ci_low', 'accuracy_attempted_ci_high'] %}
-        {{ name if declines else 'null::double as ' ~ name }}{{ ',' if not loop.last }}
-        {%- endfor %}
+        {{ ci ~ '_high' if ci else 'null' }} as ci_high
     from {{ ref(table) }}
     where {{ only }}
     group by all

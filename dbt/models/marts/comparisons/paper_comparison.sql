@@ -1,5 +1,6 @@
 -- A cell and a result of this study have the same measure of the same thing; other columns say what else differs.
-{%- set all, declines = {'only': "relation = 'all'"}, {'declines': true} %}
+{%- set all, attempted = {'only': "relation = 'all'"}, ', accuracy_attempted' %}
+{%- set declines = {'more': ', share_declined' ~ attempted ~ attempted ~ '_ci_low' ~ attempted ~ '_ci_high'} %}
 {%- set of_paper = 'abs(share_of_questions - 4000 / 14267) < 0.01' %}
 {%- set quadrant = "if(parametric_correct, ' right_', ' wrong_') || if(retrieval_correct, 'right', 'wrong')" %}
 {%- set quadrant = 'parametric_method || ' ~ quadrant %}
@@ -70,7 +71,7 @@ passages as (
 
 results as (
 
-    {{ selects | join('union all') }}
+    {{ selects | join('union all by name') }}
 
 ),
 
