@@ -1,6 +1,9 @@
-{#- Rows of a table under the measure and key by which paper_cells names them. -#}
+{#-
+  Rows of a table under the measure and key by which paper_cells names them. `more`: other columns of the
+  table, with a comma before each. `value` may aggregate: the other columns group it.
+-#}
 {% macro paper_measure(
-    table, measure, key, n, value, ci=none, method='method', model='model', prompt='prompt', only='true', declined='null'
+    table, measure, key, n, value, ci=none, method='method', model='model', prompt='prompt', only='true', more=''
 ) %}
     select
         '{{ measure }}' as measure,
@@ -10,10 +13,10 @@
         {{ model }} as model,
         {{ method }} as method,
         {{ n }}::bigint as n,
-        {{ value }} as value,
+        {{ value ~ ' as value' ~ more }},
         {{ ci ~ '_low' if ci else 'null' }} as ci_low,
-        {{ ci ~ '_high' if ci else 'null' }} as ci_high,
-        {{ declined }}::double as share_declined
+        {{ ci ~ '_high' if ci else 'null' }} as ci_high
     from {{ ref(table) }}
     where {{ only }}
+    group by all
 {% endmacro %}

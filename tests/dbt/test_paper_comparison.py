@@ -62,20 +62,62 @@ def test_data_alone_names_no_model_and_a_relation_is_counted(study: Study, cells
     assert found.ours["total"] == asked.sum()
 
 
-def test_the_reason_names_what_differs(study: Study, cells: pd.DataFrame) -> None:
-    found = one(cells, "Figure 5", "GPT-J 6B", "accuracy on the 4,000 least popular").query(
-        "model == 'small'"
-    )
+def test_what_differs_has_a_column_each(study: Study, cells: pd.DataFrame) -> None:
+    found = one(cells, "Figure 5", "GPT-J 6B", "accuracy on the 4,000 least popular").set_index(OURS)
     assert not found.is_real.any()
     assert set(found.study) == {"synthetic"}
+    assert set(found.note) == {"GPT-J 6B: section 1 says .16"}
+    assert set(found.paper_size) == {"4,000"}
     least = mart(study, "fct_accuracy_least_popular").query("abs(share_of_questions - 4000 / 14267) < 0.01")
-    shares = least.set_index(OURS).share_declined
-    assert shares.loc[list(found[OURS].itertuples(index=False, name=None))].max() > 0
-    for row in found.itertuples():
-        share = shares[row.dataset, row.prompt, row.model, row.method]
-        declined = f" {100 * share:.0f} % of the answers declined;" if share else ""
-        said = f"a synthetic world; small instead of gpt_j_6b;{declined} GPT-J 6B: section 1 says .16"
-        assert row.reason == said
+    least = least.set_index(OURS).loc[found.index]
+    declining = [
+        "share_declined",
+        "accuracy_attempted",
+        "accuracy_attempted_ci_low",
+        "accuracy_attempted_ci_high",
+    ]
+    pd.testing.assert_frame_equal(found[declining], least[declining])
+    assert 0 < least.share_declined.max() <= 1
+    assert (found.may_decline == (found.share_declined > 0)).all()  # this study names no phrases
+
+
+def test_an_accuracy_from_memory_has_no_passages_and_a_retrieved_one_says_which(cells: pd.DataFrame) -> None:
+    assert one(cells, "section 4.2", "GPT-NeoX 20B", "accuracy").passages.isna().all()
+    found = one(cells, "Table 1", "both wrong", "share of questions")
+    assert set(found.passages) == {f"{method}: Leads, sandbox, verbalised" for method in found.method}
+    assert set(found.paper_passages) == {"Contriever, Wikipedia of December 2018"}
+
+
+def test_every_number_of_a_model_that_declined_says_so(study: Study, cells: pd.DataFrame) -> None:
+    asked = mart(study, "fct_accuracy").query("relation == 'all'").set_index(OURS).share_declined
+    found = one(cells, "Figure 4", "GPT-3 davinci-003", "correlation with popularity").set_index(OURS)
+    pd.testing.assert_series_equal(found.share_declined, asked.loc[found.index])
+    assert found.share_declined.max() > 0
+    assert found.accuracy_attempted.isna().all()
+
+
+def test_a_gain_is_what_passages_alone_answer_less_what_memory_alone_answers(cells: pd.DataFrame) -> None:
+    gains = one(cells, "section 5.2", "GPT-3 davinci-003", "gain of always retrieving").set_index(OURS).ours
+    passage, memory = (
+        one(cells, "Table 1", row, "share of questions").set_index(OURS).ours
+        for row in ("passage alone right", "memory alone right")
+    )
+    pd.testing.assert_series_equal(gains, (passage - memory).loc[gains.index], check_names=False)
+
+
+def test_the_range_of_consistency_is_over_relations(study: Study, cells: pd.DataFrame) -> None:
+    means = mart(study, "fct_semantic_consistency").query("relation != 'all' and dataset == 'popqa'")
+    wanted = means.groupby(["prompt", "model"]).scons.agg(["min", "max"])
+    for end, name in (("lowest", "min"), ("highest", "max")):
+        found = (
+            cells[cells.cell == f"five models: {end} mean SCons of a relation"]
+            .set_index(["prompt", "model"])
+            .ours
+        )
+        pd.testing.assert_series_equal(
+            found.sort_index(), wanted[name].dropna().sort_index(), check_names=False
+        )
+        assert len(found)
 
 
 def test_without_answers_only_numbers_of_data_and_passages_are_left() -> None:

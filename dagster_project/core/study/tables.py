@@ -82,7 +82,7 @@ def paper_cells(study_name: str) -> Rows:
         return [
             {
                 **{name: value or None for name, value in row.items()},
-                "paper": float(row["paper"]),
+                "paper": float(row["paper"]) if row["paper"] else None,
                 "study": study_name,
             }
             for row in csv.DictReader(lines)

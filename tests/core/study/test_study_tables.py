@@ -17,15 +17,15 @@ from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import Place
 from dagster_project.core.study.study import Study
-from dagster_project.core.study.tables import STUDY_TABLES, count_parameters, describe_study
+from dagster_project.core.study.tables import STUDY_TABLES, count_parameters, describe_study, paper_cells
 
 
 def test_the_papers_numbers_agree_with_one_another(tmp_path: Path, hand_study: Study) -> None:
     lake = Lake(tmp_path / "lake")
     describe_study(hand_study, lake, ["paper_cells"])
     rows = lake.read("paper_cells").to_pylist()
-    cells = {(row["work"], row["item"], *row["cell"].split(": ")): row["paper"] for row in rows}
-    assert len(cells) == len(rows) >= 150
+    cells = {(row["work"], row["item"], *row["cell"].rsplit(": ", 1)): row["paper"] for row in rows}
+    assert len(cells) == len(rows) >= 330
     assert {row["study"] for row in rows} == {hand_study.name}
     relations = {row for work, place, row, _ in cells if (work, place) == ("PopQA-TP", "Table 1")} - {"total"}
     asked = {name: cells["PopQA-TP", "Table 1", name, "questions"] for name in relations}
@@ -40,6 +40,27 @@ def test_the_papers_numbers_agree_with_one_another(tmp_path: Path, hand_study: S
         if key[:2] == ("PopQA", "Table 1") and key[3] == "share of questions"
     ]
     assert sum(shares) == pytest.approx(1)
+
+
+def test_the_papers_gains_are_those_of_their_absolute_rows() -> None:
+    """Of Table 2 and appendix A, but for ROUGE-L: there Table 2 has the grounded scores, except for GPT-4."""
+    cells = {
+        (row["item"], row["cell"]): row["paper"]
+        for row in paper_cells("any")
+        if row["work"] == "According to"
+    }
+    names = {"GPT-J Instruct": "GPT-J-Instruct", "Koala 7B": "Koala"}
+    gains = [(*cell.split(": "), paper) for (item, cell), paper in cells.items() if item == "Table 2"]
+    assert len(gains) == 25
+    for model, column, gain in gains:
+        dataset, _, measure = column.split(" ", 2)
+        row, score = names.get(model, model), f"{dataset} {measure.removeprefix('in ')}"
+        null, grounded = (cells["appendix A", f"{row}, {kind}: {score}"] for kind in ("null", "grounded"))
+        is_score = score == "ELI5 ROUGE-L" and model != "GPT-4"
+        assert gain == pytest.approx(grounded if is_score else grounded / null - 1, abs=0.006), (
+            model,
+            column,
+        )
 
 
 def test_tables_restate_the_study(tmp_path: Path, hand_study: Study) -> None:
