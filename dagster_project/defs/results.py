@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -26,12 +27,21 @@ def clear_errors() -> Iterator[None]:
     try:
         yield
     except LongtailError as error:
+        _release(error)
         raise dg.Failure(description=advised(str(error)), allow_retries=False) from error
     except Exception as error:
+        _release(error)
         if not is_disk_full(error):
             raise
         said = f"{longtail_home()}: {type(error).__name__}: {error}"
         raise dg.Failure(description=advised(said), allow_retries=False) from error
+
+
+def _release(error: BaseException | None) -> None:
+    """Drop what the trace of an error holds. DuckDB waits for ever to open a file that a relation there still has open."""
+    while error:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def result(
