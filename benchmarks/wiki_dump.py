@@ -29,8 +29,8 @@ from dagster_project.core.retrieval.base import Hit
 from dagster_project.core.retrieval.indexes import build_index
 from dagster_project.core.retrieval.passages import build_passages
 from dagster_project.core.retrieval.stored_passages import open_passages
+from dagster_project.core.sandbox.content import page_lines
 from dagster_project.core.sandbox.dumps import write_dump
-from dagster_project.core.sandbox.wiki_xml import page_lines
 from dagster_project.core.sandbox.world import World, WorldEntity
 from dagster_project.core.scoring.match import has_answer
 from dagster_project.core.storage.lake import Lake

@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 
 from dagster_project.core.report.figures.signals import ARENA, QUALITY
-from dagster_project.core.report.pictures import png, specification
+from dagster_project.core.report.report import png, specification
 from dagster_project.core.report.rows import opened, published_tables, read_dimensions, read_figure
 from dagster_project.core.scoring.intervals import wilson
 from dagster_project.core.storage.home import PROJECT_ROOT

@@ -10,7 +10,7 @@ import pytest
 
 from dagster_project.core.generation.tasks.audit import count_faults
 from dagster_project.core.storage.lake import Lake
-from dagster_project.defs.generation.assets import answers_are_whole
+from dagster_project.defs.generation import answers_are_whole
 from dagster_project.defs.partitions import chosen_study
 from dagster_project.defs.resources import StudyResource
 from tests.flipped_bits import flip_bit

@@ -26,7 +26,7 @@ import json
 import dagster as dg
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.wikimedia import services
-from dagster_project.defs.ingest.assets import entities, page_views, triples
+from dagster_project.defs.ingest import entities, page_views, triples
 from dagster_project.defs.partitions import chosen_study
 from dagster_project.defs.resources import StudyResource
 from tests.core.wikimedia.conftest import LIVE

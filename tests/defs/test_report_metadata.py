@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 
 from dagster_project.core.report.report import ReportFiles
-from dagster_project.defs.report.assets import observations, shown
+from dagster_project.defs.report import observations, shown
 
 
 def files(folder: Path) -> ReportFiles:

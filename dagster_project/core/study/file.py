@@ -6,11 +6,11 @@ Every error names the file, the key and the allowed values.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.methods import METHODS
+from dagster_project.core.methods import METHODS, Method
 from dagster_project.core.storage.home import RESERVED_NAMES
 from dagster_project.core.study import import_checks, quick
 from dagster_project.core.study.checks import check_whole
@@ -24,7 +24,6 @@ from dagster_project.core.study.popularity import read_popularity
 from dagster_project.core.study.prompts import Sampling, read_prompt, read_sampling
 from dagster_project.core.study.reader import Reader
 from dagster_project.core.study.reference_questions import read_reference_questions
-from dagster_project.core.study.retrievers import read_retriever
 from dagster_project.core.study.short_form import QUESTIONS as SHORT_QUESTIONS
 from dagster_project.core.study.short_form import in_full
 from dagster_project.core.study.source import NO_SOURCE, Source, read_source
@@ -119,3 +118,34 @@ def _each(
             raise read.fail(key, f"{item.name!r} appears twice")
         seen.add(item.name)
     return items
+
+
+def read_retriever(read: Reader) -> Method:
+    """One entry of `retrievers`: the record of a method that is like the built-in one named by `kind`.
+
+    Errors: `StudyError`.
+    """
+    name = read.slug("name")
+    if name in METHODS:
+        raise read.fail("name", f"{name!r} is the name of a built-in method; choose another")
+    readers = {method.name: method.read for method in METHODS.values() if method.read}
+    like = METHODS[read.choice("kind", tuple(readers))]
+    read.only("name", "kind", *_keys(read, type(like.settings)))
+    told = ", ".join(f"{key}: {read.raw[key]}" for key in sorted(read.raw) if key not in ("name", "kind"))
+    return dataclasses.replace(
+        like,
+        name=name,
+        description=f"{like.description} ({told})" if told else like.description,
+        settings=readers[like.name](read),
+        is_default=False,
+    )
+
+
+def _keys(read: Reader, settings: type[Any]) -> Iterator[str]:
+    """The keys of settings, and those that a chosen value brings."""
+    for one in dataclasses.fields(settings):
+        if one.metadata:
+            yield one.name
+        kinds = one.metadata.get("kinds")
+        if kinds and (chosen := kinds[read.choice(one.name, tuple(kinds), next(iter(kinds)))]):
+            yield from _keys(read, chosen)

@@ -25,7 +25,7 @@ from dagster_project.core.preflight import misses
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
-from dagster_project.defs.generation.assets import generated_table
+from dagster_project.defs.generation import generated_table
 from dagster_project.stages import plan
 from tests import fork_server
 

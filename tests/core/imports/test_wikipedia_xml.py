@@ -18,10 +18,10 @@ from dagster_project.core.imports.excluded_pages import DISAMBIGUATION, REDIRECT
 from dagster_project.core.imports.format import CollectedText
 from dagster_project.core.imports.formats.collections import wikipedia_xml
 from dagster_project.core.imports.records import RejectedRows
+from dagster_project.core.sandbox.content import page_lines
 from dagster_project.core.sandbox.dumps import write_dump
 from dagster_project.core.sandbox.rest import ARTICLES
 from dagster_project.core.sandbox.server import SandboxServer
-from dagster_project.core.sandbox.wiki_xml import page_lines
 from dagster_project.core.sandbox.world import World
 
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="de"><siteinfo>

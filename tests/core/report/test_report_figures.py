@@ -14,8 +14,7 @@ from dagster_project.core.report.charts import Dimensions, fitted, present, reso
 from dagster_project.core.report.figures import FIGURES, SECTIONS
 from dagster_project.core.report.page import columnar, embedded, render
 from dagster_project.core.report.palette import colours
-from dagster_project.core.report.pictures import first_shown, picture, specification
-from dagster_project.core.report.report import write_report
+from dagster_project.core.report.report import first_shown, picture, specification, write_report
 from dagster_project.core.report.rows import (
     FigureRows,
     in_order,

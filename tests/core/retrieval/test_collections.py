@@ -21,8 +21,8 @@ from dagster_project.core.retrieval.collections import entities_by_title
 from dagster_project.core.retrieval.first_rows import FirstRows
 from dagster_project.core.retrieval.passages import build_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
+from dagster_project.core.sandbox.content import page_lines
 from dagster_project.core.sandbox.dumps import write_dump
-from dagster_project.core.sandbox.wiki_xml import page_lines
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.storage.lake import Lake, Outcome
 from dagster_project.core.study.study import Study

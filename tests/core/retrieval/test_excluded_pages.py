@@ -18,9 +18,9 @@ from dagster_project.core.imports.excluded_pages import DISAMBIGUATION, REDIRECT
 from dagster_project.core.imports.records import RejectedRows
 from dagster_project.core.retrieval.excluded_pages import ExcludedPages, written_beside
 from dagster_project.core.retrieval.passages import build_passages
+from dagster_project.core.sandbox.content import page_lines
 from dagster_project.core.sandbox.dumps import write_dump
 from dagster_project.core.sandbox.pages import Pages
-from dagster_project.core.sandbox.wiki_xml import page_lines
 from dagster_project.core.sandbox.world import World
 from dagster_project.core.storage.files import STAGING
 from dagster_project.core.storage.lake import Lake

@@ -17,8 +17,7 @@ import pytest
 
 from dagster_project.core.errors import LongtailError
 from dagster_project.core.sandbox.content import RdfContent
-from dagster_project.core.sandbox.server import SandboxServer
-from dagster_project.core.sandbox.sparql import has_service
+from dagster_project.core.sandbox.server import SandboxServer, has_service
 from dagster_project.core.sandbox.world import World
 
 SOME = "Q9000000001"

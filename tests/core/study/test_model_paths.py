@@ -17,8 +17,8 @@ from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.gguf_files import find_gguf
 from dagster_project.core.study.model_paths import folder_of
-from dagster_project.core.study.parameters import local_parameters
 from dagster_project.core.study.study import Study
+from dagster_project.core.study.tables import local_parameters
 
 LONG = """
 name: paths

@@ -16,9 +16,8 @@ from dagster_project.core.storage.home import DEFAULT_STUDY_FILE
 from dagster_project.core.storage.lake import Lake
 from dagster_project.core.study.file import load_study
 from dagster_project.core.study.imports import Place
-from dagster_project.core.study.parameters import count_parameters
 from dagster_project.core.study.study import Study
-from dagster_project.core.study.tables import STUDY_TABLES, describe_study
+from dagster_project.core.study.tables import STUDY_TABLES, count_parameters, describe_study
 
 
 def test_the_papers_numbers_agree_with_one_another(tmp_path: Path, hand_study: Study) -> None:

@@ -18,7 +18,7 @@ CANARY = "sk-canary-0123456789"
 PROGRAM = """
 import sys
 import dagster as dg
-from dagster_project.defs.generation.assets import answers
+from dagster_project.defs.generation import answers
 from dagster_project.defs.resources import StudyResource
 
 logs = {"python_logs": {"managed_python_loggers": ["longtail", "dagster_project"], "python_log_level": "INFO"}}

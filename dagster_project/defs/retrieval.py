@@ -11,9 +11,9 @@ from dagster_project.core.retrieval.passages import build_passages
 from dagster_project.core.retrieval.retrieve import retrieve_passages
 from dagster_project.core.retrieval.search_recalls import measure_search_recalls
 from dagster_project.core.tables import TABLES
-from dagster_project.defs.ingest.assets import entities, triples
+from dagster_project.defs.ingest import entities, triples
 from dagster_project.defs.partitions import chosen_study, retrievers
-from dagster_project.defs.questions.assets import paraphrases, questions
+from dagster_project.defs.questions import paraphrases, questions
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
 

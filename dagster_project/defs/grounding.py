@@ -6,12 +6,12 @@ from dagster_project.core.grounding.cooccurrences import count_cooccurrences
 from dagster_project.core.grounding.corpus import build_portrait
 from dagster_project.core.grounding.generations import score_generations
 from dagster_project.core.tables import TABLES
-from dagster_project.defs.generation.assets import answers, generated_passages, grounded_generations
+from dagster_project.defs.generation import answers, generated_passages, grounded_generations
 from dagster_project.defs.partitions import models
-from dagster_project.defs.questions.assets import questions
+from dagster_project.defs.questions import questions
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
-from dagster_project.defs.retrieval.assets import passages
+from dagster_project.defs.retrieval import passages
 
 
 @dg.asset(key_prefix="indexes", group_name="grounding", kinds={"numba"}, deps=[passages])

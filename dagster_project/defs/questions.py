@@ -14,7 +14,7 @@ from dagster_project.core.questions.counts import count_questions
 from dagster_project.core.questions.paraphrases import build_paraphrases
 from dagster_project.core.study.study import Study
 from dagster_project.core.tables import TABLES
-from dagster_project.defs.ingest.assets import candidate_triples, entities, triples
+from dagster_project.defs.ingest import candidate_triples, entities, triples
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
 

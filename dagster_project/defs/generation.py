@@ -19,10 +19,10 @@ from dagster_project.core.questions.cloze import CANDIDATES
 from dagster_project.core.storage.lake import Outcome
 from dagster_project.core.tables import TABLES
 from dagster_project.defs.partitions import model_by_method, models, names_of
-from dagster_project.defs.questions.assets import paraphrases, questions
+from dagster_project.defs.questions import paraphrases, questions
 from dagster_project.defs.resources import LOG, StudyResource, model_session
 from dagster_project.defs.results import clear_errors, markdown_table, result
-from dagster_project.defs.retrieval.assets import cited_passages, passages, retrieved_passages
+from dagster_project.defs.retrieval import cited_passages, passages, retrieved_passages
 
 _BY_MODEL: dict[str, Any] = {
     "key_prefix": "lake",
