@@ -91,7 +91,7 @@ bench-retrieval: ## indexing, searching, encoding passages, beside bm25s, rank-b
 bench-cluster: ## one model's answers by two shards and by Ray's workers, beside one process (BENCH_ARGS=--help)
 bench-warehouse: ## dbt build with its tests, bootstraps, report; thresholds compared with pandas loops (BENCH_ARGS=--help)
 bench-wiki-dump: ## a Wikipedia XML dump read, indexed and searched: seconds and memory (BENCH_ARGS=--help)
-bench-coverage: ## how often the interval of a gain contains a known truth (BENCH_ARGS=--help)
+bench-coverage: ## how often each published interval contains a known truth (BENCH_ARGS=--full, --help)
 bench-consistency: ## embedding and comparing answers, beside sentence-transformers (BENCH_ARGS=--full, --help)
 bench-pararel: ## cloze queries: scoring candidates, Fusion-in-Decoder, the measures of ParaRel (BENCH_ARGS=--full, --help)
 bench-prediction: ## performance prediction: the regression, all ablations (BENCH_ARGS=--help)
