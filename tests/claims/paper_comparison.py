@@ -315,8 +315,8 @@ def main(paths: Sequence[str]) -> None:
     kept = pd.read_csv(RESULTS)
     renewed = {name for rows in studies for name in rows.study}
     results = chosen([*studies, kept[~kept.study.isin(renewed)]])
-    results.to_csv(RESULTS, index=False, lineterminator="\n")
-    (PROJECT_ROOT / PLACE).write_text(page(results), encoding="utf-8")
+    results.to_csv(RESULTS, index=False, lineterminator="\n", float_format="%.12g")
+    (PROJECT_ROOT / PLACE).write_text(page(pd.read_csv(RESULTS)), encoding="utf-8")
 
 
 if __name__ == "__main__":
