@@ -17,7 +17,7 @@ ACCURACY: dict[str, Any] = {
     "work": "PopQA", "item": "section 4.2", "cell": "GPT-NeoX 20B: accuracy", "ours": 0.5, "ci_low": 0.2, "ci_high": 0.8,
     "n": 10, "accuracy_attempted": 0.625, "accuracy_attempted_ci_low": 0.3, "accuracy_attempted_ci_high": 0.9,
     "study": "real", "is_real": True, "model": "m", "n_parameters": 1_340_000_000, "share_declined": 0.2,
-    "may_decline": True, "prompt": "p", "dataset": "d", "is_part": True, "method": "closed_book", "passages": None,
+    "has_declines": True, "prompt": "p", "dataset": "d", "is_part": True, "method": "closed_book", "passages": None,
 }  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def test_real_comes_before_the_sandbox_and_the_largest_model_before_the_rest() -
 
 def test_what_is_counted_of_data_alone_comes_from_the_whole_dataset() -> None:
     counted = {"item": "appendix B", "cell": "questions asked: number", "model": None, "n_parameters": None,
-               "share_declined": None, "may_decline": None, "ci_low": None}  # fmt: skip
+               "share_declined": None, "has_declines": None, "ci_low": None}  # fmt: skip
     part, whole = {"study": "part", "ours": 5.0}, {"study": "whole", "ours": 14267.0, "is_part": False}
     cells = chosen([study({**counted, **part}), study({**counted, **whole})])
     assert cells.study.tolist() == ["whole"]

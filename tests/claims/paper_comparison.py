@@ -28,7 +28,7 @@ _KEY = ["work", "item", "cell"]
 _COUNTS = {"n_questions", "n_wordings", "wordings_added"}
 _OURS = f"""
 select {", ".join(_KEY)}, ours, ci_low, ci_high, n, accuracy_attempted, accuracy_attempted_ci_low,
-    accuracy_attempted_ci_high, study, is_real, model, n_parameters, share_declined, may_decline, prompt, dataset, is_part,
+    accuracy_attempted_ci_high, study, is_real, model, n_parameters, share_declined, has_declines, prompt, dataset, is_part,
     method, passages
 from paper_comparison left join dim_models using (model)
 """
@@ -183,7 +183,7 @@ def page(results: pd.DataFrame) -> str:
 def _counted(group: Sequence[Cell], model: str | None) -> str:
     if model is None:
         return f"{len(group)} counts of data"
-    size, declined = group[0]["n_parameters"], any(cell["may_decline"] for cell in group)
+    size, declined = group[0]["n_parameters"], any(cell["has_declines"] for cell in group)
     words = f"{size / 1e9:.3g} billion" if size >= 1e9 else f"{size / 1e6:.3g} million"
     return (
         f"{len(group)} of `{model}`, a model of {words} parameters{', which may decline' if declined else ''}"
@@ -248,7 +248,7 @@ def _base(claim: Claim, cell: Cell) -> tuple[str, str, str]:
 
 def _row(cell: Cell) -> tuple[str, ...]:
     declined = "–" if cell["model"] is None else "may not"
-    if cell["may_decline"]:
+    if cell["has_declines"]:
         share = cell["share_declined"]
         declined = "may" if share is None else f"may: {share:.0%}"
     return (
@@ -315,8 +315,8 @@ def main(paths: Sequence[str]) -> None:
     kept = pd.read_csv(RESULTS)
     renewed = {name for rows in studies for name in rows.study}
     results = chosen([*studies, kept[~kept.study.isin(renewed)]])
-    results.to_csv(RESULTS, index=False, lineterminator="\n")
-    (PROJECT_ROOT / PLACE).write_text(page(results), encoding="utf-8")
+    results.to_csv(RESULTS, index=False, lineterminator="\n", float_format="%.12g")
+    (PROJECT_ROOT / PLACE).write_text(page(pd.read_csv(RESULTS)), encoding="utf-8")
 
 
 if __name__ == "__main__":

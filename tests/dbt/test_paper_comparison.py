@@ -78,7 +78,7 @@ def test_what_differs_has_a_column_each(study: Study, cells: pd.DataFrame) -> No
     ]
     pd.testing.assert_frame_equal(found[declining], least[declining])
     assert 0 < least.share_declined.max() <= 1
-    assert (found.may_decline == (found.share_declined > 0)).all()  # this study names no phrases
+    assert (found.has_declines == (found.share_declined > 0)).all()  # this study names no phrases
 
 
 def test_an_accuracy_from_memory_has_no_passages_and_a_retrieved_one_says_which(cells: pd.DataFrame) -> None:
