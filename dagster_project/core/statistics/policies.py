@@ -27,6 +27,7 @@ from dagster_project.core.statistics.resampling import (
     interval,
     reason_against,
     seed_of,
+    sign_flip_p,
 )
 from dagster_project.core.statistics.signal_fit import Values
 from dagster_project.core.statistics.signal_gains import ALIKE, resampled_accuracies
@@ -45,9 +46,7 @@ from dagster_project.core.statistics.signal_questions import Pair, signal_cost
 
 ORACLE = "oracle"
 N_DRAWS = 1_000
-N_SIGNS = 10_000
 _AT_ONCE = 500
-_IN_CACHE = 25
 _ROUNDING = 1e-12
 _SCORE = (POPULARITY, ALL)
 """The place of a score of others among the signals, while its threshold is fitted again."""
@@ -190,10 +189,12 @@ class _Spread:
             self._n_deciding.append(n_deciding)
             self._reasons.append(reason)
         self._gain = self._compared_with(bases)
-        p_values = _p_values(self._sums[:, :-1] - self._sums[:, bases], self._stretch, rng)
+        differences = self._sums[:, :-1] - self._sums[:, bases]
+        p_values = sign_flip_p(differences, seed, stretch=self._stretch)
+        is_alike = (np.abs(differences) < _ROUNDING).all(axis=0)
         self._p_values = [
-            None if name == ORACLE or (name in resampled and reason) else p
-            for name, reason, p in zip(names, self._reasons, p_values, strict=True)
+            None if alike or name == ORACLE or (name in resampled and reason) else float(p)
+            for name, reason, alike, p in zip(names, self._reasons, is_alike, p_values, strict=True)
         ]
 
     def _compared_with(self, others: int | list[int]) -> Values:
@@ -225,27 +226,6 @@ class _Spread:
             found |= {measure: None if np.isnan(values[0]) else round(float(values[0]), 12)}
             found |= {f"{measure}_ci_low": low, f"{measure}_ci_high": high, why: reason}
         return found
-
-
-def _p_values(differences: Values, stretch: Values, rng: np.random.Generator) -> list[float | None]:
-    """Two-sided p of each column's sum (subjects × policies) under random signs of subjects; None if all are 0.
-
-    `stretch` (policies): how much wider the sums spread than random signs make them.
-    """
-    # Rounding errors, which depend on the machine, decide neither who gets a sign nor which sums are equal.
-    told = differences[(np.abs(differences) > _ROUNDING).any(axis=1)]
-    total = told.sum(axis=0)
-    least = np.abs(total) * (1 - 1e-9) / stretch
-    n_above = np.zeros(differences.shape[1])
-    for _ in range(N_SIGNS // _AT_ONCE):
-        is_turned = rng.integers(0, 2, (_AT_ONCE, len(told)), dtype=np.int8)
-        for some in np.split(is_turned, _AT_ONCE // _IN_CACHE):
-            n_above += (np.abs(2 * (some.astype(float) @ told) - total) >= least).sum(axis=0)
-    known = np.asarray((np.abs(differences) > _ROUNDING).any(axis=0))
-    return [
-        float((1 + n) / (1 + N_SIGNS)) if is_known else None
-        for n, is_known in zip(n_above, known, strict=True)
-    ]
 
 
 def _weights(is_test: Values) -> Values:

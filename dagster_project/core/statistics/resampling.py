@@ -105,22 +105,29 @@ def sums_by_subject(values: Values, subject: Values) -> Values:
     return np.asarray(np.add.reduceat(values[order], starts, axis=0))
 
 
-def sign_flip_p(sums: Values, seed: int, counts: Values | None = None) -> Values:
+def sign_flip_p(
+    sums: Values, seed: int, counts: Values | None = None, stretch: Values | float = 1.0
+) -> Values:
     """Two-sided p of each column's sum, if the names of both sides were exchanged at random for each subject.
 
     `sums`: differences summed by subject, subjects × measures; with `counts`, each row stands for so many subjects. All
     columns share the signs of a subject. Without a difference p is 1. Where up to 13 subjects differ, all changes of
-    signs are tried; else `N_SIGNS` are drawn, and the observed signs count as one more, so that p is never 0.
+    signs are tried; else `N_SIGNS` are drawn, and the observed signs count as one more, so that p is never 0. `stretch`
+    (measures): how much wider the sums spread than changes of signs make them.
     """
     counts = np.ones(len(sums), dtype=int) if counts is None else counts
-    observed = np.abs(counts @ sums) * (1 - 1e-9)  # the same sum in another order is as large
+    # Rounding errors, which depend on the machine, decide neither who differs nor which sums are as large.
+    sums = np.where(np.abs(sums) > _ROUNDING, sums, 0.0)
+    observed = np.abs(counts @ sums) * (1 - 1e-9) / stretch
     differs = (sums != 0).any(axis=1)
     sums, counts = sums[differs], counts[differs]
     rng, n_as_large = np.random.default_rng(seed), np.ones(sums.shape[1])
     at_once = max(1, _CHUNK // max(1, len(sums)))
     for start in range(0, N_SIGNS, at_once):
         size = min(at_once, N_SIGNS - start), len(sums)
-        signs = 2.0 * rng.binomial(counts, 0.5, size) - counts
+        alone = (counts == 1).all()
+        n_turned = rng.integers(0, 2, size, dtype=np.int8) if alone else rng.binomial(counts, 0.5, size)
+        signs = 2.0 * n_turned - counts
         n_as_large += (np.abs(signs @ sums) >= observed).sum(axis=0)
     found = n_as_large / (N_SIGNS + 1)
     for column in np.flatnonzero(counts @ (sums != 0) <= _MOST_FLIPPED):

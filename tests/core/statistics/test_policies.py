@@ -12,7 +12,7 @@ import pytest
 
 from dagster_project.core.statistics.adaptive_signals import compare_signals
 from dagster_project.core.statistics.method_comparisons import mcnemar_exact
-from dagster_project.core.statistics.policies import N_SIGNS, _p_values, _Spread
+from dagster_project.core.statistics.policies import _Spread
 from dagster_project.core.tables import TABLES
 from tests.core.statistics.compared_signals import decisions_of, questions_of
 from tests.core.statistics.test_adaptive_signals import questions
@@ -109,22 +109,6 @@ def test_fixed_methods_the_oracle_and_decisions_of_others_are_counted_by_hand() 
     assert found["half"]["gap_share"] == pytest.approx((chosen - better) / (best - better))
     assert found["oracle"]["gap_share"] == 1
     assert found["oracle"]["policy_p_value"] is None
-
-
-def test_rounding_errors_change_no_p_value() -> None:
-    rng = np.random.default_rng(0)
-    differences = rng.integers(-1, 2, (60, 3)) * np.array([1.0, 0.5, 0])
-    noisy = differences + rng.uniform(-1e-15, 1e-15, differences.shape)
-    found = _p_values(differences, np.ones(3), np.random.default_rng(1))
-    assert found == _p_values(noisy, np.ones(3), np.random.default_rng(1))
-    assert found[2] is None
-
-
-def test_p_counts_both_sides_and_the_observed_signs() -> None:
-    """Of 32 changes of sign of five equal differences two are as large; of 10,000 of sixty, none is but the observed."""
-    five, sixty = (_p_values(np.ones((n, 1)), np.ones(1), np.random.default_rng(1)) for n in (5, 60))
-    assert five == [pytest.approx(2 / 2**5, abs=0.01)]
-    assert sixty == [1 / (1 + N_SIGNS)]
 
 
 def test_p_is_mcnemars_where_every_question_has_its_own_subject() -> None:

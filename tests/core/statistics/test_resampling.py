@@ -92,6 +92,20 @@ def test_p_is_one_without_a_difference_and_never_zero() -> None:
     assert sign_flip_p(np.ones((3, 1)), seed=1) == [2 / 2**3]
 
 
+def test_rounding_errors_change_no_p_value() -> None:
+    rng = np.random.default_rng(0)
+    differences = rng.integers(-1, 2, (60, 3)) * np.array([1.0, 0.5, 0])
+    noisy = differences + rng.uniform(-1e-15, 1e-15, differences.shape)
+    found = sign_flip_p(differences, seed=1)
+    assert found.tolist() == sign_flip_p(noisy, seed=1).tolist()
+    assert found[2] == 1
+
+
+def test_wider_sums_are_less_of_a_surprise() -> None:
+    """Of the 2^12 sums of twelve ones, those of at least 12 / 2 have nine or more of one sign: 2 · 299."""
+    assert sign_flip_p(np.ones((12, 1)), seed=1, stretch=np.array([2.0])) == [2 * 299 / 2**12]
+
+
 def test_sums_by_subject_are_those_of_a_loop() -> None:
     subject, values = np.array([2, 0, 2, 1, 0]), np.arange(10.0).reshape(5, 2)
     assert sums_by_subject(values, subject).tolist() == [[10, 12], [6, 7], [4, 6]]
