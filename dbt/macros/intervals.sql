@@ -16,6 +16,13 @@
     )
 {%- endmacro %}
 
+{#- Counts of rows of one subject each, summed. -#}
+{% macro sums(counts) -%}
+    {%- for count in counts %}
+    sum({{ count }})::bigint as {{ count }}{{ ',' if not loop.last }}
+    {%- endfor %}
+{%- endmacro %}
+
 {#- The same fields for `n` rows that are no questions on subjects, `y` of them right: each is a cluster of its own. -#}
 {% macro sums_of_independent(y, n) -%}
     struct_pack(

@@ -5,12 +5,15 @@
     'normalized': 'is_correct_normalized',
     'exact_match': 'is_exact_match',
 } -%}
-{%- set measures = ['token_f1', 'rouge_l'] -%}
-with answers as (select * from {{ ref('int_answers') }}),
+with answers as (
+
+    select * replace ({{ relation_groups() }} as relation) from {{ ref('int_answers') }}
+
+),
+
 guessing_baselines as (select * from {{ ref('fct_guessing_baselines') }}),
 
--- First by relation: a subject's row for all relations is then the sum of a few rows.
-by_relation as (
+subjects as (
 
     select
         {{ key }},
@@ -21,7 +24,7 @@ by_relation as (
         count(*) filter (where {{ is_right }}) as n_{{ rule }},
         count({{ is_right }}) as n_by_{{ rule }},
         {%- endfor %}
-        {%- for measure in measures %}
+        {%- for measure in ['token_f1', 'rouge_l'] %}
         sum({{ measure }}) as sum_{{ measure }},
         count({{ measure }}) as n_{{ measure }}{{ ',' if not loop.last }}
         {%- endfor %}
@@ -30,47 +33,18 @@ by_relation as (
 
 ),
 
-grouped as (
-
-    select * replace ({{ relation_groups() }} as relation) from by_relation
-
-),
-
-subjects as (
-
-    select
-        {{ key }},
-        cluster_id,
-        sum(n)::bigint as n,
-        sum(n_declined)::bigint as n_declined,
-        {%- for rule in rules %}
-        sum(n_{{ rule }})::bigint as n_{{ rule }},
-        sum(n_by_{{ rule }})::bigint as n_by_{{ rule }},
-        {%- endfor %}
-        {%- for measure in measures %}
-        sum(sum_{{ measure }}) as sum_{{ measure }},
-        sum(n_{{ measure }})::bigint as n_{{ measure }}{{ ',' if not loop.last }}
-        {%- endfor %}
-    from grouped
-    group by {{ key }}, cluster_id
-
-),
-
 summed as (
 
     select
         {{ key }},
-        sum(n)::bigint as n,
-        sum(n_declined)::bigint as n_declined,
-        sum(n_correct)::bigint as n_correct,
+        {{ sums(['n', 'n_declined', 'n_correct']) }},
         {%- for rule in rules %}
         {{ subject_sums('n_' ~ rule, 'n_by_' ~ rule) }} as {{ rule }},
         {%- endfor %}
         {{ subject_sums('n_declined') }} as declined,
         {{ subject_sums('n_correct', '(n - n_declined)') }} as attempted,
-        {%- for measure in measures %}
-        sum(sum_{{ measure }}) / nullif(sum(n_{{ measure }}), 0) as mean_{{ measure }}{{ ',' if not loop.last }}
-        {%- endfor %}
+        sum(sum_token_f1) / nullif(sum(n_token_f1), 0) as mean_token_f1,
+        sum(sum_rouge_l) / nullif(sum(n_rouge_l), 0) as mean_rouge_l
     from subjects
     group by {{ key }}
 
@@ -79,14 +53,7 @@ summed as (
 final as (
 
     select
-        dataset,
-        summed.prompt,
-        summed.model,
-        summed.method,
-        relation,
-        summed.n,
-        summed.n_declined,
-        summed.n_correct,
+        summed.* exclude (declined, attempted, {{ rules | join(', ') }}),
         guessing_baselines.n as n_questions,
         {{ subjects_and_deff('summed.correct') }},
         {{ rate('summed.correct', 'accuracy', 'ci') }},
@@ -95,8 +62,6 @@ final as (
         {{ rate('summed.case_sensitive', 'accuracy_case_sensitive') }},
         {{ rate('summed.normalized', 'accuracy_normalized') }},
         {{ rate('summed.exact_match', 'accuracy_exact_match') }},
-        summed.mean_token_f1,
-        summed.mean_rouge_l,
         guessing_baselines.share_answer_in_subject,
         guessing_baselines.accuracy_majority
     from summed

@@ -1,18 +1,14 @@
 {%- set key = 'dataset, prompt, model, method, relation' -%}
 with answers as (select * from {{ ref('int_answers') }}),
-positions as (select * from {{ ref('int_question_positions') }}),
+positions as (select * exclude (relation) from {{ ref('int_question_positions') }}),
 
 -- First by relation: a subject's row for all relations is then the sum of a few rows.
 counted as (
 
     select
-        answers.dataset,
-        answers.prompt,
-        answers.model,
-        answers.method,
-        answers.relation,
+        {{ key }},
         floor(positions.relative_popularity / 0.5)::integer as bin,
-        answers.cluster_id,
+        cluster_id,
         count(*) as n,
         count(*) filter (where answers.is_correct) as n_correct,
         count(*) filter (where positions.subject_popularity = 0) as n_zero,
@@ -21,7 +17,7 @@ counted as (
         count(*) filter (where positions.subject_popularity > 0 and positions.relative_popularity is null) as n_flat
     from answers
     left join positions using (dataset, question_id)
-    group by answers.dataset, answers.prompt, answers.model, answers.method, answers.relation, bin, answers.cluster_id
+    group by {{ key }}, bin, cluster_id
 
 ),
 
@@ -37,9 +33,7 @@ subjects as (
         {{ key }},
         bin,
         cluster_id,
-        {%- for count in ['n', 'n_correct', 'n_zero', 'n_missing', 'n_unrelated', 'n_flat'] %}
-        sum({{ count }})::bigint as {{ count }}{{ ',' if not loop.last }}
-        {%- endfor %}
+        {{ sums(['n', 'n_correct', 'n_zero', 'n_missing', 'n_unrelated', 'n_flat']) }}
     from by_relation
     group by {{ key }}, bin, cluster_id
 

@@ -1,6 +1,5 @@
 {%- set key = 'dataset, prompt, model, method' -%}
 with answers as (select * from {{ ref('int_answers') }}),
-questions as (select * from {{ ref('int_questions') }}),
 positions as (select * from {{ ref('int_question_positions') }}),
 
 datasets as (
@@ -9,7 +8,7 @@ datasets as (
         dataset,
         count(*) as n_questions,
         count(subject_popularity) as n_questions_with_popularity
-    from questions
+    from {{ ref('int_questions') }}
     group by dataset
 
 ),
@@ -42,16 +41,10 @@ least_popular as (
 subjects as (
 
     select
-        least_popular.dataset,
-        answers.prompt,
-        answers.model,
-        answers.method,
-        least_popular.n_least,
-        least_popular.n_questions,
-        least_popular.n_questions_with_popularity,
-        least_popular.n_least / least_popular.n_questions as share_of_questions,
-        least_popular.popularity_high,
+        {{ key }},
         answers.cluster_id,
+        least_popular.* exclude (dataset, question_id),
+        least_popular.n_least / least_popular.n_questions as share_of_questions,
         count(*) as n,
         count(*) filter (where answers.is_declined) as n_declined,
         count(*) filter (where answers.is_correct) as n_correct
@@ -65,9 +58,7 @@ summed as (
 
     select
         * exclude (cluster_id, n, n_declined, n_correct),
-        sum(n)::bigint as n,
-        sum(n_declined)::bigint as n_declined,
-        sum(n_correct)::bigint as n_correct,
+        {{ sums(['n', 'n_declined', 'n_correct']) }},
         {{ subject_sums('n_correct') }} as correct,
         {{ subject_sums('n_declined') }} as declined,
         {{ subject_sums('n_correct', '(n - n_declined)') }} as attempted

@@ -4,9 +4,7 @@ majority_answers as (select * from {{ ref('int_majority_answers') }}),
 golds as (
 
     select
-        questions.dataset,
-        questions.question_id,
-        questions.subject,
+        questions.* exclude (gold_answers),
         majority_answers.majority_answer,
         unnest(questions.gold_answers) as gold
     from questions
@@ -30,9 +28,7 @@ judged as (
 grouped as (
 
     select
-        questions.*,
-        judged.is_in_subject,
-        judged.is_majority,
+        *,
         {{ relation_groups('questions.relation') }} as relation_group
     from questions
     left join judged using (dataset, question_id)
@@ -61,9 +57,7 @@ counted as (
     select
         dataset,
         relation,
-        {%- for count in ['n', 'n_with_subject', 'n_with_relation', 'n_answer_in_subject', 'n_correct_majority'] %}
-        sum({{ count }})::bigint as {{ count }},
-        {%- endfor %}
+        {{ sums(['n', 'n_with_subject', 'n_with_relation', 'n_answer_in_subject', 'n_correct_majority']) }},
         {{ subject_sums('n_answer_in_subject', 'n_with_subject') }} as in_subject,
         {{ subject_sums('n_correct_majority', 'n_with_relation') }} as majority
     from subjects

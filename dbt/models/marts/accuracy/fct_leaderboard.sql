@@ -1,18 +1,6 @@
 -- One row per pair and search, with thresholds per relation. Only fct_adaptive_accuracy has one threshold for all.
-with adaptive_accuracy as (
-
-    select * from {{ ref('fct_adaptive_accuracy') }}
-    where threshold_scope = 'per_relation'
-
-),
-
-accuracies as (
-
-    select * from {{ ref('fct_accuracy') }}
-    where relation = 'all'
-
-),
-
+with adaptive_accuracy as (select * from {{ ref('fct_adaptive_accuracy') }} where threshold_scope = 'per_relation'),
+accuracies as (select * from {{ ref('fct_accuracy') }} where relation = 'all'),
 methods as (select * from {{ ref('dim_methods') }}),
 
 -- A mix of two methods has the design effect of its retrieval method's answers.

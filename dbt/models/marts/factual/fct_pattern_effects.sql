@@ -41,11 +41,8 @@ answered as (
         {{ key }},
         relation,
         paraphrase_id,
-        sum(n)::bigint as n,
-        sum(n_correct)::bigint as n_correct,
+        {{ sums(['n', 'n_correct', 'n_fitting', 'n_pairs']) }},
         {{ subject_sums('n_correct') }} as correct,
-        sum(n_fitting)::bigint as n_fitting,
-        sum(n_pairs)::bigint as n_pairs,
         any_value(agreement) as agreement,
         {{ clustered_interval('any_value(agreement)', 'error', 'sum(n_pairs)', 0, 'agreement') }}
     from subjects
@@ -53,12 +50,7 @@ answered as (
 
 ),
 
-asked as (
-
-    select distinct {{ key }}, relation
-    from answered
-
-),
+asked as (select distinct {{ key }}, relation from answered),
 
 final as (
 
@@ -69,11 +61,7 @@ final as (
         asked.method,
         relation,
         paraphrase_id,
-        patterns.pattern,
-        patterns.lemma,
-        patterns.extended_lemma,
-        patterns.tense,
-        patterns.article,
+        patterns.* exclude (dataset, relation, paraphrase_id),
         answered.n is not null as is_asked,
         coalesce(answered.n, 0) as n,
         coalesce(answered.n_correct, 0) as n_correct,

@@ -1,21 +1,11 @@
 {%- set predictors = {'log_popularity': 'ln(subject_popularity)', 'scons': 'scons', 'cert': 'cert'} -%}
 {%- set key = 'dataset, prompt, model, predictor' -%}
-with questions as (
-
-    select * from {{ ref('int_prediction_rows') }}
-    where undefined is null
-
-),
+with questions as (select * from {{ ref('int_prediction_rows') }} where undefined is null),
 
 predictor_values as (
     {% for predictor, expression in predictors.items() %}
     select
-        dataset,
-        prompt,
-        model,
-        relation,
-        is_correct,
-        subject,
+        *,
         '{{ predictor }}' as predictor,
         {{ expression }} as predictor_value
     from questions
@@ -54,9 +44,8 @@ subjects as (
         relation,
         bin,
         subject,
-        any_value(lowest + bin * width) as bin_low,
-        any_value(lowest + (bin + 1) * width) as bin_high,
-        any_value(lowest + (bin + 0.5) * width) as bin_center,
+        any_value(lowest) as lowest,
+        any_value(width) as width,
         count(*) as n,
         count(*) filter (where is_correct) as n_correct
     from placed
@@ -70,11 +59,10 @@ counted as (
         {{ key }},
         relation,
         bin,
-        any_value(bin_low) as bin_low,
-        any_value(bin_high) as bin_high,
-        any_value(bin_center) as bin_center,
-        sum(n)::bigint as n,
-        sum(n_correct)::bigint as n_correct,
+        any_value(lowest + bin * width) as bin_low,
+        any_value(lowest + (bin + 1) * width) as bin_high,
+        any_value(lowest + (bin + 0.5) * width) as bin_center,
+        {{ sums(['n', 'n_correct']) }},
         {{ subject_sums('n_correct') }} as correct
     from subjects
     group by {{ key }}, relation, bin

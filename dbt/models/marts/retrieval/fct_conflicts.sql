@@ -8,12 +8,7 @@ with conflicts as (
 
 ),
 
-popularity_bins as (
-
-    select * from {{ ref('int_question_bins') }}
-    where relation = 'all'
-
-),
+popularity_bins as (select * from {{ ref('int_question_bins') }} where relation = 'all'),
 
 -- A row of a conflict for each value that bins it; bins of confidence are fifths of its range.
 measured as (
@@ -33,8 +28,7 @@ measured as (
         popularity_bins.bin_low,
         popularity_bins.bin_high
     from conflicts
-    inner join popularity_bins
-        on conflicts.dataset = popularity_bins.dataset and conflicts.question_id = popularity_bins.question_id
+    inner join popularity_bins using (dataset, question_id)
     union all
     select
         *,
@@ -55,10 +49,9 @@ subjects as (
         any_value(bin_low) as bin_low,
         any_value(bin_high) as bin_high,
         count(*) filter (where outcome != 'undecided') as n,
-        count(*) filter (where outcome = 'memory') as n_memory,
-        count(*) filter (where outcome = 'passage') as n_passage,
-        count(*) filter (where outcome = 'other') as n_other,
-        count(*) filter (where outcome = 'undecided') as n_undecided
+        {%- for outcome in ['memory', 'passage', 'other', 'undecided'] %}
+        count(*) filter (where outcome = '{{ outcome }}') as n_{{ outcome }}{{ ',' if not loop.last }}
+        {%- endfor %}
     from measured
     group by {{ key }}, cluster_id
 
@@ -70,9 +63,7 @@ counted as (
         {{ key }},
         any_value(bin_low) as bin_low,
         any_value(bin_high) as bin_high,
-        {%- for count in ['n', 'n_memory', 'n_passage', 'n_other', 'n_undecided'] %}
-        sum({{ count }})::bigint as {{ count }},
-        {%- endfor %}
+        {{ sums(['n', 'n_memory', 'n_passage', 'n_other', 'n_undecided']) }},
         {{ subject_sums('n_memory') }} as to_memory,
         {{ subject_sums('n_passage') }} as to_passage,
         {{ subject_sums('n_other') }} as to_other

@@ -4,11 +4,7 @@
 {%- set quadrant = pair ~ ', parametric_correct, retrieval_correct' -%}
 with answer_pairs as (select * from {{ ref('int_answer_pairs') }}),
 
-read_passages as (
-
-    select * rename (method as retrieval_method) from {{ ref('int_answer_passages') }}
-
-),
+read_passages as (select * rename (method as retrieval_method) from {{ ref('int_answer_passages') }}),
 
 subjects as (
 
@@ -53,9 +49,7 @@ summed as (
     select
         {{ quadrant }},
         sum(n_questions)::bigint as n_questions,
-        {%- for count in counts %}
-        sum({{ count }})::bigint as {{ count }},
-        {%- endfor %}
+        {{ sums(counts) }},
         {{ subject_sums('n', 'n_questions') }} as in_quadrant,
         {{ subject_sums('n_first_has_answer', 'n_known') }} as first_hits,
         {{ subject_sums('n_has_answer', 'n_known') }} as hits
