@@ -38,7 +38,7 @@ def clear_errors() -> Iterator[None]:
 
 
 def _release(error: BaseException | None) -> None:
-    """Drop what the trace of an error holds: DuckDB waits for ever to open a file that a relation there has open."""
+    """Drop what the traces of an error hold: DuckDB waits for ever to open a file that they have open."""
     while error:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__

@@ -1,6 +1,5 @@
 {%- set key = 'dataset, prompt, model, method' -%}
 with answers as (select * from {{ ref('int_answers') }}),
-positions as (select * from {{ ref('int_question_positions') }}),
 
 datasets as (
 
@@ -32,9 +31,10 @@ least_popular as (
         positions.question_id,
         max(positions.subject_popularity) over (partition by sizes.dataset, sizes.n_least) as popularity_high
     from sizes
-    inner join positions
-        on sizes.dataset = positions.dataset and sizes.n_least >= positions.popularity_rank
-    where sizes.n_least between 1 and sizes.n_questions_with_popularity
+    inner join {{ ref('int_question_positions') }} as positions using (dataset)
+    where
+        positions.popularity_rank <= sizes.n_least
+        and sizes.n_least between 1 and sizes.n_questions_with_popularity
 
 ),
 

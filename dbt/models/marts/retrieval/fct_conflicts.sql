@@ -1,10 +1,7 @@
 {%- set key = 'dataset, prompt, model, memory, binned_by, bin' -%}
 with conflicts as (
 
-    select
-        *,
-        unnest(['any', if(memory_correct, 'right', 'wrong')]) as memory
-    from {{ ref('int_conflicts') }}
+    select *, unnest(['any', if(memory_correct, 'right', 'wrong')]) as memory from {{ ref('int_conflicts') }}
 
 ),
 
@@ -16,11 +13,9 @@ measured as (
     select
         *,
         'none' as binned_by,
-        0 as bin,
-        null::double as bin_low,
-        null::double as bin_high
+        0 as bin
     from conflicts
-    union all
+    union all by name
     select
         conflicts.*,
         'popularity' as binned_by,
@@ -29,13 +24,13 @@ measured as (
         popularity_bins.bin_high
     from conflicts
     inner join popularity_bins using (dataset, question_id)
-    union all
+    union all by name
     select
         *,
         'confidence' as binned_by,
         least(floor(confidence * 5)::integer, 4) as bin,
-        least(floor(confidence * 5)::integer, 4) / 5 as bin_low,
-        (least(floor(confidence * 5)::integer, 4) + 1) / 5 as bin_high
+        bin / 5 as bin_low,
+        (bin + 1) / 5 as bin_high
     from conflicts
     where confidence is not null
 
