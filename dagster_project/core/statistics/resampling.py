@@ -125,9 +125,9 @@ def sign_flip_p(
     at_once = max(1, _CHUNK // max(1, len(sums)))
     for start in range(0, N_SIGNS, at_once):
         size = min(at_once, N_SIGNS - start), len(sums)
-        alone = (counts == 1).all()
-        n_turned = rng.integers(0, 2, size, dtype=np.int8) if alone else rng.binomial(counts, 0.5, size)
-        signs = 2.0 * n_turned - counts
+        is_single = (counts == 1).all()  # as one bit is drawn faster
+        drawn = rng.integers(0, 2, size, np.int8) if is_single else rng.binomial(counts, 0.5, size)
+        signs = 2.0 * drawn - counts
         n_as_large += (np.abs(signs @ sums) >= observed).sum(axis=0)
     found = n_as_large / (N_SIGNS + 1)
     for column in np.flatnonzero(counts @ (sums != 0) <= _MOST_FLIPPED):

@@ -80,7 +80,7 @@ where n_rows > 0 and rule is not null
 {% macro described_columns(model) -%}
     {%- set names = [] -%}
     {%- if execute -%}
-        {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.name == model.identifier and node.name != 'fct_policies' -%}
+        {%- for node in graph.nodes.values() if node.resource_type == 'model' and node.name == model.identifier -%}
             {%- do names.extend(node.columns) -%}
         {%- endfor -%}
     {%- endif -%}

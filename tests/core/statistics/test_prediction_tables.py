@@ -101,8 +101,8 @@ def test_coefficients_within_a_relation_are_those_of_its_own_regression() -> Non
     questions, ablation = random_questions(seed=4), ABLATIONS[0]
     data = frame(questions)
     fits = fit_all(questions, ablation)
-    rows = coefficients(fits, ablation, single(questions, fits, ablation))
-    rows = [row for row in rows if row["coding"] != "treatment"]
+    every = coefficients(fits, ablation, single(questions, fits, ablation))
+    rows = [row for row in every if row["coding"] != "treatment"]
     for relation, own in data.groupby("QCat"):
         expected = smf.logit("correct ~ popularity + scons + cert", own).fit(disp=False, tol=1e-12)
         mine = {written(row["term"]): row for row in rows if row["relation"] == relation}

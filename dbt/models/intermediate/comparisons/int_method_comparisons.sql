@@ -69,9 +69,10 @@ by_kind as (
         n_a_only - n_b_only as difference,
         n as n_questions,
         count(*) as n_subjects,
-        {%- for count in ['both', 'a_only', 'b_only', 'neither'] %}
-        sum(n_{{ count }})::bigint as n_{{ count }}{{ ',' if not loop.last }}
-        {%- endfor %}
+        sum(n_both)::bigint as n_both,
+        sum(n_a_only)::bigint as n_a_only,
+        sum(n_b_only)::bigint as n_b_only,
+        sum(n_neither)::bigint as n_neither
     from by_subject
     group by all
 

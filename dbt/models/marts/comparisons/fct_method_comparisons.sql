@@ -4,7 +4,7 @@ tested as (select * from {{ ref('stg_statistics__method_comparisons') }}),
 joined as (
 
     select
-        comparisons.* exclude (subjects),
+        comparisons.* exclude (subjects),  -- noqa: RF02
         (comparisons.n_both + comparisons.n_a_only) / nullif(comparisons.n, 0)::double as accuracy_a,
         (comparisons.n_both + comparisons.n_b_only) / nullif(comparisons.n, 0)::double as accuracy_b,
         (comparisons.n_a_only - comparisons.n_b_only) / nullif(comparisons.n, 0)::double as difference,

@@ -57,7 +57,10 @@ final as (
         intervals.n_subjects,
         intervals.value_low as ci_low,
         intervals.value_high as ci_high,
-        if(starts_with(measure, 'pattern_any_right'), 'depends on the number of facts', intervals.no_interval) as no_interval
+        case
+            when starts_with(measure, 'pattern_any_right') then 'depends on the number of facts'
+            else intervals.no_interval
+        end as no_interval
     from together
     left join intervals using ({{ key }}, relation, measure)
 
