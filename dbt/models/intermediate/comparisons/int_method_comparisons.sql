@@ -1,19 +1,10 @@
-{%- set key = 'dataset, prompt, comparison, model_a, method_a, model_b, method_b' -%}
+{%- set pair = 'dataset, prompt, comparison, model_a, method_a, model_b, method_b' -%}
+{%- set counts = ['n_both', 'n_a_only', 'n_b_only', 'n_neither'] -%}
 -- The sides of a pair are in alphabetical order. Pairs without a common question keep their row.
 with answers as (select * from {{ ref('int_answers') }}),
+groups as (select distinct dataset, prompt, model, method from answers),
 
-groups as (
-
-    select distinct
-        dataset,
-        prompt,
-        model,
-        method
-    from answers
-
-),
-
-compared as (
+pairs as (
 
     select
         one.dataset,
@@ -36,26 +27,19 @@ compared as (
 by_subject as (
 
     select
-        compared.*,
+        pairs.*,
         a.cluster_id,
-        count(b.question_id) as n,
+        count(b.question_id) as n_questions,
         count(*) filter (where a.is_correct and b.is_correct) as n_both,
         count(*) filter (where a.is_correct and not b.is_correct) as n_a_only,
         count(*) filter (where b.is_correct and not a.is_correct) as n_b_only,
         count(*) filter (where not a.is_correct and not b.is_correct) as n_neither
-    from compared
+    from pairs
     inner join answers as a
-        on
-            compared.dataset = a.dataset
-            and compared.prompt = a.prompt
-            and compared.model_a = a.model
-            and compared.method_a = a.method
+        on pairs.dataset = a.dataset and pairs.prompt = a.prompt and pairs.model_a = a.model and pairs.method_a = a.method
     left join answers as b
         on
-            compared.dataset = b.dataset
-            and compared.prompt = b.prompt
-            and compared.model_b = b.model
-            and compared.method_b = b.method
+            pairs.dataset = b.dataset and pairs.prompt = b.prompt and pairs.model_b = b.model and pairs.method_b = b.method
             and a.question_id = b.question_id
     group by all
 
@@ -65,14 +49,11 @@ by_subject as (
 by_kind as (
 
     select
-        {{ key }},
+        {{ pair }},
         n_a_only - n_b_only as difference,
-        n as n_questions,
+        n_questions,
         count(*) as n_subjects,
-        sum(n_both)::bigint as n_both,
-        sum(n_a_only)::bigint as n_a_only,
-        sum(n_b_only)::bigint as n_b_only,
-        sum(n_neither)::bigint as n_neither
+        {{ sums(counts) }}
     from by_subject
     group by all
 
@@ -81,21 +62,15 @@ by_kind as (
 final as (
 
     select
-        {{ key }},
+        {{ pair }},
         sum(n_questions * n_subjects)::bigint as n,
         coalesce(sum(n_subjects) filter (where n_questions > 0), 0)::bigint as n_subjects,
-        {%- for count in ['both', 'a_only', 'b_only', 'neither'] %}
-        sum(n_{{ count }})::bigint as n_{{ count }},
-        {%- endfor %}
-        coalesce(
-            list(
-                struct_pack(difference, n_questions, n_subjects) order by difference, n_questions
-            ) filter (where n_questions > 0),
-            []
-        ) as subjects
+        {{ sums(counts) }},
+        list(struct_pack(difference, n_questions, n_subjects) order by difference, n_questions)
+            filter (where n_questions > 0) as kinds
     from by_kind
-    group by {{ key }}
+    group by {{ pair }}
 
 )
 
-select * from final
+select * exclude (kinds), coalesce(kinds, []) as subjects from final

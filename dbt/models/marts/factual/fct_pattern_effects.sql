@@ -7,8 +7,7 @@ with answers as (
         paraphrase_id,
         answers.is_correct,
         questions.cluster_id,
-        agreements.n_pairs,
-        agreements.n_equal,
+        agreements.* exclude ({{ key }}, question_id, paraphrase_id),
         sum(agreements.n_equal) over of_pattern / nullif(sum(agreements.n_pairs) over of_pattern, 0) as agreement
     from {{ ref('int_candidate_answers') }} as answers
     left join {{ ref('int_questions') }} as questions using (dataset, question_id)

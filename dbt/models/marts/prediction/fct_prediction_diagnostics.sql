@@ -4,11 +4,7 @@ with questions as (select * from {{ ref('int_prediction_rows') }} where undefine
 
 predictor_values as (
     {% for predictor, expression in predictors.items() %}
-    select
-        *,
-        '{{ predictor }}' as predictor,
-        {{ expression }} as predictor_value
-    from questions
+    select *, '{{ predictor }}' as predictor, {{ expression }} as predictor_value from questions
     {{ 'union all' if not loop.last }}
     {%- endfor %}
 
@@ -30,8 +26,7 @@ central as (
     select
         {{ key }},
         relation,
-        quantile_cont(predictor_value, 0.025) as central_low,
-        quantile_cont(predictor_value, 0.975) as central_high
+        quantile_cont(predictor_value, [0.025, 0.975]) as ends
     from predictor_values
     group by {{ key }}, relation
 
@@ -75,7 +70,7 @@ final as (
         counted.* exclude (correct),
         {{ subjects_and_deff('counted.correct') }},
         {{ rate('counted.correct', 'accuracy', 'ci') }},
-        counted.bin_center between central.central_low and central.central_high as is_central
+        counted.bin_center between central.ends[1] and central.ends[2] as is_central
     from counted
     inner join central using ({{ key }}, relation)
 

@@ -19,9 +19,7 @@ measured as (
     select
         conflicts.*,
         'popularity' as binned_by,
-        popularity_bins.bin,
-        popularity_bins.bin_low,
-        popularity_bins.bin_high
+        popularity_bins.* exclude (dataset, question_id, relation, bin_center_log10)
     from conflicts
     inner join popularity_bins using (dataset, question_id)
     union all by name
