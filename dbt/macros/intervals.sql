@@ -33,7 +33,7 @@
 
 {#- A rate with its interval: columns `name`, `ends`_low, `ends`_high; null without rows. -#}
 {% macro rate(sums, name, ends=none) -%}
-    {{ rate_of(sums ~ '.y', sums ~ '.m', sums ~ '.k', deff(sums), name, ends) }}
+    {{ rate_of(sums ~ "['y']", sums ~ "['m']", sums ~ "['k']", deff(sums), name, ends) }}
 {%- endmacro %}
 
 {#- The same, `y` right of `n` rows of `k` subjects, with a known design effect. -#}
@@ -45,26 +45,26 @@
 
 {#- How many subjects a rate has, and by how much their dependence multiplies its variance (1 = not at all). -#}
 {% macro subjects_and_deff(sums) -%}
-    coalesce({{ sums }}.k, 0) as n_subjects,
+    coalesce({{ sums }}['k'], 0) as n_subjects,
     {{ deff(sums) }} as deff
 {%- endmacro %}
 
 {#- With fewer than 5 subjects, or where all rows are right or all wrong: as if all rows of a subject were alike. -#}
 {% macro deff(sums) -%}
     case
-        when {{ sums }}.m > 0 then if(
-            {{ sums }}.k < 5 or {{ sums }}.y in (0, {{ sums }}.m),
-            {{ sums }}.mm / {{ sums }}.m,
-            greatest(1, {{ squared_errors(sums) }} / ({{ sums }}.y * (1 - {{ sums }}.y / {{ sums }}.m)))
+        when {{ sums }}['m'] > 0 then if(
+            {{ sums }}['k'] < 5 or {{ sums }}['y'] in (0, {{ sums }}['m']),
+            {{ sums }}['mm'] / {{ sums }}['m'],
+            greatest(1, {{ squared_errors(sums) }} / ({{ sums }}['y'] * (1 - {{ sums }}['y'] / {{ sums }}['m'])))
         )
     end
 {%- endmacro %}
 
 {#- K / (K - 1) · Σ(y - p·m)² over the subjects, p = Σy / Σm. -#}
 {% macro squared_errors(sums) -%}
-    {{ sums }}.k / ({{ sums }}.k - 1) * greatest(
+    {{ sums }}['k'] / ({{ sums }}['k'] - 1) * greatest(
         0,
-        {{ sums }}.yy - 2 * {{ sums }}.y / {{ sums }}.m * {{ sums }}.ym + ({{ sums }}.y / {{ sums }}.m) ** 2 * {{ sums }}.mm
+        {{ sums }}['yy'] - 2 * {{ sums }}['y'] / {{ sums }}['m'] * {{ sums }}['ym'] + ({{ sums }}['y'] / {{ sums }}['m']) ** 2 * {{ sums }}['mm']
     )
 {%- endmacro %}
 
@@ -99,14 +99,14 @@
 -#}
 {% macro mean_of(value, name, least, most=none) -%}
     {%- set sums = value ~ '_sums' -%}
-    {%- set half = student_quantile(sums ~ '.k - 1') ~ ' * sqrt(' ~ squared_errors(sums) ~ ') / ' ~ sums ~ '.m' -%}
-    {{ sums }}.y / nullif({{ sums }}.m, 0) as {{ name }},
+    {%- set half = student_quantile(sums ~ "['k'] - 1") ~ ' * sqrt(' ~ squared_errors(sums) ~ ') / ' ~ sums ~ "['m']" -%}
+    {{ sums }}['y'] / nullif({{ sums }}['m'], 0) as {{ name }},
     {%- for end, sign in [('low', '-'), ('high', '+')] %}
-    {%- set reached = sums ~ '.y / ' ~ sums ~ '.m ' ~ sign ~ ' half' %}
+    {%- set reached = sums ~ "['y'] / " ~ sums ~ "['m'] " ~ sign ~ ' half' %}
     case
-        when {{ sums }}.k < 5 then null
+        when {{ sums }}['k'] < 5 then null
         {%- if (least, most) == (0, 1) %}
-        when {{ value }}_n_inside = 0 then {{ wilson_end(sums ~ '.y', sums ~ '.m', sums ~ '.k', deff(sums), sign) }}
+        when {{ value }}_n_inside = 0 then {{ wilson_end(sums ~ "['y']", sums ~ "['m']", sums ~ "['k']", deff(sums), sign) }}
         {%- endif %}
         else list_transform(
             [{{ half }}],

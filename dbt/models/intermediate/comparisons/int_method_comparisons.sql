@@ -2,7 +2,7 @@
 {%- set counts = ['n_both', 'n_a_only', 'n_b_only', 'n_neither'] -%}
 -- The sides of a pair are in alphabetical order. Pairs without a common question keep their row.
 with answers as (select * from {{ ref('int_answers') }}),
-groups as (select distinct dataset, prompt, model, method from answers),
+groups as (select distinct dataset, prompt, model, method from answers),  -- noqa: LT09
 
 pairs as (
 
@@ -17,8 +17,7 @@ pairs as (
     from groups as one
     inner join groups as other
         on
-            one.dataset = other.dataset
-            and one.prompt = other.prompt
+            one.dataset = other.dataset and one.prompt = other.prompt
             and (one.model, one.method) < (other.model, other.method)
             and (one.model = other.model or one.method = other.method)
 
@@ -36,10 +35,13 @@ by_subject as (
         count(*) filter (where not a.is_correct and not b.is_correct) as n_neither
     from pairs
     inner join answers as a
-        on pairs.dataset = a.dataset and pairs.prompt = a.prompt and pairs.model_a = a.model and pairs.method_a = a.method
+        on
+            pairs.dataset = a.dataset and pairs.prompt = a.prompt
+            and pairs.model_a = a.model and pairs.method_a = a.method
     left join answers as b
         on
-            pairs.dataset = b.dataset and pairs.prompt = b.prompt and pairs.model_b = b.model and pairs.method_b = b.method
+            pairs.dataset = b.dataset and pairs.prompt = b.prompt
+            and pairs.model_b = b.model and pairs.method_b = b.method
             and a.question_id = b.question_id
     group by all
 
@@ -66,11 +68,13 @@ final as (
         sum(n_questions * n_subjects)::bigint as n,
         coalesce(sum(n_subjects) filter (where n_questions > 0), 0)::bigint as n_subjects,
         {{ sums(counts) }},
-        list(struct_pack(difference, n_questions, n_subjects) order by difference, n_questions)
-            filter (where n_questions > 0) as kinds
+        coalesce(
+            list(struct_pack(difference, n_questions, n_subjects) order by difference, n_questions)
+            filter (where n_questions > 0), []
+        ) as subjects
     from by_kind
     group by {{ pair }}
 
 )
 
-select * exclude (kinds), coalesce(kinds, []) as subjects from final
+select * from final

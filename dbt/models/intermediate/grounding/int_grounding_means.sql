@@ -5,11 +5,11 @@ with generations as (
     select
         grounded.*,
         questions.cluster_id,
-        coalesce(exact_match, f1, rouge_l) as score,
+        coalesce(grounded.exact_match, grounded.f1, grounded.rouge_l) as score,
         case
-            when exact_match is not null then 'exact_match'
-            when f1 is not null then 'f1'
-            when rouge_l is not null then 'rouge_l'
+            when grounded.exact_match is not null then 'exact_match'
+            when grounded.f1 is not null then 'f1'
+            when grounded.rouge_l is not null then 'rouge_l'
         end as end_task
     from {{ ref('int_grounded_generations') }} as grounded
     left join {{ ref('int_questions') }} as questions using (dataset, question_id)
@@ -24,10 +24,10 @@ subjects as (
         count(*) as n,
         count(*) filter (where is_parsed and quip is null) as n_undefined,
         count(*) filter (where not is_parsed) as n_unparsed,
-        max(end_task) as end_task,
         {%- for measure in measures %}
-        {{ subject_values(measure) }}{{ ',' if not loop.last }}
+        {{ subject_values(measure) }},
         {%- endfor %}
+        max(end_task) as end_task
     from generations
     group by {{ key }}, cluster_id
 
@@ -37,14 +37,12 @@ summed as (
 
     select
         {{ key }},
-        sum(n)::bigint as n,
-        sum(n_undefined)::bigint as n_undefined,
-        sum(n_unparsed)::bigint as n_unparsed,
+        {{ sums(['n', 'n_undefined', 'n_unparsed']) }},
         max(end_task) as end_task,
-        count(*) as n_subjects,
         {%- for measure in measures %}
-        {{ value_sums(measure) }}{{ ',' if not loop.last }}
+        {{ value_sums(measure) }},
         {%- endfor %}
+        count(*) as n_subjects
     from subjects
     group by {{ key }}
 
@@ -56,13 +54,13 @@ final as (
         {{ key }},
         n,
         n_subjects,
-        quip_sums.m::bigint as n_quip,
+        quip_sums['m']::bigint as n_quip,
         n_undefined,
         n_unparsed,
-        end_task,
         {%- for measure in measures %}
-        {{ mean_of(measure, 'mean_' ~ measure, 0, 1) }}{{ ',' if not loop.last }}
+        {{ mean_of(measure, 'mean_' ~ measure, 0, 1) }},
         {%- endfor %}
+        end_task
     from summed
 
 )

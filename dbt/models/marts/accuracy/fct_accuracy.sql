@@ -18,16 +18,16 @@ subjects as (
     select
         {{ key }},
         cluster_id,
-        count(*) as n,
-        count(*) filter (where is_declined) as n_declined,
         {%- for rule, is_right in rules.items() %}
         count(*) filter (where {{ is_right }}) as n_{{ rule }},
         count({{ is_right }}) as n_by_{{ rule }},
         {%- endfor %}
-        {%- for measure in ['token_f1', 'rouge_l'] %}
-        sum({{ measure }}) as sum_{{ measure }},
-        count({{ measure }}) as n_{{ measure }}{{ ',' if not loop.last }}
-        {%- endfor %}
+        sum(token_f1) as sum_token_f1,
+        count(token_f1) as n_token_f1,
+        sum(rouge_l) as sum_rouge_l,
+        count(rouge_l) as n_rouge_l,
+        count(*) filter (where is_declined) as n_declined,
+        count(*) as n
     from answers
     group by {{ key }}, cluster_id
 
@@ -53,7 +53,7 @@ summed as (
 final as (
 
     select
-        summed.* exclude (declined, attempted, {{ rules | join(', ') }}),
+        summed.* exclude (declined, attempted, {{ rules | join(', ') }}),  -- noqa: RF02
         guessing_baselines.n as n_questions,
         {{ subjects_and_deff('summed.correct') }},
         {{ rate('summed.correct', 'accuracy', 'ci') }},

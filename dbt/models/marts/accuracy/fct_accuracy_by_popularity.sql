@@ -21,7 +21,9 @@ subjects as (
         count(*) filter (where answers.is_correct) as n_correct
     from answers
     inner join question_bins using (dataset, question_id)
-    group by dataset, answers.prompt, answers.model, answers.method, question_bins.relation, question_bins.bin, answers.cluster_id
+    group by
+        dataset, answers.prompt, answers.model, answers.method, question_bins.relation, question_bins.bin,
+        answers.cluster_id
 
 ),
 

@@ -8,7 +8,7 @@ counted as (
     select
         {{ key }},
         floor(positions.relative_popularity / 0.5)::integer as bin,
-        cluster_id,
+        answers.cluster_id,
         count(*) as n,
         count(*) filter (where answers.is_correct) as n_correct,
         count(*) filter (where positions.subject_popularity = 0) as n_zero,
@@ -17,7 +17,7 @@ counted as (
         count(*) filter (where positions.subject_popularity > 0 and positions.relative_popularity is null) as n_flat
     from answers
     left join positions using (dataset, question_id)
-    group by {{ key }}, bin, cluster_id
+    group by {{ key }}, bin, answers.cluster_id
 
 ),
 

@@ -3,7 +3,7 @@ with answers as (select * from {{ ref('int_answers') }}),
 
 datasets as (
 
-    select dataset, count(*) as n_questions, count(subject_popularity) as n_questions_with_popularity
+    select dataset, count(*) as n_questions, count(subject_popularity) as n_questions_with_popularity  -- noqa: LT09
     from {{ ref('int_questions') }}
     group by dataset
 

@@ -4,7 +4,7 @@ majority_answers as (select * from {{ ref('int_majority_answers') }}),
 golds as (
 
     select
-        questions.* exclude (gold_answers),
+        questions.* exclude (gold_answers),  -- noqa: RF02
         majority_answers.majority_answer,
         unnest(questions.gold_answers) as gold
     from questions
@@ -28,7 +28,7 @@ judged as (
 grouped as (
 
     select
-        *,
+        *,  -- noqa: RF02
         {{ relation_groups('questions.relation') }} as relation_group
     from questions
     left join judged using (dataset, question_id)
@@ -68,7 +68,7 @@ counted as (
 final as (
 
     select
-        counted.* exclude (in_subject, majority),
+        counted.* exclude (in_subject, majority),  -- noqa: RF02
         majority_answers.majority_answer,
         {{ rate('counted.in_subject', 'share_answer_in_subject') }},
         {{ rate('counted.majority', 'accuracy_majority') }}

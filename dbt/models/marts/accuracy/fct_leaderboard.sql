@@ -1,3 +1,4 @@
+{%- set n_right = '(marked.accuracy * marked.n)' -%}
 -- One row per pair and search, with thresholds per relation. Only fct_adaptive_accuracy has one threshold for all.
 with adaptive_accuracy as (select * from {{ ref('fct_adaptive_accuracy') }} where threshold_scope = 'per_relation'),
 accuracies as (select * from {{ ref('fct_accuracy') }} where relation = 'all'),
@@ -68,8 +69,8 @@ final as (
                 order by round(marked.accuracy, 12) desc nulls last
             )
         end as rank,
-        {{ wilson_end('(marked.accuracy * marked.n)', 'marked.n', 'marked.n_subjects', 'marked.deff', '-') }} as ci_low,
-        {{ wilson_end('(marked.accuracy * marked.n)', 'marked.n', 'marked.n_subjects', 'marked.deff', '+') }} as ci_high,
+        {{ wilson_end(n_right, 'marked.n', 'marked.n_subjects', 'marked.deff', '-') }} as ci_low,
+        {{ wilson_end(n_right, 'marked.n', 'marked.n_subjects', 'marked.deff', '+') }} as ci_high,
         case when marked.accuracy is null then 'no test questions' end as undefined
     from marked
     left join {{ ref('dim_datasets') }} as datasets on marked.dataset = datasets.dataset

@@ -7,7 +7,8 @@ with answers as (
         paraphrase_id,
         answers.is_correct,
         questions.cluster_id,
-        agreements.* exclude ({{ key }}, question_id, paraphrase_id),
+        agreements.n_pairs,
+        agreements.n_equal,
         sum(agreements.n_equal) over of_pattern / nullif(sum(agreements.n_pairs) over of_pattern, 0) as agreement
     from {{ ref('int_candidate_answers') }} as answers
     left join {{ ref('int_questions') }} as questions using (dataset, question_id)
@@ -48,7 +49,6 @@ answered as (
     group by {{ key }}, relation, paraphrase_id
 
 ),
-
 asked as (select distinct {{ key }}, relation from answered),
 
 final as (
@@ -60,7 +60,7 @@ final as (
         asked.method,
         relation,
         paraphrase_id,
-        patterns.* exclude (dataset, relation, paraphrase_id),
+        patterns.* exclude (dataset, relation, paraphrase_id, changes, ends_in_object),  -- noqa: RF02
         answered.n is not null as is_asked,
         coalesce(answered.n, 0) as n,
         coalesce(answered.n_correct, 0) as n_correct,

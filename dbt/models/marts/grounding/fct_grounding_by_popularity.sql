@@ -51,7 +51,7 @@ final as (
         bin_center_log10,
         n,
         n_subjects,
-        quip_sums.m::bigint as n_quip,
+        quip_sums['m']::bigint as n_quip,
         n - n_quip as n_undefined,
         {{ mean_of('quip', 'mean_quip', 0, 1) }}
     from summed

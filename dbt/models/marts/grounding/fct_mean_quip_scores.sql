@@ -35,7 +35,7 @@ final as (
         {{ key }},
         n,
         n_subjects,
-        quip_sums.m::bigint as n_quip,
+        quip_sums['m']::bigint as n_quip,
         n - n_quip as n_undefined,
         total_grams,
         {{ mean_of('quip', 'mean_quip', 0, 1) }},

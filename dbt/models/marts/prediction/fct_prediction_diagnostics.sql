@@ -67,7 +67,7 @@ counted as (
 final as (
 
     select
-        counted.* exclude (correct),
+        counted.* exclude (correct),  -- noqa: RF02
         {{ subjects_and_deff('counted.correct') }},
         {{ rate('counted.correct', 'accuracy', 'ci') }},
         counted.bin_center between central.ends[1] and central.ends[2] as is_central

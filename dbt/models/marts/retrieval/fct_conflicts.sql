@@ -1,10 +1,10 @@
 {%- set key = 'dataset, prompt, model, memory, binned_by, bin' -%}
 with conflicts as (
 
-    select *, unnest(['any', if(memory_correct, 'right', 'wrong')]) as memory from {{ ref('int_conflicts') }}
+    select *, unnest(['any', if(memory_correct, 'right', 'wrong')]) as memory  -- noqa: LT09
+    from {{ ref('int_conflicts') }}
 
 ),
-
 popularity_bins as (select * from {{ ref('int_question_bins') }} where relation = 'all'),
 
 -- A row of a conflict for each value that bins it; bins of confidence are fifths of its range.
@@ -19,7 +19,7 @@ measured as (
     select
         conflicts.*,
         'popularity' as binned_by,
-        popularity_bins.* exclude (dataset, question_id, relation, bin_center_log10)
+        popularity_bins.* exclude (dataset, question_id, relation, bin_center_log10)  -- noqa: RF02
     from conflicts
     inner join popularity_bins using (dataset, question_id)
     union all by name
@@ -41,10 +41,10 @@ subjects as (
         cluster_id,
         any_value(bin_low) as bin_low,
         any_value(bin_high) as bin_high,
-        count(*) filter (where outcome != 'undecided') as n,
         {%- for outcome in ['memory', 'passage', 'other', 'undecided'] %}
-        count(*) filter (where outcome = '{{ outcome }}') as n_{{ outcome }}{{ ',' if not loop.last }}
+        count(*) filter (where outcome = '{{ outcome }}') as n_{{ outcome }},
         {%- endfor %}
+        count(*) filter (where outcome != 'undecided') as n
     from measured
     group by {{ key }}, cluster_id
 

@@ -1,5 +1,7 @@
 {%- set pair = 'dataset, prompt, model, parametric_method, retrieval_method' -%}
-{%- set counts = ['n', 'n_known', 'n_first_has_answer', 'n_has_answer', 'n_passage_of_subject', 'n_passage_of_namesake', 'n_passage_of_other'] -%}
+{%- set counts = ['n', 'n_known', 'n_first_has_answer', 'n_has_answer', 'n_passage_of_subject', 'n_passage_of_namesake',
+    'n_passage_of_other'] -%}
+{%- set is_here = 'parametric_correct = one.correct and retrieval_correct = other.correct' -%}
 {%- set known = 'answer_pairs.first_has_answer is not null and answer_pairs.has_answer is not null' -%}
 {%- set quadrant = pair ~ ', parametric_correct, retrieval_correct' -%}
 with answer_pairs as (select * from {{ ref('int_answer_pairs') }}),
@@ -31,16 +33,15 @@ in_quadrants as (
         {{ pair }},
         one.correct as parametric_correct,
         other.correct as retrieval_correct,
-        cluster_id,
-        sum(n)::bigint as n_questions,
+        subjects.cluster_id,
         {%- for count in counts %}
-        coalesce(sum({{ count }}) filter (where parametric_correct = one.correct and retrieval_correct = other.correct), 0)::bigint
-            as {{ count }}{{ ',' if not loop.last }}
+        coalesce(sum({{ count }}) filter (where {{ is_here }}), 0)::bigint as {{ count }},
         {%- endfor %}
+        sum(subjects.n)::bigint as n_questions
     from subjects
     cross join (values (true), (false)) as one (correct)
     cross join (values (true), (false)) as other (correct)
-    group by {{ pair }}, one.correct, other.correct, cluster_id
+    group by {{ pair }}, one.correct, other.correct, subjects.cluster_id
 
 ),
 
