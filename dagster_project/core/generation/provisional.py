@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 
-from dagster_project.core.scoring.intervals import wilson
+from dagster_project.core.scoring.intervals import share_interval
 from dagster_project.core.storage.lake import Lake, Outcome
 
 _TABLE = "answers"
-_COLUMNS = ["dataset", "prompt", "is_correct", "prediction"]
+_COLUMNS = ["dataset", "prompt", "question_id", "is_correct", "prediction"]
 _MANY_EMPTY = 0.2
 
 
@@ -24,22 +25,28 @@ def tell_accuracy(lake: Lake, outcome: Outcome, log: logging.Logger) -> list[dic
         return []
     rows = lake.read(_TABLE, outcome.partition, _COLUMNS)
     rows = rows.append_column("is_empty", pc.equal(pc.utf8_trim_whitespace(rows["prediction"]), ""))
+    subjects = {
+        (row["dataset"], row["question_id"]): row["subject_id"] or f"question {row['question_id']}"
+        for row in lake.read("questions", columns=["dataset", "question_id", "subject_id"]).to_pylist()
+    }
     counted = rows.group_by(["dataset", "prompt"]).aggregate(
-        [("is_correct", "sum"), ("is_empty", "sum"), ("is_correct", "count")]
+        [("is_correct", "list"), ("question_id", "list"), ("is_empty", "sum")]
     )
-    found = sorted(zip(*(counted[name].to_pylist() for name in counted.column_names), strict=True))
-    several = len({dataset for dataset, *_ in found}) > 1
-    told = []
-    for dataset, prompt, n_right, n_empty, n in found:
-        low, high = wilson(n_right, n)
+    groups = sorted(zip(*(counted[name].to_pylist() for name in counted.column_names), strict=True))
+    several = len({dataset for dataset, *_ in groups}) > 1
+    accuracies = []
+    for dataset, prompt, correct, question_ids, n_empty in groups:
+        n, share = len(correct), float(np.mean(correct))
+        ends = share_interval(correct, [subjects[dataset, question_id] for question_id in question_ids])
         names = {"partition": outcome.partition, "dataset": dataset, "prompt": prompt}
-        told.append({**names, "accuracy": n_right / n, "low": low, "high": high, "n": n})
+        low, high = ends or (None, None)
+        accuracies.append({**names, "accuracy": share, "low": low, "high": high, "n": n})
         if not outcome.was_current:
             shown = [*outcome.partition.split("|"), prompt, *([dataset] if several else [])]
             name = " · ".join(shown)
             log.info(
-                "%s: accuracy %.1f %% [%.1f, %.1f] of n = %s (provisional; the mart decides)",
-                name, 100 * n_right / n, 100 * low, 100 * high, f"{n:,}",
+                "%s: accuracy %.1f %%%s of n = %s (provisional; the mart decides)",
+                name, 100 * share, f" [{100 * ends[0]:.1f}, {100 * ends[1]:.1f}]" if ends else "", f"{n:,}",
             )  # fmt: skip
             if n_empty > _MANY_EMPTY * n:
                 log.warning(
@@ -47,4 +54,4 @@ def tell_accuracy(lake: Lake, outcome: Outcome, log: logging.Logger) -> list[dic
                     "the prompt shows it how an answer looks, key format asks in other words (docs/study_file.md)",
                     name, f"{n_empty:,}", f"{n:,}",
                 )  # fmt: skip
-    return told
+    return accuracies

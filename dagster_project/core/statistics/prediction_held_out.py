@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dagster_project.core.scoring.intervals import design_effect
 from dagster_project.core.statistics.prediction_design import (
     Ablation,
     Block,
@@ -19,7 +20,6 @@ from dagster_project.core.statistics.prediction_design import (
     scale_of,
 )
 from dagster_project.core.statistics.prediction_fit import Fit, fit, probabilities, ridge
-from dagster_project.core.statistics.resampling import design_effect
 
 TRAINING_SHARE = 0.8
 _CUT = 0.5

@@ -59,8 +59,6 @@ _CHUNK = 4_000_000
 _ROUNDING = 1e-12
 _IN_CACHE = 20_000
 """Draws that are counted at once: few enough for the processor's cache."""
-_LEAST_FOR_VARIANCE = 5
-"""With fewer subjects, their variance says too little."""
 
 
 def draws(n: int, size: int, rng: np.random.Generator) -> Values:
@@ -80,21 +78,6 @@ def resampled_ratios(numerators: Values, denominators: Values, seed: int, n_resa
     weights = draws(len(numerators), n_resamples, np.random.default_rng(seed)).astype(float)
     above, below = weights @ numerators, weights @ denominators
     return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
-
-
-def design_effect(correct: Values, subject: Values) -> float:
-    """By how much the dependence of answers on one subject multiplies the variance of their rate (SPEC §12), at least 1.
-
-    `correct` (n): 0 or 1; `subject` (n): what each answer is about. Under 5 subjects, or with one outcome, the answers of
-    a subject count as if they were all alike.
-    """
-    _, number = np.unique(subject, return_inverse=True)
-    right, asked = np.bincount(number, correct), np.bincount(number)
-    n, rate, k = len(correct), correct.mean(), len(asked)
-    if k < _LEAST_FOR_VARIANCE or rate in (0, 1):
-        return float((asked**2).sum() / n)
-    variance = k / (k - 1) * ((right - rate * asked) ** 2).sum() / n**2
-    return float(max(1.0, variance / (rate * (1 - rate) / n)))
 
 
 def sums_by_subject(values: Values, subject: Values) -> Values:

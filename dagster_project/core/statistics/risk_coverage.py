@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dagster_project.core.statistics.resampling import design_effect
+from dagster_project.core.scoring.intervals import design_effect
 from dagster_project.core.statistics.signal_fit import DECIMALS
 from dagster_project.core.statistics.signal_quality import (
     COMBINED,
