@@ -53,7 +53,8 @@ def test_recalls_have_their_intervals_and_add_up(dataset: str) -> None:
         assert len(thirds) == 3
         n_known = sum(n for n, _ in thirds)
         assert n_known == n or (dataset == "sandbox" and n_known < n)  # subjects without an article
-        assert all(agrees(*rate, n) for n, rates in ((n, whole), *thirds) for rate in rates)
+        if dataset != "sandbox":  # whose intervals over subjects tests/journeys/test_claims.py computes
+            assert all(agrees(*rate, n) for n, rates in ((n, whole), *thirds) for rate in rates)
         for at, (share, _) in enumerate(whole):
             hits = sum(n * rates[at][0] for n, rates in thirds)
             assert -(n - n_known) - 0.001 * n <= hits - share * n <= 0.001 * n

@@ -17,7 +17,7 @@ import duckdb
 from dagster_project.core.report.figures.signals import ARENA, QUALITY
 from dagster_project.core.report.report import png, specification
 from dagster_project.core.report.rows import opened, published_tables, read_dimensions, read_figure
-from dagster_project.core.scoring.intervals import wilson
+from dagster_project.core.scoring.intervals import share_interval
 from dagster_project.core.storage.home import PROJECT_ROOT
 
 PLACE, PICTURE = "docs/real_models.md", "docs/real_models.png"
@@ -61,10 +61,13 @@ from fct_risk_coverage where dataset = 'songs' and signal in ('popularity', 'con
 group by model, signal
 """
 _QUARTERS = """
-select quarter, min(subject_popularity), max(subject_popularity), count(*), count(*) filter (is_correct),
-    count(*) filter (is_declined)
+select quarter, min(popularity), max(popularity), count(*), count(*) filter (is_declined),
+    list(is_correct::int), list(subject)
 from (
-    select *, ntile(4) over (order by subject_popularity, question_id) as quarter from fct_answers
+    select is_correct, is_declined, fct_answers.subject_popularity as popularity,
+        coalesce(dim_questions.subject_id, question_id) as subject,
+        ntile(4) over (order by fct_answers.subject_popularity, question_id) as quarter
+    from fct_answers inner join dim_questions using (dataset, question_id)
     where model = 'llama_3_70b' and method = 'closed_book'
 )
 group by quarter order by quarter
@@ -119,7 +122,7 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
         *_filled(
             "Six models that others asked, scored by our rules: `studies/real_models.yaml` imports their published answers",
             "and loads no model. `python -m tests.claims.real_models` with the study's published warehouse writes this page.",
-            "Intervals are 95 % intervals over whole subjects, those of single accuracies Wilson's.",
+            "Intervals are 95 % intervals over whole subjects.",
         ),
         "",
         "![Left: AUROC of popularity, confidence, and both for three models on songs. Right: accuracy and share retrieved of policies on HotpotQA]"
@@ -157,10 +160,10 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
             ("quarter", "popularity", "n", "accuracy", "declined"),
             [
                 [
-                    str(quarter), f"{low:,.0f} to {high:,.0f}", str(n), _estimate((right / n, *wilson(right, n))),
-                    _share(declined / n),
+                    str(quarter), f"{low:,.0f} to {high:,.0f}", str(n),
+                    _estimate((sum(correct) / n, *(share_interval(correct, subject) or ()))), _share(declined / n),
                 ]
-                for quarter, low, high, n, right, declined in quarters
+                for quarter, low, high, n, declined, correct, subject in quarters
             ],
         ),
         "",

@@ -15,7 +15,7 @@ import numpy as np
 from dagster_project.core.embedding.settings import IvfPq
 from dagster_project.core.retrieval.retrieve import read_results
 from dagster_project.core.retrieval.retrievers.hybrid import fused
-from dagster_project.core.scoring.intervals import wilson
+from dagster_project.core.scoring.intervals import share_interval, wilson
 from dagster_project.core.storage.home import PROJECT_ROOT
 from dagster_project.core.storage.lake import Lake
 from tests.claims.form import Claim, Computed, Numbers, constant, written
@@ -54,14 +54,14 @@ def table_of(marts: duckdb.DuckDBPyConnection, dataset: str) -> list[str]:
 def hybrid_rows(marts: duckdb.DuckDBPyConnection, lake: Lake, k: int) -> list[str]:
     """The rows of hybrid for a lake with one dataset, from the passages that bm25 and dense found."""
     ranks = _hybrid_ranks(lake, k)
-    questions = marts.execute("select question_id, subject_popularity from dim_questions").fetchall()
-    known = sorted(
-        (popularity, question_id) for question_id, popularity in questions if popularity is not None
-    )
-    rows = [_counted(None, [ranks.get(question_id) for question_id, _ in questions])]
+    questions = marts.execute(
+        "select subject_popularity, question_id, coalesce(subject_id, question_id) from dim_questions"
+    ).fetchall()
+    known = sorted(row for row in questions if row[0] is not None)
+    rows = [_counted(None, questions, ranks)]
     for third in np.array_split(np.arange(len(known)), 3):
         span = known[third[0]][0], known[third[-1]][0]
-        rows.append(_counted(span, [ranks.get(known[place][1]) for place in third]))
+        rows.append(_counted(span, [known[place] for place in third], ranks))
     return rows
 
 
@@ -80,9 +80,16 @@ def _hybrid_ranks(lake: Lake, k: int) -> Mapping[str, int]:
     return ranks
 
 
-def _counted(span: tuple[float, float] | None, ranks: Sequence[int | None]) -> str:
-    hits = [sum(rank is not None and rank <= at for rank in ranks) for at in _DEPTHS]
-    return _row("hybrid", span, len(ranks), [(n / len(ranks), *wilson(n, len(ranks))) for n in hits])
+def _counted(
+    span: tuple[float, float] | None, questions: Sequence[tuple[float, str, str]], ranks: Mapping[str, int]
+) -> str:
+    """`questions`: popularity, question and subject of each."""
+    rates = []
+    for at in _DEPTHS:
+        is_hit = [ranks.get(question, at + 1) <= at for _, question, _ in questions]
+        ends = share_interval(is_hit, [subject for *_, subject in questions])
+        rates.append((float(np.mean(is_hit)), *ends) if ends else None)
+    return _row("hybrid", span, len(questions), rates)
 
 
 def _row(retriever: str, span: tuple[float, float] | None, n: int, rates: Rates) -> str:
