@@ -1,6 +1,7 @@
 """What measuring confidence costs on a CPU: the part of the processor's time that greedy answers spend on it.
 
-Rounds with and without them would differ by more than what is measured, if other work runs beside.
+The functions that do nothing else are timed. Rounds with and without them would differ by more than what is measured,
+if other work runs beside.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How often a published interval contains the truth, and a promise of a risk is kept, in worlds that are known.
 
-The promise is 93 to 98 % with 100 subjects and more, and 90 to 99 % from 20 on; or no interval, with a reason. Beside it
-stands how often the interval would hold if the questions were taken as independent.
+The aim is 93 to 98 % with 100 subjects and more, and 90 to 99 % from 20 on, or no interval with a reason;
+benchmarks/RESULTS.md says where it is missed. Beside it stands how often the interval would hold if the questions were
+taken as independent.
 
 For gains, a study draws questions from a world, splits them a hundred times, fits thresholds on each split like the
 warehouse, and puts the interval around the mean held-out gain. Each fit also has a gain on the whole world: that of its

@@ -123,13 +123,13 @@
 {#-
   The interval of a mean over pairs or other rows that belong to subjects: columns `name`_low and `name`_high. `error` is each
   subject's sum of what its rows deviate from the mean, null where it has no row; `n` is the number of all rows (the sandwich
-  estimator for a ratio). Null with fewer than five subjects. An end is not outside `least` to 1.
+  estimator for a ratio). Null with fewer than five subjects, or where it has no width. An end is not outside `least` to 1.
 -#}
 {% macro clustered_interval(value, error, n, least, name) -%}
     {%- set k = 'count(' ~ error ~ ')' -%}
     {%- set half = student_quantile(k ~ ' - 1') ~ ' * sqrt(' ~ k ~ ' / (' ~ k ~ ' - 1) * sum(' ~ error ~ ' ** 2)) / ' ~ n -%}
-    case when {{ k }} >= 5 then greatest({{ least }}, {{ value }} - {{ half }}) end as {{ name }}_low,
-    case when {{ k }} >= 5 then least(1, {{ value }} + {{ half }}) end as {{ name }}_high
+    case when {{ k }} >= 5 and {{ half }} > 1e-9 then greatest({{ least }}, {{ value }} - {{ half }}) end as {{ name }}_low,
+    case when {{ k }} >= 5 and {{ half }} > 1e-9 then least(1, {{ value }} + {{ half }}) end as {{ name }}_high
 {%- endmacro %}
 
 {#-

@@ -58,7 +58,10 @@ UNCOMPUTED: tuple[tuple[str, str], ...] = (
         r"|500 questions of PopQA|under 40 texts|passages of 100 words|16 bytes each",
         "the size of something by definition",
     ),
-    (r"(Wilson's, |Wilson |bootstrap |central |with |accuracy |are |has |its |the |\()95 %", "the level of all intervals"),
+    (
+        r"(Wilson's, |Wilson |bootstrap |central |with |accuracy |are |has |its |the |\()95 %",
+        "the level of intervals",
+    ),
     (r"fewer than 20 (questions|subjects)", "the least that an interval needs (SPEC §12)"),
     (
         r"easily near ±1|; 1 means that|both are near 1,|null, never 0\.|above \.8 in",

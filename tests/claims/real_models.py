@@ -213,7 +213,7 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
             [
                 [
                     f"`{row[0]}`", str(row[1]), _estimate(row[2:5]), f"{row[5]:.0%}",
-                    f"{_signed(row[6])} ({_signed(row[7])} to {_signed(row[8])})",
+                    f"{_signed(row[6])} ({f'{_signed(row[7])} to {_signed(row[8])}' if row[7] is not None else '–'})",
                     "–" if row[9] is None else f"{row[9]:.4f}".removeprefix("0"),
                 ]
                 for row in arena

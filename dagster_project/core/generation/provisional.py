@@ -37,7 +37,9 @@ def tell_accuracy(lake: Lake, outcome: Outcome, log: logging.Logger) -> list[dic
     accuracies = []
     for dataset, prompt, correct, question_ids, n_empty in groups:
         n, share = len(correct), float(np.mean(correct))
-        ends = share_interval(correct, [subjects[dataset, question_id] for question_id in question_ids])
+        ends = share_interval(
+            correct, [subjects.get((dataset, one), f"question {one}") for one in question_ids]
+        )
         names = {"partition": outcome.partition, "dataset": dataset, "prompt": prompt}
         low, high = ends or (None, None)
         accuracies.append({**names, "accuracy": share, "low": low, "high": high, "n": n})

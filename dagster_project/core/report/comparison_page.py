@@ -31,8 +31,9 @@ _CHANGE = points(
 _FIGURES = {  # by topic: section, title, caption
     "accuracy": (
         "answers", "Accuracy on the questions that both answered",
-        "Accuracy in B minus accuracy in A, with a bootstrap 95 % interval (10,000 resamples of subjects). The table "
-        "has how many answers are right now and were wrong, and the reverse."),
+        "Accuracy in B minus accuracy in A, with a bootstrap 95 % interval (10,000 resamples of subjects). With "
+        "fewer than 20 subjects there is none. The table has how many answers are right now and were wrong, and the "
+        "reverse."),
     "thresholds": (
         "adaptive", "Where the thresholds moved",
         "Adaptive retrieval retrieves below a threshold (search `exact`), always, or never. A threshold moved if its "

@@ -1,7 +1,5 @@
 """How certain is the gain of adaptive retrieval? A bootstrap of the held-out gain, with thresholds fitted each time.
 
-The candidates of search binned10 also come from dbt, so that each number has one definition.
-
 The estimated quantity is the gain that is expected on new questions of the same kind, if the thresholds and the fixed
 method to beat are chosen on three quarters as many questions as the study has. `accuracy_adaptive` of
 fct_adaptive_accuracy is scored in the same way.
@@ -51,6 +49,7 @@ from dagster_project.core.statistics.resampling import (
     Values,
     draws,
     in_parallel,
+    n_deciding,
     seed_of,
 )
 from dagster_project.core.statistics.statistic import Statistic
@@ -265,13 +264,12 @@ def deciding_and_variance(single: Values, resampled: Values, unit: Values, settl
     """
     n, sizes = len(unit), np.bincount(unit)
     gains = np.bincount(unit, single).round(12)  # what is left of equal decisions decides nothing
-    squares = np.square(gains)
-    n_deciding = float(squares.sum() ** 2 / np.square(squares).sum()) if squares.any() else 0.0
+    n_decide = float(n_deciding(gains))
     scoring = np.square(gains - gains.sum() / n * sizes).sum() / n**2 * len(sizes) / max(len(sizes) - 1, 1)
     both = np.cov(resampled.T)[0, 1]
     whole = (scoring + both) / 2 if settled else max(scoring, both)
-    is_few = np.count_nonzero(gains) < LEAST_SUBJECTS or n_deciding < LEAST_OF_OUTCOME
-    return Deciding(n_deciding, float(scoring), float(whole), TOO_FEW if is_few else None)
+    is_few = np.count_nonzero(gains) < LEAST_SUBJECTS or n_decide < LEAST_OF_OUTCOME
+    return Deciding(n_decide, float(scoring), float(whole), TOO_FEW if is_few else None)
 
 
 def spread_of(single: LeftOut, resampled: Values, unit: Values, settled: bool, candidates: float) -> Spread:

@@ -96,7 +96,9 @@ def _compared(
     decided: Mapping[Policy, Sequence[Values]] = {}
     resampled: Mapping[Policy, Sequence[Values]] = {}
     has_popularity = not np.isnan(first.columns["popularity"]).any()
-    is_training = scored_splits(first, training if has_popularity else {})
+    is_split = training.keys() >= set(first.columns["question_id"])
+    splits = scored_splits(first, training if is_split else {})
+    is_training = splits if has_popularity else splits[:0]
     undefined = undefined_signals(first, is_training)
     if len(is_training):
         asked = asked_of(group, undefined)
@@ -111,7 +113,7 @@ def _compared(
             found[GAINS] += _gains(pair, asked.policies, mine, ~is_training, drawn)
             found[RULES] += rules_of(pair, asked, at)
         if len(pair.columns["question_id"]):
-            found[POLICIES] += arena(pair, is_training, mine, drawn, others, seed)
+            found[POLICIES] += arena(pair, splits, mine, drawn, others, seed)
     return found
 
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from dagster_project.core.progress import Progress
 from dagster_project.core.statistics.resampling import (
+    ROUNDING,
     Values,
     interval,
     n_deciding,
@@ -74,7 +75,11 @@ def _of_dataset(groups: Sequence[Row], seed: int) -> Iterator[dict[str, Any]]:
         decide = n_deciding(above - below * (above.sum(axis=0) / below.sum(axis=0)))
     for place, (group, measure) in enumerate(itertools.product(groups, MEASURES)):
         n_subjects = int((n_paired[:, place] > 0).sum())
-        low, high, reason = interval(ratios[:, place], reason_against(n_subjects), decide[place])
+        n_different = (
+            int((np.abs(above[:, place]) > ROUNDING).sum()) if measure in _DIFFERENCES else n_subjects
+        )
+        reason = reason_against(n_subjects) or reason_against(n_different)
+        low, high, reason = interval(ratios[:, place], reason, decide[place])
         is_tested = n_subjects and measure in _DIFFERENCES
         yield {
             **{name: group[name] for name in _KEY}, "measure": measure, "n_paired": int(n_paired[:, place].sum()),

@@ -23,6 +23,7 @@ from dagster_project.core.statistics.adaptive_gains import (
     is_settled,
 )
 from dagster_project.core.statistics.resampling import (
+    ROUNDING,
     draws,
     interval,
     reason_against,
@@ -47,7 +48,6 @@ from dagster_project.core.statistics.signal_questions import Pair, signal_cost
 ORACLE = "oracle"
 N_DRAWS = 1_000
 _AT_ONCE = 500
-_ROUNDING = 1e-12
 _SCORE = (POPULARITY, ALL)
 """The place of a score of others among the signals, while its threshold is fitted again."""
 
@@ -191,7 +191,7 @@ class _Spread:
         self._gain = self._compared_with(bases)
         differences = self._sums[:, :-1] - self._sums[:, bases]
         p_values = sign_flip_p(differences, seed, stretch=self._stretch)
-        is_alike = (np.abs(differences) < _ROUNDING).all(axis=0)
+        is_alike = (np.abs(differences) < ROUNDING).all(axis=0)
         self._p_values = [
             None if alike or name == ORACLE or (name in resampled and reason) else float(p)
             for name, reason, alike, p in zip(names, self._reasons, is_alike, p_values, strict=True)
@@ -207,11 +207,9 @@ class _Spread:
         at, oracle = map(self._names.index, (name, ORACLE))
         above = self._compared_with(self._better)
         room = above[:, oracle]
-        gap = np.divide(above[:, at], room, out=np.full(len(room), np.nan), where=room > _ROUNDING)
+        gap = np.divide(above[:, at], room, out=np.full(len(room), np.nan), where=room > ROUNDING)
         *n_right, n = self._sums.sum(axis=0)
-        n_rarer = min(
-            (self._sums[:, at] > 0).sum(), (self._sums[:, -1] - self._sums[:, at] > _ROUNDING).sum()
-        )
+        n_rarer = min((self._sums[:, at] > 0).sum(), (self._sums[:, -1] - self._sums[:, at] > ROUNDING).sum())
         of_gain, of_room = self._reasons[at], self._reasons[oracle]
         found: dict[str, Any] = {"policy_p_value": self._p_values[at]}
         for measure, why, values, reason, n_deciding in (

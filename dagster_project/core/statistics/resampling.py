@@ -56,7 +56,7 @@ _MOST_FLIPPED = 13
 """Subjects up to which all changes of signs are tried, 2 to the power of this number."""
 _CHUNK = 4_000_000
 """Signs that are drawn at once."""
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
 _IN_CACHE = 20_000
 """Draws that are counted at once: few enough for the processor's cache."""
 
@@ -100,7 +100,7 @@ def sign_flip_p(
     """
     counts = np.ones(len(sums), dtype=int) if counts is None else counts
     # Rounding errors, which depend on the machine, decide neither who differs nor which sums are as large.
-    sums = np.where(np.abs(sums) > _ROUNDING, sums, 0.0)
+    sums = np.where(np.abs(sums) > ROUNDING, sums, 0.0)
     observed = np.abs(counts @ sums) * (1 - 1e-9) / stretch
     differs = (sums != 0).any(axis=1)
     sums, counts = sums[differs], counts[differs]
@@ -164,7 +164,7 @@ def interval(
         low, high = percentiles(values, n) or (None, None)
         if low is None or high is None:
             reason = "too few resamples have a value"
-        elif high - low > _ROUNDING:
+        elif high - low > ROUNDING:
             return low, high, None
         else:
             reason = "all resamples are equal"

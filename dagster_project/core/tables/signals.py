@@ -20,9 +20,11 @@ from dagster_project.core.tables.schema import (
     text,
 )
 from dagster_project.core.tables.statistics import (
+    EXPANDED,
     N_DECIDING,
     N_QUESTIONS,
-    N_RESAMPLES_OF_SUBJECTS,
+    N_RESAMPLES,
+    N_SUBJECTS,
     NO_ERROR,
     NO_INTERVAL,
     PARAMETRIC_METHOD,
@@ -46,7 +48,6 @@ _POLICY = (
     SCOPE,
 )
 _NUMBERS = pa.list_(pa.float64())
-_EXPANDED = "; further out where few subjects decide it (Hesterberg 2015)"
 _OF_MIX = (
     "per 1,000 questions, of the answers that the policy chooses; null unless known for every test question"
 )
@@ -67,10 +68,10 @@ def _with_ends(name: str, meaning: str, no_interval: Column, given: str = "") ->
     return (
         measure(name, meaning),
         measure(
-            f"{name}_ci_low", f"2.5th percentile of {name} over draws of whole subjects{given}{_EXPANDED}"
+            f"{name}_ci_low", f"2.5th percentile of {name} over draws of whole subjects{given}{EXPANDED}"
         ),
         measure(
-            f"{name}_ci_high", f"97.5th percentile of {name} over draws of whole subjects{given}{_EXPANDED}"
+            f"{name}_ci_high", f"97.5th percentile of {name} over draws of whole subjects{given}{EXPANDED}"
         ),
         no_interval,
     )
@@ -95,10 +96,7 @@ SIGNAL_TABLES = (
             ),
             int64("n_known", "answers for which the signal is known"),
             int64("n_known_correct", "right ones of these"),
-            int64(
-                "n_subjects",
-                "their subjects, which an interval draws again; a question without one counts as one",
-            ),
+            N_SUBJECTS,
             int64("n_draws", "draws of whole subjects, for the interval"),
             *_with_ends(
                 "auroc",
@@ -190,7 +188,7 @@ SIGNAL_TABLES = (
                 " popularity)",
             ),
             N_QUESTIONS,
-            N_RESAMPLES_OF_SUBJECTS,
+            N_RESAMPLES,
             float64("gain", "held-out accuracy minus that of the baseline, mean over the splits"),
             measure("variance_of_splits", "part of the gain's variance from the drawing of the splits"),
             STANDARD_ERROR,

@@ -17,11 +17,13 @@ from dagster_project.core.tables.schema import (
     text,
 )
 
+EXPANDED = "; further out where few subjects decide it (Hesterberg 2015)"
+
 
 def _ends(name: str, meaning: str) -> tuple[Column, Column]:
     """The two columns of a measure's percentile interval."""
     low, high = (
-        measure(f"{name}_{end}", f"{meaning}: {place} percentile over the resamples")
+        measure(f"{name}_{end}", f"{meaning}: {place} percentile over the resamples{EXPANDED}")
         for end, place in (("low", "2.5th"), ("high", "97.5th"))
     )
     return low, high
@@ -37,8 +39,7 @@ SCOPE = text(
     "per_relation = each relation has its own threshold; all = one threshold for all relations",
 )
 N_QUESTIONS = int64("n_questions", "questions with popularity and both answers")
-N_RESAMPLES = int32("n_resamples", "bootstrap resamples of questions")
-N_RESAMPLES_OF_SUBJECTS = int32("n_resamples", "bootstrap resamples of subjects")
+N_RESAMPLES = int32("n_resamples", "bootstrap resamples of subjects")
 N_SUBJECTS = int64("n_subjects", "subjects of these questions; a question without a subject is its own")
 NO_INTERVAL = text("no_interval", "reason why there is no interval; null where there is one", null=True)
 N_DECIDING = float64(
@@ -67,7 +68,7 @@ STATISTICS_TABLES = (
             ),
             SCOPE,
             N_QUESTIONS,
-            N_RESAMPLES_OF_SUBJECTS,
+            N_RESAMPLES,
             N_DECIDING,
             float64(
                 "share_departing",
@@ -104,7 +105,7 @@ STATISTICS_TABLES = (
                 "exact two-sided McNemar test, which takes questions as independent; smaller values are published as"
                 " 2.2e-308",
             ),
-            N_RESAMPLES_OF_SUBJECTS,
+            N_RESAMPLES,
             *_ends("difference", "accuracy of the first side minus that of the second"),
             NO_INTERVAL,
         ),
@@ -122,7 +123,7 @@ STATISTICS_TABLES = (
             int32("bin", "bin of popularity over all relations; null = all facts", null=True),
             text("measure", "name of the measure, as in fct_factual_consistency"),
             N_SUBJECTS,
-            N_RESAMPLES_OF_SUBJECTS,
+            N_RESAMPLES,
             *_ends("value", "the measure"),
             NO_INTERVAL,
         ),
@@ -148,7 +149,7 @@ STATISTICS_TABLES = (
             ),
             int64("n_paired", "questions for which both texts have the score"),
             N_SUBJECTS,
-            N_RESAMPLES_OF_SUBJECTS,
+            N_RESAMPLES,
             *_ends("value", "the measure"),
             measure(
                 "p_value",
@@ -170,7 +171,7 @@ STATISTICS_TABLES = (
             int64("n_answers", "answers with popularity above 0"),
             int64("n_within", "those of them whose question has a relation"),
             N_SUBJECTS,
-            N_RESAMPLES_OF_SUBJECTS,
+            N_RESAMPLES,
             *_ends("point_biserial", "correlation of log10 popularity and correctness"),
             *_ends("spearman", "rank correlation of popularity and correctness"),
             NO_INTERVAL,

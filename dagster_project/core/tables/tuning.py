@@ -18,7 +18,7 @@ from dagster_project.core.tables.schema import (
     measure,
     text,
 )
-from dagster_project.core.tables.statistics import N_RESAMPLES_OF_SUBJECTS, N_SUBJECTS, NO_INTERVAL
+from dagster_project.core.tables.statistics import EXPANDED, N_RESAMPLES, N_SUBJECTS, NO_INTERVAL
 
 TUNED_MODEL = text("tuned_model", "reader that a setting of the sweep trains, named by the setting's values")
 STEP = int32("step", "steps of training before the checkpoint; 0 = the reader before training")
@@ -111,9 +111,9 @@ TUNING_TABLES = (
             RELATION,
             text("measure", "accuracy (of the first pattern), or consistency (of pairs of patterns)"),
             N_SUBJECTS,
-            N_RESAMPLES_OF_SUBJECTS,
-            measure("value_low", "2.5th percentile of the measure over the resamples"),
-            measure("value_high", "97.5th percentile"),
+            N_RESAMPLES,
+            measure("value_low", f"2.5th percentile of the measure over the resamples{EXPANDED}"),
+            measure("value_high", f"97.5th percentile{EXPANDED}"),
             NO_INTERVAL,
         ),
     ),

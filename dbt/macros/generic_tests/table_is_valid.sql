@@ -9,12 +9,12 @@
   - expressions: conditions in SQL; null passes
 
   Of every table that describes its columns, as all marts do, two rules are tested without being named: the ends of an
-  interval (columns that end in ci_low and ci_high) differ, and no p value (columns of tests) is 0.
+  interval (columns that end in ci_low, agreement_low and the like) differ, and no p value (columns of tests) is 0.
 -#}
 {% test table_is_valid(model, key=[], foreign_keys={}, ranges={}, ordered=[], expressions=[]) %}
 {%- set rules = [] -%}
 {%- for name in described_columns(model) -%}
-    {%- if name.endswith('ci_low') -%}
+    {%- if name.endswith(('ci_low', 'agreement_low', 'correlation_low', 'similarity_low', 'agreeing_low')) -%}
         {%- set high = name[:-3] ~ 'high' -%}
         {%- do rules.append((name ~ ' < ' ~ high, high ~ ' - ' ~ name ~ ' <= 1e-12', [name, high])) -%}
     {%- elif name.endswith(('p_value', 'p_holm', 'p_mcnemar')) -%}

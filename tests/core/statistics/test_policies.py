@@ -188,6 +188,10 @@ def test_questions_without_popularity_have_fixed_methods_the_oracle_and_others()
     found = arena(row, {"theirs": dict.fromkeys(row["question_id"], False)}, is_split=False)
     assert set(found) == {"never", "always", "oracle", "theirs"}
     assert found["theirs"]["policy_gain"] == found["never"]["policy_gain"]
+    scores = {one: -value for one, value in zip(row["question_id"], questions()["scons"], strict=True)}
+    scored = arena(row, {"scored": scores})
+    assert set(scored) == {"never", "always", "oracle", "scored"}
+    assert scored["scored"]["policy_accuracy"] == pytest.approx(by_loops(row, questions()["scons"])[0])
 
 
 def test_an_oracle_that_gains_nothing_leaves_no_gap() -> None:

@@ -222,7 +222,7 @@ COMPARISONS = Figure(
     shows=f"{MEASURE}Explanations with a passage in front are compared with those from memory, under the same grounding "
     "prompt; and explanations under a grounding prompt with those under the null prompt, by the same method. At equal "
     "length, QUIP counts as many 25-grams of both texts, from the start, as the shorter one has. Bars are 95 % intervals "
-    "from a paired bootstrap over questions. Holm's adjustment is over a model's grounding prompts.",
+    "from a paired bootstrap over whole subjects. Holm's adjustment is over a model's grounding prompts.",
     source="According-to prompting, Tables 1 and 2",
     tables=("fct_grounding_comparisons", "dim_grounding_prompts"),
     sql="""select found.dataset, found.model, found.method, found.grounding_prompt,

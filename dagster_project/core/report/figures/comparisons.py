@@ -18,7 +18,7 @@ COMPARISON = Figure(
     sql="""select dataset, prompt, comparison, if(comparison = 'methods', model_a, method_a) as within,
     model_a, method_a, model_b, method_b,
     if(comparison = 'methods', method_a || ' − ' || method_b, model_a || ' − ' || model_b) as pair,
-    n, difference, ci_low, ci_high, n_a_only, n_b_only, p_value, p_holm, undefined,
+    n, difference, ci_low, ci_high, n_a_only, n_b_only, p_value, p_holm, no_interval,
     coalesce(p_holm < 0.05, false) as is_significant
 from marts.fct_method_comparisons
 order by dataset, prompt, comparison, within, difference desc""",
@@ -33,7 +33,7 @@ order by dataset, prompt, comparison, within, difference desc""",
         Column("n_b_only", "only B right", "count"),
         Column("p_value", "p", "p"),
         Column("p_holm", "p after Holm", "p"),
-        Column("undefined", "why undefined"),
+        Column("no_interval", "why no interval"),
     ),
     spec=single(
         {

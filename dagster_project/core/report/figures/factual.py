@@ -27,7 +27,7 @@ BY_RELATION = Figure(
     "relation. Consistency is the share of ordered pairs of patterns that get the same object, whether it is right or "
     "not. `accuracy` is that of the first pattern, `majority_accuracy` that of always giving the most frequent object, "
     "and `all_right` the share of facts that are right in every pattern. Relation `all` is the mean over relations. Bars "
-    "are bootstrap 95 % intervals over facts.",
+    "are bootstrap 95 % intervals over whole subjects.",
     source="ParaRel (Elazar et al., 2021); SPEC §8",
     tables=("fct_factual_consistency",),
     sql=f"""select dataset, prompt, model, method,
@@ -65,8 +65,8 @@ BY_POPULARITY = Figure(
     section="consistency",
     title="Factual consistency by popularity",
     shows="The same measures by the popularity of the subject ({popularity}), with the facts of all relations together. "
-    "Facts whose subject is not linked to an entity of known popularity are left out, and so are bins with too few facts "
-    "for an interval. Bands are bootstrap 95 % intervals over facts.",
+    "Facts whose subject is not linked to an entity of known popularity are left out, and so are bins with too few "
+    "subjects for an interval. Bands are bootstrap 95 % intervals over whole subjects.",
     source="SPEC §8, by popularity",
     tables=("fct_factual_consistency_by_popularity",),
     sql=f"""select dataset, prompt, model, method,
@@ -101,7 +101,7 @@ RETRIEVERS = Figure(
     shows="Two wordings of a question are compared by the passages that a retriever finds: those found for both as a "
     "share of those found for either (`passages_jaccard`), the same for their titles, and the cosine of the wordings' "
     "vectors. Pairs with equal answers and pairs with different answers are shown apart: if the passages decide the "
-    "answer, pairs with equal answers are more similar. Bars are 95 % intervals that take the pairs of a question "
+    "answer, pairs with equal answers are more similar. Bars are 95 % intervals that take the pairs of a subject "
     "together.",
     source="Hagström et al. (Atlas), retriever consistency; SPEC §8",
     tables=("fct_retriever_consistency",),
@@ -161,7 +161,7 @@ BY_STEP = Figure(
     "`consistency` is the share of ordered pairs of patterns that get the same object, whether it is right or "
     "not. Both are means over relations. `judged`: facts of relations that are not trained on. `held_out`: "
     "facts of the training relations that no step trains on; the checkpoint that is best on them is kept. Bands "
-    "are bootstrap 95 % intervals over facts.",
+    "are bootstrap 95 % intervals over whole subjects.",
     source="SPEC §8",
     tables=("fct_tuned_models",),
     sql="""select tuned_model, split, step, measure, n_facts, value, ci_low, ci_high, is_best, loss, retriever_loss,

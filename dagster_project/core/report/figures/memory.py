@@ -34,7 +34,7 @@ BIN_EDGES = (
     Column("bin_low", "popularity from", "number"),
     Column("bin_high", "popularity to", "number"),
 )
-WILSON = "Bands and bars are 95 % intervals of whole subjects."
+INTERVAL = "Bands and bars are 95 % intervals of whole subjects."
 FEWEST = 40
 """The smallest number of questions of a drawn bin (SPEC §6). The next constant is for grids by relation and
 level."""
@@ -59,7 +59,7 @@ BY_POPULARITY = Figure(
     title="Accuracy against popularity",
     shows="Share of right answers, from the least to the most popular subjects. Retrieval helps where a method with a "
     "passage is above memory alone, and hurts where it is below. Ten bins of equal width in log popularity; one "
-    f"panel per model, smallest model first. {WILSON} Bins under {FEWEST} questions are left out.",
+    f"panel per model, smallest model first. {INTERVAL} Bins under {FEWEST} questions are left out.",
     source="PopQA, Figures 4 and 6",
     tables=("fct_accuracy_by_popularity",),
     sql=f"""select dataset, prompt, model, method, bin_low, bin_high, pow(10, bin_center_log10) as popularity,
@@ -78,7 +78,7 @@ BY_POPULARITY_AND_RELATION = Figure(
     section="memory",
     title="Accuracy against popularity, by relation",
     shows=f"The curves at the top of the page, with one panel per relation; bins under {FEWEST_BY_RELATION} questions "
-    f"are left out. {WILSON} With so few questions per bin the intervals are wide: read the direction of a curve, not "
+    f"are left out. {INTERVAL} With so few questions per bin the intervals are wide: read the direction of a curve, not "
     "its single points. Questions without a relation are left out.",
     source="PopQA, Figures 6, 20 and 21",
     tables=("fct_accuracy_by_popularity",),
@@ -122,7 +122,7 @@ SCALING = Figure(
     section="memory",
     title="The effect of size, by level of popularity",
     shows="Accuracy against the number of parameters, by level of popularity ({popularity}). Level [3,4) has the "
-    f"questions from 1,000 to under 10,000, `below` those under 10. {WILSON} Models of unknown size, and levels under "
+    f"questions from 1,000 to under 10,000, `below` those under 10. {INTERVAL} Models of unknown size, and levels under "
     f"{FEWEST_BY_RELATION} questions, are left out.",
     source="PopQA, Figure 5",
     tables=("fct_accuracy_by_popularity_level",),
@@ -155,7 +155,7 @@ LEAST_POPULAR = Figure(
     section="memory",
     title="The least popular questions",
     shows="Accuracy on the n questions with the lowest popularity, ties broken by question id. The paper uses 4,000 of "
-    f"14,267 questions, and one of the sizes here is the same share of this dataset. {WILSON}",
+    f"14,267 questions, and one of the sizes here is the same share of this dataset. {INTERVAL}",
     source="PopQA, sections 1 and 5.2",
     tables=("fct_accuracy_least_popular",),
     sql="""select dataset, prompt, model, method, n_least, n, n_correct, accuracy, ci_low, ci_high

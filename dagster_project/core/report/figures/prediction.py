@@ -6,8 +6,8 @@ from dagster_project.core.report.figure import Column, Figure
 from dagster_project.core.report.figures.memory import (
     ACCURACY,
     FEWEST_BY_RELATION,
+    INTERVAL,
     KEY,
-    WILSON,
     N,
 )
 from dagster_project.core.report.marks import (
@@ -29,7 +29,7 @@ HELD_OUT = Figure(
     shows="Share of questions for which a logistic regression predicts rightly whether the model's answer is right. "
     "It was fitted on other questions. `majority` always predicts what happened to most of those. `all` "
     "knows the relation, the popularity of the subject, the consistency over paraphrases (`scons`) and the certainty "
-    f"over samples (`cert`); the other rows lack some of them. {WILSON} The table has the fit on all questions beside "
+    f"over samples (`cert`); the other rows lack some of them. {INTERVAL} The table has the fit on all questions beside "
     "it: McFadden's R² and Akaike's criterion.",
     source="PopQA-TP, Tables 5, 6 and 8",
     tables=("fct_prediction_models",),
@@ -107,7 +107,7 @@ CALIBRATION = Figure(
     title="Are the predicted probabilities right?",
     shows="How often an answer is right, by its predicted probability. No estimator saw the subject of the question "
     "that it predicts. On the dashed line the probability is exactly the share of right answers; above it the prediction "
-    f"is too low. {WILSON} Bins under {FEWEST_BY_RELATION} questions are left out.",
+    f"is too low. {INTERVAL} Bins under {FEWEST_BY_RELATION} questions are left out.",
     source="Guo, Pleiss, Sun and Weinberger (2017), reliability diagram",
     tables=("fct_prediction_calibration", "fct_prediction_scores"),
     sql=f"""select dataset, prompt, model, signal, estimator, calibration.n, mean_probability, accuracy, ci_low, ci_high,
@@ -141,7 +141,7 @@ DIAGNOSTICS = Figure(
     shows="Accuracy by the value of a predictor (`scons`: consistency over paraphrases, `cert`: certainty over samples), "
     "with one panel per relation. Where the curves rise differently, the regression needs a slope for each relation. "
     "Bins have equal width over all questions of a model. Bins outside the "
-    f"central values of the relation, and under {FEWEST_BY_RELATION} questions, are left out. {WILSON}",
+    f"central values of the relation, and under {FEWEST_BY_RELATION} questions, are left out. {INTERVAL}",
     source="PopQA-TP, Figures 4 and 5",
     tables=("fct_prediction_diagnostics",),
     sql=f"""select dataset, prompt, model, predictor, relation, bin_center, n, accuracy, ci_low, ci_high

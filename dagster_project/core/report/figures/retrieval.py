@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dagster_project.core.report.figure import Column, Figure, bounds
-from dagster_project.core.report.figures.memory import ACCURACY, FEWEST, KEY, WILSON, N
+from dagster_project.core.report.figures.memory import ACCURACY, FEWEST, INTERVAL, KEY, N
 from dagster_project.core.report.marks import (
     cells,
     curves,
@@ -54,7 +54,7 @@ RELATIVE = Figure(
     section="retrieval",
     title="Accuracy against relative popularity",
     shows="Accuracy by popularity relative to the other questions of the relation: log popularity, standardised "
-    f"within the relation, in bins of half a standard deviation. {WILSON} Bins under {FEWEST} questions are left out.",
+    f"within the relation, in bins of half a standard deviation. {INTERVAL} Bins under {FEWEST} questions are left out.",
     source="PopQA, Figure 8",
     tables=("fct_accuracy_by_relative_popularity",),
     sql=f"""select dataset, prompt, model, method, z_low, z_high, (z_low + z_high) / 2 as z, n, accuracy, ci_low, ci_high

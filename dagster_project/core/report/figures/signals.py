@@ -149,7 +149,7 @@ ARENA = Figure(
     tables=("fct_policies",),
     sql="""select dataset, prompt, model, parametric_method, retrieval_method, policy, n, accuracy, ci_low, ci_high,
     share_retrieved, cost_usd_per_1000, gain, gain_ci_low, gain_ci_high, gap_share, gap_ci_low, gap_ci_high, p_holm,
-    coalesce(no_gain_interval, no_gap_interval) as no_interval
+    coalesce(no_interval, no_gain_interval, no_gap_interval) as no_interval
 from marts.fct_policies
 order by dataset, prompt, model, retrieval_method,
     coalesce(list_position(['never', 'always'], policy), 3), accuracy desc, policy""",

@@ -9,7 +9,7 @@ joined as (
         question_consistency.model,
         question_consistency.question_id,
         questions.relation,
-        coalesce(questions.subject_id, questions.subject, questions.question_id) as subject,
+        questions.cluster_id as subject,
         question_consistency.is_correct,
         questions.subject_popularity,
         -- Cosines of single-precision vectors: differences below a millionth are rounding, and no predictor.

@@ -11,8 +11,8 @@ final as (
         n,
         median_ms,
         p95_ms,
-        ci_low,
-        ci_high,
+        if(ci_low < ci_high, ci_low, null) as ci_low,
+        if(ci_low < ci_high, ci_high, null) as ci_high,
         is_interleaved
     from latencies
 

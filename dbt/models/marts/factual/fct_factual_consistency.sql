@@ -59,7 +59,7 @@ final as (
         intervals.value_high as ci_high,
         case
             when starts_with(measure, 'pattern_any_right') then 'depends on the number of facts'
-            else intervals.no_interval
+            when intervals.value_low is null then coalesce(intervals.no_interval, 'not computed')
         end as no_interval
     from together
     left join intervals using ({{ key }}, relation, measure)

@@ -32,7 +32,7 @@ final as (
         intervals.n_subjects,
         intervals.value_low as ci_low,
         intervals.value_high as ci_high,
-        intervals.no_interval
+        if(intervals.value_low is null, coalesce(intervals.no_interval, 'not computed'), null) as no_interval
     from counted
     left join {{ ref('stg_statistics__factual_consistency_intervals') }} as intervals using ({{ key }}, bin, measure)
 

@@ -20,7 +20,7 @@ final as (
         intervals.n_subjects,
         intervals.value_low as ci_low,
         intervals.value_high as ci_high,
-        intervals.no_interval,
+        if(intervals.value_low is null, coalesce(intervals.no_interval, 'not computed'), null) as no_interval,
         models.is_kept as is_best,
         models.loss,
         models.retriever_loss,

@@ -52,6 +52,7 @@ final as (
         scores.value_ci_high as score_difference_ci_high,
         scores.p_value as score_p_value,
         scores.p_holm as score_p_holm,
+        scores.undefined as score_no_interval,
         case
             when means.grounding_kind = 'null' then 'null prompt'
             when differences.measure is null then 'no question with both'
