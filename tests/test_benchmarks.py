@@ -74,15 +74,15 @@ def test_a_flipped_bit_of_a_lake_is_named() -> None:
 
 
 def test_coverage_prints_every_structure_with_the_share_that_holds_the_truth() -> None:
-    small = ["--questions", "200", "--studies", "4", "--least", "2"]
+    small = ["--of", "adaptive", "--sizes", "200", "--studies", "4", "--least", "2"]
     done = _run("coverage", small)
     assert done.returncode == 0, done.stderr[-2000:]
     figures = json.loads(done.stdout.splitlines()[-1])
-    assert set(figures) == {"coverage_low", "coverage_high", "n_judged", "coverage_s"}
+    assert {"coverage_low", "coverage_high", "n_judged", "coverage_s"} <= set(figures)
     assert 0 <= figures["coverage_low"] <= figures["coverage_high"] <= 1
     rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if "per_relation" in line]
-    assert len(rows) == 8
-    assert set(rows) == {"both methods good somewhere", "one always better", "equal", "tiny relations"}
+    assert len(rows) == 2 * len(set(rows))
+    assert set(rows) > {"both methods good somewhere", "one always better", "equal", "tiny relations"}
 
 
 def test_consistency_prints_its_figures() -> None:

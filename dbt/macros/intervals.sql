@@ -134,7 +134,7 @@
 
 {#-
   The 97.5 % quantile of Student's t. DuckDB has no quantiles of distributions: up to 20 degrees of freedom they stand here,
-  above them are the first five terms of the Cornish-Fisher expansion (Abramowitz and Stegun, 26.7.5), off by at most 1e-7.
+  above them are the first five terms of the Cornish-Fisher expansion (Abramowitz and Stegun, 26.7.5), off by at most 2e-7.
 -#}
 {% macro student_quantile(degrees) -%}
     {%- set z = 1.959963984540054 -%}

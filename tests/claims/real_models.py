@@ -334,8 +334,8 @@ def _share(value: float) -> str:
     return f"{value:.3f}".removeprefix("0")
 
 
-def _signed(value: float) -> str:
-    return f"{value:+.3f}".replace("0.", ".", 1).replace("-", "−")
+def _signed(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.3f}".replace("0.", ".", 1).replace("-", "−")
 
 
 def _estimate(values: Sequence[Any]) -> str:

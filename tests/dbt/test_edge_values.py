@@ -54,10 +54,14 @@ def test_right_against_wrong_is_a_difference_of_one_and_equal_sides_have_p_1(edg
     compared = mart(edges, "fct_method_comparisons")
     apart = compared.query("model_a == 'right' and model_b == 'wrong'")
     assert len(apart) == 3 * 4
-    assert (apart[["difference", "ci_low", "ci_high"]] == 1).all(axis=None)
-    np.testing.assert_allclose(apart.p_value, 0.5 ** (apart.n - 1))
+    assert (apart.difference == 1).all()
+    assert apart[["ci_low", "ci_high"]].isna().all(axis=None)
+    assert (apart.no_interval == "fewer than 20 subjects").all()
+    np.testing.assert_allclose(apart.p_mcnemar, 0.5 ** (apart.n - 1))
+    np.testing.assert_allclose(apart.p_value, 0.5 ** (apart.n_subjects - 1), atol=2e-3)
     same = compared.query("comparison == 'methods' and model_a == 'wrong'")
-    assert (same[["difference", "ci_low", "ci_high"]] == 0).all(axis=None)
+    assert (same.difference == 0).all()
+    assert same[["ci_low", "ci_high"]].isna().all(axis=None)
     assert (same.p_value == 1).all()
     assert (same.p_holm == 1).all()
 

@@ -291,7 +291,7 @@ def test_intervals_hold_their_measure_and_bins_pool_the_linked_facts(
     study, facts = built
     found = mart(study, "fct_factual_consistency")
     known = found[found.ci_low.notna()]
-    assert len(known) > 60
+    assert len(known) > 15  # from 20 subjects on
     assert ((known.ci_low <= known.value + 1e-9) & (known.value <= known.ci_high + 1e-9)).mean() > 0.95
     bins = mart(study, "fct_factual_consistency_by_popularity")
     in_bins = mart(study, "int_question_bins", "intermediate").query("relation == 'all'")

@@ -120,12 +120,15 @@ def _findings(found: dict[str, list[dict[str, Any]]], missing: dict[str, str]) -
     """A sentence on each of four topics, or why there is none."""
     said = dict(missing)
     if rows := found["accuracy"]:
-        n_sure = sum(row["difference_ci_low"] > 0 or row["difference_ci_high"] < 0 for row in rows)
+        judged = [row for row in rows if row["difference_ci_low"] is not None]
+        n_sure = sum(row["difference_ci_low"] > 0 or row["difference_ci_high"] < 0 for row in judged)
         top = max(rows, key=lambda row: abs(row["difference"]))
-        value, low, high = (100 * top[f"difference{end}"] for end in ("", "_ci_low", "_ci_high"))
+        ends = "no interval"
+        if top in judged:
+            ends = f"{100 * top['difference_ci_low']:+.1f}, {100 * top['difference_ci_high']:+.1f}"
         said["accuracy"] = (
             f"{n_sure} of {len(rows)} differences in accuracy have an interval without 0. The largest is {top['model']}, "
-            f"{top['method']}: {value:+.1f} points [{low:+.1f}, {high:+.1f}]; of {top['n_shared']:,} answers "
+            f"{top['method']}: {100 * top['difference']:+.1f} points [{ends}]; of {top['n_shared']:,} answers "
             f"{top['n_now_right']:,} are now right, {top['n_now_wrong']:,} now wrong."
         )
     if rows := found["thresholds"]:

@@ -87,7 +87,7 @@ def compared(scores: dict[str, dict[str, float]]) -> dict[tuple[str, str], tuple
     groups = [
         {
             "dataset": "sandbox", "model": "tiny", "method": "closed_book", "grounding_prompt": name,
-            "compared_with": "null_prompt", "question_id": list(null), "quip": [own[one] for one in null],
+            "compared_with": "null_prompt", "cluster_id": list(null), "quip": [own[one] for one in null],
             "base_quip": list(null.values()),
             **dict.fromkeys(("same_length_quip", "base_same_length_quip", "score", "base_score"), [0.0] * len(null)),
         }

@@ -154,8 +154,8 @@ def test_the_figure_of_relations_has_both_correlations_with_their_own_intervals(
         for row in read(marts, "correlation_within_relations").rows
     }
     of_scope = {
-        "over all answers": ("", "n", "unbinned"),
-        "within relations": ("_within", "n_within", "within"),
+        "over all answers": ("", "n", "no_interval"),
+        "within relations": ("_within", "n_within", "no_interval_within"),
     }
     expected = {}
     for scope, (suffix, n, reason) in of_scope.items():

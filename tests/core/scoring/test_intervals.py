@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from scipy import stats
 
-from dagster_project.core.scoring.intervals import Z, design_effect, share_interval, wilson
+from dagster_project.core.scoring.intervals import Z, design_effect, share_interval, student_quantile, wilson
 from dagster_project.core.storage.home import PROJECT_ROOT
 
 CASES = PROJECT_ROOT / "dbt/tests/macros/assert_intervals_of_subjects_are_right.sql"
@@ -34,10 +35,15 @@ def test_shares_over_subjects_are_those_of_the_marts() -> None:
             correct += [1] * int(right) + [0] * (int(n) - int(right))
             subject += [number] * int(n)
         assert design_effect(correct, subject) == pytest.approx(float(deff)), name
-        ends = None if low == "null" else pytest.approx((float(low), float(high)), abs=1e-9)
+        ends = None if low == "null" else pytest.approx((float(low), float(high)), abs=1e-7)
         assert share_interval(correct, subject) == ends, name
 
 
 def test_the_quantile_is_that_of_the_macro() -> None:
     macro = (PROJECT_ROOT / "dbt/macros/intervals.sql").read_text(encoding="utf-8")
     assert f"z = {Z} " in macro
+
+
+def test_students_quantiles_are_those_of_scipy() -> None:
+    for degrees in (1, 2, 20, 21, 30, 100, 10_000):
+        assert student_quantile(degrees) == pytest.approx(stats.t.ppf(0.975, degrees), abs=2e-7)
