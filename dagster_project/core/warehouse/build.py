@@ -20,7 +20,7 @@ from dagster_project.core.errors import PublishError
 from dagster_project.core.statistics.registry import MADE_BY_BUILD
 from dagster_project.core.storage.disk import full_disk, is_disk_full
 from dagster_project.core.storage.fingerprints import code_version, fingerprint, folder_version
-from dagster_project.core.storage.home import PROJECT_ROOT
+from dagster_project.core.storage.home import PROJECT_ROOT, longtail_home
 from dagster_project.core.storage.lake_stamps import checksum_of
 from dagster_project.core.study.study import Study
 
@@ -117,6 +117,7 @@ def dbt_environment(study: Study) -> dict[str, str]:
     home = study.home
     home.build.mkdir(parents=True, exist_ok=True)
     return {
+        "LONGTAIL_HOME": str(longtail_home()),  # dbt runs in another folder, which decides where a home is
         "LONGTAIL_LAKE": str(home.lake),
         "LONGTAIL_BUILD": str(home.build),
         "DBT_PROJECT_DIR": str(DBT_PROJECT),
