@@ -34,9 +34,7 @@ summed as (
         any_value(bin_low) as bin_low,
         any_value(bin_high) as bin_high,
         any_value(bin_center_log10) as bin_center_log10,
-        sum(n)::bigint as n,
-        sum(n_declined)::bigint as n_declined,
-        sum(n_correct)::bigint as n_correct,
+        {{ sums(['n', 'n_declined', 'n_correct']) }},
         {{ subject_sums('n_correct') }} as correct,
         {{ subject_sums('n_declined') }} as declined,
         {{ subject_sums('n_correct', '(n - n_declined)') }} as attempted

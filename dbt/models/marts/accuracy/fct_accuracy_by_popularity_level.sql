@@ -29,10 +29,7 @@ counted as (
     select
         {{ key }},
         level,
-        sum(n)::bigint as n,
-        sum(n_declined)::bigint as n_declined,
-        sum(n_correct)::bigint as n_correct,
-        sum(n_zero_popularity)::bigint as n_zero_popularity,
+        {{ sums(['n', 'n_declined', 'n_correct', 'n_zero_popularity']) }},
         {{ subject_sums('n_correct') }} as correct,
         {{ subject_sums('n_declined') }} as declined,
         {{ subject_sums('n_correct', '(n - n_declined)') }} as attempted

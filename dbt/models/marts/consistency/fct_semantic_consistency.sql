@@ -37,8 +37,7 @@ summed as (
 
     select
         {{ key }},
-        sum(n)::bigint as n,
-        sum(n_correct)::bigint as n_correct,
+        {{ sums(['n', 'n_correct']) }},
         {{ subject_sums('n_correct') }} as correct,
         {%- for measure in measures %}
         {{ value_sums(measure) }},

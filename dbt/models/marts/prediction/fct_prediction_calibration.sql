@@ -29,8 +29,7 @@ summed as (
 
     select
         {{ key }},
-        sum(n)::bigint as n,
-        sum(n_correct)::bigint as n_correct,
+        {{ sums(['n', 'n_correct']) }},
         sum(total_probability) / sum(n) as mean_probability,
         {{ subject_sums('n_correct') }} as correct
     from subjects
