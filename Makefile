@@ -74,7 +74,7 @@ check: $(VENV)/.installed-dev ## check style, types, layers, SQL, definitions
 	$(VENV)/bin/lint-imports
 	$(LONGTAIL) check
 
-mutants: $(VENV)/.installed-dev ## plant faults in the last commit's lines and name those that the nearest tests miss (BASE=rev, MODULE=dagster_project/core/scoring, MAX=100, SEED=0, JOBS=2, WIDE=1)
+mutants: $(VENV)/.installed-dev ## plant faults in the last commit's lines and name those that the nearest tests miss (BASE=rev, MODULE=longtail/scoring, MAX=100, SEED=0, JOBS=2, WIDE=1)
 	@$(PY) -m tests.mutants $(if $(MODULE),--module '$(MODULE)') $(if $(BASE),--base '$(BASE)') $(if $(MAX),--most $(MAX)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(WIDE),--wide)
 

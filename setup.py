@@ -14,7 +14,7 @@ class BuildWithProject(build_py):
         files = [file for pattern in patterns for file in Path().glob(pattern)]
         for file in files if not self.editable_mode else ():
             if file.is_file() and not {"target", "logs", "__pycache__"} & set(file.parts):
-                copy = Path(self.build_lib, "dagster_project/shipped", file)
+                copy = Path(self.build_lib, "longtail/shipped", file)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, copy)
 

@@ -26,12 +26,12 @@ from typing import Any
 
 from benchmarks.harness import last_line, machine, say, table
 from benchmarks.prompts import StreamedPrompt, sandbox_questions
-from dagster_project.core.generation.backends.base import Generation, Identity
-from dagster_project.core.generation.engine.job import Job, Shard
-from dagster_project.core.generation.engine.resume import complete
-from dagster_project.core.generation.engine.row_cache import DATABASE, CachedRow, RowCache
-from dagster_project.core.generation.engine.session import ModelSession
-from dagster_project.core.study.models import Model
+from longtail.generation.backends.base import Generation, Identity
+from longtail.generation.engine.job import Job, Shard
+from longtail.generation.engine.resume import complete
+from longtail.generation.engine.row_cache import DATABASE, CachedRow, RowCache
+from longtail.generation.engine.session import ModelSession
+from longtail.study.models import Model
 
 ONE, SHARDS, RAY_1, RAY_2 = CONTESTANTS = ("one process", "two shards", "one Ray worker", "two Ray workers")
 PROCESSES = {SHARDS: ["1/2", "2/2"]}

@@ -12,8 +12,8 @@ from typing import Any
 from unittest import mock
 
 from benchmarks.harness import table
-from dagster_project.core.generation.backends.base import Backend, Decoding, Generation
-from dagster_project.core.generation.backends.local import accounts, decode
+from longtail.generation.backends.base import Backend, Decoding, Generation
+from longtail.generation.backends.local import accounts, decode
 
 
 def confidence_overhead(backend: Backend, prompts: Sequence[str], new_tokens: int) -> float:

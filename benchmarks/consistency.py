@@ -32,10 +32,10 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.harness import Contestant, last_line, machine, race, say, spread, table
-from dagster_project.core.embedding.encoder import load_encoder, model_folder
-from dagster_project.core.embedding.vectors import Vectors
-from dagster_project.core.statistics.answer_similarities import compare_models, mean_cosines
-from dagster_project.core.threads import thread_count
+from longtail.embedding.encoder import load_encoder, model_folder
+from longtail.embedding.vectors import Vectors
+from longtail.statistics.answer_similarities import compare_models, mean_cosines
+from longtail.threads import thread_count
 
 _LOG = logging.getLogger("longtail.benchmark")
 _N_POPQA = 14_267

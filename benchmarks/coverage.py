@@ -27,8 +27,8 @@ from benchmarks.gain_worlds import CLIFFS, WORLDS
 from benchmarks.harness import last_line, machine, say, table
 from benchmarks.risk_worlds import ALPHAS, promises
 from benchmarks.signal_worlds import SIGNAL_WORLDS
-from dagster_project.core.scoring.intervals import wilson
-from dagster_project.core.statistics.risk_coverage import DELTA
+from longtail.scoring.intervals import wilson
+from longtail.statistics.risk_coverage import DELTA
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ import numpy as np
 from benchmarks.harness import Contestant, race, say
 from benchmarks.peers import NEW_TOKENS
 from benchmarks.shapes import Shape, write_model
-from dagster_project.core.generation.backends.base import Decoding, Scored
-from dagster_project.core.generation.backends.registry import load_backend
-from dagster_project.core.relations.cloze import SENTINEL
-from dagster_project.core.study.models import Model
+from longtail.generation.backends.base import Decoding, Scored
+from longtail.generation.backends.registry import load_backend
+from longtail.relations.cloze import SENTINEL
+from longtail.study.models import Model
 
 N_PASSAGES = 20
 _WORDS = (

@@ -10,14 +10,14 @@ import numpy as np
 
 from benchmarks.gain_worlds import World
 from benchmarks.signal_worlds import SignalWorld
-from dagster_project.core.scoring.intervals import Z
-from dagster_project.core.statistics.adaptive_gains import N_RESAMPLES, bootstrap_pair, is_settled
-from dagster_project.core.statistics.adaptive_thresholds import Fitted, PairRows, fit_pair
-from dagster_project.core.statistics.held_out_gains import Questions, Variant
-from dagster_project.core.statistics.resampling import Values
-from dagster_project.core.statistics.signal_gains import BASELINES, gain_over, resampled_accuracies
-from dagster_project.core.statistics.signal_gains import N_RESAMPLES as N_SIGNAL_RESAMPLES
-from dagster_project.core.statistics.signal_policies import ALL, FIXED, decisions
+from longtail.scoring.intervals import Z
+from longtail.statistics.adaptive_gains import N_RESAMPLES, bootstrap_pair, is_settled
+from longtail.statistics.adaptive_thresholds import Fitted, PairRows, fit_pair
+from longtail.statistics.held_out_gains import Questions, Variant
+from longtail.statistics.resampling import Values
+from longtail.statistics.signal_gains import BASELINES, gain_over, resampled_accuracies
+from longtail.statistics.signal_gains import N_RESAMPLES as N_SIGNAL_RESAMPLES
+from longtail.statistics.signal_policies import ALL, FIXED, decisions
 
 N_SPLITS = 100
 _N_TRUE = 10

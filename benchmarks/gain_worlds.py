@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit, ndtr, ndtri
 
-from dagster_project.core.relations.popqa import RELATIONS
-from dagster_project.core.statistics.resampling import Values
+from longtail.relations.popqa import RELATIONS
+from longtail.statistics.resampling import Values
 
 N_LEVELS = 200
 

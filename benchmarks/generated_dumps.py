@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import Path
 
 from benchmarks.harness import say
-from dagster_project.core.sandbox import rdf
-from dagster_project.core.sandbox.dumps import compressed, in_ascii, page_view_lines, truthy_lines
-from dagster_project.core.sandbox.world import World
+from longtail.sandbox import rdf
+from longtail.sandbox.dumps import compressed, in_ascii, page_view_lines, truthy_lines
+from longtail.sandbox.world import World
 
 MONTH = "2026-10"
 _PART = 32_000_000  # bytes of filler text that a process makes

@@ -12,17 +12,17 @@ import numpy as np
 import yaml
 
 from benchmarks.generated_study import accounts, lake_table
-from dagster_project.core.imports.formats.questions.pararel import FACTS, PATTERNS
-from dagster_project.core.prompt_formats import CLOZE_T5
-from dagster_project.core.questions.build import build_questions
-from dagster_project.core.questions.cloze import describe_cloze_queries
-from dagster_project.core.questions.paraphrases import build_paraphrases
-from dagster_project.core.relations.cloze import with_sentinel
-from dagster_project.core.storage.fingerprints import prompt_hash
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.study.file import load_study
-from dagster_project.core.study.study import Study
-from dagster_project.core.study.tables import describe_study
+from longtail.imports.formats.questions.pararel import FACTS, PATTERNS
+from longtail.prompt_formats import CLOZE_T5
+from longtail.questions.build import build_questions
+from longtail.questions.cloze import describe_cloze_queries
+from longtail.questions.paraphrases import build_paraphrases
+from longtail.relations.cloze import with_sentinel
+from longtail.storage.fingerprints import prompt_hash
+from longtail.storage.lake import Lake
+from longtail.study.file import load_study
+from longtail.study.study import Study
+from longtail.study.tables import describe_study
 
 Row = dict[str, Any]
 Relation = tuple[int, int, int]

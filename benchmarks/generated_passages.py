@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dagster_project.core.storage.lake import Lake, Streamed
-from dagster_project.core.study.file import load_study
-from dagster_project.core.study.study import Study
+from longtail.storage.lake import Lake, Streamed
+from longtail.study.file import load_study
+from longtail.study.study import Study
 
 VOCABULARY = 500_000
 WORDS = 100

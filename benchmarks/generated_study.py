@@ -16,17 +16,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import yaml
 
-from dagster_project.core.generation.prompts.build import block, text_as_read
-from dagster_project.core.methods import METHODS
-from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
-from dagster_project.core.relations.paraphrases import PARAPHRASES
-from dagster_project.core.relations.popqa import RELATIONS
-from dagster_project.core.storage.fingerprints import prompt_hash
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.study.file import load_study
-from dagster_project.core.study.study import Study
-from dagster_project.core.study.tables import describe_study
-from dagster_project.core.tables import TABLES
+from longtail.generation.prompts.build import block, text_as_read
+from longtail.methods import METHODS
+from longtail.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
+from longtail.relations.paraphrases import PARAPHRASES
+from longtail.relations.popqa import RELATIONS
+from longtail.storage.fingerprints import prompt_hash
+from longtail.storage.lake import Lake
+from longtail.study.file import load_study
+from longtail.study.study import Study
+from longtail.study.tables import describe_study
+from longtail.tables import TABLES
 
 ASKED_BY = ("closed_book", "genread", "bm25", "dense")
 MONTHS = tuple(f"2026-{month:02d}" for month in range(1, 13))
@@ -271,7 +271,8 @@ def _scored(world: World, gold: Values, chance: Values, rng: np.random.Generator
     wrong = (gold + rng.integers(1, 20, len(gold))) % _N_OBJECTS
     texts = world.labels.take(pa.array(np.where(correct, gold, wrong)))
     return {
-        "prediction": texts, "raw_text": texts, "is_correct": correct, "is_correct_case_sensitive": correct,
+        "prediction": texts, "raw_text": texts, "is_declined": False, "is_correct": correct,
+        "is_correct_case_sensitive": correct,
         "is_correct_normalized": correct, "is_exact_match": correct, "token_f1": correct.astype(float),
         "rouge_l": correct.astype(float),
     }  # fmt: skip

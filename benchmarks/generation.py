@@ -39,11 +39,11 @@ from benchmarks.real_model import (
     real_questions_file,
     texts,
 )
-from dagster_project.core.generation.backends.base import Decoding
-from dagster_project.core.generation.backends.registry import load_backend
-from dagster_project.core.study.models import Model
-from dagster_project.core.study.reference_models import reference_model_path
-from dagster_project.core.threads import thread_count
+from longtail.generation.backends.base import Decoding
+from longtail.generation.backends.registry import load_backend
+from longtail.study.models import Model
+from longtail.study.reference_models import reference_model_path
+from longtail.threads import thread_count
 
 BATCHED = "transformers, padded batches"
 SAMPLES = 10

@@ -16,10 +16,10 @@ from benchmarks.harness import Contestant, race, say, spread, table
 from benchmarks.peers import NEW_TOKENS, Harness, Transformers
 from benchmarks.prompts import fifteen_shot, sandbox_questions
 from benchmarks.shapes import NEOX_20B, OPT_6_7B, TINY, Shape, peaks_of, write_model
-from dagster_project.core.generation.backends.base import Decoding, Generation
-from dagster_project.core.generation.backends.registry import load_backend
-from dagster_project.core.generation.prompts.endings import cut_answer
-from dagster_project.core.study.models import Model
+from longtail.generation.backends.base import Decoding, Generation
+from longtail.generation.backends.registry import load_backend
+from longtail.generation.prompts.endings import cut_answer
+from longtail.study.models import Model
 
 EQUAL = {"bfloat16": 0.5, "float32": 0.998}
 _LOOPED = 24

@@ -22,10 +22,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import last_line, machine, say, table
-from dagster_project.core.grounding.plan import WIDTH, Plan, count_grams, planned
-from dagster_project.core.grounding.portrait import Portrait, build, open_portrait
-from dagster_project.core.grounding.quip import Scorer
-from dagster_project.core.grounding.texts import Texts
+from longtail.grounding.plan import WIDTH, Plan, count_grams, planned
+from longtail.grounding.portrait import Portrait, build, open_portrait
+from longtail.grounding.quip import Scorer
+from longtail.grounding.texts import Texts
 
 LOG = logging.getLogger("benchmark")
 RATE = 0.001

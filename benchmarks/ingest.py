@@ -31,25 +31,25 @@ import pyarrow.compute as pc
 
 from benchmarks.generated_dumps import MONTH, Dump, page_view_dump, truthy_dump
 from benchmarks.harness import last_line, machine, say, table
-from dagster_project.core.parsing.decompression import decompress
-from dagster_project.core.parsing.line_files import DumpFile, RejectedRows
-from dagster_project.core.questions.build import build_questions
-from dagster_project.core.relations.popqa import RELATIONS
-from dagster_project.core.sandbox.pages import Pages
-from dagster_project.core.sandbox.server import SandboxServer
-from dagster_project.core.sandbox.world import World
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.study.file import load_study
-from dagster_project.core.threads import thread_count
-from dagster_project.core.transfer.client import HttpClient
-from dagster_project.core.transfer.limits import PAGE_VIEW_API
-from dagster_project.core.wikimedia.dump_store import cached_page_view_dump, cached_truthy_dump
-from dagster_project.core.wikimedia.dumps.page_views import read_page_views
-from dagster_project.core.wikimedia.dumps.terms import read_terms
-from dagster_project.core.wikimedia.dumps.truthy import read_statements
-from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
-from dagster_project.core.wikimedia.page_views import ingest_page_view_months
-from dagster_project.core.wikimedia.protocols.page_views import fetch_page_views
+from longtail.parsing.decompression import decompress
+from longtail.parsing.line_files import DumpFile, RejectedRows
+from longtail.questions.build import build_questions
+from longtail.relations.popqa import RELATIONS
+from longtail.sandbox.pages import Pages
+from longtail.sandbox.server import SandboxServer
+from longtail.sandbox.world import World
+from longtail.storage.lake import Lake
+from longtail.study.file import load_study
+from longtail.threads import thread_count
+from longtail.transfer.client import HttpClient
+from longtail.transfer.limits import PAGE_VIEW_API
+from longtail.wikimedia.dump_store import cached_page_view_dump, cached_truthy_dump
+from longtail.wikimedia.dumps.page_views import read_page_views
+from longtail.wikimedia.dumps.terms import read_terms
+from longtail.wikimedia.dumps.truthy import read_statements
+from longtail.wikimedia.ingest import ingest_entities, ingest_triples
+from longtail.wikimedia.page_views import ingest_page_view_months
+from longtail.wikimedia.protocols.page_views import fetch_page_views
 
 QUESTIONS = 14_267
 _LOG = logging.getLogger("longtail")

@@ -41,19 +41,19 @@ from benchmarks.peers import Transformers
 from benchmarks.prompts import candidates
 from benchmarks.shapes import T5_SMALL, TINY_T5
 from benchmarks.warehouse import Step, timed_step
-from dagster_project.core.generation.engine.partition import generate
-from dagster_project.core.generation.engine.session import ModelSession
-from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.prompt_formats import CLOZE_PREFIX, CLOZE_T5
-from dagster_project.core.relations.cloze import prefix_of
-from dagster_project.core.statistics.factual_consistency import FACTUAL_CONSISTENCY
-from dagster_project.core.statistics.statistic import materialise
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.study.file import load_study
-from dagster_project.core.study.reference_models import reference_model_path
-from dagster_project.core.study.study import Study
-from dagster_project.core.threads import thread_count
-from dagster_project.core.warehouse.build import dbt_command
+from longtail.generation.engine.partition import generate
+from longtail.generation.engine.session import ModelSession
+from longtail.generation.tasks.registry import TASKS
+from longtail.prompt_formats import CLOZE_PREFIX, CLOZE_T5
+from longtail.relations.cloze import prefix_of
+from longtail.statistics.factual_consistency import FACTUAL_CONSISTENCY
+from longtail.statistics.statistic import materialise
+from longtail.storage.lake import Lake
+from longtail.study.file import load_study
+from longtail.study.reference_models import reference_model_path
+from longtail.study.study import Study
+from longtail.threads import thread_count
+from longtail.warehouse.build import dbt_command
 
 _LOG = logging.getLogger("longtail.benchmark")
 _REFERENCE = "l"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.generation.prompts.endings import cut_answer
-from dagster_project.core.threads import thread_count
+from longtail.generation.prompts.endings import cut_answer
+from longtail.threads import thread_count
 
 NEW_TOKENS = 15
 

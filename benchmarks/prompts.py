@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.generation.engine.items import Generate, ModelInput, Request
-from dagster_project.core.generation.prompts.build import Question, build_prompt
-from dagster_project.core.generation.prompts.demonstrations import Demonstrations
-from dagster_project.core.prompt_formats import FORMATS
-from dagster_project.core.relations.paraphrases import PARAPHRASES
-from dagster_project.core.relations.relation import SUBJECT
-from dagster_project.core.sandbox.world import World
-from dagster_project.core.study.prompts import Prompt
+from longtail.generation.engine.items import Generate, ModelInput, Request
+from longtail.generation.prompts.build import Question, build_prompt
+from longtail.generation.prompts.demonstrations import Demonstrations
+from longtail.prompt_formats import FORMATS
+from longtail.relations.paraphrases import PARAPHRASES
+from longtail.relations.relation import SUBJECT
+from longtail.sandbox.world import World
+from longtail.study.prompts import Prompt
 
 SHOTS = 15
 _REQUEST = Generate(15)

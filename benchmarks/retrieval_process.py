@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.generated_passages import open_home, questions_of
-from dagster_project.core.retrieval.base import Context, Hit, Query, load_retriever
-from dagster_project.core.retrieval.indexes import Index, build_index
-from dagster_project.core.retrieval.stored_passages import open_passages
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.study.study import Study
+from longtail.retrieval.base import Context, Hit, Query, load_retriever
+from longtail.retrieval.indexes import Index, build_index
+from longtail.retrieval.stored_passages import open_passages
+from longtail.storage.lake import Lake
+from longtail.study.study import Study
 
 K = 20
 _LOG = logging.getLogger("longtail.benchmark")

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from dagster_project.core.statistics.resampling import Values
-from dagster_project.core.statistics.risk_coverage import curve
+from longtail.statistics.resampling import Values
+from longtail.statistics.risk_coverage import curve
 
 N_POPULATION = 20_000
 

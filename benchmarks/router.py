@@ -21,11 +21,11 @@ from statistics import median, quantiles
 from typing import Any
 
 from benchmarks.harness import last_line, machine, say, table
-from dagster_project.core.router import Candidate, Names, Router, load_names, load_router
-from dagster_project.core.router.decisions import FORMAT, VERSION
-from dagster_project.core.router.names import Entity, names_file
-from dagster_project.core.router.router_store import NAMES, RouterStore
-from dagster_project.core.router.sealed import sealed
+from longtail.router import Candidate, Names, Router, load_names, load_router
+from longtail.router.decisions import FORMAT, VERSION
+from longtail.router.names import Entity, names_file
+from longtail.router.router_store import NAMES, RouterStore
+from longtail.router.sealed import sealed
 
 ROUTER = "popqa.zero_shot.model.closed_book.bm25"
 RELATIONS = [f"relation_{number}" for number in range(16)]
@@ -145,7 +145,7 @@ def serve(folder: Path, port: int) -> None:
     """What `make router` serves, without a study."""
     import uvicorn
 
-    from dagster_project.router import SERVED, application
+    from longtail.commands.router import SERVED, application
 
     uvicorn.run(application(RouterStore(folder)), host="127.0.0.1", port=port, **SERVED)
 

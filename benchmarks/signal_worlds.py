@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from dagster_project.core.relations.popqa import RELATIONS
-from dagster_project.core.statistics.resampling import Values
-from dagster_project.core.statistics.signal_fit import Features
-from dagster_project.core.statistics.signal_policies import POPULARITY, Asked, Policy, decisions
+from longtail.relations.popqa import RELATIONS
+from longtail.statistics.resampling import Values
+from longtail.statistics.signal_fit import Features
+from longtail.statistics.signal_policies import POPULARITY, Asked, Policy, decisions
 
 N_POPULATION = 10_000
 _RETRIEVAL = 0.6

@@ -15,11 +15,11 @@ import time
 from pathlib import Path
 
 from benchmarks.prompts import paraphrased_prompts
-from dagster_project.core.generation.engine.job import Job
-from dagster_project.core.generation.engine.resume import complete
-from dagster_project.core.generation.engine.row_cache import RowCache
-from dagster_project.core.generation.engine.session import ModelSession
-from dagster_project.core.study.models import Model
+from longtail.generation.engine.job import Job
+from longtail.generation.engine.resume import complete
+from longtail.generation.engine.row_cache import RowCache
+from longtail.generation.engine.session import ModelSession
+from longtail.study.models import Model
 
 
 def main() -> None:

@@ -21,14 +21,14 @@ import pyarrow as pa
 from scipy.special import expit, logit
 
 from benchmarks.gain_studies import Study
-from dagster_project.core.progress import Progress
-from dagster_project.core.statistics.correlation_intervals import MEASURES, bootstrap_correlations
-from dagster_project.core.statistics.factual_consistency import with_means
-from dagster_project.core.statistics.grounding_intervals import compare_prompts
-from dagster_project.core.statistics.method_comparisons import difference_interval, kinds_of_subjects
-from dagster_project.core.statistics.resampling import Values, sign_flip_p, sums_by_subject
-from dagster_project.core.statistics.signal_quality import Answers
-from dagster_project.core.warehouse.build import DBT_PROJECT
+from longtail.progress import Progress
+from longtail.statistics.correlation_intervals import MEASURES, bootstrap_correlations
+from longtail.statistics.factual_consistency import with_means
+from longtail.statistics.grounding_intervals import compare_prompts
+from longtail.statistics.method_comparisons import difference_interval, kinds_of_subjects
+from longtail.statistics.resampling import Values, sign_flip_p, sums_by_subject
+from longtail.statistics.signal_quality import Answers
+from longtail.warehouse.build import DBT_PROJECT
 
 _LOG = logging.getLogger("longtail")
 _N_POPULATION = 200_000

@@ -34,18 +34,18 @@ import pyarrow as pa
 from benchmarks.generated_study import write_lake, write_study
 from benchmarks.harness import last_line, machine, say, table
 from benchmarks.notebook_thresholds import Found, thresholds
-from dagster_project.core.report.report import write_report
-from dagster_project.core.statistics.adaptive_thresholds import fit_thresholds
-from dagster_project.core.statistics.registry import STATISTICS
-from dagster_project.core.statistics.statistic import materialise
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.study.file import load_study
-from dagster_project.core.study.study import Study
-from dagster_project.core.study.tables import describe_study
-from dagster_project.core.tables import TABLES
-from dagster_project.core.warehouse.build import dbt_command
-from dagster_project.core.warehouse.publish import publish_warehouse
-from dagster_project.core.warehouse.reuse import note_built, plan_pass
+from longtail.report.report import write_report
+from longtail.statistics.adaptive_thresholds import fit_thresholds
+from longtail.statistics.registry import STATISTICS
+from longtail.statistics.statistic import materialise
+from longtail.storage.lake import Lake
+from longtail.study.file import load_study
+from longtail.study.study import Study
+from longtail.study.tables import describe_study
+from longtail.tables import TABLES
+from longtail.warehouse.build import dbt_command
+from longtail.warehouse.publish import publish_warehouse
+from longtail.warehouse.reuse import note_built, plan_pass
 from tests.object_stores import s3_server
 
 _LOG = logging.getLogger("longtail")

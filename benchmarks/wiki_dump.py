@@ -24,18 +24,18 @@ from pathlib import Path
 from benchmarks.harness import last_line, machine
 from benchmarks.memory import Memory
 from benchmarks.retrieval_process import K, search, timed
-from dagster_project.core.errors import LongtailError
-from dagster_project.core.retrieval.base import Hit
-from dagster_project.core.retrieval.indexes import build_index
-from dagster_project.core.retrieval.passages import build_passages
-from dagster_project.core.retrieval.stored_passages import open_passages
-from dagster_project.core.sandbox.content import page_lines
-from dagster_project.core.sandbox.dumps import write_dump
-from dagster_project.core.sandbox.world import World, WorldEntity
-from dagster_project.core.scoring.match import has_answer
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.study.file import load_study
-from dagster_project.core.threads import thread_count
+from longtail.errors import LongtailError
+from longtail.retrieval.base import Hit
+from longtail.retrieval.indexes import build_index
+from longtail.retrieval.passages import build_passages
+from longtail.retrieval.stored_passages import open_passages
+from longtail.sandbox.content import page_lines
+from longtail.sandbox.dumps import write_dump
+from longtail.sandbox.world import World, WorldEntity
+from longtail.scoring.match import has_answer
+from longtail.storage.lake import Lake
+from longtail.study.file import load_study
+from longtail.threads import thread_count
 
 _LOG = logging.getLogger("longtail.benchmark")
 _ARTICLES_PER_FACT = 7.4  # articles of a world with one more fact per relation

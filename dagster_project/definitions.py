@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from dagster_project.core.storage.home import PROJECT_ROOT
+from longtail.storage.home import PROJECT_ROOT
 
 
 @dg.definitions

@@ -23,7 +23,7 @@ from dagster._core.storage.schedules.sqlite import sqlite_schedule_storage
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import Engine
 
-from dagster_project.core.storage.sqlite_file import PATIENCE_S
+from longtail.storage.sqlite_file import PATIENCE_S
 
 _STORAGES: tuple[Any, ...] = (sqlite_event_log, sqlite_run_storage, sqlite_schedule_storage)
 

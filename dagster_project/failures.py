@@ -7,9 +7,9 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project.core.errors import LongtailError, single_line
-from dagster_project.core.storage.disk import advised, is_disk_full
-from dagster_project.core.storage.home import command
+from longtail.errors import LongtailError, single_line
+from longtail.storage.disk import advised, is_disk_full
+from longtail.storage.home import command
 
 _INTERRUPTED = "DagsterExecutionInterruptedError"
 _SHOWN_CHECKS = 3

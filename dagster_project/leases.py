@@ -17,7 +17,7 @@ import dagster as dg
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from dagster_project.core.errors import single_line
+from longtail.errors import single_line
 
 LEASE_S = 300.0
 """A run may be silent for so long: some compiled loops let no other thread run meanwhile."""

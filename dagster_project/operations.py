@@ -19,11 +19,13 @@ import dagster as dg
 import yaml
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from dagster_project.core.errors import LongtailError, StudyError, single_line
-from dagster_project.core.storage.disk import advised, full_disk, has_no_room, is_disk_full
-from dagster_project.core.storage.files import STAGING, atomic_file, remove_leftovers
-from dagster_project.core.storage.home import PROJECT_ROOT, StudyHome, longtail_home
-from dagster_project.core.storage.ownership import (
+from dagster_project.event_log import written_at_leisure
+from dagster_project.leases import take
+from longtail.errors import LongtailError, StudyError, single_line
+from longtail.storage.disk import advised, full_disk, has_no_room, is_disk_full
+from longtail.storage.files import STAGING, atomic_file, remove_leftovers
+from longtail.storage.home import PROJECT_ROOT, StudyHome, longtail_home
+from longtail.storage.ownership import (
     PLACE,
     forget_run,
     is_run_dead,
@@ -31,10 +33,8 @@ from dagster_project.core.storage.ownership import (
     only_one,
     place_of,
 )
-from dagster_project.core.study.file import load_study
-from dagster_project.core.study.study import Study
-from dagster_project.event_log import written_at_leisure
-from dagster_project.leases import take
+from longtail.study.file import load_study
+from longtail.study.study import Study
 
 STATE_ERRORS = (OSError, sqlite3.Error, DBAPIError)
 """Errors of a disk or of the run history's database: the user can correct them, as with a `LongtailError`."""

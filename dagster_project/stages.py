@@ -8,10 +8,10 @@ from graphlib import TopologicalSorter
 
 import dagster as dg
 
-from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.study.models import Model
-from dagster_project.core.study.study import Study
-from dagster_project.core.study.window import window
+from longtail.generation.tasks.registry import TASKS
+from longtail.study.models import Model
+from longtail.study.study import Study
+from longtail.study.window import window
 
 OUTPUTS = frozenset({"warehouse", "report"})
 """The groups that read the whole lake, with the groups inside them: the last stage materialises them together."""

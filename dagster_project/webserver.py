@@ -23,9 +23,9 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
-from dagster_project.core.storage.home import study_file
-from dagster_project.core.study.file import load_study
 from dagster_project.same_origin import SameOrigin, SmallHeads
+from longtail.storage.home import study_file
+from longtail.study.file import load_study
 
 _HOST = "127.0.0.1"
 _STATEMENT_TIMEOUT_MS, _POOL_RECYCLE_S, _POOL_OVERFLOW = 15_000, 3_600, 20  # those of Dagster's command

@@ -17,7 +17,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from dagster_project.core.warehouse.sources import lake_texts
+from longtail.warehouse.sources import lake_texts
 
 _ROOT = Path(__file__).parents[1]
 _MODELS = _ROOT / "dbt/models"
@@ -27,7 +27,7 @@ _ELSEWHERE = {
     "CHANGELOG.md": "changes.md",
     "CONTRIBUTING.md": "contributing.md",
     "dbt/README.md": "dbt.md",
-    "dagster_project/core/sandbox/weights/README.md": "reference_models.md",
+    "longtail/sandbox/weights/README.md": "reference_models.md",
     "LICENSE": "LICENSE.txt",
     "CITATION.cff": "CITATION.cff",
 }

@@ -17,26 +17,38 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dagster_project.core.errors import LongtailError
-from dagster_project.core.router import load_router
+from longtail.errors import LongtailError
 
 if TYPE_CHECKING:
     import duckdb
 
-    from dagster_project.core.scoring.match import Scores
-    from dagster_project.core.study.study import Study
+    from longtail.router.decisions import Router
+    from longtail.scoring.match import Scores
+    from longtail.study.study import Study
+
+# Without this, the threads of torch and faiss wait by spinning: on a busy machine that takes ten times the processor
+# seconds. Their libraries read it when they are loaded, so it is set before anything else.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 __all__ = ["LongtailError", "load_router", "load_study", "open_warehouse", "run", "score"]
 
 
 def load_study(path: str | Path, limit: int | None = None) -> Study:
     """Read and check a study file; with `limit`, of so many questions. Errors: `LongtailError`, which names the key."""
-    from dagster_project.core.storage.home import in_project
-    from dagster_project.core.study.file import load_study as load
-    from dagster_project.core.study.quick import limited
+    from longtail.storage.home import in_project
+    from longtail.study.file import load_study as load
+    from longtail.study.quick import limited
 
     study = load(in_project(Path(path)))
     return study if limit is None else limited(study, limit)
+
+
+def load_router(path: str | Path) -> Router:
+    """Load a published router; it needs the standard library alone. Errors: `RouterError`, a `LongtailError`."""
+    from longtail.router.decisions import load_router as load
+
+    return load(path)
 
 
 def run(study: Study) -> Path:
@@ -54,7 +66,7 @@ def open_warehouse(place: Study | str | Path) -> duckdb.DuckDBPyConnection:
     `open_warehouse(study).sql("from fct_accuracy")` gives a relation; `.df()` makes pandas of it, `.pl()` polars and
     `.to_arrow_table()` Arrow. Errors: `LongtailError` if nothing is published there.
     """
-    from dagster_project.core.warehouse.publication import connect_published
+    from longtail.warehouse.publication import connect_published
 
     path = Path(place) if isinstance(place, (str, Path)) else place.home.published
     warehouse = connect_published(path / "warehouse.duckdb" if path.is_dir() else path)
@@ -71,7 +83,7 @@ def score(predictions: Sequence[str], answers: Sequence[Sequence[str]]) -> list[
 
     Errors: `LongtailError` if there are more of one than of the other, or an item of `answers` is one text.
     """
-    from dagster_project.core.scoring.match import score_answer
+    from longtail.scoring.match import score_answer
 
     if len(predictions) != len(answers):
         raise LongtailError(f"{len(predictions)} predictions have {len(answers)} lists of gold answers")

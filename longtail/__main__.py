@@ -1,6 +1,6 @@
 """The command `longtail`, which `make` calls too: run a study, and look at what it found.
 
-An option sets the variable of its name, which the programs (`dagster_project.run` and its neighbours) read.
+An option sets the variable of its name, which the programs (`longtail.commands`) read.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from dagster_project.core.errors import LongtailError
-from dagster_project.core.needs import install_command
-from dagster_project.core.processes import supervised
-from dagster_project.core.storage.home import PROJECT_ROOT, keep_caches
+from longtail.errors import LongtailError
+from longtail.needs import install_command
+from longtail.processes import supervised
+from longtail.storage.home import PROJECT_ROOT, keep_caches
 
 _NO_TELEMETRY = (
     ("DAGSTER_DISABLE_TELEMETRY", "1"),
@@ -111,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _start(command: str) -> int:
     try:
-        program = import_module(f"dagster_project.{command.replace('-', '_')}")
+        program = import_module(f"longtail.commands.{command.replace('-', '_')}")
     except ModuleNotFoundError as error:
         sys.exit(f"error: package {error.name} is not installed; run: {install_command('[platform]')}")
     return int(program.main())

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import yaml
 
-from dagster_project.core.errors import StudyError
-from dagster_project.core.generation.engine.partition import generate
-from dagster_project.core.generation.engine.session import ModelSession
-from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
-from dagster_project.core.questions.build import build_questions
-from dagster_project.core.retrieval.cited_passages import cite_passages
-from dagster_project.core.retrieval.passages import build_passages
-from dagster_project.core.retrieval.retrieve import retrieve_passages
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.study.file import load_study
+from longtail.errors import StudyError
+from longtail.generation.engine.partition import generate
+from longtail.generation.engine.session import ModelSession
+from longtail.generation.tasks.registry import TASKS
+from longtail.imports.facts import import_entities, import_popularity, import_triples
+from longtail.questions.build import build_questions
+from longtail.retrieval.cited_passages import cite_passages
+from longtail.retrieval.passages import build_passages
+from longtail.retrieval.retrieve import retrieve_passages
+from longtail.storage.lake import Lake
+from longtail.study.file import load_study
 
 LOG = logging.getLogger("added_files")
 CARDS = """subject	question	answer	text

@@ -23,24 +23,24 @@ import duckdb
 
 from benchmarks.generated_passages import _STUDY, open_home, questions_of, texts_of
 from benchmarks.harness import last_line, say, table
-from dagster_project.core.errors import LongtailError
-from dagster_project.core.generation.backends.base import Generation, Identity
-from dagster_project.core.generation.backends.local.loading import load_model
-from dagster_project.core.generation.engine.row_cache import CachedRow, RowCache
-from dagster_project.core.grounding.corpus import build_portrait, open_of
-from dagster_project.core.grounding.quip import Scorer
-from dagster_project.core.grounding.texts import Texts
-from dagster_project.core.retrieval import approximate, passage_vectors, stored_passages
-from dagster_project.core.retrieval.base import Query, load_retriever
-from dagster_project.core.retrieval.indexes import Index, build_index
-from dagster_project.core.retrieval.retrieve import open_context
-from dagster_project.core.storage import checksums, lake_stamps
-from dagster_project.core.storage.blob_store import BlobStore
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.storage.whole_files import remove
-from dagster_project.core.study.file import load_study
-from dagster_project.core.study.models import Model
-from dagster_project.core.study.reference_models import WEIGHTS
+from longtail.errors import LongtailError
+from longtail.generation.backends.base import Generation, Identity
+from longtail.generation.backends.local.loading import load_model
+from longtail.generation.engine.row_cache import CachedRow, RowCache
+from longtail.grounding.corpus import build_portrait, open_of
+from longtail.grounding.quip import Scorer
+from longtail.grounding.texts import Texts
+from longtail.retrieval import approximate, passage_vectors, stored_passages
+from longtail.retrieval.base import Query, load_retriever
+from longtail.retrieval.indexes import Index, build_index
+from longtail.retrieval.retrieve import open_context
+from longtail.storage import checksums, lake_stamps
+from longtail.storage.blob_store import BlobStore
+from longtail.storage.lake import Lake
+from longtail.storage.whole_files import remove
+from longtail.study.file import load_study
+from longtail.study.models import Model
+from longtail.study.reference_models import WEIGHTS
 from tests.lakes import LakePlan, make_lake
 
 OTHER, NAMELESS, SIGNAL = "other results, unseen", "an error without a name", "ended by a signal"

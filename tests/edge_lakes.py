@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from dagster_project.core.storage.lake import Lake
+from longtail.storage.lake import Lake
 from tests.lake_rows import fill
 from tests.lakes import MONTHS, LakePlan, make_lake, make_study
 from tests.warehouses import build_warehouse

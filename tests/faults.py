@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from dagster_project.core.sandbox.content import Content
-from dagster_project.core.sandbox.replies import Reply, from_byte
-from dagster_project.core.sandbox.server import Handler, SandboxServer
-from dagster_project.core.sandbox.world import World
+from longtail.sandbox.content import Content
+from longtail.sandbox.replies import Reply, from_byte
+from longtail.sandbox.server import Handler, SandboxServer
+from longtail.sandbox.world import World
 
 _AT_ONCE = struct.pack("ii", 1, 0)  # unsent bytes are dropped, and the connection is reset
 

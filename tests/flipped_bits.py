@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from dagster_project.core.storage import checksums
+from longtail.storage import checksums
 
 
 def flip_bit(path: Path, at: float = 0.5) -> None:

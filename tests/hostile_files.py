@@ -5,7 +5,7 @@
 Prints a line for each file: `refused` (one line of an error that a user can correct), `put aside` (rows in
 quarantine), `read` (nothing in it is harmful), or `FAULT` (a trace, a hang, more than a gigabyte of memory, or code that
 ran). The last line counts them; the exit code is 1 after a fault. The suite tries some of them
-(`tests/core/imports/test_hostile_files`).
+(`tests/longtail/imports/test_hostile_files`).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.errors import LongtailError
-from dagster_project.core.imports.answers import import_answers
-from dagster_project.core.imports.facts import read_questions
-from dagster_project.core.imports.questions import imported_paraphrases
-from dagster_project.core.imports.records import RejectedRows
-from dagster_project.core.preflight import misses
-from dagster_project.core.retrieval.collection_passages import passages_in
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.study.file import load_study
-from dagster_project.core.study.imports import FORMATS
-from dagster_project.core.study.study import Study
+from longtail.errors import LongtailError
+from longtail.imports.answers import import_answers
+from longtail.imports.facts import read_questions
+from longtail.imports.questions import imported_paraphrases
+from longtail.imports.records import RejectedRows
+from longtail.preflight import misses
+from longtail.retrieval.collection_passages import passages_in
+from longtail.storage.lake import Lake
+from longtail.study.file import load_study
+from longtail.study.imports import FORMATS
+from longtail.study.study import Study
 from tests.hostile_cases import CASES, Case
 
 MOST_MIB = 1_024
@@ -53,7 +53,7 @@ popularity: {{measure: imported}}
 """
 _MODEL = '{name: m, path: "fake:echo", backend: fake}'
 _GOOD = "datasets: [{name: d, import: {format: table, path: good.csv}}]"
-_LARGE = {"dagster_project.core.generation.backends.hf", "dagster_project.core.models.atlas_models",
+_LARGE = {"longtail.generation.backends.hf", "longtail.models.atlas_models",
           "torch", "transformers"}  # fmt: skip
 _LOG = logging.getLogger("hostile")
 
@@ -174,7 +174,7 @@ def _collection(case: Case, folder: Path) -> tuple[int, str]:
 
 
 def _model(case: Case, folder: Path) -> tuple[int, str]:
-    from dagster_project.core.generation.backends.registry import load_backend
+    from longtail.generation.backends.registry import load_backend
 
     study = _study(folder, model=f"{{name: m, path: '{case.file}', device: cpu}}")
     load_backend(study.models[0]).close()
@@ -182,14 +182,14 @@ def _model(case: Case, folder: Path) -> tuple[int, str]:
 
 
 def _checkpoint(case: Case, folder: Path) -> tuple[int, str]:
-    from dagster_project.core.models.atlas_models import convert
+    from longtail.models.atlas_models import convert
 
     convert(folder / case.file, folder / "converted")
     return 0, "converted"
 
 
 def _portrait(case: Case, folder: Path) -> tuple[int, str]:
-    from dagster_project.core.grounding.portrait import open_portrait
+    from longtail.grounding.portrait import open_portrait
 
     portrait = open_portrait(folder / case.file)
     return 0, f"a portrait of {portrait.plan.n_parts} parts"

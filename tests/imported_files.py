@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.imports.formats.questions.popqa import COLUMNS, PROPERTY_NUMBERS
-from dagster_project.core.relations.popqa import RELATIONS
-from dagster_project.core.study.imports import Results, read_results
-from dagster_project.core.study.reader import Reader
+from longtail.imports.formats.questions.popqa import COLUMNS, PROPERTY_NUMBERS
+from longtail.relations.popqa import RELATIONS
+from longtail.study.imports import Results, read_results
+from longtail.study.reader import Reader
 
 N_SUBJECTS = 12
 

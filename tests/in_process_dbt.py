@@ -29,11 +29,11 @@ from dbt_common.events.base_types import BaseEvent
 from dbt_common.events.event_manager import EventManager
 from dbt_common.tests import enable_test_caching
 
-from dagster_project.core.study.file import load_study
-from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.build import dbt_environment
-from dagster_project.core.warehouse.dbt_process import shared_work
-from dagster_project.core.warehouse.manifest import note_parse, project_version
+from longtail.study.file import load_study
+from longtail.study.study import Study
+from longtail.warehouse.build import dbt_environment
+from longtail.warehouse.dbt_process import shared_work
+from longtail.warehouse.manifest import note_parse, project_version
 
 _PARSED_AT = "/a lake's {odd} place"
 """The lake of the parse, which stands in every source."""

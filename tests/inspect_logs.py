@@ -21,7 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from dagster_project.core.storage.home import PROJECT_ROOT
+from longtail.storage.home import PROJECT_ROOT
 
 MODEL = "mockllm/model"
 ANSWERS = ("Answer 0", "nobody knows", "It is Answer 2, " + "surely " * 40, "", "answer 4", "Answer 5")

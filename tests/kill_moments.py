@@ -22,20 +22,20 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.retrieval.bm25 import tokens_of
-from dagster_project.core.retrieval.bm25_shards import build_shards
-from dagster_project.core.retrieval.retrievers.bm25 import Bm25Settings
-from dagster_project.core.router.publish import publish_routers
-from dagster_project.core.storage.blob_store import BlobStore
-from dagster_project.core.storage.files import remove_leftovers
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.study.grounding import Grounding
-from tests.core.generation.small_study import made, small_study
-from tests.core.grounding.test_portrait import built, some_texts
-from tests.core.retrieval.test_stored_passages import generated
-from tests.core.router.hand_made import write_marts
+from longtail.generation.tasks.registry import TASKS
+from longtail.retrieval.bm25 import tokens_of
+from longtail.retrieval.bm25_shards import build_shards
+from longtail.retrieval.retrievers.bm25 import Bm25Settings
+from longtail.router.publish import publish_routers
+from longtail.storage.blob_store import BlobStore
+from longtail.storage.files import remove_leftovers
+from longtail.storage.lake import Lake
+from longtail.study.grounding import Grounding
 from tests.lakes import LakePlan, make_study
+from tests.longtail.generation.small_study import made, small_study
+from tests.longtail.grounding.test_portrait import built, some_texts
+from tests.longtail.retrieval.test_stored_passages import generated
+from tests.longtail.router.hand_made import write_marts
 
 _LOG = logging.getLogger("kill_moments")
 _VECTORS = {f"text {n}": random.Random(n).randbytes(1_536) for n in range(4_000)}

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dagster_project.core.generation.prompts.build import block, join_blocks, text_as_read
-from dagster_project.core.methods import METHODS
-from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
-from dagster_project.core.relations.popqa import RELATIONS
-from dagster_project.core.storage.fingerprints import prompt_hash
-from dagster_project.core.tables import TABLES
+from longtail.generation.prompts.build import block, join_blocks, text_as_read
+from longtail.methods import METHODS
+from longtail.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
+from longtail.relations.popqa import RELATIONS
+from longtail.storage.fingerprints import prompt_hash
+from longtail.tables import TABLES
 
 if TYPE_CHECKING:
     from tests.lakes import LakePlan

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import yaml
 
-from dagster_project.core.methods import BACKGROUND, BOUND, CONDITION, METHODS
-from dagster_project.core.prompt_formats import BACKGROUND_TEMPLATE, FOR_ENCODER_DECODERS, FORMATS
-from dagster_project.core.relations.sets import RELATION_SETS, SOURCE_SET
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.study.file import load_study
-from dagster_project.core.study.study import Study
-from dagster_project.core.study.tables import paper_cells
+from longtail.methods import BACKGROUND, BOUND, CONDITION, METHODS
+from longtail.prompt_formats import BACKGROUND_TEMPLATE, FOR_ENCODER_DECODERS, FORMATS
+from longtail.relations.sets import RELATION_SETS, SOURCE_SET
+from longtail.storage.lake import Lake
+from longtail.study.file import load_study
+from longtail.study.study import Study
+from longtail.study.tables import paper_cells
 from tests.lake_rows import (
     OBJECT_ID,
     SAMPLE_TEMPERATURE,

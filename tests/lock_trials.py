@@ -21,9 +21,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.generation.backends.base import Generation, Identity
-from dagster_project.core.generation.engine.row_cache import CachedRow, RowCache
-from dagster_project.core.storage.blob_store import BlobStore
+from longtail.generation.backends.base import Generation, Identity
+from longtail.generation.engine.row_cache import CachedRow, RowCache
+from longtail.storage.blob_store import BlobStore
 
 WRITERS, KILLED, ENTRIES = 4, 2, 12
 _LOG = logging.getLogger("lock_trials")

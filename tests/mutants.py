@@ -122,7 +122,16 @@ def planned(lines: Lines, most: int, seed: int) -> list[Mutant]:
 
 def changed_lines(base: str) -> Lines:
     """The lines of the package that differ from commit `base`."""
-    diff = _git("diff", "-U0", "--no-renames", "--diff-filter=d", base, "--", "dagster_project/**.py")
+    diff = _git(
+        "diff",
+        "-U0",
+        "--no-renames",
+        "--diff-filter=d",
+        base,
+        "--",
+        "longtail/**.py",
+        "dagster_project/**.py",
+    )
     lines, path = defaultdict[str, set[int] | None](set), ""
     for line in diff.splitlines():
         path = line[6:] if line.startswith("+++ b/") else path
@@ -207,7 +216,9 @@ class Tree:
         if self.builds:  # as xdist's workers share them: tests.conftest
             os.environ["PYTEST_XDIST_WORKER"] = self.folder.name
             arguments.append(f"--basetemp={self.builds / self.folder.name}")
-        for name in [one for one in sys.modules if one.split(".")[0] in {"tests", "dagster_project"}]:
+        for name in [
+            one for one in sys.modules if one.split(".")[0] in {"tests", "longtail", "dagster_project"}
+        ]:
             del sys.modules[name]
         code = 3
         with contextlib.suppress(BaseException):

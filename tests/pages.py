@@ -6,7 +6,7 @@ import re
 import textwrap
 from pathlib import Path
 
-from dagster_project.core.storage.home import PROJECT_ROOT
+from longtail.storage.home import PROJECT_ROOT
 
 PAGES = [
     *(PROJECT_ROOT / name for name in ("README.md", "CONTRIBUTING.md", "dbt/README.md")),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project.core.storage.home import PROJECT_ROOT
+from longtail.storage.home import PROJECT_ROOT
 
 REAL_DATA = Path(os.environ.get("LONGTAIL_REAL_DATA") or PROJECT_ROOT.parent / "shared" / "data")
 needs_real_data = pytest.mark.skipif(

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.storage.home import PROJECT_ROOT
+from longtail.storage.home import PROJECT_ROOT
 from tests.browser import chromium
-from tests.core.report.browser import show, shown
 from tests.journeys.commands import command, environment
 from tests.journeys.test_ui import body_once, free_port, wait_until_loaded
+from tests.longtail.report.browser import show, shown
 
 _WIDTH = 1400
 

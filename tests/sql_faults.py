@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dagster_project.core.storage.home import PROJECT_ROOT
+from longtail.storage.home import PROJECT_ROOT
 
 DBT = PROJECT_ROOT / "dbt"
 UNTRIED = {"audit.sql", "catalogue.sql", "generate_schema_name.sql"}
-"""Of dbt's graph, not of a lake: tests in `tests/core/warehouse` meet them."""
+"""Of dbt's graph, not of a lake: tests in `tests/longtail/warehouse` meet them."""
 _HELD = r"(?:[^()]|\((?:[^()]|\([^()]*\))*\))"  # no parenthesis that is open
 KINDS = [
     ("join key", r"using \((\w+), ([\w, ]+)\)", r"using (\2)"),

@@ -30,9 +30,9 @@ import duckdb
 import jinja2
 import pytest
 
-from dagster_project.core.storage.home import PROJECT_ROOT
-from dagster_project.core.study.file import load_study
-from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD
+from longtail.storage.home import PROJECT_ROOT
+from longtail.study.file import load_study
+from longtail.warehouse.build import AFTER_GAINS, STUDY_BUILD
 from tests import edge_lakes, in_process_dbt, warehouses
 from tests.sql_faults import DBT, Mutant, sample
 from tests.sql_project import Project, failing_unit_tests, unit_tests

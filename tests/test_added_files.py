@@ -11,16 +11,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.storage.home import PROJECT_ROOT
+from longtail.storage.home import PROJECT_ROOT
 
 FILES = dict(
     re.findall(
-        r"^`(dagster_project/\S+\.py)`:\n\n```python\n(.*?)^```$",
+        r"^`(longtail/\S+\.py)`:\n\n```python\n(.*?)^```$",
         (PROJECT_ROOT / "docs/extending.md").read_text(encoding="utf-8"),
         flags=re.MULTILINE | re.DOTALL,
     )
 )
-RETRIEVER = "dagster_project/core/retrieval/retrievers/title.py"
+RETRIEVER = "longtail/retrieval/retrievers/title.py"
 LISTED = {"format": "flashcards", "kind": "title", "methods": "title", "backend": "last_word"}
 
 
@@ -36,7 +36,7 @@ def test_each_is_one_file(tmp_path: Path) -> None:
     copy, study = tmp_path / "copy", tmp_path / "study"
     study.mkdir()
     left_out = shutil.ignore_patterns("__pycache__", "weights")
-    shutil.copytree(PROJECT_ROOT / "dagster_project", copy / "dagster_project", ignore=left_out)
+    shutil.copytree(PROJECT_ROOT / "longtail", copy / "longtail", ignore=left_out)
     page = copy / "docs/study_file.md"
     page.parent.mkdir()
     shutil.copy(PROJECT_ROOT / "docs/study_file.md", page)
@@ -44,7 +44,7 @@ def test_each_is_one_file(tmp_path: Path) -> None:
     for name, text in FILES.items():
         (copy / name).write_text(text, encoding="utf-8")
 
-    in_copy(copy, "-m", "dagster_project.core.study.page")
+    in_copy(copy, "-m", "longtail.study.page")
     told = page.read_text(encoding="utf-8")
     assert re.search(r"\| questions \| `flashcards` \| Flashcards: .* \| `titles` \(1\) \|", told)
     assert "| `title` | the first passage whose title stands in the question stands before it |" in told

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 import longtail
-from dagster_project.core.storage.home import PROJECT_ROOT
-from tests.core.router.hand_made import marts_of, routers_of
+from longtail.storage.home import PROJECT_ROOT
+from tests.longtail.router.hand_made import marts_of, routers_of
 
 
 def test_the_examples_of_the_docstrings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,8 +94,8 @@ from importlib.machinery import PathFinder
 absent, found = set(sys.argv[2].split()), PathFinder.find_spec
 PathFinder.find_spec = lambda name, *more: None if name.partition(".")[0] in absent else found(name, *more)
 import longtail
-from dagster_project.core.generation.backends.base import Decoding
-from dagster_project.core.generation.backends.registry import load_backend
+from longtail.generation.backends.base import Decoding
+from longtail.generation.backends.registry import load_backend
 study = longtail.load_study("study.yaml")
 [answer] = load_backend(study.models[0]).generate(["Q: What is the capital of France?\\nA:"], Decoding(4))
 [scores] = longtail.score([answer.text], [[answer.text]])

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 import pytest
 
 from benchmarks import pararel, warehouse
-from dagster_project.core.storage.home import PROJECT_ROOT
-from dagster_project.core.study.study import Study
+from longtail.storage.home import PROJECT_ROOT
+from longtail.study.study import Study
 from tests import fork_server, in_process_dbt
 from tests.warehouses import AWKWARD, built_study, folder_of
 

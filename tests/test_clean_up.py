@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project import clean_up
-from dagster_project.core.storage.home import PROJECT_ROOT
-from dagster_project.core.storage.ownership import only_one
+from longtail.commands import clean_up
+from longtail.storage.home import PROJECT_ROOT
+from longtail.storage.ownership import only_one
 
 STUDY = (PROJECT_ROOT / "studies/according_to_sandbox.yaml").read_text(encoding="utf-8")
 FILES = (

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dagster_project.core.storage.home import PROJECT_ROOT
 from longtail import __main__ as command
+from longtail.storage.home import PROJECT_ROOT
 
 GIVEN = {
     ("run", "mine.yaml", "--home", "there", "--limit", "50"): {
@@ -49,7 +49,7 @@ def test_options_set_variables_and_a_variable_that_no_option_names_stays(
         command, "import_module", lambda name: SimpleNamespace(main=lambda: started.append(name) or 3)
     )
     assert command.main(given) == 3
-    assert started == [f"dagster_project.{given[0]}"]
+    assert started == [f"longtail.commands.{given[0]}"]
     assert {name: os.environ[name] for name in SET} == dict.fromkeys(SET, "before") | GIVEN[given]
     assert (os.environ["DAGSTER_DISABLE_TELEMETRY"], os.environ["DO_NOT_TRACK"]) == ("1", "1")
     assert os.environ["DBT_SEND_ANONYMOUS_USAGE_STATS"] == "true"

@@ -11,29 +11,29 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dagster_project.core.embedding.answers import embed_texts
-from dagster_project.core.embedding.encoder import ENCODER
-from dagster_project.core.embedding.vectors import Embedded
-from dagster_project.core.errors import SourceError
-from dagster_project.core.generation.engine.items import Generate
-from dagster_project.core.generation.engine.job import Job
-from dagster_project.core.generation.engine.partition import generate_rows
-from dagster_project.core.generation.engine.session import ModelSession
-from dagster_project.core.generation.prompts.build import Passage as ReadPassage
-from dagster_project.core.generation.prompts.build import Question
-from dagster_project.core.generation.tasks.answers import Answers, plan_answers
-from dagster_project.core.methods import METHODS
-from dagster_project.core.questions.build import make_questions
-from dagster_project.core.questions.selection import Choice
-from dagster_project.core.retrieval.base import Context, Query, Results, load_retriever
-from dagster_project.core.retrieval.retrieve import find_passages
-from dagster_project.core.retrieval.stored_passages import Passage, StoredPassages
-from dagster_project.core.storage.lake import Computed, QuarantinedRow, Streamed
-from dagster_project.core.study.datasets import Dataset
-from dagster_project.core.study.models import Model
-from dagster_project.core.study.prompts import Prompt
-from dagster_project.core.wikimedia.facts import Entities, Facts
-from dagster_project.core.wikimedia.ingest import entity_rows, triple_rows
+from longtail.embedding.answers import embed_texts
+from longtail.embedding.encoder import ENCODER
+from longtail.embedding.vectors import Embedded
+from longtail.errors import SourceError
+from longtail.generation.engine.items import Generate
+from longtail.generation.engine.job import Job
+from longtail.generation.engine.partition import generate_rows
+from longtail.generation.engine.session import ModelSession
+from longtail.generation.prompts.build import Passage as ReadPassage
+from longtail.generation.prompts.build import Question
+from longtail.generation.tasks.answers import Answers, plan_answers
+from longtail.methods import METHODS
+from longtail.questions.build import make_questions
+from longtail.questions.selection import Choice
+from longtail.retrieval.base import Context, Query, Results, load_retriever
+from longtail.retrieval.retrieve import find_passages
+from longtail.retrieval.stored_passages import Passage, StoredPassages
+from longtail.storage.lake import Computed, QuarantinedRow, Streamed
+from longtail.study.datasets import Dataset
+from longtail.study.models import Model
+from longtail.study.prompts import Prompt
+from longtail.wikimedia.facts import Entities, Facts
+from longtail.wikimedia.ingest import entity_rows, triple_rows
 
 LOG = logging.getLogger("longtail-tests")
 GOLDS = {"Q1-P36": ("Amaurot",), "Q2-P36": ("Lagado", "the flying city"), "Q3-P36": ("Oz",)}

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from dagster_project.core.progress import MARK, Progress
-from dagster_project.display import Display, LiveDisplay, display_on
-from dagster_project.stage_times import StageTimes
 from dagster_project.stages import Stage
+from longtail.commands.display import Display, LiveDisplay, display_on
+from longtail.commands.stage_times import StageTimes
+from longtail.progress import MARK, Progress
 
 LOG = logging.getLogger("longtail")
 STAGES = (

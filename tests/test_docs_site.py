@@ -10,7 +10,7 @@ import yaml
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
-from dagster_project.core.storage.home import PROJECT_ROOT
+from longtail.storage.home import PROJECT_ROOT
 
 MARTS = PROJECT_ROOT / "dbt/models/marts"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project import doctor
-from dagster_project.core.storage.home import DEFAULT_STUDY_FILE
+from longtail.commands import doctor
+from longtail.storage.home import DEFAULT_STUDY_FILE
 
 
 @pytest.fixture(autouse=True)

@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 
 import longtail
-from dagster_project import generate
-from dagster_project.core.errors import LongtailError
-from dagster_project.core.generation.engine.estimate import estimate
-from dagster_project.core.generation.engine.job import Shard
-from dagster_project.core.generation.engine.session import ModelSession
-from dagster_project.core.generation.engine.task import Scope
-from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.storage.home import PROJECT_ROOT
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.study.models import Service
+from longtail.commands import generate
+from longtail.errors import LongtailError
+from longtail.generation.engine.estimate import estimate
+from longtail.generation.engine.job import Shard
+from longtail.generation.engine.session import ModelSession
+from longtail.generation.engine.task import Scope
+from longtail.generation.tasks.registry import TASKS
+from longtail.storage.home import PROJECT_ROOT
+from longtail.storage.lake import Lake
+from longtail.study.models import Service
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import environment, run_study
 

@@ -18,11 +18,11 @@ from sqlalchemy import create_engine, text
 
 from benchmarks.cluster import postgres_programs, postgres_server
 from dagster_project import leases
-from dagster_project.core.storage.ownership import PLACE, place_of
-from dagster_project.core.study.file import load_study
-from dagster_project.core.study.study import Study
 from dagster_project.leases import Lease
 from dagster_project.operations import open_instance, reap_dead_runs, say_who_is_waited_for
+from longtail.storage.ownership import PLACE, place_of
+from longtail.study.file import load_study
+from longtail.study.study import Study
 from tests.journeys.commands import small_study
 
 History = tuple[str, Callable[[str], None]]

@@ -19,7 +19,7 @@ def is_enough(values: list[int], log: object) -> bool:
     return len(values) >= LEAST
 """
 TEST = """import logging
-from dagster_project.core.small import enough
+from longtail.small import enough
 
 
 def test_enough() -> None:
@@ -30,11 +30,11 @@ def test_enough() -> None:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository of one module and one test, which asks of nine values whether they are enough."""
-    files = {"dagster_project/core/small/enough.py": CODE, "tests/core/small/test_enough.py": TEST}
+    files = {"longtail/small/enough.py": CODE, "tests/longtail/small/test_enough.py": TEST}
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(text)
-    (tmp_path / "dagster_project/__init__.py").touch()
+    (tmp_path / "longtail/__init__.py").touch()
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", "-A")
     git(tmp_path, "-c", "user.name=x", "-c", "user.email=x@example.org", "commit", "-qm", "one")
@@ -51,7 +51,7 @@ def changes(planned: list[mutants.Mutant]) -> set[str]:
 
 
 def test_survivors_are_told_and_the_tree_stays(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    path = "dagster_project/core/small/enough.py"
+    path = "longtail/small/enough.py"
     halved, never = (
         mutants.Mutant(path, line, "by hand", CODE.replace(*change))
         for line, change in ((1, ("LEAST = 5", "LEAST = 2")), (8, (">= LEAST", "< LEAST")))
@@ -67,7 +67,7 @@ def test_survivors_are_told_and_the_tree_stays(project: Path, capfd: pytest.Capt
 
 
 def test_faults_are_planted_in_code_and_not_in_what_readers_are_told(project: Path) -> None:
-    lines = mutants.lines_of("dagster_project/core/small/enough")
+    lines = mutants.lines_of("longtail/small/enough")
     found = changes(mutants.planned(lines, 100, seed=0))
     assert {"+    return len(values) > LEAST", "+    if False:", "+LEAST = 6"} <= found
     assert not [one for one in found if "nothing" in one or "log" in one or "bool" in one]
@@ -75,7 +75,7 @@ def test_faults_are_planted_in_code_and_not_in_what_readers_are_told(project: Pa
 
 
 def test_a_commit_is_judged_by_its_own_lines(project: Path) -> None:
-    path = "dagster_project/core/small/enough.py"
+    path = "longtail/small/enough.py"
     (project / path).write_text(CODE.replace(">= LEAST", "> LEAST"))
     lines = mutants.changed_lines("HEAD")
     assert lines == {path: {8}}
@@ -85,7 +85,7 @@ def test_a_commit_is_judged_by_its_own_lines(project: Path) -> None:
 
 
 def test_the_nearest_tests_are_those_of_the_name_and_those_that_import_the_module() -> None:
-    found = mutants.nearest("dagster_project/core/statistics/signal_policies.py", False)
-    folder = "tests/core/statistics"
+    found = mutants.nearest("longtail/statistics/signal_policies.py", False)
+    folder = "tests/longtail/statistics"
     assert {f"{folder}/test_signal_policies.py", f"{folder}/test_signal_gains.py"} <= found
-    assert found < mutants.nearest("dagster_project/core/statistics/signal_policies.py", True)
+    assert found < mutants.nearest("longtail/statistics/signal_policies.py", True)

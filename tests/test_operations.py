@@ -14,9 +14,16 @@ import pytest
 from dagster._core.storage.event_log import SqliteEventLogStorage
 from sqlalchemy.exc import IntegrityError
 
-from dagster_project.core.errors import LakeError, LongtailError, StudyError
-from dagster_project.core.storage.home import PROJECT_ROOT, StudyHome
-from dagster_project.core.storage.ownership import (
+from dagster_project.operations import (
+    claim_home,
+    error_line,
+    open_instance,
+    prepare_dagster_home,
+    reap_dead_runs,
+)
+from longtail.errors import LakeError, LongtailError, StudyError
+from longtail.storage.home import PROJECT_ROOT, StudyHome
+from longtail.storage.ownership import (
     PLACE,
     forget_run,
     hold_run,
@@ -25,14 +32,7 @@ from dagster_project.core.storage.ownership import (
     only_one,
     place_of,
 )
-from dagster_project.core.study.file import load_study
-from dagster_project.operations import (
-    claim_home,
-    error_line,
-    open_instance,
-    prepare_dagster_home,
-    reap_dead_runs,
-)
+from longtail.study.file import load_study
 from tests.journeys.commands import small_study
 
 

@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from benchmarks.cluster import postgres_programs, postgres_server
-from dagster_project.core.errors import LongtailError
-from dagster_project.core.storage.home import PROJECT_ROOT
-from dagster_project.core.storage.ownership import PLACE, place_of
-from dagster_project.core.study.file import load_study
-from dagster_project.core.study.study import Study
 from dagster_project.operations import POOL_LIMITS, open_instance
+from longtail.errors import LongtailError
+from longtail.storage.home import PROJECT_ROOT
+from longtail.storage.ownership import PLACE, place_of
+from longtail.study.file import load_study
+from longtail.study.study import Study
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import environment, read_until, run_python, run_study, small_study, start_study
 from tests.pages import blocks

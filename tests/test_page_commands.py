@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dagster_project.core.storage.home import PROJECT_ROOT
-from dagster_project.core.study.file import load_study
 from longtail import __main__ as longtail_command
+from longtail.storage.home import PROJECT_ROOT
+from longtail.study.file import load_study
 from tests.pages import PAGES, TINY_STUDY, blocks
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dagster_project.core.storage.home import PROJECT_ROOT
+from longtail.storage.home import PROJECT_ROOT
 from tests.claims.paper_comparison import CELLS, PLACE, RESULTS, chosen, page, shown
 
 PAGE = (PROJECT_ROOT / PLACE).read_text(encoding="utf-8")

@@ -69,7 +69,7 @@ def test_every_section_that_is_named_is_in_the_specification() -> None:
     texts = [
         *(ROOT / name for name in ("README.md", "study.yaml")),
         *(path for folder in ("docs", "studies", "dbt/models") for path in (ROOT / folder).rglob("*.[my]*")),
-        *(ROOT / "dagster_project/core/report/figures").glob("*.py"),
+        *(ROOT / "longtail/report/figures").glob("*.py"),
     ]
     named = {number for path in texts for number in re.findall(r"SPEC §(\d+)", path.read_text())}
     assert named <= sections

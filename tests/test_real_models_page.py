@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from dagster_project.core.scoring.match import score_answer
-from dagster_project.core.statistics.signal_quality import auroc
-from dagster_project.core.storage.home import PROJECT_ROOT
+from longtail.scoring.match import score_answer
+from longtail.statistics.signal_quality import auroc
+from longtail.storage.home import PROJECT_ROOT
 from tests.claims.real_models import PLACE
 from tests.real_data import REAL_DATA, needs_real_data
 

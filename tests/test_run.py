@@ -13,15 +13,15 @@ import dagster as dg
 import pytest
 import yaml
 
-from dagster_project import run
-from dagster_project.core.storage.home import PROJECT_ROOT
-from dagster_project.core.storage.lake import Lake, QuarantinedRow
-from dagster_project.core.study.file import load_study
 from dagster_project.defs.resources import StudyResource
-from dagster_project.display import LOGGERS, Display
 from dagster_project.failures import was_interrupted, why
-from dagster_project.stage_times import StageTimes
 from dagster_project.stages import Stage
+from longtail.commands import run
+from longtail.commands.display import LOGGERS, Display
+from longtail.commands.stage_times import StageTimes
+from longtail.storage.home import PROJECT_ROOT
+from longtail.storage.lake import Lake, QuarantinedRow
+from longtail.study.file import load_study
 from tests.flipped_bits import flip_bit
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import environment, run_python
@@ -137,12 +137,12 @@ ONE_STAGE = """
 import io, sys
 from pathlib import Path
 import dagster as dg
-from dagster_project import run
-from dagster_project.stage_times import StageTimes
-from dagster_project.core.storage.home import DEFAULT_STUDY_FILE
-from dagster_project.core.storage.ownership import PLACE, locked_runs, place_of
-from dagster_project.core.study.file import load_study
-from dagster_project.display import Display
+from longtail.commands import run
+from longtail.commands.stage_times import StageTimes
+from longtail.storage.home import DEFAULT_STUDY_FILE
+from longtail.storage.ownership import PLACE, locked_runs, place_of
+from longtail.study.file import load_study
+from longtail.commands.display import Display
 from dagster_project.stages import Stage
 
 study = load_study(DEFAULT_STUDY_FILE)

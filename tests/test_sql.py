@@ -20,8 +20,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dagster_project.core.storage.home import PROJECT_ROOT
-from dagster_project.sql import QUESTIONS, shell_command
+from longtail.commands.sql import QUESTIONS, shell_command
+from longtail.storage.home import PROJECT_ROOT
 from tests.journeys.commands import PROJECT, command, environment, small_study
 
 TEXT = """it's "q" $HOME $(id) ${x} `id` \\ # %d;"""

@@ -7,14 +7,14 @@ import dataclasses
 import dagster as dg
 import pytest
 
-from dagster_project.core.storage.home import DEFAULT_STUDY_FILE, PROJECT_ROOT, longtail_home
-from dagster_project.core.study.file import load_study
-from dagster_project.core.study.grounding import Grounding
-from dagster_project.core.study.study import Study
-from dagster_project.core.study.window import window
 from dagster_project.definitions import defs
 from dagster_project.defs import partitions
 from dagster_project.stages import Stage, plan
+from longtail.storage.home import DEFAULT_STUDY_FILE, PROJECT_ROOT, longtail_home
+from longtail.study.file import load_study
+from longtail.study.grounding import Grounding
+from longtail.study.study import Study
+from longtail.study.window import window
 from tests.in_process_dbt import put_parsed
 
 

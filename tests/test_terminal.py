@@ -6,8 +6,8 @@ import contextlib
 import io
 import time
 
-from dagster_project.core.progress import current
-from dagster_project.terminal import Calm, Condensed
+from longtail.commands.terminal import Calm, Condensed
+from longtail.progress import current
 
 
 def test_dbt_is_condensed_to_progress_and_failures() -> None:

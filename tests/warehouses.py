@@ -19,17 +19,17 @@ import duckdb
 import pandas as pd
 import pytest
 
-from dagster_project.core.statistics.registry import STATISTICS
-from dagster_project.core.statistics.statistic import materialise
-from dagster_project.core.storage.checksums import RECORD, record, record_files
-from dagster_project.core.storage.home import StudyHome
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.study.file import load_study
-from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.build import AFTER_GAINS, STUDY_BUILD
-from dagster_project.core.warehouse.docs import publish_docs
-from dagster_project.core.warehouse.publication import record_of
-from dagster_project.core.warehouse.publish import publish_warehouse
+from longtail.statistics.registry import STATISTICS
+from longtail.statistics.statistic import materialise
+from longtail.storage.checksums import RECORD, record, record_files
+from longtail.storage.home import StudyHome
+from longtail.storage.lake import Lake
+from longtail.study.file import load_study
+from longtail.study.study import Study
+from longtail.warehouse.build import AFTER_GAINS, STUDY_BUILD
+from longtail.warehouse.docs import publish_docs
+from longtail.warehouse.publication import record_of
+from longtail.warehouse.publish import publish_warehouse
 from tests.in_process_dbt import invoke_dbt, put_parsed
 from tests.lakes import LakePlan, make_lake, make_study
 

@@ -6,23 +6,23 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project.core.embedding.answers import embed_answers
-from dagster_project.core.entailment.answers import compare_answers
-from dagster_project.core.generation.engine.partition import generate
-from dagster_project.core.generation.latency.calibrate import calibrate_latency
-from dagster_project.core.generation.provisional import tell_accuracy
-from dagster_project.core.generation.tasks.audit import count_faults
-from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.imports.answers import import_answers
-from dagster_project.core.progress import Progress
-from dagster_project.core.questions.cloze import CANDIDATES
-from dagster_project.core.storage.lake import Outcome
-from dagster_project.core.tables import TABLES
 from dagster_project.defs.partitions import model_by_method, models, names_of
 from dagster_project.defs.questions import paraphrases, questions
 from dagster_project.defs.resources import LOG, StudyResource, model_session
 from dagster_project.defs.results import clear_errors, markdown_table, result
 from dagster_project.defs.retrieval import cited_passages, passages, retrieved_passages
+from longtail.embedding.answers import embed_answers
+from longtail.entailment.answers import compare_answers
+from longtail.generation.engine.partition import generate
+from longtail.generation.latency.calibrate import calibrate_latency
+from longtail.generation.provisional import tell_accuracy
+from longtail.generation.tasks.audit import count_faults
+from longtail.generation.tasks.registry import TASKS
+from longtail.imports.answers import import_answers
+from longtail.progress import Progress
+from longtail.questions.cloze import CANDIDATES
+from longtail.storage.lake import Outcome
+from longtail.tables import TABLES
 
 _BY_MODEL: dict[str, Any] = {
     "key_prefix": "lake",
@@ -40,7 +40,7 @@ def _all_partitions(asset: dg.AssetsDefinition) -> dg.AssetDep:
 def _generate(
     context: dg.AssetExecutionContext, study: StudyResource, stage: Callable[..., Outcome]
 ) -> dg.MaterializeResult:
-    """Run a stage of `core.generation` for each partition of the run; the model stays loaded in between.
+    """Run a stage of `longtail.generation` for each partition of the run; the model stays loaded in between.
 
     The accuracy of answers is told as soon as their partition is written, and again in the result.
     """

@@ -2,16 +2,16 @@
 
 import dagster as dg
 
-from dagster_project.core.grounding.cooccurrences import count_cooccurrences
-from dagster_project.core.grounding.corpus import build_portrait
-from dagster_project.core.grounding.generations import score_generations
-from dagster_project.core.tables import TABLES
 from dagster_project.defs.generation import answers, generated_passages, grounded_generations
 from dagster_project.defs.partitions import models
 from dagster_project.defs.questions import questions
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
 from dagster_project.defs.retrieval import passages
+from longtail.grounding.cooccurrences import count_cooccurrences
+from longtail.grounding.corpus import build_portrait
+from longtail.grounding.generations import score_generations
+from longtail.tables import TABLES
 
 
 @dg.asset(key_prefix="indexes", group_name="grounding", kinds={"numba"}, deps=[passages])

@@ -4,14 +4,14 @@ import datetime
 
 import dagster as dg
 
-from dagster_project.core.imports.facts import import_entities, import_popularity, import_triples
-from dagster_project.core.questions.candidates import sample_facts
-from dagster_project.core.questions.frequencies import measure_frequencies
-from dagster_project.core.wikimedia.ingest import ingest_entities, ingest_triples
-from dagster_project.core.wikimedia.page_views import ingest_page_view_months
 from dagster_project.defs.partitions import chosen_study, months
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
+from longtail.imports.facts import import_entities, import_popularity, import_triples
+from longtail.questions.candidates import sample_facts
+from longtail.questions.frequencies import measure_frequencies
+from longtail.wikimedia.ingest import ingest_entities, ingest_triples
+from longtail.wikimedia.page_views import ingest_page_view_months
 
 _A_MONTH = datetime.timedelta(days=35)
 """From one run of schedule monthly_popularity to the next, with some days for a service that is late."""

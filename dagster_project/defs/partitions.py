@@ -9,10 +9,10 @@ import functools
 
 import dagster as dg
 
-from dagster_project.core.storage.home import study_file
-from dagster_project.core.study.file import load_study
-from dagster_project.core.study.months import FIRST_MONTH
-from dagster_project.core.study.study import Study
+from longtail.storage.home import study_file
+from longtail.study.file import load_study
+from longtail.study.months import FIRST_MONTH
+from longtail.study.study import Study
 
 
 @functools.cache

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from dagster_project.core.embedding.paraphrases import compare_paraphrases, far_relations
-from dagster_project.core.imports.decisions import import_decisions
-from dagster_project.core.questions.build import build_questions
-from dagster_project.core.questions.cloze import CANDIDATES, PATTERNS, describe_cloze_queries
-from dagster_project.core.questions.counts import count_questions
-from dagster_project.core.questions.paraphrases import build_paraphrases
-from dagster_project.core.study.study import Study
-from dagster_project.core.tables import TABLES
 from dagster_project.defs.ingest import candidate_triples, entities, triples
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
+from longtail.embedding.paraphrases import compare_paraphrases, far_relations
+from longtail.imports.decisions import import_decisions
+from longtail.questions.build import build_questions
+from longtail.questions.cloze import CANDIDATES, PATTERNS, describe_cloze_queries
+from longtail.questions.counts import count_questions
+from longtail.questions.paraphrases import build_paraphrases
+from longtail.study.study import Study
+from longtail.tables import TABLES
 
 
 @dg.asset(

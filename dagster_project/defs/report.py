@@ -8,11 +8,11 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project.core.report.report import ReportFiles, write_report
-from dagster_project.core.storage.checksums import file_checksum
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors
 from dagster_project.defs.warehouse.assets import published_warehouse
+from longtail.report.report import ReportFiles, write_report
+from longtail.storage.checksums import file_checksum
 
 
 @dg.asset(key_prefix="report", group_name="report", kinds={"html", "vegalite"}, deps=[published_warehouse])

@@ -1,6 +1,7 @@
 """What assets receive: the study and its lake, a loaded model that outlives one partition, and dbt.
 
-A run holds a lock file as long as its process lives; `core.ownership` and `operations` recognise dead runs by it.
+A run holds a lock file as long as its process lives; `longtail.storage.ownership` and `operations` recognise dead runs
+by it.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from dagster_dbt import DagsterDbtTranslator, DbtCliInvocation, DbtCliResource, 
 from dagster_dbt.compat import DBT_PYTHON_VERSION
 from pydantic import PrivateAttr
 
-from dagster_project.core.generation.engine.session import ModelSession
-from dagster_project.core.needs import needs_of_machines
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.storage.object_store import ObjectStore
-from dagster_project.core.storage.ownership import PLACE, hold_run, place_of
-from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.build import DBT, DBT_PROJECT, dbt_environment
-from dagster_project.core.warehouse.manifest import prepare_manifest
 from dagster_project.defs.partitions import chosen_study
 from dagster_project.leases import Lease, has_leases
 from dagster_project.operations import reap_dead_runs, say_who_is_waited_for
+from longtail.generation.engine.session import ModelSession
+from longtail.needs import needs_of_machines
+from longtail.storage.lake import Lake
+from longtail.storage.object_store import ObjectStore
+from longtail.storage.ownership import PLACE, hold_run, place_of
+from longtail.study.study import Study
+from longtail.warehouse.build import DBT, DBT_PROJECT, dbt_environment
+from longtail.warehouse.manifest import prepare_manifest
 
 LOG = logging.getLogger("longtail")
 

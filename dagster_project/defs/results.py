@@ -10,11 +10,11 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project.core.errors import LongtailError, printable
-from dagster_project.core.storage.disk import advised, is_disk_full
-from dagster_project.core.storage.fingerprints import fingerprint
-from dagster_project.core.storage.home import longtail_home
-from dagster_project.core.storage.lake import Lake, Outcome
+from longtail.errors import LongtailError, printable
+from longtail.storage.disk import advised, is_disk_full
+from longtail.storage.fingerprints import fingerprint
+from longtail.storage.home import longtail_home
+from longtail.storage.lake import Lake, Outcome
 
 _PREVIEW_ROWS = 5
 _CELL = 60

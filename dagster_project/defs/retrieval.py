@@ -4,18 +4,18 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from dagster_project.core.retrieval.cited_passages import cite_passages
-from dagster_project.core.retrieval.excluded_pages import TABLE, written_beside
-from dagster_project.core.retrieval.indexes import build_index
-from dagster_project.core.retrieval.passages import build_passages
-from dagster_project.core.retrieval.retrieve import retrieve_passages
-from dagster_project.core.retrieval.search_recalls import measure_search_recalls
-from dagster_project.core.tables import TABLES
 from dagster_project.defs.ingest import entities, triples
 from dagster_project.defs.partitions import chosen_study, retrievers
 from dagster_project.defs.questions import paraphrases, questions
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
+from longtail.retrieval.cited_passages import cite_passages
+from longtail.retrieval.excluded_pages import TABLE, written_beside
+from longtail.retrieval.indexes import build_index
+from longtail.retrieval.passages import build_passages
+from longtail.retrieval.retrieve import retrieve_passages
+from longtail.retrieval.search_recalls import measure_search_recalls
+from longtail.tables import TABLES
 
 passages, _excluded_pages = (dg.AssetKey(["lake", table]) for table in ("passages", TABLE))
 

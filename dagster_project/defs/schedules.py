@@ -17,8 +17,8 @@ import datetime
 import dagster as dg
 import requests
 
-from dagster_project.core.errors import single_line
 from dagster_project.defs.partitions import chosen_study
+from longtail.errors import single_line
 
 WEBHOOK = dg.EnvVar("LONGTAIL_WEBHOOK")
 _PATIENCE_S = 20

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from dagster_project.core.study.tables import STUDY_TABLES, describe_study
-from dagster_project.core.tables import TABLES
 from dagster_project.defs.resources import StudyResource
 from dagster_project.defs.results import clear_errors, result
+from longtail.study.tables import STUDY_TABLES, describe_study
+from longtail.tables import TABLES
 
 
 @dg.multi_asset(

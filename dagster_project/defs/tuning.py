@@ -5,14 +5,14 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project.core.questions.cloze import CANDIDATES
-from dagster_project.core.tables import TABLES
-from dagster_project.core.tuning.sweep import ANSWERS, MODELS, tune
 from dagster_project.defs.partitions import chosen_study, settings
 from dagster_project.defs.questions import paraphrases, questions
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
 from dagster_project.defs.retrieval import passages
+from longtail.questions.cloze import CANDIDATES
+from longtail.tables import TABLES
+from longtail.tuning.sweep import ANSWERS, MODELS, tune
 
 _SWEEP = chosen_study().sweep
 _READ: list[Any] = [questions, paraphrases, passages, dg.AssetKey(["lake", CANDIDATES])]

@@ -22,7 +22,7 @@
         exists (from audit.invocations where finished_at is null)
         and unique_id not in (select inputs.unique_id from audit.inputs as inputs);
     {%- if execute %}
-    -- What nodes were made from (core/warehouse/reuse.py). What this run builds keeps no record, nor what is gone.
+    -- What nodes were made from (longtail/warehouse/reuse.py). What this run builds keeps no record, nor what is gone.
     delete from audit.inputs
     where
         unique_id in (''{{ quoted(selected_resources) }})

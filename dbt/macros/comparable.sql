@@ -1,4 +1,4 @@
-{#- The text in which every rule compares: NFC, without invisible marks (SPEC §5, core/scoring/match.py). -#}
+{#- The text in which every rule compares: NFC, without invisible marks (SPEC §5, longtail/scoring/match.py). -#}
 {% macro comparable(text) -%}
     nfc_normalize(regexp_replace(
         {{ text }},

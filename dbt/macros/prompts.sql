@@ -1,5 +1,5 @@
 {#-
-  Prompts by the rule of core/generation/prompts, rebuilt in SQL for model fct_prompts. A blank text has nothing but
+  Prompts by the rule of longtail/generation/prompts, rebuilt in SQL for model fct_prompts. A blank text has nothing but
   spaces; `trim` alone would take other white space too.
 -#}
 

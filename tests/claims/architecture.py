@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dagster_project.core.generation.latency.rounds import N_QUESTIONS
-from dagster_project.core.processes import GRACE_S
-from dagster_project.core.statistics.risk_coverage import DELTA
-from dagster_project.core.study.study import Study
-from dagster_project.router import LimitedConnection
 from dagster_project.same_origin import LARGEST_HEAD
+from longtail.commands.router import LimitedConnection
+from longtail.generation.latency.rounds import N_QUESTIONS
+from longtail.processes import GRACE_S
+from longtail.statistics.risk_coverage import DELTA
+from longtail.study.study import Study
 from tests.claims.form import Claim, constant, dbt_variable
 
 PLACE = "docs/architecture.md"

@@ -6,10 +6,10 @@ import re
 
 import duckdb
 
-from dagster_project.core.generation.latency.rounds import N_QUESTIONS
-from dagster_project.core.report.figures import FIGURES
-from dagster_project.core.statistics import correlation_intervals
-from dagster_project.core.statistics.method_comparisons import N_RESAMPLES
+from longtail.generation.latency.rounds import N_QUESTIONS
+from longtail.report.figures import FIGURES
+from longtail.statistics import correlation_intervals
+from longtail.statistics.method_comparisons import N_RESAMPLES
 from tests.claims.form import Claim, Computed, caption, constant, dbt_variable
 
 _TRAIN = float(dbt_variable("training_share"))

@@ -18,8 +18,8 @@ from typing import Any
 import duckdb
 import yaml
 
-from dagster_project.core.report.figures import FIGURES
-from dagster_project.core.storage.home import PROJECT_ROOT
+from longtail.report.figures import FIGURES
+from longtail.storage.home import PROJECT_ROOT
 
 Numbers = Mapping[str, Any]
 Computed = Callable[[duckdb.DuckDBPyConnection], Numbers]
@@ -146,7 +146,7 @@ def caption(key: str) -> str:
 
 
 def modules_of_figures() -> Sequence[str]:
-    folder = PROJECT_ROOT / "dagster_project/core/report/figures"
+    folder = PROJECT_ROOT / "longtail/report/figures"
     return [str(path.relative_to(PROJECT_ROOT)) for path in sorted(Path(folder).glob("*.py"))]
 
 

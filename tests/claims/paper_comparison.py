@@ -19,11 +19,11 @@ from typing import Any
 import duckdb
 import pandas as pd
 
-from dagster_project.core.storage.home import PROJECT_ROOT
+from longtail.storage.home import PROJECT_ROOT
 from tests.claims.real_models import _filled, _table
 
 PLACE, RESULTS = "docs/paper_comparison.md", PROJECT_ROOT / "docs/paper_comparison.csv"
-CELLS = PROJECT_ROOT / "dagster_project/core/study/paper_cells.csv"
+CELLS = PROJECT_ROOT / "longtail/study/paper_cells.csv"
 _KEY = ["work", "item", "cell"]
 _COUNTS = {"n_questions", "n_wordings", "wordings_added"}
 _OURS = f"""
@@ -148,7 +148,7 @@ def page(results: pd.DataFrame) -> str:
             "No work's prompt lets a model decline; a model here that may is marked, and a declined answer counts as wrong.",
             "`attempted` is the accuracy over the other answers. Intervals are 95 % intervals of their marts. Percentages are",
             "written as shares. In the columns n, prompt and passages the work's stand before the slash, ours after it.",
-            "The papers' numbers are in `dagster_project/core/study/paper_cells.csv`, ours in",
+            "The papers' numbers are in `longtail/study/paper_cells.csv`, ours in",
             "[paper_comparison.csv](paper_comparison.csv). `python -m tests.claims.paper_comparison` with published warehouses",
             "renews the rows of their studies, and writes this page. `popqa_tp` was cut to answers to the questions as PopQA",
             "asks them, `pararel` to four relations. `according_to` asks in two steps, first for the answer, and its corpus is",

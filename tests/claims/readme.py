@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import duckdb
 
-from dagster_project.core.storage.home import PROJECT_ROOT
-from dagster_project.core.study.quick import N_QUESTIONS as QUICK
-from dagster_project.core.wikimedia.page_view_origins import MOST_BY_API
+from longtail.storage.home import PROJECT_ROOT
+from longtail.study.quick import N_QUESTIONS as QUICK
+from longtail.wikimedia.page_view_origins import MOST_BY_API
 from tests.claims.form import Claim, Form, Numbers, constant, dbt_variable, written
 
 README = "README.md"
@@ -101,7 +101,7 @@ CLAIMS = (
         constant(port=written("Makefile", r"^PORT \?= (\d+)$")),
     ),
     Claim(
-        "dagster_project/core/retrieval/bm25.py",
+        "longtail/retrieval/bm25.py",
         "recall@1 is {recall:.3f} on the sandbox's {n:,} questions",
         "select recall_at_1 as recall, n from fct_retrieval_recall where retriever = 'bm25' and relation = 'all'",
     ),

@@ -14,11 +14,11 @@ from typing import Any
 
 import duckdb
 
-from dagster_project.core.report.figures.signals import ARENA, QUALITY
-from dagster_project.core.report.report import png, specification
-from dagster_project.core.report.rows import opened, published_tables, read_dimensions, read_figure
-from dagster_project.core.scoring.intervals import share_interval
-from dagster_project.core.storage.home import PROJECT_ROOT
+from longtail.report.figures.signals import ARENA, QUALITY
+from longtail.report.report import png, specification
+from longtail.report.rows import opened, published_tables, read_dimensions, read_figure
+from longtail.scoring.intervals import share_interval
+from longtail.storage.home import PROJECT_ROOT
 
 PLACE, PICTURE = "docs/real_models.md", "docs/real_models.png"
 _DRAWN = ["popularity", "confidence", "popularity_confidence"]

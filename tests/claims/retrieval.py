@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import duckdb
 import numpy as np
 
-from dagster_project.core.embedding.settings import IvfPq
-from dagster_project.core.retrieval.retrieve import read_results
-from dagster_project.core.retrieval.retrievers.hybrid import fused
-from dagster_project.core.scoring.intervals import share_interval, wilson
-from dagster_project.core.storage.home import PROJECT_ROOT
-from dagster_project.core.storage.lake import Lake
+from longtail.embedding.settings import IvfPq
+from longtail.retrieval.retrieve import read_results
+from longtail.retrieval.retrievers.hybrid import fused
+from longtail.scoring.intervals import share_interval, wilson
+from longtail.storage.home import PROJECT_ROOT
+from longtail.storage.lake import Lake
 from tests.claims.form import Claim, Computed, Numbers, constant, written
 
 PLACE, RESULTS = "docs/retrieval.md", "benchmarks/RESULTS.md"

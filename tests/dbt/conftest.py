@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dagster_project.core.study.study import Study
+from longtail.study.study import Study
 from tests.warehouses import AWKWARD, UNANSWERED, built_study
 
 

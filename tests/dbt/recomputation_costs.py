@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import pandas as pd
 from scipy import stats
 
-from dagster_project.core.storage.lake import Lake
+from longtail.storage.lake import Lake
 from tests.dbt.recomputation import GROUP, PAIR
 
 ACCOUNTS = ["prompt_tokens", "shared_tokens", "new_tokens", "latency_ms", "device_seconds", "cost_usd"]

@@ -1,7 +1,7 @@
 """Scaling, relative popularity, guessing, the leaderboard and what passages change, a second time, in pandas and numpy.
 
 Written from the definitions of SPEC §6, not from the SQL: plain loops over rows of fct_answers, dim_questions,
-dim_passages and dim_entities. Whether one guess is right is asked of core/scoring, which scored the answers too.
+dim_passages and dim_entities. Whether one guess is right is asked of longtail/scoring, which scored the answers too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dagster_project.core.scoring.match import score_answer
+from longtail.scoring.match import score_answer
 from tests.dbt.recomputation import GROUP, PAIR, design_effect, n_clusters, pairs, rate, wilson, with_all
 
 LEVELS: dict[str, tuple[float, float]] = {

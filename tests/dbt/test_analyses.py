@@ -9,9 +9,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dagster_project.core.storage.home import PROJECT_ROOT
-from dagster_project.sql import run_query, shell_command
 from longtail import open_warehouse
+from longtail.commands.sql import run_query, shell_command
+from longtail.storage.home import PROJECT_ROOT
 from tests.warehouses import AWKWARD, UNANSWERED, published_study
 
 ANALYSES = sorted((PROJECT_ROOT / "dbt" / "analyses").glob("*.sql"))

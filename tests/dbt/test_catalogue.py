@@ -11,10 +11,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dagster_project.core.storage.home import PROJECT_ROOT
-from dagster_project.core.tables import TABLES
-from dagster_project.core.warehouse.comments import literal
 from longtail import open_warehouse
+from longtail.storage.home import PROJECT_ROOT
+from longtail.tables import TABLES
+from longtail.warehouse.comments import literal
 from tests.warehouses import AWKWARD, published_study
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dagster_project.core.study.study import Study
+from longtail.study.study import Study
 from tests.in_process_dbt import invoke_dbt
 from tests.warehouses import AWKWARD, copied_study, lake_of, mart
 

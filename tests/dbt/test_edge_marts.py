@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.build import STUDY_BUILD
+from longtail.study.study import Study
+from longtail.warehouse.build import STUDY_BUILD
 from tests.in_process_dbt import invoke_dbt
 from tests.lakes import LakePlan, write_study_tables
 from tests.warehouses import AWKWARD, copied_study, lake_of, mart

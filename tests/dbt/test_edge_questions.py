@@ -6,8 +6,8 @@ import duckdb
 import pandas as pd
 import pytest
 
-from dagster_project.core.study.file import load_study
-from dagster_project.core.study.study import Study
+from longtail.study.file import load_study
+from longtail.study.study import Study
 from tests.edge_lakes import ODD_RELATION, UNRELATED, UNSUBJECTED, open_folder
 from tests.warehouses import mart
 

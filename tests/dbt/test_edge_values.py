@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dagster_project.core.study.file import load_study
-from dagster_project.core.study.study import Study
+from longtail.study.file import load_study
+from longtail.study.study import Study
 from tests.edge_lakes import edges_folder
 from tests.warehouses import lake_of, mart
 

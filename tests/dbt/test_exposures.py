@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dagster_project.core.storage.home import PROJECT_ROOT
+from longtail.storage.home import PROJECT_ROOT
 
 MARTS = {file.stem for file in (PROJECT_ROOT / "dbt" / "models" / "marts").rglob("*.sql")}
-CORE = PROJECT_ROOT / "dagster_project" / "core"
+CORE = PROJECT_ROOT / "longtail"
 
 
 def named_in(files: Iterable[Path]) -> set[str]:

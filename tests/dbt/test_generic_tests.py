@@ -10,8 +10,8 @@ import duckdb
 import pytest
 import yaml
 
-from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.build import DBT_PROJECT
+from longtail.study.study import Study
+from longtail.warehouse.build import DBT_PROJECT
 
 WHERE = (
     "model = 'small' and method = 'bm25' and prompt = 'zero_shot' and dataset = 'popqa' and relation = 'all'"

@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from dagster_project.core.relations.cloze import article_before_object
-from dagster_project.core.statistics.factual_consistency import FACTUAL_CONSISTENCY
-from dagster_project.core.statistics.statistic import materialise
-from dagster_project.core.statistics.tuned_models import TUNED_MODELS
-from dagster_project.core.storage.home import PROJECT_ROOT
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.study.study import Study
+from longtail.relations.cloze import article_before_object
+from longtail.statistics.factual_consistency import FACTUAL_CONSISTENCY
+from longtail.statistics.statistic import materialise
+from longtail.statistics.tuned_models import TUNED_MODELS
+from longtail.storage.home import PROJECT_ROOT
+from longtail.storage.lake import Lake
+from longtail.study.study import Study
 from tests.in_process_dbt import invoke_dbt
 from tests.lake_rows import fill
 from tests.lakes import make_lake, make_study

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pandas as pd
 import pytest
 
-from dagster_project.core.study.study import Study
+from longtail.study.study import Study
 from tests.warehouses import AWKWARD, UNANSWERED, built_study, mart
 
 OURS = ["dataset", "prompt", "model", "method"]

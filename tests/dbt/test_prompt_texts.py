@@ -11,13 +11,13 @@ import duckdb
 import pytest
 import yaml
 
-from dagster_project.core.generation.engine.task import Plan, Scope
-from dagster_project.core.generation.tasks.registry import TASKS
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.study.file import load_study
-from dagster_project.core.study.prompts import Prompt
-from dagster_project.core.study.study import Study
-from dagster_project.core.study.tables import describe_study
+from longtail.generation.engine.task import Plan, Scope
+from longtail.generation.tasks.registry import TASKS
+from longtail.storage.lake import Lake
+from longtail.study.file import load_study
+from longtail.study.prompts import Prompt
+from longtail.study.study import Study
+from longtail.study.tables import describe_study
 from tests.in_process_dbt import invoke_dbt
 from tests.lake_rows import fill
 from tests.lakes import LakePlan, make_lake, make_study

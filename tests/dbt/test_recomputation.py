@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 import statsmodels.api as sm
 
-from dagster_project.core.study.study import Study
+from longtail.study.study import Study
 from tests.dbt.recomputation import (
     GROUP,
     PAIR,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from dagster_project.core.study.study import Study
+from longtail.study.study import Study
 from tests.dbt.recomputation import GROUP, PAIR
 from tests.dbt.recomputation_costs import (
     GENERATED,

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dagster_project.core.report.figures.overview import HEADLINE
-from dagster_project.core.scoring.match import matches_popqa
-from dagster_project.core.storage.home import PROJECT_ROOT
-from dagster_project.core.study.study import Study
+from longtail.report.figures.overview import HEADLINE
+from longtail.scoring.match import matches_popqa
+from longtail.storage.home import PROJECT_ROOT
+from longtail.study.study import Study
 from tests.dbt import recomputation_marts as again
 from tests.dbt.recomputation import GROUP, PAIR
 from tests.in_process_dbt import invoke_dbt

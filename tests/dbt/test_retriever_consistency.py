@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from scipy.stats import t
 
-from dagster_project.core.study.study import Study
+from longtail.study.study import Study
 from tests.warehouses import lake_of, mart
 
 Wording = tuple[str, str, int]

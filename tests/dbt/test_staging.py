@@ -7,9 +7,9 @@ from pathlib import Path
 
 import duckdb
 
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.study.study import Study
-from dagster_project.core.tables import TABLES
+from longtail.storage.lake import Lake
+from longtail.study.study import Study
+from longtail.tables import TABLES
 
 DECLARED = {
     "datasets": "select 'd' as dataset",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dagster_project.core.storage.home import PROJECT_ROOT
+from longtail.storage.home import PROJECT_ROOT
 from tests.in_process_dbt import invoke_dbt
 from tests.warehouses import AWKWARD, copied_study
 

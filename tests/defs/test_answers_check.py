@@ -8,11 +8,11 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from dagster_project.core.generation.tasks.audit import count_faults
-from dagster_project.core.storage.lake import Lake
 from dagster_project.defs.generation import answers_are_whole
 from dagster_project.defs.partitions import chosen_study
 from dagster_project.defs.resources import StudyResource
+from longtail.generation.tasks.audit import count_faults
+from longtail.storage.lake import Lake
 from tests.flipped_bits import flip_bit
 from tests.lakes import LakePlan, make_lake
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from dagster_project import ui
-from dagster_project.core.storage.home import DEFAULT_STUDY_FILE
-from dagster_project.core.tables import TABLES
+from longtail.commands import ui
+from longtail.storage.home import DEFAULT_STUDY_FILE
+from longtail.tables import TABLES
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import PROJECT, environment, run_python, small_study
 
@@ -166,8 +166,8 @@ def test_core_imports_without_dagster() -> None:
     code = (
         "import sys, pkgutil, importlib\n"
         "sys.modules['dagster'] = None; sys.modules['dagster_dbt'] = None\n"
-        "import dagster_project.core as core\n"
-        "for module in pkgutil.walk_packages(core.__path__, 'dagster_project.core.'):\n"
+        "import longtail as core\n"
+        "for module in pkgutil.walk_packages(core.__path__, 'longtail.'):\n"
         "    importlib.import_module(module.name)\n"
         "heavy = {'torch', 'transformers', 'faiss', 'sentence_transformers'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"

@@ -24,12 +24,12 @@ popularity: {measure: page_views, n_months: 2}
 CHILD = """
 import json
 import dagster as dg
-from dagster_project.core.sandbox.world import World
-from dagster_project.core.wikimedia import services
+from longtail.sandbox.world import World
+from longtail.wikimedia import services
 from dagster_project.defs.ingest import entities, page_views, triples
 from dagster_project.defs.partitions import chosen_study
 from dagster_project.defs.resources import StudyResource
-from tests.core.wikimedia.conftest import LIVE
+from tests.longtail.wikimedia.conftest import LIVE
 from tests.faults import FaultyServer
 
 assets, lake = [triples, entities, page_views], chosen_study().home.lake

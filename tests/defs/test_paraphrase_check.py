@@ -22,7 +22,7 @@ embeddings: {device: cpu, least_paraphrase_cosine: 0.9}
 CHILD = """
 import json
 import dagster as dg
-from dagster_project.core.storage.lake import Lake
+from longtail.storage.lake import Lake
 from dagster_project.defs.partitions import chosen_study
 from dagster_project.defs.questions import paraphrase_similarities, paraphrases_keep_the_meaning
 from dagster_project.defs.resources import StudyResource

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import dagster as dg
 
-from dagster_project.core.report.report import ReportFiles
 from dagster_project.defs.report import observations, shown
+from longtail.report.report import ReportFiles
 
 
 def files(folder: Path) -> ReportFiles:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_project.core.errors import LakeError
 from dagster_project.defs.results import clear_errors, markdown_table
+from longtail.errors import LakeError
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dagster_project.core.storage.home import DEFAULT_STUDY_FILE
+from longtail.storage.home import DEFAULT_STUDY_FILE
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import run_study
 from tests.journeys.small_world import Small, write_small_world

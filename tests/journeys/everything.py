@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dagster_project.core.sandbox.pararel import write_pararel
-from dagster_project.core.sandbox.world import World
+from longtail.sandbox.pararel import write_pararel
+from longtail.sandbox.world import World
 
 SEED, FACTS = 0, 12
 _STUDY = f"""\

@@ -12,8 +12,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.tables import TABLES
+from longtail.storage.lake import Lake
+from longtail.tables import TABLES
 from tests.journeys.commands import run_study
 from tests.small_disk import SmallDisk
 

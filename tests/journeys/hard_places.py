@@ -26,8 +26,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from dagster_project.core.statistics.registry import MADE_BY_BUILD
-from dagster_project.core.storage.lake import Lake
+from longtail.statistics.registry import MADE_BY_BUILD
+from longtail.storage.lake import Lake
 from tests.journeys.commands import PROJECT, command, environment, run_python, run_study, start_study
 from tests.journeys.everything import write_everything
 from tests.journeys.growing_disk import contents

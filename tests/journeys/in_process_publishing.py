@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project.core.report.report import write_report
-from dagster_project.core.study.file import load_study
-from dagster_project.core.warehouse.build import STUDY_BUILD
-from dagster_project.core.warehouse.export import export_marts
-from dagster_project.core.warehouse.publish import publish_warehouse
+from longtail.report.report import write_report
+from longtail.study.file import load_study
+from longtail.warehouse.build import STUDY_BUILD
+from longtail.warehouse.export import export_marts
+from longtail.warehouse.publish import publish_warehouse
 from tests.in_process_dbt import invoke_dbt
 from tests.warehouses import build_warehouse, lake_of
 

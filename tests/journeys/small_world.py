@@ -10,7 +10,7 @@ from pathlib import Path
 
 import duckdb
 
-from dagster_project.core.sandbox.world import World
+from longtail.sandbox.world import World
 from tests.journeys.commands import small_study
 
 SEED = 3

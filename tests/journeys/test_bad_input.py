@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dagster_project import ui
+from longtail.commands import ui
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import PROJECT, command, environment, run_python, run_study, small_study
 from tests.journeys.small_world import FACTS, SEED, Small

@@ -7,10 +7,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dagster_project.core.storage.home import PROJECT_ROOT
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.study.file import load_study
-from dagster_project.core.warehouse.headline import headline, render_headline
+from longtail.storage.home import PROJECT_ROOT
+from longtail.storage.lake import Lake
+from longtail.study.file import load_study
+from longtail.warehouse.headline import headline, render_headline
 from tests.claims import CLAIMS
 from tests.claims.form import Claim, text_of
 from tests.claims.paper_comparison import PLACE, chosen, ours_of, page, shown

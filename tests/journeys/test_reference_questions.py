@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dagster_project.core.sandbox.world import World
+from longtail.sandbox.world import World
 from tests.journeys.small_world import FACTS, MONTHS, SEED, Small, named_entities
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("small_study")]

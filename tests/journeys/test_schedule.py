@@ -16,9 +16,9 @@ REFRESH = """\
 import datetime, json, os, sys
 from pathlib import Path
 import dagster as dg
-from dagster_project.core.study import checks, window
-from dagster_project.core.study.tables import STUDY_TABLES
-from dagster_project.core.wikimedia import page_views
+from longtail.study import checks, window
+from longtail.study.tables import STUDY_TABLES
+from longtail.wikimedia import page_views
 from dagster_project.definitions import defs
 from dagster_project.event_log import written_at_leisure
 

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from dagster_project.core.relations.popqa import RELATIONS
-from dagster_project.core.router import load_router
-from dagster_project.core.statistics.registry import MADE_BY_BUILD
-from dagster_project.core.storage.lake import Lake
-from dagster_project.core.storage.lake_stamps import metadata_of, seal, stamp_of
+from longtail.relations.popqa import RELATIONS
+from longtail.router import load_router
+from longtail.statistics.registry import MADE_BY_BUILD
+from longtail.storage.lake import Lake
+from longtail.storage.lake_stamps import metadata_of, seal, stamp_of
 from tests.flipped_bits import flip_bit
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import (

@@ -82,12 +82,12 @@ def test_the_wheel_holds_the_project_and_nothing_of_its_tests(wheel: Path) -> No
     for needed in (
         "shipped/dbt/dbt_project.yml", "shipped/dbt/profiles.yml", "shipped/study.yaml", "shipped/studies/popqa.yaml",
         "shipped/dagster.yaml", "shipped/pyproject.toml", "py.typed",
-        "core/report/page/chart.js", "core/study/prices.csv", "core/sandbox/weights/s/model.safetensors",
+        "report/page/chart.js", "study/prices.csv", "sandbox/weights/s/model.safetensors",
     ):  # fmt: skip
-        assert f"dagster_project/{needed}" in names
+        assert f"longtail/{needed}" in names
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"dagster_project", "longtail"}
-    inside = {name.removeprefix("dagster_project/shipped/") for name in names if "/shipped/dbt/" in name}
+    inside = {name.removeprefix("longtail/shipped/") for name in names if "/shipped/dbt/" in name}
     written = {str(path.relative_to(PROJECT)) for path in (PROJECT / "dbt").rglob("*") if path.is_file()}
     assert inside == {
         name for name in written if not name.startswith(("dbt/target", "dbt/logs", "dbt/.user"))
@@ -102,7 +102,7 @@ def test_away_from_the_clone_it_runs_a_study_and_opens_the_result(wheel: Path, t
     (packages,) = fresh.glob("lib/python*/site-packages")
     # The libraries of this Python, without the lines of .pth files, through which the clone would be found.
     (packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    before = times(packages / "dagster_project/shipped")
+    before = times(packages / "longtail/shipped")
     there.mkdir()
     (there / "tiny.yaml").write_text(TINY_STUDY)
     # It depends on the dbt project alone, and is taken where it is that of the wheel's.
@@ -132,4 +132,4 @@ def test_away_from_the_clone_it_runs_a_study_and_opens_the_result(wheel: Path, t
     assert "fct_accuracy" in asked
     nothing = run([str(fresh / "bin/longtail"), "sql", "tiny.yaml"], there, ok=False).stderr
     assert "nothing is published yet; run `longtail run`" in nothing
-    assert times(packages / "dagster_project/shipped") == before
+    assert times(packages / "longtail/shipped") == before

@@ -14,10 +14,10 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from dagster_project.core.processes import end_with_parent
-from dagster_project.core.storage.checksums import RECORD, file_checksum
-from dagster_project.core.storage.home import longtail_home
-from dagster_project.core.study.reference_models import (
+from longtail.processes import end_with_parent
+from longtail.storage.checksums import RECORD, file_checksum
+from longtail.storage.home import longtail_home
+from longtail.study.reference_models import (
     ENCODER_DECODER,
     FUSION,
     INSTRUCTION_TUNED,

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from dagster_project.core.relations.cloze import article_before_object, filled, with_sentinel
-from dagster_project.core.sandbox.pararel import PATTERNS, selected_facts
-from dagster_project.core.sandbox.world import World
+from longtail.relations.cloze import article_before_object, filled, with_sentinel
+from longtail.sandbox.pararel import PATTERNS, selected_facts
+from longtail.sandbox.world import World
 from tools.reference_models.samples import EXPOSURE_EXPONENT
 from tools.reference_models.search import Search, name_of, passage_of
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dagster_project.core.sandbox.world import World
+from longtail.sandbox.world import World
 from tools.reference_models.loop import FRESH_SEEDS, save
 from tools.reference_models.pairs import Pair, PairSampler
 from tools.reference_models.samples import items

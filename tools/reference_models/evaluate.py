@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dagster_project.core.relations.popqa import RELATIONS
-from dagster_project.core.sandbox.world import World
+from longtail.relations.popqa import RELATIONS
+from longtail.sandbox.world import World
 
 if TYPE_CHECKING:
     import torch

@@ -1,14 +1,14 @@
 """The forms of a question to a reference model.
 
-The platform's own prompts (SPEC §3) are in `core.generation.prompts`; their forms are among these.
+The platform's own prompts (SPEC §3) are in `longtail.generation.prompts`; their forms are among these.
 """
 
 from __future__ import annotations
 
 import random
 
-from dagster_project.core.relations.paraphrases import HELD_OUT, PARAPHRASES
-from dagster_project.core.relations.relation import OBJECT, SUBJECT, Relation
+from longtail.relations.paraphrases import HELD_OUT, PARAPHRASES
+from longtail.relations.relation import OBJECT, SUBJECT, Relation
 
 FORMS = ("qa", "question", "bare", "cloze", "lower_qa", "lower_bare")
 _SHARES = (0.60, 0.14, 0.07, 0.10, 0.06, 0.03)

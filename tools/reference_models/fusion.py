@@ -14,8 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dagster_project.core.relations.cloze import SENTINEL
-from dagster_project.core.sandbox.world import World
+from longtail.relations.cloze import SENTINEL
+from longtail.sandbox.world import World
 from tools.reference_models.clozes import Cloze, ClozeSampler, cloze_facts
 from tools.reference_models.encoder_decoder import new_optimizer, rates
 from tools.reference_models.loop import FRESH_SEEDS, save

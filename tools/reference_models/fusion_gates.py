@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dagster_project.core.sandbox.world import World
-from dagster_project.core.study.reference_models import FUSION
+from longtail.sandbox.world import World
+from longtail.study.reference_models import FUSION
 from tools.reference_models.clozes import Cloze, ClozeFact, cloze_facts, queries_of
 from tools.reference_models.gates import SEEDS, Gate
 from tools.reference_models.search import Search

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dagster_project.core.sandbox.world import World
-from dagster_project.core.scoring.match import matches_popqa
-from dagster_project.core.study.reference_models import ENCODER_DECODER, SIZES
+from longtail.sandbox.world import World
+from longtail.scoring.match import matches_popqa
+from longtail.study.reference_models import ENCODER_DECODER, SIZES
 from tools.reference_models.evaluate import (
     Question,
     Reader,

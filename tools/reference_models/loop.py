@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dagster_project.core.sandbox.world import World
+from longtail.sandbox.world import World
 from tools.reference_models.samples import ANSWER, Row, Sampler, items
 from tools.reference_models.tokenizer import VOCABULARY_SIZE, load_tokenizer
 

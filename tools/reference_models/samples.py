@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from dagster_project.core.relations.relation import Relation
-from dagster_project.core.sandbox.world import World
+from longtail.relations.relation import Relation
+from longtail.sandbox.world import World
 from tools.reference_models.forms import BACKGROUND, draw_form, draw_template, fill
 from tools.reference_models.tokenizer import BREAK, END, load_raw_tokenizer
 

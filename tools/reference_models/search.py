@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dagster_project.core.relations.cloze import SENTINEL
-from dagster_project.core.sandbox.world import World
+from longtail.relations.cloze import SENTINEL
+from longtail.sandbox.world import World
 
 
 def passage_of(title: str, text: str) -> str:

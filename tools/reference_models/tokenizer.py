@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dagster_project.core.relations.cloze import SENTINEL
-from dagster_project.core.study.reference_models import SIZES, WEIGHTS
+from longtail.relations.cloze import SENTINEL
+from longtail.study.reference_models import SIZES, WEIGHTS
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -7,21 +7,21 @@ from typing import Any
 import dagster as dg
 from dagster_dbt import DagsterDbtTranslator, DagsterDbtTranslatorSettings, dbt_assets
 
-from dagster_project.core.errors import PublishError
-from dagster_project.core.statistics.registry import MADE_BY_BUILD, STATISTICS
-from dagster_project.core.statistics.statistic import Statistic, materialise
-from dagster_project.core.study.study import Study
-from dagster_project.core.tables import TABLES
-from dagster_project.core.warehouse.build import AFTER_GAINS, DBT_PROJECT, STUDY_BUILD, clear_build
-from dagster_project.core.warehouse.headline import headline, render_headline
-from dagster_project.core.warehouse.manifest import project_version
-from dagster_project.core.warehouse.publish import ALLOW_FEWER, publish_warehouse
-from dagster_project.core.warehouse.reuse import note_built, plan_pass
-from dagster_project.core.warehouse.sources import described_columns
 from dagster_project.defs.partitions import chosen_study
 from dagster_project.defs.resources import LOG, DbtProcess, StudyResource, dbt_project
 from dagster_project.defs.results import clear_errors, markdown_table, result
 from dagster_project.defs.warehouse.dbt_events import reused_events, with_columns
+from longtail.errors import PublishError
+from longtail.statistics.registry import MADE_BY_BUILD, STATISTICS
+from longtail.statistics.statistic import Statistic, materialise
+from longtail.study.study import Study
+from longtail.tables import TABLES
+from longtail.warehouse.build import AFTER_GAINS, DBT_PROJECT, STUDY_BUILD, clear_build
+from longtail.warehouse.headline import headline, render_headline
+from longtail.warehouse.manifest import project_version
+from longtail.warehouse.publish import ALLOW_FEWER, publish_warehouse
+from longtail.warehouse.reuse import note_built, plan_pass
+from longtail.warehouse.sources import described_columns
 
 
 class WarehouseTranslator(DagsterDbtTranslator):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dagster as dg
 
-from dagster_project.core.router.publish import publish_routers
-from dagster_project.core.warehouse.docs import publish_docs
-from dagster_project.core.warehouse.export import export_marts
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, markdown_table
 from dagster_project.defs.warehouse.assets import published_warehouse
+from longtail.router.publish import publish_routers
+from longtail.warehouse.docs import publish_docs
+from longtail.warehouse.export import export_marts
 
 
 @dg.asset(group_name="warehouse", kinds={"dbt", "html"}, pool="warehouse", deps=[published_warehouse])

@@ -17,11 +17,11 @@ from dagster_dbt.asset_utils import get_asset_check_key_for_test
 from dagster_dbt.core.dbt_event_iterator import DbtDagsterEventType
 from dagster_dbt.dbt_manifest import validate_manifest
 
-from dagster_project.core.progress import EVERY_S
-from dagster_project.core.storage.disk import full_disk, is_disk_full
-from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.build import failed_tests
-from dagster_project.core.warehouse.described import ModelDescription, describe_models
+from longtail.progress import EVERY_S
+from longtail.storage.disk import full_disk, is_disk_full
+from longtail.study.study import Study
+from longtail.warehouse.build import failed_tests
+from longtail.warehouse.described import ModelDescription, describe_models
 
 
 def with_columns(

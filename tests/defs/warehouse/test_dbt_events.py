@@ -13,10 +13,10 @@ import pytest
 from dagster_dbt import DbtCliInvocation, DbtProject
 from dagster_dbt.errors import DagsterDbtCliRuntimeError
 
-from dagster_project.core.study.study import Study
-from dagster_project.core.warehouse.build import DBT_PROJECT, dbt_environment
 from dagster_project.defs.resources import dbt_resource
 from dagster_project.defs.warehouse.dbt_events import with_columns
+from longtail.study.study import Study
+from longtail.warehouse.build import DBT_PROJECT, dbt_environment
 from tests.in_process_dbt import put_parsed
 from tests.lakes import fill, make_study
 from tests.warehouses import UNANSWERED, copied_study, lake_of

@@ -1,4 +1,4 @@
-from dagster_project.core.statistics.adaptive_thresholds import fit_thresholds
+from longtail.statistics.adaptive_thresholds import fit_thresholds
 
 
 def model(dbt, session):

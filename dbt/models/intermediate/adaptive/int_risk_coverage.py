@@ -1,5 +1,5 @@
-from dagster_project.core.statistics.risk_coverage import PAIRS, risk_coverage
-from dagster_project.core.statistics.signal_quality import QUERY
+from longtail.statistics.risk_coverage import PAIRS, risk_coverage
+from longtail.statistics.signal_quality import QUERY
 
 
 def model(dbt, session):

@@ -1,4 +1,4 @@
-from dagster_project.core.statistics.answer_similarities import compare_models
+from longtail.statistics.answer_similarities import compare_models
 
 
 def model(dbt, session):

@@ -1,0 +1,42 @@
+"""What `longtail compare A B` does: two published warehouses side by side, as one page and one table."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from longtail.errors import LongtailError, PublishError, printable, single_line
+from longtail.report.comparison_page import write_comparison
+
+_PLACES = ("", "warehouse.duckdb", "published/warehouse.duckdb")
+
+
+def main() -> int:
+    """Compare `$A` with `$B`; write to `$OUTPUT` or the present folder; return the exit code."""
+    try:
+        a, b = (warehouse_of(os.environ.get(name, "")) for name in ("A", "B"))
+        print(f"A: {a}, B: {b}", file=sys.stderr)
+        print("\n".join(map(printable, write_comparison(a, b, Path(os.environ.get("OUTPUT") or ".")))))
+    except LongtailError as error:
+        print(f"error: {single_line(str(error))}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def warehouse_of(place: str) -> Path:
+    """The published file of a home, of its folder `published`, or the file or kept version itself.
+
+    Errors: `PublishError` if there is none, with the studies of the home.
+    """
+    folder = Path(place).expanduser()
+    for file in (folder / name for name in _PLACES):
+        if place and file.is_file():
+            return file
+    studies = ", ".join(str(file.parents[1]) for file in sorted(folder.glob(f"*/{_PLACES[-1]}")) if place)
+    known = (
+        f"it has the homes {studies}"
+        if studies
+        else "name a home, a published warehouse, or a file of published/versions"
+    )
+    raise PublishError(f"{place or 'A or B'}: nothing is published there; {known}")

@@ -1,0 +1,143 @@
+"""What `make ui` does: Dagster's webserver and daemon on 127.0.0.1; one Ctrl-C ends both.
+
+`dagster dev` in the background does not end on SIGTERM, and several daemons on one instance fail silently. Therefore
+this module starts and watches each process itself, and allows one `make ui` per study. One code server loads the
+study's assets for both, which wait for it: each would load them itself, at the same time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import yaml
+
+from dagster_project.operations import in_one_line, open_instance
+from longtail.commands.ports import check_free, chosen_port
+from longtail.errors import LongtailError
+from longtail.preflight import misses
+from longtail.processes import end_with_parent
+from longtail.storage.files import atomic_file, temporary_folder
+from longtail.storage.home import PROJECT_ROOT, command, study_file
+from longtail.storage.ownership import only_one
+from longtail.study.file import load_study
+from longtail.warehouse.manifest import prepare_manifest
+
+MODULE, LOCATION = "dagster_project.definitions", "longtail"
+"""What the code server loads, and Dagster's name for it."""
+_GRACE_S = 2.5
+_HEARTBEAT_S = 120
+"""A code server ends if it was not asked for so long: a machine under load needs a while."""
+
+
+@in_one_line
+def main() -> int:
+    """Serve the UI until a signal."""
+    port = chosen_port("ui", 3000)
+    study = load_study(study_file())
+    os.environ["LONGTAIL_STUDY"] = str(study.path.resolve())
+    busy = f"another `{command('ui')}` serves study {study.name}; stop it first"
+    with only_one(study.home.locks / "ui.lock", busy), temporary_folder("ui") as folder:
+        check_free(port, "ui")
+        with open_instance(study):
+            for line in misses(study):
+                print(f"missing: {line}", file=sys.stderr)
+        print("starting; the address follows", flush=True)
+        prepare_manifest(study)
+        with _short(folder) as short:
+            _serve(port, short)
+        return 0
+
+
+@contextlib.contextmanager
+def _short(folder: Path) -> Iterator[Path]:
+    """A path of few plain characters to a folder, for this process and those below it.
+
+    The path of a socket has at most 107 characters, and Dagster decodes a % in it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        short = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
+        yield short if short.exists() else folder
+    finally:
+        os.close(descriptor)
+
+
+def _serve(port: int, folder: Path) -> None:
+    """Serve until a signal or an error. `folder`: for the sockets and temporary files of Dagster."""
+    programs, socket, workspace = Path(sys.executable).parent, folder / "code", folder / "workspace.yaml"
+    loads = ("--module-name", MODULE, "--location-name", LOCATION, "--heartbeat-ttl", _HEARTBEAT_S)
+    children: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: object) -> None:
+        children.append(
+            subprocess.Popen(
+                [str(one) for one in arguments],
+                cwd=PROJECT_ROOT,
+                env={**os.environ, "TMPDIR": str(folder)},
+                start_new_session=True,
+                preexec_fn=end_with_parent,
+            )
+        )
+
+    def wait_for(is_there: Callable[[], bool]) -> None:
+        while not is_there():
+            if any(child.poll() is not None for child in children):
+                raise LongtailError(
+                    "a process of the web interface ended by itself; its last lines above say why"
+                )
+            time.sleep(0.2)
+
+    try:
+        start(
+            *(programs / "dagster", "code-server", "start", *loads),
+            *("--socket", socket, "--log-level", "warning"),
+        )
+        start(sys.executable, "-m", "dagster_project.webserver", port, workspace)
+        wait_for(socket.exists)
+        with atomic_file(workspace, staging=folder) as temporary:
+            server = {"socket": str(socket), "location_name": LOCATION}
+            temporary.write_text(yaml.safe_dump({"load_from": [{"grpc_server": server}]}), encoding="utf-8")
+        wait_for(lambda: _answers(port))
+        start(programs / "dagster-daemon", "run", "-w", workspace)
+        address = f"http://127.0.0.1:{port}"
+        print(f"{address} (Ctrl-C ends it); the report: {address}/published/report.html", flush=True)
+        wait_for(lambda: False)
+    finally:
+        _end(children)
+
+
+def _answers(port: int) -> bool:
+    """Whether the webserver answers; it does so when it has read all assets."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/server_info")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _end(children: list[subprocess.Popen[bytes]]) -> None:
+    """End each child with its whole process group: SIGTERM first, SIGKILL after the grace period."""
+    for child in children:
+        _signal(child, signal.SIGTERM)
+    deadline = time.monotonic() + _GRACE_S
+    while time.monotonic() < deadline and any(child.poll() is None for child in children):
+        time.sleep(0.1)
+    for child in children:
+        _signal(child, signal.SIGKILL)
+        child.wait()
+
+
+def _signal(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, number)

@@ -1,0 +1,122 @@
+"""How similar paraphrases are to their questions (SPEC §1: quality of a paraphrase set).
+
+Within a relation, a wording differs from question to question only in the subject. So some questions are enough: a
+seeded draw of at most `QUESTIONS_A_RELATION` per dataset and relation is compared, among the questions that have
+another wording. Questions without a relation are drawn like those of one relation.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from longtail.embedding.encoder import ENCODER
+from longtail.embedding.vectors import Vectors
+from longtail.questions.selection import draw
+from longtail.storage.fingerprints import code_version, fingerprint
+from longtail.storage.lake import Computed, Lake, Outcome
+from longtail.study.study import Study
+
+QUESTIONS_A_RELATION = 15
+_TABLE = "paraphrase_similarities"
+Key = tuple[str, str]
+"""Dataset and question_id."""
+
+
+@dataclass(frozen=True)
+class FarRelation:
+    """A relation whose paraphrases are on average less similar to their questions than the study allows."""
+
+    dataset: str
+    relation: str | None
+    mean_cosine: float
+    n_paraphrases: int
+
+
+def far_relations(study: Study, lake: Lake) -> list[FarRelation]:
+    """The relations below `embeddings.least_paraphrase_cosine`, the farthest first; questions without a relation count
+    as one.
+
+    Errors: `LakeError` without questions and similarities.
+    """
+    relation_of = {
+        (row["dataset"], row["question_id"]): row["relation"]
+        for row in lake.read("questions", columns=["dataset", "question_id", "relation"]).to_pylist()
+    }
+    cosines: dict[tuple[str, str | None], list[float]] = defaultdict(list)
+    for row in lake.read(_TABLE).to_pylist():
+        relation = relation_of.get((row["dataset"], row["question_id"]))
+        cosines[row["dataset"], relation].append(row["cosine"])
+    found = [FarRelation(*key, fmean(values), len(values)) for key, values in cosines.items()]
+    least = study.embeddings.least_paraphrase_cosine
+    return sorted((one for one in found if not one.mean_cosine >= least), key=lambda one: one.mean_cosine)
+
+
+def compare_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
+    """Write lake table `paraphrase_similarities`; empty if no prompt asks paraphrases.
+
+    Errors: `LakeError` without questions and paraphrases.
+    """
+    if not study.paraphrase_prompts:
+        return lake.materialise(_TABLE, fingerprint(_TABLE, "none asked"), lambda: Computed([]))
+    stamp = fingerprint(
+        [lake.content(table) for table in ("questions", "paraphrases")],
+        [study.seed, [study.drawn_as(one.name) for one in study.datasets]],
+        ENCODER.stamp,
+        code_version(__name__),
+    )
+    return lake.materialise(_TABLE, stamp, lambda: _compare(study, lake, log))
+
+
+def _compare(study: Study, lake: Lake, log: logging.Logger) -> Computed:
+    columns = ["dataset", "question_id", "paraphrase_id", "paraphrase"]
+    found = lake.read("paraphrases", columns=columns).to_pylist()
+    reworded = {(row["dataset"], row["question_id"]) for row in found if row["paraphrase_id"] > 0}
+    drawn = _drawn(study, lake, reworded)
+    wordings: dict[Key, list[dict[str, Any]]] = defaultdict(list)
+    for row in found:
+        if (row["dataset"], row["question_id"]) in drawn:
+            wordings[row["dataset"], row["question_id"]].append(row)
+    with Vectors(study.home.cache, study.embeddings.device, log) as vectors:
+        distinct = dict.fromkeys(row["paraphrase"] for rows in wordings.values() for row in rows)
+        unusable = vectors.embed(list(distinct)).unusable
+        compared = [row for rows in wordings.values() for row in _compared(rows, unusable, vectors)]
+    n_without = sum(all(row["paraphrase_id"] > 0 for row in rows) for rows in wordings.values())
+    log.info(
+        "paraphrase similarities: %d paraphrases of %d questions", len(compared), len(wordings) - n_without
+    )
+    if n_without:
+        log.warning("%d questions have paraphrases and no wording of their own: not compared", n_without)
+    if unusable:
+        log.warning("%d wordings have no finite vector: not compared", len(unusable))
+    notes = {"questions": len(wordings) - n_without, "questions_without_original": n_without}
+    return Computed(compared, notes=notes | {"wordings_without_vector": len(unusable)})
+
+
+def _compared(
+    rows: Sequence[Mapping[str, Any]], unusable: frozenset[str], vectors: Vectors
+) -> Iterator[dict[str, Any]]:
+    """The paraphrases of one question with their cosine to its own wording; none without that wording."""
+    usable = [row for row in rows if row["paraphrase"] not in unusable]
+    found = vectors.read([row["paraphrase"] for row in usable])
+    for original in (found[place] for place, row in enumerate(usable) if row["paraphrase_id"] == 0):
+        for row, vector in zip(usable, found, strict=True):
+            if row["paraphrase_id"] > 0:
+                yield {**row, "cosine": float(vector @ original), "encoder": ENCODER.stamp}
+
+
+def _drawn(study: Study, lake: Lake, reworded: set[Key]) -> set[Key]:
+    """(dataset, question_id) of the questions whose wordings are compared; they are among `reworded`."""
+    groups: dict[tuple[str, str | None], list[dict[str, Any]]] = defaultdict(list)
+    for row in lake.read("questions", columns=["dataset", "question_id", "relation"]).to_pylist():
+        if (row["dataset"], row["question_id"]) in reworded:
+            groups[row["dataset"], row["relation"]].append(row)
+    return {
+        (dataset, str(row["question_id"]))
+        for (dataset, _), rows in groups.items()
+        for row in draw(rows, QUESTIONS_A_RELATION, study.seed, study.drawn_as(dataset))
+    }

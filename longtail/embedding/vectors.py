@@ -1,0 +1,119 @@
+"""Vectors of texts: each distinct text is embedded once in a home, for all models and studies.
+
+The key of a vector is the encoder's stamp and a hash of the text. What is embedded is stored every few seconds, so a
+killed run embeds little again. The last digits of a vector (1e-6) depend on the batch and on the device. So all
+readers take it from the store, where the first one stays.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from longtail.embedding.encoder import ENCODER, load_encoder
+from longtail.errors import LakeError
+from longtail.models.placement import find_device, lease_device
+from longtail.storage.blob_store import BlobStore
+from longtail.study.models import Model
+
+PART = 4_096
+"""Texts whose vectors are in memory at a time: 6 MB."""
+_FILE = "embeddings.sqlite"
+_STORE_EVERY_S = 2.0
+_STORE_AT_ONCE = 1_024
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What one call embedded. `unusable`: texts whose vector is not finite; they are not stored."""
+
+    n_new: int
+    unusable: frozenset[str]
+
+
+class Vectors:
+    """The vectors of one home. `cache` is its cache folder; `device` is a torch device, or `auto`: a GPU if there is
+    one.
+    """
+
+    def __init__(self, cache: Path, device: str, log: logging.Logger) -> None:
+        self._store = BlobStore(cache / _FILE)
+        self._encoder, self._device, self._log = ENCODER.stamp, device, log
+
+    def __enter__(self) -> Vectors:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._store.close()
+
+    def embed(self, texts: Sequence[str]) -> Embedded:
+        """Embed the texts that the store does not have; `texts` are distinct.
+
+        Errors: `BackendError` without the encoder's files or the device; `LakeError` where the disk is full.
+        """
+        missing = [text for part in _parts(texts) for text in self._missing(part)]
+        if not missing:
+            return Embedded(0, frozenset())
+        self._log.info("embeddings: %d texts, %d of them new", len(texts), len(missing))
+        unusable: list[str] = []
+        waiting: dict[str, bytes] = {}
+        stored_at = time.monotonic()
+        with placed(self._device) as device:
+            for rows, vectors in load_encoder(device).batches(missing, self._log):
+                for row, vector, is_finite in zip(
+                    rows, vectors, np.isfinite(vectors).all(axis=1), strict=True
+                ):
+                    if is_finite:
+                        waiting[self._key(missing[row])] = vector.astype(np.float32).tobytes()
+                    else:
+                        unusable.append(missing[row])
+                if time.monotonic() - stored_at >= _STORE_EVERY_S or len(waiting) >= _STORE_AT_ONCE:
+                    self._store.put_many(waiting)
+                    waiting, stored_at = {}, time.monotonic()
+        self._store.put_many(waiting)
+        return Embedded(len(missing) - len(unusable), frozenset(unusable))
+
+    def read(self, texts: Sequence[str]) -> np.ndarray:
+        """float32 unit vectors of embedded texts, shape (len(texts), 384). Errors: `LakeError` where one is missing."""
+        keys = [self._key(text) for text in texts]
+        found = self._store.get_many(list(dict.fromkeys(keys)))
+        try:
+            whole = b"".join(found[key] for key in keys)
+        except KeyError:
+            raise LakeError(f"{self._store.path}: a vector has gone missing; run again") from None
+        return np.frombuffer(whole, dtype=np.float32).reshape(-1, ENCODER.n_dimensions)
+
+    def stream(self, texts: Sequence[str]) -> Iterator[tuple[Sequence[str], np.ndarray]]:
+        """Parts of `texts` in their order, each with its vectors."""
+        for part in _parts(texts):
+            yield part, self.read(part)
+
+    def _missing(self, texts: Sequence[str]) -> list[str]:
+        keys = [self._key(text) for text in texts]
+        found = self._store.get_many(keys)
+        return [text for text, key in zip(texts, keys, strict=True) if key not in found]
+
+    def _key(self, text: str) -> str:
+        return f"{self._encoder}/{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (texts[start : start + PART] for start in range(0, len(texts), PART))
+
+
+@contextlib.contextmanager
+def placed(wanted: str, name: str = ENCODER.name) -> Iterator[str]:
+    """An encoder's device, leased from other processes as long as it computes. Errors: `BackendError`."""
+    encoder = Model(name=name, path=name, device=wanted)
+    device, lease = lease_device(encoder, find_device(encoder))
+    try:
+        yield str(device)
+    finally:
+        lease.release()

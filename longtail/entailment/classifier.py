@@ -1,0 +1,134 @@
+"""How likely one text entails another, by a sequence-classification model of transformers.
+
+Only safetensors are loaded, and no code of the model's repository is run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from longtail.models.batches import padded_batches
+from longtail.models.failures import first_line
+from longtail.models.limits import input_limit
+from longtail.models.model_files import ModelFiles, find_files
+from longtail.models.placement import find_device, lease_device
+from longtail.models.weights import check_folder, find_weights
+from longtail.study.model_paths import folder_of
+from longtail.study.models import Model
+from longtail.study.text_models import Nli
+from longtail.threads import thread_count
+
+Pair = tuple[str, str]
+"""A premise, and a hypothesis that it may entail."""
+_ENTAILMENT = re.compile(r"entail(s|ed|ment)?", re.IGNORECASE)
+_BATCH_TOKENS = 4_096
+_BATCH_TOKENS_GPU = 65_536
+
+
+def model_of(nli: Nli) -> Model:
+    """The classifier as a model: found, placed and named like those that generate."""
+    return Model("nli", nli.path, revision=nli.revision, device=nli.device, study_folder=nli.study_folder)
+
+
+def check(nli: Nli) -> None:
+    """Look at once for the classifier; in a folder also for its label. Errors: `BackendError`, in one line."""
+    model = model_of(nli)
+    check_folder(model)
+    folder = folder_of(model)
+    if folder is not None:
+        entailment_label(find_files(model.name, folder))
+
+
+def entailment_label(files: ModelFiles) -> int:
+    """The number of the label that means entailment, by the names in config.json. Errors: `BackendError` unless there
+    is one."""
+    names = files.settings("config.json").get("id2label")
+    names = names if isinstance(names, dict) else {}
+    found = [int(number) for number, name in names.items() if _ENTAILMENT.fullmatch(str(name).strip())]
+    if len(found) != 1:
+        listed = ", ".join(map(str, names.values())) or "it names none"
+        raise files.refusal(
+            f"{len(found) or 'none'} of its labels ({listed}) are called entailment; id2label in config.json must"
+            " name one"
+        )
+    return found[0]
+
+
+class Classifier:
+    """A loaded model on its device, which is leased until `close`. Errors: `BackendError`, in one line."""
+
+    def __init__(self, model: Model) -> None:
+        import torch
+
+        torch.set_num_threads(thread_count())
+        files = find_weights(model).files
+        self._label = entailment_label(files)
+        self._device, self._lease = lease_device(model, find_device(model))
+        try:
+            self._tokenizer, loaded = _load(files)
+            self._model = loaded.eval().to(self._device)
+        except BaseException:
+            self._lease.release()
+            raise
+        self._limit = input_limit(self._tokenizer, loaded.config)
+
+    def close(self) -> None:
+        """Give the device back."""
+        self._model = None
+        self._lease.release()
+
+    def probabilities(self, pairs: Sequence[Pair]) -> np.ndarray:
+        """The probability (float32) that each premise entails its hypothesis, shape (len(pairs),).
+
+        Pairs of similar length are computed together. Texts that are too long for the model lose their ends.
+        """
+        encoded = self._tokenizer(
+            [premise for premise, _ in pairs],
+            [hypothesis for _, hypothesis in pairs],
+            truncation=True,
+            max_length=self._limit,
+        )
+        most = _BATCH_TOKENS if self._device.type == "cpu" else _BATCH_TOKENS_GPU
+        found = np.empty(len(pairs), dtype=np.float32)
+        for rows in padded_batches(encoded["input_ids"], [0] * len(pairs), most):
+            found[rows] = self._forward({name: [own[row] for row in rows] for name, own in encoded.items()})
+        return found
+
+    def _forward(self, encoded: dict[str, list[list[int]]]) -> np.ndarray:
+        import torch
+
+        inputs = self._tokenizer.pad(encoded, return_tensors="pt").to(self._device)
+        with torch.inference_mode():
+            logits = self._model(**inputs).logits.float()
+        found: np.ndarray = torch.softmax(logits, dim=1)[:, self._label].cpu().numpy()
+        return found
+
+
+def _load(files: ModelFiles) -> tuple[Any, Any]:
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    load: Any = AutoModelForSequenceClassification.from_pretrained
+    try:
+        with files.shown() as folder:
+            tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+            loaded, report = load(
+                folder,
+                dtype=torch.float32,
+                use_safetensors=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+            )
+    except Exception as error:  # transformers' many loaders raise whatever they like
+        raise files.refusal(first_line(error)) from error
+    if report["missing_keys"]:
+        raise files.refusal(
+            f"it lacks weights of a classifier: {', '.join(sorted(report['missing_keys'])[:3])}"
+        )
+    if tokenizer.pad_token is None:
+        raise files.refusal("its tokenizer has no pad token")
+    return tokenizer, loaded

@@ -1,0 +1,233 @@
+"""A backend without a model, for tests and dry runs: its answers follow from the prompt's text.
+
+The script at `Model.path` decides what it says and does; `fake_script` describes the options. The class can do all
+that a backend can. A loaded backend cannot `STREAM` unless its script says so.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from operator import eq
+from pathlib import Path
+from typing import Any
+
+from longtail.errors import BackendError
+from longtail.generation.backends.base import (
+    CandidateScore,
+    Decoding,
+    Failure,
+    Generation,
+    Identity,
+    Postponed,
+    Scored,
+    Secret,
+    Usage,
+)
+from longtail.generation.backends.fake_script import (
+    VERSION,
+    answer_of,
+    digest,
+    read_script,
+    text_of,
+)
+from longtail.generation.prompts.endings import kept_text
+from longtail.scoring.confidence import confidence_of
+from longtail.study.backends import CAPABILITIES, PASSAGES, STREAM
+from longtail.study.models import Model
+
+_DOLLAR_ERROR = 1e-9
+
+
+class FakeBackend:
+    """Answers by its script, at once or slowly. Tokens are words. Passages apart from a prompt stand before its text."""
+
+    capabilities = CAPABILITIES
+
+    def __init__(self, model: Model, secret: Secret = os.environ.get) -> None:
+        self.script = read_script(model)
+        self.identity = self.identify(model)
+        self.capabilities = type(self).capabilities - {PASSAGES if self.script.stream else STREAM}
+        self.spent_usd = 0.0
+        self._n_calls = 0
+
+    @staticmethod
+    def identify(model: Model) -> Identity:
+        """The script takes the place of weights."""
+        return Identity(read_script(model).revision, model.dtype, model.quantisation, "fake", VERSION)
+
+    def generate(
+        self, prompts: Sequence[str], decoding: Decoding, *, passages: Sequence[Sequence[str]] = ()
+    ) -> list[Generation | Failure]:
+        """Answer each prompt."""
+        drawn = self._batch(_read(prompts, passages), decoding, [[None]] * len(prompts))
+        return [result if isinstance(result, Failure) else result[0] for result in drawn]
+
+    def sample(
+        self,
+        prompts: Sequence[str],
+        decoding: Decoding,
+        seeds: Sequence[Sequence[int]],
+        *,
+        passages: Sequence[Sequence[str]] = (),
+    ) -> list[list[Generation] | Failure]:
+        """One text per seed for each prompt."""
+        return self._batch(_read(prompts, passages), decoding, seeds)
+
+    def score(
+        self,
+        prompts: Sequence[str],
+        candidates: Sequence[Sequence[str]],
+        *,
+        passages: Sequence[Sequence[str]] = (),
+    ) -> list[Scored | Failure]:
+        """The scores of each prompt's candidates."""
+        seconds = self._call(len(prompts)) / max(1, len(prompts))
+        results: list[Scored | Failure] = []
+        for prompt, own in zip(_read(prompts, passages), candidates, strict=True):
+            if self._refuses(prompt):
+                results.append(Failure(self._refusal()))
+                continue
+            self._note_made(f"{prompt}\n{list(own)}", [None], "scores")
+            scores = tuple(self._score(prompt, candidate) for candidate in own)
+            results.append(
+                Scored(
+                    scores=scores,
+                    prompt_tokens=len(prompt.split()),
+                    new_tokens=sum(score.n_tokens for score in scores),
+                    n_truncated_tokens=0,
+                    latency_ms=1000 * seconds,
+                    batch_size=len(prompts),
+                    device_seconds=seconds,
+                )
+            )
+        return results
+
+    def stream(
+        self,
+        prompts: Sequence[str],
+        decoding: Decoding,
+        seeds: Sequence[Sequence[int]] | None,
+        *,
+        names: Sequence[str],
+        budget_usd: float | None,
+        is_resumed: bool = False,
+    ) -> Iterator[tuple[int, list[Generation] | Failure | Postponed]]:
+        """One request after another, in an order of its own. A name that was paid for is not billed again."""
+        if STREAM not in self.capabilities:
+            raise BackendError("fake backend: this script does not stream; add the option stream=true")
+        spent = 0.0
+        for i in sorted(range(len(prompts)), key=lambda i: (i // 4, names[i])):
+            price = self.script.usd_per_prompt
+            if budget_usd is not None and spent + price > budget_usd + _DOLLAR_ERROR:
+                yield i, Postponed(f"${price} for a request might overrun the budget")
+                continue
+            asked: Sequence[int | None] = [None] if seeds is None else seeds[i]
+            (result,) = self._batch([prompts[i]], decoding, [asked], service=True)
+            if not isinstance(result, Failure):
+                spent += price
+                self.spent_usd += price
+                self._bill(names[i])
+            yield i, result
+
+    def forget(self) -> None:
+        """Nothing is shared between calls."""
+
+    def usage(self) -> Usage:
+        """No device, and the process's peak memory."""
+        return Usage("none", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def _batch(
+        self,
+        prompts: Sequence[str],
+        decoding: Decoding,
+        seeds: Sequence[Sequence[int | None]],
+        service: bool = False,
+    ) -> list[list[Generation] | Failure]:
+        seconds = self._call(len(prompts)) / max(1, sum(map(len, seeds)))
+        results: list[list[Generation] | Failure] = []
+        before: list[str] = []
+        for prompt, asked in zip(prompts, seeds, strict=True):
+            if self._refuses(prompt):
+                results.append(Failure(self._refusal()))
+                continue
+            words = prompt.split()
+            shared = 0 if service else sum(takewhile(bool, map(eq, words[:-1], before)))
+            before = words
+            accounts: dict[str, Any] = {
+                "prompt_tokens": len(words),
+                "n_truncated_tokens": 0,
+                "latency_ms": 1000 * seconds,
+                "batch_size": len(prompts),
+                "device_seconds": None if service else seconds,
+                "cost_usd": self.script.usd_per_prompt / len(asked) if service else None,
+            }
+            if not service:
+                self._note_made(prompt, asked, decoding.key)
+            results.append(
+                [
+                    self._generation(prompt, seed, decoding, len(words) if n else shared, accounts)
+                    for n, seed in enumerate(asked)
+                ]
+            )
+        return results
+
+    def _generation(
+        self, prompt: str, seed: int | None, decoding: Decoding, shared: int, accounts: Mapping[str, Any]
+    ) -> Generation:
+        words = f" {text_of(prompt, seed, self.script)}".split(" ")[: decoding.max_new_tokens + 1]
+        text = " ".join(words)
+        kept = kept_text(text, decoding.end)
+        own = confidence_of([-digest(f"{kept}\n{n}")[0] / 256 for n in range(len(kept.split()))])
+        n_new = len(words) - 1
+        reason = decoding.finish_reason(text, n_new)
+        return Generation(text, own, finish_reason=reason, new_tokens=n_new, shared_tokens=shared, **accounts)
+
+    def _call(self, n_prompts: int) -> float:
+        """Take the time of one call; its seconds."""
+        self._n_calls += 1
+        if self._n_calls == self.script.fail_on_call:
+            raise BackendError(f"fake backend: call {self._n_calls} fails, as its script says (fail_on_call)")
+        seconds = self.script.seconds_per_call + self.script.seconds_per_prompt * n_prompts
+        time.sleep(seconds)
+        return seconds
+
+    def _refuses(self, prompt: str) -> bool:
+        return bool(self.script.refuse) and self.script.refuse in prompt
+
+    def _refusal(self) -> str:
+        return f"refused: the prompt contains {self.script.refuse!r}"
+
+    def _score(self, prompt: str, candidate: str) -> CandidateScore:
+        n_tokens = len(candidate.split())
+        if candidate.strip() == answer_of(prompt, self.script):
+            return CandidateScore(-0.1 * n_tokens, n_tokens)
+        return CandidateScore(-(1 + digest(f"{prompt}\n{candidate}")[0] / 256) * n_tokens, n_tokens)
+
+    def _note_made(self, prompt: str, seeds: Sequence[int | None], how: str) -> None:
+        if self.script.ledger:
+            made = (digest(f"{prompt}\n{how}\n{seed}").hex() for seed in seeds)
+            self._write("".join(f"made {name}\n" for name in made))
+
+    def _bill(self, name: str) -> None:
+        if self.script.ledger:
+            file = Path(self.script.ledger)
+            known = file.read_text(encoding="utf-8").split() if file.exists() else []
+            self._write(f"{'again' if name in known else 'paid'} {name}\n")
+
+    def _write(self, lines: str) -> None:
+        with Path(self.script.ledger).open("a", encoding="utf-8") as file:
+            file.write(lines)
+
+
+def _read(prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> Sequence[str]:
+    """Each prompt's text behind its passages."""
+    if not passages:
+        return prompts
+    return ["\n\n".join([*own, prompt]) for own, prompt in zip(passages, prompts, strict=True)]

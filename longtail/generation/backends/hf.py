@@ -1,0 +1,250 @@
+"""Local language models of the Hugging Face format, by transformers, on a CPU or CUDA devices.
+
+Greedy text may differ in rare near-ties between batches of other sizes; nothing here promises bit equality.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections.abc import Sequence
+
+from longtail.errors import BackendError
+from longtail.generation.backends.base import (
+    Decoding,
+    Failure,
+    Generation,
+    Identity,
+    Scored,
+    Secret,
+    Usage,
+)
+from longtail.generation.backends.local.accounts import (
+    Candidates,
+    OfPrompt,
+    Row,
+    Tokens,
+    accounted_scores,
+    accounted_texts,
+)
+from longtail.generation.backends.local.candidates import CandidateTokens
+from longtail.generation.backends.local.choose import choose_steppers
+from longtail.generation.backends.local.decode import Ending, decode_greedily, decode_samples
+from longtail.generation.backends.local.device_batches import DeviceBatches, batch_tokens_on
+from longtail.generation.backends.local.fusion import tokens_of
+from longtail.generation.backends.local.loading import load_model
+from longtail.generation.backends.local.rules import Rules
+from longtail.generation.backends.local.scoring import (
+    score_continuations,
+    tree_size,
+)
+from longtail.generation.backends.local.stepper import Stepper
+from longtail.generation.backends.local.texts import Texts
+from longtail.generation.backends.local.usage import Gauge
+from longtail.generation.backends.settings import read_settings
+from longtail.models.weights import find_weights
+from longtail.study.backends import GENERATE, MEASURE, SAMPLE, SCORE
+from longtail.study.models import Model
+from longtail.threads import thread_count
+
+_GREEDY = (0,)
+"""Greedy texts are drawn by no seed; each prompt has one text."""
+
+
+class TransformersBackend:
+    """A causal or encoder-decoder language model in memory."""
+
+    capabilities = frozenset({GENERATE, SAMPLE, SCORE, MEASURE})
+    no_tokens = Failure("the prompt has no tokens")
+
+    def __init__(self, model: Model, secret: Secret = os.environ.get) -> None:
+        import torch
+
+        torch.set_num_threads(thread_count())
+        self.identity = self.identify(model)
+        self._loaded = load_model(model)
+        try:
+            self._check_kind(model)
+            self.batch_tokens = model.batch_tokens or batch_tokens_on(self._loaded)
+            steppers = choose_steppers(self._loaded, self.batch_tokens)
+            self._rules = self._checked_rules(getattr(steppers, "start", ()))
+        except BaseException:
+            self._loaded.close()
+            raise
+        self._batches: DeviceBatches | None = DeviceBatches(self._loaded, steppers, self.batch_tokens)
+        self._texts = Texts(self._loaded.tokenizer)
+        self._candidates = CandidateTokens(self._loaded.tokenizer, getattr(steppers, "targets", None))
+        self._gauge = Gauge(self._loaded.devices)
+
+    @staticmethod
+    def identify(model: Model) -> Identity:
+        """Hub commit or SHA-256 of the files, without loading; a GGUF file is converted once. Errors: `BackendError`."""
+        version = importlib.metadata.version("transformers")
+        found = find_weights(model)
+        rules = read_settings(found.files).text
+        quantisation = found.quantisation or model.quantisation
+        return Identity(found.revision, model.dtype, quantisation, "transformers", version, rules)
+
+    def generate(
+        self, prompts: Sequence[str], decoding: Decoding, *, passages: Sequence[Sequence[str]] = ()
+    ) -> list[Generation | Failure]:
+        """Greedy texts, in device batches of about `batch_tokens` tokens; equal prompts are computed once.
+
+        A batch that does not fit the memory is halved, and so is the budget, which grows again slowly. A prompt that
+        does not fit alone is a `Failure`.
+        """
+        encoded = self._encoded(prompts, passages)
+        found = self._generations(encoded, decoding, [_GREEDY] * len(prompts), is_sampled=False)
+        return [own if isinstance(own, Failure) else own[0] for own in found]
+
+    def sample(
+        self,
+        prompts: Sequence[str],
+        decoding: Decoding,
+        seeds: Sequence[Sequence[int]],
+        *,
+        passages: Sequence[Sequence[str]] = (),
+    ) -> list[list[Generation] | Failure]:
+        """One text per seed for each prompt; samples that agree so far are one state of the batch.
+
+        Errors: `BackendError` at temperature 0.
+        """
+        if decoding.temperature <= 0:
+            raise BackendError(
+                f"model {self._loaded.name}: nothing is sampled at temperature {decoding.temperature:g}"
+            )
+        return self._generations(self._encoded(prompts, passages), decoding, seeds, is_sampled=True)
+
+    def score(
+        self,
+        prompts: Sequence[str],
+        candidates: Sequence[Sequence[str]],
+        *,
+        passages: Sequence[Sequence[str]] = (),
+    ) -> list[Scored | Failure]:
+        """Scores of each prompt's candidates; common beginnings of candidates are computed once.
+
+        A prompt too long for its longest candidate loses its beginning.
+        """
+        results: list[Scored | Failure] = [self.no_tokens] * len(prompts)
+        asked: dict[Tokens, list[Candidates]] = {}
+        encoded = self._encoded(prompts, passages)
+        for i, (prompt, tokens, own) in enumerate(zip(prompts, encoded, candidates, strict=True)):
+            n_before, found = self._candidates.continuations(prompt, tokens, own)
+            before = self._cut(tokens[:n_before], max((len(c.tokens) for c in found), default=0))
+            if before is None:
+                results[i] = Failure("the longest candidate leaves no room for the prompt")
+            elif before:
+                asked.setdefault(before, []).append(Candidates(i, n_before - len(before), found))
+        distinct, rows = list(asked), list(asked.values())
+        wanted = [[c for own in some for c in own.continuations] for some in rows]
+
+        def work(stepper: Stepper, batch: Sequence[int]) -> list[list[float] | None]:
+            return score_continuations(stepper, [wanted[index] for index in batch])
+
+        for done in self._running().run(distinct, [tree_size(own) for own in wanted], work):
+            self._gauge.read()
+            for i, scored in accounted_scores(done, distinct, rows, len(self._loaded.devices)):
+                results[i] = scored
+        return results
+
+    def forget(self) -> None:
+        """Drop what is kept for later calls: prefixes, or an encoder's states."""
+        self._running().forget()
+
+    def usage(self) -> Usage:
+        """The devices, their peak memory (on a CPU: the process's), and how busy GPUs were."""
+        return self._gauge.usage()
+
+    def close(self) -> None:
+        """Free the weights."""
+        self._batches = None
+        self._loaded.close()
+
+    def _generations(
+        self,
+        encoded: Sequence[Sequence[int]],
+        decoding: Decoding,
+        seeds: Sequence[Sequence[int]],
+        *,
+        is_sampled: bool,
+    ) -> list[list[Generation] | Failure]:
+        """For each encoded prompt its texts, or why there are none."""
+        rows = self._rows(encoded, decoding, seeds)
+        copies: dict[Tokens, list[int]] = {}
+        for i, row in enumerate(rows):
+            if row.tokens and row.seeds:
+                copies.setdefault(row.tokens, []).append(i)
+        distinct = list(copies)
+        wanted = [sorted({seed for i in own for seed in rows[i].seeds}) for own in copies.values()]
+        ending = Ending(decoding.max_new_tokens, self._loaded.end_ids, self._texts.is_done(decoding.end))
+
+        def work(stepper: Stepper, batch: Sequence[int]) -> list[OfPrompt]:
+            adjust = self._rules.adjust(
+                [tokens_of(distinct[index]) for index in batch], decoding.max_new_tokens
+            )
+            if is_sampled:
+                drawn = [wanted[index] for index in batch]
+                return decode_samples(stepper, ending, decoding.temperature, drawn, adjust)
+            written = decode_greedily(stepper, len(batch), ending, adjust)
+            return [None if one is None else [one] for one in written]
+
+        results: list[list[Generation] | Failure] = [[] if row.tokens else self.no_tokens for row in rows]
+        new_tokens = [len(own) * decoding.max_new_tokens for own in wanted]
+        places = list(copies.values())
+        for done in self._running().run(distinct, new_tokens, work):
+            self._gauge.read()
+            asked = [[(i, rows[i]) for i in places[index]] for index in done.rows]
+            seeds_of = [wanted[index] for index in done.rows]
+            n_devices = len(self._loaded.devices)
+            for i, found in accounted_texts(done, asked, seeds_of, self._texts, decoding, n_devices):
+                results[i] = found
+        return results
+
+    def _encoded(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> Sequence[Sequence[int]]:
+        """The tokens of each prompt, not cut. Errors: `BackendError` for passages, which this backend does not read."""
+        if any(passages):
+            raise BackendError(f"model {self._loaded.name}: its backend reads no passages apart from prompts")
+        return self._loaded.encode(prompts)
+
+    def _rows(
+        self, encoded: Sequence[Sequence[int]], decoding: Decoding, seeds: Sequence[Sequence[int]]
+    ) -> list[Row]:
+        kept = [self._kept(tokens, decoding.max_new_tokens) for tokens in encoded]
+        return [
+            Row(own, len(tokens) - len(own), tuple(drawn))
+            for tokens, own, drawn in zip(encoded, kept, seeds, strict=True)
+        ]
+
+    def _cut(self, tokens: Sequence[int], n_new: int) -> Tokens | None:
+        """The prompt that fits before so many new tokens; None where none does."""
+        try:
+            return self._kept(tokens, n_new)
+        except BackendError:
+            return None
+
+    def _kept(self, tokens: Sequence[int], n_new: int) -> Tokens:
+        """The end of a prompt that fits before so many new tokens. Errors: `BackendError` where none does."""
+        room = self._loaded.room(n_new)
+        return tuple(tokens if room is None else tokens[-room:])
+
+    def _checked_rules(self, start: Sequence[int]) -> Rules:
+        """The checkpoint's own rules. Errors: `BackendError` where one cannot be followed."""
+        rules = Rules(self._loaded.settings.followed, self._loaded.end_ids, start)
+        rules.check(self._loaded.name, self._loaded.n_embeddings, self._loaded.device)
+        return rules
+
+    def _check_kind(self, model: Model) -> None:
+        """Errors: `BackendError` unless the study says rightly whether the model is an encoder-decoder: this decides the
+        form of prompts."""
+        if model.encoder_decoder != self._loaded.is_encoder_decoder:
+            is_one = "is" if self._loaded.is_encoder_decoder else "is not"
+            raise BackendError(
+                f"model {model.name}: it {is_one} an encoder-decoder; set encoder_decoder: "
+                f"{str(self._loaded.is_encoder_decoder).lower()} in the study"
+            )
+
+    def _running(self) -> DeviceBatches:
+        if self._batches is None:
+            raise BackendError(f"model {self._loaded.name}: it is closed")
+        return self._batches

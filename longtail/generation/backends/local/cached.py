@@ -1,0 +1,232 @@
+"""Causal models that the packed path does not fit: padded batches over transformers' own caches.
+
+The model's own code computes sliding windows, ALiBi, soft caps and sinks here. A recurrent model whose state depends on
+the padding gets batches of equally long prompts. A model whose state cannot be selected is refused.
+
+A common beginning is computed once and its cache copied to each row, in batches of equally long prompts: padding
+between the beginning and the rest would move windows and distances.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import logging
+from collections.abc import Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from longtail.errors import BackendError
+from longtail.generation.backends.local.checks import find_difference
+from longtail.generation.backends.local.loading import LoadedModel
+from longtail.generation.backends.local.prefixes import (
+    GROUP_COST,
+    Group,
+    common_length,
+    group_by_prefix,
+)
+from longtail.models.batches import padded_batches
+from longtail.models.failures import is_out_of_memory
+
+if TYPE_CHECKING:
+    import torch
+
+_LOG = logging.getLogger(__name__)
+_RECURRENT = "cache_params"
+_CACHE_NAMES = ("past_key_values", _RECURRENT)
+
+
+class CachedSteppers:
+    """Batches of one causal model. Constructing it runs a few tokens through the model.
+
+    Errors: `BackendError` where forked batches do not give what the prompts give alone.
+    """
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self._model = loaded.model
+        self._device = loaded.device
+        self._accepted = frozenset(inspect.signature(loaded.model.forward).parameters)
+        self._shares = False
+        self._kept: tuple[list[int], Any] = ([], None)
+        kind = loaded.model.config.model_type
+        self._cache_name = next((name for name in _CACHE_NAMES if name in self._accepted), "")
+        if not self._cache_name:
+            raise BackendError(
+                f"model {loaded.name}: architecture {kind} keeps no cache that a batch can select from"
+            )
+        self._is_padding_free = _feels_the_longest(loaded.model.config)
+        error = self._check()
+        if error and not self._is_padding_free:
+            self._is_padding_free = True
+            _LOG.info("%s: architecture %s: batches of equally long prompts (%s)", loaded.name, kind, error)
+            error = self._check()
+        if error:
+            raise BackendError(
+                f"model {loaded.name}: architecture {kind} cannot be run in batches: {error}; ask a server that "
+                "runs it, by backend openai"
+            )
+        self._shares = True
+        error = self._check(n_shared=6)
+        if error:
+            self._shares = False
+            _LOG.info("%s: architecture %s: prefixes are not shared (%s)", loaded.name, kind, error)
+        self.forget()
+
+    def batches(
+        self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int
+    ) -> list[list[int]]:
+        """Rows of similar length; of the same length where they share a prefix or the model bears no padding."""
+        groups = group_by_prefix(prompts) if self._shares else [Group(tuple(range(len(prompts))), 0)]
+        loose = [row for group in groups if not group.n_shared for row in group.rows]
+        planned: list[list[int]] = []
+        alike = [_by_length(group.rows, prompts) for group in groups if group.n_shared]
+        alike.append(_by_length(loose, prompts) if self._is_padding_free else [loose])
+        for some in chain.from_iterable(alike):
+            own = [prompts[row] for row in some], [new_tokens[row] for row in some]
+            planned += [[some[i] for i in batch] for batch in padded_batches(*own, budget)]
+        return planned
+
+    def forget(self) -> None:
+        """Drop the prefix that is kept for the next batch."""
+        self._kept = ([], None)
+
+    def open(self, prompts: Sequence[Sequence[int]], least: int = GROUP_COST) -> CachedStepper:
+        """A batch over distinct prompts, each of at least one token id; shared beginnings are at `least` so long."""
+        return CachedStepper(self, prompts, least)
+
+    def new_cache(self) -> Any:
+        """An empty cache of the model's kind."""
+        from transformers import DynamicCache
+
+        return DynamicCache(config=self._model.config)
+
+    def prefix(self, prompts: Sequence[Sequence[int]], least: int) -> tuple[int, Any, bool]:
+        """Length and one-row cache of the common beginning of all prompts, and whether an earlier batch left it."""
+        import torch
+
+        length = len(prompts[0])
+        if not self._shares or any(len(prompt) != length for prompt in prompts):
+            return 0, None, False
+        n = min([length - 1, *(common_length(prompts[0], prompt) for prompt in prompts[1:])])
+        kept, cache = self._kept
+        if (
+            len(kept) >= max(least, n - GROUP_COST)
+            and len(kept) <= n
+            and list(prompts[0][: len(kept)]) == kept
+        ):
+            return len(kept), cache, True
+        if n < least or len(prompts) == 1:
+            return 0, None, False
+        self.forget()
+        cache = self.new_cache()
+        tokens = list(prompts[0][:n])
+        mask = torch.ones((1, n), dtype=torch.long, device=self._device)
+        self.forward(torch.tensor([tokens], device=self._device), mask, cache)
+        self._kept = (tokens, cache)
+        return n, cache, False
+
+    def padded(self, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Token ids and mask, both (n, longest prompt), padded on the left."""
+        import torch
+
+        longest = max(len(prompt) for prompt in prompts)
+        ids = torch.zeros((len(prompts), longest), dtype=torch.long)
+        mask = torch.zeros((len(prompts), longest), dtype=torch.long)
+        for row, prompt in enumerate(prompts):
+            ids[row, longest - len(prompt) :] = torch.tensor(prompt)
+            mask[row, longest - len(prompt) :] = 1
+        return ids.to(self._device), mask.to(self._device)
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor, cache: Any) -> torch.Tensor:
+        """Logits after new tokens `ids` (n, m), `mask` (n, old and new): float32 (n, vocabulary)."""
+        optional: dict[str, Any] = {"logits_to_keep": 1, "attention_mask": mask}
+        if self._cache_name == _RECURRENT and ids.shape[1] < mask.shape[1]:
+            optional["attention_mask"] = None  # Mamba takes it for the mask of the new tokens alone
+        if "position_ids" in self._accepted:
+            positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
+            optional["position_ids"] = positions[:, -ids.shape[1] :]
+        optional = {name: value for name, value in optional.items() if name in self._accepted}
+        out = self._model(input_ids=ids, use_cache=True, **{self._cache_name: cache}, **optional)
+        logits: torch.Tensor = out.logits[:, -1].float()
+        return logits
+
+    def _check(self, n_shared: int = 0) -> str:
+        """Why batches cannot be had like this; empty where they can."""
+        lengths = (7, 7) if self._is_padding_free or n_shared else (5, 9)
+
+        def open_batch(prompts: Sequence[Sequence[int]]) -> CachedStepper:
+            return self.open(prompts, least=1)
+
+        return find_difference(self._model, open_batch, self._run_alone, lengths, n_shared)
+
+    def _run_alone(self, prompt: list[int], tokens: list[int]) -> torch.Tensor:
+        """Logits after one sequence, by the plain forward pass without a cache: (1, vocabulary)."""
+        import torch
+
+        ids = torch.tensor([[*prompt, *tokens]], device=self._device)
+        logits: torch.Tensor = self._model(input_ids=ids, use_cache=False).logits[:, -1].float()
+        return logits
+
+
+class CachedStepper:
+    """One padded batch with its cache."""
+
+    def __init__(self, steppers: CachedSteppers, prompts: Sequence[Sequence[int]], least: int) -> None:
+        self.shared_tokens = [0] * len(prompts)
+        self._steppers = steppers
+        self._prompts = prompts
+        self._least = least
+        self._cache: Any = None
+        self._mask: Any = None
+
+    def start(self) -> torch.Tensor:
+        """Logits after each prompt: float32 (n_prompts, vocabulary)."""
+        try:
+            return self._start()
+        except (RuntimeError, MemoryError) as error:
+            if is_out_of_memory(error):
+                self._steppers.forget()
+            raise
+
+    def _start(self) -> torch.Tensor:
+        import torch
+
+        n_shared, cache, was_kept = self._steppers.prefix(self._prompts, self._least)
+        ids, self._mask = self._steppers.padded(self._prompts)
+        if not n_shared:
+            self._cache = self._steppers.new_cache()
+            return self._steppers.forward(ids, self._mask, self._cache)
+        self._cache = copy.deepcopy(cache)
+        self._cache.reorder_cache(torch.zeros(len(ids), dtype=torch.long, device=ids.device))
+        self.shared_tokens = [n_shared if row or was_kept else 0 for row in range(len(ids))]
+        return self._steppers.forward(ids[:, n_shared:], self._mask, self._cache)
+
+    def step(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
+        """State i continues state `parents[i]` by `tokens[i]`: float32 (n_states, vocabulary)."""
+        import torch
+
+        if list(parents) != list(range(len(self._mask))):
+            index = torch.tensor(parents, device=self._mask.device)
+            self._cache.reorder_cache(index)
+            self._mask = self._mask[index]
+        self._mask = torch.cat([self._mask, self._mask.new_ones((len(tokens), 1))], dim=1)
+        return self._steppers.forward(
+            torch.tensor(tokens, device=self._mask.device)[:, None], self._mask, self._cache
+        )
+
+
+def _by_length(rows: Sequence[int], prompts: Sequence[Sequence[int]]) -> list[list[int]]:
+    found: dict[int, list[int]] = {}
+    for row in sorted(rows, key=lambda row: len(prompts[row])):
+        found.setdefault(len(prompts[row]), []).append(row)
+    return list(found.values())
+
+
+def _feels_the_longest(config: Any) -> bool:
+    """Whether positions are scaled by the longest prompt of a batch: then all must be equally long."""
+    ropes = getattr(config.get_text_config(), "rope_parameters", None) or {}
+    kinds = {
+        ropes.get("rope_type"),
+        *(rope.get("rope_type") for rope in ropes.values() if isinstance(rope, dict)),
+    }
+    return bool(kinds & {"dynamic", "longrope"})

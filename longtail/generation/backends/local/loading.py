@@ -1,0 +1,258 @@
+"""From a study's model to tokenizer and weights in memory.
+
+Weights are safetensors only, and no code of a model's repository runs.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from longtail.errors import BackendError
+from longtail.generation.backends.settings import Settings, read_settings
+from longtail.models.devices import Lease
+from longtail.models.failures import first_line, is_out_of_memory
+from longtail.models.limits import (
+    decoder_length,
+    end_ids,
+    input_length,
+    is_encoder_decoder,
+)
+from longtail.models.linear_layers import use_fastest
+from longtail.models.model_files import ModelFiles
+from longtail.models.placement import (
+    check_spread,
+    find_device,
+    lease_device,
+    placement,
+)
+from longtail.models.weights import find_weights, has_tokenizer
+from longtail.study.models import Model
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass
+class LoadedModel:
+    """A language model ready to run.
+
+    `device` takes inputs; `devices` are all that hold weights. `length` is the longest input in tokens: that of the
+    encoder in an encoder-decoder, else prompt and new tokens together. `decoder_length` is that of a separate decoder.
+    Both are None where nothing declares one. `n_embeddings` token ids have an embedding. `settings` are the
+    checkpoint's own for decoding.
+    """
+
+    name: str
+    revision: str
+    tokenizer: Any
+    model: Any
+    device: Any
+    devices: tuple[Any, ...]
+    end_ids: frozenset[int]
+    length: int | None
+    decoder_length: int | None
+    n_embeddings: int
+    is_encoder_decoder: bool
+    lease: Lease
+    settings: Settings
+
+    def room(self, max_new_tokens: int) -> int | None:
+        """Tokens that a prompt may have; None for any number. Errors: `BackendError` where there is none."""
+        limit = self.decoder_length if self.is_encoder_decoder else self.length
+        if limit is not None and limit <= max_new_tokens:
+            place = "its decoder's start token" if self.is_encoder_decoder else "a prompt"
+            raise BackendError(
+                f"model {self.name}: its length of {limit} tokens leaves no room for {place} before "
+                f"{max_new_tokens} new ones; lower max_new_tokens"
+            )
+        if self.length is None or self.is_encoder_decoder:
+            return self.length
+        return self.length - max_new_tokens
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text with the special tokens of an input, not cut.
+
+        Added tokens that the model has no embedding for (a pad token, mostly) are left out.
+        """
+        # a tokenizer takes no lone surrogates
+        clean = [text.encode("utf-8", "replace").decode() for text in texts]
+        ids: list[list[int]] = self.tokenizer(clean, verbose=False)["input_ids"] if clean else []
+        if len(self.tokenizer) > self.n_embeddings:
+            return [[i for i in own if i < self.n_embeddings] for own in ids]
+        return ids
+
+    def close(self) -> None:
+        """Free the weights, which nothing else may hold any more, and give the GPUs back."""
+        self.model = None
+        self.free_memory()
+        self.lease.release()
+
+    def free_memory(self) -> None:
+        """Give back to the devices what no tensor uses any more."""
+        if self.device.type == "cuda":
+            import torch
+
+            gc.collect()
+            torch.cuda.empty_cache()
+
+
+def load_model(model: Model) -> LoadedModel:
+    """Load a model onto its device, which is leased until `lease.release`. Errors: `BackendError`, in one line."""
+    import torch
+
+    device = find_device(model)
+    found = find_weights(model, is_read=True)
+    files = found.files
+    settings = read_settings(files)
+    device, lease = lease_device(model, device)
+    try:
+        with files.shown() as folder:
+            tokenizer, config = _tokenizer(files, folder), _config(files, folder)
+            loaded = use_fastest(_weights(model, files, folder, config, device))
+        n_embeddings = _embeddings(files, loaded, tokenizer)
+    except BaseException:
+        lease.release()
+        raise
+    _tell(model, settings)
+    devices = tuple(torch.device("cuda", i) for i in lease.positions) or (device,)
+    return LoadedModel(
+        name=model.name,
+        revision=found.revision,
+        tokenizer=tokenizer,
+        model=loaded,
+        device=loaded.device,
+        devices=devices,
+        end_ids=end_ids(loaded, tokenizer),
+        length=input_length(config, tokenizer),
+        decoder_length=decoder_length(config),
+        n_embeddings=n_embeddings,
+        is_encoder_decoder=is_encoder_decoder(config),
+        lease=lease,
+        settings=settings,
+    )
+
+
+def _tell(model: Model, settings: Settings) -> None:
+    """Log each way in which the model differs from the checkpoint's files."""
+    if settings.dtype and settings.dtype != model.dtype:
+        _LOG.info(
+            "%s: its files are %s; it answers in %s, the study's dtype",
+            model.name,
+            settings.dtype,
+            model.dtype,
+        )
+    if settings.text:
+        _LOG.info("%s: decoding follows its own settings %s", model.name, settings.text)
+    if settings.left_aside:
+        named = ", ".join(settings.left_aside)
+        _LOG.info("%s: its settings %s are ignored: a study decides how it decodes", model.name, named)
+
+
+def _tokenizer(files: ModelFiles, folder: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except Exception as error:  # raises whatever its many loaders raise
+        if not has_tokenizer(folder):
+            raise files.refusal("there are no tokenizer files; tokenizer.json is wanted") from error
+        raise files.refusal(f"its tokenizer does not load: {_reason(error, files, folder)}") from error
+
+
+def _config(files: ModelFiles, folder: Path) -> Any:
+    """The configuration of a causal or encoder-decoder language model.
+
+    The attention is chosen here, as a configuration may name any, even code from the hub.
+    """
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
+        config._attn_implementation = None
+        config._experts_implementation = None
+    except Exception as error:
+        reason = _reason(error, files, folder)
+        if "custom code" in reason:
+            reason = "it needs code of its own repository, which is never run"
+        raise files.refusal(reason) from error
+    is_masked = any("MaskedLM" in name for name in config.architectures or ())
+    if type(config) not in _mapping(config) or is_masked:
+        raise BackendError(
+            f"model {files.model}: architecture {config.model_type} generates no text; use a causal or an "
+            "encoder-decoder language model"
+        )
+    return config
+
+
+def _mapping(config: Any) -> Any:
+    from transformers.models.auto import modeling_auto
+
+    if is_encoder_decoder(config):
+        return modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
+    return modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING
+
+
+def _weights(model: Model, files: ModelFiles, folder: Path, config: Any, device: Any) -> Any:
+    import torch
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    auto = (
+        transformers.AutoModelForSeq2SeqLM
+        if is_encoder_decoder(config)
+        else transformers.AutoModelForCausalLM
+    )
+    load: Any = auto.from_pretrained
+    try:
+        loaded, report = load(
+            folder,
+            config=config,
+            dtype=getattr(torch, model.dtype),
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+            **placement(model, device),
+        )
+        if model.quantisation == "none" and model.device_map is None:
+            loaded = loaded.to(device)
+    except Exception as error:
+        raise _why_not(files, folder, device, error) from error
+    if report["missing_keys"]:
+        some = ", ".join(sorted(report["missing_keys"])[:3])
+        raise BackendError(
+            f"model {model.name}: the files in {files.folder} lack weights of the model, as {some}"
+        )
+    check_spread(model, getattr(loaded, "hf_device_map", {}))
+    return loaded.eval()
+
+
+def _why_not(files: ModelFiles, folder: Path, device: Any, error: Exception) -> BackendError:
+    if is_out_of_memory(error):
+        return BackendError(
+            f"model {files.model}: its weights do not fit the memory of {device}; use a smaller dtype, quantisation "
+            "8bit or 4bit, or device_map auto"
+        )
+    reason = _reason(error, files, folder)
+    if "ignore_mismatched_sizes" in reason:
+        reason = "config.json gives the weights other sizes than the files do"
+    return files.refusal(reason)
+
+
+def _reason(error: BaseException, files: ModelFiles, folder: Path) -> str:
+    """The first line of an error's message, naming the model's folder rather than the one shown."""
+    return first_line(error).replace(str(folder), str(files.folder))
+
+
+def _embeddings(files: ModelFiles, loaded: Any, tokenizer: Any) -> int:
+    """How many token ids the model knows. Errors: `BackendError` where the tokenizer has more of its own."""
+    known = int(loaded.get_input_embeddings().weight.shape[0])
+    if tokenizer.vocab_size > known:
+        raise files.refusal(
+            f"its tokenizer has {tokenizer.vocab_size} tokens and its weights {known} embeddings; they do not belong "
+            "together"
+        )
+    return known

@@ -1,0 +1,300 @@
+"""Causal models without padding: all tokens of a batch are one sequence, and the attention holds the structure.
+
+A forward pass takes the tokens of all rows as one sequence, with explicit positions: no linear layer computes
+padding. A prefix is computed once and read by all rows under it where it lies; see `levels`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from longtail.generation.backends.local.attention import CURRENT, IMPLEMENTATION, Pass, register
+from longtail.generation.backends.local.levels import Grown, Layers, Own, Seats, joined
+from longtail.generation.backends.local.loading import LoadedModel
+from longtail.generation.backends.local.passes import (
+    Fill,
+    PrefixGrid,
+    SeatedPrefixes,
+    Span,
+    Step,
+)
+from longtail.generation.backends.local.prefixes import GROUP_COST, PrefixStore, group_by_prefix
+from longtail.generation.backends.local.shared import SharedPrefixes
+from longtail.models.failures import is_out_of_memory
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+_CPU_PASS = 2_048
+"""Tokens of one pass over prompts on a CPU: with more, what a layer computes leaves the cache."""
+_MUCH_EMPTY = 0.75
+"""Kept rows are copied together once fewer than this share of them are alive."""
+_UNEVEN = 4
+"""Prefixes are copied into one grid unless it takes more than this times their own memory."""
+
+
+class PackedSteppers:
+    """Batches of one causal model, whose attention is replaced for good."""
+
+    def __init__(self, loaded: LoadedModel, prefix_tokens: int) -> None:
+        """`prefix_tokens`: how many tokens of prefixes are kept for later batches."""
+        register()
+        self._model = loaded.model
+        self.device = loaded.device
+        self.pass_tokens = _CPU_PASS if self.device.type == "cpu" else None
+        self._model.set_attn_implementation(IMPLEMENTATION)
+        self.prefixes = SharedPrefixes(self, PrefixStore(prefix_tokens))
+
+    @staticmethod
+    def fits(model: Any) -> str:
+        """Why this path cannot be right for a model, as far as can be told before trying; empty if nothing."""
+        accepted = inspect.signature(model.forward).parameters
+        for name in ("position_ids", "logits_to_keep"):
+            if name not in accepted:
+                return f"its forward pass takes no {name}"
+        ropes = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
+        kinds = {ropes.get("rope_type"), *(r.get("rope_type") for r in ropes.values() if isinstance(r, dict))}
+        if kinds & {"dynamic", "longrope"}:
+            return "its positions depend on the length of the input"
+        return ""
+
+    def batches(
+        self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int
+    ) -> list[list[int]]:
+        """As in `Steppers`; a batch counts the tokens whose keys and values it holds.
+
+        That is each distinct prefix once, the longest own part for each row (level 1 is a grid), and the new
+        tokens. Rows with a common prefix stay together, the shortest own parts first.
+        """
+        groups = []
+        for group in group_by_prefix(prompts):
+            rows = sorted(group.rows, key=lambda row: len(prompts[row]))
+            groups.append((len(prompts[rows[-1]]) - group.n_shared, group.n_shared, rows))
+        planned: list[list[int]] = []
+        held, longest = 0, 0
+        for _, n_shared, rows in sorted(groups, key=lambda group: group[:2]):
+            is_new = True
+            for row in rows:
+                longest = max(longest, len(prompts[row]) - n_shared)
+                more = new_tokens[row] + n_shared * is_new
+                if not planned or held + more + (len(planned[-1]) + 1) * longest > budget:
+                    planned.append([])
+                    held, longest = 0, len(prompts[row]) - n_shared
+                    more = new_tokens[row] + n_shared
+                planned[-1].append(row)
+                held += more
+                is_new = False
+        return planned
+
+    def open(self, prompts: Sequence[Sequence[int]], group_cost: int = GROUP_COST) -> PackedStepper:
+        """As in `Steppers`; `group_cost` as in `group_by_prefix`."""
+        return PackedStepper(self, prompts, group_cost)
+
+    def forget(self) -> None:
+        """Drop the prefixes that are kept for later batches."""
+        self.prefixes.clear()
+
+    def forward(
+        self, kind: Pass, tokens: Sequence[int] | np.ndarray, positions: np.ndarray, last: np.ndarray
+    ) -> torch.Tensor:
+        """One pass over packed tokens: logits, float32, after the tokens at the places `last`."""
+        import numpy as np
+        import torch
+
+        packed = np.stack([np.asarray(tokens), positions])
+        ids = torch.from_numpy(packed).to(self.device)
+        reset = CURRENT.set(kind)
+        try:
+            out = self._model(
+                input_ids=ids[:1],
+                position_ids=ids[1:],
+                use_cache=False,
+                logits_to_keep=torch.from_numpy(last).to(self.device),
+            )
+        finally:
+            CURRENT.reset(reset)
+        logits: torch.Tensor = out.logits[0].float()
+        return logits
+
+
+class PackedStepper:
+    """One batch. Inside, prompts stand in the order of their groups; outside, in the caller's order."""
+
+    def __init__(self, steppers: PackedSteppers, prompts: Sequence[Sequence[int]], group_cost: int) -> None:
+        self.shared_tokens = [0] * len(prompts)
+        self._steppers = steppers
+        self._prompts = prompts
+        self._groups = group_by_prefix(prompts, group_cost)
+        self._spans: list[Span] = []
+        self._grid: PrefixGrid | None = None
+        self._grown = Grown()
+        self._grown_row: np.ndarray
+        self._n_grown = 0
+
+    def start(self) -> torch.Tensor:
+        """As in `Stepper`."""
+        try:
+            return self._start()
+        except (RuntimeError, MemoryError) as error:
+            self._make_room(error)
+            raise
+
+    def step(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
+        """As in `Stepper`."""
+        try:
+            return self._step(parents, tokens)
+        except (RuntimeError, MemoryError) as error:
+            self._make_room(error)
+            raise
+
+    def _make_room(self, error: BaseException) -> None:
+        if is_out_of_memory(error):
+            self._steppers.prefixes.clear()
+
+    def _start(self) -> torch.Tensor:
+        import numpy as np
+        import torch
+
+        rows = [row for group in self._groups for row in group.rows]
+        used = self._open_prefixes()
+        own = [self._prompts[row][n:] for row, n in zip(rows, used, strict=True)]
+        lengths = np.array([len(tokens) for tokens in own])
+        parts, logits = [], []
+        for start, end in self._pieces(lengths):
+            layers, found = self._fill(own[start:end], used[start:end], start)
+            parts.append(layers)
+            logits.append(found)
+        self._own = Own(joined(parts, int(lengths.max())), lengths)
+        self._slot = np.arange(len(rows))
+        self._length = np.array([len(self._prompts[row]) for row in rows])
+        self._prompt = np.arange(len(rows))
+        self._inner = np.empty(len(rows), dtype=np.int64)
+        self._inner[rows] = np.arange(len(rows))
+        return self._outward(torch.cat(logits))
+
+    def _pieces(self, lengths: np.ndarray) -> Iterator[tuple[int, int]]:
+        """Rows that are computed in one pass, of about `pass_tokens` tokens; None: all rows together."""
+        most = self._steppers.pass_tokens
+        start, n_tokens = 0, 0
+        for row, length in enumerate(lengths):
+            if most is not None and n_tokens and n_tokens + length > most:
+                yield start, row
+                start, n_tokens = row, 0
+            n_tokens += length
+        yield start, len(lengths)
+
+    def _fill(
+        self, own: Sequence[Sequence[int]], used: Sequence[int], first: int
+    ) -> tuple[Layers, torch.Tensor]:
+        """Keys and values of the own tokens of some rows, from row `first` on, and the logits after each row."""
+        import numpy as np
+
+        lengths = np.array([len(tokens) for tokens in own])
+        ends = np.cumsum(lengths)
+        starts = ends - lengths
+        positions = np.arange(ends[-1]) + np.repeat(np.array(used) - starts, lengths)
+        spans = [
+            Span(
+                int(starts[max(span.start - first, 0)]),
+                int(ends[min(span.end - first, len(own)) - 1]),
+                span.layers,
+            )
+            for span in self._spans
+            if span.start < first + len(own) and span.end > first
+        ]
+        fill = Fill(lengths, spans, self._steppers.device)
+        tokens = np.concatenate([np.asarray(tokens, dtype=np.int64) for tokens in own])
+        return fill.layers, self._steppers.forward(fill, tokens, positions, ends - 1)
+
+    def _open_prefixes(self) -> list[int]:
+        """Prefixes computed or found, as spans of prompts; the length of each prompt's, in the inner order."""
+        shared = [group for group in self._groups if group.n_shared]
+        wanted = [(tuple(self._prompts[g.rows[0]][: g.n_shared]), len(g.rows)) for g in shared]
+        found = dict(zip(shared, self._steppers.prefixes.open(wanted), strict=True))
+        used: list[int] = []
+        for group in self._groups:
+            if group in found:
+                prefix = found[group]
+                self._spans.append(Span(len(used), len(used) + len(group.rows), prefix.layers))
+                for row in group.rows:
+                    self.shared_tokens[row] = prefix.n_tokens
+                self.shared_tokens[group.rows[0]] -= prefix.n_computed
+                used += [prefix.n_tokens] * len(group.rows)
+            else:
+                used += [0] * len(group.rows)
+        return used
+
+    def _step(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
+        import numpy as np
+
+        inner = self._inner[np.asarray(parents, dtype=np.int64)]
+        order = np.argsort(self._prompt[inner], kind="stable")
+        inner = inner[order]
+        self._inner = np.empty(len(order), dtype=np.int64)
+        self._inner[order] = np.arange(len(order))
+        self._prompt = self._prompt[inner]
+        self._seat_grown(inner)
+        self._seat_own()
+        device = self._steppers.device
+        n_grown = self._n_grown
+        kind = Step(
+            self._shared_of_states(),
+            self._own,
+            Seats.of(self._slot[self._prompt], len(self._own.lengths), device),
+            self._grown,
+            Seats.of(self._grown_row, n_grown, device),
+        )
+        positions = self._length[self._prompt] + self._grown.n_tokens
+        taken = np.asarray(tokens, dtype=np.int64)[order]
+        logits = self._steppers.forward(kind, taken, positions, np.arange(len(order)))
+        self._grown.advance()
+        return self._outward(logits)
+
+    def _seat_grown(self, parents: np.ndarray) -> None:
+        """Rows of level 2 for the new states: left in place if none forks and most go on, else copied."""
+        import numpy as np
+
+        n = len(parents)
+        if self._grown.n_tokens:
+            rows = self._grown_row[parents]
+            if (np.diff(rows) > 0).all() and n >= _MUCH_EMPTY * self._n_grown:
+                self._grown_row = rows
+                return
+            self._grown.select(rows)
+        self._grown_row, self._n_grown = np.arange(n), n
+
+    def _seat_own(self) -> None:
+        """Rows of level 1 for the prompts that still have states."""
+        import numpy as np
+
+        alive = np.unique(self._prompt)
+        if len(alive) < _MUCH_EMPTY * len(self._own.lengths):
+            self._own = self._own.select(self._slot[alive])
+            self._slot[alive] = np.arange(len(alive))
+
+    def _shared_of_states(self) -> SeatedPrefixes | list[Span]:
+        """Level 0 for the states: in one grid where several prefixes are read, else span for span."""
+        import numpy as np
+
+        edges = np.searchsorted(self._prompt, [edge for s in self._spans for edge in (s.start, s.end)])
+        bounds = zip(edges[::2].tolist(), edges[1::2].tolist(), self._spans, strict=True)
+        alive = [(Span(start, end, span.layers), span) for start, end, span in bounds if start < end]
+        spans = [own for own, _ in alive]
+        lengths = [span.layers[0][0].shape[1] for span in spans]
+        if len(spans) < 2 or len(spans) * max(lengths) > _UNEVEN * sum(lengths):
+            return spans
+        if self._grid is None or len(spans) < _MUCH_EMPTY * len(self._grid.prefixes.lengths):
+            self._grid = PrefixGrid.of([span for _, span in alive], len(self._length))
+        return self._grid.seated(self._prompt, self._steppers.device) or spans
+
+    def _outward(self, logits: torch.Tensor) -> torch.Tensor:
+        """Rows in the caller's order."""
+        import numpy as np
+        import torch
+
+        if (self._inner == np.arange(len(self._inner))).all():
+            return logits
+        return logits.index_select(0, torch.from_numpy(self._inner).to(logits.device))

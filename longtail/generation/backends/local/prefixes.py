@@ -1,0 +1,147 @@
+"""Which prompts share a beginning worth computing once, and the keys and values of such beginnings."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from longtail.generation.backends.local.levels import Layers
+
+Tokens = tuple[int, ...]
+GROUP_COST = 32
+"""A separate group costs about as much as this many tokens: it must save more than that."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows whose prompts begin with the same `n_shared` tokens; a row alone shares none."""
+
+    rows: tuple[int, ...]
+    n_shared: int
+
+
+@dataclass(eq=False)
+class _Beginning:
+    """A node of the tree of beginnings: `depth` tokens with which neighbours among the sorted prompts begin.
+
+    `rows` are in no longer beginning; `longer` are its children. The most that all rows below it save is a function of
+    x, the tokens that a group around it shares with those of them that join it: `saved`, and for each (start, n) of
+    `joins` n tokens more for each token of x beyond `start`. A group of its own saves more than that while x is less
+    than `worth_below`.
+    """
+
+    depth: int
+    rows: list[int] = field(default_factory=list)
+    longer: list[_Beginning] = field(default_factory=list)
+    saved: float = 0.0
+    joins: list[tuple[float, int]] = field(default_factory=list)
+    worth_below: float = 0.0
+
+    def close(self, group_cost: int) -> None:
+        """Find `saved`, `joins` and `worth_below`, once those of all longer beginnings are known."""
+        below = [join for child in self.longer for join in child.joins if join[0] < self.depth]
+        alone = len(self.rows) + sum(n for start, n in below if not start)
+        self.saved = sum(child.saved for child in self.longer)
+        self.joins = [(0.0, alone), *sorted(join for join in below if join[0])]
+        own = self.saved + sum(n * (self.depth - start) for start, n in self.joins) - self.depth - group_cost
+        if own <= self.saved:
+            return
+        at, value, slope, n_passed = 0.0, self.saved, 0, 0
+        for start, n in self.joins:
+            if value + slope * (start - at) >= own:
+                break
+            at, value, slope, n_passed = start, value + slope * (start - at), slope + n, n_passed + 1
+        self.saved, self.worth_below = own, at + (own - value) / slope
+        self.joins = [(self.worth_below, slope), *self.joins[n_passed:]]
+
+
+def group_by_prefix(prompts: Sequence[Sequence[int]], group_cost: int = GROUP_COST) -> list[Group]:
+    """The grouping, with one prefix per row, that saves most tokens; every prompt keeps at least one own token.
+
+    A group of n rows saves (n - 1) times its prefix, less `group_cost`. Groups come in the order of their
+    prompts' tokens, each row without one as a group of its own. A row is best in the longest of the chosen beginnings
+    that it has. Which ones to choose is decided on the tree of beginnings: bottom up, each one finds what it saves by
+    what a group around it shares; top down, it is chosen if that is little enough. What it saves is a convex function
+    of these tokens, with a bend for each chosen beginning, so that sums and maxima of such functions are short lists.
+    """
+    if not prompts:
+        return []
+    order = sorted(range(len(prompts)), key=lambda row: tuple(prompts[row]))
+    depths = [_shared(prompts[row], prompts[other]) for row, other in pairwise(order)]
+    opened = [_Beginning(0)]
+    for row, depth in zip(order, [*depths, 0], strict=True):
+        if opened[-1].depth < depth:
+            opened.append(_Beginning(depth))
+        opened[-1].rows.append(row)
+        while opened[-1].depth > depth:
+            closed = opened.pop()
+            closed.close(group_cost)
+            if opened[-1].depth < depth:
+                opened.append(_Beginning(depth))
+            opened[-1].longer.append(closed)
+    chosen: dict[int, _Beginning] = {}
+    waiting = [(opened[0], opened[0])]
+    while waiting:
+        beginning, around = waiting.pop()
+        around = beginning if around.depth < beginning.worth_below else around
+        chosen |= dict.fromkeys(beginning.rows, around)
+        waiting += [(longer, around) for longer in beginning.longer]
+    groups: dict[object, list[int]] = {}
+    for row in order:
+        groups.setdefault(chosen[row] if chosen[row].depth else row, []).append(row)
+    return [Group(tuple(rows), chosen[rows[0]].depth) for rows in groups.values()]
+
+
+def _shared(one: Sequence[int], other: Sequence[int]) -> int:
+    """Tokens with which both begin, so that each has one behind them."""
+    return min(common_length(one, other), len(one) - 1, len(other) - 1)
+
+
+def common_length(one: Sequence[int], other: Sequence[int]) -> int:
+    """Length of the common beginning: by halves, as comparing slices is much faster than comparing items."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+class PrefixStore:
+    """Keys and values of the latest prefixes, at most `max_tokens` tokens of them in all."""
+
+    def __init__(self, max_tokens: int) -> None:
+        self._max_tokens = max_tokens
+        self._kept: OrderedDict[Tokens, Layers] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._kept))
+
+    def longest(self, tokens: Tokens) -> tuple[int, Layers]:
+        """How many first tokens some kept prefix shares with `tokens`, and the layers of that prefix."""
+        best: tuple[int, Tokens] = (0, ())
+        for kept in self._kept:
+            best = max(best, (common_length(kept, tokens), kept))
+        if not best[0]:
+            return 0, []
+        self._kept.move_to_end(best[1])
+        return best[0], self._kept[best[1]]
+
+    def keep(self, tokens: Tokens, layers: Layers) -> None:
+        """Keep one prefix, whatever the limit is."""
+        self._kept[tokens] = layers
+
+    def trim(self) -> None:
+        """Forget the least recently used prefixes beyond the limit."""
+        while self._kept and len(self) > self._max_tokens:
+            self._kept.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._kept.clear()

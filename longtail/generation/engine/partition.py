@@ -1,0 +1,205 @@
+"""One partition of a generated table: kept where it is current, else computed and made into rows.
+
+A row's `is_reused` is true where its result was computed for another partition fingerprint (another study, an earlier
+state of this one, other code). Results computed for this same fingerprint before a run was killed are resumed, not
+reused, so that a resumed partition equals an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+
+from longtail.errors import BackendError
+from longtail.generation.backends.registry import entry
+from longtail.generation.engine.accounts import accounts, notes
+from longtail.generation.engine.items import Item, how
+from longtail.generation.engine.job import Completed, Job, Shard
+from longtail.generation.engine.resume import complete
+from longtail.generation.engine.row_cache import RowCache
+from longtail.generation.engine.session import ModelSession
+from longtail.generation.engine.task import Plan, Scope, Task
+from longtail.progress import Progress
+from longtail.scoring.model_answer import LIMIT_BEFORE_TEXT, THINKING_CUT, NoAnswerError
+from longtail.storage.fingerprints import fingerprint
+from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow, Streamed
+from longtail.storage.ownership import model_lock
+from longtail.study.backends import MEASURE
+from longtail.study.study import Study
+from longtail.tables import TABLES
+
+_RAW_CHARACTERS = 2000
+"""The part of a prompt that the quarantine keeps."""
+_MOST_REASONS = 3
+
+
+def generate(
+    task: Task,
+    study: Study,
+    lake: Lake,
+    model_name: str,
+    method: str | None = None,
+    *,
+    session: ModelSession,
+    run_id: str,
+    log: logging.Logger,
+) -> Outcome:
+    """Materialise one partition of a task's table: keep it where it is current, else compute what the row cache lacks.
+
+    `method` for tables that are partitioned by it. Another process that generates with the model for this study is
+    waited for. Errors: `LakeError` where an input is missing, `StudyError` where the study lacks the model or method,
+    `BackendError` where the model cannot do what is asked or cannot be loaded, `LongtailError` of the row cache. What
+    was computed before the error is kept.
+    """
+    model = study.model(model_name)
+    scope = Scope(study, lake, model, method, log)
+    if not model.generates:
+        return task.imported(scope, run_id)
+    entry(model, task.capability)  # a backend that cannot do it is refused before anything is read
+    stamp, home = fingerprint_of(task, scope, session), study.home
+
+    def compute() -> Computed:
+        started, plan = time.monotonic(), task.plan(scope)
+        with cache_of(task, scope, session) as cache:
+            job = Job(model, cache, session, stamp, f"{task.table} {scope.name}", log, started)
+            constants = {"method": method, "run_id": run_id, "code_version": task.code_version()}
+            return generate_rows(task, plan, job, study.seed, constants)
+
+    lock = model_lock(home.locks, model.name, log)
+    return lake.materialise(task.table, stamp, compute, scope.name, lock)
+
+
+def generate_shard(
+    task: Task,
+    scope: Scope,
+    shard: Shard,
+    session: ModelSession,
+) -> tuple[int, int]:
+    """Compute one shard's batches of a partition, into the row cache alone: how many results it has now, and of how many.
+
+    `generate` makes the partition, once the row cache has the results of all shards. Errors: as `generate`.
+    """
+    model, log = scope.model, scope.log
+    entry(model, task.capability)
+    stamp = fingerprint_of(task, scope, session)
+    if current := scope.lake.current(task.table, stamp, scope.name):
+        return current.n_rows, current.n_rows
+    plan = task.plan(scope)
+    with cache_of(task, scope, session) as cache:
+        job = Job(model, cache, session, stamp, f"{task.table} {scope.name}", log, shard=shard)
+        done = complete(job, plan.items)
+        keys = [key for work in done.distinct.works for key in work.keys]
+        of_others = cache.find(key for key in keys if key not in done.rows)  # which may have ended meanwhile
+    _tell(job, [failure.reason for failure in done.failures.values()], len(keys))
+    return len(done.rows) + len(of_others), len(keys)
+
+
+def fingerprint_of(task: Task, scope: Scope, session: ModelSession) -> str:
+    """A hash of all that decides the rows; not of how fast or where they are computed, nor of what it may cost.
+
+    Errors: as `generate`.
+    """
+    model, identity = scope.model, session.identity(scope.model)
+    return fingerprint(
+        task.table,
+        task.decisive(scope),
+        [model.name, model.device_hour_usd, model.rambles, model.thinking_tokens, model.declines],
+        [identity.weights, identity.rules, identity.greedy_rules],
+        task.inputs(scope),
+        task.code_version(),
+    )
+
+
+def cache_of(task: Task, scope: Scope, session: ModelSession) -> RowCache:
+    """The row cache of the partition's model."""
+    measures = MEASURE in entry(scope.model, task.capability).capabilities
+    return RowCache(scope.study.home.row_cache, session.identity(scope.model), scope.log, measures=measures)
+
+
+def generate_rows(
+    task: Task, plan: Plan[Item], job: Job, seed: int, constants: Mapping[str, Any]
+) -> Computed:
+    """The rows of a plan: their results come from the job's cache, else from its model.
+
+    `constants`: columns that are the same in all rows. `seed`: what a row states whose request has no seed. Errors: as
+    `generate`.
+    """
+    done = complete(job, plan.items)
+    rejected: list[QuarantinedRow] = []
+    rows = Streamed.of(task.table, _rows(task, plan, done, job, seed, constants, rejected))
+    table = pa.concat_tables([TABLES[task.table].schema.empty_table(), *rows.tables])
+    _tell(job, [row.reason for row in rejected], sum(map(len, done.distinct.keys)))
+    told = {**notes(table, done), "failed": len(rejected), "without_passage": plan.n_without_passage}
+    return Computed(table, rejected, {**told, "seconds": round(time.monotonic() - job.started, 3)})
+
+
+def _tell(job: Job, reasons: Sequence[str], n_all: int) -> None:
+    """Warn of failed generations, reason by reason. Errors: `BackendError` where all failed."""
+    if not reasons:
+        return
+    n, counts = len(reasons), Counter(reasons)
+    needs_tokens = not counts.keys().isdisjoint((THINKING_CUT, LIMIT_BEFORE_TEXT))
+    advice = f"; raise thinking_tokens of model {job.model.name} in the study" if needs_tokens else ""
+    if n == n_all:
+        raise BackendError(f"{job.label}: all {n} generations failed, the first one: {reasons[0]}{advice}")
+    then = "tried again when the table is made" if job.shard else "see quarantine"
+    named = "; ".join(f"{reason} ({count})" for reason, count in counts.most_common(_MOST_REASONS))
+    job.log.warning("%s: %s generations failed, %s: %s%s", job.label, n, then, named, advice)
+
+
+def _rows(
+    task: Task,
+    plan: Plan[Item],
+    done: Completed,
+    job: Job,
+    seed: int,
+    constants: Mapping[str, Any],
+    rejected: list[QuarantinedRow],
+) -> Iterator[dict[str, Any]]:
+    """A row for each part of an item that has an answer; the first row of a result bears the prompt's tokens.
+
+    Parts that failed, or whose result holds no answer, go to `rejected`. What a result without an answer has cost is
+    added to `done.lost_usd`.
+    """
+    identity, distinct = job.session.identity(job.model), done.distinct
+    names = {name: getattr(identity, name) for name in ("revision", "dtype", "quantisation")}
+    copies, met = Counter(chain.from_iterable(distinct.keys)), set[bytes]()
+    progress = Progress(job.log, f"{job.label}: rows", len(plan.items))
+    for item, keys, work in zip(plan.items, distinct.keys, distinct.of_item, strict=True):
+        for part, (key, own_seed) in enumerate(zip(keys, item.request.seeds, strict=True)):
+            cached, decided = done.rows.get(key), None
+            reason = done.failures[key].reason if key in done.failures else None
+            if cached is not None:
+                try:
+                    decided = task.row(job.model, item, part, cached.result)
+                except NoAnswerError as error:
+                    reason = str(error)
+                    done.lost_usd += (cached.result.cost_usd or 0.0) / copies[key]
+            if reason is not None:
+                name = "/".join(str(item.key(part)[column]) for column in task.keys)
+                rejected.append(QuarantinedRow(name, reason, item.prompt().text[:_RAW_CHARACTERS]))
+            if cached is None or decided is None:
+                continue
+            yield {
+                **constants,
+                "model": job.model.name,
+                **names,
+                **item.key(part),
+                **decided,
+                **accounts(cached.result, job.model, copies[key], key not in met),
+                "prompt_hash": work.prompt_hash,
+                "decoding": how(item.request, identity),
+                "seed": seed if own_seed is None else own_seed,
+                "engine": cached.engine,
+                "is_reused": cached.origin != job.origin,
+                "generated_for": cached.origin,
+            }
+            met.add(key)
+        progress.add(1)
+    progress.done()

@@ -1,0 +1,285 @@
+"""What one user waits for one answer: lake table `single_latencies` (SPEC §3).
+
+A local model is asked up to 50 seeded questions by each method with each prompt, round by round. Prompts with many
+demonstrations take a slow model seconds each: after a minute of answers, each method and prompt has at least six times
+(the fewest whose median has an interval), and no more are taken. One call each warms it up before. Equal prompts (two
+methods may show the same passage) are one call, whose time counts for each. Nothing is taken from the row cache or put
+into it. Each call begins without the prefixes that earlier calls left: a single user finds no demonstrations computed
+already, so the time is that of a cold prefix. Where a method has the model write a background text first, its time is
+that of both texts. The time of finding passages is not included. A killed calibration goes on after its last whole
+round: an interruption lies between rounds, and so affects all methods alike.
+
+Paraphrases and samples are answered closed-book: their prompts are timed with that method.
+
+A service is asked nothing, as that would cost money. Its times are those of the requests that answered the same
+questions: each asked one question while others were under way, method after method. Prompts that ask no questions have
+no times.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import platform
+import statistics
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from longtail.errors import BackendError
+from longtail.generation.backends.base import Backend, Failure
+from longtail.generation.backends.registry import entry
+from longtail.generation.engine.items import passages_of
+from longtail.generation.engine.session import ModelSession
+from longtail.generation.engine.task import Scope, without_rows
+from longtail.generation.latency.rounds import (
+    N_LEAST,
+    N_QUESTIONS,
+    SECONDS,
+    Place,
+    Round,
+    Steps,
+    Way,
+    choose_rounds,
+)
+from longtail.generation.tasks.answers import Answers, AskedQuestion
+from longtail.methods import BACKGROUND, MEMORY
+from longtail.progress import Progress
+from longtail.storage.blob_store import BlobStore, remove_store
+from longtail.storage.fingerprints import code_version, fingerprint
+from longtail.storage.lake import Computed, Lake, Outcome
+from longtail.storage.ownership import model_lock
+from longtail.study.backends import GENERATE
+from longtail.study.models import Model
+from longtail.study.prompts import CANDIDATES
+from longtail.study.study import Study
+from longtail.threads import thread_count
+
+_TABLE = "single_latencies"
+_ANSWERS = Answers()
+_SERVICE = "service"
+_GPUS = Path("/proc/driver/nvidia/gpus")
+_CPUS = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True)
+class _Calibration:
+    """One partition to be."""
+
+    study: Study
+    lake: Lake
+    model: Model
+    session: ModelSession
+    run_id: str
+    log: logging.Logger
+
+    def asked_by(self, method: str) -> Study:
+        """The study; the method of memory asks questions with the prompts of paraphrases and samples too.
+
+        Scoring candidates is no answer that a user waits for.
+        """
+        if self.study.method(method).kind != MEMORY or self.model.service:
+            return self.study
+        prompts = tuple(
+            prompt
+            if prompt.generations == ("questions",)
+            else dataclasses.replace(prompt, generations=("questions",), methods=())
+            for prompt in self.study.prompts
+            if CANDIDATES not in prompt.generations
+        )
+        return dataclasses.replace(self.study, prompts=prompts)
+
+    def scope(self, method: str) -> Scope:
+        return Scope(self.asked_by(method), self.lake, self.model, method, self.log)
+
+    def plan(self, method: str) -> Sequence[AskedQuestion]:
+        return _ANSWERS.plan(self.scope(method)).items
+
+    def answers(self, method: str) -> str:
+        """The partition of table answers that holds the method's."""
+        return f"{self.model.name}|{method}"
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """One answer's time; a service's has no round and no turn."""
+
+    place: Place
+    way: Way
+    milliseconds: float
+    round_number: int | None = None
+    turn: int | None = None
+
+    def row(self) -> dict[str, Any]:
+        (dataset, question_id), (method, prompt) = self.place, self.way
+        return {
+            "dataset": dataset, "question_id": question_id, "method": method, "prompt": prompt,
+            "single_latency_ms": self.milliseconds, "round_number": self.round_number, "turn": self.turn,
+        }  # fmt: skip
+
+
+def calibrate_latency(
+    study: Study, lake: Lake, model_name: str, *, session: ModelSession, run_id: str, log: logging.Logger
+) -> Outcome:
+    """Materialise partition `model` of `single_latencies`: one row per question, method and prompt.
+
+    It is current as long as weights, prompts, questions, code and the machine are the same, however old it is.
+    A further method or prompt times all of them anew: times are compared within one calibration only.
+    The partition of a model whose answers are imported is empty.
+    Errors: `LakeError` where an input is missing (for a service also its answers), `BackendError` where the model
+    cannot be loaded or answers none of the questions of a method and prompt.
+    """
+    model = study.model(model_name)
+    if not model.generates:
+        return without_rows(lake, _TABLE, model_name)
+    entry(model, GENERATE)
+    c = _Calibration(study, lake, model, session, run_id, log)
+    stamp = _fingerprint(c)
+    unfinished = study.home.cache / "unfinished" / f"{_TABLE}-{stamp}.sqlite"
+    lock = model_lock(study.home.locks, model_name, log)
+    outcome = lake.materialise(_TABLE, stamp, lambda: _compute(c, BlobStore(unfinished)), model_name, lock)
+    remove_store(unfinished)
+    return outcome
+
+
+def _fingerprint(c: _Calibration) -> str:
+    identity = c.session.identity(c.model)
+    methods = []
+    for method in sorted(c.study.methods):
+        inputs = _ANSWERS.inputs(c.scope(method))
+        if c.model.service:
+            inputs.append(c.lake.content("answers", c.answers(method)))
+        methods.append([method, _ANSWERS.decisive(c.scope(method)), inputs])
+    return fingerprint(
+        _TABLE,
+        [N_QUESTIONS, N_LEAST, SECONDS, c.study.is_quick, methods],
+        [c.study.background_tokens if c.study.writes_background else None],
+        [c.model.name, c.model.rambles, c.model.thinking_tokens, identity.weights, identity.rules],
+        [identity.engine, identity.engine_version],
+        [] if c.model.service else [c.model.device, c.model.device_map, _machine()],
+        code_version(__name__),
+    )
+
+
+def _compute(c: _Calibration, finished: BlobStore) -> Computed:
+    rounds = choose_rounds({method: c.plan(method) for method in c.study.methods}, c.study.seed)
+    if not rounds:
+        return Computed([])
+    if c.model.service:
+        found, device = list(_times_of_requests(c, rounds)), _SERVICE
+    else:
+        backend = c.session.backend(c.model)
+        found, device = list(_times_alone(c, backend, rounds, finished)), backend.usage().device
+    finished.close()
+    identity = c.session.identity(c.model)
+    common = {
+        "model": c.model.name,
+        "device": device,
+        "engine": f"{identity.engine} {identity.engine_version}",
+        "run_id": c.run_id,
+    }
+    return Computed([{**common, **one.row()} for one in found], notes=_notes(c, rounds, found))
+
+
+def _times_alone(
+    c: _Calibration, backend: Backend, rounds: Sequence[Round], finished: BlobStore
+) -> Iterator[_Timed]:
+    """The times of all answers; rounds without a failure are kept in `finished`, and not asked again."""
+    n_all = sum(len(one.turns(c.study)) for one in rounds)
+    progress = Progress(c.log, f"{_TABLE} {c.model.name}: prompts sent alone", n_all)
+    warm: set[Way] = set()
+    n_times: Counter[Way] = Counter()
+    spent = 0.0
+    for number, planned in enumerate(rounds):
+        is_late = c.study.is_quick or spent >= 1000 * SECONDS
+        one = planned.without({way for way, n in n_times.items() if is_late and n >= N_LEAST})
+        turns = one.turns(c.study)
+        key = "\n".join((*one.place, *map(str, sorted(one.rows))))
+        known = finished.get(key)
+        times = json.loads(known) if known else _times_of_round(backend, turns, warm)
+        if not known and None not in times:
+            finished.put(key, json.dumps(times).encode())
+        progress.add(len(planned.turns(c.study)))
+        for turn, (milliseconds, ways) in enumerate(zip(times, turns.values(), strict=True)):
+            if milliseconds is not None:
+                spent += milliseconds
+                n_times.update(ways)
+                yield from (_Timed(one.place, way, milliseconds, number, turn) for way in ways)
+    progress.done()
+
+
+def _times_of_round(
+    backend: Backend, turns: Mapping[Steps, Sequence[Way]], warm: set[Way]
+) -> list[float | None]:
+    """Milliseconds of each turn; a way that was not asked before is asked once more first, to warm it up."""
+    for steps, ways in turns.items():
+        if not warm.issuperset(ways):
+            _milliseconds(backend, steps)
+            warm.update(ways)
+    return [_milliseconds(backend, steps) for steps in turns]
+
+
+def _milliseconds(backend: Backend, steps: Steps) -> float | None:
+    """The wall time of one user's answer; None where a step failed."""
+    total = 0.0
+    for prompt, decoding in steps:
+        backend.forget()
+        started = time.perf_counter()
+        (result,) = backend.generate([prompt.text], decoding, **passages_of([prompt]))
+        total += 1000 * (time.perf_counter() - started)
+        if isinstance(result, Failure):
+            return None
+    return total
+
+
+def _times_of_requests(c: _Calibration, rounds: Sequence[Round]) -> Iterator[_Timed]:
+    """The times of the requests that answered the chosen questions."""
+    for method in c.study.methods:
+        columns = ["dataset", "question_id", "prompt", "latency_ms"]
+        rows = c.lake.read("answers", c.answers(method), columns).to_pylist()
+        known = {(row["dataset"], row["question_id"], row["prompt"]): row["latency_ms"] for row in rows}
+        before: dict[Place, float] = {}
+        if c.study.method(method).kind == BACKGROUND:
+            written = c.lake.read(
+                "generated_passages", c.model.name, ["dataset", "question_id", "latency_ms"]
+            )
+            before = {(row["dataset"], row["question_id"]): row["latency_ms"] for row in written.to_pylist()}
+        for one in rounds:
+            for way in one.rows:
+                own = known.get((*one.place, way[1])) if way[0] == method else None
+                if own is not None:
+                    yield _Timed(one.place, way, own + before.get(one.place, 0.0))
+
+
+def _notes(c: _Calibration, rounds: Iterable[Round], found: Iterable[_Timed]) -> dict[str, float]:
+    """The median of each way. Errors: `BackendError` where a way has no answer."""
+    times: dict[Way, list[float]] = defaultdict(list)
+    for one in found:
+        times[one.way].append(one.milliseconds)
+    for method, prompt in sorted({way for one in rounds for way in one.rows}):
+        if (method, prompt) not in times:
+            raise BackendError(
+                f"{_TABLE} {c.model.name}: none of the questions of method {method} with prompt {prompt} was answered"
+            )
+    return {
+        f"{method}_{prompt}_ms": round(statistics.median(some), 2)
+        for (method, prompt), some in sorted(times.items())
+    }
+
+
+def _machine() -> list[str]:
+    """What decides how fast a local model is, found without an engine: processor, threads, GPUs."""
+    cpu = next((line for line in _lines(_CPUS) if line.startswith("model name")), platform.processor())
+    gpus = [line for file in sorted(_GPUS.glob("*/information")) for line in _lines(file) if "Model" in line]
+    return [platform.machine(), cpu, str(thread_count()), *gpus]
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,236 @@
+"""Lake table `candidate_answers`: the likeliest candidate for each pattern of a cloze query, from memory or passages.
+
+A decoder-only model reads the words before [Y], and each candidate is scored behind them, with the space between.
+Patterns that go on behind [Y] are not asked of it; lake table patterns says which. An encoder-decoder reads the whole
+pattern with a sentinel for [Y], and writes the sentinel and the candidate. It has a second list of targets, with the
+bare word-start piece between the two. The score is the sum of the log-probabilities of the target's tokens, sentinel
+included, without the end token and not divided by their number (SPEC §8). The first of the largest scores wins.
+
+A retriever finds passages for each pattern. A method whose passages are fixed has those of the first pattern, which is
+the question, for all patterns of the fact. The first passage stands before the pattern, as before a question; a model
+that reads passages apart has several.
+
+Beside the scores the model writes freely behind what it reads. Where that text, normalised, is another candidate than the
+chosen one, the two are a mismatch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from longtail.generation.backends.base import CandidateScore, Decoding, Scored
+from longtail.generation.engine.items import ModelInput, Score
+from longtail.generation.engine.task import Plan, Scope, Task
+from longtail.generation.prompts.build import Passage, Question, bare_prompt, block
+from longtail.generation.prompts.endings import FIRST_LINE, kept_text
+from longtail.generation.prompts.inputs import (
+    read_candidates,
+    read_passages_of_wordings,
+    read_questions,
+    read_wordings,
+)
+from longtail.generation.tasks.questions import (
+    Group,
+    QuestionItem,
+    by_name,
+    decisive_keys,
+    decisive_prompt,
+    template_of,
+)
+from longtail.generation.tasks.rows import storable
+from longtail.methods import RETRIEVAL
+from longtail.prompt_formats import CLOZE_PREFIX, CLOZE_T5
+from longtail.relations.cloze import SENTINEL, WORD_START, prefix_of, with_sentinel
+from longtail.scoring.match import normalized
+from longtail.study.backends import SCORE
+from longtail.study.models import Model
+from longtail.study.prompts import Prompt
+from longtail.study.study import Study
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What a model reads of a pattern (None: it cannot be asked), and how the targets of each list begin."""
+
+    reads: Callable[[str], str | None]
+    begins: tuple[str, ...]
+
+
+_FORMS = {
+    CLOZE_PREFIX: _Form(prefix_of, (" ",)),
+    CLOZE_T5: _Form(with_sentinel, (f"{SENTINEL} ", f"{SENTINEL}{WORD_START} ")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClozeQuery(QuestionItem):
+    """One pattern with its subject, as the model reads it, the passages that it reads, and the candidates."""
+
+    text: str
+    paraphrase_id: int
+    candidates: Sequence[str]
+    passages: Sequence[Passage]
+    reads_apart: bool
+
+    def key(self, part: int) -> dict[str, Any]:
+        """Dataset, question, paraphrase and prompt."""
+        return QuestionItem.key(self, part) | {"paraphrase_id": self.paraphrase_id}
+
+    def prompt(self) -> ModelInput:
+        """The pattern in its template, behind its passage or apart from its passages."""
+        if self.reads_apart:
+            apart = tuple(passage.text for passage in self.passages)
+            return ModelInput(bare_prompt(self.text, self.group.template), apart)
+        before = self.passages[0].text if self.passages else ""
+        return ModelInput(block(self.group.template, self.text, before))
+
+
+class CandidateAnswers(Task):
+    """Without a prompt that asks candidates the table is empty. A pattern without a passage of the method gets no row."""
+
+    table = "candidate_answers"
+    keys = ("dataset", "question_id", "paraphrase_id", "prompt")
+    capability = SCORE
+
+    def is_asked(self, study: Study) -> bool:
+        return bool(study.candidate_prompts)
+
+    def inputs(self, scope: Scope) -> list[str]:
+        lake, method = scope.lake, scope.asked_by
+        inputs = [lake.content(table) for table in ("questions", "paraphrases", "candidates")]
+        if method.kind == RETRIEVAL and _prompts(scope):
+            inputs += [lake.content("retrieved_passages", method.name), lake.content("passages")]
+        return inputs
+
+    def decisive(self, scope: Scope) -> Mapping[str, Any]:
+        method = scope.asked_by
+        prompts = [[prompt.format, *decisive_prompt(prompt, scope.model)] for prompt in _prompts(scope)]
+        return decisive_keys(
+            scope.study,
+            *prompts,
+            cuts_last_sentence=method.cuts_last_sentence,
+            is_fixed=method.is_fixed,
+            passages=scope.n_apart,
+            max_new_tokens=scope.study.max_new_tokens,
+        )
+
+    def plan(self, scope: Scope) -> Plan[ClozeQuery]:
+        """Ordered by dataset, prompt, question_id and paraphrase_id; the log hears how many patterns are left out."""
+        candidates, wordings = read_candidates(scope.lake), read_wordings(scope.lake)
+        prompts = _prompts(scope)
+        groups = _groups(scope, prompts, candidates)
+        asked = [
+            (groups[dataset, prompt.name, relation], question, _FORMS[prompt.format].reads(wording), number)
+            for dataset, questions in read_questions(scope.study, scope.lake).items()
+            for prompt in prompts
+            for question in questions
+            for relation in [question.relation or ""]
+            if (dataset, relation) in candidates
+            for number, wording in wordings.get((dataset, question.question_id), ())
+        ]
+        passages_for, is_apart = _passages(scope), scope.n_apart > 0
+        queries = [
+            ClozeQuery(
+                group,
+                question,
+                text,
+                number,
+                candidates[group.dataset, question.relation or ""],
+                passages_for(group.dataset, question, number),
+                is_apart,
+            )
+            for group, question, text, number in asked
+            if text is not None
+        ]
+        from_memory = scope.asked_by.kind != RETRIEVAL
+        items = [query for query in queries if from_memory or query.passages]
+        scope.log.info("cloze queries: %d; %d more do not end in [Y]", len(items), len(asked) - len(queries))
+        return Plan(items, len(queries) - len(items))
+
+    def row(self, model: Model, item: ClozeQuery, part: int, result: Scored) -> Mapping[str, Any]:
+        names = item.candidates
+        order = ranked(result.scores, len(names))
+        found = [result.scores[place] for place in order]
+        gold = [
+            rank for rank, at in enumerate(order, 1) if names[at % len(names)] in item.question.gold_answers
+        ]
+        return {
+            "free_generation": (free := kept_text(storable(result.text), FIRST_LINE).strip()),
+            "is_mismatch": is_mismatch(free, names[order[0] % len(names)], names),
+            "passage_ids": [passage.passage_id for passage in item.passages] or None,
+            "prediction": names[order[0] % len(names)],
+            "log_likelihood": found[0].log_likelihood,
+            "prediction_tokens": found[0].n_tokens,
+            "mean_log_likelihood": found[0].mean,
+            "margin": found[0].log_likelihood - found[1].log_likelihood if found[1:] else None,
+            "confidence": confidence([score.log_likelihood for score in found]),
+            "gold_rank": gold[0] if gold else None,
+            "n_candidates": len(names),
+            "is_correct": bool(gold) and gold[0] == 1,
+        }
+
+
+def _prompts(scope: Scope) -> list[Prompt]:
+    """The prompts that ask the partition's model by its method."""
+    method = scope.asked_by.name
+    asked = scope.study.cloze_prompts(scope.model)
+    return by_name(prompt for prompt in asked if scope.study.scores_by(prompt, method))
+
+
+def _groups(
+    scope: Scope, prompts: Sequence[Prompt], candidates: Mapping[tuple[str, str], Sequence[str]]
+) -> dict[tuple[str, str, str], Group]:
+    """What the queries of a dataset, prompt and relation have in common."""
+    return {
+        (dataset, prompt.name, relation): Group(
+            dataset,
+            prompt.name,
+            template_of(prompt, scope.model),
+            Score(targets(prompt.format, own), Decoding(scope.study.max_new_tokens)),
+        )
+        for (dataset, relation), own in candidates.items()
+        for prompt in prompts
+    }
+
+
+def _passages(scope: Scope) -> Callable[[str, Question, int], Sequence[Passage]]:
+    """From a dataset, a question and a paraphrase_id to the passages; a method without passages has none."""
+    method = scope.asked_by
+    is_read = method.kind == RETRIEVAL and bool(_prompts(scope))
+    found = read_passages_of_wordings(scope.lake, method, scope.n_apart) if is_read else {}
+
+    def passages_for(dataset: str, question: Question, number: int) -> Sequence[Passage]:
+        return found.get((dataset, question.question_id, 0 if method.is_fixed else number), ())
+
+    return passages_for
+
+
+def is_mismatch(text: str, chosen: str, candidates: Sequence[str]) -> bool:
+    """Whether a free text equals a candidate other than the chosen one, all of them SQuAD-normalised (SPEC §8)."""
+    own = normalized(text)
+    return own != normalized(chosen) and own in map(normalized, candidates)
+
+
+def ranked(scores: Sequence[CandidateScore], n_candidates: int) -> list[int]:
+    """The likeliest target of each candidate, from the likeliest to the least likely; equal ones keep their order.
+
+    `scores`: one list of targets behind the other, each with the candidates in the same order.
+    """
+    places = sorted(range(len(scores)), key=lambda at: -scores[at].log_likelihood)
+    best: dict[int, int] = {}
+    for place in places:
+        best.setdefault(place % n_candidates, place)
+    return list(best.values())
+
+
+def confidence(log_likelihoods: Sequence[float]) -> float:
+    """The softmax of the first of several log-likelihoods, which is the largest (SPEC §11)."""
+    return 1 / math.fsum(math.exp(one - log_likelihoods[0]) for one in log_likelihoods)
+
+
+def targets(format_: str, candidates: Sequence[str]) -> tuple[str, ...]:
+    """What the model may write behind what it reads in a format, list by list."""
+    return tuple(f"{begin}{one}" for begin in _FORMS[format_].begins for one in candidates)

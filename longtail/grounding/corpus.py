@@ -1,0 +1,155 @@
+"""The data portrait of a study: where it lies, when it fits, and from which passages it is built.
+
+A portrait lies in `<indexes>/portrait/<fingerprint>`. The fingerprint covers the passages' content, the study's keys
+and the code. A gram never reaches from one passage to the next.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from longtail.errors import LakeError, StudyError
+from longtail.grounding.plan import NORMALISATION, WIDTH, Plan, count_grams, planned
+from longtail.grounding.portrait import (
+    Corpus,
+    Portrait,
+    build,
+    open_portrait,
+    path_of,
+    read_header,
+)
+from longtail.grounding.texts import Texts
+from longtail.storage.files import STAGING, atomic_file, remove_leftovers
+from longtail.storage.fingerprints import code_version, fingerprint
+from longtail.storage.lake import Lake
+from longtail.study.grounding import Grounding
+from longtail.study.study import Study
+
+_PLAN = "plan.json"
+_ROWS = 4_096
+"""Passages that are read at once."""
+
+
+@dataclass(frozen=True)
+class PortraitReport:
+    """A study's portrait. `n_grams`: its distinct 25-grams, estimated; `seconds`: of this call."""
+
+    fingerprint: str
+    path: Path
+    n_grams: int
+    n_bytes: int
+    planned_rate: float
+    observed_rate: float
+    seconds: float
+    was_current: bool
+
+
+def build_portrait(study: Study, lake: Lake, log: logging.Logger) -> PortraitReport:
+    """Build the portrait of the study's corpus, unless it is there already; a killed build goes on.
+
+    Errors: `StudyError` where the study has no grounding; `LakeError` without passages, or where a file cannot be
+    written.
+    """
+    started = time.perf_counter()
+    grounding, stamp = grounding_of(study), portrait_fingerprint(study, lake)
+    folder, corpus = _folder(study, stamp), _corpus(grounding, lake)
+    remove_leftovers(folder.parent / STAGING)
+    plan = _read_plan(folder)
+    found = _opened(folder, plan)
+    was_current = found is not None
+    if plan is None:
+        n_all, n_grams = count_grams(corpus(), study.seed)
+        log.info("portrait: %d distinct 25-grams, %d in all", n_grams, n_all)
+        plan = planned(n_grams, grounding.portrait.false_positive_rate, study.seed)
+        _write_plan(folder, plan)
+    if found is None:
+        build(folder, plan, corpus, log)
+        _remove_others(folder)
+        found = open_portrait(folder, plan)
+    seconds = round(time.perf_counter() - started, 3)
+    log.info("portrait: %.1f MB, false-positive rate %.5f", plan.n_bytes / 1e6, found.observed_rate)
+    return PortraitReport(
+        stamp, folder, plan.n_grams, plan.n_bytes, plan.rate, found.observed_rate, seconds, was_current
+    )
+
+
+def open_of(study: Study, lake: Lake) -> Portrait:
+    """The portrait that fits the lake's passages. Errors: `LakeError` where it must be built first."""
+    folder = _folder(study, portrait_fingerprint(study, lake))
+    plan = _read_plan(folder)
+    if plan is None:
+        raise LakeError(
+            f"the portrait of the passages is missing ({folder}): materialise asset indexes/portrait"
+        )
+    return open_portrait(folder, plan)
+
+
+def portrait_fingerprint(study: Study, lake: Lake) -> str:
+    """A hash of all that decides the portrait."""
+    grounding = grounding_of(study)
+    code = code_version(__name__)
+    settings = (grounding.portrait.collections, grounding.portrait.false_positive_rate, WIDTH, NORMALISATION)
+    return fingerprint(lake.content("passages"), *settings, study.seed, code)
+
+
+def grounding_of(study: Study) -> Grounding:
+    """The study's key `grounding`. Errors: `StudyError` without it."""
+    if study.grounding is None:
+        raise StudyError(f"{study.path}: grounding is missing: no portrait is built without it")
+    return study.grounding
+
+
+def corpus_passages(grounding: Grounding, lake: Lake, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """`columns` of the passages in the corpus, in the order of the lake, batch by batch."""
+    chosen = list(grounding.portrait.collections)
+    with pq.ParquetFile(lake.path("passages")) as file:
+        for batch in file.iter_batches(_ROWS, columns=[*columns, "collection"]):
+            yield batch.filter(pc.is_in(batch["collection"], pc.cast(chosen, "string"))) if chosen else batch
+
+
+def _corpus(grounding: Grounding, lake: Lake) -> Corpus:
+    """The texts of the chosen passages, streamed once per call."""
+    return lambda: (Texts.of_arrow(batch["text"]) for batch in corpus_passages(grounding, lake, ["text"]))
+
+
+def _folder(study: Study, stamp: str) -> Path:
+    return study.home.indexes / "portrait" / stamp
+
+
+def _read_plan(folder: Path) -> Plan | None:
+    """The plan of a portrait. None where there is none, or where it is not that of the first file: one is damaged."""
+    first = path_of(folder, 0)
+    try:
+        plan = Plan(**json.loads((folder / _PLAN).read_text(encoding="utf-8")))
+        return plan if not first.exists() or read_header(first)["plan"] == plan else None
+    except (OSError, ValueError, TypeError, LakeError):
+        return None
+
+
+def _write_plan(folder: Path, plan: Plan) -> None:
+    with atomic_file(folder / _PLAN) as temporary:
+        temporary.write_text(json.dumps(plan.record()), encoding="utf-8")
+
+
+def _opened(folder: Path, plan: Plan | None) -> Portrait | None:
+    try:
+        return open_portrait(folder, plan) if plan is not None else None
+    except LakeError:
+        return None
+
+
+def _remove_others(folder: Path) -> None:
+    """Remove portraits of other passages, settings or code."""
+    for other in folder.parent.iterdir():
+        if other.name not in (folder.name, STAGING):
+            shutil.rmtree(other, ignore_errors=True)

@@ -1,0 +1,251 @@
+"""Answers that others generated: lake table imported_answers, as the files have them."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from longtail.errors import SourceError
+from longtail.imports.data_files import find_file
+from longtail.imports.facts import file_slice, format_of, read_questions
+from longtail.imports.format import AnswerFormat
+from longtail.imports.records import file_hashes
+from longtail.imports.results import ImportedAnswer, Questions, questions_by_dataset
+from longtail.storage.fingerprints import code_version, fingerprint
+from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
+from longtail.study.datasets import Dataset
+from longtail.study.imports import Results, load_format, slice_of
+from longtail.study.models import Model
+from longtail.study.study import Study
+
+_MOST_SEVERAL = 0.1
+"""The largest share of a file's questions that may have several answers, of which the first counts."""
+
+
+def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logger) -> Outcome:
+    """Write partition `model` of table imported_answers: all rows of the model's result files. Other models have none.
+
+    Errors: `SourceError` if a file is missing, is no such file, or fits no prompt or method of the study.
+    """
+    model = study.model(model_name)
+    prompts = [[prompt.name, prompt.shots, prompt.methods] for prompt in study.answer_prompts]
+    files = [
+        [slice_of(one), file_hashes(_format(one).files(_place(study, one), one)), _rows_slice(study, one)]
+        for one in model.results
+    ]
+    stamp = fingerprint(
+        "imported_answers",
+        model.name,
+        files,
+        prompts,
+        [study.methods, [one.name for one in study.grounded_datasets]],
+        [study.grounding.prompts, study.grounding.methods] if study.grounding else [],
+        lake.content("questions"),
+        code_version(__name__),
+    )
+    return lake.materialise("imported_answers", stamp, lambda: _read(study, lake, model, log), model.name)
+
+
+def _format(results: Results) -> AnswerFormat:
+    found: AnswerFormat = load_format(results.kind, results.format)
+    return found
+
+
+def _place(study: Study, results: Results) -> Path:
+    return find_file(results.place, study)
+
+
+def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Computed:
+    questions = questions_by_dataset(study, lake)
+    found = _Answers(study, model)
+    for results in model.results:
+        found.add(results, _with_rows(study, results, questions[results.dataset]))
+    rows = [found.rows[key] for key in sorted(found.rows)]
+    answered = [row for row in rows if not row["failure"]]
+    failed = Counter(row["failure"] for row in rows if row["failure"]).most_common()
+    reasons = ", ".join(f"{n:,} × {reason}" for reason, n in failed)
+    if model.results and not answered:
+        rejected = f"; {found.rejected[0].row_key}: {found.rejected[0].reason}" if found.rejected else ""
+        raise SourceError(
+            f"{study.path}: model {model.name}: its results hold no answer that can be used"
+            f"{f'; of {len(rows):,} requests all failed: {reasons}' if rows else rejected}"
+        )
+    log.info("imported answers of %s: %d, rejected: %d", model.name, len(answered), len(found.rejected))
+    if failed:
+        log.warning("imported answers of %s: no answer, so in no rate: %s", model.name, reasons)
+    for column, places in found.unread.items():
+        examples = "; ".join(places[:3])
+        log.warning(
+            "imported answers of %s: %s cannot be read in %d rows: %s",
+            model.name,
+            column,
+            len(places),
+            examples,
+        )
+    counts = {
+        "failed": dict(failed),
+        "declined": sum(bool(row["is_declined"]) for row in answered),
+        "unread": {column: len(places) for column, places in found.unread.items()},
+    }
+    told = {name: count for name, count in counts.items() if count}
+    return Computed(rows, found.rejected, _coverage(answered, questions) | told)
+
+
+class _Answers:
+    """The rows of a model's results, one for each dataset, prompt, method and question, and what was put aside.
+
+    `unread`: column → place and fault of each value that cannot be read.
+    """
+
+    def __init__(self, study: Study, model: Model) -> None:
+        self._study, self._model = study, model
+        self._methods = [method.name for method in study.known_methods]
+        self.rows: dict[tuple[str, ...], dict[str, Any]] = {}
+        self.rejected: list[QuarantinedRow] = []
+        self.unread: dict[str, list[str]] = {}
+
+    def add(self, results: Results, questions: Questions) -> None:
+        """Read one entry of results. Errors: `SourceError`, also where many questions have several answers."""
+        place = _place(self._study, results)
+        answers, put_aside = _format(results).read(place, results, questions)
+        self.rejected += put_aside
+        mine: dict[tuple[str, ...], str] = {}
+        several: list[str] = []
+        for answer in answers:
+            if reason := _refused(self._study, results, answer, self._methods):
+                self.rejected.append(QuarantinedRow(answer.place, reason, answer.text))
+                continue
+            for column, reason in answer.unread.items():
+                self.unread.setdefault(column, []).append(f"{answer.place}: {reason}")
+            row = _row(self._study, self._model, results, answer)
+            key = (row["dataset"], row["prompt"], row["method"], row["question_id"])
+            if key in mine and None not in (mine[key], row["text"]) and mine[key] != row["text"]:
+                several.append(f"{self.rows[key]['place']} and {row['place']}")
+            mine[key] = self._keep(key, row)
+        if len(several) > max(1, _MOST_SEVERAL * len(mine)):
+            raise SourceError(
+                f"{place}: holds several answers to {len(several):,} of {len(mine):,} questions, as {several[0]}; keep"
+                " one a question, or name the column with the method, prompt or model that tells them apart"
+            )
+
+    def _keep(self, key: tuple[str, ...], row: dict[str, Any]) -> Any:
+        """Keep the first answer to a question, or else its first failure; the text that is kept."""
+        before = self.rows.setdefault(key, row)
+        if before is not row:
+            if before["failure"] and not row["failure"]:  # it was asked again
+                self.rows[key], before, row = row, row, before
+            reason = f"answered already: {before['place']} has the same question; that row is kept"
+            self.rejected.append(QuarantinedRow(row["place"], reason, row["text"] or row["failure"] or ""))
+        return self.rows[key]["text"]
+
+
+def _refused(study: Study, results: Results, answer: ImportedAnswer, methods: Sequence[str]) -> str | None:
+    """Why an answer is put aside; None where it can be used."""
+    if answer.method not in methods:
+        return f"method {answer.method!r} is not one of: {', '.join(methods)}"
+    if answer.grounding_prompt is None:
+        return None
+    if study.grounding is None or not study.grounding.asks(results.dataset):
+        return f"grounding.prompts of the study are not asked of dataset {results.dataset}"
+    if answer.method not in study.grounding.methods:
+        return (
+            f"method {answer.method!r} is not one of grounding.methods: {', '.join(study.grounding.methods)}"
+        )
+    if answer.grounding_prompt not in study.grounding_prompts:
+        named = ", ".join(study.grounding_prompts)
+        return f"grounding prompt {answer.grounding_prompt[:40]!r} is not one of: {named}"
+    return None
+
+
+def _numbered(study: Study, results: Results) -> Dataset | None:
+    """The dataset of the results, where answers may be joined to its questions by the number of their row."""
+    dataset = next(dataset for dataset in study.datasets if dataset.name == results.dataset)
+    known = dataset.imported is not None and format_of(dataset.imported).invents_ids
+    return dataset if known and _format(results).joins_by_row else None
+
+
+def _rows_slice(study: Study, results: Results) -> list[Any]:
+    """What decides the rows that questions come from, for a fingerprint."""
+    dataset = _numbered(study, results)
+    return file_slice(study, dataset) if dataset else []
+
+
+def _with_rows(study: Study, results: Results, questions: Questions) -> Questions:
+    """The questions, with the number of their row in the dataset's file where answers may be joined by it."""
+    dataset = _numbered(study, results)
+    if dataset is None:
+        return questions
+    rows = read_questions(study, dataset).rows
+    return {
+        question_id: {**questions[question_id], "row": row}
+        for row, question_id in rows.items()
+        if question_id in questions
+    }
+
+
+def _row(study: Study, model: Model, results: Results, answer: ImportedAnswer) -> dict[str, Any]:
+    if answer.method not in study.methods:
+        raise SourceError(
+            f"{study.path}: methods: {answer.method} is missing, by which {answer.place} was generated; add it, or name"
+            " single files by path of results"
+        )
+    columns = {field.name: getattr(answer, field.name) for field in dataclasses.fields(ImportedAnswer)}
+    for name in ("shots", "unread", "confidence", "grounding_prompt"):
+        del columns[name]
+    return {
+        **columns,
+        **(dataclasses.asdict(answer.confidence) if answer.confidence else {}),
+        "text": None if answer.failure else _storable(answer.text),
+        "background": None if answer.background is None else _storable(answer.background),
+        "dataset": results.dataset,
+        "model": model.name,
+        "prompt": answer.grounding_prompt or _prompt(study, results, answer),
+    }
+
+
+def _prompt(study: Study, results: Results, answer: ImportedAnswer) -> str:
+    """The study's prompt for an answer. Errors: `SourceError` if no prompt, or several, have its number of shots."""
+    fitting = [
+        prompt.name
+        for prompt in study.prompts_of(answer.method)
+        if results.prompt in (None, prompt.name)
+        and answer.prompt in (None, prompt.name)
+        and answer.shots in (None, prompt.shots)
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    if answer.shots is None:
+        asked = f"was asked by prompt {answer.prompt}" if answer.prompt else "does not say by which prompt"
+        names = ", ".join(prompt.name for prompt in study.prompts_of(answer.method))
+        raise SourceError(
+            f"{study.path}: {answer.place} {asked}; the study has: {names}; choose by key prompt of results"
+        )
+    whose = (
+        f"prompt {results.prompt} has another number"
+        if results.prompt
+        else f"{len(fitting)} prompts have as many"
+    )
+    raise SourceError(
+        f"{study.path}: {answer.place} was asked with {answer.shots} shots, and {whose}; declare one prompt with that"
+        " number, or choose by key prompt of results"
+    )
+
+
+def _coverage(rows: Iterable[Mapping[str, Any]], questions: Mapping[str, Questions]) -> dict[str, Any]:
+    """The number of answers by dataset, prompt and method, and of the dataset's questions without one."""
+    counts: dict[tuple[str, str, str], int] = {}
+    for row in rows:
+        key = row["dataset"], row["prompt"], row["method"]
+        counts[key] = counts.get(key, 0) + 1
+    return {
+        "/".join(key): f"{n} answers, {len(questions[key[0]]) - n} questions without"
+        for key, n in sorted(counts.items())
+    }
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()

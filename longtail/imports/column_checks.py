@@ -1,0 +1,170 @@
+"""The beginning of a file: which columns or keys it has, looked for before a run computes anything.
+
+A file of JSON may have a key only in later rows. So a key is missed only if its first rows lack it, and an optional one
+only where enough of them were seen.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from os import SEEK_END
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from longtail.errors import SourceError
+from longtail.imports.column_names import (
+    Columns,
+    columns_of_object,
+    is_there,
+    near,
+    refuse_columns,
+    shown_names,
+)
+from longtail.imports.compressed import ACCEPT_CUT, opened
+from longtail.imports.lines import refuse_other_kinds
+from longtail.imports.records import check_header, header_of
+
+Check = Callable[[Path, Any], object]
+"""Looks at the beginning of a file; takes its declaration, too. Errors: `SourceError` naming what is missing."""
+
+PARQUET = b"PAR1"
+_FOOTER_END = 8
+_LARGEST_FOOTER = 24 << 20
+_MOST = 1 << 18
+_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
+_ENOUGH = 50
+"""Rows that are seen before a key is missed that not every row needs."""
+
+
+def having(*keys: str) -> Check:
+    """That rows of JSON have these keys; `a|b`: either of two."""
+
+    def check(path: Path, declared: Any) -> None:
+        check_keys(path, [key.format(**dict(declared.options)) for key in keys], declared)
+
+    return check
+
+
+def delimited(delimiter: str, columns: tuple[str, ...]) -> Check:
+    """That a file of this delimiter has these columns."""
+    return lambda path, declared: check_header(path, delimiter, columns, _accepts_cut(declared))
+
+
+def check_keys(path: Path, keys: list[str], declared: Any = None) -> None:
+    """Errors: `SourceError` where the rows of JSON at the beginning of a file lack a key."""
+    there, _ = _of_objects(_read(path, declared))
+    for key in keys:
+        if there and not any(is_there(one, there) for one in key.split("|")):
+            hint = next(filter(None, (near(one, there) for one in key.split("|"))), "")
+            wanted = key.replace("|", " or ")
+            raise SourceError(f"{path}: no row has the key {wanted}{hint}; there are: {shown_names(there)}")
+
+
+def columns_at_beginning(path: Path, declared: Any) -> tuple[Columns, bool]:
+    """The columns of a table (none: the beginning does not tell), and whether these are all. Errors: `SourceError`."""
+    data = _read(path, declared)
+    if data.startswith(PARQUET):
+        return (columns_of_schema(parquet_schema(path)), True) if _is_plain(path) else ({}, False)
+    if data[:100].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"[", b"{"):
+        there, n = _of_objects(data)
+        return there, n >= _ENOUGH or len(data) < _MOST
+    return dict.fromkeys(header_of(path)[1], False), True
+
+
+def parquet_schema(path: Path) -> pa.Schema:
+    """Errors: `SourceError` where it is no Parquet file."""
+    import pyarrow.parquet as pq
+
+    try:
+        with path.open("rb") as file:
+            file.seek(-min(_FOOTER_END, path.stat().st_size), SEEK_END)
+            refuse_footer(path, file.read())
+        schema = pq.read_schema(path)
+        refuse_columns(path, len(schema.names))
+        return schema
+    except (pa.ArrowException, OSError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise SourceError(f"{path}: is no Parquet file that can be read ({reason})") from None
+
+
+def refuse_footer(path: Path, end: bytes) -> None:
+    """Errors: `SourceError` where a Parquet file ends with a footer that only a million columns need, or that lies."""
+    size = int.from_bytes(end[-_FOOTER_END : -len(PARQUET)], "little")
+    if end.endswith(PARQUET) and size > _LARGEST_FOOTER:
+        raise SourceError(
+            f"{path}: has a footer of {size:,} bytes; at most {_LARGEST_FOOTER:,} are read (has it too many columns?)"
+        )
+
+
+def columns_of_schema(fields: Any, before: str = "") -> Columns:
+    """The columns of a schema, fields of structs as paths."""
+    found: dict[str, bool] = {}
+    for field in fields:
+        kind = field.type
+        if pa.types.is_struct(kind):
+            inner = [kind.field(i) for i in range(kind.num_fields)]
+            found |= columns_of_schema(inner, f"{before}{field.name}.")
+        else:
+            found[before + field.name] = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return found
+
+
+def _is_plain(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(PARQUET)) == PARQUET
+
+
+def _read(path: Path, declared: Any) -> bytes:
+    if path.is_dir():
+        raise SourceError(f"{path}: is a folder; name one file")
+    with opened(path, _accepts_cut(declared)) as stream:
+        data = stream.read(_MOST)
+    if not data.startswith(PARQUET):
+        refuse_other_kinds(path, data[:512])
+    return data
+
+
+def beginning_of_text(path: Path, declared: Any) -> str:
+    """The first characters of a file of texts, those that JSON escapes too; empty for Parquet. Errors: `SourceError`."""
+    data = _read(path, declared)
+    text = "" if data.startswith(PARQUET) else data.decode("utf-8", "replace")
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+def _accepts_cut(declared: Any) -> bool | None:
+    return dict(getattr(declared, "options", ())).get(ACCEPT_CUT)
+
+
+def _of_objects(data: bytes) -> tuple[Columns, int]:
+    """The keys of the objects of a list or of lines, and how many objects were seen."""
+    there: dict[str, bool] = {}
+    objects = list(_objects(data.decode("utf-8", "replace").removeprefix("\ufeff")))
+    for loaded in objects:
+        for name, is_list in columns_of_object(loaded):
+            there[name] = there.get(name, True) and is_list
+    return there, len(objects)
+
+
+def _objects(text: str) -> Iterator[Mapping[str, Any]]:
+    """Whole objects; the one that is cut at the end is left out, and so are lines that hold none."""
+    if not text.lstrip().startswith("["):
+        for line in text.split("\n"):
+            try:
+                loaded = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(loaded, Mapping):
+                yield loaded
+        return
+    decoder, at = json.JSONDecoder(), text.find("{")
+    while at >= 0:
+        try:
+            loaded, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return
+        yield loaded
+        at = text.find("{", end)

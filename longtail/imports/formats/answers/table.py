@@ -1,0 +1,342 @@
+"""Anybody's answers: a table with a column `prediction`, and what else it has.
+
+Rows are joined to questions by their id. In a file without ids, it is made from the question and its gold answers, as in
+a table of questions. Without gold answers, rows are joined by their number; a row must then repeat its question, so that
+a file in another order is noticed. The text of a question alone is never a key.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from longtail.errors import SourceError
+from longtail.imports import confidence
+from longtail.imports.column_checks import columns_at_beginning
+from longtail.imports.column_names import is_there, shown_names, unusual
+from longtail.imports.dataset import LONGEST_QUESTION
+from longtail.imports.format import QUOTING_KEYS, AnswerFormat, optional_text, separator_key
+from longtail.imports.records import MOST_ASIDE, RejectedRows
+from longtail.imports.results import (
+    ImportedAnswer,
+    Questions,
+    answer_of,
+    given,
+    judged,
+    only,
+    text_of_field,
+    verdict,
+)
+from longtail.imports.table import answers_of, made_id, numbered
+from longtail.imports.table_rows import (
+    OptionalValues,
+    RefusedError,
+    Row,
+    Rows,
+    check_table,
+    columns_key,
+    read_table,
+    text_of,
+)
+from longtail.methods import memory_method
+from longtail.prompt_formats import GROUNDING_PROMPTS, NULL
+from longtail.storage.lake import QuarantinedRow
+from longtail.study.imports import Results
+
+_FIELDS = ("refusal", "finish_reason", "reasoning")
+"""What a service says beside a text, as `scoring.model_answer` reads it."""
+_READ_AS_TEXT = frozenset({
+    "prediction", "id", "question", "answers", "model", "method", "prompt", "grounding_prompt", *_FIELDS, "error",
+})  # fmt: skip
+"""Meanings of columns whose values can be any text."""
+_COUNTS = ("prompt_tokens", "new_tokens", "reasoning_tokens")
+MEANINGS = (
+    "prediction", "id", "question", "answers", "model", "method", "prompt", "grounding_prompt", "is_correct",
+    "is_declined", *_FIELDS, "error", *_COUNTS, "latency_ms", *confidence.MEANINGS,
+)  # fmt: skip
+"""What a column may hold."""
+_BESIDE_CONTENT = {
+    "refusal": "message.refusal",
+    "finish_reason": "finish_reason",
+    "reasoning": "message.reasoning_content",
+}
+"""What stands beside `message.content` in an answer of OpenAI's API, which many programs write down whole."""
+_LOGS = (
+    ({"custom_id", "response"}, "the output of a batch of OpenAI's API", "openai_batch"),
+    (
+        {"custom_id", "body"},
+        "the input of a batch of OpenAI's API, without answers; name its output",
+        "openai_batch",
+    ),
+    ({"doc", "resps"}, "a log of lm-evaluation-harness", "lm_eval"),
+    ({"samples", "eval"}, "a log of Inspect", "inspect"),
+)
+"""Keys of logs, what they are, and the format that reads them."""
+_ERROR = "the request ended in an error"
+_LOG = logging.getLogger(__name__)
+
+
+def read_answers(
+    path: Path, declared: Results, questions: Questions
+) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
+    """The answers of a file to `questions`, and the rows put aside. Rows of other models, methods, prompts are neither.
+
+    Errors: `SourceError` where the file is no such table, where its rows cannot be joined, or where it has answers of
+    several models, or none of the one that is declared.
+    """
+    rejected = RejectedRows(path.name, most=MOST_ASIDE)
+    found = _rows(path, declared, rejected)
+    _check_joined(path, found.columns)
+    for line in unusual(found.columns, _columns(path, declared)):
+        _LOG.info("%s: %s", path.name, line)
+    answers, joined, values = [], _Joined(declared, questions), _Values(path, found.columns)
+    for row in _chosen(path, declared, list(found.rows)):
+        try:
+            question_id, said = joined.question_id(row), _text(row, is_typed=found.is_typed)
+            answers.append(_answer(path, row, declared, question_id, said, values))
+        except RefusedError as refused:
+            rejected.put(row.number, str(refused), row.values)
+    values.lines()
+    return answers, rejected.told()
+
+
+def _rows(path: Path, declared: Results, rejected: RejectedRows) -> Rows:
+    quoting = dict(declared.options)["quoting"]
+    return read_table(path, _columns(path, declared), MEANINGS, ("prediction",), rejected, quoting=quoting)
+
+
+class _Values(OptionalValues):
+    """Counts what cannot be read, and says why, and how a study leaves a column out."""
+
+    def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
+        super().__init__(path, self._say)
+        self._meanings = {column: meaning for meaning, column in columns.items()}
+        self.reasons: dict[str, str] = {}
+
+    def _say(self, column: str, _values: Sequence[str]) -> str:
+        out = f"columns: {{{self._meanings.get(column, column)}: null}}"
+        return f"{self.reasons[column]}; correct them, or leave the column out: {out}"
+
+
+def _columns(path: Path, declared: Results) -> dict[str, str | None]:
+    """The columns that the study names, and what stands beside a message whose content is the prediction.
+
+    Errors: `SourceError` where the file is a log that has a format of its own, and the study names no prediction.
+    """
+    named: dict[str, str | None] = dict(declared.option("columns"))
+    if not named.get("prediction"):
+        refuse_log(path, declared)
+        return named
+    before, content, _ = (named["prediction"] or "").rpartition("message.content")
+    if not content:
+        return named
+    there, _ = columns_at_beginning(path, declared)
+    beside = {meaning: before + column for meaning, column in _BESIDE_CONTENT.items()}
+    return {meaning: column for meaning, column in beside.items() if is_there(column, there)} | named
+
+
+def refuse_log(path: Path, declared: Results) -> None:
+    """Errors: `SourceError` where the file is a log of a kind that another format reads."""
+    there = {"samples", "eval"} if path.suffix == ".eval" else columns_at_beginning(path, declared)[0]
+    tops = {name.split(".")[0] for name in there}
+    for keys, what, format_ in _LOGS:
+        if keys <= tops:
+            raise SourceError(f"{path}: is {what}; say in results: format: {format_}")
+
+
+def _check(path: Path, declared: Results) -> None:
+    """The whole file, since a column may turn out unreadable in its last rows."""
+    columns = _columns(path, declared)
+    there = check_table(path, declared, columns.items(), MEANINGS, ("prediction",))
+    _check_joined(path, there)
+    if there <= _READ_AS_TEXT:
+        return
+    found = _rows(path, declared, RejectedRows(path.name, most=0))
+    values = _Values(path, found.columns)
+    for row in _chosen(path, declared, list(found.rows)):
+        with contextlib.suppress(RefusedError):
+            _answer(path, row, declared, "", {"text": ""}, values)
+    values.lines()
+
+
+def _check_joined(path: Path, found: Collection[str]) -> None:
+    if not {"id", "question"} & {*found}:
+        raise SourceError(
+            f"{path}: has neither ids nor questions, so that its rows cannot be joined; name one in the study: columns"
+        )
+
+
+def _chosen(path: Path, declared: Results, rows: list[Row]) -> list[Row]:
+    """The rows of the declared model, method and prompt."""
+    wanted = {
+        "model": declared.option("model"),
+        "method": declared.option("method"),
+        "prompt": declared.prompt,
+    }
+    for meaning, value in wanted.items():
+        if not rows or meaning not in rows[0].columns:
+            if meaning == "model" and value is not None:
+                raise SourceError(
+                    f"{path}: has no column with models; leave key model out, or name it in columns"
+                )
+            continue
+        there = sorted({str(row.values[meaning]).strip() or "(empty)" for row in rows})
+        if value is None and meaning == "model" and len(there) > 1:
+            raise SourceError(
+                f"{path}: holds answers of several models: {shown_names(there)}; choose by key model of results"
+            )
+        if value is not None:
+            rows = [row for row in rows if str(row.values[meaning]) == value]
+            if not rows:
+                raise SourceError(
+                    f"{path}: holds no row of {meaning} {value}; there are: {shown_names(there)}"
+                )
+    return rows
+
+
+def _answer(
+    path: Path,
+    row: Row,
+    declared: Results,
+    question_id: str,
+    said: dict[str, Any],
+    values: _Values,
+) -> ImportedAnswer:
+    """Errors: `RefusedError`."""
+    unread: dict[str, str] = {}
+
+    def optional(meaning: str, read: Callable[[], Any]) -> Any:
+        column = row.columns.get(meaning, meaning)
+
+        def parse() -> Any:
+            try:
+                return read()
+            except (RefusedError, ValueError) as error:
+                unread[column] = str(error).removeprefix(f"column {column}: ")
+                values.reasons.setdefault(column, unread[column])
+                raise
+
+        return values.read(row.number, column, row.values.get(meaning), parse)
+
+    def judge(meaning: str) -> bool | None:
+        value = row.values.get(meaning)
+        optional(meaning, lambda: verdict(value))
+        return judged(row.columns.get(meaning, meaning), value, unread)
+
+    counts = {meaning: optional(meaning, partial(row.count, meaning)) for meaning in _COUNTS}
+    is_declined = judge("is_declined")
+    return ImportedAnswer(
+        question_id=question_id,
+        method=row.text("method") or declared.option("method") or memory_method().name,
+        place=f"{path.name} row {row.number}",
+        prompt=row.text("prompt"),
+        grounding_prompt=_grounding_prompt(row),
+        made_by=row.text("model") or "",
+        is_correct=judge("is_correct"),
+        **counts,
+        latency_ms=optional("latency_ms", partial(row.amount, "latency_ms")),
+        confidence=confidence.confidence_of_row(
+            row, optional, counts["new_tokens"], has_end_token=declared.option("end_token")
+        ),
+        **said | ({} if is_declined is None or said.get("failure") else {"is_declined": is_declined}),
+        unread=unread,
+    )
+
+
+def _text(row: Row, *, is_typed: bool) -> dict[str, Any]:
+    """The answer, a declined one, or why there is none. Errors: `RefusedError` where the prediction is no text."""
+    said = row.values.get("prediction")
+    said = text_of_field(said) if isinstance(said, str) and not is_typed else only(said)
+    try:
+        said = said if isinstance(said, str | list) else text_of(said) or None
+        found = answer_of(said, **{meaning: _given(row, meaning) for meaning in _FIELDS})
+    except ValueError as error:
+        raise row.refused("prediction", error) from None
+    if not found["text"].strip() and not found.get("is_declined") and _given(row, "error"):
+        return {"text": "", "failure": _ERROR}
+    return found
+
+
+def _given(row: Row, meaning: str) -> str | None:
+    """A text beside the answer; None where it is missing. An object, as of an error, is its text."""
+    value = only(row.values.get(meaning))
+    if value in (None, False, 0, [], {}):
+        return None
+    text = given(value if isinstance(value, str) else str(value))
+    return None if text in ("False", "false", "0", "{}", "[]") else text
+
+
+def _grounding_prompt(row: Row) -> str | None:
+    """The name of the row's grounding prompt, which the file may also give by its text; the null prompt is empty, or
+    `null`. None in a file without this column."""
+    if "grounding_prompt" not in row.columns:
+        return None
+    said = row.text("grounding_prompt", LONGEST_QUESTION) or NULL
+    named = (name for name, prompt in GROUNDING_PROMPTS.items() if said in (name, prompt.text))
+    return next(named, said)
+
+
+class _Joined:
+    """How rows are joined to questions."""
+
+    def __init__(self, declared: Results, questions: Questions) -> None:
+        self._dataset, self._separator = declared.dataset, declared.option("separator")
+        self._questions = questions
+        self._by_row = {question["row"]: key for key, question in questions.items() if "row" in question}
+        self._repeats: Counter[Hashable] = Counter()
+
+    def question_id(self, row: Row) -> str:
+        """The id of the question that a row answers. Errors: `RefusedError`."""
+        own_id = row.id()
+        if own_id is not None:
+            if own_id not in self._questions:
+                raise row.refused("id", f"no question of the dataset has the id {own_id}")
+            return own_id
+        made = self._made_id(row) if {"question", "answers"} <= set(row.columns) else None
+        return made if made is not None and made in self._questions else self._by_number(row)
+
+    def _made_id(self, row: Row) -> str | None:
+        """The id that the row's question has in a table without ids; None if the row has no question or no answer."""
+        try:
+            question, golds = row.text("question", LONGEST_QUESTION), answers_of(row, self._separator)
+        except RefusedError:
+            return None
+        how = [str(row.values.get(meaning)) for meaning in ("model", "method", "prompt")]
+        return question and numbered(made_id(self._dataset, question, golds), self._repeats, *how)
+
+    def _by_number(self, row: Row) -> str:
+        question_id = self._by_row.get(row.number)
+        if question_id is None:
+            raise row.refused(
+                "question", f"no question of the dataset is this one, or stands in row {row.number}"
+            )
+        if row.text("question", LONGEST_QUESTION) != self._questions[question_id]["question"]:
+            raise row.refused(
+                "question", f"question {question_id} of the dataset is another; rows are joined by number"
+            )
+        return question_id
+
+
+FORMAT = AnswerFormat(
+    read=read_answers,
+    tells_shots=True,
+    joins_by_row=True,
+    check=_check,
+    keys={
+        "columns": columns_key(MEANINGS),
+        **QUOTING_KEYS,
+        "separator": separator_key,
+        "model": optional_text,
+        "method": optional_text,
+        "end_token": lambda reader, key: reader.flag(key),
+    },
+)
+"""`columns` says which columns hold the prediction and the rest; `separator` is the sign between gold answers. `model`
+and `method`, and key `prompt`, choose rows by the columns of these meanings; without such a column, `method` says how
+the model was asked. With `end_token`, the lists of tokens' probabilities end with that of the end token, which does not
+count."""

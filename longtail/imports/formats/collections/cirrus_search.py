@@ -1,0 +1,71 @@
+"""Articles as Wikimedia dumps them from its search index (CirrusSearch): two JSON lines an article.
+
+The first line says which page follows (`{"index": {"_id": "12", …}}`), the second one is the page: title, namespace,
+text without markup, the item of Wikidata that it is about, and much else. Pages outside namespace 0 (articles) are put
+aside. The redirects of a page are listed with it; a disambiguation page is listed, and its text is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from longtail.imports.column_checks import having
+from longtail.imports.excluded_pages import DISAMBIGUATION, REDIRECT, ExcludedPage
+from longtail.imports.format import CUT_KEYS, CollectedText, CollectionFormat
+from longtail.imports.page_kinds import is_disambiguation_by
+from longtail.imports.records import RejectedRows, optional_text, read_json_lines
+
+
+def read_articles(
+    path: Path, rejected: RejectedRows, accept_cut_dumps: bool = False
+) -> Iterator[CollectedText]:
+    """The articles in the file's order. Errors: `SourceError`, as `read_json_lines`."""
+    announced: tuple[int, Any] | None = None
+    for number, loaded in read_json_lines(path, rejected, accept_cut_dumps):
+        if loaded.keys() == {"index"}:
+            if announced:
+                rejected.put(announced[0], "names a page, and the next line is no page", announced[1])
+            announced = number, loaded
+            continue
+        is_announced, announced = announced is not None and announced[0] == number - 1, None
+        reason = _fault(loaded, is_announced=is_announced)
+        if reason:
+            rejected.put(number, reason, loaded)
+            continue
+        title, entity_id = loaded["title"], optional_text(loaded, "wikibase_item", rejected)
+        for redirect in _redirects(loaded):
+            rejected.leave_out(ExcludedPage(number, redirect, REDIRECT, title))
+        if is_disambiguation_by(title, _texts(loaded.get("template"))):
+            rejected.leave_out(ExcludedPage(number, title, DISAMBIGUATION))
+        else:
+            yield CollectedText(number, title, title, loaded["text"], entity_id=entity_id)
+    if announced:
+        rejected.put(announced[0], "names a page, and the file ends; it may be cut off", announced[1])
+
+
+def _fault(page: dict[str, Any], *, is_announced: bool) -> str | None:
+    """Why a page cannot be used; None if it can."""
+    if not is_announced:
+        return "a page without the line before it that names it"
+    if page.get("namespace", 0) != 0:
+        return f"namespace {page['namespace']!r}: an article was expected (namespace 0)"
+    missing = [key for key in ("title", "text") if not isinstance(page.get(key), str)]
+    return f"key {missing[0]}: a text was expected" if missing else None
+
+
+def _redirects(page: dict[str, Any]) -> list[str]:
+    """The titles in namespace 0 that lead to the page."""
+    found = page.get("redirect")
+    own = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return _texts([one.get("title") for one in own if one.get("namespace", 0) == 0])
+
+
+def _texts(found: object) -> list[str]:
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+
+
+FORMAT = CollectionFormat(
+    read=read_articles, gives_articles=True, keys=CUT_KEYS, check=having("title", "text")
+)

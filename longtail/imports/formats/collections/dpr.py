@@ -1,0 +1,34 @@
+"""Passages as DPR publishes them: a TSV with a header and the columns id, text and title.
+
+DPR's own file (`psgs_w100.tsv`) encloses texts in quotation marks, and doubles the marks within. Its texts are read as
+DPR's own reader does (facebookresearch/DPR, `dpr/data/retriever_data.py`, class `CsvCtxSrc`): quotation marks that are
+then left at both ends are taken off, and nothing else is cleaned. Files of others may be written without quoting
+(`imports.cells`): their marks stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from longtail.imports.cells import AUTO
+from longtail.imports.column_checks import delimited
+from longtail.imports.format import CUT_KEYS, QUOTING_KEYS, CollectedText, CollectionFormat
+from longtail.imports.records import RejectedRows, read_delimited
+
+COLUMNS = ("id", "text", "title")
+
+
+def read_passages(
+    path: Path, rejected: RejectedRows, accept_cut_dumps: bool = False, quoting: str = AUTO
+) -> Iterator[CollectedText]:
+    """The passages in the file's order. Errors: `SourceError`, as `read_delimited`."""
+    for record in read_delimited(path, "\t", COLUMNS, rejected, accept_cut_dumps, quoting):
+        fields = record.fields
+        text = fields["text"] if record.is_plain else fields["text"].strip('"')
+        yield CollectedText(record.row, fields["id"], fields["title"], text)
+
+
+FORMAT = CollectionFormat(
+    read=read_passages, keys={**CUT_KEYS, **QUOTING_KEYS}, check=delimited("\t", COLUMNS)
+)

@@ -1,0 +1,110 @@
+"""PopQA-TP's CSV: one wording of a question a row, joined to a popqa dataset by `id` (SPEC §1).
+
+The other columns of the file repeat PopQA's; column `prop`, if it is there, must agree.
+
+The published file has two faults. Its UTF-8 was read as MacRoman ("Deti√®ge"): such a wording is repaired where only
+then it names its question's subject. And a spreadsheet or pandas changed ten subjects ("April 18" to "Apr-18", no name
+to "nan") in all wordings but the question's own: those stay as they are published, and are counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from longtail.errors import SourceError
+from longtail.imports.column_checks import delimited
+from longtail.imports.dataset import LONGEST_QUESTION, ImportedParaphrases, clean, reasons
+from longtail.imports.format import ParaphraseFormat
+from longtail.imports.records import Record, RejectedRows, read_delimited
+
+COLUMNS = ("id", "template_id", "paraphrase")
+_MOST_TEMPLATES = 1_000
+
+
+def read_popqa_tp(path: Path, questions: Mapping[str, Mapping[str, Any]]) -> ImportedParaphrases:
+    """Read a PopQA-TP CSV over `questions` (by id, as the popqa file has them).
+
+    Errors: `SourceError` naming file and column if it is no such file, or if no row fits any question.
+    """
+    rejected = RejectedRows(path.name)
+    found = ImportedParaphrases(notes={"repaired_wordings": 0})
+    for record in read_delimited(path, ",", COLUMNS, rejected):
+        reason = _add(found, record, questions)
+        if reason:
+            rejected.put(record.row, reason, record.fields)
+    if not found.wordings:
+        first = f"; {rejected.rows[0].row_key}: {rejected.rows[0].reason}" if rejected.rows else ""
+        raise SourceError(f"{path}: holds no paraphrase of a question of the dataset{first}")
+    found.rejected.extend(rejected.rows)
+    altered = [one for one, own in found.wordings.items() if _names_another(questions[one]["subject"], own)]
+    if altered:
+        found.says.append(
+            f"{path.name}: {len(altered)} questions name another subject in all other wordings, which are kept: ids"
+            f" {', '.join(sorted(altered)[:20])}"
+        )
+    if n := found.notes["repaired_wordings"]:
+        found.says.append(f"{path.name}: {n:,} wordings repaired, whose UTF-8 was read as MacRoman")
+    found.notes.update(
+        altered_subjects=sorted(altered),
+        paraphrase_rows=sum(map(len, found.wordings.values())),
+        paraphrases_put_aside=len(rejected.rows),
+        paraphrase_reasons=reasons(rejected.rows),
+        questions_without_paraphrases=len(questions) - len(found.wordings),
+    )
+    return found
+
+
+def _add(
+    found: ImportedParaphrases, record: Record, questions: Mapping[str, Mapping[str, Any]]
+) -> str | None:
+    """Add a row, or say why not."""
+    question_id = record.get("id").strip()
+    if question_id not in questions:
+        return f"column id: no question of the dataset has it: {clean(question_id)[:60]!r}"
+    try:
+        template_id = int(record.get("template_id"))
+    except ValueError:
+        return "column template_id: a whole number was expected"
+    if not 0 <= template_id <= _MOST_TEMPLATES:
+        return f"column template_id: a number of 0 to {_MOST_TEMPLATES} was expected"
+    published = record.get("paraphrase")
+    repaired = _repaired(published, questions[question_id]["subject"])
+    wording = clean(repaired, LONGEST_QUESTION)
+    if not wording:
+        return "column paraphrase: a text was expected"
+    relation = record.get("prop").strip()
+    if relation and relation != questions[question_id]["relation"]:
+        return f"columns id and prop disagree: question {question_id} is about {questions[question_id]['relation']}"
+    if template_id == 0 and wording != questions[question_id]["question"]:
+        return f"columns id and paraphrase disagree: template 0 is not the wording of question {question_id}"
+    known = found.wordings.setdefault(question_id, {})
+    if template_id in known:
+        return f"columns id and template_id: question {question_id} has wording {template_id} already; the first is kept"
+    known[template_id] = wording
+    found.notes["repaired_wordings"] += repaired != published
+    return None
+
+
+def _repaired(text: str, subject: str | None) -> str:
+    """The text before its UTF-8 was read as MacRoman, if it names the subject only then."""
+    if text.isascii() or not subject or subject in text:
+        return text
+    try:
+        repaired = text.encode("mac_roman").decode("utf-8")
+    except UnicodeError:
+        return text
+    return repaired if subject in repaired else text
+
+
+def _names_another(subject: str | None, wordings: Mapping[int, str]) -> bool:
+    """Whether no other wording names the subject; without a subject, whether all name pandas' `nan`."""
+    others = [wording for number, wording in wordings.items() if number]
+    if subject:
+        return bool(others) and not any(subject in wording for wording in others)
+    return bool(others) and all(re.search(r"\bnan\b", wording) for wording in others)
+
+
+FORMAT = ParaphraseFormat(of="popqa", read=read_popqa_tp, check=delimited(",", COLUMNS))

@@ -1,0 +1,199 @@
+"""EntityQuestions: `dataset/{train,dev,test}/P*.{split}.json`, lists of {question, answers} (SPEC §1), plain or gzip.
+
+The files name no entity: a question has a subject's id, and so popularity, only if its subject's name is the label or
+an alias of exactly one entity, or with `ambiguous: most_popular` of one that is more popular than the others of its
+name. The other questions are asked too. A question's id is its property and its place in the property's file, as in
+P19-1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from longtail.errors import SourceError
+from longtail.imports.column_checks import having
+from longtail.imports.compressed import opened
+from longtail.imports.dataset import (
+    LONGEST_QUESTION,
+    ImportedDataset,
+    LinkingCounts,
+    clean,
+    reasons,
+)
+from longtail.imports.format import Names, QuestionFormat, ambiguous_key, names_for
+from longtail.imports.lines import refuse_other_kinds
+from longtail.imports.records import RejectedRows
+from longtail.relations.entity_questions import RELATIONS
+from longtail.relations.relation import SUBJECT, Relation
+from longtail.study.datasets import Dataset
+from longtail.study.imports import Import
+
+SPLITS = ("test", "dev", "train")
+_BY_PROPERTY = {relation.property_id: relation for relation in RELATIONS}
+_FILE = re.compile(r"(P[1-9]\d*)\.(train|dev|test)\.json(?:\.gz)?")
+_LARGEST_FILE = 1 << 28
+
+
+def read_entity_questions(
+    folder: Path,
+    split: str,
+    relations: Iterable[str],
+    entities: Mapping[str, Iterable[str]],
+    popularity: Mapping[str, float] = {},
+) -> ImportedDataset:
+    """Read a split of the dataset. `entities`: a name → ids of all entities that bear it (`by_name`); `popularity`
+    chooses among them (`LinkingCounts.link`).
+
+    Items are put aside if they are no question, or if their property has no template. Notes have the share of linked
+    questions. Errors: `SourceError` if the folder has no file of the split, a file is no JSON list, or none has a
+    question that can be used.
+    """
+    dataset = ImportedDataset()
+    wanted = set(relations)
+    for file in find_files(folder, split):
+        property_id = file.name.split(".")[0]
+        relation = _BY_PROPERTY.get(property_id)
+        if relation is None or relation.name in wanted:
+            name = relation.name if relation else property_id
+            counts = dataset.linking.setdefault(name, LinkingCounts())
+            _add_file(dataset, file, property_id, entities, popularity, counts)
+    total = _total(dataset.linking.values())
+    if not dataset.questions:
+        first = f"; {dataset.rejected[0].row_key}: {dataset.rejected[0].reason}" if dataset.rejected else ""
+        raise SourceError(f"{folder}: holds no question of split {split} that can be used{first}")
+    dataset.notes.update(
+        read=total.n_questions,
+        no_entity=total.n_no_entity,
+        several_entities=total.n_several_entities,
+        most_popular=total.n_most_popular,
+        linked=total.n_linked,
+        linked_share=total.share,
+        linked_share_by_relation={relation: counts.share for relation, counts in dataset.linking.items()},
+        put_aside=len(dataset.rejected),
+        reasons=reasons(dataset.rejected),
+    )
+    return dataset
+
+
+def _total(counts: Iterable[LinkingCounts]) -> LinkingCounts:
+    columns = zip(*(dataclasses.astuple(one) for one in counts), strict=True)
+    return LinkingCounts(*map(sum, columns))
+
+
+def mention(question: str, template: str) -> str | None:
+    """The subject as the question names it; None if the question does not fit the template."""
+    before, after = template.split(SUBJECT)
+    if not (question.startswith(before) and question.endswith(after)):
+        return None
+    return question[len(before) : len(question) - len(after)].strip() or None
+
+
+def find_files(folder: Path, split: str) -> list[Path]:
+    """The files of the split, in or below `folder`, by property. Errors: `SourceError` where there is none."""
+    named = (
+        (int(found[1][1:]), file)
+        for place in (folder, folder / split, folder / "dataset" / split)
+        if place.is_dir()
+        for file in place.iterdir()
+        if (found := _FILE.fullmatch(file.name)) and found[2] == split
+    )
+    files = list(dict(sorted(named, reverse=True)).values())[
+        ::-1
+    ]  # a plain file goes before a compressed one
+    if not files:
+        raise SourceError(
+            f"{folder}: holds no file P*.{split}.json (or .json.gz), nor do its folders {split} and dataset/{split}"
+        )
+    return files
+
+
+def _add_file(
+    dataset: ImportedDataset,
+    file: Path,
+    property_id: str,
+    entities: Mapping[str, Iterable[str]],
+    popularity: Mapping[str, float],
+    counts: LinkingCounts,
+) -> None:
+    rejected = RejectedRows(file.name)
+    relation = _BY_PROPERTY.get(property_id)
+    for number, item in enumerate(_load(file), 1):
+        counts.n_questions += 1
+        fault = _question_fault(item)
+        if fault or relation is None:
+            counts.n_put_aside += 1
+            rejected.put(number, fault or f"no template is known of property {property_id}", item)
+        else:
+            question_id = f"{property_id}-{number}"
+            row = _question(item, question_id, relation)
+            row["subject_id"] = counts.link(entities.get(row["subject"] or "", ()), popularity)
+            dataset.questions[question_id] = row
+    dataset.rejected.extend(rejected.rows)
+
+
+def _load(file: Path) -> list[Any]:
+    with opened(file) as stream:
+        text = stream.read(_LARGEST_FILE + 1)
+    if len(text) > _LARGEST_FILE:
+        raise SourceError(
+            f"{file}: is larger than {_LARGEST_FILE >> 20} MiB, which no file of this dataset is"
+        )
+    refuse_other_kinds(file, text[:512])
+    try:
+        loaded = json.loads(text.removeprefix(b"\xef\xbb\xbf"))
+    except (ValueError, RecursionError) as error:
+        raise SourceError(
+            f"{file}: is not JSON in UTF-8: {' '.join(str(error).split())[:200]}; fetch it again"
+        ) from None
+    if not isinstance(loaded, list):
+        raise SourceError(f"{file}: a JSON list of questions was expected")
+    return loaded
+
+
+def _question_fault(item: object) -> str | None:
+    if not isinstance(item, dict):
+        return "an object with question and answers was expected"
+    if not isinstance(item.get("question"), str) or not clean(item["question"], LONGEST_QUESTION):
+        return "key question: a text was expected"
+    answers = item.get("answers")
+    if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
+        return "key answers: a list of texts was expected"
+    return None if any(clean(answer) for answer in answers) else "key answers: at least one was expected"
+
+
+def _question(item: Mapping[str, Any], question_id: str, relation: Relation) -> dict[str, Any]:
+    """The question, not yet linked to an entity."""
+    text = clean(item["question"], LONGEST_QUESTION)
+    answers = list(dict.fromkeys(gold for answer in item["answers"] if (gold := clean(answer))))
+    return {
+        "question_id": question_id,
+        "relation": relation.name,
+        "property_id": relation.property_id,
+        "subject_id": None,
+        "subject": mention(text, relation.template),
+        "subject_aliases": [],
+        "question": text,
+        "object_ids": [],
+        "objects": answers,
+        "gold_answers": answers,
+    }
+
+
+def _read(place: Path, declared: Import, dataset: Dataset, names: Names) -> ImportedDataset:
+    known = names_for(declared, names)
+    return read_entity_questions(place, declared.option("split"), dataset.relations, *known)
+
+
+FORMAT = QuestionFormat(
+    relation_set="entity_questions",
+    links_subjects=True,
+    read=_read,
+    files=lambda place, declared: find_files(place, declared.option("split")),
+    check=having("question", "answers"),
+    keys={"split": lambda read, key: read.choice(key, SPLITS, "test"), "ambiguous": ambiguous_key},
+)

@@ -1,0 +1,20 @@
+"""HotpotQA: its own JSON list (hotpot_dev_distractor_v1.json and its like), or KILT's lines.
+
+Only question and answer are read: the paragraphs that the file brings are no part of a closed-book prompt.
+"""
+
+from __future__ import annotations
+
+from longtail.imports.column_checks import having
+from longtail.imports.format import QuestionFormat
+from longtail.imports.kilt import read_objects
+from longtail.parsing.terms import LONGEST_LABEL
+from longtail.study.imports import F1
+
+_OWN = {"id": "_id", "question": "question", "answers": "answer"}
+
+FORMAT = QuestionFormat(
+    read=lambda place, _declared, dataset, _names: read_objects(place, dataset.name, _OWN, LONGEST_LABEL),
+    end_task=F1,
+    check=having("question|input", "answer|output"),
+)

@@ -1,0 +1,172 @@
+"""Answers that others generated, as their files hold them: what all result formats share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from longtail.errors import SourceError
+from longtail.imports.column_names import shown_names, structure_of
+from longtail.imports.table_rows import is_missing
+from longtail.scoring.confidence import Confidence
+from longtail.scoring.model_answer import NoAnswerError, read_answer_text
+from longtail.storage.lake import Lake
+from longtail.study.study import Study
+
+_NO_TEXT = frozenset({"", "nan", "NaN", "None", "null", "NULL", "NA", "<NA>", "\\N"})
+"""What programs write into a CSV or TSV for a value that is not there. `none` and `n/a` may be what a model said."""
+VERDICTS = {"C": True, "I": False, "N": False, "YES": True, "TRUE": True, "NO": False, "FALSE": False}
+"""Inspect's grades (correct, incorrect, no answer), and texts that say as much."""
+
+
+@dataclass(frozen=True)
+class ImportedAnswer:
+    """One request: the text that a model wrote for a question, and what the file says about it. None = it does not say.
+
+    `shots` is the number of demonstrations, `prompt` the name of a prompt of the study, `grounding_prompt` that of a
+    grounding prompt: the text is then an answer and its explanation, or a long answer. `passage` identifies a retrieved
+    passage in the file's own terms, `background` is the text of a generated one. Only the SHA-256 of a prompt is kept,
+    because prompts with passages before 15 demonstrations are long. `place` is file and row, for people.
+    `failure` says why there is no answer; the text is then empty. `unread`: column → what is wrong with its value, which
+    is then not known.
+    """
+
+    question_id: str
+    method: str
+    text: str
+    place: str
+    shots: int | None = None
+    prompt_hash: str | None = None
+    is_correct: bool | None = None
+    has_answer: bool | None = None
+    passage: str | None = None
+    background: str | None = None
+    quantisation: str = "none"
+    made_by: str = ""
+    prompt: str | None = None
+    grounding_prompt: str | None = None
+    prompt_tokens: int | None = None
+    new_tokens: int | None = None
+    latency_ms: float | None = None
+    reasoning_tokens: int | None = None
+    confidence: Confidence | None = None
+    is_declined: bool | None = None
+    failure: str | None = None
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+
+Questions = Mapping[str, Mapping[str, Any]]
+"""Question id → its row of lake table questions, of the dataset that the results are of."""
+
+
+def answer_of(text: object, **fields: str | None) -> dict[str, Any]:
+    """The fields of an `ImportedAnswer` that one rule decides for all files (SPEC §12): text, is_declined, failure.
+
+    `fields`: as of `read_answer_text`. Errors: `ValueError` where `text` is no text.
+    """
+    try:
+        found = read_answer_text(text, **fields)
+    except NoAnswerError as none:
+        return {"text": "", "failure": str(none)}
+    return {"text": found.text, "is_declined": found.is_declined or None}
+
+
+def only(value: object) -> Any:
+    """What a list of one value holds; any other value as it is. A path through a list of objects gives such lists."""
+    while isinstance(value, list) and len(value) == 1 and not isinstance(value[0], Mapping):
+        value = value[0]
+    return value
+
+
+def text_of_field(field_: str) -> object:
+    """What a field of a CSV or TSV holds, which knows no null and no lists: None where it is missing, and a list of
+    one text where it is one as JSON or Python writes it."""
+    text = field_.strip()
+    if text in _NO_TEXT:
+        return None
+    try:
+        found = structure_of(text) if text.startswith("[") else None
+    except ValueError:
+        return field_
+    is_one = isinstance(found, list) and len(found) <= 1 and all(isinstance(one, str | None) for one in found)
+    return found if is_one else field_
+
+
+def verdict(value: object) -> bool | None:
+    """Right or wrong, as files and scorers write it; None where it is missing, or a part of a point (P, or a number
+    between 0 and 1), which is neither. Errors: `ValueError`."""
+    if isinstance(value, str):
+        text = value.strip().upper()
+        if text in VERDICTS:
+            return VERDICTS[text]
+        value = None if text == "P" or is_missing(text) else _number(text)
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, bool | int | float) and 0 <= value <= 1:
+        return bool(value) if value in (0, 1) else None
+    raise ValueError(f"right, wrong or a number from 0 to 1 was expected, not {str(value)[:40]!r}")
+
+
+def _number(text: str) -> float | str:
+    """The number that a text is; the text itself if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def judged(column: str, value: object, unread: dict[str, str]) -> bool | None:
+    """The verdict; None, and a line in `unread`, where the value is neither right nor wrong."""
+    try:
+        found = verdict(value)
+        if found is None and not is_missing(value):
+            raise ValueError("a part of a point is neither right nor wrong")
+    except ValueError as error:
+        unread[column] = str(error)
+        return None
+    return found
+
+
+def given(value: str) -> str | None:
+    """The text, or None if the file leaves it out."""
+    return None if is_missing(value) else value
+
+
+def only_log(place: Path, *patterns: str) -> Path:
+    """The file at `place`, or the only log of that folder. Errors: `SourceError` if a folder has none or several."""
+    if place.is_file():
+        return place
+    logs = sorted({log for pattern in patterns for log in place.glob(pattern)})
+    if len(logs) != 1:
+        there = f"holds {len(logs)}: {', '.join(log.name for log in logs[:5])}" if logs else "holds none"
+        raise SourceError(
+            f"{place}: one {' or '.join(patterns)} was expected, the folder {there}; name the file by path"
+        )
+    return logs[0]
+
+
+def only_one(path: Path, key: str, wanted: Any, there: Iterable[Any], note: str = "") -> Any:
+    """What key `key` of results chooses among several in a log, or the only one; None where there is none. `note`
+    explains their names.
+
+    Errors: `SourceError` where it chooses none of several, or one that is not there.
+    """
+    found = sorted(set(there))
+    shown = f"{shown_names(map(str, found)) or 'none'}{note}"
+    if wanted is None and len(found) > 1:
+        raise SourceError(f"{path}: holds several {key}s: {shown}; choose one by key {key} of results")
+    if wanted is not None and wanted not in found:
+        raise SourceError(f"{path}: has no {key} {wanted!r}; there are: {shown}")
+    return next(iter(found), None) if wanted is None else wanted
+
+
+def questions_by_dataset(study: Study, lake: Lake) -> dict[str, dict[str, dict[str, Any]]]:
+    """Dataset → question_id → question, of all the study's datasets. Errors: `LakeError`."""
+    found: dict[str, dict[str, dict[str, Any]]] = {dataset.name: {} for dataset in study.datasets}
+    columns = ["dataset", "question_id", "subject_id", "question", "gold_answers"]
+    for row in lake.read("questions", columns=columns).to_pylist():
+        found.setdefault(row["dataset"], {})[row["question_id"]] = row
+    return found

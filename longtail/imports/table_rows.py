@@ -1,0 +1,496 @@
+"""Anybody's files as rows: CSV, TSV, JSON lines, a JSON list or Parquet, plain or packed, with columns of any name.
+
+The file's first bytes say which kind it is, its name does not matter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import IO, Any, TypeVar
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from longtail.errors import SourceError, single_line
+from longtail.imports.column_checks import (
+    PARQUET,
+    columns_at_beginning,
+    columns_of_schema,
+    refuse_footer,
+)
+from longtail.imports.column_names import (
+    MOST_COLUMNS,
+    SHOWN,
+    chosen_columns,
+    columns_of_object,
+    refuse_columns,
+    shown_names,
+    value_at,
+)
+from longtail.imports.compressed import opened
+from longtail.imports.dataset import clean
+from longtail.imports.lines import LONGEST_LINE, PYTHON_DICTS, is_python
+from longtail.imports.records import RejectedRows, header_of, read_delimited, read_json_lines
+from longtail.parsing.terms import LONGEST_LABEL
+from longtail.study.reader import Reader
+
+LONGEST_ID = 100
+THOUSANDS = (",", ".", " ", "'", "’", "_")
+"""The signs that may stand between the thousands of a number."""
+_LARGEST_COUNT = 2**31 - 1
+_MISSING = frozenset({"", "nan", "none", "null", "na", "n/a", "<na>", "nat", "unknown", "?", "-"})
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_PUBLISHED = re.compile(rb"\s*\{\s*\"(data|version)\"", re.IGNORECASE)
+_N_EXAMPLES = 3
+Value = TypeVar("Value")
+
+
+class RefusedError(Exception):
+    """A row cannot be used. The text says why."""
+
+
+class OptionalValues:
+    """Values of a file's optional columns. One that cannot be read is unknown and counted; its row is used all the same.
+
+    `advice` says what to write in the study, for the name of a column and its first values that cannot be read.
+    """
+
+    def __init__(
+        self, path: Path, advice: Callable[[str, Sequence[str]], str] = lambda _column, _values: ""
+    ) -> None:
+        self.n_unread: Counter[str] = Counter()
+        self._path, self._advice = path, advice
+        self._n_values: Counter[str] = Counter()
+        self._examples: dict[str, list[tuple[int, str]]] = {}
+
+    def read(self, row: int, column: str, value: object, parse: Callable[[], Value]) -> Value | None:
+        """What `parse` makes of a value; None where it raises `RefusedError` or `ValueError`."""
+        self._n_values[column] += not is_missing(value)
+        try:
+            return parse()
+        except (RefusedError, ValueError):
+            self.n_unread[column] += 1
+            examples = self._examples.setdefault(column, [])
+            if len(examples) < _N_EXAMPLES:
+                examples.append((row, str(value)[:SHOWN]))
+            return None
+
+    def lines(self) -> list[str]:
+        """A line for each column with values that cannot be read.
+
+        Errors: `SourceError` where these are more than a tenth of the column's values.
+        """
+        found = []
+        for column, n in self.n_unread.items():
+            values = [text for _, text in self._examples[column]]
+            shown = ", ".join(f"{text!r} (row {row})" for row, text in self._examples[column])
+            line = f"column {column}: {n:,} of {self._n_values[column]:,} values cannot be read: {shown}"
+            if 10 * n > self._n_values[column]:
+                advice = self._advice(column, values)
+                raise SourceError(f"{self._path}: {line}{advice and f'; {advice}'}")
+            found.append(f"{line}; they count as unknown")
+        return found
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: its number, its values by meaning, and the file's names of the columns by meaning.
+
+    Values that are no such value raise `RefusedError`, which names the file's column. `thousands`: the sign between the
+    thousands of its numbers.
+    """
+
+    number: int
+    values: Mapping[str, Any]
+    columns: Mapping[str, str]
+    thousands: str | None = None
+
+    def optional(
+        self, meaning: str, read: Callable[[Row, str], Value | None], values: OptionalValues
+    ) -> Value | None:
+        """What `read` makes of an optional column's value; None where it is missing or cannot be read."""
+        column, value = self.columns.get(meaning, meaning), self.values.get(meaning)
+        return values.read(self.number, column, value, lambda: read(self, meaning))
+
+    def refused(self, meaning: str, why: object) -> RefusedError:
+        return RefusedError(f"column {self.columns.get(meaning, meaning)}: {why}")
+
+    def raw_text(self, meaning: str) -> str | None:
+        """The text as it is; None if the row has none."""
+        value = self.values.get(meaning)
+        try:
+            return None if value is None else text_of(value)
+        except ValueError as error:
+            raise self.refused(meaning, error) from None
+
+    def text(self, meaning: str, longest: int = LONGEST_LABEL) -> str | None:
+        """The text in one line; None if it is missing. It is never cut, since a part means something else."""
+        try:
+            return fitting(self.raw_text(meaning) or "", longest) or None
+        except ValueError as error:
+            raise self.refused(meaning, error) from None
+
+    def amount(self, meaning: str) -> float | None:
+        """A number of at least 0; None where it is missing, as NaN and negative numbers are."""
+        text = (self.raw_text(meaning) or "").strip()
+        if is_missing(text):
+            return None
+        try:
+            number = number_of(text, self.thousands)
+        except ValueError as error:
+            raise self.refused(meaning, error) from None
+        return number if number >= 0 else None
+
+    def count(self, meaning: str) -> int | None:
+        """A whole number of at least 0; None where it is missing."""
+        number = self.amount(meaning)
+        if number is not None and (not number.is_integer() or number > _LARGEST_COUNT):
+            raise self.refused(meaning, f"a whole number was expected, not {number:g}")
+        return None if number is None else int(number)
+
+    def id(self) -> str | None:
+        """The row's id; None in a file without ids."""
+        if "id" not in self.columns:
+            return None
+        found = self.text("id", LONGEST_ID)
+        if found is None:
+            raise self.refused("id", "an id was expected")
+        return found
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A file's rows; `columns`: meaning → the file's name of the column. `is_typed`: it tells a null from an empty text,
+    as JSON and Parquet do."""
+
+    columns: Mapping[str, str]
+    rows: Iterable[Row]
+    is_typed: bool = True
+
+
+def columns_key(meanings: Sequence[str]) -> Callable[[Reader, str], tuple[tuple[str, str | None], ...]]:
+    """How a format reads its key `columns`: meanings and names of columns, as pairs; None: such a column is not read."""
+
+    def read(reader: Reader, key: str) -> tuple[tuple[str, str | None], ...]:
+        if reader.raw.get(key) is None:
+            return ()
+        named = reader.child(key)
+        named.only(*meanings)
+        return tuple(
+            (meaning, named.optional(meaning, named.text)) for meaning in meanings if meaning in named.raw
+        )
+
+    return read
+
+
+def check_table(
+    path: Path,
+    declared: Any,
+    columns: Iterable[tuple[str, str | None]],
+    meanings: Sequence[str],
+    required: Sequence[str],
+) -> set[str]:
+    """Look at a file's columns alone; the meanings that were found. Errors: `SourceError` where one is missing."""
+    there, is_all = columns_at_beginning(path, declared)
+    wanted = {name: column if is_all or name in required else None for name, column in columns}
+    return {*(chosen_columns(path, there, wanted, meanings, required) if there else meanings)}
+
+
+def thousands_key(read: Reader, key: str) -> str | None:
+    """How a format reads the sign between the thousands of its numbers."""
+    return read.optional(key, lambda name: read.choice(name, THOUSANDS))
+
+
+def read_table(
+    path: Path,
+    declared: Mapping[str, str | None],
+    meanings: Sequence[str],
+    required: Sequence[str],
+    rejected: RejectedRows,
+    thousands: str | None = None,
+    quoting: str | None = None,
+) -> Rows:
+    """The rows of a file. Those that are broken go to `rejected` while the rows are taken. `quoting`: of CSV and TSV.
+
+    Errors: `SourceError` where the file cannot be read, or lacks a column that is required or declared.
+    """
+    if path.is_dir():
+        raise SourceError(f"{path}: is a folder; name one file")
+    with opened(path) as stream:
+        start = stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
+    found: Iterable[tuple[int, Mapping[str, Any]]]
+    is_typed = start.startswith((PARQUET, b"{", b"["))
+    if start.startswith(PARQUET):
+        file = _parquet(path)
+        columns = chosen_columns(path, columns_of_schema(file.schema_arrow), declared, meanings, required)
+        found = enumerate(_parquet_rows(path, file, _whole(columns, file.schema_arrow.names)), 1)
+    elif start.startswith((b"{", b"[")):
+        found = list(numbered_objects(path, rejected))
+        there: dict[str, bool] = {}
+        for name, is_list in (column for _, row in found for column in columns_of_object(row)):
+            there[name] = there.get(name, True) and is_list
+        _refuse_object(path, found, rejected, has_columns=True)
+        try:
+            columns = chosen_columns(path, there, declared, meanings, required)
+        except SourceError:
+            _refuse_object(path, found, rejected, has_columns=False)
+            raise
+    else:
+        delimiter, header = header_of(path)
+        columns = chosen_columns(path, dict.fromkeys(header, False), declared, meanings, required)
+        records = read_delimited(path, delimiter, _whole(columns, header), rejected, quoting=quoting)
+        found = ((record.row, record.fields) for record in records)
+    return Rows(columns, (_row(number, fields, columns, thousands) for number, fields in found), is_typed)
+
+
+def numbered_objects(path: Path, rejected: RejectedRows) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The objects of a JSON list, of JSON lines, or of SQuAD's and TriviaQA's own JSON, with their numbers from 1.
+
+    Errors: `SourceError`.
+    """
+    with opened(path) as stream:
+        is_list = stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+        stream.seek(0)
+        listed = _json(path, stream.read()) if is_list else _rows_of_object(stream)
+    numbered = read_json_lines(path, rejected) if listed is None else enumerate(listed, 1)
+    for number, one in numbered:
+        if not isinstance(one, Mapping):
+            rejected.put(number, "an object was expected", one)
+        elif len(one) > MOST_COLUMNS:
+            rejected.put(
+                number, f"an object of at most {MOST_COLUMNS:,} keys was expected, not of {len(one):,}"
+            )
+        else:
+            yield number, one
+
+
+def _refuse_object(
+    path: Path, rows: Sequence[tuple[int, Mapping[str, Any]]], rejected: RejectedRows, *, has_columns: bool
+) -> None:
+    """Errors: `SourceError` where a file of JSON has no row, or is one object in which the rows are.
+
+    An object that has the columns of a row is one, unless all that it holds are lists and objects.
+    """
+    if not rows:
+        first = f" ({rejected.rows[0].row_key}: {rejected.rows[0].reason})" if rejected.rows else ""
+        raise SourceError(f"{path}: holds no row: one JSON object a line was expected{first}")
+    _, whole = rows[0]
+    is_nested = all(isinstance(value, Mapping | list) for value in whole.values())
+    if len(rows) > 1 or (has_columns and not is_nested):
+        return
+    for key, value in whole.items():
+        if isinstance(value, list) and value and isinstance(value[0], Mapping):
+            raise SourceError(
+                f"{path}: is one JSON object in place of rows; they may be in its key {key[:SHOWN]}: jq -c"
+                f" '.[\"{key[:SHOWN]}\"][]' <file> > <new file>"
+            )
+    if is_nested:
+        raise SourceError(
+            f"{path}: is one JSON object in place of rows, with the keys {shown_names(whole)}; write one object a line"
+            " (pandas: to_json(orient='records', lines=True))"
+        )
+
+
+def _rows_of_object(stream: IO[bytes]) -> list[Any] | None:
+    """The rows in a file that is one JSON object; None for JSON lines, of which a line is read."""
+    text = stream.readline(LONGEST_LINE).removeprefix(b"\xef\xbb\xbf")
+    is_cut = len(text) >= LONGEST_LINE and not text.endswith(b"\n")
+    if text.rstrip().endswith((b"{", b"[", b",")) or (is_cut and _PUBLISHED.match(text)):
+        text += stream.read()
+    elif stream.read(1):
+        return None
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    listed = whole.get("data", whole.get("Data")) if isinstance(whole, Mapping) else None
+    if not isinstance(listed, list) or not any(isinstance(one, Mapping) for one in listed):
+        return [whole]
+    return [row for one in listed for row in (_rows_of_article(one) if _is_article(one) else [one])]
+
+
+def _is_article(one: object) -> bool:
+    """Whether it is an article of SQuAD."""
+    return isinstance(one, Mapping) and isinstance(one.get("paragraphs"), list)
+
+
+def _rows_of_article(article: Mapping[str, Any]) -> Iterator[Any]:
+    for paragraph in article["paragraphs"]:
+        asked = paragraph.get("qas") if isinstance(paragraph, Mapping) else None
+        for one in asked if isinstance(asked, list) else [paragraph]:
+            is_question = isinstance(one, Mapping) and one is not paragraph
+            yield {"context": paragraph.get("context"), **one} if is_question else one
+
+
+def _json(path: Path, content: bytes) -> list[Any]:
+    try:
+        return list(json.loads(content))
+    except (ValueError, RecursionError) as error:
+        hint = (
+            PYTHON_DICTS if is_python(content[:200].decode("utf-8", "replace")) else "the file may be cut off"
+        )
+        raise SourceError(f"{path}: is no JSON list ({str(error)[:200]}); {hint}") from None
+
+
+def _whole(columns: Mapping[str, str], there: Sequence[str]) -> list[str]:
+    """The file's columns that are read: for a path into a nested value, the column that it begins in."""
+    begins = {
+        next(name for name in (path, *there) if name in there and f"{path}.".startswith(f"{name}."))
+        for path in columns.values()
+    }
+    return sorted(begins)
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value stands for none: null, NaN, an empty text, or a word such as `unknown`."""
+    return value is None or value != value or (isinstance(value, str) and value.strip().lower() in _MISSING)
+
+
+def number_of(text: str, thousands: str | None = None) -> float:
+    """The finite number that a text is, with `thousands` between its thousands: a space also if it is unbreakable; a
+    full stop, if the comma stands before decimals. Errors: `ValueError`; `1_234` and `inf` are no numbers."""
+    plain = text
+    if thousands:
+        sign, point = (
+            ("[ \u00a0\u2009\u202f]" if thousands == " " else re.escape(thousands)),
+            ".,"[thousands == "."],
+        )
+        grouped = re.fullmatch(
+            rf"([+-]?\d{{1,3}}(?:{sign}\d{{2,3}})*{sign}\d{{3}})(?:{re.escape(point)}(\d+))?", text
+        )
+        if grouped:
+            plain = f"{re.sub(sign, '', grouped[1])}.{grouped[2] or ''}"
+        elif point == ",":
+            plain = text.translate({ord("."): "?", ord(","): "."})
+    number = float(plain) if _NUMBER.fullmatch(plain) else math.inf
+    if math.isinf(number):
+        raise ValueError(f"a number was expected, not {text[:SHOWN]!r}")
+    return number
+
+
+def text_of(value: object) -> str:
+    """A value as text: numbers as they are written, nothing for a missing value. Errors: `ValueError`."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float | Decimal):  # DuckDB writes decimals into Parquet, with zeros at their end
+        if math.isinf(value):
+            return str(float(value))
+        text = f"{Decimal(repr(value) if isinstance(value, float) else value):f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    if isinstance(value, bytes):
+        return _decoded(value)
+    if isinstance(value, datetime) and value.time() == time():
+        return str(value.date())
+    if isinstance(value, int | date | time | timedelta | UUID):  # also truths and points in time
+        return str(value)
+    if isinstance(value, _Unreadable):
+        raise ValueError(value.reason)
+    raise ValueError(f"a text was expected, not {str(value)[:SHOWN]!r}")
+
+
+def fitting(text: str, longest: int) -> str:
+    """The text in one line, clean. Errors: `ValueError` where it is longer than `longest` characters."""
+    cleaned = clean(text, len(text) or 1)
+    if len(cleaned) > longest:
+        raise ValueError(f"a text of {len(cleaned):,} characters; at most {longest:,} are allowed")
+    return cleaned
+
+
+def _row(number: int, fields: Mapping[str, Any], columns: Mapping[str, str], thousands: str | None) -> Row:
+    values = {meaning: value_at(fields, column) for meaning, column in columns.items()}
+    return Row(number, values, columns, thousands)
+
+
+@dataclass(frozen=True)
+class _Unreadable:
+    """Stands for a value of a Parquet file that Python cannot hold."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+_NOT_HELD = (ValueError, ArithmeticError, LookupError, TypeError, NotImplementedError, pa.ArrowException)
+"""What pyarrow raises for such a value: bytes that are no UTF-8, the year 20000, an unknown time zone."""
+
+
+def _parquet(path: Path) -> pq.ParquetFile:
+    with opened(path) as stream, _readable(path):
+        content = stream.read()
+        refuse_footer(path, content)
+        file = pq.ParquetFile(pa.BufferReader(content))
+    refuse_columns(path, file.metadata.num_columns)
+    with _readable(path):
+        names = Counter(file.schema_arrow.names)
+    twice = [name for name, n in names.items() if n > 1]
+    if twice:
+        raise SourceError(f"{path}: column {shown_names(twice)} is there twice")
+    return file
+
+
+def _parquet_rows(path: Path, file: pq.ParquetFile, columns: list[str]) -> Iterator[Mapping[str, Any]]:
+    with _readable(path):
+        for batch in file.iter_batches(batch_size=10_000, columns=columns):
+            values = [_values(batch.column(name)) for name in columns]
+            for row in zip(*values, strict=True):
+                yield dict(zip(columns, row, strict=True))
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """The values of a column; each that Python cannot hold is an `_Unreadable`."""
+    if pa.types.is_float16(column.type) or pa.types.is_float32(column.type):
+        shortest = column.to_numpy(zero_copy_only=False).astype(str)  # .1, and not .10000000149
+        return [float(text) if one.is_valid else None for text, one in zip(shortest, column, strict=True)]
+    try:
+        values: list[Any] = column.to_pylist()
+    except _NOT_HELD:
+        values = [_value(one) for one in column]
+    return values
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError as error:
+        reason = _no_utf_8(error)
+    except _NOT_HELD as error:
+        reason = f"a value of type {scalar.type} that Python cannot hold ({single_line(str(error))[:100]})"
+    if isinstance(scalar, pa.StructScalar):
+        with contextlib.suppress(*_NOT_HELD):
+            return {name: _value(scalar[name]) for name in scalar}
+    return _Unreadable(reason)
+
+
+def _decoded(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(_no_utf_8(error)) from None
+
+
+def _no_utf_8(error: UnicodeDecodeError) -> str:
+    return f"byte 0x{error.object[error.start]:02x} is not UTF-8 (is the text Latin-1? write it as UTF-8)"
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Errors: `SourceError` where a Parquet file is damaged."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise SourceError(
+            f"{path}: is no Parquet file that can be read ({single_line(str(error))[:200]})"
+        ) from None

@@ -1,0 +1,229 @@
+"""The files of a model's folder that may be read, all of them hashed: nothing else reaches an engine.
+
+A file is read where it stands at the top of the folder and matches `PATTERNS`. It lies in the folder itself; a
+snapshot of the Hugging Face hub's cache may link to that cache's blobs. Weights are safetensors, as an index names
+them too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from longtail.errors import BackendError
+from longtail.storage.checksums import CHANGED, file_checksum, is_as_named, recorded_checksums
+from longtail.storage.files import temporary_folder
+
+PATTERNS = (
+    "*.safetensors", "*.json", "*.txt", "*.model", "*.jinja", "*.spm", "*.codes", "*.tokenizer"
+)  # fmt: skip
+"""Weights, settings, and all that tokenizers are read from."""
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+CONFIG = "config.json"
+GENERATION = "generation_config.json"
+_TOKENIZER_SETTINGS = "tokenizer_config.json"
+_ADAPTER = "adapter_config.json"
+_SETTINGS = (CONFIG, GENERATION, _TOKENIZER_SETTINGS, INDEX)
+_OUTSIDE = ("vocab", "merges", "gguf_file")
+"""The names under which a tokenizer's settings may point to files anywhere."""
+_HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+"""A file's name in the hub's cache."""
+_MIB = 1 << 20
+_MAX_SETTINGS = 16 * _MIB
+_MAX_FILE = 512 * _MIB
+"""The limit for a vocabulary or an index; the largest known ones have 40."""
+_MAX_HEADER = 32 * _MIB
+_MAX_DEPTH = 64
+_MAX_LAYERS = 10_000
+_LAYERS = re.compile(r"(.*_)?n?_?layers?")
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """Names in a model's folder, and the regular files behind them."""
+
+    model: str
+    folder: Path
+    paths: tuple[tuple[str, Path], ...]
+
+    def digest(self) -> str:
+        """SHA-256 over names and contents. Errors: `BackendError` where a file cannot be read."""
+        try:
+            lines = [f"{name}\n{file_checksum(path)}\n" for name, path in self.paths]
+        except OSError as error:
+            raise self.refusal(f"{error.filename} cannot be read ({error.strerror})") from None
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+    def settings(self, name: str) -> dict[str, Any]:
+        """A JSON file of settings; empty where there is none. Errors: `BackendError` where it is no object, or absurd."""
+        path = dict(self.paths).get(name)
+        if path is None:
+            return {}
+        limit = _MAX_FILE if name == INDEX else _MAX_SETTINGS
+        try:
+            if path.stat().st_size > limit:
+                raise self.refusal(f"{name} is larger than {limit // _MIB} MiB; such a file is no {name}")
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise self.refusal(f"{name} cannot be read ({error.strerror})") from None
+        except RecursionError:
+            raise self.refusal(f"{name} nests more than {_MAX_DEPTH} levels deep") from None
+        except ValueError:
+            raise self.refusal(f"{name} is not a valid JSON file") from None
+        if not isinstance(found, dict):
+            raise self.refusal(f"{name} holds no JSON object")
+        if _depth(found) > _MAX_DEPTH:
+            raise self.refusal(f"{name} nests more than {_MAX_DEPTH} levels deep")
+        return found
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[Path]:
+        """A folder that holds links to these files and nothing else, for as long as an engine reads.
+
+        Errors: `BackendError` where a file does not match its checksum: in the `SHA256SUMS` of the folder or of the one
+        around it, if there is one, or by the file's name in the hub's cache.
+        """
+        around = recorded_checksums(self.folder.parent)
+        recorded = {name: around.get(f"{self.folder.name}/{name}") for name, _ in self.paths}
+        recorded |= recorded_checksums(self.folder)
+        for name, path in self.paths:
+            is_cached = path.parent.name == "blobs" and _HASH.fullmatch(path.name)
+            if not (is_as_named(path) if is_cached else recorded.get(name) in (None, file_checksum(path))):
+                raise self.refusal(
+                    f"{path} {CHANGED}; delete it, or the folder, and let it be made or downloaded again"
+                )
+        with temporary_folder("model") as folder:
+            for name, path in self.paths:
+                (folder / name).symlink_to(path)
+            yield folder
+
+    def refusal(self, reason: str) -> BackendError:
+        """The error that names model and folder."""
+        return BackendError(f"model {self.model}: {self.folder} cannot be loaded: {reason}")
+
+
+def find_files(model: str, folder: Path) -> ModelFiles:
+    """The files of a complete model's folder. Errors: `BackendError`, in one line, where one is missing or unsafe."""
+    files = ModelFiles(model, folder, _regular_files(model, folder))
+    settings = {name: files.settings(name) for name in _SETTINGS}
+    missing = _missing(files, settings[INDEX])
+    if missing:
+        raise BackendError(f"model {model}: {folder} lacks {missing}; only safetensors weights are loaded")
+    for name, path in files.paths:
+        if name == _ADAPTER:
+            raise files.refusal(f"{name} belongs to an adapter; merge it into the weights and delete it")
+        if name.endswith(".safetensors"):
+            _check_header(files, name, path)
+        elif path.stat().st_size > _MAX_FILE:
+            raise files.refusal(f"{name} is larger than {_MAX_FILE // _MIB} MiB")
+    for name in _OUTSIDE:
+        if isinstance(settings[_TOKENIZER_SETTINGS].get(name), str):
+            raise files.refusal(f"{_TOKENIZER_SETTINGS} names a file of its own ({name}); delete that key")
+    _check_layers(files, settings[CONFIG])
+    return files
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether configuration and all weights are there, without a look into them."""
+    try:
+        names = {path.name for path in folder.iterdir() if path.is_file()}
+        if INDEX not in names:
+            return {CONFIG, WEIGHTS} <= names
+        return {CONFIG, *json.loads((folder / INDEX).read_bytes())["weight_map"].values()} <= names
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return False
+
+
+def _regular_files(model: str, folder: Path) -> tuple[tuple[str, Path], ...]:
+    none_yet = ModelFiles(model, folder, ())
+    roots = _roots(folder)
+    found = []
+    try:
+        for path in sorted(folder.iterdir()):
+            if not any(path.match(pattern) for pattern in PATTERNS) or path.is_dir():
+                continue
+            real = path.resolve()
+            if not any(real.is_relative_to(root) for root in roots):
+                raise none_yet.refusal(f"{path.name} is a link that leaves the folder; copy the file into it")
+            if not real.is_file():
+                raise none_yet.refusal(f"{path.name} is no regular file")
+            found.append((path.name, real))
+    except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError
+        raise none_yet.refusal(f"its files cannot be listed ({error})") from None
+    return tuple(found)
+
+
+def _roots(folder: Path) -> list[Path]:
+    """Where files may lie: in the folder, or among the model's and the shared blobs of the hub's cache."""
+    real = folder.resolve()
+    repository = real.parent.parent
+    if real.parent.name == "snapshots" and repository.name.startswith("models--"):
+        return [real, (repository / "blobs").resolve(), (repository.parent / "blobs").resolve()]
+    return [real]
+
+
+def _missing(files: ModelFiles, index: Mapping[str, Any]) -> str:
+    """The first file that a model's folder lacks; empty where the folder is complete.
+
+    Errors: `BackendError` where the index names anything but a safetensors file in the folder.
+    """
+    there = dict(files.paths)
+    if CONFIG not in there:
+        return CONFIG
+    if INDEX not in there:
+        return "" if WEIGHTS in there else WEIGHTS
+    shards = index.get("weight_map")
+    if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
+        raise files.refusal(f"{INDEX} has no weight_map from weights to file names")
+    for name in sorted(set(shards.values())):
+        if name != Path(name).name or not name.endswith(".safetensors"):
+            raise files.refusal(
+                f"{INDEX} names {name[:80]!r}; weights are safetensors files that lie beside their index"
+            )
+        if name not in there:
+            return name
+    return ""
+
+
+def _check_header(files: ModelFiles, name: str, path: Path) -> None:
+    """Errors: `BackendError` where the header of a safetensors file cannot be as long as it says."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            claimed = int.from_bytes(file.read(8), "little")
+    except OSError as error:
+        raise files.refusal(f"{name} cannot be read ({error.strerror})") from None
+    if size < 8 or claimed > min(size - 8, _MAX_HEADER):
+        raise files.refusal(
+            f"{name} is no whole safetensors file: its header claims {claimed:,} bytes, and the file has {size:,}"
+        )
+
+
+def _check_layers(files: ModelFiles, settings: Mapping[str, Any]) -> None:
+    """Errors: `BackendError` where a configuration asks for layers without end: each is built before weights are read."""
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            _check_layers(files, value)
+        elif isinstance(value, int) and value > _MAX_LAYERS and _LAYERS.fullmatch(key):
+            raise files.refusal(f"{CONFIG} asks for {value:,} layers ({key}); at most {_MAX_LAYERS:,}")
+
+
+def _depth(found: Any) -> int:
+    """How deep JSON nests, as far as `_MAX_DEPTH` and one more."""
+    level, depth = [found], 0
+    while level and depth <= _MAX_DEPTH:
+        depth += 1
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+    return depth

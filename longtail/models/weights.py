@@ -1,0 +1,167 @@
+"""Where a model's files are, and which exact ones, without loading them or importing torch."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from longtail.errors import BackendError
+from longtail.models.gguf_models import convert
+from longtail.models.model_files import PATTERNS, ModelFiles, find_files, is_complete
+from longtail.study.gguf_files import find_gguf, read_header
+from longtail.study.model_paths import folder_of, place_of
+from longtail.study.models import Model
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_SANDBOX = "sandbox:"
+_HUB_TIMEOUT_S = 8.0
+_TOKENIZER_FILES = ("tokenizer*", "tekken.json", "vocab.*", "spiece.model", "*.bpe.model")
+"""Every tokenizer has one of these files."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The files of a model in Hugging Face's layout, and its revision.
+
+    The revision is the SHA-256 over the names and contents of all files that are read. For a hub model it is the commit,
+    git's hash of the whole repository; the files in the hub's cache are not hashed again. For a GGUF file it is the
+    SHA-256 of that file, and `quantisation` says how it stored its weights.
+    """
+
+    files: ModelFiles
+    revision: str
+    quantisation: str | None = None
+
+
+def find_weights(model: Model, *, is_read: bool = False) -> Weights:
+    """The files of a model; a hub model is downloaded once, and then stays at that commit. `is_read`: see `convert`.
+
+    Errors: `BackendError`, in one line, where there are none or they are not safetensors.
+    """
+    if model.is_gguf:
+        converted = convert(model, is_read=is_read)
+        files = find_files(model.name, converted.folder)
+        return Weights(files, converted.revision, converted.quantisation)
+    folder = _local_folder(model)
+    return _hub(model) if folder is None else _folder(model, folder)
+
+
+def check_folder(model: Model) -> None:
+    """Look at once whether a model is there: its folder, a whole GGUF file, or a hub id in the cache or on the hub.
+
+    Errors: `BackendError`, in one line.
+    """
+    if model.is_gguf:
+        read_header(model, find_gguf(model))
+        return
+    folder = _local_folder(model)
+    if folder is None:
+        _check_hub(model)
+    elif not (folder / "config.json").is_file():
+        raise BackendError(
+            f"model {model.name}: {folder} lacks config.json, which every model's folder holds"
+        )
+
+
+def _local_folder(model: Model) -> Path | None:
+    """The folder that a model's path names; None for a hub id."""
+    if model.path.startswith(_SANDBOX):
+        from longtail.study.reference_models import reference_model_path
+
+        try:
+            return reference_model_path(model.path.removeprefix(_SANDBOX))
+        except BackendError as error:
+            raise BackendError(f"model {model.name}: {error}") from None
+    return folder_of(model)
+
+
+def _folder(model: Model, folder: Path) -> Weights:
+    files = find_files(model.name, folder)
+    return Weights(files, files.digest())
+
+
+def _hub(model: Model) -> Weights:
+    folder = _cached(model) or _downloaded(model)
+    files = find_files(model.name, folder)
+    return Weights(files, folder.name if _COMMIT.fullmatch(folder.name) else files.digest())
+
+
+def _cached(model: Model) -> Path | None:
+    """The folder in the hub's cache that holds all of a model; None where something is not there yet."""
+    with contextlib.suppress(OSError, ValueError):
+        folder = _snapshot(model, local=True)
+        if is_complete(folder) and has_tokenizer(folder):
+            return folder
+    return None
+
+
+def _downloaded(model: Model) -> Path:
+    try:
+        return _snapshot(model, local=False)
+    except (OSError, ValueError) as error:
+        raise BackendError(f"model {model.name}: {_why_not(model, error)}") from None
+
+
+def _check_hub(model: Model) -> None:
+    """A model that the cache does not hold whole is on the hub, which is asked for its page alone."""
+    from huggingface_hub import HfApi, constants
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    if _cached(model) is not None:
+        return
+    try:
+        if constants.HF_HUB_OFFLINE:
+            raise OfflineModeIsEnabled
+        HfApi().model_info(model.path, revision=model.revision, timeout=_HUB_TIMEOUT_S)
+    except Exception as error:  # the hub's library passes on errors of more than one HTTP library
+        raise BackendError(f"model {model.name}: {_why_not(model, error)}") from None
+
+
+def _snapshot(model: Model, *, local: bool) -> Path:
+    from huggingface_hub import snapshot_download
+
+    found = snapshot_download(
+        model.path,
+        revision=model.revision,
+        local_files_only=local,
+        allow_patterns=list(PATTERNS),
+        ignore_patterns=["*/*", "consolidated*"],  # the same weights in another layout
+    )
+    return Path(found)
+
+
+def _why_not(model: Model, error: Exception) -> str:
+    """Why a hub model cannot be had, in one line."""
+    from huggingface_hub import errors
+
+    here = place_of(model.path, model.study_folder)
+    if isinstance(error, errors.RevisionNotFoundError):
+        return (
+            f"hub model {model.path} has no revision {model.revision}; name a branch, a tag or a full commit"
+        )
+    if isinstance(error, errors.GatedRepoError):
+        return f"hub model {model.path} wants its terms accepted on its page, and a login: run hf auth login"
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return f"there is no folder {here}, and no hub model of this name that this login may see"
+    at = f" at revision {model.revision}" if model.revision else ""
+    cached = _cached_revisions(model)
+    there = f", which holds {', '.join(cached)}" if cached else ""
+    return (
+        f"{model.path}{at} is no folder, not in the local hub cache{there}, and cannot be downloaded "
+        f"({type(error).__name__}); check name, revision and network, or HF_HUB_OFFLINE; as a folder it would be {here}"
+    )
+
+
+def _cached_revisions(model: Model) -> list[str]:
+    """Branches, tags and commits of a hub model that the local cache names or holds."""
+    from huggingface_hub import constants
+
+    folder = Path(constants.HF_HUB_CACHE) / f"models--{model.path.replace('/', '--')}"
+    return sorted(path.name for kind in ("refs", "snapshots") for path in folder.glob(f"{kind}/*"))
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Whether a model's folder holds any of the files that tokenizers are read from."""
+    return any(any(folder.glob(pattern)) for pattern in _TOKENIZER_FILES)

@@ -1,0 +1,105 @@
+"""Reads a local RDF file in N-Triples (plain, gzip or bzip2): triples, and broken lines with their numbers."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+import pyoxigraph as ox
+
+from longtail.errors import SourceError
+from longtail.storage.lake import QuarantinedRow
+
+_LINES_AT_ONCE = 2_000
+_LONGEST_LINE = 1 << 20
+
+
+@dataclass
+class Reading:
+    """What was read; complete after the last triple."""
+
+    path: Path
+    n_triples: int = 0
+    broken: list[QuarantinedRow] = field(default_factory=list)
+
+
+def read_triples(reading: Reading) -> Iterator[list[ox.Quad]]:
+    """The triples of `reading.path`, some thousand lines at a time; broken lines go to `reading.broken`.
+
+    Errors: `SourceError` where the file cannot be read, its gzip stream is damaged, or no line is a triple.
+    """
+    n_lines = 0
+    try:
+        with open_decompressed(reading.path) as stream:
+            lines = _lines(stream)
+            while chunk := list(islice(lines, _LINES_AT_ONCE)):
+                triples = list(_parse(chunk, n_lines + 1, reading.broken))
+                n_lines += len(chunk)
+                reading.n_triples += len(triples)
+                yield triples
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise SourceError(
+            f"{reading.path}: damaged {_kind(reading.path)} file after line {n_lines:,} ({error}); fetch it again"
+        ) from None
+    except OSError as error:
+        raise SourceError(f"{reading.path}: cannot be read ({error.strerror or error})") from None
+    if reading.n_triples == 0:
+        first = f"; line {reading.broken[0].row_key}: {reading.broken[0].reason}" if reading.broken else ""
+        raise SourceError(f"{reading.path}: holds no triple in the N-Triples format{first}")
+
+
+def open_decompressed(path: Path) -> IO[bytes]:
+    """Open for reading. The first bytes tell gzip and bzip2; the file's name does not matter."""
+    with path.open("rb") as stream:
+        magic = stream.read(3)
+    if magic == b"BZh":
+        return bz2.open(path, "rb")
+    return gzip.open(path, "rb") if magic[:2] == b"\x1f\x8b" else path.open("rb")  # type: ignore[return-value]
+
+
+def _kind(path: Path) -> str:
+    with path.open("rb") as stream:
+        return "bzip2" if stream.read(3) == b"BZh" else "gzip"
+
+
+def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """Lines of at most a mebibyte. A longer line comes as one overlong line without its rest."""
+    first = True
+    while line := stream.readline(_LONGEST_LINE + 1):
+        if not line.endswith(b"\n") and len(line) > _LONGEST_LINE:
+            while (rest := stream.readline(_LONGEST_LINE)) and not rest.endswith(b"\n"):
+                pass
+        yield line.removeprefix(b"\xef\xbb\xbf") if first else line
+        first = False
+
+
+def _parse(lines: list[bytes], first_number: int, broken: list[QuarantinedRow]) -> Iterable[ox.Quad]:
+    try:
+        if all(len(line) <= _LONGEST_LINE for line in lines):
+            return list(ox.parse(b"".join(lines), format=ox.RdfFormat.N_TRIPLES))
+    except SyntaxError:
+        pass  # some line is broken: find out which
+    return list(_line_by_line(lines, first_number, broken))
+
+
+def _line_by_line(lines: list[bytes], first_number: int, broken: list[QuarantinedRow]) -> Iterator[ox.Quad]:
+    for number, line in enumerate(lines, first_number):
+        try:
+            if len(line) > _LONGEST_LINE:
+                raise SyntaxError("longer than 1 MiB")
+            yield from list(ox.parse(line, format=ox.RdfFormat.N_TRIPLES))
+        except SyntaxError as error:
+            raw = line[:4_000].decode("utf-8", "backslashreplace").rstrip("\r\n")
+            broken.append(QuarantinedRow(str(number), f"not N-Triples: {_reason(error)}", raw))
+
+
+def _reason(error: SyntaxError) -> str:
+    """The parser's message without its line count, which restarts for every line."""
+    text = str(error.msg or error)
+    return text.split(": ", 1)[-1].strip() if text.startswith("Parser error") else text

@@ -1,0 +1,112 @@
+"""Paraphrases of questions: templates filled with subjects, or the wordings of imported files (SPEC §1)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from longtail.imports.dataset import ImportedPattern
+from longtail.imports.facts import read_questions
+from longtail.imports.questions import imported_paraphrases, wordings
+from longtail.questions.build import imports_slice
+from longtail.relations import cloze
+from longtail.relations.paraphrases import PARAPHRASES
+from longtail.relations.popqa import BY_NAME
+from longtail.relations.relation import SUBJECT, fill
+from longtail.storage.fingerprints import code_version, fingerprint
+from longtail.storage.lake import Computed, Lake, Outcome
+from longtail.study.study import Study
+
+
+def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
+    """Write lake table `paraphrases`: paraphrase 0 is the question itself, then come its relation's templates, filled.
+
+    A dataset with imported paraphrases has those instead of our templates, and one of cloze queries has its patterns. A
+    question without a subject, or of a relation without our templates, has paraphrase 0 alone.
+    """
+    stamp = fingerprint(
+        lake.content("questions"),
+        imports_slice(study, lake),
+        code_version(__name__),
+    )
+
+    def compute() -> Computed:
+        columns = ["dataset", "question_id", "relation", "subject", "question"]
+        found = {d.name: imported_paraphrases(study, d, log) for d in study.datasets if d.paraphrases}
+        imported = {dataset.name for dataset in study.datasets_of_files}
+        patterns = _patterns(study)
+        rows = []
+        for question in lake.read("questions", columns=columns).to_pylist():
+            name = question["dataset"]
+            if name in found:
+                rows += _rows(question, found[name].wordings.get(question["question_id"], {}))
+            elif (name, question["relation"]) in patterns:
+                rows += _clozes(question, patterns[name, question["relation"]])
+            elif name in imported:
+                rows += _rows(question, _wordings_of_templates(question))
+            else:
+                rows += _paraphrases(question)
+        log.info("paraphrases: %d", len(rows))
+        rejected = [row for paraphrases in found.values() for row in paraphrases.rejected]
+        return Computed(rows, rejected, {name: paraphrases.notes for name, paraphrases in found.items()})
+
+    return lake.materialise("paraphrases", stamp, compute)
+
+
+def _patterns(study: Study) -> dict[tuple[str, str], list[ImportedPattern]]:
+    """(dataset, relation) → the patterns of its cloze queries."""
+    return {
+        (dataset.name, relation): patterns
+        for dataset in study.cloze_datasets
+        for relation, patterns in read_questions(study, dataset).patterns.items()
+    }
+
+
+def _clozes(question: Mapping[str, Any], patterns: Sequence[ImportedPattern]) -> list[dict[str, Any]]:
+    """The wordings of a cloze query: its relation's patterns with its subject."""
+    return [
+        {
+            "dataset": question["dataset"],
+            "question_id": question["question_id"],
+            "paraphrase_id": number,
+            "template": pattern.text.replace(cloze.SUBJECT, SUBJECT),
+            "paraphrase": cloze.filled(pattern.text, question["subject"]),
+        }
+        for number, pattern in enumerate(patterns)
+    ]
+
+
+def _wordings_of_templates(question: Mapping[str, Any]) -> dict[int, str]:
+    """Our templates of the question's relation, filled, by their number."""
+    templates = PARAPHRASES.get(question["relation"], ()) if question["subject"] else ()
+    return {number: fill(template, question["subject"]) for number, template in enumerate(templates, 1)}
+
+
+def _rows(question: Mapping[str, Any], imported: Mapping[int, str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "dataset": question["dataset"],
+            "question_id": question["question_id"],
+            "paraphrase_id": number,
+            "template": template,
+            "paraphrase": wording,
+        }
+        for number, template, wording in wordings(question, imported)
+    ]
+
+
+def _paraphrases(question: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The wordings of a question made from a fact: the relation's own template first, then the others."""
+    relation = question["relation"]
+    templates = (BY_NAME[relation].template, *PARAPHRASES.get(relation, ()))
+    return [
+        {
+            "dataset": question["dataset"],
+            "question_id": question["question_id"],
+            "paraphrase_id": number,
+            "template": template,
+            "paraphrase": fill(template, question["subject"]),
+        }
+        for number, template in enumerate(templates)
+    ]

@@ -1,0 +1,102 @@
+"""The sample of facts that a dataset asks about, weighted by frequency (SPEC §1; PopQA, appendix A).
+
+Triples (subject, property, object) are sampled. A question is about (subject, property). It is asked if at least one of
+its triples is kept, and the objects of all its triples are answers.
+
+Both draws are SHA-256 hashes, so that everyone can compute them. The hash of the UTF-8 text `<seed>:<purpose>:<subject>
+<property> <object>` gives its first eight bytes as a big-endian number; the purpose is `draw` for R and `cap` for the
+cap. The result therefore depends on the triples alone, never on their order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from longtail.wikimedia.selected_facts import KEPT
+
+FREQUENCIES = "subject_frequencies"
+PAGE_VIEWS, SITELINKS, ALIAS_FREQUENCY = "page_views", "sitelinks", "alias_frequency"
+TRIPLE = ("subject_id", "property_id", "object_id")
+BELOW, CAPPED, NO_FREQUENCY, NO_LABEL = "frequency", "cap", "no_frequency", "no_label"
+OUTCOMES = (KEPT, BELOW, CAPPED, NO_FREQUENCY, NO_LABEL)
+"""What becomes of a candidate: kept, or why it is not.
+
+frequency: f is not above exp(8R - 6); cap: enough others of its relation are kept; no_frequency: nothing is known of
+its subject's frequency, which is not zero; no_label: its subject or object has no English label, so nothing can be asked.
+"""
+_BATCH = 1 << 16
+
+
+def hash_triples(triples: pa.Table, seed: int, purpose: str) -> np.ndarray:
+    """A hash of (seed, purpose, triple) for each row, as uint64."""
+    start = hashlib.sha256(f"{seed}:{purpose}:".encode())
+    found = [np.empty(0, np.uint64)]
+    for batch in triples.select(list(TRIPLE)).to_batches(max_chunksize=_BATCH):
+        texts = pc.binary_join_element_wise(*batch.columns, " ").to_pylist()
+        digests = []
+        for text in texts:
+            digest = start.copy()
+            digest.update(text.encode())
+            digests.append(digest.digest()[:8])
+        found.append(np.frombuffer(b"".join(digests), ">u8").astype(np.uint64))
+    return np.concatenate(found)
+
+
+def draws(triples: pa.Table, seed: int) -> np.ndarray:
+    """R of each triple: uniform in [0, 1), 53 bits."""
+    return (hash_triples(triples, seed, "draw") >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def known(popularity: np.ndarray) -> np.ndarray:
+    """`popularity`, with NaN in the place of infinities and negative numbers (SPEC §1). Zero is a popularity."""
+    values = np.asarray(popularity, np.float64)
+    return np.where(np.isfinite(values) & (values >= 0), values, np.nan)
+
+
+def median_factor(popularity: np.ndarray) -> float | None:
+    """The factor that gives the median candidate of known popularity f = 1 (SPEC §1).
+
+    None if there is no such factor, because no popularity is known or the median is zero.
+    """
+    values = known(popularity)
+    values = values[~np.isnan(values)]
+    median = float(np.median(values)) if len(values) else 0.0
+    return 1 / median if median > 0 else None
+
+
+def sample_triples(candidates: pa.Table, per_relation: int, seed: int) -> pa.Table:
+    """What becomes of each candidate, sorted by triple: its columns, then `draw`, `threshold` and `outcome`.
+
+    `candidates` has the columns of a triple, `relation`, `is_labelled` and `frequency` (f; null = unknown), and no
+    triple twice. A candidate is accepted if and only if f > exp(8R - 6). The `per_relation` accepted
+    candidates of a relation with the smallest second hash are kept.
+    """
+    ordered = candidates.sort_by([(name, "ascending") for name in TRIPLE])
+    draw = draws(ordered, seed)
+    threshold = np.exp(8 * draw - 6)
+    frequency = ordered["frequency"].cast(pa.float64()).to_numpy()
+    outcome = np.full(len(draw), OUTCOMES.index(BELOW), np.int8)
+    outcome[frequency > threshold] = OUTCOMES.index(KEPT)
+    outcome[np.isnan(frequency)] = OUTCOMES.index(NO_FREQUENCY)
+    outcome[~ordered["is_labelled"].to_numpy()] = OUTCOMES.index(NO_LABEL)
+    accepted = np.flatnonzero(outcome == OUTCOMES.index(KEPT))
+    outcome[accepted[_beyond(ordered.take(accepted), per_relation, seed)]] = OUTCOMES.index(CAPPED)
+    names = pa.DictionaryArray.from_arrays(pa.array(outcome), list(OUTCOMES)).cast(pa.string())
+    added = {"draw": pa.array(draw), "threshold": pa.array(threshold), "outcome": names}
+    for name, values in added.items():
+        ordered = ordered.append_column(name, values)
+    return ordered
+
+
+def _beyond(accepted: pa.Table, per_relation: int, seed: int) -> np.ndarray:
+    """Whether each row is not among the `per_relation` smallest hashes of its relation. Equal hashes keep their order."""
+    places = hash_triples(accepted, seed, "cap")
+    relations = accepted["relation"].combine_chunks().dictionary_encode().indices.to_numpy()
+    order = np.lexsort((places, relations))
+    of_order = relations[order]
+    starts = np.searchsorted(of_order, of_order)
+    return order[np.arange(len(order)) - starts >= per_relation]

@@ -1,0 +1,248 @@
+"""How often names occur in text files of any size, by one Aho-Corasick pass over them.
+
+The UTF-8 bytes of a name match the same bytes in the text, with the same case and accents; a space matches only a space.
+Every occurrence counts, also one that overlaps another. Two numbers are counted: matches `anywhere`, and matches as
+`whole_words`, where no word of the text goes on beyond the name (a letter, mark, digit or underscore at the name's edge
+has none beside it): "pol" is in "Interpol" anywhere, but not as a whole word.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import unicodedata
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from longtail.errors import SourceError
+from longtail.parsing.line_files import RejectedRows
+from longtail.parsing.rdf import open_decompressed
+from longtail.progress import Progress
+
+_BLOCK = 1 << 20
+_LONGEST_LINE = 64 << 20  # of JSON lines: what is longer is no line of such a file
+_CHARACTER = 4  # bytes that a character takes at most
+_NAMES_AT_ONCE = 48 << 20  # bytes of names: an automaton takes some 14 times as many
+_MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_IS_WORD = np.array([chr(byte).isalnum() or byte == ord("_") for byte in range(128)] + [False] * 128)
+
+
+@dataclass
+class NameCounts:
+    """Occurrences of each name (int64), bytes of text read, and broken lines of JSON files."""
+
+    whole_words: np.ndarray
+    anywhere: np.ndarray
+    n_bytes: int
+    rejected: RejectedRows
+
+
+def text_files(place: Path) -> list[Path]:
+    """The file `place`, or all files below the folder `place` except hidden ones, sorted. Errors: `SourceError`."""
+    if place.is_file():
+        return [place]
+    if not place.is_dir():
+        raise SourceError(f"{place}: there is no such file or folder of text")
+    files = sorted(p for p in place.rglob("*") if p.is_file() and not p.name.startswith("."))
+    if not files:
+        raise SourceError(f"{place}: the folder holds no file of text")
+    return files
+
+
+def count_names(
+    files: Sequence[Path],
+    names: Sequence[bytes],
+    log: logging.Logger,
+    names_at_once: int = _NAMES_AT_ONCE,
+    block: int = _BLOCK,
+) -> NameCounts:
+    """Occurrences of `names` (distinct, none empty) in `files`: plain or compressed text, or JSON lines (key `text`).
+
+    Text comes in pieces of `block` bytes; names that together exceed `names_at_once` bytes are searched for in several
+    passes, so that memory is bounded.
+    Errors: `SourceError` where a file cannot be read, is damaged or UTF-16, or all files are empty.
+    """
+    counts = NameCounts(np.zeros(len(names), np.int64), np.zeros(len(names), np.int64), 0, RejectedRows())
+    groups = _groups(names, names_at_once)
+    for number, (first, last) in enumerate(groups, 1):
+        which = f", pass {number} of {len(groups)}" if len(groups) > 1 else ""
+        progress = Progress(log, f"MB of text searched for {last - first:,} names{which}")
+        finder = _Finder(names[first:last])
+        n_bytes, rejected = 0, RejectedRows()
+        for file in files:
+            for window, low, high in _windows(_blocks(file, rejected, block), finder.longest):
+                whole, every = finder.find(window, low, high)
+                counts.whole_words[first:last] += whole
+                counts.anywhere[first:last] += every
+                n_bytes += high - low
+                progress.add(n_bytes // 10**6 - (n_bytes - high + low) // 10**6)
+        progress.done()
+        counts.n_bytes, counts.rejected = n_bytes, rejected
+    if names and not counts.n_bytes:
+        raise SourceError(f"{files[0]}: the text sample is empty: nothing can be counted in it")
+    return counts
+
+
+def articles(files: Sequence[Path], rejected: RejectedRows) -> Iterator[Iterator[str]]:
+    """The articles of `files`, each as its lines: the text of a line of JSON, or a whole file of plain text.
+
+    Errors: `SourceError`, as for `count_names`.
+    """
+    for file in files:
+        if _is_json(file):
+            for text in _blocks(file, rejected, 1):
+                yield _lines([text])
+        else:
+            yield _lines(_blocks(file, rejected, _BLOCK))
+
+
+def _lines(blocks: Iterable[bytes]) -> Iterator[str]:
+    held = b""
+    for block in blocks:
+        *whole, held = (held + block).split(b"\n")
+        if len(held) > _LONGEST_LINE:
+            whole, held = [*whole, held], b""
+        yield from (line.decode("utf-8", "replace") for line in whole)
+    yield held.decode("utf-8", "replace")
+
+
+def _groups(names: Sequence[bytes], most: int) -> list[tuple[int, int]]:
+    groups, first, size = [], 0, 0
+    for place, name in enumerate(names):
+        if size and size + len(name) > most:
+            groups.append((first, place))
+            first, size = place, 0
+        size += len(name)
+    return [*groups, (first, len(names))] if names else []
+
+
+class _Finder:
+    """One automaton of names, and at which of their edges a word of the text may go on."""
+
+    def __init__(self, names: Sequence[bytes]) -> None:
+        from ahocorasick_rs import BytesAhoCorasick
+
+        self._automaton = BytesAhoCorasick(list(names))
+        self._n = len(names)
+        self.longest = max(map(len, names))
+        texts = [name.decode("utf-8", "replace") for name in names]
+        self._edges = tuple(np.array([is_word(text[edge]) for text in texts]) for edge in (0, -1))
+
+    def find(self, window: bytes, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+        """Occurrences of each name as whole words, and anywhere, that end in (low, high] of `window`."""
+        matches = self._automaton.find_matches_as_indexes(window, overlapping=True)
+        flat = np.fromiter(chain.from_iterable(matches), np.int64, 3 * len(matches))
+        name, start, end = flat.reshape(-1, 3).T
+        counted = (end > low) & (end <= high)
+        name, start, end = name[counted], start[counted], end[counted]
+        goes_on = self._edges[0][name] & _word_before(window, start)
+        goes_on |= self._edges[1][name] & _word_after(window, end)
+        every = np.bincount(name, minlength=self._n)
+        return np.bincount(name[~goes_on], minlength=self._n), every
+
+
+def is_word(character: str) -> bool:
+    """Whether a character is part of words: letter, mark, number or underscore."""
+    return character == "_" or unicodedata.category(character)[0] in "LMN"
+
+
+def _word_before(window: bytes, at: np.ndarray) -> np.ndarray:
+    """Whether the character that ends at each place is part of a word; bytes that are not UTF-8 are not."""
+
+    def decode(place: int) -> str:
+        return window[max(0, place - _CHARACTER) : place].decode("utf-8", "replace")[-1]
+
+    return _words(window, at - 1, at > 0, lambda place: is_word(decode(place + 1)))
+
+
+def _word_after(window: bytes, at: np.ndarray) -> np.ndarray:
+    """Whether the character that begins at each place is part of a word."""
+
+    def decode(place: int) -> str:
+        return window[place : place + _CHARACTER].decode("utf-8", "replace")[0]
+
+    return _words(window, at, at < len(window), lambda place: is_word(decode(place)))
+
+
+def _words(window: bytes, at: np.ndarray, exists: np.ndarray, of_others: Callable[[int], bool]) -> np.ndarray:
+    bytes_ = np.frombuffer(window, np.uint8)
+    found = np.zeros(len(at), np.bool_)
+    found[exists] = _IS_WORD[bytes_[at[exists]]]
+    beyond_ascii = np.flatnonzero(exists)[bytes_[at[exists]] >= 128]
+    found[beyond_ascii] = [of_others(place) for place in at[beyond_ascii].tolist()]
+    return found
+
+
+def _windows(blocks: Iterator[bytes], longest: int) -> Iterator[tuple[bytes, int, int]]:
+    """(window, low, high) over a text: each place where a name may end lies once in (low, high] of a window.
+
+    A window also has what the longest such name, and the characters on its sides, may need.
+    """
+    window, low = b"", 0
+    for block in blocks:
+        window += block
+        high = len(window) - _CHARACTER
+        if high > low:
+            yield window, low, high
+            cut = max(0, high - longest - _CHARACTER)
+            window, low = window[cut:], high - cut
+    if len(window) > low:
+        yield window, low, len(window)
+
+
+def _blocks(path: Path, rejected: RejectedRows, size: int) -> Iterator[bytes]:
+    """The text of a file in pieces. Errors: `SourceError`."""
+    n_bytes = 0
+    try:
+        with open_decompressed(path) as stream:
+            for block in (
+                _json_texts(stream, path, rejected, size) if _is_json(path) else _pieces(stream, size)
+            ):
+                if not n_bytes and block.startswith(_MARKS_OF_UTF_16):
+                    raise SourceError(f"{path}: is UTF-16, not UTF-8: convert it, as iconv does")
+                n_bytes += len(block)
+                yield block
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise SourceError(
+            f"{path}: damaged after {n_bytes:,} bytes of text ({error}); fetch it again"
+        ) from None
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def _pieces(stream: IO[bytes], size: int) -> Iterator[bytes]:
+    while block := stream.read(size):
+        yield block
+
+
+def _is_json(path: Path) -> bool:
+    return path.name.removesuffix(".gz").removesuffix(".bz2").endswith((".json", ".jsonl"))
+
+
+def _json_texts(stream: IO[bytes], path: Path, rejected: RejectedRows, least: int) -> Iterator[bytes]:
+    """Key `text` of each line, as in C4, in pieces of `least` bytes or more. Lines without it are put aside."""
+    held, size, number = [], 0, 0
+    while line := stream.readline(_LONGEST_LINE):
+        number += 1
+        try:
+            document = json.loads(line)
+        except (ValueError, RecursionError):
+            document = None
+        text = document.get("text") if isinstance(document, dict) else None
+        if isinstance(text, str):
+            held.append(text.encode("utf-8", "replace") + b"\n")
+            size += len(held[-1])
+        elif line.strip():
+            rejected.add(f"{path.name} line {number}", "line is no JSON object with a text", line)
+        if size >= least:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)

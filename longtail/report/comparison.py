@@ -1,0 +1,163 @@
+"""Two published warehouses, A and B, compared: the rows of each topic, or the reason why there are none.
+
+A question is the same if dataset and question_id are. Popularity is compared where both sides have the same measure of
+it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from longtail.report.charts import Dimensions
+from longtail.report.provenance import banner, study
+from longtail.report.rows import opened, read_dimensions
+from longtail.statistics.method_comparisons import difference_interval, kinds_of_subjects
+from longtail.statistics.resampling import seed_of
+
+_KINDS = ("dataset", "prompt", "grounding_prompt", "model", "method", "relation")
+_SETTINGS = """from (unpivot (
+    select '{0}' as kind, {0} as name, 'yes' as published,
+        columns(c -> not regexp_matches(c, '^({0}|position_in_study|asks|n_answers|n_questions.*)$'))::varchar
+    from marts.dim_{0}s
+) on columns(* exclude (kind, name)) into name setting value value)
+union all """
+_READ = {
+    "answers": """select dataset, prompt, model, method, question_id, is_correct::int as is_correct,
+    coalesce(subject_id, 'question ' || question_id) as cluster_id
+from marts.fct_answers""",
+    "questions": """select dataset, question_id, coalesce(subject, question) as subject, question,
+    list_sort(gold_answers) as golds, subject_popularity as popularity, popularity_measure as measure
+from marts.dim_questions""",
+    "thresholds": """select *, n as n_questions, if(decision = 'below', threshold_popularity, null) as threshold
+from marts.fct_adaptive_thresholds where search = 'exact'""",
+    "gains": "from marts.fct_adaptive_accuracy where search = 'exact'",
+    "settings": "".join(_SETTINGS.format(kind) for kind in _KINDS)  # noqa: S608
+    + """select distinct 'answers of', concat_ws(', ', dataset, prompt, model, method), 'published', 'yes'
+from marts.fct_answers
+union all
+select 'study', study, unnest(['description', 'code', 'dbt', 'DuckDB', 'seeds']), unnest([description, code_version,
+    dbt_version, duckdb_version, (select string_agg(distinct seed, ', ' order by seed) from marts.fct_answers)])
+from marts.publication""",
+}
+
+
+def _beside(table: str, key: str, columns: str, more: str, order: str = "all") -> str:
+    """The query for columns of both sides, side by side, in the rows that both have."""
+    pairs = ", ".join(f"a.{name} as {name}_a, b.{name} as {name}_b" for name in columns.split())
+    key = f"dataset, prompt, model, parametric_method, retrieval_method, {key}"
+    joined = f"a_{table} as a join b_{table} as b using ({key})"
+    return f"select {more} {key}, {pairs} from {joined} order by {order}"  # noqa: S608
+
+
+_TOPICS = {
+    "accuracy": """with by_subject as (
+    select dataset, prompt, model, method, cluster_id, count(*) as n_questions, sum(a.is_correct) as right_a,
+        sum(b.is_correct) as right_b, count(*) filter (a.is_correct < b.is_correct) as now_right,
+        count(*) filter (a.is_correct > b.is_correct) as now_wrong
+    from a_answers as a join (from b_answers select * exclude (cluster_id)) as b
+        using (dataset, prompt, model, method, question_id)
+    group by all
+),
+by_kind as (
+    select dataset, prompt, model, method, now_right - now_wrong as difference, n_questions,
+        count(*) as n_subjects, sum(right_a) as right_a, sum(right_b) as right_b,
+        sum(now_right) as now_right, sum(now_wrong) as now_wrong
+    from by_subject group by all
+)
+select dataset, prompt, model, method, sum(n_questions * n_subjects)::bigint as n_shared,
+    any_value(a.n) - n_shared as n_only_a, any_value(b.n) - n_shared as n_only_b, sum(right_a) / n_shared as accuracy_a,
+    sum(right_b) / n_shared as accuracy_b, sum(now_right)::bigint as n_now_right, sum(now_wrong)::bigint as n_now_wrong,
+    (n_now_right - n_now_wrong) / n_shared as difference,
+    list(struct_pack(difference := by_kind.difference, n_questions, n_subjects)
+        order by by_kind.difference, n_questions) as subjects
+from by_kind
+    join (from a_answers select dataset, prompt, model, method, count(*) as n group by all) as a
+        using (dataset, prompt, model, method)
+    join (from b_answers select dataset, prompt, model, method, count(*) as n group by all) as b
+        using (dataset, prompt, model, method)
+group by all order by all""",
+    "thresholds": _beside(
+        "thresholds", "relation", "n_questions decision threshold",
+        "a.decision <> b.decision or a.threshold is distinct from b.threshold as is_moved,",
+        "is_moved desc, relation <> 'all', dataset, prompt, model, retrieval_method, relation",
+    ),
+    "gains": _beside("gains", "threshold_scope", "n_questions gain gain_ci_low gain_ci_high", ""),
+    "popularity": """with paired as (
+    select dataset, a.popularity as a, b.popularity as b, a.question <> b.question as is_reworded,
+        a.golds <> b.golds as has_other_golds,
+        a.measure = b.measure and a.popularity + b.popularity is not null as is_known
+    from a_questions as a join b_questions as b using (dataset, question_id)
+),
+ranked as (
+    select *, rank() over of_a + count(*) over (partition by dataset, is_known, a) / 2 as rank_a,
+        rank() over of_b + count(*) over (partition by dataset, is_known, b) / 2 as rank_b
+    from paired
+    window of_a as (partition by dataset, is_known order by a), of_b as (partition by dataset, is_known order by b)
+)
+select dataset, count(*) as n_shared, count(*) filter (is_reworded) as n_reworded,
+    count(*) filter (has_other_golds) as n_other_gold_answers, count(*) filter (is_known) as n_with_popularity,
+    median(b / a) filter (is_known and a > 0) as median_ratio, corr(rank_a, rank_b) filter (is_known) as rank_correlation,
+    count(*) filter (is_known and b > 2 * a) as n_more_than_doubled,
+    count(*) filter (is_known and a > 2 * b) as n_less_than_halved
+from ranked group by all order by all""",
+    "movers": """select distinct dataset, a.subject, a.popularity as popularity_a, b.popularity as popularity_b,
+    (popularity_b + 1) / (popularity_a + 1) as ratio
+from a_questions as a join b_questions as b using (dataset, question_id)
+where a.measure = b.measure and a.popularity <> b.popularity
+qualify dense_rank() over (partition by dataset order by greatest(ratio, 1 / ratio) desc, a.subject) <= 20
+order by dataset, greatest(ratio, 1 / ratio) desc, a.subject""",
+    "settings": """select kind, name, setting, a.value as value_a, b.value as value_b
+from a_settings as a full join b_settings as b using (kind, name, setting)
+where a.value is distinct from b.value and (setting = 'published' or (kind, name) in (
+    select (kind, name) from a_settings intersect select (kind, name) from b_settings
+))
+order by setting <> 'published', kind = 'answers of', kind, name, setting""",
+}  # fmt: skip
+"""The rows of each topic, in the order of the page."""
+_ALL_SAME = {"settings": "A and B have the same settings.", "movers": "No subject changed its popularity."}
+_MUST_SHARE: dict[str, tuple[str, ...]] = {"settings": (), "popularity": ("dataset",), "movers": ("dataset",)}
+
+
+@dataclass(frozen=True)
+class Side:
+    """What a published file says about itself."""
+
+    about: dict[str, str]
+    banner: dict[str, str] | None
+    dimensions: Dimensions
+
+
+def compare(a: Path, b: Path) -> tuple[Side, Side, dict[str, pa.Table]]:
+    """Both sides, and the rows by topic. Errors: `PublishError` if a file is missing, unreadable, or lacks a column."""
+    with duckdb.connect() as memory:
+        sides = _read(a, "a", memory), _read(b, "b", memory)
+        rows = {topic: memory.execute(sql).to_arrow_table() for topic, sql in _TOPICS.items()}
+    names = ["dataset", "prompt", "model", "method", "subjects"]
+    compared = zip(*rows["accuracy"].select(names).to_pydict().values(), strict=True)
+    bounds = [difference_interval(kinds_of_subjects(own), seed_of(0, key)) for *key, own in compared]
+    rows["accuracy"] = rows["accuracy"].drop_columns(["subjects"])
+    for at, end in enumerate(("low", "high")):
+        column = pa.array([interval[at] for interval in bounds], pa.float64())
+        rows["accuracy"] = rows["accuracy"].append_column(f"difference_ci_{end}", column)
+    return *sides, rows
+
+
+def _read(published: Path, name: str, memory: duckdb.DuckDBPyConnection) -> Side:
+    """Copy what is compared to tables `<name>_<query>` of `memory`."""
+    with opened(published) as marts:
+        for query, sql in _READ.items():
+            memory.register(f"{name}_{query}", marts.execute(sql).to_arrow_table())
+        return Side(study(marts), banner(marts), read_dimensions(marts))
+
+
+def why_none(topic: str, a: Side, b: Side) -> str:
+    """Why a topic has no rows: what A and B do not share, by name."""
+    for role in _MUST_SHARE.get(topic, ("dataset", "prompt", "model", "method")):
+        mine, others = (", ".join(side.dimensions.order[role]) or "none" for side in (a, b))
+        if not set(a.dimensions.order[role]) & set(b.dimensions.order[role]):
+            return f"A and B share no {role}: A has {mine}, B has {others}."
+    return _ALL_SAME.get(topic, f"A and B have no row of {topic} in common.")

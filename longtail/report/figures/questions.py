@@ -1,0 +1,247 @@
+"""Figures of the questions: their popularity and its drift, and how they were sampled and linked."""
+
+from __future__ import annotations
+
+from longtail.report.figure import Column, Figure, bounds
+from longtail.report.figures.memory import BIN_EDGES, N
+from longtail.report.figures.retrieval import PAIR
+from longtail.report.marks import (
+    fixed,
+    panels,
+    popularity_x,
+    quantity,
+    series,
+    shape,
+    single,
+)
+
+_QUESTIONS_OF = Column("questions_of", "questions of")
+
+DATASETS = Figure(
+    key="datasets",
+    section="questions",
+    title="What the questions lack",
+    shows="Questions by dataset, whatever is picked above. Those without popularity are left out of every analysis of "
+    "popularity. Those without a relation count under `all` alone. An upper bound finds no passage for those without a "
+    "subject.",
+    source="SPEC §1",
+    tables=("dim_datasets",),
+    sql="""select dataset as questions_of, source, n_questions,
+    n_questions - n_questions_with_popularity as n_without_popularity,
+    n_questions_without_subject, n_questions_without_relation
+from marts.dim_datasets
+order by dataset""",
+    columns=(
+        _QUESTIONS_OF,
+        Column("source", "source"),
+        Column("n_questions", "n", "count"),
+        Column("n_without_popularity", "without popularity", "count"),
+        Column("n_questions_without_subject", "without subject", "count"),
+        Column("n_questions_without_relation", "without relation", "count"),
+    ),
+    kind="table",
+)
+
+DISTRIBUTION = Figure(
+    key="popularity_distribution",
+    section="questions",
+    title="How popular the subjects are",
+    shows="Share of questions by the popularity of their subject, in half decades, for every dataset of the study and "
+    "its reference questions (such as NQ-open), whatever is selected above. Questions with missing or zero popularity "
+    "are not on the axis; the table of quantiles counts them.",
+    source="PopQA, Figure 3",
+    tables=("fct_popularity_distribution",),
+    sql="""select dataset as questions_of, relation, bin_low, bin_high, pow(10, bin_center_log10) as popularity,
+    n, n_above_zero, share, cumulative_share
+from marts.fct_popularity_distribution
+where relation = 'all'
+order by dataset, bin""",
+    columns=(
+        _QUESTIONS_OF,
+        *BIN_EDGES,
+        N,
+        Column("n_above_zero", "n above zero", "count"),
+        Column("share", "share", "share"),
+        Column("cumulative_share", "up to here", "share"),
+    ),
+    spec=panels(
+        "questions_of",
+        {
+            "mark": {"type": "rect", "color": "var(--series-1)", "stroke": "var(--surface)"},
+            "encoding": {
+                "x": popularity_x("bin_low"),
+                "x2": {"field": "bin_high"},
+                "y": quantity("share", "share of questions", {"format": "%", "tickCount": 5}),
+                "y2": {"datum": 0},
+            },
+        },
+        least=260,
+        ratio=0.6,
+    ),
+    plot_on="fct_popularity_distribution",
+)
+
+QUANTILES = Figure(
+    key="popularity_quantiles",
+    section="questions",
+    title="Popularity by relation, in quantiles",
+    shows="Half of the questions of a relation are between its quartiles. Missing popularity is not zero: every "
+    "analysis of popularity leaves out questions without it, and this table counts them.",
+    source="PopQA, Figure 3",
+    tables=("fct_popularity_quantiles",),
+    sql="""select dataset as questions_of, relation, n_questions, n_missing, n_zero,
+    minimum, p25, median, p75, p95, maximum
+from marts.fct_popularity_quantiles
+order by dataset, relation <> 'all', relation""",
+    columns=(
+        _QUESTIONS_OF,
+        Column("relation", "relation"),
+        Column("n_questions", "n", "count"),
+        Column("n_missing", "without popularity", "count"),
+        Column("n_zero", "zero", "count"),
+        Column("minimum", "lowest", "number"),
+        Column("p25", "25 %", "number"),
+        Column("median", "median", "number"),
+        Column("p75", "75 %", "number"),
+        Column("p95", "95 %", "number"),
+        Column("maximum", "highest", "number"),
+    ),
+    kind="table",
+)
+
+_OUTCOMES = ["kept", "too rare in text", "above the cap", "no frequency", "no label"]
+SAMPLING = Figure(
+    key="sampling",
+    section="questions",
+    title="How the questions were sampled",
+    shows="Candidate facts by the decade of their subject's popularity: kept, dropped by the draw on frequency, "
+    "dropped because the relation had enough, or without the frequency or label that the draw needs.",
+    source="PopQA, appendix A",
+    tables=("fct_sampling",),
+    sql="""select relation, coalesce(decade_low::varchar, without) as decade, decade_low, outcome, n, candidates
+from (
+    unpivot (
+        select *, kept as "kept", dropped_frequency as "too rare in text", dropped_cap as "above the cap",
+            dropped_no_frequency as "no frequency", dropped_no_label as "no label"
+        from (
+            select 'all' as relation, decade_low, if(decade_low is null, popularity_decade, null) as without,
+                sum(candidates) as candidates, sum(kept) as kept,
+                sum(dropped_frequency) as dropped_frequency, sum(dropped_cap) as dropped_cap,
+                sum(dropped_no_frequency) as dropped_no_frequency, sum(dropped_no_label) as dropped_no_label
+            from marts.fct_sampling
+            group by decade_low, without
+        )
+    ) on "kept", "too rare in text", "above the cap", "no frequency", "no label" into name outcome value n
+)
+order by decade_low nulls first, decade, outcome""",
+    columns=(
+        Column("decade", "popularity from"),
+        Column("outcome", "outcome"),
+        Column("n", "facts", "count"),
+        Column("candidates", "candidates", "count"),
+    ),
+    spec=single(
+        {
+            "mark": {"type": "bar"},
+            "encoding": {
+                "x": {
+                    "field": "decade",
+                    "type": "ordinal",
+                    "title": "popularity of the subject, from",
+                    "scale": {"domain": {"$present": "decade"}},
+                    "axis": {"labelAngle": 0},
+                },
+                "y": quantity("n", "candidate facts", {"format": "~s"}),
+                "color": fixed("outcome", "outcome", _OUTCOMES),
+            },
+        },
+        height=260,
+    ),
+    plot_on="fct_sampling",
+)
+
+LINKING = Figure(
+    key="entity_linking",
+    section="questions",
+    title="Questions linked to their entity",
+    shows="Imported questions name no entity. Only questions that were linked to an entity have popularity. "
+    "Several: the name belongs to more than one; by popularity: the most popular of these was taken. The interval is "
+    "Wilson's, 95 %.",
+    source="PopQA, section 3 and appendix A",
+    tables=("fct_entity_linking",),
+    sql="""select dataset as questions_of, relation, linker, n_questions, n_linked, n_no_entity, n_several_entities,
+    n_put_aside, n_most_popular, share_linked, ci_low, ci_high
+from marts.fct_entity_linking
+order by dataset, relation <> 'all', relation, linker""",
+    columns=(
+        _QUESTIONS_OF,
+        Column("relation", "relation"),
+        Column("linker", "linker"),
+        Column("n_questions", "n", "count"),
+        Column("n_linked", "linked", "count"),
+        Column("n_no_entity", "no entity", "count"),
+        Column("n_several_entities", "several", "count"),
+        Column("n_most_popular", "by popularity", "count"),
+        Column("n_put_aside", "quarantined", "count"),
+        Column("share_linked", "share linked", "share", bounds()),
+    ),
+    kind="table",
+)
+
+DRIFT = Figure(
+    key="popularity_drift",
+    section="questions",
+    title="Would another month change the decisions?",
+    shows="Share of questions for which adaptive retrieval would decide differently (retrieve or not) if popularity "
+    "were that one month's views instead of the window's mean. There is one threshold for all relations, fitted again "
+    "on the month. The table has the thresholds, and shows how much popularity itself moved.",
+    source="Longtail's own; PopQA, limitations",
+    tables=("fct_popularity_drift",),
+    sql="""select dataset, prompt, model, parametric_method, retrieval_method, month, n, share_decision_changed,
+    threshold_month, threshold_window, share_retrieved_month, share_retrieved_window,
+    share_bin_changed, median_ratio, rank_correlation
+from marts.fct_popularity_drift
+order by dataset, prompt, model, retrieval_method, month""",
+    columns=(
+        *PAIR,
+        Column("month", "month"),
+        N,
+        Column("share_decision_changed", "decisions changed", "share"),
+        Column("threshold_month", "threshold, month", "number"),
+        Column("threshold_window", "threshold, window", "number"),
+        Column("share_retrieved_month", "retrieved, month", "share"),
+        Column("share_retrieved_window", "retrieved, window", "share"),
+        Column("share_bin_changed", "bin changed", "share"),
+        Column("median_ratio", "median ratio", "number"),
+        Column("rank_correlation", "rank correlation", "signed"),
+    ),
+    spec=panels(
+        "retrieval_method",
+        {
+            "encoding": {
+                "x": {
+                    "field": "month",
+                    "type": "ordinal",
+                    "title": None,
+                    "axis": {"labelAngle": -45, "labelOverlap": True},
+                },
+                "y": quantity("share_decision_changed", "decisions changed", {"format": "%", "tickCount": 4}),
+                "color": series("model", "model"),
+            },
+            "layer": [
+                {"mark": {"type": "line", "strokeWidth": 2}},
+                {
+                    "mark": {"type": "point", "filled": True, "size": 40, "opacity": 1},
+                    "encoding": {
+                        "shape": shape(series("model", "model")),
+                    },
+                },
+            ],
+        },
+        least=260,
+    ),
+    choose=("parametric_method",),
+    plot_on="fct_popularity_drift",
+)
+
+FIGURES = (DATASETS, DISTRIBUTION, QUANTILES, DRIFT, SAMPLING, LINKING)

@@ -1,0 +1,309 @@
+"""Pieces of charts that several figures share: curves with bands, points with intervals, cells with numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from longtail.report.charts import spread
+from longtail.report.figure import PANEL, Spec, bounds
+from longtail.report.palette import STEPS
+
+_NOWHERE = {
+    True: {"y": None, "yOffset": None, "color": {"value": "var(--muted)"}},
+    False: {"x": None, "xOffset": None, "color": {"value": "var(--muted)"}},
+}
+_SINGLE_AXIS = 76
+_POWERS = [10**exponent for exponent in range(-3, 13)]
+SHARE_AXIS = {"format": "%", "tickCount": 5, "labelOverlap": True}
+SHARES = {"domain": [0, 1], "scheme": "blues"}
+POPULARITY = {"$label": "popularity"}
+
+
+def quantity(field: str, title: Any, axis: Spec, scale: Spec | None = None) -> dict[str, Any]:
+    """Numbers along an axis."""
+    along = {"field": field, "type": "quantitative", "title": title, "axis": dict(axis)}
+    return along | ({"scale": dict(scale)} if scale else {})
+
+
+def difference_x(field: str, title: str, ticks: int) -> dict[str, Any]:
+    """A difference of shares on the horizontal axis, in points, with its sign."""
+    axis = {
+        "labelExpr": "format(100 * datum.value, datum.value ? '+~r' : 'd')",
+        "grid": True,
+        "tickCount": ticks,
+    }
+    return quantity(field, f"{title} (points)", axis)
+
+
+def value_x(field: str, whole: bool = False) -> dict[str, Any]:
+    """A measure on the horizontal axis, named by its panel. `whole`: from 0 to 1."""
+    scale: Spec = {"domain": [0, 1]} if whole else {"zero": False}
+    axis = {"tickCount": 5, "grid": True}
+    return quantity(field, None, axis, scale)
+
+
+def popularity_x(field: str = "popularity", title: Any = POPULARITY) -> dict[str, Any]:
+    """Popularity on a logarithmic axis, marked at powers of ten only."""
+    return quantity(
+        field,
+        title,
+        {"format": "~s", "values": _POWERS, "labelOverlap": True},
+        {"type": "log", "nice": False, "padding": 6},
+    )
+
+
+def share_y(field: str, title: str, whole: bool = True) -> dict[str, Any]:
+    """A share from 0 to 1 on the vertical axis, in per cent."""
+    scale: Spec = {"domain": [0, 1]} if whole else {"zero": False}
+    return quantity(field, title, SHARE_AXIS, scale)
+
+
+def series(field: str, title: str | None = None, of: str | None = None) -> dict[str, Any]:
+    """A colour per value of a column; models have ordered colours, by size.
+
+    `of`: the column whose values in the study decide the order of the colours.
+    """
+    return {
+        "field": field,
+        "type": "nominal",
+        "title": title,
+        "scale": {"domain": {"$all": of or field}}
+        | ({"range": {"$spread": field, "over": STEPS}} if field == "model" else {}),
+        "legend": {"values": {"$present": field}},
+    }
+
+
+def fixed(field: str, title: str, values: Sequence[str]) -> dict[str, Any]:
+    """A colour per named value of a column."""
+    return {"field": field, "type": "nominal", "title": title, "scale": {"domain": list(values)}}
+
+
+def steps(field: str, title: str, values: Sequence[str]) -> dict[str, Any]:
+    """A colour per value of an ordered column."""
+    return {
+        "field": field,
+        "type": "nominal",
+        "title": title,
+        "scale": {"domain": list(values), "range": spread(STEPS, len(values))},
+    }
+
+
+def curves(
+    x: Spec,
+    y: Spec,
+    colour: Spec,
+    *,
+    interval: tuple[str, str] = bounds(),
+    few: bool = False,
+) -> dict[str, Any]:
+    """Lines with points and a band over `interval`; a click in the legend keeps one line bright.
+
+    With `few` points, each has its interval as a bar too, since a line of one point has no band.
+    """
+    low, high = interval
+    name = str(colour["field"])
+    dim = {"condition": {"param": "kept", "value": 1}, "value": 0.12}
+    band = {"condition": {"param": "kept", "value": 0.14}, "value": 0.02}
+    ends = {"y": {**y, "field": low}, "y2": {"field": high}}
+    bars = {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": {**ends, "opacity": dim}}
+    return {
+        "encoding": {"x": dict(x), "color": dict(colour)},
+        "layer": [
+            {
+                "mark": {"type": "area", "line": False},
+                "encoding": {**ends, "opacity": band},
+            },
+            *([bars] if few else []),
+            {
+                "params": [{"name": "kept", "select": {"type": "point", "fields": [name]}, "bind": "legend"}],
+                "mark": {"type": "line", "strokeWidth": 2},
+                "encoding": {"y": dict(y), "opacity": dim},
+            },
+            {
+                # Beside a selection, only a mark with a hint of its own takes the pointer.
+                "mark": {"type": "point", "filled": True, "size": 38, "opacity": 1, "tooltip": "row"},
+                "encoding": {"y": dict(y), "opacity": dim, "shape": shape(colour)},
+            },
+        ],
+    }
+
+
+def shape(colour: Spec) -> dict[str, Any]:
+    """A shape per value as well, so that series do not differ by colour alone. Both share one legend."""
+    return {**colour, "scale": {"domain": colour["scale"]["domain"]}}
+
+
+def points(
+    x: Spec,
+    y: Spec,
+    colour: Spec,
+    *,
+    interval: tuple[str, str] = bounds(),
+    offset: str | None = None,
+    size: int = 70,
+    zero: bool = False,
+) -> dict[str, Any]:
+    """Points with an interval along `y` if that is quantitative, else `x`. `zero`: a line at 0."""
+    low, high = interval
+    lengthwise = y.get("type") != "quantitative"
+    value, end = ("x", "x2") if lengthwise else ("y", "y2")
+    encoding: dict[str, Any] = {"x": dict(x), "y": dict(y), "color": dict(colour)}
+    measured = encoding.pop(value)
+    if offset:
+        encoding["yOffset" if lengthwise else "xOffset"] = {
+            "field": offset,
+            "type": "nominal",
+            "scale": {"domain": _places(colour, offset)},
+        }
+    line = {
+        "mark": {"type": "rule", "strokeDash": [4, 3]},
+        "encoding": {value: {"datum": 0}, **_NOWHERE[lengthwise]},
+    }
+    return {
+        "encoding": encoding,
+        "layer": [
+            *([line] if zero else []),
+            {
+                "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.55},
+                "encoding": {value: {**measured, "field": low}, end: {"field": high}},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "size": size, "opacity": 1},
+                "encoding": {value: measured, "shape": shape(colour)},
+            },
+        ],
+    }
+
+
+def _places(colour: Spec, offset: str) -> Any:
+    """Positions side by side, in the order of the colours if that is fixed."""
+    domain = colour["scale"]["domain"]
+    return domain if isinstance(domain, list) else {"$present": offset}
+
+
+def names(field: str, title: str | None = None, **axis: Any) -> dict[str, Any]:
+    """The values of a text column along an axis, in the study's order."""
+    return {
+        "field": field,
+        "type": "nominal",
+        "title": title,
+        "scale": {"domain": {"$present": field}},
+        "axis": {"labelAngle": 0, **axis},
+    }
+
+
+def cells(
+    x: Spec,
+    y: Spec,
+    value: str,
+    *,
+    scale: Mapping[str, Any] = SHARES,
+    bright: str | None = None,
+    text: str = ".2f",
+    title: str | None = None,
+    shown: str | None = None,
+) -> dict[str, Any]:
+    """Coloured cells with their number; grey without a number. `bright`: where their text is white, else above 0.7.
+
+    `shown`: a column with the text of the cell, instead of the number.
+    """
+    written = {"field": shown} if shown else {"field": value, "format": text}
+    known = f"isValid(datum['{value}'])"
+    return {
+        "encoding": {"x": dict(x), "y": dict(y)},
+        "layer": [
+            {
+                "mark": {"type": "rect", "cornerRadius": 2, "stroke": "var(--surface)", "strokeWidth": 1.5},
+                "encoding": {
+                    "color": {
+                        "condition": {
+                            "test": known,
+                            "field": value,
+                            "type": "quantitative",
+                            "title": title,
+                            "scale": dict(scale),
+                            "legend": {"gradientLength": 160, "format": "~g"},
+                        },
+                        "value": "var(--grid)",
+                    },
+                },
+            },
+            {
+                "mark": {"type": "text", "fontSize": 10.5},
+                "encoding": {
+                    "text": {"condition": {"test": known, **written}, "value": "–"},
+                    "color": {
+                        "condition": [
+                            {"test": f"!{known}", "value": "var(--muted)"},
+                            {"test": bright or f"datum['{value}'] > 0.7", "value": "#ffffff"},
+                        ],
+                        "value": "#16191d",
+                    },
+                },
+            },
+        ],
+    }
+
+
+def panels(
+    by: str,
+    inner: Mapping[str, Any],
+    *,
+    least: int = 220,
+    ratio: float = 0.72,
+    rows: str | None = None,
+    lanes: str | None = None,
+    step: int = 22,
+    axis: int = 84,
+) -> Spec:
+    """`inner` once per value of column `by`, with as many panels side by side as fit at `least` pixels each.
+
+    A panel's height is `ratio` of its width, or `step` pixels for each value of column `rows`, and more where column
+    `lanes` has many values, which stand below one another in a row. `axis`: the pixels that the vertical axis takes.
+    """
+    shape_of = {
+        "by": by,
+        "least": least,
+        "ratio": ratio,
+        "rows": rows,
+        "lanes": lanes,
+        "step": step,
+        "axis": axis,
+    }
+    return {
+        "usermeta": {"panels": shape_of},
+        "facet": {
+            "field": by,
+            "type": "nominal",
+            "sort": {"field": PANEL, "op": "min"},
+            "header": {"title": None},
+        },
+        "spec": dict(inner),
+    }
+
+
+def relation_cells(by: str, value: str, title: str, **look: Any) -> Spec:
+    """One panel per value of column `by`: coloured cells by relation and model; `look`: that of `cells`."""
+    x = names("model", labelAngle=-35, labelAlign="right")
+    drawn = cells(x, names("relation"), value, title=title, **look)
+    return panels(by, drawn, least=190, rows="relation", axis=120)
+
+
+def relation_dots(by: str, x: Spec, least: int) -> Spec:
+    """One panel per value of column `by`: a point per relation and model, without an interval."""
+    models = series("model", "model")
+    y = {**names("relation"), "axis": {"grid": True}}
+    drawn = {
+        "mark": {"type": "point", "filled": True, "size": 60, "opacity": 0.9},
+        "encoding": {"x": dict(x), "y": y, "color": models, "shape": shape(models)},
+    }
+    return panels(by, drawn, least=least, rows="relation", axis=120)
+
+
+def single(inner: Mapping[str, Any], *, height: int = 320, rows: str | None = None, step: int = 30) -> Spec:
+    """One chart as wide as the page, `height` pixels high or `step` pixels for each value of column `rows`."""
+    return {
+        "usermeta": {"single": {"height": height, "rows": rows, "step": step, "axis": _SINGLE_AXIS}},
+        **inner,
+    }

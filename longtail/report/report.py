@@ -1,0 +1,291 @@
+"""Writing the report: `report.html`, its pictures and `answers.html`, from a published warehouse alone.
+
+It runs without Dagster.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from longtail.progress import Progress
+from longtail.report.answers import write_answers
+from longtail.report.charts import ROLES, Dimensions, fitted, placed, present, resolve, worded
+from longtail.report.figure import Figure, Section
+from longtail.report.figures import FIGURES, SECTIONS
+from longtail.report.figures.adaptive import GAIN
+from longtail.report.figures.memory import BY_POPULARITY
+from longtail.report.figures.overview import HEADLINE
+from longtail.report.page import columnar, render
+from longtail.report.palette import PICTURE_FONT, chart_config, colours, painted
+from longtail.report.provenance import banner, invented_models, provenance, study
+from longtail.report.rows import (
+    FigureRows,
+    in_order,
+    legible,
+    opened,
+    published_tables,
+    read_dimensions,
+    read_figure,
+)
+from longtail.storage.checksums import record_files
+from longtail.storage.files import atomic_file
+from longtail.warehouse.publication import record_of
+
+ANSWERS_PAGE = "answers.html"
+_LOG = logging.getLogger("longtail")
+
+
+@dataclass(frozen=True)
+class ReportFiles:
+    """The written files. By figure: `pictures`, its PNG; `plotted_on`, its mart; `missing`, why it is not shown.
+
+    `answers`: the second page. `numbers`: the numbers of the headline, by name (see `headline_numbers`).
+    """
+
+    path: Path
+    n_bytes: int
+    seconds: float
+    pictures: dict[str, Path]
+    plotted_on: dict[str, str]
+    missing: dict[str, str]
+    numbers: dict[str, float]
+    n_figures: int
+    answers: Path
+
+
+def write_report(
+    published: Path,
+    target: Path,
+    figures_folder: Path | None = None,
+    log: logging.Logger = _LOG,
+    figures: Sequence[Figure] = FIGURES,
+) -> ReportFiles:
+    """Write the report of the published warehouse at `published` to `target`, and its pictures to `figures_folder`.
+
+    Its links lead to `answers.html`, which is written beside it.
+
+    Each file appears whole or not at all. Without a folder no pictures are drawn. Errors: `PublishError` without a
+    published warehouse, `LakeError` if a file cannot be written.
+    """
+    began = time.monotonic()
+    with opened(published) as connection:
+        tables = published_tables(connection)
+        dimensions = read_dimensions(connection)
+        read = [in_order(read_figure(connection, figure, tables), dimensions) for figure in figures]
+        page = render(payload(connection, read, dimensions))
+        answers = write_answers(connection, head(connection, dimensions), target.with_name(ANSWERS_PAGE))
+    _write(target, page.encode("utf-8"))
+    drawn = _draw(read, dimensions, figures_folder, log) if figures_folder else {}
+    beside = [picture for picture in drawn.values() if picture.is_relative_to(target.parent)]
+    record_files(record_of(target), [target, *beside])
+    n_bytes = target.stat().st_size
+    seconds = time.monotonic() - began
+    missing = {one.figure.key: one.missing for one in read if one.missing}
+    log.info(
+        "report: %d of %d figures, %.1f MB in %.1f s",
+        len(read) - len(missing),
+        len(read),
+        n_bytes / 1e6,
+        seconds,
+    )
+    plotted_on = {
+        one.figure.key: one.figure.plot_on for one in read if one.figure.plot_on and one.figure.key in drawn
+    }
+    n_figures = len(read) - len(missing)
+    return ReportFiles(
+        target, n_bytes, seconds, drawn, plotted_on, missing, headline_numbers(read), n_figures, answers
+    )
+
+
+def payload(
+    connection: duckdb.DuckDBPyConnection, read: Sequence[FigureRows], dimensions: Dimensions
+) -> dict[str, Any]:
+    """Everything that the scripts of the page read, ready for JSON."""
+    return {
+        **head(connection, dimensions),
+        "lead": "When not to trust a language model: accuracy against popularity, retrieval, and the threshold between "
+        "them.",
+        "answers": ANSWERS_PAGE,
+        "provenance": provenance(connection, datetime.datetime.now(datetime.UTC)),
+        "unranked": _methods(connection, "is_bound or is_condition"),
+        "invented": [legible(model) for model in invented_models(connection)],
+        **shown(SECTIONS, read, dimensions),
+    }
+
+
+def shown(sections: Sequence[Section], read: Sequence[FigureRows], dimensions: Dimensions) -> dict[str, Any]:
+    """The part of it that draws figures."""
+    return {
+        **_order(dimensions),
+        "roles": ROLES,
+        "config": chart_config(),
+        "sections": [vars(section) for section in sections],
+        "figures": [_figure(one, dimensions) for one in read],
+    }
+
+
+def head(connection: duckdb.DuckDBPyConnection, dimensions: Dimensions) -> dict[str, Any]:
+    """What both pages say of the study."""
+    return {
+        "study": study(connection),
+        "banner": banner(connection),
+        "parametric": _methods(connection, "is_parametric"),
+        **_order(dimensions),
+    }
+
+
+def _order(dimensions: Dimensions) -> dict[str, Any]:
+    return {
+        "dimensions": {"order": dict(dimensions.order), "labels": dict(dimensions.labels)},
+        "start": {name: next(iter(dimensions.order[name]), "") for name in ("dataset", "prompt")},
+    }
+
+
+def _figure(read: FigureRows, dimensions: Dimensions) -> dict[str, Any]:
+    figure = read.figure
+    return {
+        "key": figure.key,
+        "section": figure.section,
+        "kind": figure.kind,
+        "title": figure.title,
+        "shows": worded(figure.shows, dimensions),
+        "source": figure.source,
+        "sql": figure.sql,
+        "choose": figure.choose,
+        "leads_to_answers": figure.leads_to_answers,
+        "missing": read.missing,
+        "spec": figure.spec,
+        "columns": [vars(column) for column in figure.columns],
+        "data": columnar(read),
+    }
+
+
+def _methods(connection: duckdb.DuckDBPyConnection, flag: str) -> list[str]:
+    """The methods whose row in dim_methods meets the condition `flag`."""
+    sql = f"select method from marts.dim_methods where {flag} order by method"  # noqa: S608
+    found = connection.execute(sql).fetchall()
+    return [legible(method) for (method,) in found]
+
+
+def _draw(
+    read: Sequence[FigureRows], dimensions: Dimensions, folder: Path, log: logging.Logger
+) -> dict[str, Path]:
+    drawn: dict[str, Path] = {}
+    progress = Progress(log, "report: figures drawn", len(read))
+    for one in read:
+        image = picture(one, dimensions)
+        if image is not None:
+            drawn[one.figure.key] = folder / f"{one.figure.key}.png"
+            _write(drawn[one.figure.key], image)
+        progress.add(1)
+    progress.done()
+    together = headline_picture(read, dimensions)
+    if together is not None:
+        drawn["headline"] = folder / "headline.png"
+        _write(drawn["headline"], together)
+    for stale in set(folder.glob("*.png")) - set(drawn.values()):
+        stale.unlink()
+    return drawn
+
+
+def _write(path: Path, content: bytes) -> None:
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(content)
+
+
+_WIDTH = 1060
+
+
+def headline_numbers(read: Sequence[FigureRows]) -> dict[str, float]:
+    """Accuracy of each model and method, and the gain of adaptive retrieval, by a name for each.
+
+    A name is `accuracy/<model>/<method>` or `adaptive_gain/<model>/<method>`; it holds dataset and prompt too where the
+    study has several.
+    """
+    rows = [row for one in read if one.figure.key == HEADLINE.key for row in one.rows]
+    several = [name for name in ("dataset", "prompt") if len({row[name] for row in rows}) > 1]
+    numbers = {}
+    for row in rows:
+        key = "/".join(row[name] for name in (*several, "model", "method"))
+        for measure, column in (("accuracy", "accuracy"), ("adaptive_gain", "gain")):
+            if row[column] is not None:
+                numbers[f"{measure}/{key}"] = float(row[column])
+    return numbers
+
+
+def headline_picture(read: Sequence[FigureRows], dimensions: Dimensions) -> bytes | None:
+    """PNG of both figures, one above the other; None without curves."""
+    above = []
+    config = None
+    for one in read:
+        rows = first_shown(one, dimensions)
+        if one.figure.key in (BY_POPULARITY.key, GAIN.key) and one.figure.spec and rows:
+            spec = specification(one.figure.spec, rows, dimensions, _WIDTH)
+            config = {**spec.pop("config"), "padding": spec.pop("padding")}
+            spec.pop("autosize", None)
+            above.append(
+                {**spec, "title": {"text": one.figure.title, "anchor": "start", "fontSize": 15, "offset": 12}}
+            )
+    if not above or above[0].get("facet") is None:
+        return None
+    apart = {channel: "independent" for channel in ("color", "shape")}
+    return png(
+        {"vconcat": above, "config": config, "spacing": 30, "resolve": {"scale": apart, "legend": apart}}
+    )
+
+
+WIDTH = 960
+_SCALE = 1.0
+_FILTERED = ("dataset", "prompt")
+
+
+def first_shown(read: FigureRows, dimensions: Dimensions) -> list[Mapping[str, Any]]:
+    """The rows that a page shows at first: the first dataset and prompt, and the first value of each column to choose."""
+    rows: list[Mapping[str, Any]] = list(read.rows)
+    for name in (*_FILTERED, *read.figure.choose):
+        if name in read.names and rows:
+            values = present(rows, name, dimensions)
+            rows = [row for row in rows if not values or row[name] == values[0]]
+    return rows
+
+
+def picture(read: FigureRows, dimensions: Dimensions, width: int = WIDTH) -> bytes | None:
+    """PNG of a figure, or None if it has no chart or no rows."""
+    rows = first_shown(read, dimensions)
+    if read.figure.spec is None or not rows:
+        return None
+    return png(specification(read.figure.spec, rows, dimensions, width))
+
+
+def specification(
+    spec: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], dimensions: Dimensions, width: int
+) -> dict[str, Any]:
+    """A whole Vega-Lite specification with its data, in the light theme, `width` pixels wide.
+
+    Colours are filled in before data and labels, because these may look like a colour.
+    """
+    sized = fitted(resolve(painted(spec), rows, dimensions), rows, width)
+    if sized.get("width") == "container":
+        sized["width"] = width
+    base = painted(chart_config())
+    config = {**base, "font": PICTURE_FONT, "background": colours("light")["surface"]}
+    fitting = sized.pop("config")
+    config |= {"legend": {**base["legend"], **fitting["legend"]}, "axisY": fitting["axisY"]}
+    return {**sized, "data": {"values": placed(spec, rows, dimensions)}, "config": config, "padding": 14}
+
+
+def png(spec: Mapping[str, Any], scale: float = _SCALE) -> bytes:
+    """PNG of a whole Vega-Lite specification."""
+    import vl_convert
+
+    drawn = vl_convert.vegalite_to_png(json.loads(json.dumps(spec)), scale=scale)
+    return bytes(drawn)

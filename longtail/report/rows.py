@@ -1,0 +1,156 @@
+"""Reads a published warehouse for the report: the rows of each figure, or the reason why there are none.
+
+The report reads only the published file, never the lake or the build.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from longtail.report.charts import ROLES, Dimensions
+from longtail.report.figure import Figure
+from longtail.warehouse.publication import open_published
+
+_POPULARITY = {  # of a subject, and as a threshold
+    "page_views": ("monthly page views of the subject", "threshold: monthly views"),
+    "sitelinks": ("sitelinks of the subject", "threshold: sitelinks"),
+    "imported": ("popularity, as the imported file gives it", "threshold of popularity"),
+}
+_NO_MEASURE = ("popularity of the subject", "threshold of popularity")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+
+
+@dataclass(frozen=True)
+class FigureRows:
+    """A figure with its rows, columns in the order of the query. `missing` is the reason why there are none."""
+
+    figure: Figure
+    names: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...]
+    missing: str | None = None
+
+
+@contextmanager
+def opened(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A read-only connection to a published file that can read nothing else.
+
+    Errors: `PublishError` if the file is missing or unreadable.
+    """
+    with open_published(published) as connection:
+        connection.execute("set enable_external_access = false")
+        yield connection
+
+
+def read_figure(connection: duckdb.DuckDBPyConnection, figure: Figure, tables: frozenset[str]) -> FigureRows:
+    """The rows of one figure. If a table is absent or empty, or the query no longer fits, `missing` says so."""
+    absent = [name for name in figure.tables if name not in tables]
+    if absent:
+        return FigureRows(figure, (), (), f"Not shown: this warehouse has no table {' nor '.join(absent)}.")
+    empty = [name for name in figure.tables if not _count(connection, name)]
+    if empty:
+        return FigureRows(
+            figure, (), (), f"Not shown: table {' and '.join(empty)} of this study has no rows."
+        )
+    try:
+        names, rows = select(connection, figure.sql)
+    except (duckdb.BinderException, duckdb.CatalogException) as error:
+        reason = str(error).splitlines()[0].split(": ", 1)[-1]
+        return FigureRows(figure, (), (), f"Not shown: its query does not fit this warehouse ({reason}).")
+    why = None if rows else "Not shown: no row of this study meets the conditions of its query."
+    return FigureRows(figure, names, rows, why)
+
+
+def in_order(read: FigureRows, dimensions: Dimensions) -> FigureRows:
+    """The rows in the order of the study (models by size), as far as a dimension is in the leading columns."""
+    leading = list(takewhile(lambda name: name in ROLES, read.names))
+    places = [{value: at for at, value in enumerate(dimensions.order[ROLES[name]])} for name in leading]
+    key = lambda row: [at.get(row[name], len(at)) for name, at in zip(leading, places, strict=True)]  # noqa: E731
+    return replace(read, rows=tuple(sorted(read.rows, key=key)))
+
+
+def select(
+    connection: duckdb.DuckDBPyConnection, sql: str, bound: Mapping[str, Any] | None = None
+) -> tuple[tuple[str, ...], tuple[dict[str, Any], ...]]:
+    """Names of columns and rows of a query, ready for JSON. Undefined and infinite values become text or None."""
+    cursor = connection.execute(sql, bound)
+    names = tuple(column[0] for column in cursor.description or ())
+    return names, tuple(
+        {name: _plain(value) for name, value in zip(names, row, strict=True)} for row in cursor.fetchall()
+    )
+
+
+def published_tables(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    """Names of the tables and views of schema `marts`."""
+    found = connection.execute(
+        "select table_name from information_schema.tables where table_schema = 'marts'"
+    ).fetchall()
+    return frozenset(name for (name,) in found)
+
+
+def read_dimensions(connection: duckdb.DuckDBPyConnection) -> Dimensions:
+    """Datasets, prompts, grounding prompts and methods in the order of the study, models by size, and its word for
+    popularity.
+    """
+
+    def column(sql: str) -> Sequence[str]:
+        return [legible(value) for (value,) in connection.execute(sql).fetchall()]
+
+    views = "select distinct popularity_measure from marts.dim_questions where popularity_measure is not null"
+    measures = column(views)
+    popularity, threshold = _POPULARITY.get(measures[0], _NO_MEASURE) if len(measures) == 1 else _NO_MEASURE
+    return Dimensions(
+        order={
+            "dataset": column("select dataset from marts.dim_datasets order by position_in_study"),
+            "prompt": column("select prompt from marts.dim_prompts order by position_in_study"),
+            "model": column("select model from marts.dim_models order by n_parameters nulls last, model"),
+            "grounding_prompt": column(
+                "select grounding_prompt from marts.dim_grounding_prompts order by position_in_study"
+            ),
+            "method": column("select method from marts.dim_methods order by not is_parametric, method"),
+            "relation": ["all", *column("select relation from marts.dim_relations order by relation")],
+        },
+        labels={"popularity": popularity, "threshold": threshold},
+    )
+
+
+def _count(connection: duckdb.DuckDBPyConnection, table: str) -> int:
+    quoted = table.replace('"', '""')
+    row = connection.execute(f'select count(*) from (select 1 from marts."{quoted}" limit 1)').fetchone()  # noqa: S608
+    return int(row[0]) if row else 0
+
+
+def legible(text: str) -> str:
+    """A label that is safe in charts: control characters become visible, and reserved names of JavaScript change.
+
+    Vega groups by keys of plain objects, and `__proto__` cannot be such a key.
+    """
+    return "__proto__\u200b" if text == "__proto__" else _CONTROLS.sub("\ufffd", text)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return legible(value)
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return None if math.isnan(value) else value if math.isfinite(value) else ("∞" if value > 0 else "−∞")
+    if isinstance(value, decimal.Decimal):
+        return float(value)
+    if isinstance(value, (datetime.datetime, datetime.date)):
+        return value.isoformat()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return legible(str(value))

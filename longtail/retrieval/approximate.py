@@ -1,0 +1,182 @@
+"""Indexes for approximate search: faiss's IVF-PQ and HNSW, built from the stored vectors part by part.
+
+`trained.faiss` is an empty index that was trained on a seeded sample. Each 250,000 passages are added to a copy of it,
+which is a file of its own: a killed build does one of them again. IVF-PQ joins them to one at the end; memory then
+holds the codes of all vectors (for 768 dimensions 200 bytes a vector), and never the vectors. HNSW needs the vectors to
+compare: it keeps one graph a piece, and memory holds the vectors of one. All seeds are fixed, and one thread builds HNSW,
+as a graph depends on the order in which threads add.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from longtail.embedding.settings import SEARCH_KEYS, Hnsw, IvfPq
+from longtail.errors import BackendError
+from longtail.progress import Progress
+from longtail.retrieval.passage_vectors import read_vectors
+from longtail.storage.whole_files import remove, whole
+from longtail.threads import thread_count
+
+PIECE_PARTS = 10
+"""Parts of vectors in a piece: 250,000 passages."""
+_SEED = 0
+CENTRE_SAMPLE = 50
+"""Vectors of the training sample for each centre; faiss wants at least 39."""
+_DIMENSIONS_PER_CODE = 4
+_TRAINED = "trained.faiss"
+_INDEX, _CODES = "index", "codes"
+
+
+def described(search: IvfPq | Hnsw) -> str:
+    """What decides an index beside the vectors: its settings, and the version of faiss."""
+    import faiss
+
+    told = ", ".join(
+        f"{name} {value}"
+        for name, value in dataclasses.asdict(search).items()
+        if value is not None and name not in SEARCH_KEYS
+    )
+    return f"{type(search).__name__} of faiss {faiss.__version__}: {told}"
+
+
+def index_files(folder: Path) -> list[Path]:
+    """The files of a finished index."""
+    return sorted(folder.glob(f"{_INDEX}-*.faiss"))
+
+
+def build_approximate(folder: Path, search: IvfPq | Hnsw, name: str, log: logging.Logger) -> None:
+    """Write the index of the vectors in `folder`; whole files that are there stay.
+
+    Errors: `OSError` where the disk has no room, `BackendError` where the settings do not fit the vectors.
+    """
+    import faiss
+
+    n_parts = len(list(folder.glob("*.npy")))
+    starts = range(0, n_parts, PIECE_PARTS)
+    is_joined = isinstance(search, IvfPq)
+    if is_joined and _piece(folder, _INDEX, 0).exists():
+        _remove_pieces(folder)
+        return
+    faiss.omp_set_num_threads(thread_count())
+    if not (folder / _TRAINED).exists():
+        log.info("%s: trained on a sample of the vectors", name)
+        _write(_trained(folder, search, name), folder / _TRAINED)
+    prefix = _CODES if is_joined else _INDEX
+    if isinstance(search, Hnsw):
+        faiss.omp_set_num_threads(1)
+    with Progress(log, f"{name}: pieces indexed", len(starts)) as progress:
+        for number, first in enumerate(starts):
+            piece = _piece(folder, prefix, number)
+            if not piece.exists():
+                index = faiss.read_index(str(folder / _TRAINED))
+                for rows, vectors in read_vectors(folder, first, first + PIECE_PARTS):
+                    index.add_with_ids(vectors.astype(np.float32, copy=False), rows)
+                _write(index, piece)
+            progress.add(1)
+    if is_joined:
+        _join(folder)
+
+
+def default_nlist(n: int) -> int:
+    """Lists for `n` vectors: 4 √n, as faiss's guidelines say, and at most one for each 39 vectors."""
+    return max(1, min(round(4 * math.sqrt(n)), n // 39))
+
+
+def sub_vectors_of(dimensions: int) -> int:
+    """Codes of a vector: one for each four dimensions, or a few more."""
+    return next(dimensions // size for size in range(_DIMENSIONS_PER_CODE, 0, -1) if dimensions % size == 0)
+
+
+def _trained(folder: Path, search: IvfPq | Hnsw, name: str) -> Any:
+    return _graph(folder, search) if isinstance(search, Hnsw) else _lists(folder, search, name)
+
+
+def _graph(folder: Path, search: Hnsw) -> Any:
+    import faiss
+
+    n, dimensions = _shape(folder)
+    kinds: dict[str, Any] = {
+        "float16": faiss.ScalarQuantizer.QT_fp16,
+        "int8": faiss.ScalarQuantizer.QT_8bit,
+    }
+    metric = faiss.METRIC_INNER_PRODUCT
+    graph: Any = faiss.IndexHNSWSQ(dimensions, kinds[search.codes], search.links, metric)
+    graph.hnsw.efConstruction = search.ef_construction
+    graph.train(_sample(folder, n, 256 * CENTRE_SAMPLE, dimensions))
+    return faiss.IndexIDMap(graph)
+
+
+def _lists(folder: Path, search: IvfPq, name: str) -> Any:
+    import faiss
+
+    n, dimensions = _shape(folder)
+    nlist = min(search.nlist or default_nlist(n), max(n, 1))
+    codes = search.sub_vectors or sub_vectors_of(dimensions)
+    if dimensions % codes:
+        raise BackendError(
+            f"retriever {name}: sub_vectors: {codes} does not divide the {dimensions} dimensions of its vectors"
+        )
+    centres, metric = faiss.IndexFlatIP(dimensions), faiss.METRIC_INNER_PRODUCT
+    index: Any = faiss.IndexIVFPQ(centres, dimensions, nlist, codes, search.bits, metric)
+    for clustering in (index.cp, index.pq.cp):
+        clustering.seed, clustering.min_points_per_centroid = _SEED, 1
+    n_centres = max(nlist, 1 << search.bits)
+    sample = _sample(folder, n, n_centres * CENTRE_SAMPLE, dimensions)
+    # of fewer vectors than centres, each is there several times
+    index.train(sample if len(sample) >= n_centres else np.resize(sample, (n_centres, dimensions)))
+    return index
+
+
+def _sample(folder: Path, n: int, wanted: int, dimensions: int) -> np.ndarray:
+    """About `wanted` vectors of all parts alike, float32; a vector of zeros where there is none."""
+    rng = np.random.default_rng(_SEED)
+    taken = [
+        part[np.sort(rng.permutation(len(part))[: math.ceil(len(part) * min(1, wanted / max(n, 1)))])]
+        for _, part in read_vectors(folder)
+    ]
+    sample = np.concatenate([np.empty((0, dimensions), np.float16), *taken], dtype=np.float32)
+    return sample if len(sample) else np.zeros((1, dimensions), dtype=np.float32)
+
+
+def _shape(folder: Path) -> tuple[int, int]:
+    shapes = [np.load(path, mmap_mode="r").shape for path in sorted(folder.glob("*.npy"))]
+    return sum(shape[0] for shape in shapes), shapes[0][1]
+
+
+def _join(folder: Path) -> None:
+    """One index of all pieces, which are then removed."""
+    import faiss
+
+    first, *others = sorted(folder.glob(f"{_CODES}-*.faiss"))
+    index = faiss.read_index(str(first))
+    for piece in others:
+        index.merge_from(faiss.read_index(str(piece)), 0)
+    _write(index, _piece(folder, _INDEX, 0))
+    _remove_pieces(folder)
+
+
+def _remove_pieces(folder: Path) -> None:
+    for piece in folder.glob(f"{_CODES}-*.faiss"):
+        remove(piece)
+
+
+def _write(index: Any, path: Path) -> None:
+    """Errors: `OSError`."""
+    import faiss
+
+    with whole(path) as target:
+        try:
+            faiss.write_index(index, str(target))
+        except RuntimeError as error:
+            raise OSError(f"faiss could not write: {str(error).splitlines()[0]}") from error
+
+
+def _piece(folder: Path, prefix: str, number: int) -> Path:
+    return folder / f"{prefix}-{number:05}.faiss"

@@ -1,0 +1,211 @@
+"""Stored indexes: where they lie, when one fits, and how one appears whole or not at all.
+
+An index lies in `<indexes>/<retriever>/<fingerprint>`. The fingerprint covers the passages' content, the retriever's
+settings and its code: a folder of that name holds the right index, and without it the index must be built. While it is
+built, it lies in `<indexes>/.staging`, where a killed build leaves its whole parts.
+
+Checksums (`storage.checksums`) of an index, of the sorted passages and of the shared vectors are recorded when these are
+written, and compared once per process before anything is mapped into memory.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from longtail.errors import IndexMissingError, LakeError
+from longtail.methods import Method
+from longtail.retrieval.base import Context, Retriever, load_retriever
+from longtail.retrieval.stored_passages import open_passages
+from longtail.storage.checksums import CHANGED, RECORD, differences, record
+from longtail.storage.files import sync
+from longtail.storage.fingerprints import code_version, fingerprint
+from longtail.storage.lake import Lake
+from longtail.storage.ownership import only_one
+from longtail.storage.whole_files import remove
+from longtail.study.study import Study
+
+_REPORT = "index.json"
+_STAGING = ".staging"
+
+
+@dataclass(frozen=True)
+class Index:
+    """The place of a retriever's index over given passages, whether or not it is built there.
+
+    `made_of` holds what decides an index, by the name under which a person is told that it differs.
+    """
+
+    method: Method
+    made_of: Mapping[str, str]
+    folder: Path
+
+    @classmethod
+    def of(cls, method: Method, tool: Retriever, passages: str, indexes: Path) -> Index:
+        """`tool` is the method's retriever, `passages` the content hash of the passages, `indexes` the study's folder."""
+        code = code_version(type(tool).__module__)
+        made_of = {"passages": passages, "library or encoder": tool.version(), "code": code}
+        return cls(method, made_of, indexes / method.name / fingerprint(*made_of.values()))
+
+    def require(self) -> None:
+        """Errors: `IndexMissingError` that says what is wrong where the index must be built first."""
+        if self.method.index is not None and (fault := _fault(self.folder, self.made_of)):
+            name = self.method.name
+            raise IndexMissingError(
+                f"the {name} index {fault} ({self.folder}): materialise asset indexes/{name} first"
+            )
+
+
+@dataclass(frozen=True)
+class IndexReport:
+    """One index as it was built; `seconds` is the time of that build, also where the index was there already.
+
+    `notes`: what people should know of it, by name (`Retriever.notes`).
+    """
+
+    retriever: str
+    fingerprint: str
+    path: Path
+    n_passages: int
+    n_bytes: int
+    seconds: float
+    notes: Mapping[str, Any]
+    was_current: bool
+
+
+def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -> IndexReport:
+    """Build the index of `retriever` over the lake's passages, unless it is there already.
+
+    A build that was killed goes on with the parts that it finished; a damaged index loses only its damaged parts.
+    Errors: `IndexMissingError` where the retriever is unknown or has no index, `LakeError` where it cannot be written,
+    `LongtailError` where another process is building it.
+    """
+    if study.method(retriever).index is None:
+        indexed = ", ".join(name for name in study.retrieval_methods if study.method(name).index)
+        raise IndexMissingError(f"{retriever} has no index; these of the study have one: {indexed or 'none'}")
+    method, home = study.method(retriever), study.home
+    tool = load_retriever(method)
+    index = Index.of(method, tool, lake.content("passages"), home.indexes)
+    folder = index.folder
+    report, fault = _report(folder), _damage(folder) if folder.is_dir() else None
+    if report and not fault:
+        log.info("%s index: already there (%d passages)", retriever, report.n_passages)
+        return report
+    if fault:
+        log.warning("%s index: %s (%s): what is damaged is made again", retriever, fault, folder)
+    lock = home.locks / "indexes" / f"{retriever}.lock"
+    with only_one(lock, f"{folder}: another process is building this index; wait for it"):
+        return _built(study, lake, index, tool, log)
+
+
+def _built(study: Study, lake: Lake, index: Index, tool: Retriever, log: logging.Logger) -> IndexReport:
+    started = time.perf_counter()
+    retriever, folder = index.method.name, index.folder
+    passages = open_passages(lake, study.home.indexes, log)
+    staging = folder.parent.parent / _STAGING / f"{retriever}-{folder.name}"
+    try:
+        _begin(staging, folder)
+        cache = study.home.cache / "indexes"
+        _remove_damaged(cache, log)
+        tool.build(Context(passages, staging, cache, log, device=study.embeddings.device))
+        for vectors in cache.glob("*"):
+            record(vectors)
+        seconds = round(time.perf_counter() - started, 3)
+        for part in sorted(staging.rglob("*")):
+            sync(part)
+        built: dict[str, Any] = {
+            "n_passages": len(passages),
+            "n_bytes": sum(file.stat().st_size for file in staging.rglob("*") if file.is_file()),
+            "seconds": seconds,
+            "notes": dict(tool.notes(staging)),
+        }
+        told = {**built, "made_of": index.made_of}
+        (staging / _REPORT).write_text(json.dumps(told), encoding="utf-8")
+        sync(staging / _REPORT)
+        record(staging)
+        sync(staging)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        os.rename(staging, folder)
+        sync(folder.parent)
+    except OSError as error:
+        raise LakeError(f"{folder}: the index could not be written ({error.strerror or error})") from error
+    for other in folder.parent.iterdir():
+        if other != folder:
+            remove(other)
+    log.info("%s index: built over %d passages in %.1f s", retriever, len(passages), seconds)
+    return IndexReport(retriever, folder.name, folder, was_current=False, **built)
+
+
+def _begin(staging: Path, damaged: Path) -> None:
+    """Make the folder for a build: what a killed one finished, or the whole parts of a damaged index."""
+    for other in staging.parent.glob(f"{staging.name.partition('-')[0]}-*"):
+        if other != staging:
+            remove(other)
+    if (damaged / RECORD).exists() and not staging.exists():
+        staging.parent.mkdir(parents=True, exist_ok=True)
+        os.rename(damaged, staging)
+        for name in differences(staging):
+            remove(staging / Path(name).parts[0])
+    remove(damaged)
+    staging.mkdir(parents=True, exist_ok=True)
+    for name in (_REPORT, RECORD):
+        remove(staging / name)
+
+
+def _remove_damaged(cache: Path, log: logging.Logger) -> None:
+    """Remove what is no longer as it was written of the parts that indexes share: whoever needs one makes it again."""
+    for folder in cache.glob("*"):
+        for name, fault in differences(folder).items():
+            if fault == CHANGED:
+                log.warning("%s %s: it is encoded again where it is needed", folder / name, fault)
+                remove(folder / name)
+
+
+def _fault(folder: Path, made_of: Mapping[str, str]) -> str | None:
+    """What is wrong with an index; None where it can be searched."""
+    if folder.is_dir():
+        return _damage(folder)
+    others = [told for path in folder.parent.glob("*") if (told := _told(path).get("made_of"))]
+    for what, wanted in made_of.items():
+        if others and others[0].get(what) != wanted:
+            return f"is of other {what}" + (f": {others[0].get(what)}, not {wanted}" if " " in what else "")
+    return "is missing"
+
+
+def _damage(folder: Path) -> str | None:
+    """What is wrong with the files of an index."""
+    missing = {} if _told(folder) else {_REPORT: "is missing"}
+    # without either, nothing says that its files are whole: it gets no record of them now
+    wrong = missing if missing and not (folder / RECORD).exists() else differences(folder) or missing
+    return next((f"is damaged: {name} {fault}" for name, fault in wrong.items()), None)
+
+
+def _report(folder: Path) -> IndexReport | None:
+    """The report of the index in `folder`; None where there is no index."""
+    told = _told(folder)
+    if not told:
+        return None
+    del told["made_of"]
+    return IndexReport(folder.parent.name, folder.name, folder, was_current=True, **told)
+
+
+def _told(folder: Path) -> dict[str, Any]:
+    """What an index says about itself; empty where it says nothing that can be read."""
+    try:
+        told = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    is_whole = isinstance(told, dict) and told.keys() == {
+        "n_passages",
+        "n_bytes",
+        "seconds",
+        "notes",
+        "made_of",
+    }
+    return told if is_whole else {}

@@ -1,0 +1,143 @@
+"""Passages: the texts that retrieval searches (SPEC §4)."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from longtail.errors import SourceError
+from longtail.imports.facts import entity_files_slice
+from longtail.methods import VERBALISED
+from longtail.questions.build import one_line
+from longtail.relations.popqa import RELATIONS
+from longtail.retrieval.collections import collect_passages
+from longtail.retrieval.given_passages import given_passages
+from longtail.retrieval.splitting import passages_of
+from longtail.storage.fingerprints import code_version, fingerprint
+from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
+from longtail.study.backends import IMPORTED
+from longtail.study.study import Study
+from longtail.transfer.downloads import download_dump
+from longtail.wikimedia.dumps.articles import ArticleText, read_articles
+from longtail.wikimedia.sandbox_world import world_version
+from longtail.wikimedia.services import open_services
+
+_SNIPPET = 2_000
+_COLLECTIONS = "longtail.retrieval.collections"
+
+
+def build_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
+    """Write lake table `passages`: those of the study's collections; without any, articles cut at about 100 words, or
+    each subject's triples as one passage.
+
+    Errors: `SourceError` where collections or the source's articles cannot be read, `LakeError` without triples and
+    entities.
+    """
+    if study.collections:
+        return collect_passages(study, lake, log)
+    source = study.source
+    code = code_version(__name__, without=[_COLLECTIONS])
+    if source.kind == "sandbox":
+        world = (source.seed, source.facts_per_relation, source.snapshot)
+        stamp = fingerprint("articles", world, code, world_version(source))
+        return lake.materialise("passages", stamp, lambda: _from_articles(study, log))
+    tables = ("triples", "entities")
+    inputs = [lake.content(table) for table in tables]
+    inputs += [lake.content(table, IMPORTED) for table in tables if IMPORTED in lake.partitions(table)]
+    stamp = fingerprint(VERBALISED, inputs, code, *entity_files_slice(study))
+    return lake.materialise("passages", stamp, lambda: _from_triples(study, lake, log))
+
+
+def enumerated(labels: Sequence[str]) -> str:
+    """`a`; `a and b`; `a, b and c`."""
+    return " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
+
+
+def verbalised(subject: str, objects: Mapping[str, Sequence[str]]) -> str:
+    """The facts about `subject` as sentences, in the relations' order; `objects`: relation name → labels."""
+    return " ".join(
+        relation.sentence(subject, enumerated(objects[relation.name]))
+        for relation in RELATIONS
+        if objects.get(relation.name)
+    )
+
+
+def article_passages(
+    articles: Iterable[ArticleText], source: str, quarantined: list[QuarantinedRow]
+) -> list[dict[str, Any]]:
+    """Rows of `passages`; an article whose id (entity id, else title) came before is put aside."""
+    rows: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    for article in articles:
+        key = article.entity_id or article.title
+        if key in seen:
+            reason = "another article has the same entity id or title"
+            quarantined.append(QuarantinedRow(key, reason, article.text[:_SNIPPET]))
+            continue
+        seen.add(key)
+        rows += [
+            _row(key, article.entity_id, article.title, position, text, source)
+            for position, text in enumerate(passages_of(article.text))
+        ]
+    return rows
+
+
+def _from_articles(study: Study, log: logging.Logger) -> Computed:
+    source = study.source
+    target = study.home.cache / "dumps" / f"{source.kind}-{source.seed}-{source.facts_per_relation}.json.gz"
+    quarantined: list[QuarantinedRow] = []
+    with open_services(source, study.home) as services:
+        if services.articles_url is None:
+            raise SourceError(f"{study.path}: source {source.kind} offers no articles")
+        dump = download_dump(services.client, services.articles_url, target, log)
+        rows = article_passages(read_articles(dump, quarantined.append), services.label, quarantined)
+    rows.sort(key=lambda row: (row["entity_id"] or row["title"], row["position"]))
+    log.info("passages: %d from articles, %d articles or lines rejected", len(rows), len(quarantined))
+    return Computed(rows, quarantined, {"words_per_passage": _mean_words(rows)})
+
+
+def _from_triples(study: Study, lake: Lake, log: logging.Logger) -> Computed:
+    labels = {
+        row["entity_id"]: one_line(row["label"])
+        for row in lake.read_all("entities", ["entity_id", "label"]).to_pylist()
+    }
+    facts: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for row in lake.read_all("triples", ["subject_id", "relation", "object_id"]).to_pylist():
+        facts[row["subject_id"]][row["relation"]].add(row["object_id"])
+    rows = []
+    for subject_id in sorted(facts):
+        objects = {name: _labels(ids, labels) for name, ids in facts[subject_id].items()}
+        if labels.get(subject_id) and any(objects.values()):
+            text = verbalised(labels[subject_id], objects)
+            rows.append(_row(subject_id, subject_id, labels[subject_id], 0, text, VERBALISED))
+    silent, given = len(facts) - len(rows), given_passages(study)
+    if facts:
+        log.info("passages: %d verbalised subjects, %d without label or labelled objects", len(rows), silent)
+    if given:
+        log.info("passages: %d from files of questions", len(given))
+    rows += given
+    return Computed(rows, notes={"words_per_passage": _mean_words(rows), "subjects_without_passage": silent})
+
+
+def _labels(ids: Iterable[str], labels: Mapping[str, str]) -> list[str]:
+    """The distinct labels of `ids`, in the order of ids; those without a label are left out."""
+    return list(dict.fromkeys(label for i in sorted(ids) if (label := labels.get(i))))
+
+
+def _row(
+    key: str, entity_id: str | None, title: str, position: int, text: str, source: str
+) -> dict[str, Any]:
+    return {
+        "passage_id": f"{key}-{position}",
+        "entity_id": entity_id,
+        "title": title,
+        "position": position,
+        "text": text,
+        "source": source,
+    }
+
+
+def _mean_words(rows: Sequence[Mapping[str, Any]]) -> float:
+    return round(sum(len(row["text"].split()) for row in rows) / max(len(rows), 1), 1)

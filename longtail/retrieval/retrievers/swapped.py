@@ -1,0 +1,98 @@
+"""Swapped passages: right but for their object, replaced by another one of the relation (SPEC §11, conflicts)."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from longtail.methods import CONDITION, RETRIEVAL, Method
+from longtail.relations.popqa import RELATIONS
+from longtail.retrieval.base import Context, Hit, Query, Retriever, Written
+from longtail.retrieval.retrievers.random import draws
+from longtail.retrieval.retrievers.relevant import found_by_fact, hits_of
+from longtail.scoring.match import has_answer, has_answer_popqa
+
+RETRIEVER = Method(
+    "swapped",
+    "a passage on the fact, whose object is replaced by that of another fact of its relation, stands before the question",
+    RETRIEVAL,
+    retriever=f"{__name__}:SwappedPassages",
+    may_find_nothing=True,
+    is_borrower=True,
+    is_seeded=True,
+    passages=CONDITION,
+)
+_STATEMENTS = {relation.name: relation for relation in RELATIONS}
+_Names = tuple[str, ...]
+"""All names of what a question asks for; the first one is its label."""
+
+
+class SwappedPassages(Retriever):
+    """The first passage of `relevant` that names the object, else the fact's own sentence, with another object.
+
+    The other object is drawn among those of the dataset and relation. It is none of the right answers, and it has digits
+    where the right one has. A question has no hit where there is no such object, where the subject's name contains an
+    answer, or where neither a passage names the object nor the relation has a sentence.
+    """
+
+    def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
+        found = found_by_fact(context.others or {})
+        hits = [hits_of(context, found, query) for query in queries]
+        texts = context.passages.texts({hit.passage_id for own in hits for hit in own})
+        objects: dict[tuple[str, str | None], set[_Names]] = defaultdict(set)
+        for query in queries:
+            if query.gold_answers:
+                objects[query.dataset, query.relation].add(query.gold_answers)
+        ordered = {key: sorted(names) for key, names in objects.items()}
+        return [
+            _hits(context.seed, query, own, texts, ordered.get((query.dataset, query.relation), []))
+            for query, own in zip(queries, hits, strict=True)
+        ]
+
+
+def _hits(
+    seed: int, query: Query, found: Sequence[Hit], texts: Mapping[str, str], objects: Sequence[_Names]
+) -> list[Hit]:
+    other = _other_object(seed, query, objects)
+    if other is None or has_answer(query.subject, query.gold_answers):
+        return []
+    statement = _STATEMENTS.get(query.relation or "")
+    originals: list[tuple[str | None, str]] = [(hit.passage_id, texts[hit.passage_id]) for hit in found]
+    if statement is not None:
+        originals.append((None, statement.sentence(query.subject, query.gold_answers[0])))
+    for original, text in originals:
+        written = swapped(text, query.gold_answers, other[0])
+        if written is not None:
+            passage_id = f"swapped:{query.dataset}:{query.question_id}"
+            return [Hit(passage_id, None, Written(written, original, other, query.subject))]
+    return []
+
+
+def _other_object(seed: int, query: Query, objects: Sequence[_Names]) -> _Names | None:
+    if query.relation is not None and query.gold_answers:
+        for row in draws(seed, query.dataset, query.question_id, len(objects)):
+            names = objects[row]
+            alike = _has_digits(names[0]) == _has_digits(query.gold_answers[0])
+            if alike and not any(_is_right(name, query.gold_answers) for name in names):
+                return names
+    return None
+
+
+def swapped(text: str, answers: _Names, replacement: str) -> str | None:
+    """The text with `replacement` for each of the answers, whole words in any case, the longest name first.
+
+    None where no answer stands in the text, or where one is left, since it is spelt in another way.
+    """
+    names = "|".join(re.escape(name) for name in sorted(answers, key=len, reverse=True) if name.strip())
+    changed, n = re.subn(rf"(?<!\w)(?:{names})(?!\w)", lambda _: replacement, text, flags=re.IGNORECASE)
+    return changed if n and not has_answer(changed, answers) else None
+
+
+def _is_right(name: str, answers: _Names) -> bool:
+    """Whether some rule would take the name for a right answer."""
+    return has_answer(name, answers) or has_answer_popqa(name, answers)
+
+
+def _has_digits(name: str) -> bool:
+    return any(letter.isdigit() for letter in name)

@@ -1,0 +1,294 @@
+"""Whether to retrieve for a question: the rules of one router file, read once and asked many times.
+
+All answers of a router are made when its file is read, so that a decision only chooses one of them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from longtail.errors import RouterError
+from longtail.router.predictions import (
+    CERTAINTY,
+    CONFIDENCE,
+    CONSISTENCY,
+    Prediction,
+    prediction_of,
+)
+from longtail.router.sealed import number, of_its_form, opened
+
+FORMAT, VERSION = "longtail-router", 3
+LARGEST = 16 << 20  # bytes
+SIGNAL = POPULARITY = "popularity"
+SIGNALS = (SIGNAL, CONFIDENCE, "popularity_relation", "popularity_confidence", "consistency", "all")
+"""What a router decides by: popularity or confidence itself, or a predicted probability. Another signal is refused."""
+FEATURES = ("popularity", "relation")
+
+ALL = "all"
+"""The rule for a question without a relation, or with one that the router was not fitted on."""
+
+
+ANSWER, RETRIEVE, ABSTAIN = "answer", "retrieve", "abstain"
+
+Promises = Mapping[str, Sequence[tuple[float, float, int]]]
+"""By signal, from strict to lax: promised risk, threshold (above it is answered), questions of the study above it."""
+
+
+def promises_of(document: Mapping[str, Any]) -> Promises:
+    """The promises of a router file's field of that name. Errors: those of a file that is not of its form."""
+    return {signal: tuple(map(_step, document.get(signal, ()))) for signal in (CONFIDENCE, POPULARITY)}
+
+
+def _step(step: Mapping[str, Any]) -> tuple[float, float, int]:
+    threshold = -math.inf if step["threshold"] is None else number(step["threshold"])
+    return number(step["promised_risk"]), threshold, operator.index(step["n_answered"])
+
+
+def outcome(
+    promises: Promises, greatest_risk: float, popularity: float | None, confidence: float | None,
+    passage_confidence: float | None,
+) -> tuple[str, int, str]:  # fmt: skip
+    """What to do, how many of the study's questions the threshold answers, and why (SPEC §11).
+
+    With confidence, memory's answer is given if its confidence is above the threshold, else the passage's answer if that
+    one's is. With popularity alone, memory's answer is given if popularity is above the threshold.
+    """
+    signal, value = (POPULARITY, popularity) if confidence is None else (CONFIDENCE, confidence)
+    if value is None:
+        return ABSTAIN, 0, "confidence and popularity are unknown, so no risk can be promised"
+    kept = [step for step in promises[signal] if step[0] <= greatest_risk]
+    if not kept:
+        return (
+            ABSTAIN,
+            0,
+            f"no threshold on {signal} promises that at most {greatest_risk:.4g} of the answers are wrong",
+        )
+    _, threshold, n = kept[-1]
+    promise = f"which promises that at most {greatest_risk:.4g} of the answers are wrong"
+    if threshold == -math.inf:
+        return ANSWER, n, f"every question is answered from memory, {promise}"
+    named = f"{threshold:,.6g}, {promise}"
+    if value > threshold:
+        return ANSWER, n, f"{signal} is above {named}"
+    if signal == POPULARITY:
+        return ABSTAIN, n, f"popularity is not above {named}; what it says of a passage's answer is not known"
+    if passage_confidence is None:
+        return RETRIEVE, n, f"confidence is not above {named}; passage_confidence may be"
+    if passage_confidence > threshold:
+        return RETRIEVE, n, f"passage_confidence is above {named}"
+    return ABSTAIN, n, f"neither confidence nor passage_confidence is above {named}"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether to put a passage before the question, and what is expected.
+
+    `accuracy_with` and `accuracy_without` (retrieval): the shares of right answers among the `n` questions of the study
+    for which the decision is the same; None if there are none. They are in-sample: these questions made the rule.
+    `abstain`: give no answer. With a greatest risk both shares are None, and its threshold answers `n` questions.
+    """
+
+    retrieve: bool
+    accuracy_with: float | None
+    accuracy_without: float | None
+    n: int
+    why: str
+    abstain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """The three answers for one relation; a popularity below `threshold` gets `below`."""
+
+    threshold: float
+    below: Decision
+    above: Decision
+    missing: Decision
+
+
+@dataclass(frozen=True)
+class Router:
+    """One router file. `document` is the file's JSON object.
+
+    `signal`: popularity, or the other signal that decides. `policy`: per_relation, all (one threshold for all
+    relations), always or never; beside a prediction, what decides by popularity if a feature is unknown. `features`:
+    what `decide` makes use of. `relations`: those that have a rule of their own.
+    """
+
+    name: str
+    signal: str
+    policy: str
+    why: str
+    features: tuple[str, ...]
+    relations: tuple[str, ...]
+    document: Mapping[str, Any] = field(repr=False)
+    _rules: Mapping[str | None, _Rule] = field(repr=False)
+    _unknown: _Rule = field(repr=False)
+    _prediction: Prediction[Decision] | None = field(repr=False)
+    _promises: Promises = field(repr=False)
+
+    def decide(
+        self,
+        popularity: float | None = None,
+        relation: str | None = None,
+        consistency: float | None = None,
+        certainty: float | None = None,
+        confidence: float | None = None,
+        passage_confidence: float | None = None,
+        greatest_risk: float | None = None,
+    ) -> Decision:
+        """The decision for a question of this popularity (None: unknown) and relation (None: none).
+
+        `popularity` has the unit of the study's questions (`fitted_on.popularity` of the file). `consistency` and
+        `certainty`: mean cosines of the answers to its paraphrases and of its samples. `confidence`: the geometric mean
+        of the token probabilities of the model's own answer. A router by popularity ignores all three.
+        With `greatest_risk`, a share of wrong answers, the thresholds that promise it decide instead: answer, retrieve or
+        abstain. `passage_confidence`: of the answer with the passage, once there is one.
+        Without a feature of another signal, popularity decides; without popularity, the fixed method that was better in
+        the study. Errors: `RouterError` for a negative popularity, NaN, infinity, what is no number, a relation that is
+        no text, and what is no cosine or no probability.
+        """
+        if popularity is not None and not (
+            (type(popularity) is float or _is_number(popularity)) and 0 <= popularity < math.inf
+        ):
+            raise RouterError(
+                f"popularity must be a number of at least 0, or None if unknown; it is {popularity!r}"
+            )
+        if relation is not None and not isinstance(relation, str):
+            raise RouterError(f"relation must be a text, or None if there is none; it is {relation!r}")
+        if consistency is not None:
+            _check_cosine(CONSISTENCY, consistency)
+        if certainty is not None:
+            _check_cosine(CERTAINTY, certainty)
+        if confidence is not None:
+            _check_probability(CONFIDENCE, confidence)
+        if passage_confidence is not None:
+            _check_probability("passage_confidence", passage_confidence)
+        if greatest_risk is not None:
+            if not (_is_number(greatest_risk) and 0 < greatest_risk < 1):
+                raise RouterError(
+                    f"greatest_risk must be a share above 0 and below 1; it is {greatest_risk!r}"
+                )
+            given = (popularity, confidence, passage_confidence)
+            what, n, why = outcome(self._promises, greatest_risk, *given)
+            return Decision(what == RETRIEVE, None, None, n, why, what == ABSTAIN)
+        if self._prediction is not None:
+            predicted = self._prediction.decide(popularity, relation, consistency, certainty, confidence)
+            if predicted is not None:
+                return predicted
+        rule = self._rules.get(relation, self._unknown)
+        if popularity is None:
+            return rule.missing
+        return rule.below if popularity < rule.threshold else rule.above
+
+
+def load_router(path: str | Path) -> Router:
+    """The router of a published file.
+
+    Errors: `RouterError` if the file is missing, cut, changed, of another version, or decides by an unknown signal.
+    """
+    path = Path(path)
+    content = opened(path, FORMAT, VERSION, LARGEST)
+    with of_its_form(path):
+        document = json.loads(content)
+        signal = document.get("signal")
+        if signal not in SIGNALS:
+            raise RouterError(f"{path}: decides by {signal!r}; this program decides by {', '.join(SIGNALS)}")
+        return _router(path.stem, document)
+
+
+def _router(name: str, document: Mapping[str, Any]) -> Router:
+    fixed, signal = _is_always(document["fixed"]), document["signal"]
+    prediction = (
+        prediction_of(document["prediction"], signal == CONFIDENCE, _decision) if signal != SIGNAL else None
+    )
+    needed = prediction.predictors if prediction else ()
+    instead = f"not predicted, which needs {', '.join(needed)}: " if needed else ""
+    if signal == CONFIDENCE:
+        instead = "confidence is unknown: "
+    rules: dict[str | None, _Rule] = {
+        relation: _rule(rule, fixed, f"relation {relation}", instead)
+        for relation, rule in document["rules"].items()
+    }
+    of_all = document["rules"][ALL]
+    rules[ALL] = rules[None] = _rule(of_all, fixed, "all relations", instead)
+    return Router(
+        name=name,
+        signal=signal,
+        policy=_text(document["policy"]),
+        why=_text(document["why"]),
+        features=tuple(map(_text, document["features"])),
+        relations=tuple(relation for relation in document["rules"] if relation != ALL),
+        document=document,
+        _rules=rules,
+        _unknown=_rule(of_all, fixed, "all relations (this one is unknown)", instead),
+        _prediction=prediction,
+        _promises=promises_of(document["promises"]),
+    )
+
+
+def _rule(rule: Mapping[str, Any], fixed: bool, where: str, instead: str) -> _Rule:
+    """`fixed`: whether to retrieve without a popularity. `instead`: why no prediction decides, if one could."""
+    better = "always" if fixed else "never"
+    missing = _decision(
+        fixed,
+        rule["overall"],
+        f"{instead}popularity is unknown: the better fixed method is to {better} retrieve",
+    )
+    if "threshold" not in rule:
+        # No popularity is below 0, and every popularity is below infinity.
+        is_always = _is_always(rule["decision"])
+        only = _decision(is_always, rule["overall"], f"{instead}{rule['decision']} retrieve for {where}")
+        return _Rule(math.inf if is_always else 0.0, only, only, missing)
+    threshold = number(rule["threshold"])
+    named = f"{threshold:,.10g}, the threshold for {where}"
+    return _Rule(
+        threshold,
+        _decision(True, rule["below"], f"{instead}popularity is below {named}"),
+        _decision(False, rule["above"], f"{instead}popularity is not below {named}"),
+        missing,
+    )
+
+
+def _decision(retrieve: bool, counted: Mapping[str, Any], why: str) -> Decision:
+    shares = [counted[name] for name in ("accuracy_with", "accuracy_without")]
+    with_passage, without = (None if share is None else number(share) for share in shares)
+    return Decision(retrieve, with_passage, without, operator.index(counted["n"]), why)
+
+
+def _is_always(decision: Any) -> bool:
+    if decision not in ("always", "never"):
+        raise ValueError(f"{decision!r} is neither always nor never")
+    return bool(decision == "always")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _check_cosine(name: str, value: Any) -> None:
+    if not (_is_number(value) and -1 <= value <= 1):
+        raise RouterError(
+            f"{name} must be a mean cosine between -1 and 1, or None if unknown; it is {value!r}"
+        )
+
+
+def _check_probability(name: str, value: Any) -> None:
+    if not (_is_number(value) and 0 <= value <= 1):
+        raise RouterError(
+            f"{name} must be a probability between 0 and 1, or None if unknown; it is {value!r}"
+        )
+
+
+def _is_number(value: Any) -> bool:
+    """Also of numpy; `True` is none."""
+    return type(value) in (float, int) or (isinstance(value, Real) and not isinstance(value, bool))

@@ -1,0 +1,236 @@
+"""The published routers over HTTP: `/decide`, `/decide_batch`, `/lookup`, `/healthz`, and a page about them."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from longtail.errors import RouterError, single_line
+from longtail.router.decisions import Decision, Router
+from longtail.router.names import Candidate
+from longtail.router.router_store import Published, RouterStore
+
+MOST_QUESTIONS = 1_000
+LARGEST_BODY = 1_000_000  # bytes
+_LONGEST_NAME = 1_000  # characters
+
+_Cosine = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
+_Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+_STRICT = ConfigDict(strict=True, extra="forbid")
+
+
+class Question(BaseModel):
+    """What is known about a question. Leave out a popularity that is unknown, and a relation that there is none of."""
+
+    model_config = _STRICT
+    popularity: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    relation: Annotated[str, Field(max_length=_LONGEST_NAME)] | None = None
+    consistency: _Cosine | None = None
+    certainty: _Cosine | None = None
+    confidence: _Probability | None = None
+    passage_confidence: _Probability | None = None
+    greatest_risk: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
+
+    def decided_by(self, router: Router) -> Decision:
+        """What the router decides about the question."""
+        return router.decide(**{name: getattr(self, name) for name in Question.model_fields})
+
+
+class Asked(Question):
+    """One question for one router; `/healthz` lists the routers."""
+
+    router: str
+
+
+class AskedBatch(BaseModel):
+    """Several questions for one router."""
+
+    model_config = _STRICT
+    router: str
+    questions: Annotated[list[Question], Field(max_length=MOST_QUESTIONS)]
+
+
+class Found(BaseModel):
+    """The entities that have a name, the most popular first; several if the name is ambiguous."""
+
+    name: str
+    candidates: list[Candidate]
+
+
+class Health(BaseModel):
+    """`status`: `ok`; `stale` if a newer version cannot be used, `error` says why, and the old one decides; or `empty`.
+
+    With code 503 it is `empty`: no router is published.
+    """
+
+    status: str
+    error: str | None
+    folder: str
+    names: int
+    routers: dict[str, dict[str, Any]]
+
+
+class Refusal(BaseModel):
+    """Why a request has no answer; for values that do not fit, `expected` says by field what was expected."""
+
+    error: str
+    expected: dict[str, str] = {}
+
+
+_REFUSED: dict[int | str, dict[str, Any]] = {422: {"model": Refusal}, 413: {"model": Refusal}}
+_NO_ROUTER: dict[int | str, dict[str, Any]] = {**_REFUSED, 404: {"model": Refusal}}
+
+
+def create_app(store: RouterStore) -> FastAPI:
+    """The application. Each request asks `store` for the newest routers, all of them in one thread."""
+    app = FastAPI(
+        title="Longtail's router",
+        description="Whether to retrieve a passage before a language model answers a question",
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.add_middleware(_SmallBodies)
+    _add_errors(app)
+
+    @app.post("/decide", responses=_NO_ROUTER)
+    async def decide(asked: Asked) -> Decision:
+        """Whether to retrieve for one question, the expected accuracies, and why."""
+        return asked.decided_by(_router(store.current(), asked.router))
+
+    @app.post("/decide_batch", responses=_NO_ROUTER)
+    async def decide_batch(asked: AskedBatch) -> list[Decision]:
+        """The same for several questions, in their order."""
+        router = _router(store.current(), asked.router)
+        return [one.decided_by(router) for one in asked.questions]
+
+    @app.get("/lookup", responses=_REFUSED)
+    async def lookup(name: Annotated[str, Query(max_length=_LONGEST_NAME)]) -> Found:
+        """The popularity of the entities with this label or alias."""
+        return Found(name=name, candidates=list(store.current().names.lookup(name)))
+
+    @app.get("/healthz", responses={503: {"model": Health}})
+    async def healthz(response: Response) -> Health:
+        """The routers, and whether they are the newest."""
+        published = store.current()
+        status = "ok" if store.error is None else "stale"
+        if not published.routers:
+            status, response.status_code = "empty", 503
+        return Health(
+            status=status,
+            error=store.error,
+            folder=published.folder.name,
+            names=len(published.names),
+            routers={name: _about(router) for name, router in published.routers.items()},
+        )
+
+    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
+    async def about() -> str:
+        return page(app.openapi())
+
+    return app
+
+
+def _router(published: Published, name: str) -> Router:
+    found = published.routers.get(name)
+    if found is None:
+        known = ", ".join(published.routers) or "none"
+        raise HTTPException(404, f"no router has this name; published are: {known}")
+    return found
+
+
+def _about(router: Router) -> dict[str, Any]:
+    return {
+        "signal": router.signal,
+        "policy": router.policy,
+        "why": router.why,
+        "features": router.features,
+        "relations": router.relations,
+    }
+
+
+class _SmallBodies:
+    """Refuses a body once it is too large. FastAPI's own limit answers in plain text."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        n_bytes = 0
+
+        async def limited() -> Message:
+            nonlocal n_bytes
+            message = await receive()
+            n_bytes += len(message.get("body", b""))
+            if n_bytes > LARGEST_BODY:
+                raise HTTPException(413, f"the body has more than {LARGEST_BODY:,} bytes")
+            return message
+
+        await self._app(scope, limited, send)
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Every error as a `Refusal`."""
+
+    @app.exception_handler(StarletteHTTPException)
+    async def refused(request: Request, error: StarletteHTTPException) -> JSONResponse:
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+    @app.exception_handler(RouterError)
+    async def bad_file(request: Request, error: RouterError) -> JSONResponse:
+        return JSONResponse({"error": single_line(str(error))}, 503)
+
+    @app.exception_handler(RequestValidationError)
+    async def does_not_fit(request: Request, error: RequestValidationError) -> JSONResponse:
+        # Without the values themselves: a NaN among them is no JSON.
+        expected = {".".join(map(str, one["loc"])): str(one["msg"]) for one in error.errors()}
+        if "body" in expected and "json" not in request.headers.get("content-type", ""):
+            expected = {"header": "content-type: application/json, as curl --json sends it"}
+        return JSONResponse({"error": "the request does not fit", "expected": expected}, 422)
+
+
+_STYLE = (
+    "body{font:16px/1.5 system-ui;max-width:50em;margin:2em auto;padding:0 1em}"
+    "pre{background:#f4f4f4;padding:1em;overflow:auto}"
+)
+
+
+def page(description: Mapping[str, Any]) -> str:
+    """One HTML page: every address with its words, and every schema. `description` is an OpenAPI document."""
+    title = html.escape(description["info"]["title"])
+    parts = [f"<h1>{title}</h1><p>{html.escape(description['info']['description'])}.</p>"]
+    for path, methods in description["paths"].items():
+        parts += [_address(path, method, said) for method, said in methods.items()]
+    parts.append('<h2>Schemas</h2><p>The whole description: <a href="/openapi.json">/openapi.json</a></p>')
+    for name, schema in description["components"]["schemas"].items():
+        parts.append(f"<h3>{html.escape(name)}</h3><p>{html.escape(schema.get('description', ''))}</p>")
+        parts.append(
+            f"<pre>{html.escape(json.dumps(schema.get('properties', {}), indent=1, ensure_ascii=False))}</pre>"
+        )
+    head = f'<meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
+    return f'<!DOCTYPE html><html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>'
+
+
+def _address(path: str, method: str, said: Mapping[str, Any]) -> str:
+    takes = [f"{one['name']} (in the {one['in']})" for one in said.get("parameters", ())]
+    takes += [_schema(content) for content in said.get("requestBody", {}).get("content", {}).values()]
+    gives = [_schema(content) for content in said["responses"]["200"]["content"].values()]
+    takes_text = f"<p>Takes: {html.escape(', '.join(takes))}</p>" if takes else ""
+    return (
+        f"<h2><code>{method.upper()} {html.escape(path)}</code></h2><p>{html.escape(said['description'])}</p>"
+        f"{takes_text}<p>Gives: {html.escape(', '.join(gives))}</p>"
+    )
+
+
+def _schema(content: Mapping[str, Any]) -> str:
+    schema = content["schema"]
+    of = schema.get("items", schema).get("$ref", "").rpartition("/")[2]
+    return f"a list of {of}" if schema.get("type") == "array" else of

@@ -1,0 +1,147 @@
+"""The names of entities in the sandbox's world: labels, namesakes, titles, aliases, descriptions."""
+
+from __future__ import annotations
+
+from longtail.sandbox.names import NAMED_KINDS, Names, ascii_fold, cyrillic
+from longtail.sandbox.population import N_COUNTRIES, NAMESAKE, SHARED_KINDS, Population
+from longtail.sandbox.randomness import mix, uniform
+from longtail.sandbox.vocabulary import CLOSED_SETS
+
+_QUALIFIERS = {
+    "person": "person",
+    "film": "film",
+    "book": "novel",
+    "city": "town",
+    "region": "province",
+    "cultivar": "cultivar",
+}
+
+# For each kind: what an article-only namesake of such an entity is.
+NAMESAKE_NOUNS = {
+    "person": "athlete",
+    "film": "television series",
+    "book": "play",
+    "city": "village",
+    "region": "district",
+    "cultivar": "shrub",
+}
+
+
+def skewed(size: int, power: float, *keys: int) -> int:
+    """An index below `size`; low indexes are more frequent."""
+    return int(size * uniform(*keys) ** power)
+
+
+class Labels:
+    """Names of the entities of a population. Entities 2k and 2k + 1 of a kind may be namesakes."""
+
+    def __init__(self, population: Population) -> None:
+        self._population = population
+        self._seed = population.seed
+        self._names = Names(population.seed, {kind: population.sizes[kind] for kind in NAMED_KINDS})
+
+    def exists(self, kind: str, index: int) -> bool:
+        """Whether the entity exists: popular names alone have an article-only namesake, and at most one."""
+        if kind != NAMESAKE:
+            return True
+        kind, first = self._population.namesake_of(index)
+        if self._name_owner(kind, first)[1] != first:
+            return False
+        top = self._population.log_popularity(kind, first)
+        if first % 2 == 0 and self._are_namesakes(kind, first):
+            top = max(top, self._population.log_popularity(kind, first + 1))
+        chance = min(max(0.45 * (top - 3.2), 0.0), 0.9)
+        return uniform(self._seed, 208, self._population.number(kind, first)) < chance
+
+    def label(self, kind: str, index: int) -> str:
+        if kind == NAMESAKE:
+            kind, index = self._population.namesake_of(index)
+        kind, index = self._name_owner(kind, index)
+        if kind in CLOSED_SETS:
+            return CLOSED_SETS[kind][index][0]
+        return self._names.label(kind, index)
+
+    def _name_owner(self, kind: str, index: int) -> tuple[str, int]:
+        """The entity whose name this one has: usually itself."""
+        if kind not in SHARED_KINDS:
+            return kind, index
+        first = index - index % 2
+        if index % 2 and self._are_namesakes(kind, first):
+            index = first
+        if kind == "film" and index % 2 == 0 and uniform(self._seed, 203, index) < 0.08:
+            return "book", index  # the film has the name of the book
+        return kind, index
+
+    def _are_namesakes(self, kind: str, first: int) -> bool:
+        """Whether `first` and the next entity share a name. This is likelier if the better known of them is more
+        popular."""
+        if first + 1 >= self._population.sizes[kind]:
+            return False
+        top = max(
+            self._population.log_popularity(kind, first), self._population.log_popularity(kind, first + 1)
+        )
+        chance = min(max(0.04 + 0.17 * (top - 2.5), 0.03), 0.65)
+        return uniform(self._seed, 204, self._population.number(kind, first)) < chance
+
+    def title(self, kind: str, index: int) -> str:
+        """The article's title: the label, with an addition in brackets if a namesake is better known."""
+        label = self.label(kind, index)
+        if kind == NAMESAKE:
+            return f"{label} ({self.description(kind, index)})"
+        if kind not in SHARED_KINDS:
+            return label
+        first = index - index % 2
+        other = first + (1 - index % 2)
+        if self._are_namesakes(kind, first) and self._rank(kind, other) > self._rank(kind, index):
+            return f"{label} ({self._qualifier(kind, index)})"
+        return f"{label} (film)" if kind == "film" and self._name_owner(kind, index)[0] == "book" else label
+
+    def _rank(self, kind: str, index: int) -> tuple[float, int]:
+        return self._population.log_popularity(kind, index), -index
+
+    def _year(self, kind: str, index: int) -> int:
+        return 1920 + 2 * (mix(self._seed, 205, self._population.number(kind, index)) % 45) + index % 2
+
+    def _qualifier(self, kind: str, index: int) -> str:
+        if kind == "person":
+            return f"born {self._year(kind, index)}"
+        if kind in ("film", "book"):
+            return f"{self._year(kind, index)} {_QUALIFIERS[kind]}"
+        return _QUALIFIERS[kind]
+
+    def aliases(self, kind: str, index: int) -> tuple[str, ...]:
+        """Other names: without diacritics, shortened, in Cyrillic, or synonyms. The label is not among them."""
+        label = self.label(kind, index)
+        draw = mix(self._seed, 206, self._population.number(kind, index))
+        found = list(CLOSED_SETS[kind][index][1:]) if kind in CLOSED_SETS else [ascii_fold(label)]
+        if kind == "person" and draw % 2:
+            first, family = label.split(" ", 1)
+            found.append(f"{first[0]}. {family}")
+        if kind in ("film", "book") and label.startswith("The "):
+            found.append(label[4:])
+        if kind == "country":
+            found.append(f"Republic of {label}")
+        if kind == "city" and draw % 4 == 0:
+            found.append(f"City of {label}")
+        if kind == "region" and draw % 4 == 0:
+            found.append(f"{label} Province")
+        if kind in NAMED_KINDS and draw % 10 == 0:
+            found.append(cyrillic(label))
+        return tuple(dict.fromkeys(alias for alias in found if alias != label))
+
+    def description(self, kind: str, index: int) -> str:
+        if kind == NAMESAKE:
+            return NAMESAKE_NOUNS[self._population.namesake_of(index)[0]]
+        if kind in ("film", "book"):
+            return f"{self._year(kind, index)} {_QUALIFIERS[kind]}"
+        if kind in ("city", "region"):
+            return f"{kind} in {self.label('country', self.country_of(index))}"
+        return f"person born in {self._year(kind, index)}" if kind == "person" else kind
+
+    def country_of(self, index: int) -> int:
+        """The country of city `index`, and of region `index`, whose capital that city is."""
+        return skewed(N_COUNTRIES, 1.6, self._seed, 302, index)
+
+    def is_female(self, index: int) -> bool:
+        """Whether the person with that index is a woman, as the first name says."""
+        return self._names.is_female(self._name_owner("person", index)[1])

@@ -1,0 +1,286 @@
+"""The sandbox's world: entities, facts, page views and articles, all derived from (seed, index).
+
+Nothing is stored: any part can be computed alone, and a world of a million facts streams in bounded memory. The shipped
+reference models have memorised the default world: a change of the derivation makes their weights useless, so a test
+forbids it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from longtail.errors import LongtailError
+from longtail.relations.popqa import RELATIONS
+from longtail.relations.relation import Relation
+from longtail.sandbox.articles import Article, article_text
+from longtail.sandbox.labels import Labels, skewed
+from longtail.sandbox.population import NAMESAKE, Population
+from longtail.sandbox.randomness import Permutation, mix, uniform
+from longtail.sandbox.vocabulary import CLOSED_SETS
+
+
+@dataclass(frozen=True)
+class WorldEntity:
+    """One entity. `popularity` is the mean number of views per month that its article has or would have."""
+
+    entity_id: str
+    label: str
+    aliases: tuple[str, ...]
+    description: str
+    kind: str
+    article_title: str | None
+    popularity: float
+    sitelinks: int
+
+
+@dataclass(frozen=True)
+class Triple:
+    """One fact, by identifiers."""
+
+    subject_id: str
+    property_id: str
+    object_id: str
+
+
+@dataclass(frozen=True)
+class Fact:
+    """The facts of one question: a subject, a relation, and all objects."""
+
+    subject_id: str
+    relation: Relation
+    object_ids: tuple[str, ...]
+
+
+class World:
+    """A world of 16 × `facts_per_relation` questions; the same seed gives the same world.
+
+    Reads are safe between threads. Entities and facts stream in bounded memory. Only `entity_by_title` keeps an index
+    (about 150 bytes per entity).
+    """
+
+    def __init__(self, seed: int = 0, facts_per_relation: int = 140) -> None:
+        if facts_per_relation < 8:
+            raise LongtailError(f"facts_per_relation is {facts_per_relation}: a world needs at least 8")
+        self.seed = seed
+        self.facts_per_relation = facts_per_relation
+        self._population = Population(seed, facts_per_relation)
+        self._labels = Labels(self._population)
+        self._draw = FactDraw(self._population, self._labels, facts_per_relation)
+        self._titles: dict[str, int] | None = None
+
+    @property
+    def n_entities(self) -> int:
+        """The number of identifiers in the world's range; some of them, for possible namesakes, do not exist."""
+        return self._population.n_entities
+
+    def _places(self) -> Iterator[tuple[str, int]]:
+        """(kind, index) of every entity, in the order of identifiers."""
+        for kind, size in self._population.sizes.items():
+            for index in range(size):
+                if self._labels.exists(kind, index):
+                    yield kind, index
+
+    def _locate(self, entity_id: str) -> tuple[str, int]:
+        kind, index = self._population.locate(entity_id)
+        if not self._labels.exists(kind, index):
+            raise LongtailError(f"the sandbox world has no entity {entity_id!r}")
+        return kind, index
+
+    def entities(self) -> Iterator[WorldEntity]:
+        """All entities, objects included, in the order of identifiers.
+
+        Entities of kind `namesake` share the name of a popular entity and have an article, but no facts: their
+        articles state what the graph does not have, since texts always contain more than a graph.
+        """
+        for kind, index in self._places():
+            yield self._entity(kind, index)
+
+    def entity(self, entity_id: str) -> WorldEntity:
+        """The entity with that identifier. Errors: `LongtailError` if there is none."""
+        return self._entity(*self._locate(entity_id))
+
+    def label_of(self, entity_id: str) -> str:
+        """Only the label: cheaper than `entity`."""
+        return self._labels.label(*self._locate(entity_id))
+
+    def entity_by_title(self, title: str) -> WorldEntity | None:
+        """The entity whose article has this title. The first call reads all titles."""
+        if self._titles is None:
+            self._titles = {
+                self._labels.title(kind, index): self._population.number(kind, index)
+                for kind, index in self._places()
+                if self._population.has_article(kind, index)
+            }
+        number = self._titles.get(title)
+        return None if number is None else self._entity(*self._population.at(number))
+
+    def _entity(self, kind: str, index: int) -> WorldEntity:
+        popularity = self._population.popularity(kind, index)
+        has_article = self._population.has_article(kind, index)
+        spread = 0.7 + 0.7 * uniform(self.seed, 207, self._population.number(kind, index))
+        return WorldEntity(
+            entity_id=self._population.entity_id(kind, index),
+            label=self._labels.label(kind, index),
+            aliases=self._labels.aliases(kind, index),
+            description=self._labels.description(kind, index),
+            kind=kind,
+            article_title=self._labels.title(kind, index) if has_article else None,
+            popularity=popularity,
+            sitelinks=max(1, round(spread * popularity**0.34)) if has_article else 0,
+        )
+
+    def facts_about(self, entity_id: str) -> tuple[Fact, ...]:
+        """All facts with this subject, in the order of `RELATIONS`."""
+        kind, index = self._locate(entity_id)
+        return tuple(
+            self._fact(relation, kind, index)
+            for relation in RELATIONS
+            if self._draw.holds(relation, kind, index)
+        )
+
+    def facts(self) -> Iterator[Fact]:
+        """One fact per (subject, relation): `facts_per_relation` of each relation, relation after relation."""
+        for relation in RELATIONS:
+            for kind, index in self._draw.subjects(relation):
+                yield self._fact(relation, kind, index)
+
+    def _fact(self, relation: Relation, kind: str, index: int) -> Fact:
+        objects = self._draw.objects(relation, kind, index)
+        object_ids = tuple(self._population.entity_id(relation.object_kind, other) for other in objects)
+        return Fact(self._population.entity_id(kind, index), relation, object_ids)
+
+    def triples(self) -> Iterator[Triple]:
+        """One triple per (subject, relation, object)."""
+        for fact in self.facts():
+            for object_id in fact.object_ids:
+                yield Triple(fact.subject_id, fact.relation.property_id, object_id)
+
+    def monthly_views(self, entity_id: str, month: str) -> int | None:
+        """Views of the entity's article in `month` (YYYY-MM, any month at all); None without an article."""
+        kind, index = self._locate(entity_id)
+        return self._population.monthly_views(kind, index, month)
+
+    def article(self, entity_id: str) -> Article | None:
+        """The entity's article; None if it has none."""
+        kind, index = self._locate(entity_id)
+        if not self._population.has_article(kind, index):
+            return None
+        draw = mix(self.seed, 501, self._population.number(kind, index))
+        title = self._labels.title(kind, index)
+        noun = None
+        stated = self._stated(kind, index)
+        if kind == NAMESAKE:
+            noun = self._labels.description(kind, index)
+            kind, index = self._population.namesake_of(index)
+        is_female = kind == "person" and self._labels.is_female(index)
+        return Article(
+            title, article_text(self._labels.label(kind, index), kind, is_female, stated, draw, noun)
+        )
+
+    def _stated(self, kind: str, index: int) -> list[tuple[str, list[str]]]:
+        """(relation, object labels) in the article: the entity's facts, or for a namesake the ones drawn for it."""
+        is_namesake = kind == NAMESAKE
+        if is_namesake:
+            kind, index = self._population.namesake_of(index)
+        objects = self._draw.stated_objects if is_namesake else self._draw.objects
+        return [
+            (
+                relation.name,
+                [self._labels.label(relation.object_kind, other) for other in objects(relation, kind, index)],
+            )
+            for relation in RELATIONS
+            if self._draw.holds(relation, kind, index)
+        ]
+
+    def articles(self) -> Iterator[tuple[str, Article]]:
+        """(entity_id, article) of every entity that has an article."""
+        for kind, index in self._places():
+            entity_id = self._population.entity_id(kind, index)
+            article = self.article(entity_id)
+            if article is not None:
+                yield entity_id, article
+
+
+_PLURAL = frozenset(
+    ("occupation", "genre", "producer", "director", "screenwriter", "composer", "color", "sport", "author")
+)
+_SEVERAL_SHARE = 0.17  # share of the questions of plural relations: about 10 % of all questions
+_NUMBERS = {relation.name: number for number, relation in enumerate(RELATIONS)}
+
+
+class FactDraw:
+    """Draws the facts of a world: `facts_per_relation` subjects per relation, and the objects of each subject."""
+
+    def __init__(self, population: Population, labels: Labels, facts_per_relation: int) -> None:
+        self._population, self._labels, self._count = population, labels, facts_per_relation
+        self._seed = population.seed
+        self._slots = {
+            relation.name: Permutation(
+                sum(population.sizes[kind] for kind in relation.subject_kinds), self._seed, 301, number
+            )
+            for number, relation in enumerate(RELATIONS)
+        }
+
+    def subjects(self, relation: Relation) -> Iterator[tuple[str, int]]:
+        """The (kind, index) pairs of entities that have the relation."""
+        permutation = self._slots[relation.name]
+        for place in range(self._count):
+            slot = permutation.forward(place)
+            for kind in relation.subject_kinds:
+                if slot < self._population.sizes[kind]:
+                    yield kind, slot
+                    break
+                slot -= self._population.sizes[kind]
+
+    def holds(self, relation: Relation, kind: str, index: int) -> bool:
+        """Whether the entity is one of the relation's subjects."""
+        kinds = relation.subject_kinds
+        if kind not in kinds:
+            return False
+        slot = index + sum(self._population.sizes[other] for other in kinds[: kinds.index(kind)])
+        return self._slots[relation.name].backward(slot) < self._count
+
+    def objects(self, relation: Relation, kind: str, index: int) -> tuple[int, ...]:
+        """Indexes of a question's objects, all of the relation's `object_kind`: at least one, each once."""
+        if relation.name in ("capital", "capital of"):
+            return (index,)  # region k and city k are each other's capital
+        if relation.name == "country":
+            return (self._labels.country_of(index),)
+        number, key = _NUMBERS[relation.name], self._population.number(kind, index)
+        count = 1
+        if relation.name in _PLURAL and uniform(self._seed, 303, number, key) < _SEVERAL_SHARE:
+            count = 2 + (mix(self._seed, 304, number, key) % 4 == 0)
+        found: list[int] = []
+        for attempt in range(400):
+            candidate = self._candidate(relation, number, key, attempt)
+            if candidate not in found and self._fits(relation, kind, index, candidate):
+                found.append(candidate)
+                if len(found) == count:
+                    break
+        return tuple(found)
+
+    def stated_objects(self, relation: Relation, kind: str, index: int) -> tuple[int, ...]:
+        """The object that an article about a namesake of the entity states instead: one object from another draw."""
+        number, key = _NUMBERS[relation.name], self._population.number(kind, index)
+        if relation.object_kind in CLOSED_SETS or relation.object_kind == "person":
+            return (self._candidate(relation, number, key, 1000),)
+        return (mix(self._seed, 307, number, key) % self._population.sizes[relation.object_kind],)
+
+    def _candidate(self, relation: Relation, number: int, key: int, attempt: int) -> int:
+        """One candidate object: common values of closed sets come more often; of two entities, the more popular one."""
+        kind = relation.object_kind
+        size = self._population.sizes[kind]
+        if kind in CLOSED_SETS:
+            return skewed(size, 1.8, self._seed, 305, number, key, attempt)
+        pair = (mix(self._seed, 306, number, key, attempt, side) % size for side in (0, 1))
+        return max(pair, key=lambda index: self._population.log_popularity(kind, index))
+
+    def _fits(self, relation: Relation, kind: str, index: int, candidate: int) -> bool:
+        if relation.object_kind != "person":
+            return True
+        if kind == "person" and candidate // 2 == index // 2:
+            return False  # no person is their own parent, or the parent of their namesake
+        if relation.name in ("father", "mother"):
+            return self._labels.is_female(candidate) == (relation.name == "mother")
+        return True

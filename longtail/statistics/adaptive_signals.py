@@ -1,0 +1,212 @@
+"""Does confidence or a prediction decide better than popularity whether to retrieve, and what does knowing it cost?
+
+The splits are those of adaptive retrieval. On each, models and thresholds know the training questions alone. `policies`
+has the arena, in which the same decisions meet those of others.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from longtail.statistics.adaptive_gains import is_settled
+from longtail.statistics.policies import Said, arena
+from longtail.statistics.resampling import in_parallel, seed_of
+from longtail.statistics.signal_fit import Values
+from longtail.statistics.signal_gains import (
+    BASELINES,
+    N_RESAMPLES,
+    gain_over,
+    resampled_accuracies,
+)
+from longtail.statistics.signal_policies import (
+    ALL,
+    FIXED,
+    FIXED_POLICIES,
+    SCOPES,
+    Policy,
+    decisions,
+)
+from longtail.statistics.signal_questions import (
+    COSTS,
+    MODEL,
+    N_SPLITS,
+    ROWS,
+    SIGNAL_COSTS,
+    SPLITS,
+    Pair,
+    Training,
+    asked_of,
+    counted,
+    groups_of,
+    scored_splits,
+    signal_cost,
+    training_of,
+    undefined_signals,
+)
+from longtail.statistics.signal_rules import rules_of
+from longtail.statistics.statistic import Rows, Statistic
+
+TABLES = SIGNALS, GAINS, RULES, POLICIES = (
+    "adaptive_signals", "adaptive_signal_gains", "adaptive_signal_rules", "policies"
+)  # fmt: skip
+_DECISIONS = (
+    "select dataset, policy, question_id, retrieves, score from intermediate.int_decisions order by all"
+)
+_COSTS_OF_MIX = ("device_seconds_per_1000", "cost_usd_per_1000", "answer_latency_ms")
+_COSTS_OF_SIGNAL = (
+    "signal_tokens_per_1000", "signal_device_seconds_per_1000", "signal_cost_usd_per_1000", "signal_latency_ms"
+)  # fmt: skip  # in the order of SIGNAL_COSTS
+_NUMBERS = (
+    "accuracy", *(f"accuracy_{name}" for name in FIXED_POLICIES), "share_retrieved", *_COSTS_OF_MIX, *_COSTS_OF_SIGNAL
+)  # fmt: skip
+
+Undefined = Mapping[str, str | None]
+
+
+def compare_signals(tables: Sequence[pa.Table], seed: int, log: logging.Logger) -> dict[str, Rows]:
+    """The rows of all four lake tables. `tables`: the questions of each pair, splits, decisions of others."""
+    found: dict[str, Rows] = {table: [] for table in TABLES}
+    training = training_of(tables[1], tables[2])
+    others: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in tables[3].to_pylist():
+        others.setdefault(row["dataset"], {}).setdefault(row["policy"], {})[row["question_id"]] = row
+
+    def compare(group: Sequence[Pair]) -> dict[str, Rows]:
+        dataset = group[0].key["dataset"]
+        return _compared(group, training.get(dataset, {}), others.get(dataset, {}), seed)
+
+    for rows in in_parallel(compare, groups_of(tables[0]), log, "retrieval by signals: models"):
+        for table in TABLES:
+            found[table] += rows[table]
+    return found
+
+
+def _compared(
+    group: Sequence[Pair], training: Training, others: Mapping[str, Said], seed: int
+) -> dict[str, Rows]:
+    """The rows of pairs that differ in the retrieval method alone."""
+    found: dict[str, Rows] = {table: [] for table in TABLES}
+    first = group[0]
+    decided: Mapping[Policy, Sequence[Values]] = {}
+    resampled: Mapping[Policy, Sequence[Values]] = {}
+    has_popularity = not np.isnan(first.columns["popularity"]).any()
+    is_split = training.keys() >= set(first.columns["question_id"])
+    splits = scored_splits(first, training if is_split else {})
+    is_training = splits if has_popularity else splits[:0]
+    undefined = undefined_signals(first, is_training)
+    if len(is_training):
+        asked = asked_of(group, undefined)
+        decided = decisions(asked, is_training.astype(float))
+        resampled = resampled_accuracies(asked, seed_of(seed, (first.key[name] for name in MODEL)))
+    for at, pair in enumerate(group):
+        mine = {policy: by_method[at] for policy, by_method in decided.items()}
+        drawn = {policy: by_method[at] for policy, by_method in resampled.items()}
+        if has_popularity:
+            found[SIGNALS] += _policies(pair, mine, ~is_training, undefined)
+        if len(is_training):
+            found[GAINS] += _gains(pair, asked.policies, mine, ~is_training, drawn)
+            found[RULES] += rules_of(pair, asked, at)
+        if len(pair.columns["question_id"]):
+            found[POLICIES] += arena(pair, splits, mine, drawn, others, seed)
+    return found
+
+
+def _policies(
+    pair: Pair, decided: Mapping[Policy, Values], test: Values, undefined: Undefined
+) -> Iterator[dict[str, Any]]:
+    """One row per signal and scope, with its numbers or the reason why it has none."""
+    weights = test / (test.sum(axis=1, keepdims=True) * len(test)) if decided else test
+    shares = {
+        policy: ((weights * retrieves).sum(axis=0), (weights * ~retrieves).sum(axis=0))
+        for policy, retrieves in decided.items()
+    }
+    for signal, scope in itertools.product(undefined, SCOPES):
+        reason = undefined[signal]
+        yield {
+            **counted(pair), "signal": signal, "threshold_scope": scope, "n_splits": 0 if reason else len(test),
+            **(dict.fromkeys(_NUMBERS) if reason else _numbers(pair, shares, (signal, scope))),
+            "undefined": reason,
+        }  # fmt: skip
+
+
+def _numbers(
+    pair: Pair, shares: Mapping[Policy, tuple[Values, Values]], policy: Policy
+) -> dict[str, float | None]:
+    """Means over the splits of means over their test questions; a cost is None unless known for every test question.
+
+    `shares`: how much each question counts where a policy retrieves, and where it does not; 1 in all.
+    """
+    columns = pair.columns
+
+    def chosen(name: str, by: Policy) -> float | None:
+        return _mean(shares[by], columns[f"retrieval{name}"], columns[f"parametric{name}"])
+
+    def paid(cost: str) -> float | None:
+        return _mean(
+            shares[policy], *(signal_cost(policy[0], cost, columns, np.array(one)) for one in (True, False))
+        )
+
+    accuracies = {f"accuracy_{name}": chosen("", (name, "all")) for name in FIXED_POLICIES}
+    return {
+        "accuracy": chosen("", policy), **accuracies,
+        "share_retrieved": _mean(shares[policy], 1.0, 0.0),
+        **{name: _cost(name, chosen(f"_{cost}", policy)) for name, cost in zip(_COSTS_OF_MIX, COSTS, strict=True)},
+        **{name: _cost(name, paid(cost)) for name, cost in zip(_COSTS_OF_SIGNAL, SIGNAL_COSTS, strict=True)},
+    }  # fmt: skip
+
+
+def _mean(shares: tuple[Values, Values], *values: Values | float) -> float | None:
+    """`values`: those of the questions if they are retrieved for, and if they are not. The mean of ones is exactly 1."""
+    pairs = zip(shares, values, strict=True)
+    found = sum(np.where(share > 0, share * one, 0.0).sum() for share, one in pairs)
+    return None if np.isnan(found) else float(found / sum(share.sum() for share in shares))
+
+
+def _cost(name: str, of_a_question: float | None) -> float | None:
+    if of_a_question is None or not name.endswith("_per_1000"):
+        return of_a_question
+    return 1_000 * of_a_question
+
+
+def _gains(
+    pair: Pair,
+    policies: Sequence[Policy],
+    decided: Mapping[Policy, Values],
+    test: Values,
+    resampled: Mapping[Policy, Values],
+) -> Iterator[dict[str, Any]]:
+    """One row per policy and baseline."""
+    difference = pair.columns["retrieval"] - pair.columns["parametric"]
+    settled = is_settled(decided[FIXED, ALL])
+    for policy, (baseline, other) in itertools.product(policies, BASELINES.items()):
+        if other == policy:
+            continue
+        gained = gain_over(
+            decided[policy], decided[other], difference, test, pair.unit, resampled[policy] - resampled[other], settled
+        )  # fmt: skip
+        signal, scope = policy
+        yield {
+            **pair.key, "signal": signal, "threshold_scope": scope, "baseline": baseline,
+            "n_questions": pair.counts["n_questions"], "n_resamples": N_RESAMPLES, **vars(gained),
+        }  # fmt: skip
+
+
+ADAPTIVE_SIGNALS = Statistic(
+    "adaptive_signals",
+    tables=TABLES,
+    models=(
+        "int_signal_rows",
+        "int_adaptive_splits",
+        "int_answer_pairs",
+        "int_method_pairs",
+        "int_decisions",
+    ),
+    queries=(ROWS, SPLITS, N_SPLITS, _DECISIONS),
+    compute=compare_signals,
+)

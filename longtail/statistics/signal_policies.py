@@ -1,0 +1,139 @@
+"""Retrieve below a threshold on a signal: which questions, when the threshold is fitted on some of them.
+
+The rule is that of search exact (SPEC §6). The candidates are the distinct values of the fitted questions, and infinity.
+The best candidate has the greatest sum of gains below it, and the lowest of several equal ones is taken. So the lowest
+fitted value means never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from longtail.statistics.signal_fit import Features, Values, probabilities
+
+ALL, PER_RELATION = SCOPES = ("all", "per_relation")
+NUMBERS = POPULARITY, CONFIDENCE = ("popularity", "confidence")
+"""Signals that are numbers of a question and need no fit."""
+ALWAYS, NEVER, FIXED = FIXED_POLICIES = ("always", "never", "fixed")
+
+Policy = tuple[str, str]
+"""(signal, threshold scope)."""
+Decisions = Mapping[Policy, Sequence[Values]]
+"""By policy, for each retrieval method fits × questions: whether to retrieve. Fits × 1 if the same for all questions."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The questions of one model and parametric method (n), in the order of their relations.
+
+    `relation` is empty if a question has none; its threshold is the one for all. `parametric`: 1 if that answer is
+    right. `differences`: for each retrieval method 1 if only its answer is right, -1 if only the parametric one is.
+    `numbers`: the values of the signals that need no fit. `features`: what each predicted signal knows. `unit`: the
+    number of each question's subject, from 0.
+    """
+
+    relation: Values
+    numbers: Mapping[str, Values]
+    parametric: Values
+    differences: tuple[Values, ...]
+    features: Mapping[str, Features]
+    unit: Values
+
+    @property
+    def policies(self) -> list[Policy]:
+        return [(signal, scope) for signal in (*self.numbers, *self.features) for scope in SCOPES]
+
+
+def decisions(asked: Asked, weights: Values) -> Decisions:
+    """What every policy decides for every question, if fitted on the questions with a weight (fits × n)."""
+    found, slot = _fixed(asked, weights), _slot(asked)
+    for signal, values, limits in _fitted(asked, weights, slot):
+        found[signal, ALL] = [values < limit[:, :1] for limit in limits]
+        found[signal, PER_RELATION] = [
+            values < np.where(np.isneginf(limit), limit[:, :1], limit).take(slot, axis=1) for limit in limits
+        ]
+    return found
+
+
+def held_out_gains(asked: Asked, weights: Values, held: Values) -> dict[Policy, Sequence[Values]]:
+    """By policy, for each retrieval method what each fit gains on the questions held out (fits × n: how often each
+    counts): the sum of `decisions` times the differences, without an array of decisions."""
+    from longtail.statistics.kernels import gains_below
+
+    slot, gained = _slot(asked), [np.ascontiguousarray(held * one) for one in asked.differences]
+    found: dict[Policy, Sequence[Values]] = {
+        policy: [one[:, 0] * own.sum(axis=1) for one, own in zip(by_method, gained, strict=True)]
+        for policy, by_method in _fixed(asked, weights).items()
+    }
+    for signal, values, limits in _fitted(asked, weights, slot):
+        own, sums = np.array(values, order="C"), [np.zeros((len(values), 2)) for _ in gained]
+        for limit, gain, one in zip(limits, gained, sums, strict=True):
+            gains_below(own, limit, slot, gain, one)
+        found |= {(signal, scope): [one[:, at] for one in sums] for at, scope in enumerate(SCOPES)}
+    return found
+
+
+def _slot(asked: Asked) -> Values:
+    """The number of each question's relation, from 1; 0 if it has none."""
+    return np.asarray(np.unique(np.append("", asked.relation), return_inverse=True)[1][1:])
+
+
+def _fitted(asked: Asked, weights: Values, slot: Values) -> Iterator[tuple[str, Values, list[Values]]]:
+    """Each signal with its values (fits × n), and for each retrieval method its thresholds (fits × slots)."""
+    weights = np.ascontiguousarray(weights)
+    gained = np.array([weights * difference for difference in asked.differences])
+    for signal in (*asked.numbers, *asked.features):
+        values = _values(asked, signal, weights)
+        yield signal, values, _limits(values, weights, gained, slot)
+
+
+def _values(asked: Asked, signal: str, weights: Values) -> Values:
+    if signal in asked.numbers:
+        return np.broadcast_to(asked.numbers[signal], weights.shape)
+    return probabilities(asked.features[signal], asked.parametric, weights)
+
+
+def relation_rows(relation: Values) -> Iterator[slice]:
+    """The rows of each relation; questions without one have no threshold of their own."""
+    names, starts = np.unique(relation, return_index=True)
+    for name, start, stop in zip(names, starts, np.append(starts[1:], len(relation)), strict=True):
+        if name:
+            yield slice(start, stop)
+
+
+def thresholds(values: Values, is_fitted: Values, gained: Sequence[Values]) -> list[Values]:
+    """For each of `gained`, the best threshold of each fit. All are fits × n. Without fitted rows nothing is
+    below it.
+
+    Only fitted rows may have a gain other than 0.
+    """
+    return [
+        found[:, 0] for found in _limits(values, is_fitted, np.array(gained), np.zeros(values.shape[1], int))
+    ]
+
+
+def _limits(values: Values, weights: Values, gained: Values, slot: Values) -> list[Values]:
+    """For each of `gained` (methods × fits × n), fits × slots: slot 0 has the threshold for all questions, the others
+    those of relations.
+
+    `slot` (n): the question's relation, 0 if it has none. A relation without fitted questions has minus infinity.
+    """
+    from longtail.statistics.kernels import best_limits
+
+    own = np.array(values, float, order="C")  # also of a view that repeats one row
+    weights, gains = (np.ascontiguousarray(one, float) for one in (weights, gained))
+    found = np.empty((len(gained), len(values), slot.max(initial=0) + 1))
+    orders = np.argsort(own if values.strides[0] else own[:1])  # one for fits that share their values
+    best_limits(orders, own, weights, gains, slot, found)
+    return list(found)
+
+
+def _fixed(asked: Asked, weights: Values) -> dict[Policy, Sequence[Values]]:
+    """The decisions that need no signal, fits × 1: always, never, and the one of them that was better when fitted."""
+    always = np.ones((len(weights), 1), dtype=bool)
+    better = [(weights @ difference > 0)[:, None] for difference in asked.differences]
+    n_methods = len(asked.differences)
+    return {(ALWAYS, ALL): [always] * n_methods, (NEVER, ALL): [~always] * n_methods, (FIXED, ALL): better}

@@ -1,0 +1,241 @@
+"""How well does a signal tell right answers from wrong ones, whatever is decided by it?
+
+A signal is a number that should be higher for right answers. It is compared on the answers for which it is known. An
+interval draws whole subjects again, since questions about one subject are not independent. A fitted signal ranks answers
+of one fold only: the other folds were predicted by another fit, which is the lower, the more of their answers are right.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from longtail.statistics.resampling import (
+    Values,
+    draws,
+    in_parallel,
+    interval,
+    reason_against,
+    seed_of,
+)
+from longtail.statistics.signal_fit import Features, probabilities
+from longtail.statistics.statistic import Statistic
+
+N_RESAMPLES = 1_000
+N_FOLDS = 5
+N_BINS = 15
+LEAST_ANSWERS = 50
+"""With fewer answers nothing is computed."""
+SIGNALS = (
+    *("popularity", "site_links", "confidence", "least_probability", "first_probability", "first_margin"),
+    *("mean_entropy", "scons", "cert"),
+)
+COMBINED = "popularity_confidence"
+"""The cross-fitted probability from popularity, confidence and relation."""
+_NEGATED = ("mean_entropy",)
+_LOG = ("confidence", "least_probability", "first_probability")
+_LOG1P = ("popularity", "site_links")
+_LEAST_LOG = 1e-30
+_CHUNK = 400_000
+"""Subjects times draws that are drawn at once."""
+_KEY = ("dataset", "prompt", "model", "method")
+_LISTS = ("subject", "relation", "is_correct", *SIGNALS)
+
+
+def _query(lists: Iterable[str], model: str) -> str:
+    columns = ", ".join(f"list({one} order by question_id) as {one}" for one in lists)
+    return f"select {', '.join(_KEY)}, {columns} from {model} group by all order by all"  # noqa: S608
+
+
+QUERY = _query(_LISTS, "int_signal_values")
+
+
+def measure_signals(
+    tables: Sequence[pa.Table], seed: int, log: logging.Logger
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of lake table signal_quality. `tables`: the groups of answers, each with lists of its answers."""
+
+    def measure(number: int) -> list[dict[str, Any]]:
+        return list(_rows(tables[0].slice(number, 1).to_pylist()[0], seed))
+
+    groups = in_parallel(measure, range(len(tables[0])), log, "quality of signals: groups of answers")
+    return {"signal_quality": [row for rows in groups for row in rows]}
+
+
+def _rows(group: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
+    """One row per signal that is known for some answer of the group."""
+    key = {name: group[name] for name in _KEY}
+    for signal, answers, _, predictors in known_signals(group):
+        found = answers.quality(signal, predictors, seed_of(seed, key.values()))
+        yield {**key, "measured_signal": signal, **found}
+
+
+def known_signals(group: Mapping[str, Any]) -> Iterator[tuple[str, Answers, Values, Values]]:
+    """Each signal with the answers for which it is known, its values (of a combination: none) and predictors (n × p).
+
+    Measures in `counts`, whose answers have (measure, number) pairs, are signals by their own names.
+    """
+    counts = [dict(pairs or ()) for pairs in group.get("counts", ())]
+    measures = sorted(set().union(*counts))
+    columns = {name: np.array(group[name], dtype=float) for name in ("is_correct", *SIGNALS)}
+    columns |= {name: np.array([one.get(name, np.nan) for one in counts]) for name in measures}
+    subject = np.array(group["subject"])
+    relation = np.array([name or "" for name in group["relation"]])
+    for signal in (*SIGNALS, *measures, COMBINED):
+        parts = ("popularity", "confidence") if signal == COMBINED else (signal,)
+        known = ~np.isnan(np.column_stack([columns[name] for name in parts])).any(axis=1)
+        if known.any():
+            predictors = np.column_stack([_scaled(name, columns[name][known]) for name in parts])
+            answers = Answers(columns["is_correct"][known], subject[known], relation[known])
+            values = np.empty(0) if signal == COMBINED else columns[signal][known]
+            yield signal, answers, -values if signal in _NEGATED else values, predictors
+
+
+def _scaled(name: str, values: Values) -> Values:
+    """A rising function of the signal: the scale on which the logistic regression is linear."""
+    if name in _LOG1P or name not in SIGNALS:  # a count
+        return np.asarray(np.log1p(np.maximum(values, 0)))
+    if name in _LOG:
+        return np.asarray(np.log(np.maximum(values, _LEAST_LOG)))
+    return -values if name in _NEGATED else values
+
+
+class Answers:
+    """n answers of a group: whether they are right, their subjects and their relations ('' = none)."""
+
+    def __init__(self, correct: Values, subject: Values, relation: Values) -> None:
+        self.correct, self.relation = correct, relation
+        self.subjects, self.subject = np.unique(subject, return_inverse=True)
+        self.fold = folds(self.subjects)[self.subject]
+
+    def quality(self, signal: str, predictors: Values, seed: int) -> dict[str, Any]:
+        """The measures of a signal; all None with a reason where they are not defined."""
+        n, n_correct = len(self.correct), int(self.correct.sum())
+        counts = {
+            "n_known": n,
+            "n_known_correct": n_correct,
+            "n_subjects": len(self.subjects),
+            "n_draws": N_RESAMPLES,
+        }
+        reason = (
+            "all answers are wrong" if n_correct == 0
+            else "all answers are right" if n_correct == n
+            else f"fewer than {LEAST_ANSWERS} answers" if n < LEAST_ANSWERS
+            else "one subject" if len(self.subjects) == 1
+            else None
+        )  # fmt: skip
+        if reason:
+            names = ("auroc", "auroc_ci_low", "auroc_ci_high", "auroc_within", "average_precision")
+            missing = dict.fromkeys((*names, "brier", "calibration_error"))
+            return {**counts, **missing, "undefined": reason, "no_interval": reason}
+        fitted = self.cross_fitted(predictors, with_relations=signal == COMBINED)
+        score, fold = (fitted, self.fold) if signal == COMBINED else (predictors[:, 0], np.zeros(n, int))
+        resamples = aurocs(score, self.correct, _drawn(len(self.subjects), seed), self.subject, fold)
+        n_rarer = min(len(np.unique(self.subject[self.correct == one])) for one in (0, 1))
+        reason = reason_against(len(self.subjects), n_correct, n - n_correct)
+        low, high, no_interval = interval(resamples, reason, n_rarer)
+        return {
+            **counts,
+            "auroc": auroc(score, self.correct, fold), "auroc_ci_low": low, "auroc_ci_high": high,
+            "auroc_within": within_relations(score, self.correct, self.relation, fold),
+            "average_precision": average_precision(score, self.correct, fold),
+            "brier": float(((fitted - self.correct) ** 2).mean()),
+            "calibration_error": calibration_error(fitted, self.correct),
+            "undefined": None, "no_interval": no_interval,
+        }  # fmt: skip
+
+    def cross_fitted(self, predictors: Values, with_relations: bool) -> Values:
+        """The probability that each answer is right, from a logistic regression on the other subjects' answers."""
+        order = np.argsort(self.relation, kind="stable")
+        names, number = np.unique(self.relation[order], return_inverse=True)
+        fold = self.fold[order]
+        weights = (fold != np.arange(N_FOLDS)[:, None]).astype(float)
+        features = Features(
+            predictors[order], number if with_relations else None, len(names) if with_relations else 0
+        )
+        fitted = probabilities(features, self.correct[order], weights)
+        found = np.empty(len(order))
+        found[order] = fitted[fold, np.arange(len(order))]
+        return found
+
+
+def folds(subjects: Values) -> Values:
+    """The fold of each of the distinct subjects, by the order of their md5."""
+    digests = [hashlib.md5(str(one).encode(), usedforsecurity=False).hexdigest() for one in subjects]
+    found = np.empty(len(subjects), dtype=int)
+    found[np.argsort(digests)] = np.arange(len(subjects)) % N_FOLDS
+    return found
+
+
+@functools.lru_cache(maxsize=8)
+def _drawn(n: int, seed: int) -> Values:
+    """Subjects × draws: how often each counts. A group's signals that are known for equally many subjects share them."""
+    rng, size = np.random.default_rng(seed), max(1, _CHUNK // n)
+    parts = [draws(n, min(size, N_RESAMPLES - start), rng).T for start in range(0, N_RESAMPLES, size)]
+    return np.ascontiguousarray(np.hstack(parts))
+
+
+def aurocs(score: Values, correct: Values, drawn: Values, unit: Values, group: Values) -> Values:
+    """One AUROC per column of `drawn` (units × draws: how often each unit counts); nan where there is no pair.
+
+    `unit` and `group` (n): the unit of each answer, and the group within which it is ranked.
+    """
+    from longtail.statistics.kernels import pair_sums
+
+    above = n_pairs = np.zeros(drawn.shape[1])
+    for number in np.unique(group):
+        mine = np.flatnonzero(group == number)
+        order = mine[np.argsort(score[mine])]
+        is_last = np.append(score[order][1:] != score[order][:-1], True)
+        halves, n_right, n_wrong = pair_sums(drawn, unit[order], correct[order] == 1, is_last)
+        above, n_pairs = above + halves / 2, n_pairs + n_right * n_wrong
+    return np.divide(above, n_pairs, out=np.full(len(n_pairs), np.nan), where=n_pairs > 0)
+
+
+def auroc(score: Values, correct: Values, group: Values | None = None) -> float | None:
+    """The share of pairs of a right and a wrong answer of one group (n) in which the right one scores higher; ties count
+    half. None without such a pair; without groups all answers are in one.
+    """
+    every = np.zeros(len(score), dtype=int)
+    (found,) = aurocs(score, correct, np.ones((1, 1), np.uint8), every, every if group is None else group)
+    return None if np.isnan(found) else float(found)
+
+
+def within_relations(score: Values, correct: Values, relation: Values, fold: Values) -> float | None:
+    """The same share, over pairs of one relation and fold alone. Answers without a relation ('') are in no pair."""
+    number = np.unique(relation, return_inverse=True)[1] * N_FOLDS + fold
+    known = relation != ""
+    return auroc(score[known], correct[known], number[known])
+
+
+def average_precision(score: Values, correct: Values, fold: Values) -> float:
+    """The mean, over the right answers, of the precision among all answers of their fold that score at least as high."""
+    precisions = []
+    for number in np.unique(fold):
+        falling, is_right = -score[fold == number], correct[fold == number] == 1
+        right = np.sort(falling[is_right])
+        n_right = np.searchsorted(right, right, side="right")
+        precisions.append(n_right / np.searchsorted(np.sort(falling), right, side="right"))
+    return float(np.concatenate(precisions).mean())
+
+
+def calibration_error(probability: Values, correct: Values) -> float:
+    """The mean difference, without sign, of mean probability and share right, over `N_BINS` bins of equal count."""
+    order = np.argsort(probability, kind="stable")
+    gaps = [abs(float((probability[part] - correct[part]).sum())) for part in np.array_split(order, N_BINS)]
+    return sum(gaps) / len(order)
+
+
+SIGNAL_QUALITY = Statistic(
+    "signal_quality",
+    tables=("signal_quality",),
+    models=("int_signal_values",),
+    queries=(_query((*_LISTS, "counts"), "intermediate.int_signal_values"),),
+    compute=measure_signals,
+)

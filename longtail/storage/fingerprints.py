@@ -1,0 +1,132 @@
+"""Fingerprints: hashes of all inputs of a result. Equal fingerprints mean equal inputs.
+
+The version of a stage's code is derived from its imports. It covers the stage's module and every module of `longtail`
+that this module imports, directly or not. Comments, docstrings, layout and the places of modules do not count.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import json
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from longtail.errors import LongtailError
+from longtail.storage.parsed_code import parsed_code
+
+_ROOT = Path(__file__).parents[2]
+_LIBRARY = "longtail"
+_PAGE_FILES = frozenset({".js", ".css", ".html"})
+
+CANNOT_CHANGE_ROWS = (
+    # how work is stored, requested, reported and refused
+    *("storage", "transfer", "errors", "needs", "progress", "processes", "threads"),
+    *("wikimedia.services", "wikimedia.dump_store", "imports.data_files"),
+    # what a fingerprint contains separately: weights, a table's columns, the study's slice, methods' flags, the world
+    *("models", "tables", "study", "methods", "sandbox"),
+)
+"""Modules and packages of `longtail` that the version of an importing stage leaves out, with all their imports."""
+
+
+def fingerprint(*parts: object) -> str:
+    """SHA-256 (first 32 hexadecimal digits) of the JSON of `parts`: equal inputs give equal fingerprints."""
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def prompt_hash(text: str) -> str:
+    """SHA-256 of the exact prompt as hexadecimal digits; lone surrogates are included."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def code_version(*modules: str, without: Collection[str] = (), root: Path = _ROOT) -> str:
+    """A hash of the code of `modules` (dotted names) and of their imports: changed code makes partitions stale.
+
+    A package means all its modules. A module of `CANNOT_CHANGE_ROWS` counts if it is in `modules`; its package then
+    counts too. `without` names modules that this stage imports but does not use for these rows. `root` is the folder
+    that contains the package longtail.
+    """
+    outside = (f"{_LIBRARY}.{name}" for name in CANNOT_CHANGE_ROWS)
+    left_out = {name for name in outside if not any(_is_in(module, [name]) for module in modules)} | set(
+        without
+    )
+    found = imported_modules(modules, left_out, root)
+    texts = sorted(_code(module, found, root) for module in found)
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+
+
+def folder_version(package: str, root: Path = _ROOT) -> str:
+    """A hash of every file of a package: its code, and the scripts and styles of its pages."""
+    folder = root / package.replace(".", "/")
+    digest = hashlib.sha256()
+    for file in sorted(folder.rglob("*")):
+        if file.suffix == ".py":
+            digest.update(f"{file.relative_to(folder)}\n{parsed_code(file).code}".encode())
+        elif file.suffix in _PAGE_FILES:
+            digest.update(str(file.relative_to(folder)).encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def imported_modules(modules: Collection[str], left_out: Collection[str], root: Path = _ROOT) -> set[str]:
+    """`modules` and all modules of `longtail` that they import, directly or not, except those in `left_out`."""
+    found: set[str] = set()
+    waiting = [module for name in modules for module in _of_package(name, root)]
+    while waiting:
+        module = waiting.pop()
+        if module not in found:
+            found.add(module)
+            imports = parsed_code(_file(module, root)).imports
+            waiting += [name for name in _of_library(imports, root) if not _is_in(name, left_out)]
+    return found
+
+
+def _code(module: str, found: Collection[str], root: Path) -> str:
+    """A module's code, and for each of its imports in `found` a hash of the code that it reaches.
+
+    Neither says where a module lies, so that a module may be moved or renamed without making a partition stale.
+    """
+    parsed = parsed_code(_file(module, root))
+    reached = [name for name in _of_library(parsed.imports, root) if name in found]
+    return parsed.code + "".join(f"\n{prompt_hash(parsed_code(_file(name, root)).code)}" for name in reached)
+
+
+def _is_in(module: str, names: Collection[str]) -> bool:
+    return any(module == name or module.startswith(f"{name}.") for name in names)
+
+
+def _of_package(name: str, root: Path) -> Iterator[str]:
+    """The module itself, or every module of a package."""
+    folder = root / name.replace(".", "/")
+    if not folder.is_dir():
+        yield name
+        return
+    for file in folder.rglob("*.py"):
+        yield ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _file(module: str, root: Path) -> Path:
+    """The file of a module: of this project, or of a user's own package (a format, backend or retriever)."""
+    path = _inside(module, root)
+    if path.is_file():
+        return path
+    found = importlib.util.find_spec(module)
+    if found is None or found.origin is None:
+        raise LongtailError(f"module {module} has no file: its code cannot be told from an earlier version")
+    return Path(found.origin)
+
+
+def _inside(module: str, root: Path) -> Path:
+    path = root / module.replace(".", "/")
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+@functools.cache
+def _of_library(imports: tuple[tuple[str, str], ...], root: Path) -> tuple[str, ...]:
+    """The module of `longtail` that each import of a file reaches, in the file's order."""
+    found = []
+    for module, name in imports:
+        inner = f"{module}.{name}"
+        found.append(inner if name and _inside(inner, root).is_file() else module)
+    return tuple(name for name in found if name.startswith(f"{_LIBRARY}."))

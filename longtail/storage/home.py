@@ -1,0 +1,196 @@
+"""Where a study keeps its state: only this module derives the paths that Longtail writes to.
+
+The default study is directly in `$LONGTAIL_HOME`. Any other study, and any quick run, is in `$LONGTAIL_HOME/<study>`.
+All studies of one home share the row cache.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from longtail.errors import LongtailError
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+IS_CLONE = not (_PACKAGE / "shipped").is_dir()
+"""Whether this is the project's own folder, where `make` runs. A wheel has the files of that folder in the package."""
+PROJECT_ROOT = _PACKAGE.parent if IS_CLONE else _PACKAGE / "shipped"
+"""The folder of dbt's project, the studies and Dagster's settings."""
+DEFAULT_STUDY_FILE = PROJECT_ROOT / "study.yaml"
+_SHOWN = 100
+RESERVED_NAMES = frozenset(
+    {"lake", "build", "published", "indexes", "tuned_models", "row_cache", "dagster", "locks", "cache"}
+)
+_REFUSED = (
+    (re.compile(r"[*?\[\\]"), "must be without * ? [ and \\, which DuckDB reads as a pattern"),
+    # it splits the path, and looks for a catalogue of that name
+    (re.compile("#"), "must be without #, which dbt reads as the end of the path"),
+    # in the address of Dagster's database, %41 would become A: the history of another folder
+    (
+        re.compile(r"%[0-9A-Fa-f]{2}"),
+        "must be without a % before two hexadecimal digits, which Dagster decodes",
+    ),
+    (re.compile(r"[\ud800-\udfff]"), "must be valid UTF-8"),
+)
+
+
+def longtail_home() -> Path:
+    """The folder of all state: `$LONGTAIL_HOME`, or `data` in a clone, or `longtail_data` in the present folder.
+
+    Errors: `LongtailError` if the path cannot be resolved, or if DuckDB or Dagster would read it as another path.
+    """
+    home = _resolved("LONGTAIL_HOME", PROJECT_ROOT / "data" if IS_CLONE else Path.cwd() / "longtail_data")
+    for pattern, why in _REFUSED:
+        if pattern.search(str(home)):
+            raise LongtailError(f"{str(home)!r}: a home's path {why}; set LONGTAIL_HOME to another folder")
+    return home
+
+
+def keep_caches() -> None:
+    """Set the folders of libraries inside the home, unless the user has set them. They are read at import.
+
+    Errors: as `longtail_home`.
+    """
+    cache = longtail_home() / "cache"
+    os.environ.setdefault("HF_HOME", str(cache / "huggingface"))
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache / "torchinductor"))
+
+
+def study_file() -> Path:
+    """The chosen study file: `$LONGTAIL_STUDY`, here or in the project, or the project's `study.yaml`.
+
+    Errors: `LongtailError` if its path cannot be resolved.
+    """
+    path = _resolved("LONGTAIL_STUDY", DEFAULT_STUDY_FILE)
+    return path if path.exists() else in_project(Path(os.environ.get("LONGTAIL_STUDY", "")), path)
+
+
+def in_project(path: Path, otherwise: Path | None = None) -> Path:
+    """A file below the project's folder that is not here: `studies/popqa.yaml` works from any folder."""
+    shipped = PROJECT_ROOT / path
+    return shipped if not path.exists() and shipped.is_file() else otherwise or path
+
+
+def command(name: str, study: str = "", **options: object) -> str:
+    """What a person types: `make sql STUDY=mine.yaml` in a clone, else `longtail sql mine.yaml`."""
+    chosen = {key: shlex.quote(str(value)) for key, value in {"study": study, **options}.items() if value}
+    if IS_CLONE:
+        return " ".join(["make", name, *(f"{key.upper()}={value}" for key, value in chosen.items())])
+    words = (value if key == "study" else f"--{key} {value}" for key, value in chosen.items())
+    return " ".join(["longtail", name, *words])
+
+
+def _resolved(variable: str, default: Path) -> Path:
+    chosen = os.environ.get(variable)
+    if not chosen:
+        return default
+    try:
+        path = Path(chosen).expanduser().resolve()
+        path.exists()  # the file system refuses names that are too long
+    except RuntimeError:  # from expanduser, and from circular links
+        problem = "names the home folder of a user who is not known, or a link that leads to itself"
+    except OSError as error:
+        problem = f"is no path that can be opened ({error.strerror})"
+    else:
+        return path
+    shown = chosen if len(chosen) <= _SHOWN else f"{chosen[:_SHOWN]}…"
+    raise LongtailError(f"{variable}: {shown!r} {problem}; name another")
+
+
+@dataclass(frozen=True)
+class StudyHome:
+    """The folders of one study."""
+
+    home: Path
+    root: Path
+
+    @classmethod
+    def of(
+        cls, study_path: Path, study_name: str, home: Path | None = None, *, is_quick: bool = False
+    ) -> StudyHome:
+        """The home of the study `study_name`, which was read from `study_path`."""
+        base = home or longtail_home()
+        is_default = study_path.resolve() == DEFAULT_STUDY_FILE and not is_quick
+        return cls(home=base, root=base if is_default else base / study_name)
+
+    @property
+    def lake(self) -> Path:
+        return self.root / "lake"
+
+    @property
+    def indexes(self) -> Path:
+        return self.root / "indexes"
+
+    @property
+    def tuned_models(self) -> Path:
+        """The checkpoints of the study's sweep."""
+        return self.root / "tuned_models"
+
+    @property
+    def build(self) -> Path:
+        return self.root / "build"
+
+    @property
+    def build_warehouse(self) -> Path:
+        return self.build / "warehouse.duckdb"
+
+    @property
+    def published(self) -> Path:
+        return self.root / "published"
+
+    @property
+    def published_warehouse(self) -> Path:
+        return self.published / "warehouse.duckdb"
+
+    @property
+    def published_report(self) -> Path:
+        return self.published / "report.html"
+
+    @property
+    def published_answers(self) -> Path:
+        """The page that the report links to; if the study is large, the files that it loads are in folder `answers`."""
+        return self.published / "answers.html"
+
+    @property
+    def published_docs(self) -> Path:
+        return self.published / "docs.html"
+
+    @property
+    def published_export(self) -> Path:
+        """A link to the folder of the newest export."""
+        return self.published / "export"
+
+    @property
+    def published_router(self) -> Path:
+        """A link to the folder of the newest routers."""
+        return self.published / "router"
+
+    @property
+    def published_figures(self) -> Path:
+        return self.published / "figures"
+
+    @property
+    def dagster(self) -> Path:
+        return self.root / "dagster"
+
+    @property
+    def stage_times(self) -> Path:
+        """How long each stage of the study took last time."""
+        return self.root / "stage_times.json"
+
+    @property
+    def locks(self) -> Path:
+        return self.root / "locks"
+
+    @property
+    def cache(self) -> Path:
+        """HTTP responses and downloads; all studies of this home share them."""
+        return self.home / "cache"
+
+    @property
+    def row_cache(self) -> Path:
+        """Finished generations; all studies of this home share them."""
+        return self.home / "row_cache"

@@ -1,0 +1,300 @@
+"""The lake tables that only restate the study: models, methods, prompts, datasets, relations and the others below."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import importlib.resources
+import json
+import math
+import re
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from longtail.errors import BackendError
+from longtail.methods import BACKGROUND, BOUND, CONDITION, memory_method
+from longtail.prompt_formats import (
+    BACKGROUND_TEMPLATE,
+    FOR_ENCODER_DECODERS,
+    FORMATS,
+    GROUNDING_PROMPTS,
+    PAPER,
+)
+from longtail.relations.sets import RELATION_SETS
+from longtail.scoring.sentences import SPLITTER
+from longtail.storage.fingerprints import fingerprint
+from longtail.storage.lake import Computed, Lake, Outcome
+from longtail.study.datasets import Dataset
+from longtail.study.gguf_files import find_gguf, read_header
+from longtail.study.model_paths import place_of
+from longtail.study.models import Model
+from longtail.study.prices import prices_of
+from longtail.study.reference_models import reference_model_path
+from longtail.study.study import Study
+
+Rows = list[dict[str, Any]]
+
+
+def _models(study: Study) -> Rows:
+    """If the study gives no n_parameters, local weights are counted."""
+    headers = {m.name: read_header(m, find_gguf(m)) for m in study.models if m.is_gguf}
+    return [
+        {
+            "model": model.name,
+            "family": model.family,
+            "n_parameters": model.n_parameters
+            or (header.n_parameters if header else local_parameters(model)),
+            "backend": model.backend,
+            "path": model.path,
+            "revision": model.revision,
+            "dtype": model.dtype,
+            "quantisation": header.quantisation if header else model.quantisation,
+            "is_encoder_decoder": model.encoder_decoder,
+            "is_instruction_tuned": model.instruction_tuned,
+            "n_passages": model.passages,
+            "rambles": model.rambles,
+            "sentence_splitter": SPLITTER if model.rambles else None,
+            "thinking_tokens": model.thinking_tokens,
+            "declines": list(model.declines),
+            "device_hour_usd": model.device_hour_usd,
+        }
+        for model in study.models
+        for header in (headers.get(model.name),)
+    ]
+
+
+def _model_prices(study: Study) -> Rows:
+    """The study's own price or the prices of the price table, for models of a service."""
+    return [
+        {"model": model.name, **dataclasses.asdict(price)}
+        for model in study.models
+        if model.service is not None
+        for price in prices_of(model)
+    ]
+
+
+def paper_cells(study_name: str) -> Rows:
+    """The papers' numbers, which are the same for all studies, and the study's name."""
+    file = importlib.resources.files("longtail.study") / "paper_cells.csv"
+    with file.open(encoding="utf-8") as lines:
+        return [
+            {
+                **{name: value or None for name, value in row.items()},
+                "paper": float(row["paper"]) if row["paper"] else None,
+                "study": study_name,
+            }
+            for row in csv.DictReader(lines)
+        ]
+
+
+def _methods(study: Study) -> Rows:
+    """The study's methods, and the one for its paraphrases and samples."""
+    asks_from_memory = bool(study.paraphrase_prompts or study.sample_prompts or study.grounding_prompts)
+    names = dict.fromkeys([*study.methods, *([memory_method().name] if asks_from_memory else [])])
+    return [
+        {
+            "method": method.name,
+            "kind": method.kind,
+            "asks_questions": method.name in study.methods,
+            "is_parametric": method.is_parametric,
+            "is_bound": method.passages == BOUND,
+            "is_condition": method.passages == CONDITION,
+            "has_index": method.index is not None,
+            "cuts_last_sentence": method.cuts_last_sentence,
+            "may_find_nothing": method.may_find_nothing,
+            "is_fixed": method.is_fixed,
+            "description": method.description,
+            "background_template": BACKGROUND_TEMPLATE if method.kind == BACKGROUND else None,
+            "background_tokens": study.background_tokens if method.kind == BACKGROUND else None,
+        }
+        for method in map(study.method, names)
+    ]
+
+
+def _prompts(study: Study) -> Rows:
+    return [
+        {
+            "prompt": prompt.name,
+            "position_in_study": position,
+            "format": prompt.format,
+            "template": FORMATS[prompt.format],
+            "encoder_decoder_template": FOR_ENCODER_DECODERS[prompt.format],
+            "shots": prompt.shots,
+            "draw": prompt.draw,
+            "demonstrations_from": prompt.demonstrations_from,
+            "reference_demos": prompt.reference_demos,
+            "max_new_tokens": study.max_new_tokens,
+            "generations": list(prompt.generations),
+            "methods": [
+                method
+                for method in study.methods
+                if prompt in study.prompts_of(method) or study.scores_by(prompt, method)
+            ],
+            "declines": list(prompt.declines),
+            "n_samples": study.sampling.n if "samples" in prompt.generations else None,
+            "temperature": study.sampling.temperature if "samples" in prompt.generations else None,
+        }
+        for position, prompt in enumerate(study.prompts)
+    ]
+
+
+def _datasets(study: Study) -> Rows:
+    return [
+        {
+            "dataset": dataset.name,
+            "position_in_study": position,
+            "source": dataset.imported.format if dataset.imported else study.source.kind,
+            "relation_set": dataset.relation_set,
+            "relations": list(dataset.relations),
+            "snapshot": None if dataset.imported else study.source.snapshot,
+            "chosen_by": _chosen_by(dataset),
+            "split_by": dataset.split_by,
+        }
+        for position, dataset in enumerate(study.datasets)
+    ]
+
+
+def _chosen_by(dataset: Dataset) -> str | None:
+    """The keys that choose a part of the questions, with their values; None where all are asked."""
+    keys = ("first_rows", "ids", "max_questions_per_relation", "max_questions")
+    values = {key: getattr(dataset, key) for key in keys}
+    if dataset.ids:
+        values["ids"] = dataset.ids.path or dataset.ids.path_env or dataset.ids.url
+    return ", ".join(f"{key}: {value}" for key, value in values.items() if value is not None) or None
+
+
+def _relations(study: Study) -> Rows:
+    """The sets that the study's datasets choose from, whole."""
+    names = {dataset.relation_set for dataset in study.datasets}
+    return [
+        {
+            "relation_set": name,
+            "relation": relation.name,
+            "property_id": relation.property_id,
+            "template": relation.template,
+            "statement": relation.statement or None,
+        }
+        for name, relations in RELATION_SETS.items()
+        if name in names
+        for relation in relations
+    ]
+
+
+def _popularity_windows(study: Study) -> Rows:
+    """Always one row."""
+    popularity = study.popularity
+    return [
+        {
+            "measure": popularity.measure,
+            "n_months": popularity.n_months,
+            "last_month": popularity.last_month,
+            "redirects": popularity.redirects,
+            "agent": popularity.agent,
+        }
+    ]
+
+
+def _grounding_prompts(study: Study) -> Rows:
+    assembly = study.grounding.assembly if study.grounding else PAPER
+    return [
+        {
+            "grounding_prompt": name,
+            "grounding_kind": GROUNDING_PROMPTS[name].kind,
+            "position_in_study": position,
+            "text": GROUNDING_PROMPTS[name].behind(assembly).strip(),
+            "assembly": assembly,
+            "datasets": [dataset.name for dataset in study.grounded_datasets],
+            "methods": list(study.grounding.methods) if study.grounding else [],
+        }
+        for position, name in enumerate(study.grounding_prompts)
+    ]
+
+
+def _sweep_settings(study: Study) -> Rows:
+    """Empty without a sweep."""
+    return [
+        {
+            "tuned_model": setting.name,
+            "base_model": sweep.model,
+            "trained_retriever": sweep.retriever,
+            "batch_size": setting.batch_size,
+            "reader_rate": setting.rates.reader,
+            "retriever_rate": setting.rates.retriever,
+            "temperature": setting.temperature,
+            "schedule": sweep.schedule,
+            "passages_per_query": setting.passages,
+            "training_relations": list(setting.relations),
+        }
+        for sweep in ([study.sweep] if study.sweep else [])
+        for setting in sweep.drawn
+    ]
+
+
+STUDY_TABLES: Mapping[str, Callable[[Study], Rows]] = {
+    "models": _models,
+    "model_prices": _model_prices,
+    "paper_cells": lambda study: paper_cells(study.name),
+    "methods": _methods,
+    "prompts": _prompts,
+    "datasets": _datasets,
+    "relations": _relations,
+    "popularity_windows": _popularity_windows,
+    "grounding_prompts": _grounding_prompts,
+    "sweep_settings": _sweep_settings,
+}
+
+
+def describe_study(study: Study, lake: Lake, tables: Iterable[str] = STUDY_TABLES) -> tuple[Outcome, ...]:
+    """Write `tables`; return one outcome each, in that order."""
+    return tuple(_write(lake, table, STUDY_TABLES[table](study)) for table in tables)
+
+
+def _write(lake: Lake, table: str, rows: Rows) -> Outcome:
+    return lake.materialise(table, fingerprint(table, rows), lambda: Computed(rows))
+
+
+_SANDBOX = "sandbox:"
+# Causal masks and rotary tables in old checkpoints: these are buffers, not parameters.
+_BUFFER = re.compile(r"(\.attn\.bias|\.attention\.bias|masked_bias|inv_freq|position_ids)$")
+_MAX_HEADER_BYTES = 100_000_000
+
+
+def local_parameters(model: Model) -> int | None:
+    """The parameters of local weights; None if the weights are not local."""
+    if not model.generates:
+        return None
+    if model.path.startswith(_SANDBOX):
+        folder = reference_model_path(model.path.removeprefix(_SANDBOX))
+    else:
+        folder = place_of(model.path, model.study_folder)
+    return count_parameters(folder) or None if folder.is_dir() else None
+
+
+def count_parameters(folder: Path) -> int:
+    """The number of parameters in the safetensors files of `folder`; only the headers are read.
+
+    Tied weights are stored once and counted once; buffers are left out. Errors: `BackendError` naming the file.
+    """
+    return sum(
+        math.prod(entry["shape"])
+        for file in sorted(folder.glob("*.safetensors"))
+        for name, entry in _header(file).items()
+        if name != "__metadata__" and not _BUFFER.search(name)
+    )
+
+
+def _header(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as stream:
+            (length,) = struct.unpack("<Q", stream.read(8))
+            if length > _MAX_HEADER_BYTES:
+                raise ValueError(f"a header of {length} bytes")
+            header = json.loads(stream.read(length))
+            shapes = [entry["shape"] for name, entry in header.items() if name != "__metadata__"]
+            if not all(isinstance(size, int) for shape in shapes for size in shape):
+                raise ValueError("a shape is no list of whole numbers")
+            return dict(header)
+    except (OSError, struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BackendError(f"{file}: not a safetensors file ({error}); fetch the weights again") from None

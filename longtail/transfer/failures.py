@@ -1,0 +1,162 @@
+"""What can come back instead of an answer: recognised, and put into words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import requests
+
+from longtail.errors import SourceError
+from longtail.transfer.deadlines import OverdueError
+from longtail.transfer.http import retry_after_seconds, snippet
+
+_SHORTEST_TELLING = 6  # characters: a shorter part of a secret does not reveal it
+_BAN = re.compile(r"\b(banned|blocked)\b", re.IGNORECASE)
+_TIME_LIMIT = ("timeoutexception", "timed out", "timeout", "time limit")
+
+
+class SlowAnswerError(SourceError):
+    """The service stopped a query, or did not answer in time: ask for less at once.
+
+    `is_remembered`: an earlier run saw this; this time no request was sent.
+    """
+
+    def __init__(self, message: str, *, is_remembered: bool = False) -> None:
+        super().__init__(message)
+        self.is_remembered = is_remembered
+
+
+class RefusedRequestError(SourceError):
+    """The service refuses this request with `status` (4xx): another attempt would fail in the same way."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What came back instead of an answer.
+
+    `wait_s`: the pause that the service asks for; `is_refused`: the status is 429; `is_banned`: the service refuses
+    this operator.
+    """
+
+    what: str
+    is_slow: bool = False
+    wait_s: float | None = None
+    is_refused: bool = False
+    is_banned: bool = False
+
+
+def caught(attempt: Callable[[], Any]) -> Any:
+    """The attempt's result, or a `Failure` for a lost connection or a time-out."""
+    try:
+        return attempt()
+    except requests.Timeout as error:
+        is_slow = isinstance(error, requests.ReadTimeout)
+        why = str(error) if isinstance(error, OverdueError) else type(error).__name__
+        return Failure(f"did not answer in time ({why})", is_slow)
+    except requests.RequestException as error:
+        # A read time-out inside a body comes as a ConnectionError.
+        return Failure(f"could not be reached ({_reason(error)})", "Read timed out" in str(error))
+
+
+def without_secret(secret: str | None, attempt: Callable[[], Any]) -> Any:
+    """The attempt's result; the secret is removed from the message of a failure, since a service may repeat it."""
+    if not secret:
+        return attempt()
+    try:
+        outcome = attempt()
+    except SourceError as error:
+        error.args = (blotted(str(error), secret),)
+        raise error from None
+    if isinstance(outcome, Failure):
+        return replace(outcome, what=blotted(outcome.what, secret))
+    return outcome
+
+
+def blotted(text: str, secret: str) -> str:
+    """`text` without `secret`, plain or quoted, and without the beginning of a secret that was cut off."""
+    for form in {secret, quote(secret), quote_plus(secret), quote(secret, safe="")}:
+        for length in range(len(form), min(len(form), _SHORTEST_TELLING) - 1, -1):
+            text = text.replace(form[:length], "…")
+    return text
+
+
+def refusal(response: requests.Response, content: bytes, now: float) -> Failure | None:
+    """A failure worth another attempt (429, 5xx), or a ban (403); None for a good answer. `now` is in Unix seconds.
+
+    Errors: `RefusedRequestError` where another attempt is useless.
+    """
+    status = response.status_code
+    if status == 200:
+        return None
+    body = content[:4096].decode("utf-8", "replace")
+    what = f"answered {status} ({snippet(body)})" if body.strip() else f"answered {status}"
+    wait_s = retry_after_seconds(response.headers.get("Retry-After"), now)
+    if status == 403 and (wait_s is not None or _BAN.search(body)):
+        return Failure(what, wait_s=wait_s, is_banned=True)
+    if status == 429 or status >= 500:
+        is_slow = status == 504 or (status >= 500 and any(sign in body.lower() for sign in _TIME_LIMIT))
+        return Failure(what, is_slow, wait_s, is_refused=status == 429)
+    message = f"{short(response.url)}: {what}; trying again would not help, check the request"
+    raise RefusedRequestError(message, status)
+
+
+def unreadable(kind: str, content: bytes) -> Failure:
+    """The failure of an answer with status 200 that is not JSON. `kind`: its content type."""
+    body = content.decode("utf-8", "replace")
+    if "html" in kind or body.lstrip()[:1] == "<":
+        return Failure(f"answered 200 with a web page in place of JSON ({snippet(body)})")
+    # The query service starts an answer with status 200 and writes its time-out in the middle of it.
+    is_slow = _TIME_LIMIT[0] in body[-8192:].lower()
+    return Failure(
+        f"answered 200 with broken JSON of {len(content):,} bytes (… {snippet(body[-80:])})", is_slow
+    )
+
+
+def final_error(service: str, url: str, failure: Failure, attempts: int) -> SourceError:
+    """The error after the last attempt."""
+    times = f"{attempts} times" if attempts > 1 else "once"
+    kind = SlowAnswerError if failure.is_slow else SourceError
+    return kind(
+        f"{service} at {short(url)}: {failure.what}; asked {times}. Run again later: finished work is kept"
+    )
+
+
+def refused_too_often(service: str, url: str, failure: Failure, times: int, seconds: float) -> str:
+    """The message for stopping before the service bans the operator."""
+    return (
+        f"{service} at {short(url)}: {failure.what}, {times} times in a row; stopped to avoid a ban. "
+        f"Run again in {seconds / 60:.0f} minutes: no request is sent until then, and finished work is kept"
+    )
+
+
+def banned(service: str, url: str, failure: Failure, seconds: float) -> str:
+    """The message for an operator who is banned by the service."""
+    return (
+        f"{service} at {short(url)}: {failure.what}; no request is sent for {seconds / 60:.0f} minutes. Read the answer,"
+        " correct that, then run again: finished work is kept"
+    )
+
+
+def missing_contact(service: str, contact_env: str) -> str:
+    """The message for an operator who has given no contact."""
+    return (
+        f"{service}: Wikimedia asks every operator for a contact; set the environment variable {contact_env} "
+        "to an e-mail address or a web page, then run again (nothing was requested)"
+    )
+
+
+def short(url: str) -> str:
+    return url if len(url) <= 200 else f"{url[:200]}…"
+
+
+def _reason(error: Exception) -> str:
+    cause = getattr(error.args[0], "reason", error.args[0]) if error.args else error
+    return f"{type(error).__name__}: {snippet(str(cause))}"

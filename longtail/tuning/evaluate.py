@@ -1,0 +1,117 @@
+"""Predictions of a checkpoint, or of the reader before training, for the evaluation facts.
+
+The checkpoint is read as an ordinary model, and its retriever searches the stored vectors. Candidates are scored as in
+lake table candidate_answers: in two lists, the first of the likeliest wins.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from longtail.embedding.declared import DeclaredEncoder
+from longtail.embedding.vectors import placed
+from longtail.errors import BackendError
+from longtail.generation.backends.base import Failure
+from longtail.generation.backends.fusion_in_decoder import FusionInDecoder
+from longtail.generation.tasks.candidate_answers import ranked, targets
+from longtail.progress import Progress
+from longtail.prompt_formats import CLOZE_T5
+from longtail.storage.checksums import sealed, unsealed
+from longtail.storage.whole_files import whole
+from longtail.study.models import Model
+from longtail.tuning.facts import Facts, Query
+from longtail.tuning.index import FixedIndex
+
+_QUERIES = 64
+"""Queries whose passages are in memory together."""
+
+
+def stored_predictions(
+    path: Path,
+    reader: Model,
+    encoder: DeclaredEncoder,
+    index: FixedIndex,
+    facts: Facts,
+    k: int,
+    log: logging.Logger,
+) -> list[dict[str, Any]]:
+    """One row for each query of `facts.judged`: its split and key, the prediction, and its log-likelihood.
+
+    `path`: the file of these rows, which is read if it is as it was written, and else written. Errors: `BackendError`
+    where reader or encoder cannot be loaded, or a query cannot be read.
+    """
+    kept = unsealed(path)
+    if kept is None:
+        kept = json.dumps(_predictions(reader, encoder, index, facts, k, log))
+        with whole(path) as target:
+            target.write_text(sealed(kept), encoding="utf-8")
+    rows: list[dict[str, Any]] = json.loads(kept)
+    return rows
+
+
+def _predictions(
+    reader: Model, encoder: DeclaredEncoder, index: FixedIndex, facts: Facts, k: int, log: logging.Logger
+) -> list[dict[str, Any]]:
+    backend = FusionInDecoder(reader)
+    rows: list[dict[str, Any]] = []
+    n = sum(map(len, facts.judged.values()))
+    try:
+        with (
+            placed(reader.device, encoder.name) as device,
+            Progress(log, f"{reader.name}: cloze queries judged", n) as progress,
+        ):
+            for split, queries in facts.judged.items():
+                for some in _parts(queries):
+                    passages = _passages(encoder, index, some, k, device, log)
+                    rows += _judged(backend, split, some, passages, facts)
+                    progress.add(len(some))
+    finally:
+        backend.close()
+    return rows
+
+
+def _parts(queries: Sequence[Query]) -> Iterator[Sequence[Query]]:
+    return (queries[start : start + _QUERIES] for start in range(0, len(queries), _QUERIES))
+
+
+def _passages(
+    encoder: DeclaredEncoder,
+    index: FixedIndex,
+    queries: Sequence[Query],
+    k: int,
+    device: str,
+    log: logging.Logger,
+) -> list[list[str]]:
+    before = encoder.settings.query_prefix
+    vectors = encoder.load(device).encode([f"{before}{query.searched}" for query in queries], log)
+    return [index.texts(own) for own in index.search(vectors, k, device)]
+
+
+def _judged(
+    backend: FusionInDecoder,
+    split: str,
+    queries: Sequence[Query],
+    passages: Sequence[Sequence[str]],
+    facts: Facts,
+) -> Iterator[dict[str, Any]]:
+    written = [targets(CLOZE_T5, facts.candidates[query.relation]) for query in queries]
+    found = backend.score([query.text for query in queries], written, passages=passages)
+    for query, scored in zip(queries, found, strict=True):
+        if isinstance(scored, Failure):
+            raise BackendError(f"{query.text!r} cannot be scored: {scored.reason}")
+        names = facts.candidates[query.relation]
+        best = ranked(scored.scores, len(names))[0]
+        prediction = names[best % len(names)]
+        yield {
+            "split": split,
+            "relation": query.relation,
+            "question_id": query.question.question_id,
+            "paraphrase_id": query.paraphrase_id,
+            "prediction": prediction,
+            "log_likelihood": scored.scores[best].log_likelihood,
+            "is_correct": prediction in query.question.gold_answers,
+        }

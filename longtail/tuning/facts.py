@@ -1,0 +1,122 @@
+"""Which facts a setting trains on, and which it is judged on.
+
+A fact is judged as a whole: all its patterns are trained on, or none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from longtail.errors import LakeError
+from longtail.generation.prompts.build import Question
+from longtail.generation.prompts.inputs import read_candidates, read_questions, read_wordings
+from longtail.relations.cloze import SENTINEL, search_text, with_sentinel
+from longtail.storage.lake import Lake
+from longtail.study.study import Study
+from longtail.study.sweep import Setting, Sweep
+
+HELD_OUT, JUDGED = "held_out", "judged"
+
+
+@dataclass(frozen=True)
+class Query:
+    """One pattern of a fact. `wording` still has [Y]."""
+
+    question: Question
+    relation: str
+    paraphrase_id: int
+    wording: str
+
+    @property
+    def text(self) -> str:
+        """What the reader reads."""
+        return with_sentinel(self.wording)
+
+    @property
+    def searched(self) -> str:
+        """What the retriever reads, as in the study's retrieval."""
+        return search_text(self.wording)
+
+    @property
+    def target(self) -> str:
+        """What the reader is trained to write."""
+        return f"{SENTINEL} {self.question.answer}"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The queries of a setting: those it trains on, and those of each split that it is judged on.
+
+    `candidates`: those of each relation.
+    """
+
+    training: Sequence[Query]
+    judged: Mapping[str, Sequence[Query]]
+    candidates: Mapping[str, Sequence[str]]
+
+
+def read_facts(study: Study, lake: Lake, sweep: Sweep, setting: Setting) -> Facts:
+    """The facts of the sweep's dataset, split by its seed.
+
+    Errors: `LakeError` where a relation has no cloze query, or too few facts to hold one out.
+    """
+    wordings = read_wordings(lake)
+    known = read_candidates(lake)
+    candidates = {relation: own for (dataset, relation), own in known.items() if dataset == sweep.dataset}
+    by_relation: dict[str, list[Question]] = {}
+    for question in read_questions(study, lake).get(sweep.dataset, ()):
+        if question.relation in candidates and (sweep.dataset, question.question_id) in wordings:
+            by_relation.setdefault(question.relation, []).append(question)
+    _check(study, sweep, setting, by_relation)
+
+    def queries(relation: str, questions: Sequence[Question]) -> Iterator[Query]:
+        for question in questions:
+            for number, wording in wordings[sweep.dataset, question.question_id]:
+                yield Query(question, relation, number, wording)
+
+    training: list[Query] = []
+    judged: dict[str, list[Query]] = {HELD_OUT: [], JUDGED: []}
+    for relation in setting.relations:
+        shuffled = _shuffled(by_relation[relation], sweep.seed)
+        n_held_out = math.ceil(sweep.held_out * len(shuffled))
+        training += queries(relation, shuffled[n_held_out:])
+        judged[HELD_OUT] += queries(relation, shuffled[: min(n_held_out, sweep.judged_facts)])
+    for relation in sweep.judged_relations:
+        judged[JUDGED] += queries(
+            relation, _shuffled(by_relation[relation], sweep.seed)[: sweep.judged_facts]
+        )
+    return Facts(training, judged, candidates)
+
+
+def batch(facts: Facts, setting: Setting, seed: int, step: int) -> list[Query]:
+    """The queries of a step, from 0. All are taken in a random order before any is taken again."""
+    n = len(facts.training)
+    found = []
+    for place in range(step * setting.batch_size, (step + 1) * setting.batch_size):
+        order = np.random.default_rng([seed, place // n]).permutation(n)
+        found.append(facts.training[order[place % n]])
+    return found
+
+
+def _shuffled(questions: Sequence[Question], seed: int) -> list[Question]:
+    """In an order that depends on the seed and the questions' ids alone."""
+    return sorted(questions, key=lambda one: hashlib.sha256(f"{seed}|{one.question_id}".encode()).hexdigest())
+
+
+def _check(
+    study: Study, sweep: Sweep, setting: Setting, by_relation: Mapping[str, Sequence[Question]]
+) -> None:
+    for relation in itertools.chain(setting.relations, sweep.judged_relations):
+        if relation not in by_relation:
+            raise LakeError(
+                f"{study.path}: sweep: dataset {sweep.dataset} has no cloze queries of relation {relation}"
+            )
+    for relation in setting.relations:
+        if len(by_relation[relation]) < 2:
+            raise LakeError(f"{study.path}: sweep: relation {relation} needs two facts, one to hold out")

@@ -1,0 +1,244 @@
+"""The readers that a study fine-tunes: their checkpoints, and lake tables tuned_models and tuned_answers (SPEC §8).
+
+A setting's checkpoints are folders `step_<n>` in `tuned_models/<setting>/<fingerprint>`. A folder appears whole, and has
+the reader and the retriever as ordinary models, the losses, and beside the newest one the optimiser's moments. The
+fingerprint covers all that decides the weights but not the number of steps: more steps continue a finished run. A
+setting with another fingerprint is trained again.
+
+Step 0 is the reader before training, judged on the same facts as the checkpoints. It is no checkpoint, and is never kept.
+Settings that read as many passages share its judgement.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from longtail.embedding.declared import DeclaredEncoder
+from longtail.embedding.settings import EncoderSettings
+from longtail.errors import BackendError
+from longtail.methods import Method
+from longtail.models.weights import find_weights
+from longtail.progress import Progress
+from longtail.retrieval.base import load_retriever
+from longtail.retrieval.indexes import Index
+from longtail.storage.checksums import CHANGED, differences, record
+from longtail.storage.files import remove_leftovers
+from longtail.storage.fingerprints import code_version, fingerprint
+from longtail.storage.lake import Computed, Lake, Outcome
+from longtail.storage.ownership import only_one
+from longtail.storage.whole_files import remove, whole
+from longtail.study.models import Model
+from longtail.study.study import Study
+from longtail.study.sweep import SCHEDULES, Setting, Sweep
+from longtail.tuning.evaluate import stored_predictions
+from longtail.tuning.facts import HELD_OUT, Facts, batch, read_facts
+from longtail.tuning.index import FixedIndex
+from longtail.tuning.needs import check_trainable
+from longtail.tuning.stale_checkpoints import remove_stale_checkpoints
+from longtail.tuning.trainer import MOMENTS, READER, Losses, Trainer, reader_of, retriever_of
+
+MODELS, ANSWERS = "tuned_models", "tuned_answers"
+_TRAINING = "longtail.tuning.trainer"
+_JUDGING = "longtail.tuning.evaluate"
+_LOSSES = "losses.json"
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """All that training and judging of one setting read. `base` is the model before the first step."""
+
+    sweep: Sweep
+    setting: Setting
+    base: Model
+    encoder: DeclaredEncoder
+    index: FixedIndex
+    facts: Facts
+    folder: Path
+    judged_by: str
+    log: logging.Logger
+
+    @property
+    def untrained(self) -> Path:
+        """The folder of all settings' predictions before training."""
+        return self.folder.parents[1] / "untrained"
+
+    def checkpoint(self, step: int) -> Path | None:
+        return self.folder / f"step_{step}" if step else None
+
+
+def tune(study: Study, lake: Lake, setting: str, log: logging.Logger) -> list[Outcome]:
+    """Train and judge the reader of one setting; write its partitions of both tables.
+
+    What an earlier run finished is not done again: whole checkpoints, and their judgements. Errors: `BackendError` where
+    model or retriever cannot be trained, `LakeError` where facts are missing, `IndexMissingError` without the index.
+    """
+    if study.sweep is None:
+        raise BackendError(f"{study.path}: there is no sweep")
+    sweep, own = study.sweep, study.sweep.setting(setting)
+    base, method = study.model(sweep.model), study.method(sweep.retriever)
+    check_trainable(base)
+    trained_by, judged_by = _stamps(study, lake, sweep, own, base, method)
+    stamp = fingerprint(trained_by, judged_by, sweep.steps, sweep.patience, code_version(__name__))
+    lock = study.home.locks / MODELS / f"{setting}.lock"
+    found: dict[str, Rows] = {}
+
+    def rows_of(table: str) -> Computed:
+        if not found:
+            folder = study.home.tuned_models / setting / trained_by[:16]
+            facts, index = read_facts(study, lake, sweep, own), FixedIndex(study, lake, method, log)
+            encoder = DeclaredEncoder(method.name, _settings(method))
+            remove_stale_checkpoints(study, setting, folder, log)
+            run = _Run(sweep, own, base, encoder, index, facts, folder, judged_by[:16], log)
+            found.update(_tuned(run))
+        return Computed(found[table])
+
+    with only_one(lock, f"setting {setting}: another process trains it; wait for it"):
+        return [
+            lake.materialise(table, fingerprint(table, stamp), partial(rows_of, table), setting)
+            for table in (ANSWERS, MODELS)
+        ]
+
+
+def _settings(method: Method) -> EncoderSettings:
+    """Those of the encoder of questions, which is trained; passages keep their vectors."""
+    if not isinstance(method.settings, EncoderSettings):
+        raise BackendError(f"method {method.name} has no encoder that could be trained")
+    return dataclasses.replace(method.settings.of_queries, search=None)
+
+
+def _stamps(
+    study: Study, lake: Lake, sweep: Sweep, setting: Setting, base: Model, method: Method
+) -> tuple[str, str]:
+    """What decides the weights at a step, and what decides the judgement of given weights."""
+    inputs = [lake.content(table) for table in ("questions", "paraphrases", "candidates")]
+    retriever = load_retriever(method)
+    index = Index.of(method, retriever, lake.content("passages"), study.home.indexes)
+    inputs += [index.folder.name, retriever.query_version()]
+    inputs += [sweep.dataset, str(sweep.held_out), sweep.schedule]
+    if SCHEDULES[sweep.schedule].falls:  # else a checkpoint is the same, whatever number of steps follows
+        inputs.append(str(sweep.steps))
+    reader = (find_weights(base).revision, base.passage_tokens)
+    trained_by = fingerprint(
+        inputs, reader, dataclasses.asdict(setting), sweep.seed, sweep.every, code_version(_TRAINING)
+    )
+    judged = (sweep.judged_relations, sweep.judged_facts)
+    return trained_by, fingerprint(inputs, judged, sweep.seed, code_version(_JUDGING))
+
+
+def _tuned(run: _Run) -> dict[str, Rows]:
+    """The rows of both tables: checkpoint after checkpoint until the last, or until patience ends."""
+    run.folder.mkdir(parents=True, exist_ok=True)
+    for folder in (run.folder, run.untrained):
+        remove_leftovers(folder)
+    models: Rows = []
+    answers: Rows = []
+    steps = range(0, run.sweep.steps + 1, run.sweep.every)
+    with Progress(run.log, f"{run.setting.name}: checkpoints", len(steps)) as progress:
+        for step in steps:
+            if step:
+                _train(run, step)
+            own = _judgement(run, step)
+            models.append(_row(run, step, own))
+            answers += [
+                {"tuned_model": run.setting.name, "step": step, "dataset": run.sweep.dataset, **one}
+                for one in own
+            ]
+            progress.add(1)
+            if step and run.sweep.patience and len(models) - 1 - _best(models) >= run.sweep.patience:
+                break
+    best = _best(models)
+    for place, row in enumerate(models):
+        row["is_kept"] = place == best
+    return {MODELS: models, ANSWERS: answers}
+
+
+def _train(run: _Run, step: int) -> None:
+    """Make the checkpoint of a step from the one before, unless it is there."""
+    target, before = run.folder / f"step_{step}", run.checkpoint(step - run.sweep.every)
+    if target.is_dir():
+        for name, fault in differences(target).items():
+            if fault == CHANGED:
+                raise BackendError(
+                    f"{target / name} {fault}: restore it, or delete {run.folder}, and the setting is trained again"
+                )
+        return
+    schedule = SCHEDULES[run.sweep.schedule]
+    learner = Trainer(run.base, run.encoder, run.setting, run.index, before, schedule, run.sweep.steps)
+    losses: list[Losses] = []
+    try:
+        with Progress(run.log, f"{run.setting.name}: steps to {step}", run.sweep.every) as progress:
+            for number in range(step - run.sweep.every, step):
+                queries = batch(run.facts, run.setting, run.sweep.seed, number)
+                losses.append(learner.step(queries, number, run.sweep.seed))
+                progress.add(1)
+        with whole(target) as folder:
+            folder.mkdir()
+            learner.save(folder)
+            told = {
+                name: sum(getattr(one, name) for one in losses) / len(losses)
+                for name in ("reader", "retriever")
+            }
+            (folder / _LOSSES).write_text(json.dumps(told), encoding="utf-8")
+            record(folder)
+    finally:
+        learner.close()
+    if before is not None:
+        remove(before / MOMENTS)
+
+
+def _judgement(run: _Run, step: int) -> Rows:
+    """The predictions at a step for all splits."""
+    checkpoint = run.checkpoint(step)
+    reader, encoder = reader_of(run.base, checkpoint), retriever_of(run.encoder, checkpoint)
+
+    def predicted(path: Path, facts: Facts) -> Rows:
+        return stored_predictions(path, reader, encoder, run.index, facts, run.setting.passages, run.log)
+
+    if step:
+        return predicted(run.folder / f"step_{step}.{run.judged_by}.json", run.facts)
+    base = (find_weights(run.base).revision, run.base.passage_tokens)
+    rows: Rows = []
+    for split, queries in run.facts.judged.items():
+        asked = [(query.question.question_id, query.paraphrase_id) for query in queries]
+        name = fingerprint(run.judged_by, base, run.setting.passages, split, asked)
+        shared = run.untrained / f"{name[:16]}.json"
+        rows += predicted(shared, dataclasses.replace(run.facts, judged={split: queries}))
+    return rows
+
+
+def _row(run: _Run, step: int, judged: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    own = [row["is_correct"] for row in judged if row["split"] == HELD_OUT]
+    return {
+        "tuned_model": run.setting.name,
+        "step": step,
+        "n_training_queries": len(run.facts.training),
+        "n_held_out_queries": len(own),
+        "held_out_right": sum(own) / len(own),
+        **_trained(run, run.checkpoint(step)),
+    }
+
+
+def _trained(run: _Run, checkpoint: Path | None) -> dict[str, Any]:
+    """What a row says of a checkpoint; before training there is none."""
+    if checkpoint is None:
+        return dict.fromkeys(("loss", "retriever_loss", "folder", "folder_revision"))
+    losses = json.loads((checkpoint / _LOSSES).read_text(encoding="utf-8"))
+    return {
+        "loss": losses["reader"],
+        "retriever_loss": losses["retriever"],
+        "folder": str(checkpoint / READER),
+        "folder_revision": find_weights(reader_of(run.base, checkpoint)).revision,
+    }
+
+
+def _best(models: Sequence[dict[str, Any]]) -> int:
+    """The place of the checkpoint that is best on the held-out facts; of equal ones the first. Place 0 is none."""
+    return max(range(1, len(models)), key=lambda place: (models[place]["held_out_right"], -place))

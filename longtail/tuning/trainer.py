@@ -1,0 +1,242 @@
+"""One reader and its retriever while they learn, as Atlas does it (Izacard et al., 2022): the losses and a step.
+
+The reader learns to write the target from all passages of a query (Fusion-in-Decoder). The retriever learns which
+passages helped (perplexity distillation): its softmax over the scores of the passages should be the softmax over the
+reader's mean log-likelihood of the target's tokens with each passage alone. The first has the setting's temperature, the
+second that of the schedule, if it has one. A score is the inner product divided by the root of the dimensions, as in the
+reference implementation. Passages keep their vectors.
+
+All random numbers of a step follow from its number, and every checkpoint is written and read before training goes on: so
+a run that was killed continues as one that was not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from longtail.embedding.declared import DeclaredEncoder
+from longtail.errors import BackendError
+from longtail.generation.backends.fusion_in_decoder import encode_apart, keep
+from longtail.generation.backends.local.fusion import encode, parts_of
+from longtail.generation.backends.local.loading import load_model
+from longtail.models.linear_layers import use_trainable
+from longtail.models.model_files import CONFIG, INDEX, ModelFiles
+from longtail.models.weights import find_weights
+from longtail.study.models import Model
+from longtail.study.sweep import Schedule, Setting
+from longtail.tuning.facts import Query
+from longtail.tuning.index import FixedIndex
+
+if TYPE_CHECKING:
+    import torch
+
+READER, RETRIEVER, MOMENTS = "reader", "retriever", "moments.safetensors"
+WEIGHT_DECAY, CLIPPED_AT, EPSILON = 0.01, 1.0, 1e-6
+"""Those of the reference implementation's examples."""
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Of one step: the reader's cross-entropy per token, and the retriever's divergence, means over the queries."""
+
+    reader: float
+    retriever: float
+
+
+def reader_of(model: Model, checkpoint: Path | None) -> Model:
+    """The model whose weights a checkpoint holds; without one, the model itself."""
+    if checkpoint is None:
+        return model
+    return dataclasses.replace(model, path=str(checkpoint / READER), revision=None)
+
+
+def retriever_of(encoder: DeclaredEncoder, checkpoint: Path | None) -> DeclaredEncoder:
+    """The encoder of queries that a checkpoint holds; without one, the encoder itself."""
+    if checkpoint is None:
+        return encoder
+    own = dataclasses.replace(encoder.settings, path=str(checkpoint / RETRIEVER), revision=None)
+    return DeclaredEncoder(encoder.name, own)
+
+
+class Trainer:
+    """Reader and retriever in memory, as they are at a checkpoint (None: before the first of `steps` steps).
+
+    Errors: `BackendError` where one of them cannot be loaded or trained.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        encoder: DeclaredEncoder,
+        setting: Setting,
+        index: FixedIndex,
+        checkpoint: Path | None,
+        schedule: Schedule,
+        steps: int,
+    ) -> None:
+        import torch
+
+        self._model, self._encoder = reader_of(model, checkpoint), retriever_of(encoder, checkpoint)
+        self._setting, self._index = setting, index
+        self._schedule, self._steps = schedule, steps
+        self._loaded = load_model(self._model)
+        self._device = str(self._loaded.device)
+        use_trainable(self._loaded.model)
+        self._retriever = self._encoder.load_trainable(self._device)
+        rates = setting.rates
+        self._optimiser = torch.optim.AdamW(
+            [
+                {"params": list(self._loaded.model.parameters()), "rate": rates.reader},
+                {"params": list(self._retriever.model.parameters()), "rate": rates.retriever},
+            ],
+            eps=EPSILON,
+            weight_decay=WEIGHT_DECAY,
+        )
+        if checkpoint is not None:
+            _read_moments(self._optimiser, checkpoint / MOMENTS)
+
+    def step(self, queries: Sequence[Query], number: int, seed: int) -> Losses:
+        """Train on a batch; `number` is that of the step, from 0. Errors: `BackendError` where a loss is not finite."""
+        import torch
+
+        torch.manual_seed((seed << 20) + number)
+        self._optimiser.zero_grad(set_to_none=True)
+        tokens = [own.ids for own in self._retriever.tokenizer.encode_batch(self._asked(queries))]
+        self._retriever.model.eval()
+        with torch.no_grad():
+            vectors = self._retriever.pooled(tokens).cpu().numpy()
+        rows = self._index.search(vectors, self._setting.passages, self._device)
+        self._retriever.model.train()
+        passages = torch.from_numpy(self._index.vectors(rows)).to(self._device)
+        asked = self._retriever.pooled(tokens)
+        scores = (asked[:, None] * passages).sum(-1) / asked.shape[-1] ** 0.5
+        found = [
+            self._read(query, self._index.texts(own), 1 / len(queries))
+            for query, own in zip(queries, rows, strict=True)
+        ]
+        losses = torch.tensor([loss for loss, _ in found])
+        temperature = self._setting.temperature
+        divergence = distillation_loss(
+            scores,
+            torch.stack([each for _, each in found]),
+            temperature,
+            self._schedule.gold_temperature or temperature,
+        )
+        divergence.backward()
+        told = Losses(losses.mean().item(), divergence.item())
+        if not math.isfinite(told.reader + told.retriever):
+            raise BackendError(f"setting {self._setting.name}: the loss of step {number + 1} is not finite")
+        self._move(number)
+        return told
+
+    def save(self, folder: Path) -> None:
+        """Write reader and retriever as ordinary models, and the optimiser's moments."""
+        _save(self._loaded.model, find_weights(self._model).files, folder / READER)
+        _save(self._retriever.model, self._encoder.files, folder / RETRIEVER)
+        _write_moments(self._optimiser, folder / MOMENTS)
+
+    def close(self) -> None:
+        """Free the weights, and give the device back."""
+        del self._optimiser, self._retriever
+        self._loaded.close()
+
+    def _asked(self, queries: Sequence[Query]) -> list[str]:
+        return [f"{self._encoder.settings.query_prefix}{query.searched}" for query in queries]
+
+    def _read(self, query: Query, passages: Sequence[str], weight: float) -> tuple[float, torch.Tensor]:
+        """Add the gradient of the reader's loss; the loss, and the target's mean log-likelihood by each passage alone."""
+        import torch
+
+        (target,) = self._loaded.encode([query.target])
+        limit = self._model.passage_tokens
+        (tokens,) = encode_apart(self._loaded, [query.text], [passages], limit)
+        if not tokens:
+            raise BackendError(
+                f"{query.text!r} leaves no room for a passage; raise passage_tokens of the model"
+            )
+        read = keep(self._loaded, tokens, len(target), limit)
+        reader = self._loaded.model
+        reader.train()
+        loss = -token_log_likelihoods(reader, [read], target).mean()
+        (weight * loss).backward()
+        reader.eval()
+        with torch.no_grad():
+            alone = token_log_likelihoods(reader, parts_of(read), target).mean(-1)
+        return loss.item(), alone
+
+    def _move(self, number: int) -> None:
+        import torch
+
+        for group in self._optimiser.param_groups:
+            group["lr"] = group["rate"] * self._schedule.factor(number, self._steps)
+            torch.nn.utils.clip_grad_norm_(group["params"], CLIPPED_AT)
+        self._optimiser.step()
+
+
+def token_log_likelihoods(
+    reader: Any, prompts: Sequence[Sequence[int]], target: Sequence[int]
+) -> torch.Tensor:
+    """Of the target's tokens behind each prompt, whose parts are fused: (prompts, tokens)."""
+    import torch
+
+    out, mask = encode(reader.get_encoder(), prompts, reader.device)
+    labels = torch.tensor([list(target)] * len(prompts), device=reader.device)
+    logits = reader(encoder_outputs=out, attention_mask=mask, labels=labels, use_cache=False).logits
+    return logits.float().log_softmax(-1).gather(-1, labels[..., None])[..., 0]
+
+
+def distillation_loss(
+    scores: torch.Tensor, likelihoods: torch.Tensor, temperature: float, gold_temperature: float
+) -> torch.Tensor:
+    """The mean over queries of the divergence of the retriever's distribution over passages from the reader's.
+
+    `gold_temperature` is that of the reader's. `scores` and `likelihoods`: (queries, passages). Only `scores` have a
+    gradient. Izacard et al. (2022), section 2.2.
+    """
+    import torch
+
+    wanted = (likelihoods.float() / gold_temperature).log_softmax(-1)
+    found = (scores.float() / temperature).log_softmax(-1)
+    return torch.nn.functional.kl_div(found, wanted, reduction="batchmean", log_target=True)
+
+
+def _save(model: Any, source: ModelFiles, folder: Path) -> None:
+    """The weights as safetensors, with the source's own tokenizer and settings."""
+    model.save_pretrained(folder)
+    for name, path in source.paths:
+        if name not in (CONFIG, INDEX) and not name.endswith(".safetensors"):
+            shutil.copyfile(path, folder / name)
+
+
+def _write_moments(optimiser: torch.optim.Optimizer, path: Path) -> None:
+    from safetensors.torch import save_file
+
+    states: Mapping[int, Mapping[str, Any]] = optimiser.state_dict()["state"]
+    save_file(
+        {
+            f"{number}.{name}": value.contiguous()
+            for number, own in states.items()
+            for name, value in own.items()
+        },
+        path,
+    )
+
+
+def _read_moments(optimiser: torch.optim.Optimizer, path: Path) -> None:
+    from safetensors.torch import load_file
+
+    if not path.exists():
+        raise BackendError(
+            f"{path} is missing; delete {path.parents[1]}, and the setting is trained from its first step"
+        )
+    states: dict[int, dict[str, Any]] = {}
+    for key, value in load_file(path).items():
+        number, name = key.split(".")
+        states.setdefault(int(number), {})[name] = value
+    optimiser.load_state_dict({**optimiser.state_dict(), "state": states})

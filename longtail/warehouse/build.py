@@ -1,0 +1,226 @@
+"""Runs dbt on a study: its environment, its command line, and the result of its last run."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import duckdb
+
+from longtail.errors import PublishError
+from longtail.statistics.registry import MADE_BY_BUILD
+from longtail.storage.disk import full_disk, is_disk_full
+from longtail.storage.fingerprints import code_version, fingerprint, folder_version
+from longtail.storage.home import PROJECT_ROOT, longtail_home
+from longtail.storage.lake_stamps import checksum_of
+from longtail.study.study import Study
+
+DBT_PROJECT = PROJECT_ROOT / "dbt"
+DBT = ("-m", "longtail.warehouse.dbt_process")
+"""How Python starts dbt."""
+AFTER_GAINS = " ".join(f"source:lake.{table}+" for table in MADE_BY_BUILD)
+"""Models that need these tables: the second pass."""
+STUDY_BUILD = ("build", "--no-write-json", "--exclude-resource-type", "unit_test")
+"""How a study is built, without JSON that nobody reads, and without unit tests, which test the SQL and not the lake."""
+
+_PUBLISHING = tuple(f"longtail.{one}" for one in ("warehouse", "statistics", "report", "router"))
+"""Packages whose code, with that of their imports, decides what is published."""
+_NAMED = 5
+_TARGET_OF_RUN = re.compile(r"-[0-9a-f]{7}-[0-9a-f]{7}$")
+"""The end of the folder name that dagster-dbt gives to each invocation: the run, and another number."""
+_OUTDATED = """
+with recursive lineage (model, ancestor) as (
+    select unique_id, unnest(upstream) from build.audit.results where resource_type = 'model'
+    union
+    select lineage.model, unnest(results.upstream)
+    from lineage
+    inner join build.audit.results on lineage.ancestor = results.unique_id
+)
+select model.name || ' (' || max_by(ancestor.name, ancestor.built_in) || ' is newer)'
+from lineage
+inner join build.audit.results as model on lineage.model = model.unique_id
+inner join build.audit.results as ancestor on lineage.ancestor = ancestor.unique_id
+where ancestor.built_in > coalesce(model.built_in, 0)
+group by model.name
+order by starts_with(model.name, 'int_') or starts_with(model.name, 'stg_'), model.name
+"""
+"""Models that were not built again after a dbt run built one of their parents. Two dbt runs never overlap, and one run
+keeps the order."""
+_GOOD = ("success", "pass", "warn", "no-op", "reused")
+
+
+@dataclass(frozen=True)
+class BuildVerdict:
+    """The last finished dbt run of a build, the nodes whose last result was bad, and a line about outdated models."""
+
+    invocation_id: str
+    dbt_version: str
+    failures: tuple[str, ...]
+
+
+def warehouse_inputs(study: Study) -> str:
+    """A fingerprint of all inputs of the published warehouse: lake files, dbt project, study, code, versions.
+
+    Lake tables `MADE_BY_BUILD` are left out, because the build itself makes them from the others.
+    """
+    return fingerprint(
+        _lake_files(study.home.lake),
+        dbt_sources(),
+        [folder_version(package) for package in _PUBLISHING],
+        code_version(*_PUBLISHING),
+        (study.seed, study.description, study.licences),
+        [version(package) for package in ("dbt-core", "dbt-duckdb", "duckdb")],
+    )
+
+
+def dbt_sources() -> list[tuple[str, str]]:
+    """Path and text of every file of the dbt project."""
+    files = sorted(path for path in DBT_PROJECT.rglob("*") if path.suffix in {".sql", ".py", ".yml", ".md"})
+    return [(str(path.relative_to(DBT_PROJECT)), path.read_text(encoding="utf-8")) for path in files]
+
+
+def _lake_files(lake: Path) -> list[tuple[str, str]]:
+    """The path in the lake and the checksum of every finished Parquet file of an input table."""
+    found = []
+    for folder, folders, names in os.walk(lake):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in MADE_BY_BUILD]
+        for path in (Path(folder, name) for name in names if name.endswith(".parquet")):
+            if path.name.startswith(tuple(f"{table}__" for table in MADE_BY_BUILD)):  # their rows put aside
+                continue
+            with contextlib.suppress(FileNotFoundError):  # another run is replacing it
+                found.append((str(path.relative_to(lake)), checksum_of(path)))
+    return sorted(found)
+
+
+def check_memory() -> None:
+    """Errors: `PublishError` if DuckDB cannot read `$LONGTAIL_WAREHOUSE_MEMORY`."""
+    if memory := os.environ.get("LONGTAIL_WAREHOUSE_MEMORY"):
+        try:
+            duckdb.connect(config={"memory_limit": memory}).close()
+        except duckdb.Error:
+            raise PublishError(
+                f"{memory!r} is no amount of memory; give a number and a unit, such as 12GB"
+            ) from None
+
+
+def dbt_environment(study: Study) -> dict[str, str]:
+    """The environment variables that point dbt at a study. Creates the folders that dbt expects."""
+    home = study.home
+    home.build.mkdir(parents=True, exist_ok=True)
+    return {
+        "LONGTAIL_HOME": str(longtail_home()),  # dbt runs in another folder, which decides where a home is
+        "LONGTAIL_LAKE": str(home.lake),
+        "LONGTAIL_BUILD": str(home.build),
+        "DBT_PROJECT_DIR": str(DBT_PROJECT),
+        "DBT_PROFILES_DIR": str(DBT_PROJECT),
+        "DBT_TARGET_PATH": str(home.build / "dbt" / "target"),
+        "DBT_LOG_PATH": str(home.build / "dbt" / "logs"),
+        # Dagster keeps dbt's output. On a full disk, each line of a log file would cause a long trace.
+        "DBT_LOG_LEVEL_FILE": "none",
+        "DBT_SEND_ANONYMOUS_USAGE_STATS": "false",
+    }
+
+
+def dbt_command(study: Study, args: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run dbt on a study with `args` (as in `["build"]`). Returns its exit code and output, and raises nothing.
+
+    dbt runs in a separate process, because a DuckDB file is locked by the process that writes it.
+    """
+    return subprocess.run(
+        [sys.executable, *DBT, *args],
+        cwd=DBT_PROJECT,
+        env={**os.environ, **dbt_environment(study)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def require_dbt(study: Study, command: str, *options: str) -> None:
+    """Run a dbt command that must succeed. Errors: `PublishError`, in one line with dbt's own words."""
+    done = dbt_command(study, ["--quiet", *command.split(), *options])
+    if done.returncode:
+        said = " ".join((done.stdout + done.stderr).split())
+        if is_disk_full(said):
+            raise PublishError(full_disk(study.home.build, f"dbt {command}"))
+        raise PublishError(f"dbt {command} failed: {said[-2000:]}")
+
+
+def clear_build(study: Study, log: logging.Logger) -> None:
+    """Before a build: remove the targets of Dagster's earlier dbt runs, and a warehouse that does not open.
+
+    If the disk is full while DuckDB creates the file, the file has no header, and nothing can open it. dbt then makes
+    all of it again. A warehouse that another process has open is left alone.
+    """
+    for target in (study.home.build / "dbt" / "target").glob("*"):
+        if _TARGET_OF_RUN.search(target.name):
+            shutil.rmtree(target, ignore_errors=True)
+    build = study.home.build_warehouse
+    if not build.exists():
+        return
+    try:
+        duckdb.connect(str(build), read_only=True).close()
+    except duckdb.ConnectionException:  # this process has it open, so it can be opened
+        return
+    except duckdb.Error as error:
+        if "Could not set lock on file" in str(error) or not os.access(build, os.R_OK):
+            return
+        log.warning("%s: cannot be opened (%s); it is built again", build, str(error).splitlines()[0])
+        for path in (build, build.with_name(f"{build.name}.wal")):
+            path.unlink(missing_ok=True)
+
+
+def failed_tests(build: Path) -> dict[str, str]:
+    """What is wrong, by the unique_id of each data test whose last result in `build` was bad. Errors: `duckdb.Error`."""
+    with duckdb.connect(str(build), read_only=True) as connection:
+        return dict(
+            connection.execute(
+                "select unique_id, message from audit.results "
+                "where resource_type = 'test' and status in ('fail', 'warn', 'error')"
+            ).fetchall()
+        )
+
+
+def read_verdict(connection: duckdb.DuckDBPyConnection) -> BuildVerdict:
+    """What schema `audit` says about a build that is attached as `build`.
+
+    Errors: `PublishError` if no dbt run has finished.
+
+    A run that began and did not finish (killed, or still running) counts as a failure, because the results of its tests
+    are not known. A model that is older than one of its parents also counts as a failure, because the two would show
+    different states of the lake.
+    """
+    try:
+        runs = connection.execute(
+            "select invocation_id, dbt_version, finished_at is not null from build.audit.invocations "
+            "order by coalesce(number, 0)"
+        ).fetchall()
+        bad = connection.execute(
+            "select resource_type || ' ' || name || ': ' || coalesce(nullif(message, ''), status) "
+            "from build.audit.results where not list_contains(?, status) "
+            "order by status = 'skipped', resource_type = 'model', name",
+            [list(_GOOD)],
+        ).fetchall()
+        outdated = [row[0] for row in connection.execute(_OUTDATED).fetchall()]
+    except (duckdb.CatalogException, duckdb.BinderException):
+        # The second case: it was built before audit had these columns.
+        raise PublishError("the build has no finished dbt run; build the warehouse first") from None
+    finished = [run for run in runs if run[2]]
+    if not finished or not runs[-1][2]:
+        raise PublishError("the last dbt run did not finish; build the warehouse again")
+    failures = [row[0] for row in bad]
+    if outdated:
+        more = f" and {len(outdated) - _NAMED} more" if len(outdated) > _NAMED else ""
+        failures.append(
+            f"models older than their parents: {', '.join(outdated[:_NAMED])}{more}; build them again"
+        )
+    return BuildVerdict(finished[-1][0], finished[-1][1], tuple(failures))

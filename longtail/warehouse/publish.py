@@ -1,0 +1,199 @@
+"""From the build to the published warehouse: only the marts, in a new file that replaces the old one in one step.
+
+The published file is read-only and never written to. A reader that has it open keeps the old snapshot, and the next
+reader sees the new one. A hash of the file is kept beside it (`publication.find_damage`). Kept versions are copies, so
+that damage to the published file does not reach them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+
+from longtail.errors import PublishError
+from longtail.storage.checksums import changed_files, file_checksum
+from longtail.storage.files import sync
+from longtail.study.study import Study
+from longtail.warehouse.build import read_verdict
+from longtail.warehouse.comments import literal
+from longtail.warehouse.contents import declared_version, fill
+from longtail.warehouse.publication import log_of, record_of
+from longtail.warehouse.staging import by_number, next_version, staging_beside
+
+KEPT_VERSIONS = 3
+STORAGE_VERSION = "v1.0.0"
+ALLOW_FEWER = "LONGTAIL_PUBLISH_FEWER"
+"""The variable by which an operator publishes fewer rows than before."""
+_NAMED = 5
+_LOSSES = """
+with counted as (
+    select 'now' as version, * from build.marts.fct_answer_coverage
+    union all by name
+    select 'then' as version, * from published.marts.fct_answer_coverage
+),
+cells as (
+    select
+        table_name, model,
+        coalesce(sum(n_expected - n_missing) filter (version = 'now'), 0) as n_now,
+        coalesce(sum(n_expected - n_missing) filter (version = 'then'), 0) as n_then,
+        sum(n_missing) filter (version = 'now') > coalesce(sum(n_missing) filter (version = 'then'), 0) as is_missing
+    from counted
+    group by table_name, dataset, prompt, model, method
+)
+select table_name, model, sum(n_now)::bigint, sum(n_then)::bigint
+from cells
+where n_now < n_then and (? or is_missing)
+group by table_name, model
+order by sum(n_then - n_now) desc, table_name, model
+"""
+
+
+@dataclass(frozen=True)
+class PublishReport:
+    """The result of publishing: the path, the number of rows by mart (without views), and the dbt run that built it."""
+
+    path: Path
+    version: Path
+    invocation_id: str
+    published_at: datetime
+    n_rows: dict[str, int]
+    n_bytes: int
+
+
+def publish_warehouse(study: Study, log: logging.Logger, *, allows_fewer: bool = False) -> PublishReport:
+    """Publish the marts of `study`'s build.
+
+    Errors: `PublishError` if there is no build, if one of its models or tests failed, if it has fewer generated rows than
+    the published file for a reason that is not in the study file (unless that `allows_fewer`), or if the disk fails. The
+    previously published file then stays in place, whole.
+    """
+    build, target = study.home.build_warehouse, study.home.published_warehouse
+    if not build.exists():
+        raise PublishError(f"{build}: there is no build to publish; build the warehouse first")
+    try:
+        with staging_beside(study.home.published, target.name) as staging, _reading(build) as connection:
+            new = staging / target.name
+            report = _copy(connection, study, new, None if allows_fewer else _last_whole(target))
+            kept = _replace(new, target)
+    except (OSError, duckdb.IOException, duckdb.FatalException, duckdb.TransactionException) as error:
+        reason = " ".join(str(error).split())
+        raise PublishError(
+            f"{target}: could not be published ({reason}); the previous version stays"
+        ) from error
+    log.info("published %s: %d tables, %d bytes", target, len(report.n_rows), report.n_bytes)
+    return replace(report, path=target, version=kept)
+
+
+@contextmanager
+def _reading(build: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """An in-memory connection with the build attached read-only as `build`."""
+    with duckdb.connect() as connection:
+        connection.execute("set enable_progress_bar = false")
+        try:
+            connection.execute(f"attach {literal(str(build))} as build (read_only)")
+        except duckdb.IOException as error:
+            raise PublishError(
+                f"{build} is in use by another process; publish when dbt has ended ({error})"
+            ) from error
+        yield connection
+
+
+def _copy(
+    connection: duckdb.DuckDBPyConnection, study: Study, new: Path, before: Path | None
+) -> PublishReport:
+    verdict = read_verdict(connection)
+    if verdict.failures:
+        more = f" (and {len(verdict.failures) - 1} more)" if len(verdict.failures) > 1 else ""
+        raise PublishError(f"not published, the build failed: {verdict.failures[0]}{more}")
+    if before and (losses := _losses(connection, study, before)):
+        raise PublishError(_fewer(losses))
+    connection.execute(f"attach {literal(str(new))} as target (storage_version '{STORAGE_VERSION}')")
+    connection.execute("use target")
+    # One transaction, because otherwise each statement would be synced to the disk.
+    connection.execute("begin")
+    published_at = datetime.now(UTC)
+    n_rows = fill(connection, study, verdict, published_at)
+    connection.execute("commit")
+    connection.execute("checkpoint target")
+    connection.execute("use memory")
+    connection.execute("detach target")
+    return PublishReport(new, new, verdict.invocation_id, published_at, n_rows, new.stat().st_size)
+
+
+def _last_whole(target: Path) -> Path | None:
+    """The published file, or the newest kept version where that is damaged or missing."""
+    if target.exists() and not changed_files(record_of(target)) and not log_of(target).exists():
+        return target
+    versions = reversed(by_number((target.parent / "versions").glob("*.duckdb")))
+    return next((one for one in versions if one.stem.endswith(f"-{file_checksum(one)[:16]}")), None)
+
+
+def _losses(
+    connection: duckdb.DuckDBPyConnection, study: Study, before: Path
+) -> list[tuple[str, str, int, int]]:
+    """Of which lake table and model the build has fewer rows than `before`, and how many: now, and there.
+
+    With the study file of that time, any row that is gone counts. With another one, only what the study still declares
+    does: dataset, model, method and prompt together have fewer rows, and more of those that the study asks for are
+    missing.
+    """
+    connection.execute(f"attach {literal(str(before))} as published (read_only)")
+    try:
+        is_same = _declared(connection) == declared_version(study)
+        return connection.execute(_LOSSES, [is_same]).fetchall()
+    except (duckdb.CatalogException, duckdb.BinderException):  # of a version that did not count them
+        return []
+    finally:
+        connection.execute("detach published")
+
+
+def _declared(connection: duckdb.DuckDBPyConnection) -> str | None:
+    try:
+        row = connection.execute("select declared from published.marts.publication").fetchone()
+    except duckdb.BinderException:  # of a version that did not record it
+        return None
+    return row[0] if row else None
+
+
+def _fewer(losses: Sequence[tuple[str, str, int, int]]) -> str:
+    named = [f"{now:,} {table} of {model} instead of {then:,}" for table, model, now, then in losses[:_NAMED]]
+    more = f" (and {len(losses) - _NAMED} more)" if len(losses) > _NAMED else ""
+    return (
+        f"not published: the study file does not ask for less than before, but there would be {', '.join(named)}{more}; "
+        f"correct the cause and run again, or publish all the same with {ALLOW_FEWER}=1 (--publish-fewer)"
+    )
+
+
+def _replace(new: Path, target: Path) -> Path:
+    """Keep a copy of `new` among the versions, rename it over `target`, prune; returns the kept version."""
+    versions, checksum = target.parent / "versions", file_checksum(new)
+    versions.mkdir(exist_ok=True)
+    kept = versions / f"{next_version(versions, checksum[:16])}.duckdb"
+    copy, record = new.with_name(kept.name), new.with_name(record_of(target).name)
+    shutil.copyfile(new, copy)  # a full disk fails here, before anything is replaced
+    record.write_text(f"{checksum}  {target.name}\n", encoding="ascii")
+    for file in (new, copy, record):
+        _forbid_writing(file)
+        sync(file)
+    os.replace(copy, kept)
+    sync(versions)
+    # The next reader would replay a log of the old file into the new one.
+    log_of(target).unlink(missing_ok=True)
+    os.replace(new, target)
+    os.replace(record, record_of(target))
+    sync(target.parent)
+    for old in by_number(versions.glob("*.duckdb"))[:-KEPT_VERSIONS]:
+        old.unlink()
+    return kept
+
+
+def _forbid_writing(file: Path) -> None:
+    file.chmod(file.stat().st_mode & ~0o222)

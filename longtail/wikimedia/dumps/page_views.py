@@ -1,0 +1,129 @@
+"""Monthly page views of articles, from the `pageview_complete` dumps of Wikimedia.
+
+A line is `project title page_id device views days`: `en.wikipedia Ada_Lovelace 974 mobile-web 70 A2B68`. The page
+id may be `null`. The days (one character per day, A to _, and its views) are not read. Some files leave out the page id
+or the days. A title with quotation marks is written as in CSV files: `"\\"Heroes\\""`. An article has one line for each
+device and page id that it had; their views are summed. The file's name says which agents are counted:
+`pageviews-YYYYMM-user.bz2`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from longtail.errors import SourceError
+from longtail.parsing.line_files import Chunk, DumpFile, RejectedRows
+from longtail.wikimedia.dumps.title_index import TitleIndex
+
+PROJECT = b"en.wikipedia"
+DEVICES = (b"desktop", b"mobile-web", b"mobile-app")
+_START = PROJECT + b" "
+_FIELDS = 6
+
+
+@dataclass(frozen=True)
+class DumpViews:
+    """Views by title (with spaces, not underscores). Titles without a line are absent. `cut`: where a truncated file
+    ended."""
+
+    views: dict[str, int]
+    rejected: RejectedRows
+    n_lines: int
+    cut: str | None
+
+
+def file_name(month: str) -> str:
+    """The name of the dump of a month (YYYY-MM), agent user."""
+    return f"pageviews-{month.replace('-', '')}-user.bz2"
+
+
+def address(root: str, month: str) -> str:
+    """The address of the dump of a month, relative to the address of all monthly dumps."""
+    return f"{root}/{month[:4]}/{month}/{file_name(month)}"
+
+
+def read_page_views(
+    path: Path, titles: Sequence[str], log: logging.Logger, accept_cut: bool = False
+) -> DumpViews:
+    """The month's views of `titles`, articles of the English Wikipedia. Errors: `SourceError`."""
+    wanted = {form: title for title in titles for form in _forms(title)}
+    index = TitleIndex(_START, wanted)
+    dump = DumpFile(path, accept_cut)
+    rejected = RejectedRows()
+    found: dict[str, int] = {}
+    is_empty = True
+    for chunk in dump.chunks(log):
+        region = _region(chunk)
+        if region is None:
+            continue
+        is_empty = False
+        unreadable = set(_unreadable(region, rejected))
+        spans = [span for span in index.lines(region.data) if span[0] not in unreadable]
+        for title, views in _rows(region, spans, wanted, rejected):
+            found[title] = found.get(title, 0) + views
+    if is_empty and not dump.cut:
+        raise SourceError(f"{path}: holds no line of {PROJECT.decode()}; it is no pageview_complete dump")
+    return DumpViews(found, rejected, dump.n_lines, dump.cut)
+
+
+def _forms(title: str) -> Iterator[bytes]:
+    """The spellings of a title in a dump."""
+    written = title.replace(" ", "_")
+    yield written.encode()
+    if '"' in written:
+        yield '"{}"'.format(written.replace('"', '\\"')).encode()
+        if "\\" in written:
+            yield '"{}"'.format(written.replace("\\", "\\\\").replace('"', '\\"')).encode()
+
+
+def _region(chunk: Chunk) -> Chunk | None:
+    """The part of a chunk from the project's first line to its last; None without any."""
+    data = chunk.data
+    first = 0 if data.startswith(_START) else data.find(b"\n" + _START) + 1
+    if not first and not data.startswith(_START):
+        return None
+    end = data.find(b"\n", max(first, data.rfind(b"\n" + _START) + 1)) + 1
+    return Chunk(memoryview(data)[first:end], chunk.line_at(first))
+
+
+def _unreadable(region: Chunk, rejected: RejectedRows) -> Iterator[int]:
+    """The starts of lines that are not UTF-8; lines of the project are put aside."""
+    data, at = region.data, 0
+    while True:
+        try:
+            str(region.view[at:], "utf-8")
+        except UnicodeDecodeError as error:
+            start = data.rfind(b"\n", 0, at + error.start) + 1
+            at = data.find(b"\n", at + error.start) + 1
+            if data.startswith(_START, start):
+                rejected.add(str(region.line_at(start)), "line is not UTF-8", data[start:at])
+                yield start
+        else:
+            return
+
+
+def _rows(
+    region: Chunk, spans: Sequence[tuple[int, int]], wanted: Mapping[bytes, str], rejected: RejectedRows
+) -> Iterator[tuple[str, int]]:
+    """(title, views) of the lines in `spans` that have wanted titles; unreadable lines are put aside."""
+    for start, end in spans:
+        line = region.data[start:end]
+        fields = line.rstrip(b"\r").split(b" ")
+        if len(fields) == _FIELDS - 1:
+            fields.insert(*((2, b"null") if fields[2] in DEVICES else (_FIELDS - 1, b"")))
+        reason = None
+        if len(fields) != _FIELDS:
+            reason = f"line has {len(fields)} fields, not {_FIELDS}"
+        elif fields[1] not in wanted:
+            continue
+        elif fields[3] not in DEVICES:
+            reason = "unknown device"
+        elif not (fields[4].isdigit() and len(fields[4]) <= 12):
+            reason = "unknown number of views"
+        if reason:
+            rejected.add(str(region.line_at(start)), reason, line)
+        else:
+            yield wanted[fields[1]], int(fields[4])

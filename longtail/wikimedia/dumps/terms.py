@@ -1,0 +1,159 @@
+"""Labels, aliases, descriptions and, if the dump has them, site links of chosen entities, from a dump.
+
+Wikimedia's truthy dump has terms and redirects, but neither articles nor numbers of site links. The dump of
+everything, and other files of its form, have both.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from urllib.parse import unquote
+
+import numpy as np
+import pyoxigraph as ox
+
+from longtail.parsing.line_files import DumpFile, RejectedRows
+from longtail.wikimedia.dumps.entity_terms import EntityTerms, Kind, number_of
+from longtail.wikimedia.dumps.ntriples import ENTITY, ITEM, Lines
+from longtail.wikimedia.dumps.truthy import Checked, checked, strictly_read
+
+_TERMS = {
+    "http://www.w3.org/2000/01/rdf-schema#label": (Kind.LABEL, Kind.LABEL_MUL),
+    "http://www.w3.org/2004/02/skos/core#altLabel": (Kind.ALIAS, Kind.ALIAS_MUL),
+    "http://schema.org/description": (Kind.DESCRIPTION, Kind.DESCRIPTION_MUL),
+}
+_SITELINKS = "http://wikiba.se/ontology#sitelinks"
+_REDIRECT = "http://www.w3.org/2002/07/owl#sameAs"
+_INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
+_ABOUT = "http://schema.org/about"
+_ARTICLE = "https://en.wikipedia.org/wiki/"
+_DATA = "https://www.wikidata.org/wiki/Special:EntityData/"
+_LANGUAGES = ("en", "mul")
+_ENDS = tuple(f'"@{language} .'.encode() for language in _LANGUAGES)
+
+
+def _iri(text: str) -> str:
+    return re.escape(text)
+
+
+_PREDICATES = "|".join(_iri(name) for name in (*_TERMS, _SITELINKS, _REDIRECT))
+_HEAD = re.compile(
+    rf"[ \t]*(?:<{_iri(ENTITY)}(?P<subject>Q[1-9]\d*)>[ \t]*<(?:{_PREDICATES})>"
+    rf"|<{_iri(_DATA)}(?P<data>Q[1-9]\d*)>[ \t]*<{_iri(_SITELINKS)}>"
+    rf"|<(?:{_iri(_ARTICLE)}[^>\n]*|{_iri(_DATA)}Q[1-9]\d*)>[ \t]*<{_iri(_ABOUT)}>"
+    rf"[ \t]*<{_iri(ENTITY)}(?P<object>Q[1-9]\d*)>)".encode()
+)
+_NOT_PLAIN = (b"\\", b'"', b"\r")
+
+
+def read_terms(
+    dump: DumpFile, ids: Sequence[str], rejected: RejectedRows, log: logging.Logger
+) -> EntityTerms:
+    """What the dump says about the entities `ids`. Unreadable lines are rejected. Errors: `SourceError`."""
+    wanted = frozenset(entity_id.encode() for entity_id in ids)
+    terms = EntityTerms(ids)
+    unchecked = RejectedRows()  # odd lines: the facts' reader has put them aside already
+    for part in checked(dump, unchecked, log):
+        is_odd = np.zeros(len(part.lines.starts), dtype=bool)
+        is_odd[part.odd] = True
+        strict = [*_read_terms_of(part, terms, is_odd), *_linked(part.lines, is_odd)]
+        candidates = np.concatenate([np.array(sorted(strict), np.int64), part.odd])
+        ours = [index for index, line in part.each(candidates) if _tells_of(line, wanted)]
+        for _, triple in strictly_read(part, np.array(ours, np.int64), rejected):
+            _add(terms, triple)
+    return terms
+
+
+def _tells_of(line: memoryview, wanted: frozenset[bytes]) -> bool:
+    head = _HEAD.match(line)
+    return head is not None and head[head.lastindex or 0] in wanted
+
+
+def _read_terms_of(part: Checked, terms: EntityTerms, is_odd: np.ndarray) -> Iterator[int]:
+    """Read the simplest lines of terms; yield the indexes of other lines that may be terms."""
+    lines = part.lines
+    for language, end in enumerate(_ENDS):
+        which = np.flatnonzero(lines.end_with(end) & ~is_odd)
+        numbers, widths = lines.numbers(lines.starts[which] + len(ITEM))
+        at = lines.starts[which] + len(ITEM) + widths
+        is_usual = (widths > 0) & (
+            (lines.words(at) & np.uint64(0xFFFFFF)) == int.from_bytes(b"> <", "little")
+        )
+        yield from which[~is_usual].tolist()
+        ours = np.flatnonzero(is_usual & terms.are_wanted(numbers))
+        ours = ours[lines.holds(lines.starts[which[ours]], ITEM)]
+        which, numbers, at = which[ours], numbers[ours], at[ours]
+        for predicate, kinds in _TERMS.items():
+            text = f"> <{predicate}>".encode()
+            found = np.flatnonzero(lines.holds(at, text))
+            is_plain = lines.holds(at[found], text + b' "')
+            yield from which[found[~is_plain]].tolist()
+            found = found[is_plain]
+            spans = (at[found] + len(text) + 2, lines.ends[which[found]] - len(end))
+            odd = _add_plain(part, terms, kinds[language], numbers[found], spans)
+            yield from which[found[odd]].tolist()
+
+
+def _add_plain(
+    part: Checked, terms: EntityTerms, kind: Kind, numbers: np.ndarray, spans: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:
+    """Read the literals in `spans` of the chunk; yield the indexes of those that need a parser."""
+    if not len(numbers):
+        return numbers
+    view = part.chunk.view
+    values = [bytes(view[start:end]) for start, end in zip(*(span.tolist() for span in spans), strict=True)]
+    is_odd = np.array([any(mark in value for mark in _NOT_PLAIN) for value in values])
+    is_odd |= spans[1] < spans[0]
+    if is_odd.any():
+        values = [value for value, odd in zip(values, is_odd.tolist(), strict=True) if not odd]
+    try:
+        texts = [value.decode() for value in values]
+    except UnicodeDecodeError:
+        return np.arange(len(numbers))
+    terms.add_all(kind, numbers[~is_odd], texts)
+    return np.flatnonzero(is_odd)
+
+
+def _linked(lines: Lines, is_odd: np.ndarray) -> Iterator[int]:
+    """The indexes of lines that may hold redirects, numbers of site links, articles and data."""
+    which = np.flatnonzero(lines.end_with(b"> .") & ~is_odd)
+    starts = lines.starts[which]
+    _, widths = lines.numbers(starts + len(ITEM))
+    at = starts + len(ITEM) + widths
+    is_usual = (widths > 0) & ((lines.words(at) & np.uint64(0xFFFFFF)) == int.from_bytes(b"> <", "little"))
+    yield from which[~is_usual].tolist()
+    usual = np.flatnonzero(is_usual)
+    for predicate in (_REDIRECT, _SITELINKS):
+        yield from which[usual[lines.holds(at[usual], f"> <{predicate}>".encode())]].tolist()
+
+
+def _add(terms: EntityTerms, triple: ox.Quad) -> None:
+    """Read one line; ignore lines that are not about the wanted entities."""
+    predicate, obj = triple.predicate.value, triple.object
+    if not isinstance(triple.subject, ox.NamedNode) or isinstance(obj, ox.Triple):
+        return
+    if predicate == _ABOUT:
+        _add_article(terms, triple.subject.value, obj.value.removeprefix(ENTITY))
+        return
+    # Wikidata's dump of everything attaches the number of site links to the entity's data, other dumps to the entity.
+    entity_id = triple.subject.value.removeprefix(ENTITY).removeprefix(_DATA)
+    if predicate == _REDIRECT and isinstance(obj, ox.NamedNode):
+        terms.redirects[entity_id] = obj.value.removeprefix(ENTITY)
+    elif predicate == _SITELINKS and isinstance(obj, ox.Literal) and obj.datatype.value == _INTEGER:
+        terms.has_sitelinks = True
+        terms.add(Kind.SITELINKS, number_of(entity_id), obj.value)
+    elif predicate in _TERMS and isinstance(obj, ox.Literal) and obj.language in _LANGUAGES:
+        kind = _TERMS[predicate][_LANGUAGES.index(obj.language)]
+        terms.add(kind, number_of(entity_id), obj.value)
+
+
+def _add_article(terms: EntityTerms, article: str, entity_id: str) -> None:
+    if article.startswith(_ARTICLE):
+        terms.has_sitelinks = True
+        title = unquote(article.removeprefix(_ARTICLE)).replace("_", " ")
+        terms.add(Kind.ARTICLE, number_of(entity_id), title)
+    else:
+        terms.lists_all = True
+        terms.add(Kind.DATA, number_of(entity_id), "")

@@ -1,0 +1,167 @@
+"""Facts from a Wikibase, by SPARQL: statements and numbers of site links."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from longtail.errors import SourceError
+from longtail.progress import Progress
+from longtail.relations.relation import Relation
+from longtail.storage.lake import QuarantinedRow
+from longtail.transfer.client import HttpClient
+from longtail.transfer.failures import SlowAnswerError
+from longtail.transfer.limits import QUERY_SERVICE
+from longtail.wikimedia.protocols.slices import Slice
+
+ENTITY = "http://www.wikidata.org/entity/"
+DIRECT = "http://www.wikidata.org/prop/direct/"
+SITELINKS = "http://wikiba.se/ontology#sitelinks"
+_COUNTS_A_QUERY = 400
+_SLOW_IN_A_ROW = 12
+_ITEM = re.compile(r"Q[1-9]\d{0,18}")
+_TERM = ("type", "value")
+_SELECTED = re.compile(r"\?(\w+)")
+_IRI = re.compile(r"[^\x00-\x20<>\"{}|^`\\]+")
+
+
+@dataclass(frozen=True, order=True)
+class Statement:
+    """One truthy statement between two items."""
+
+    subject_id: str
+    property_id: str
+    object_id: str
+
+
+def item_id(iri: str) -> str | None:
+    """The item's identifier (Q…) in an IRI of a Wikidata entity; None for anything else."""
+    identifier = iri.removeprefix(ENTITY)
+    return identifier if identifier != iri and _ITEM.fullmatch(identifier) else None
+
+
+def fetch_statements(
+    client: HttpClient, sparql_url: str, relation: Relation, log: logging.Logger
+) -> tuple[list[Statement], list[QuarantinedRow]]:
+    """All truthy statements of a relation, sorted, and the statements put aside because an end is not an item.
+
+    Errors: `SourceError` where the service fails, or is too slow even for the smallest slice.
+    """
+    progress = Progress(log, f"statements of {relation.name}")
+    found: set[Statement] = set()
+    rejected: dict[str, QuarantinedRow] = {}
+    for row in _rows_of(client, sparql_url, Slice(DIRECT + relation.property_id), progress):
+        subject, obj = row["subject"], row["object"]
+        subject_id, object_id = (
+            item_id(end["value"]) if end["type"] == "uri" else None for end in (subject, obj)
+        )
+        if subject_id and object_id:
+            found.add(Statement(subject_id, relation.property_id, object_id))
+        else:
+            key = f"{subject_id or subject['value']} {relation.property_id}"
+            reason = f"object is no item but {_what(obj)}" if subject_id else "subject is no item"
+            raw = f"{subject['value']} {relation.property_id} {obj['value']}"
+            rejected[raw] = QuarantinedRow(key, reason, raw)
+    progress.done()
+    return sorted(found), [rejected[raw] for raw in sorted(rejected)]
+
+
+def _what(term: Mapping[str, str]) -> str:
+    if term["type"] == "bnode" or "/.well-known/genid/" in term["value"]:
+        return "an unknown value"
+    return "a literal" if term["type"].endswith("literal") else "another resource"
+
+
+def _rows_of(
+    client: HttpClient, url: str, whole: Slice, progress: Progress
+) -> Iterator[dict[str, dict[str, str]]]:
+    waiting, slow_in_a_row = [whole], 0
+    while waiting:
+        part = waiting.pop()
+        try:
+            rows = select(client, url, part.query(), fail_fast_when_slow=True)
+            slow_in_a_row = 0
+        except SlowAnswerError as error:
+            slow_in_a_row += not error.is_remembered
+            parts = _smaller(client, url, part) if slow_in_a_row < _SLOW_IN_A_ROW else []
+            if not parts:
+                client.forget_slow()
+                raise SourceError(f"{error} (even for the smallest slice of {part.property_iri})") from None
+            waiting.extend(reversed(parts))
+            continue
+        progress.add(len(rows))
+        yield from rows
+
+
+def _smaller(client: HttpClient, url: str, part: Slice) -> list[Slice]:
+    if not part.is_whole:
+        return part.halves()
+    query = (
+        f"SELECT DISTINCT ?object WHERE {{ ?subject <{part.property_iri}> ?object . FILTER(isIRI(?object)) }}"
+    )
+    try:
+        rows = select(client, url, query, fail_fast_when_slow=True)
+    except SlowAnswerError:
+        return part.halves()
+    iris = sorted({row["object"]["value"] for row in rows})
+    if not all(_IRI.fullmatch(iri) for iri in iris):
+        return part.halves()  # the query cannot name one of the objects: divide by subject instead
+    return part.by_object(iris)
+
+
+def select(
+    client: HttpClient, url: str, query: str, *, fail_fast_when_slow: bool = False
+) -> list[dict[str, dict[str, str]]]:
+    """The rows of a SELECT, in the SPARQL 1.1 JSON results format."""
+    names = _SELECTED.findall(query.partition("WHERE")[0])
+    document = client.post_json(
+        QUERY_SERVICE,
+        url,
+        {"query": query, "format": "json"},
+        fail_fast_when_slow=fail_fast_when_slow,
+        accept=lambda answer: _wrong_with(answer, names),
+    )
+    rows: list[dict[str, dict[str, str]]] = document["results"]["bindings"]
+    return rows
+
+
+def _wrong_with(document: Any, names: Sequence[str]) -> str | None:
+    """What is missing in an answer to a SELECT with the variables `names`; None if it is complete."""
+    try:
+        rows = document["results"]["bindings"]
+        is_whole = all(isinstance(row[name][part], str) for row in rows for name in names for part in _TERM)
+    except KeyError as error:
+        return f"answered a SPARQL result without {error}"
+    except TypeError:
+        is_whole = False
+    return None if is_whole else "answered JSON that is no SPARQL result"
+
+
+def fetch_sitelinks(
+    client: HttpClient, sparql_url: str, ids: Sequence[str], log: logging.Logger
+) -> dict[str, int]:
+    """Entity id → number of site links, for the entities whose number is known."""
+    progress = Progress(log, "site link counts", len(ids))
+    counts: dict[str, int] = {}
+    for batch in batches(ids, _COUNTS_A_QUERY):
+        values = " ".join(f"<{ENTITY}{entity_id}>" for entity_id in batch)
+        query = f"SELECT ?entity ?n WHERE {{ VALUES ?entity {{ {values} }} ?entity <{SITELINKS}> ?n }}"
+        for row in select(client, sparql_url, query):
+            entity_id, number = item_id(row["entity"]["value"]), row["n"]["value"]
+            if entity_id and number.isascii() and number.isdecimal() and len(number) < 10:
+                counts[entity_id] = max(int(number), counts.get(entity_id, 0))
+        progress.add(len(batch))
+    progress.done()
+    return counts
+
+
+def batches(ids: Sequence[str], size: int) -> list[Sequence[str]]:
+    return [ids[at : at + size] for at in range(0, len(ids), size)]
+
+
+def sorted_ids(ids: Iterable[str]) -> list[str]:
+    """Entity ids in the order of their numbers."""
+    return sorted(set(ids), key=lambda entity_id: (len(entity_id), entity_id))

@@ -1,0 +1,132 @@
+"""Answer embeddings: every distinct answer once, and no answer embedded twice."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from longtail.embedding.answers import embed_answers
+from longtail.embedding.encoder import ENCODER, Encoder, load_encoder
+from longtail.embedding.vectors import Vectors
+from longtail.errors import LakeError
+from longtail.storage.lake import Lake
+from longtail.study.prompts import Prompt
+from longtail.study.study import Study
+from longtail.tables import TABLES
+
+_ZERO = {pa.string(): "", pa.bool_(): False, pa.int32(): 0, pa.int64(): 0, pa.float64(): 0.0}
+
+
+def write_answers(lake: Lake, model: str, predictions: list[str], table: str = "paraphrase_answers") -> None:
+    columns = TABLES[table].columns
+    blank = {column.name: _ZERO.get(column.type, []) for column in columns}  # the others are lists
+    rows = [
+        {**blank, "model": model, "question_id": f"Q{i}-P19", "prediction": text}
+        for i, text in enumerate(predictions)
+    ]
+    lake.write(table, rows, fingerprint=str(predictions), partition=model)
+
+
+@pytest.fixture
+def two_models(make_study: Callable[[str], Study], hand_text: str) -> Study:
+    second = ", {name: second, path: nowhere, backend: fake}]"
+    return make_study(hand_text.replace("backend: fake}]", "backend: fake}" + second))
+
+
+def test_every_distinct_answer_once(two_models: Study, log: logging.Logger) -> None:
+    lake = Lake(two_models.home.lake)
+    write_answers(lake, "tiny", ["Łódź", "", "Paris", "Paris"])
+    write_answers(lake, "second", ["Paris", "Rome\x00"])
+    outcome = embed_answers(two_models, lake, "tiny", log)
+    rows = lake.read("answer_embeddings", "tiny").to_pylist()
+    assert [row["text"] for row in rows] == ["", "Paris", "Łódź"]
+    assert {(row["model"], row["encoder"]) for row in rows} == {("tiny", ENCODER.stamp)}
+    expected = load_encoder().encode([row["text"] for row in rows], log)
+    np.testing.assert_allclose([row["embedding"] for row in rows], expected, atol=1e-6)
+    assert outcome.notes == {"texts": 3, "embedded_now": 3, "empty_answers": 1}
+    assert embed_answers(two_models, lake, "tiny", log).was_current
+    # What one model answered is not embedded again for another.
+    assert embed_answers(two_models, lake, "second", log).notes["embedded_now"] == 1
+    (paris, _) = lake.read("answer_embeddings", "second").to_pylist()
+    assert paris["embedding"] == rows[1]["embedding"]
+
+
+def test_known_texts_are_not_embedded_again(hand_study: Study, log: logging.Logger) -> None:
+    lake = Lake(hand_study.home.lake)
+    write_answers(lake, "tiny", ["Łódź", "Paris"])
+    lake.write("answer_embeddings", [], fingerprint="of an earlier version")  # in one file for all models
+    embed_answers(hand_study, lake, "tiny", log)
+    assert lake.partitions("answer_embeddings") == ["tiny"]
+    before = {row["text"]: row["embedding"] for row in lake.read("answer_embeddings", "tiny").to_pylist()}
+    write_answers(lake, "tiny", ["Paris", "Rome"])
+    assert embed_answers(hand_study, lake, "tiny", log).notes["embedded_now"] == 1
+    after = {row["text"]: row["embedding"] for row in lake.read("answer_embeddings", "tiny").to_pylist()}
+    assert after.keys() == {"Paris", "Rome"}
+    assert after["Paris"] == before["Paris"]
+
+
+_OTHERS = [
+    ENCODER.name,  # the name alone does not identify the weights
+    replace(ENCODER, weights_sha256="0" * 64).stamp,
+    replace(ENCODER, max_tokens=128).stamp,
+]
+
+
+@pytest.mark.parametrize("other", _OTHERS)
+def test_vectors_of_another_encoder_are_not_taken(hand_study: Study, other: str, log: logging.Logger) -> None:
+    lake = Lake(hand_study.home.lake)
+    write_answers(lake, "tiny", ["Paris"])
+    with Vectors(hand_study.home.cache, "cpu", log) as vectors:
+        vectors._encoder = other
+        vectors.embed(["Paris"])
+    assert embed_answers(hand_study, lake, "tiny", log).notes["embedded_now"] == 1
+
+
+def test_an_answer_without_a_finite_vector_is_put_aside(
+    hand_study: Study, log: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(hand_study.home.lake)
+    write_answers(lake, "tiny", ["Paris", "Rome"])
+    whole = Encoder._forward
+
+    def broken(self: Encoder, identifiers: list[list[int]]) -> np.ndarray:
+        return whole(self, identifiers) * np.array([[np.nan], [1.0]])
+
+    monkeypatch.setattr(Encoder, "_forward", broken)
+    outcome = embed_answers(hand_study, lake, "tiny", log)
+    assert (outcome.stamp.n_rows, outcome.stamp.n_quarantined) == (1, 1)
+    (rejected,) = lake.read("quarantine", "answer_embeddings|tiny").to_pylist()
+    assert (rejected["reason"], rejected["raw"]) == ("the encoder's vector is not finite", "Paris")
+
+
+def test_without_answers(hand_study: Study, make_study: Callable[[str], Study], log: logging.Logger) -> None:
+    lake = Lake(hand_study.home.lake)
+    with pytest.raises(LakeError, match="lake/paraphrase_answers"):
+        embed_answers(hand_study, lake, "tiny", log)
+    text = hand_study.path.read_text(encoding="utf-8")
+    silent = make_study(text.replace("generations: [questions, paraphrases]", "generations: [questions]"))
+    assert embed_answers(silent, lake, "tiny", log).stamp.n_rows == 0
+
+
+def test_sampled_answers_are_embedded_too(hand_study: Study, log: logging.Logger) -> None:
+    lake = Lake(hand_study.home.lake)
+    both = replace(hand_study, prompts=(Prompt("p", generations=("paraphrases", "samples")),))
+    write_answers(lake, "tiny", ["Paris", "Rome"])
+    assert embed_answers(hand_study, lake, "tiny", log).stamp.n_rows == 2
+    with pytest.raises(LakeError, match="materialise asset lake/sampled_answers first"):
+        embed_answers(both, lake, "tiny", log)
+    write_answers(lake, "tiny", ["Rome", "Oslo", "Oslo"], table="sampled_answers")
+    outcome = embed_answers(both, lake, "tiny", log)
+    assert outcome.notes["embedded_now"] == 1
+    assert [row["text"] for row in lake.read("answer_embeddings", "tiny").to_pylist()] == [
+        "Oslo",
+        "Paris",
+        "Rome",
+    ]
+    only_samples = replace(hand_study, prompts=(Prompt("p", generations=("samples",)),))
+    assert embed_answers(only_samples, lake, "tiny", log).stamp.n_rows == 2

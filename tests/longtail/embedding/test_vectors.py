@@ -1,0 +1,127 @@
+"""The store of vectors: one vector for each text of a home, resumed after kill -9, and none that is not finite."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from longtail.embedding import vectors as module
+from longtail.embedding.encoder import ENCODER, Encoder, load_encoder
+from longtail.embedding.vectors import Vectors
+from longtail.errors import BackendError, LakeError
+
+TEXTS = ["Łódź", "", "Paris", "Rome\x00", "Ada Quill"]
+
+
+def opened(folder: Path, log: logging.Logger, device: str = "cpu") -> Vectors:
+    return Vectors(folder, device, log)
+
+
+def test_each_text_is_embedded_once_in_a_home(tmp_path: Path, log: logging.Logger) -> None:
+    with opened(tmp_path, log) as first, opened(tmp_path, log) as second:
+        assert first.embed(TEXTS[:3]).n_new == 3
+        assert second.embed(TEXTS).n_new == 2
+        assert first.embed(TEXTS).n_new == 0
+        np.testing.assert_array_equal(first.read(TEXTS), second.read(TEXTS))
+        np.testing.assert_allclose(first.read(TEXTS), load_encoder().encode(TEXTS, log), atol=1e-6)
+        np.testing.assert_array_equal(first.read(["Paris", "", "Paris"])[[0, 2]], first.read(["Paris"] * 2))
+        assert first.read([]).shape == (0, ENCODER.n_dimensions)
+        with pytest.raises(LakeError, match="run again"):
+            first.read(["nobody embedded this"])
+
+
+def test_parts_come_in_order(tmp_path: Path, log: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PART", 2)
+    with opened(tmp_path, log) as vectors:
+        vectors.embed(TEXTS)
+        parts = list(vectors.stream(TEXTS))
+        assert [len(part) for part, _ in parts] == [2, 2, 1]
+        assert [text for part, _ in parts for text in part] == TEXTS
+        np.testing.assert_array_equal(np.concatenate([some for _, some in parts]), vectors.read(TEXTS))
+
+
+def test_a_vector_that_is_not_finite_is_named_and_not_stored(
+    tmp_path: Path, log: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Encoder.batches
+
+    def broken(
+        self: Encoder, texts: list[str], log: logging.Logger
+    ) -> Iterator[tuple[list[int], np.ndarray]]:
+        for rows, some in whole(self, texts, log):
+            yield rows, np.where([[texts[row] == "Paris"] for row in rows], np.nan, some)
+
+    with opened(tmp_path, log) as vectors:
+        with monkeypatch.context() as patch:
+            patch.setattr(Encoder, "batches", broken)
+            embedded = vectors.embed(TEXTS)
+        assert (embedded.n_new, embedded.unusable) == (len(TEXTS) - 1, {"Paris"})
+        assert vectors.embed(TEXTS).n_new == 1  # it was not stored, and is tried again
+
+
+def test_a_damaged_vector_is_embedded_again(tmp_path: Path, log: logging.Logger) -> None:
+    with opened(tmp_path, log) as vectors:
+        vectors.embed(TEXTS)
+        expected = vectors.read(["Paris"])
+    file = tmp_path / "embeddings.sqlite"
+    content = file.read_bytes()
+    place = content.index(expected.tobytes()[:64])
+    file.write_bytes(content[:place] + b"\x00" * 8 + content[place + 8 :])
+    with opened(tmp_path, log) as vectors:
+        assert vectors.embed(TEXTS).n_new == 1
+        np.testing.assert_allclose(vectors.read(["Paris"]), expected, atol=1e-6)
+
+
+def test_a_device_that_is_not_there_is_refused(tmp_path: Path, log: logging.Logger) -> None:
+    with (
+        opened(tmp_path, log, "cuda:99") as vectors,
+        pytest.raises(BackendError, match="all-MiniLM-L6-v2: device"),
+    ):
+        vectors.embed(TEXTS)
+    with opened(tmp_path, log, "abacus") as vectors, pytest.raises(BackendError, match="is no torch device"):
+        vectors.embed(TEXTS)
+
+
+KILLED = """
+import logging, os, pathlib, signal, sys
+from longtail.embedding import vectors
+from longtail.embedding.encoder import Encoder
+
+class Scripted(Encoder):
+    def __init__(self):
+        pass
+    def batches(self, texts, log):
+        import numpy as np
+        for row in range(len(texts)):
+            if row == 5:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield [row], np.full((1, 384), 384 ** -0.5, dtype="float32")
+
+vectors.load_encoder = lambda device: Scripted()
+vectors._STORE_EVERY_S = 0.0
+with vectors.Vectors(pathlib.Path(sys.argv[1]), "cpu", logging.getLogger()) as store:
+    store.embed([f"text {i}" for i in range(8)])
+"""
+
+
+def test_after_kill_9_only_the_rest_is_embedded(tmp_path: Path, log: logging.Logger) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path)],
+        env=os.environ,
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+    texts = [f"text {i}" for i in range(8)]
+    with opened(tmp_path, log) as vectors:
+        assert vectors.embed(texts).n_new == 3
+        assert (vectors.read(texts[:5]) == np.float32(384**-0.5)).all()

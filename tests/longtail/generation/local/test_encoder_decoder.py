@@ -1,0 +1,340 @@
+"""Encoder-decoders: batches against `generate` one by one, forks, candidates against the plain forward pass."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from other_models import COPIED, ENCODER_DECODERS, LENGTH, save_other_model
+
+from longtail.errors import BackendError
+from longtail.generation.backends.base import Decoding, Failure, Generation, Scored
+from longtail.generation.backends.hf import TransformersBackend
+from longtail.generation.backends.local import cross_attention
+from longtail.generation.backends.local.encoder_decoder import EncoderDecoderSteppers
+from longtail.generation.backends.local.loading import LoadedModel, load_model
+from longtail.generation.backends.local.stepper import Steppers
+from longtail.generation.prompts.endings import END, SENTENCE, cut_answer, kept_text
+from longtail.study.models import Model
+
+PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(25)]
+CANDIDATES = ["a", "ab", "abc de", "Qd", "é\n"]
+NEW_TOKENS = 15
+ENDS = list(range(1, 420, 9))
+"""So many that some texts end early."""
+TOLERANCE = 1e-4
+"""Of logits, whose spread is about 2: batches of other sizes are summed in another order."""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadedModel]:
+    root = tmp_path_factory.mktemp("models")
+    names = [*ENCODER_DECODERS, *COPIED]
+    return {
+        name: load_model(Model(name, str(save_other_model(root / name, name)), device="cpu"))
+        for name in names
+    }
+
+
+def decode(steppers: Steppers, prompts: list[list[int]]) -> list[list[int]]:
+    """Greedy tokens of one batch, finished rows leaving it, the end token left out."""
+    found: list[list[int]] = [[] for _ in prompts]
+    with torch.inference_mode():
+        stepper = steppers.open(prompts)
+        logits = stepper.start()
+        alive = list(range(len(prompts)))
+        for _ in range(NEW_TOKENS):
+            tokens = logits.argmax(dim=1).tolist()
+            parents = [i for i, token in enumerate(tokens) if token not in ENDS]
+            alive = [alive[i] for i in parents]
+            for row, i in zip(alive, parents, strict=True):
+                found[row].append(tokens[i])
+            if not alive:
+                break
+            logits = stepper.step(parents, [tokens[i] for i in parents])
+    return found
+
+
+def one_by_one(loaded: LoadedModel, prompts: list[list[int]]) -> list[list[int]]:
+    """New tokens by `generate`, a prompt at a time, without start and end tokens; a forced one is the first of them."""
+    found = []
+    for prompt in prompts:
+        out = loaded.model.generate(
+            torch.tensor([prompt]),
+            attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
+            max_new_tokens=NEW_TOKENS,
+            do_sample=False,
+            num_beams=1,
+            eos_token_id=ENDS,
+            use_cache=False,  # its cache has the encoder's number of layers, which need not be the decoder's
+        )
+        found.append([i for i in out[0, 1:].tolist() if i not in ENDS])
+    return found
+
+
+@pytest.mark.parametrize("name", [*(n for n in ENCODER_DECODERS if n != "bart_forced"), *COPIED])
+def test_batches_give_what_generate_gives_one_by_one(models: dict[str, LoadedModel], name: str) -> None:
+    loaded = models[name]
+    ids = loaded.encode(PROMPTS)
+    expected = one_by_one(loaded, ids)
+    assert decode(EncoderDecoderSteppers(loaded, 4096), ids) == expected
+    assert len({tuple(tokens) for tokens in expected}) > 3
+    assert len({len(tokens) for tokens in expected}) > 2
+
+
+def plain_logits(loaded: LoadedModel, prompt: list[int], decoded: list[int]) -> torch.Tensor:
+    """Logits at each decoder position, by one forward pass without a cache."""
+    with torch.inference_mode():
+        out = loaded.model(
+            input_ids=torch.tensor([prompt]), decoder_input_ids=torch.tensor([decoded]), use_cache=False
+        )
+    logits: torch.Tensor = out.logits[0].float()
+    return logits
+
+
+@pytest.mark.parametrize("name", [*ENCODER_DECODERS, *COPIED])
+def test_forked_states_have_the_logits_of_their_own_sequences(
+    models: dict[str, LoadedModel], name: str
+) -> None:
+    loaded = models[name]
+    steppers = EncoderDecoderSteppers(loaded, 4096)
+    drawn = torch.Generator().manual_seed(3)
+    prompts = loaded.encode(PROMPTS[:6])
+    first = steppers.start
+    with torch.inference_mode():
+        stepper = steppers.open(prompts)
+        found = stepper.start()
+        states: list[tuple[int, list[int]]] = [(i, []) for i in range(len(prompts))]
+        for width in (6, 14, 9, 9, 4, 3, 3, 1):
+            for (prompt, tokens), logits in zip(states, found, strict=True):
+                expected = plain_logits(loaded, prompts[prompt], [*first, *tokens])[-1]
+                torch.testing.assert_close(logits, expected, atol=TOLERANCE, rtol=TOLERANCE)
+            parents = sorted(torch.randint(len(states), (width,), generator=drawn).tolist())
+            new = torch.randint(300, (width,), generator=drawn).tolist()
+            states = [(states[p][0], [*states[p][1], t]) for p, t in zip(parents, new, strict=True)]
+            found = stepper.step(parents, new)
+
+
+def test_cross_attention_is_shared_where_the_architecture_takes_it(models: dict[str, LoadedModel]) -> None:
+    for name in ("t5", "mt5", "bart"):
+        EncoderDecoderSteppers(models[name], 4096)
+        assert models[name].model.config._attn_implementation == cross_attention.NAME
+    EncoderDecoderSteppers(models["longt5"], 4096)
+    assert models["longt5"].model.config._attn_implementation != cross_attention.NAME
+
+
+def test_forks_do_not_copy_the_prompts_keys_and_values(models: dict[str, LoadedModel]) -> None:
+    stepper = EncoderDecoderSteppers(models["t5"], 4096).open(models["t5"].encode(PROMPTS[:2]))
+    with torch.inference_mode():
+        stepper.start()
+        stepper.step([0] * 40 + [1] * 40, list(range(80)))
+    assert len(stepper._cache.cross_attention_cache.layers[0].keys) == 2
+    assert len(stepper._cache.self_attention_cache.layers[0].keys) == 80
+
+
+def own_tokens(steppers: EncoderDecoderSteppers, texts: list[str]) -> list[list[int]]:
+    """What is scored of each candidate."""
+    return [list(target.tokens[target.n_unscored :]) for target in steppers.targets(texts)]
+
+
+@pytest.mark.parametrize("name", ["t5", "bart", "bart_forced"])
+def test_candidates_are_targets_without_their_end(models: dict[str, LoadedModel], name: str) -> None:
+    loaded = models[name]
+    steppers = EncoderDecoderSteppers(loaded, 4096)
+    sentinel = [f"<extra_id_0> {text}" for text in CANDIDATES]
+    for texts in (CANDIDATES, sentinel):
+        for text, ids in zip(texts, own_tokens(steppers, texts), strict=True):
+            assert loaded.tokenizer.decode(ids) == text
+            assert 1 not in ids
+    assert all(ids[0] == 3 for ids in own_tokens(steppers, sentinel))
+
+
+def test_a_forced_first_token_is_no_part_of_a_candidate(
+    models: dict[str, LoadedModel],
+) -> None:
+    steppers = EncoderDecoderSteppers(models["bart_forced"], 4096)
+    assert steppers.start == [1]
+    assert steppers.targets(["<s>ab"]) == steppers.targets(["ab"])
+    (target,) = steppers.targets(["ab"])
+    assert (target.tokens[0], target.n_unscored) == (2, 1)
+
+
+def test_a_model_without_a_start_token_is_refused(tmp_path: Path, models: dict[str, LoadedModel]) -> None:
+    loaded = load_model(Model("nowhere", str(save_other_model(tmp_path, "t5")), device="cpu"))
+    for settings in (loaded.model.config, loaded.model.generation_config):
+        settings.decoder_start_token_id = None
+        settings.bos_token_id = None
+    with pytest.raises(BackendError, match="name no decoder_start_token_id"):
+        EncoderDecoderSteppers(loaded, 4096)
+
+
+def test_lengths_bind_the_encoder(models: dict[str, LoadedModel]) -> None:
+    assert models["t5"].room(15) == models["t5"].room(1000) == 64
+    assert models["mt5"].room(15) is None
+    assert models["bart"].room(15) == 96
+
+
+def test_a_model_whose_batches_differ_is_refused(
+    models: dict[str, LoadedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = models["t5_deep_decoder"]
+    plain = type(loaded.model).forward
+
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        out = plain(self, *args, **kwargs)
+        if kwargs.get("past_key_values") is not None:
+            out.logits = out.logits.flip(-1)
+        return out
+
+    monkeypatch.setattr(loaded.model, "forward", forward.__get__(loaded.model))
+    with pytest.raises(BackendError, match="architecture t5 cannot be run in batches: its logits differ"):
+        EncoderDecoderSteppers(loaded, 4096)
+
+
+BACKENDS = ["t5", "mt5", "bart", "bart_forced"]
+
+
+@pytest.fixture(scope="module")
+def backends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TransformersBackend]:
+    root = tmp_path_factory.mktemp("backends")
+    found = {}
+    for name in BACKENDS:
+        folder = save_other_model(root / name, name)
+        settings = json.loads((folder / "generation_config.json").read_text())
+        (folder / "generation_config.json").write_text(json.dumps({**settings, "eos_token_id": ENDS}))
+        found[name] = TransformersBackend(
+            Model(name, str(folder), device="cpu", batch_tokens=400, encoder_decoder=True)
+        )
+    return found
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_the_backend_answers_as_generate_one_by_one(
+    models: dict[str, LoadedModel], backends: dict[str, TransformersBackend], name: str
+) -> None:
+    loaded = models[name]
+    ids = loaded.encode(PROMPTS)
+    results = backends[name].generate(PROMPTS, Decoding(NEW_TOKENS))
+    for prompt, result, tokens in zip(ids, results, one_by_one(loaded, ids), strict=True):
+        assert isinstance(result, Generation)
+        whole = loaded.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        assert cut_answer(result.text) == cut_answer(whole)
+        assert whole.startswith(result.text)
+        assert (result.prompt_tokens, result.n_truncated_tokens) == (len(prompt), 0)
+    assert max(result.batch_size for result in results if isinstance(result, Generation)) > 1
+
+
+def test_a_first_sentence_ends_the_text(tmp_path: Path) -> None:
+    """The checkpoint likes full stops and spaces, so that many of its texts have a sentence that ends."""
+    folder = save_other_model(tmp_path / "t5", "t5")
+    words = load_model(Model("t5", str(folder), device="cpu")).tokenizer.get_vocab()
+    settings = json.loads((folder / "generation_config.json").read_text())
+    liked = {"sequence_bias": [[[words["."]], 4.0], [[words["Ġ"]], 4.0]], "no_repeat_ngram_size": 3}
+    (folder / "generation_config.json").write_text(json.dumps({**settings, **liked}))
+    backend = TransformersBackend(Model("t5", str(folder), device="cpu", encoder_decoder=True))
+    whole, short = (backend.generate(PROMPTS, Decoding(30, end=end)) for end in (END, SENTENCE))
+    n_shorter = 0
+    for one, other in zip(whole, short, strict=True):
+        assert isinstance(one, Generation)
+        assert isinstance(other, Generation)
+        assert one.text.startswith(other.text)
+        assert kept_text(one.text, SENTENCE) == kept_text(other.text, SENTENCE)
+        n_shorter += other.new_tokens < one.new_tokens and "." in other.text
+    assert n_shorter > 0
+
+
+def test_an_encoder_decoder_is_declared(tmp_path: Path) -> None:
+    """The form of prompts follows the study, so the study must be right."""
+    folder = save_other_model(tmp_path / "t5", "t5")
+    with pytest.raises(BackendError, match="it is an encoder-decoder; set encoder_decoder: true"):
+        TransformersBackend(Model("t5", str(folder), device="cpu"))
+    with pytest.raises(BackendError, match="it is not an encoder-decoder; set encoder_decoder: false"):
+        TransformersBackend(Model("s", "sandbox:s", device="cpu", encoder_decoder=True))
+
+
+def test_long_prompts_lose_their_beginning(backends: dict[str, TransformersBackend]) -> None:
+    long, short = backends["t5"].generate(["é" * 500 + "x" * 100, "x" * 100], Decoding(NEW_TOKENS))
+    assert isinstance(long, Generation)
+    assert isinstance(short, Generation)
+    assert long.prompt_tokens == short.prompt_tokens == 64
+    assert (short.n_truncated_tokens, long.n_truncated_tokens) == (37, 1037)
+    assert long.text == short.text
+    candidates = [["<extra_id_0> ab", "<extra_id_0> h"]] * 2
+    cut, uncut = backends["t5"].score(["é" * 500 + "x" * 100, "x" * 63], candidates)
+    assert isinstance(cut, Scored)
+    assert isinstance(uncut, Scored)
+    assert (cut.n_truncated_tokens, uncut.n_truncated_tokens) == (1037, 0)
+    assert cut.scores == uncut.scores
+
+
+@pytest.mark.parametrize("name", ["t5", "bart_forced"])
+def test_samples_do_not_depend_on_the_batch(backends: dict[str, TransformersBackend], name: str) -> None:
+    decoding = Decoding(NEW_TOKENS, temperature=0.7)
+    prompts = PROMPTS[:5]
+    backends[
+        name
+    ].forget()  # a draw of bart_forced is 1e-8 from its boundary: less than the encoder's rounding
+    together = backends[name].sample(prompts, decoding, [range(8)] * 5)
+    texts = []
+    for prompt, own in zip(prompts, together, strict=True):
+        assert isinstance(own, list)
+        texts.append([sample.text for sample in own])
+        for seed in range(8):
+            (alone,) = backends[name].sample([prompt], decoding, [[seed]])
+            assert isinstance(alone, list)
+            assert alone[0].text == texts[-1][seed]
+    assert len({text for own in texts for text in own}) > 10
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_scores_are_those_of_one_forward_pass_each(
+    models: dict[str, LoadedModel], backends: dict[str, TransformersBackend], name: str
+) -> None:
+    loaded = models[name]
+    candidates = [f"<extra_id_0> {text}" for text in CANDIDATES]
+    steppers = EncoderDecoderSteppers(loaded, 4096)
+    targets = steppers.targets(candidates)
+    scored = backends[name].score(PROMPTS[:6], [candidates] * 6)
+    for ids, found in zip(loaded.encode(PROMPTS[:6]), scored, strict=True):
+        assert isinstance(found, Scored)
+        for target, score in zip(targets, found.scores, strict=True):
+            logs = plain_logits(loaded, ids, [*steppers.start, *target.tokens]).double().log_softmax(dim=-1)
+            places = range(target.n_unscored, len(target.tokens))
+            expected = sum(logs[place, target.tokens[place]].item() for place in places)
+            assert score.n_tokens == len(places)
+            assert score.log_likelihood == pytest.approx(expected, abs=1e-3)
+
+
+def test_more_new_tokens_than_the_decoder_holds(backends: dict[str, TransformersBackend]) -> None:
+    with pytest.raises(BackendError, match="lower max_new_tokens"):
+        backends["bart"].generate(["a"], Decoding(LENGTH))
+    scored, failure = backends["bart"].score(["a", "a"], [["b"], ["b" * 200]])
+    assert isinstance(scored, Scored)
+    assert failure == Failure("the longest candidate leaves no room for the prompt")
+
+
+def test_no_prompts_and_odd_ones(backends: dict[str, TransformersBackend]) -> None:
+    assert backends["t5"].generate([], Decoding(3)) == []
+    odd = ["", "a\x00b", "\u200f\u05d0", "\ud800 lone", "\n\n"]
+    assert all(isinstance(result, Generation) for result in backends["t5"].generate(odd, Decoding(3)))
+
+
+def test_the_word_start_stands_between_sentinel_and_candidate_whatever_the_tokenizer_makes_of_it(
+    models: dict[str, LoadedModel],
+) -> None:
+    """T5's token 3: the tokenizer has it as a piece of its own; elsewhere the two lists of targets are the same."""
+    steppers = EncoderDecoderSteppers(models["t5"], 4096)
+    tokenizer, encode = models["t5"].tokenizer, models["t5"].encode
+    plain, started = steppers.targets(["<extra_id_0> ab", "<extra_id_0>\u2581 ab"])
+    assert plain == started
+    (whole,) = encode(["<extra_id_0> ab"])
+    assert plain.tokens == tuple(whole[:-1])
+    n = tokenizer.add_tokens(["\u2581"])
+    try:
+        ids = steppers.targets(["<extra_id_0>\u2581 ab"])[0].tokens
+        assert ids == (whole[0], tokenizer.convert_tokens_to_ids("\u2581"), *whole[1:-1])
+    finally:
+        assert n == 1

@@ -1,0 +1,204 @@
+"""A new generated table is one lake table and one task: the toy's scores land in the lake, resumed after a kill."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+import toy_scores
+from small_study import fill_lake, small_study, with_model
+
+from dagster_project.defs.generation import generated_table
+from dagster_project.stages import plan
+from longtail.errors import BackendError
+from longtail.generation.engine.items import ModelInput, Request
+from longtail.generation.engine.task import Plan, Scope
+from longtail.generation.tasks.questions import QuestionItem
+from longtail.generation.tasks.registry import TASKS
+from longtail.preflight import misses
+from longtail.storage.lake import Lake
+from longtail.study.study import Study
+from longtail.tables import TABLES
+from tests import fork_server
+
+PROGRAM = Path(toy_scores.__file__)
+ROOT = Path(__file__).resolve().parents[3]
+RUN_COLUMNS = ["run_id", "latency_ms", "device_seconds", "cost_usd", "shared_tokens", "generated_for"]
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    monkeypatch.setitem(TASKS, toy_scores.TABLE.name, toy_scores.ToyScores())
+    monkeypatch.setitem(TABLES, toy_scores.TABLE.name, toy_scores.TABLE)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Study:
+    made = small_study(tmp_path, f"fake:passage?ledger={tmp_path / 'ledger'}")
+    fill_lake(Lake(made.home.lake), 4)
+    return made
+
+
+def rows(study: Study) -> pa.Table:
+    return Lake(study.home.lake).read("toy_scores", "tiny")
+
+
+def test_scores_land_in_the_lake_with_their_accounts(study: Study) -> None:
+    outcome = toy_scores.score(with_model(study, device_hour_usd=1.0))
+    assert (outcome.notes["rows"], outcome.notes["computed"], outcome.notes["failed"]) == (20, 20, 0)
+    for row in rows(study).to_pylist():
+        assert len(row["scores"]) == len(row["candidates"]) == 4
+        assert all(score < 0 for score in row["scores"])
+        assert row["new_tokens"] == 8  # four candidates of two words
+        assert row["decoding"] == "v1 score"
+        assert row["cost_usd"] >= 0
+    assert toy_scores.score(with_model(study, device_hour_usd=1.0)).was_current
+
+
+def test_scores_are_reused_and_other_candidates_are_not(study: Study) -> None:
+    toy_scores.score(study)
+    assert toy_scores.score(with_model(study, device_hour_usd=2.0)).notes["reused"] == 20
+    more = dataclasses.replace(study, name="more")
+    fill_lake(Lake(more.home.lake), 5)
+    assert toy_scores.score(more).notes["reused"] == 0
+
+
+def test_a_refused_prompt_is_put_aside(study: Study) -> None:
+    notes = toy_scores.score(with_model(study, path="fake:passage?refuse=Subject+7")).notes
+    assert (notes["rows"], notes["failed"]) == (19, 1)
+    (rejected,) = Lake(study.home.lake).read("quarantine", "toy_scores|tiny").to_pylist()
+    assert rejected["row_key"].startswith("sandbox/Q7-")
+
+
+@pytest.mark.parametrize("backend", ["fake", "transformers"])
+def test_a_killed_scoring_goes_on_and_ends_like_an_uninterrupted_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    path = {"fake": "fake:digest", "transformers": "sandbox:s"}[backend]
+    slow = {"fake": "fake:digest?seconds_per_call=0.2", "transformers": path}[backend]
+    study = small_study(tmp_path, path, backend=backend)
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "whole"))
+    fill_lake(Lake(study.home.lake), 12)
+    toy_scores.score(study)
+    whole = rows(study).drop_columns(RUN_COLUMNS)
+
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "killed"))
+    command = [str(PROGRAM), str(tmp_path), slow, "12", backend, "64", "toy_scores"]
+    with open(os.devnull, "w") as nowhere:
+        process = fork_server.start(command, ROOT, {**os.environ, "PYTHONPATH": str(ROOT)}, nowhere, nowhere)
+    deadline = time.monotonic() + 120
+    while not n_cached(study) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.002)
+    assert process.kill()
+    assert Lake(study.home.lake).partitions("toy_scores") == []
+    notes = toy_scores.score(study).notes
+    assert notes["resumed"] > 0 < notes["computed"]
+    assert notes["resumed"] + notes["computed"] == notes["distinct_prompts"] == 60
+    assert rows(study).drop_columns(RUN_COLUMNS).equals(whole)
+
+
+def n_cached(study: Study) -> int:
+    """Rows in the study's only row cache; a look from outside while another process writes."""
+    for cache in study.home.row_cache.glob("*.sqlite"):
+        with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(cache)) as connection:
+            return int(connection.execute("select count(*) from generations").fetchone()[0])
+    return 0
+
+
+def test_a_stop_before_every_batch_repeats_nothing(study: Study, tmp_path: Path) -> None:
+    failing = with_model(study, path=f"{study.models[0].path}&fail_on_call=2")
+    n_stops = 0
+    while not Lake(study.home.lake).partitions("toy_scores"):
+        with contextlib.suppress(BackendError):
+            toy_scores.score(failing)
+            break
+        n_stops += 1
+    lines = (tmp_path / "ledger").read_text().splitlines()
+    assert n_stops > 1
+    assert len(lines) == len(set(lines)) == 20
+
+
+def test_a_service_that_cannot_score_is_refused_before_anything_loads(study: Study) -> None:
+    service = with_model(study, backend="openai", path="m")
+    assert (
+        "models[0]: model tiny: backend openai cannot score; backends that can: fake, fusion_in_decoder, transformers"
+        in misses(service)
+    )
+    with pytest.raises(BackendError, match="backend openai cannot score"):
+        toy_scores.score(service)
+
+
+def test_its_asset_and_stage_are_made_as_for_other_tables(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asset = generated_table("toy_scores")
+    assert asset.key == dg.AssetKey(["lake", "toy_scores"])
+    assert asset.specs_by_key[asset.key].description == toy_scores.TABLE.grain
+    study_resource = {"study": dg.ResourceDefinition.none_resource()}
+    graph = dg.Definitions(assets=[asset], resources=study_resource).resolve_asset_graph()
+    assert asset.partitions_def is not None
+    names = asset.partitions_def.get_partition_keys()
+    of_partitions = tuple(dataclasses.replace(study.models[0], name=name) for name in names)
+    study = dataclasses.replace(study, models=of_partitions)
+    assert [stage.title for stage in plan(study, graph)] == [f"toy scores of {name}" for name in names]
+    monkeypatch.setattr(toy_scores.ToyScores, "is_asked", lambda *_: False)
+    assert plan(study, graph) == []
+
+
+class WithPassages(toy_scores.ToyScores):
+    """The same questions, with passages that the model reads apart from the text."""
+
+    def plan(self, scope: Scope) -> Plan[Any]:
+        return Plan([Apart(item.group, item.question) for item in super().plan(scope).items])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Apart(QuestionItem):
+    @property
+    def request(self) -> Request:
+        return self.group.request
+
+    def prompt(self) -> ModelInput:
+        return ModelInput(QuestionItem.prompt(self).text, (f"{self.question.answer} is meant.",))
+
+
+def test_passages_apart_from_the_text_reach_the_backend_and_the_cache_key(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy_scores.score(study)
+    without = rows(study)
+    monkeypatch.setitem(TASKS, "toy_scores", WithPassages())
+    notes = toy_scores.score(study).notes
+    assert notes["computed"] == 20
+    assert not set(rows(study)["prompt_hash"].to_pylist()) & set(without["prompt_hash"].to_pylist())
+    assert rows(study)["prompt_tokens"][0].as_py() > without["prompt_tokens"][0].as_py()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"backend": "transformers", "path": "sandbox:s"},
+            "backend transformers cannot read passages apart from the prompt; backends that can: fake",
+        ),
+        (
+            {"path": "fake:passage?stream=true"},
+            "toy_scores tiny: fake 1 cannot read passages apart from the prompt",
+        ),
+    ],
+)
+def test_a_backend_that_reads_no_passages_refuses_them(
+    study: Study, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], message: str
+) -> None:
+    monkeypatch.setitem(TASKS, "toy_scores", WithPassages())
+    with pytest.raises(BackendError, match=message):
+        toy_scores.score(with_model(study, **changes))

@@ -1,0 +1,224 @@
+"""Backends by name: declared capabilities, no engine imported to look, scripts of the fake one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from small_study import small_study
+
+from longtail.errors import BackendError
+from longtail.generation.backends.base import Decoding, Failure, Generation, Scored
+from longtail.generation.backends.registry import entry, identify, load_backend
+from longtail.preflight import misses
+from longtail.study.backends import (
+    BACKENDS,
+    CAPABILITIES,
+    GENERATE,
+    LOCAL_KEYS,
+    PASSAGES,
+    STREAM,
+    Backend,
+)
+from longtail.study.models import Model
+from longtail.study.prompts import Prompt
+from longtail.study.study import Study
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def fake(path: str) -> Model:
+    return Model(name="f", path=path, backend="fake")
+
+
+@pytest.mark.parametrize("name", sorted(name for name, backend in BACKENDS.items() if backend.generates))
+def test_declared_capabilities_are_the_classes_own(name: str) -> None:
+    declared = BACKENDS[name]
+    assert declared.load().capabilities == declared.capabilities <= CAPABILITIES
+
+
+def test_looking_up_and_identifying_import_no_engine(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(b"\x02" + bytes(7) + b"{}")
+    code = (
+        "import sys\n"
+        "from longtail.generation.tasks import registry as tasks\n"
+        "from longtail.generation.backends import registry, hf, fake\n"
+        "from longtail.study.models import Model\n"
+        f"registry.identify(Model(name='t', path={str(tmp_path)!r}))\n"
+        "print([m for m in ('torch', 'transformers', 'tokenizers') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_unknown_backend_or_capability_is_said_before_loading() -> None:
+    with pytest.raises(
+        BackendError,
+        match="unknown backend 'vllm'; use one of: fake, fusion_in_decoder, openai, transformers",
+    ):
+        load_backend(Model(name="m", path="/no/such", backend="vllm"))
+    with pytest.raises(
+        BackendError, match="backend transformers cannot stream; backends that can: fake, openai"
+    ):
+        entry(Model(name="m", path="/no/such"), STREAM)
+    assert entry(fake("fake:echo")).capabilities == CAPABILITIES
+
+
+@pytest.mark.parametrize(
+    ("path", "prompt", "text"),
+    [
+        ("fake:echo", "Q: Who? A:", " Who?"),
+        ("fake:echo", "Question: Who?\nAnswer:", " Who?"),
+        ("fake:passage", "A b. C\n\nQ: Who? A:", " A b. C"),
+        ("fake:passage", "X\n\nQ: a A: b\n\nY z\n\nQ: Who? A:", " Y z"),
+    ],
+)
+def test_rules(path: str, prompt: str, text: str) -> None:
+    (result,) = load_backend(fake(path)).generate([prompt], Decoding(15))
+    assert isinstance(result, Generation)
+    assert result.text == text
+
+
+def test_digest_depends_on_the_prompt_only() -> None:
+    one = load_backend(fake("fake:digest")).generate(["Q: a A:", "Q: b A:"], Decoding(15))
+    two = load_backend(fake("fake:passage")).generate(["Q: b A:", "Q: a A:"], Decoding(15))
+    texts = [r.text for r in one if isinstance(r, Generation)]
+    assert texts[::-1] == [r.text for r in two if isinstance(r, Generation)]
+    assert len(set(texts)) == 2
+
+
+def test_scripts_answer_fail_and_take_time(tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    options = {
+        "answers": {"Who?": "one two three"},
+        "refuse": "bad",
+        "fail_on_call": 2,
+        "seconds_per_call": 0.1,
+    }
+    script.write_text(json.dumps(options))
+    backend = load_backend(fake(str(script)))
+    started = time.monotonic()
+    first, second = backend.generate(["Q: Who? A:", "Q: bad A:"], Decoding(2))
+    assert time.monotonic() - started >= 0.1
+    assert isinstance(first, Generation)
+    assert (first.text, first.new_tokens) == (" one two", 2)
+    assert isinstance(second, Failure)
+    with pytest.raises(BackendError, match="call 2 fails"):
+        backend.generate(["x"], Decoding(2))
+    slower = tmp_path / "slower.json"
+    slower.write_text(json.dumps({**options, "seconds_per_call": 9, "fail_on_call": 0}))
+    assert identify(fake(str(slower))) == identify(fake(str(script)))
+    assert identify(fake("fake:echo")) != identify(fake(str(script)))
+
+
+def test_samples_follow_from_prompt_and_seed_alone() -> None:
+    backend = load_backend(fake("fake:digest"))
+    decoding = Decoding(15, 0.5)
+    prompts = ["Q: a A:", "Q: b A:"]
+    seeds = [list(range(20)), [3, 1]]
+    both = backend.sample(prompts, decoding, seeds)
+    (alone,) = load_backend(fake("fake:digest")).sample(["Q: b A:"], decoding, [[1]])
+    (greedy,) = backend.generate(["Q: a A:"], Decoding(15))
+    assert not any(isinstance(result, Failure) for result in (*both, alone, greedy))
+    texts = [[one.text for one in result] for result in both]  # type: ignore[union-attr]
+    assert texts[1][1] == alone[0].text  # type: ignore[index]
+    assert 0 < texts[0].count(greedy.text) < 20  # type: ignore[union-attr]
+    assert len(set(texts[0])) > 5
+
+
+def test_the_scripted_answer_is_the_likeliest_candidate() -> None:
+    backend = load_backend(fake("fake:echo?refuse=bad"))
+    scored, refused = backend.score(["Q: Who? A:", "bad"], [[" He", " Who?", " No one"], [" x"]])
+    assert isinstance(refused, Failure)
+    assert isinstance(scored, Scored)
+    assert [score.n_tokens for score in scored.scores] == [1, 1, 2]
+    assert max(scored.scores, key=lambda score: score.mean) == scored.scores[1]
+    assert (scored.prompt_tokens, scored.new_tokens, scored.batch_size) == (3, 4, 2)
+
+
+def test_a_script_that_does_not_stream_says_so() -> None:
+    silent, streaming = (load_backend(fake(f"fake:echo{option}")) for option in ("", "?stream=true"))
+    assert STREAM not in silent.capabilities
+    assert streaming.capabilities == CAPABILITIES - {PASSAGES}
+    with pytest.raises(BackendError, match="add the option stream=true"):
+        list(silent.stream(["x"], Decoding(2), None, names=["n"], budget_usd=None))  # type: ignore[attr-defined]
+
+
+def assert_missing(study: Study, message: str | None) -> None:
+    """That the model is the one thing missing, with this message; or that nothing is."""
+    found = misses(study)
+    assert len(found) == (message is not None), found
+    assert message is None or (found[0].startswith("models[0]: ") and re.search(message, found[0]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "generations", "message"),
+    [
+        ("transformers", ("questions",), "there is no folder /no/such, and no hub id looks like it"),
+        ("openai", ("questions", "samples"), "backend openai needs the key service, with base_url"),
+        ("vllm", ("paraphrases",), "unknown backend 'vllm'"),
+        ("writes_only", ("questions",), None),
+        ("writes_only", ("questions", "samples"), "backend writes_only cannot sample; backends that can: "),
+    ],
+)
+def test_what_the_study_asks_is_checked_before_anything_loads(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    generations: tuple[str, ...],
+    message: str | None,
+) -> None:
+    writes_only = Backend("no.such.module:Backend", frozenset({GENERATE}), LOCAL_KEYS)
+    monkeypatch.setitem(BACKENDS, "writes_only", writes_only)
+    study = small_study(tmp_path, "/no/such", backend=kind)
+    study = dataclasses.replace(study, prompts=(Prompt("p", generations=generations),))
+    assert_missing(study, message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "message"),
+    [
+        ("transformers", "sandbox:xl", "model tiny: unknown reference model 'xl': use one of s, m, l"),
+        ("transformers", "sandbox:s", None),
+        ("transformers", "{here}/folder/tinny", "there is no folder .*tinny, and no hub id looks like it"),
+        ("transformers", "{here}/folder/tiny", None),
+        ("transformers", "{here}/folder", "folder lacks config.json, which every model's folder holds"),
+        ("transformers", "./folder", "there is no folder .*/folder, and no hub id looks like it"),
+        ("transformers", "~nobody_has_this_name/tiny", "names no folder"),
+        ("transformers", "x" * 4_000, "names no folder .*File name too long"),
+        ("transformers", "org/name", "model tiny: org/name is no folder, not in the local hub cache"),
+        ("fake", "{here}/folder/tiny", "fake script .*tiny cannot be read"),
+        ("fake", "fake:gold", "fake rule 'gold'; allowed: digest, passage, echo"),
+    ],
+)
+def test_paths_of_models_are_checked_before_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, path: str, message: str | None
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # no test asks the hub
+    (tmp_path / "folder/tiny").mkdir(parents=True)
+    (tmp_path / "folder/tiny/config.json").write_text("{}")
+    study = small_study(tmp_path, path.replace("{here}", str(tmp_path)), backend=kind)
+    assert_missing(study, message)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("fake:gold", "fake rule 'gold'; allowed: digest, passage, echo"),
+        ("fake:echo?sleep=3", "fake option 'sleep'; allowed: rule"),
+        ("fake:echo?fail_on_call=soon", "invalid literal"),
+        ("fake:echo?stream=perhaps", "stream is true or false, not 'perhaps'"),
+        ("/no/such/script.json", "cannot be read"),
+        ("~nobody_has_this_name/script.json", "cannot be read"),
+    ],
+)
+def test_malformed_scripts_say_what_is_allowed(path: str, message: str) -> None:
+    with pytest.raises(BackendError, match=message):
+        load_backend(fake(path))

@@ -1,0 +1,250 @@
+"""A partition that was interrupted, anywhere and anyhow, ends like one that was not."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import time
+from pathlib import Path
+
+import cloze_study
+import pyarrow as pa
+import pytest
+from cached_rows import forget_confidence
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_study import answer, fill_lake, small_study, with_model
+from tiny_models import save_tiny_model
+
+from longtail.errors import BackendError
+from longtail.storage.fingerprints import prompt_hash
+from longtail.storage.lake import Lake
+from longtail.study.prompts import Prompt
+from longtail.study.study import Study
+from tests import fork_server
+
+PROGRAM = Path(__file__).with_name("small_study.py")
+ROOT = Path(__file__).resolve().parents[3]
+RUN_COLUMNS = ["run_id", "latency_ms", "shared_tokens", "device_seconds", "cost_usd"]
+ODD = {
+    0: "nul \x00 in it",
+    1: "\U0001f9ed emoji \U0001f469\u200d\U0001f680",
+    2: "\u202eright \u05d0\u05d1\u05d2 to left\u200f",
+    3: "long " * 2_048,
+    4: "line\nend\r\nand\ttab",
+    5: "' ; drop table generations; -- \" \\",
+}
+
+
+def rows(study: Study) -> pa.Table:
+    """The partition's rows, in order, but for the columns that only tell of the run."""
+    table = Lake(study.home.lake).read("answers", "tiny|closed_book")
+    return table.drop_columns(RUN_COLUMNS).replace_schema_metadata(None)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, pa.Table, Path]:
+    """A finished study, its rows, and its home."""
+    folder = tmp_path_factory.mktemp("whole")
+    previous = os.environ.get("LONGTAIL_HOME")
+    os.environ["LONGTAIL_HOME"] = str(folder / "home")
+    try:
+        study = small_study(folder, "fake:digest")
+        fill_lake(Lake(study.home.lake), 6)
+        answer(study)
+        return study, rows(study), folder / "home"
+    finally:
+        os.environ.pop("LONGTAIL_HOME")
+        if previous is not None:
+            os.environ["LONGTAIL_HOME"] = previous
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_kill_9_in_the_middle_then_resume(
+    tmp_path: Path, uninterrupted: tuple[Study, pa.Table, Path], seed: int
+) -> None:
+    command = [
+        str(PROGRAM),
+        str(tmp_path),
+        "fake:digest?seconds_per_call=0.25",
+        "6",
+        "fake",
+        "64",
+    ]
+    draw = random.Random(seed)
+    for _ in range(2):
+        process = fork_server.start_piped(command, ROOT, os.environ)
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == "ready"
+        time.sleep(draw.uniform(0.02, 0.8))
+        process.kill()
+        assert process.returncode == -signal.SIGKILL
+    study = small_study(tmp_path, "fake:digest")
+    assert Lake(study.home.lake).partitions("answers") == []
+    outcome = answer(study, run_id="second")
+    assert outcome.notes["resumed"] + outcome.notes["computed"] == outcome.notes["distinct_prompts"] == 60
+    resumed = rows(study)
+    assert resumed.equals(uninterrupted[1])
+    keys = [(r["dataset"], r["prompt"], r["question_id"]) for r in resumed.to_pylist()]
+    assert len(set(keys)) == len(keys) == 60
+
+
+def test_kill_9_with_a_real_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = save_tiny_model(tmp_path / "model", "llama")
+    study = small_study(tmp_path, str(model), backend="transformers", batch_tokens=400)
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "whole"))
+    fill_lake(Lake(study.home.lake), 6)
+    answer(study)
+    whole = rows(study)
+
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "killed"))
+    command = [str(PROGRAM), str(tmp_path), str(model), "6", "transformers", "400"]
+    process = fork_server.start_piped(command, ROOT, os.environ)
+    deadline = time.monotonic() + 120
+    while n_cached(study) < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert answer(study).notes["resumed"] >= 5
+    assert rows(study).equals(whole)
+
+
+def test_kill_9_while_candidates_are_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def scored(study: Study) -> pa.Table:
+        return Lake(study.home.lake).read_all("candidate_answers").drop_columns(RUN_COLUMNS)
+
+    study = cloze_study.cloze_study(tmp_path, "fake:digest")
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "whole"))
+    cloze_study.fill_lake(Lake(study.home.lake))
+    cloze_study.score(study)
+    uninterrupted = scored(study)
+
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "killed"))
+    command = [str(PROGRAM.with_name("cloze_study.py")), str(tmp_path), "fake:digest?seconds_per_call=0.1"]
+    process = fork_server.start_piped(command, ROOT, os.environ)
+    deadline = time.monotonic() + 120
+    while n_cached(study) < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert scored(study).num_rows == 0
+    notes = cloze_study.score(study).notes
+    assert notes["resumed"] >= 5
+    assert notes["resumed"] + notes["computed"] == 2 * cloze_study.N_FACTS
+    assert scored(study).equals(uninterrupted)
+
+
+def n_cached(study: Study) -> int:
+    """Rows in the study's only row cache; a look from outside while another process writes."""
+    for cache in study.home.row_cache.glob("*.sqlite"):
+        with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(cache)) as connection:
+            return int(connection.execute("select count(*) from generations").fetchone()[0])
+    return 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_any_set_of_finished_batches_gives_the_same_table(
+    data: st.DataObject, uninterrupted: tuple[Study, pa.Table, Path], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    _, whole, home = uninterrupted
+    folder = tmp_path_factory.mktemp("some")
+    shutil.copytree(home, folder / "home")
+    (cache,) = (folder / "home" / "row_cache").glob("*.sqlite")
+    with sqlite3.connect(cache) as connection:
+        keys = [key for (key,) in connection.execute("select key from generations order by key")]
+        lost = data.draw(st.lists(st.sampled_from(keys), unique=True))
+        connection.executemany("delete from generations where key = ?", [(key,) for key in lost])
+    connection.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LONGTAIL_HOME", str(folder / "home"))
+        study = small_study(folder, "fake:digest")
+        Lake(study.home.lake).path("answers", "tiny|closed_book").unlink()
+        notes = answer(study, run_id="again").notes
+        assert (notes["computed"], notes["resumed"], notes["reused"]) == (len(lost), 60 - len(lost), 0)
+        volatile = ["batch_size"]
+        assert rows(study).drop_columns(volatile).equals(whole.drop_columns(volatile))
+        stamps = (Lake(study.home.lake), Lake(home / "small" / "lake"))
+        one, other = (lake.content("answers", "tiny|closed_book") for lake in stamps)
+        assert one == other
+
+
+def test_a_crash_at_every_single_batch(tmp_path: Path, uninterrupted: tuple[Study, pa.Table, Path]) -> None:
+    study = small_study(tmp_path, "fake:digest")
+    fill_lake(Lake(study.home.lake), 6)
+    crashing = with_model(study, path="fake:digest?fail_on_call=3")
+    n_crashes = 0
+    while _crashes(crashing):
+        n_crashes += 1
+    assert n_crashes > 5
+    assert rows(study).equals(uninterrupted[1])
+
+
+def _crashes(study: Study) -> bool:
+    try:
+        answer(study)
+    except BackendError:
+        return True
+    return False
+
+
+def test_a_damaged_cache_costs_time_and_nothing_else(
+    tmp_path: Path, uninterrupted: tuple[Study, pa.Table, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    study = small_study(tmp_path, "fake:digest")
+    fill_lake(Lake(study.home.lake), 6)
+    answer(study)
+    (cache,) = study.home.row_cache.glob("*.sqlite")
+    cache.write_bytes(b"\xff" * cache.stat().st_size)
+    Lake(study.home.lake).path("answers", "tiny|closed_book").unlink()
+    caplog.set_level(logging.WARNING)
+    assert answer(study).notes["computed"] == 60
+    assert "set aside" in caplog.text
+    assert rows(study).equals(uninterrupted[1])
+
+
+def test_answers_of_a_version_without_confidence_are_computed_again(
+    tmp_path: Path, uninterrupted: tuple[Study, pa.Table, Path]
+) -> None:
+    study = small_study(tmp_path, "fake:digest")
+    fill_lake(Lake(study.home.lake), 6)
+    answer(study)
+    (cache,) = study.home.row_cache.glob("*.sqlite")
+    forget_confidence(cache)
+    Lake(study.home.lake).path("answers", "tiny|closed_book").unlink()
+    notes = answer(study).notes
+    assert (notes["computed"], notes["resumed"], notes["reused"]) == (60, 0, 0)
+    found = rows(study)
+    assert found.equals(uninterrupted[1])
+    assert found["confidence_tokens"].null_count == 0
+
+
+def test_a_rambling_models_confidence_is_that_of_its_first_sentence(tmp_path: Path) -> None:
+    study = with_model(small_study(tmp_path, "fake:echo"), rambles=True)
+    fill_lake(Lake(study.home.lake), 1, labels={0: "Rome? It rains there. It"})
+    answer(study)
+    found = Lake(study.home.lake).read("answers", "tiny|closed_book").to_pylist()
+    assert any(len(row["prediction"]) < len(row["raw_text"]) for row in found)
+    assert all(row["confidence_tokens"] == len(row["prediction"].split()) for row in found)
+
+
+def test_odd_labels_reach_the_rows_unchanged(tmp_path: Path) -> None:
+    study = small_study(tmp_path, "fake:echo", batch_tokens=4_096)
+    study = dataclasses.replace(study, prompts=(Prompt("zero_shot"),), max_new_tokens=4_000)
+    lake = Lake(study.home.lake)
+    fill_lake(lake, 2, labels=ODD)
+    answer(study)
+    questions = {q["question_id"]: q["question"] for q in lake.read("questions").to_pylist()}
+    found = lake.read("answers", "tiny|closed_book").to_pylist()
+    assert len(found) == len(questions) == 10
+    for row in found:
+        question = questions[row["question_id"]]
+        assert row["prompt_hash"] == prompt_hash(f"Q: {question} A:")
+        if "\n" not in question:
+            assert row["raw_text"] == f" {question}"

@@ -1,0 +1,178 @@
+"""What a service delivers is kept as it comes, paid for once, and never over the budget."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import random
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+from small_study import MAKERS, answer, fill_lake, sample, small_study, with_model
+
+from longtail.errors import BackendError, LakeError
+from longtail.storage.lake import Lake
+from longtail.study.models import Service
+from longtail.study.study import Study
+from tests import fork_server
+
+PROGRAM = Path(__file__).with_name("small_study.py")
+ROOT = Path(__file__).resolve().parents[3]
+PRICE = 0.125
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    return tmp_path / "ledger"
+
+
+@pytest.fixture
+def study(tmp_path: Path, ledger: Path) -> Study:
+    made = small_study(tmp_path, service_path(ledger))
+    fill_lake(Lake(made.home.lake), 4)
+    return made
+
+
+def service_path(ledger: Path, **options: object) -> str:
+    more = "".join(f"&{name}={value}" for name, value in options.items())
+    return f"fake:digest?stream=true&usd_per_prompt={PRICE}&ledger={ledger}{more}"
+
+
+def limited(study: Study, max_cost_usd: float | None) -> Study:
+    return with_model(study, service=Service("http://127.0.0.1", max_cost_usd=max_cost_usd))
+
+
+def bought(ledger: Path) -> Counter[str]:
+    """How often each line's first word stands in the ledger."""
+    return (
+        Counter(line.split()[0] for line in ledger.read_text().splitlines()) if ledger.exists() else Counter()
+    )
+
+
+def test_rows_carry_their_bills(study: Study, ledger: Path) -> None:
+    notes = answer(study).notes
+    table = Lake(study.home.lake).read("answers", "tiny|closed_book")
+    assert bought(ledger) == {"paid": 40}
+    assert set(table["cost_usd"].to_pylist()) == {PRICE}
+    assert table["device_seconds"].null_count == table.num_rows
+    assert notes["cost_usd"] == pytest.approx(40 * PRICE)
+
+
+def test_the_bill_of_a_request_is_shared_by_its_samples(study: Study, ledger: Path) -> None:
+    notes = sample(study).notes
+    assert (notes["rows"], notes["distinct_prompts"]) == (80, 20)
+    assert bought(ledger) == {"paid": 20}
+    assert notes["cost_usd"] == pytest.approx(20 * PRICE)
+
+
+def test_streamed_rows_are_those_of_a_batch(study: Study, tmp_path: Path) -> None:
+    answer(study)
+    table = Lake(study.home.lake).read("answers", "tiny|closed_book")
+    local = dataclasses.replace(with_model(study, path="fake:digest"), name="local")
+    fill_lake(Lake(local.home.lake), 4)
+    for cache in study.home.row_cache.glob("*"):
+        cache.unlink()
+    answer(local)
+    other = Lake(local.home.lake).read("answers", "tiny|closed_book")
+    for column in ("question_id", "prompt", "prompt_hash", "raw_text", "prediction", "is_correct"):
+        assert table[column].equals(other[column])
+
+
+@pytest.mark.parametrize("n_affordable", [0, 1, 7, 39])
+def test_a_budget_stops_before_it_is_overrun_and_a_higher_one_goes_on(
+    study: Study, ledger: Path, n_affordable: int
+) -> None:
+    budget = n_affordable * PRICE + 0.01
+    for _ in range(2):  # the second time nothing is left to spend
+        with pytest.raises(BackendError) as caught:
+            answer(limited(study, budget))
+        message = str(caught.value)
+        assert f"${n_affordable * PRICE:.4f} of max_cost_usd ${budget:g} spent" in message
+        assert f"{40 - n_affordable} texts left" in message
+        assert "raise max_cost_usd of model tiny" in message
+        assert "\n" not in message
+        assert bought(ledger)["paid"] == n_affordable
+    with pytest.raises(LakeError, match="missing"):
+        Lake(study.home.lake).read("answers", "tiny|closed_book")
+    outcome = answer(limited(study, 40 * PRICE))
+    assert (outcome.notes["resumed"], outcome.notes["computed"]) == (n_affordable, 40 - n_affordable)
+    assert bought(ledger) == {"paid": 40}
+    assert answer(limited(study, 0.0)).was_current
+
+
+def test_rows_that_another_partition_paid_for_are_free(study: Study, ledger: Path) -> None:
+    answer(study)
+    other = dataclasses.replace(study, name="other")
+    fill_lake(Lake(other.home.lake), 5)
+    n_new = answer(limited(other, 50 * PRICE)).notes["computed"]
+    assert 0 < n_new < 50
+    assert bought(ledger) == {"paid": 40 + n_new}
+
+
+def test_a_crash_between_results_loses_none(study: Study, ledger: Path) -> None:
+    crashing = with_model(study, path=service_path(ledger, fail_on_call=7))
+    for n_runs in range(1, 6):
+        with pytest.raises(BackendError, match="call 7 fails"):
+            answer(crashing)
+        assert bought(ledger) == {"paid": 6 * n_runs}
+    assert answer(study).notes["resumed"] == 30
+    assert bought(ledger) == {"paid": 40}
+
+
+def test_a_refused_row_is_put_aside_and_not_billed(study: Study, ledger: Path) -> None:
+    notes = answer(with_model(study, path=service_path(ledger, refuse="Subject+7"))).notes
+    assert notes["failed"] > 0
+    assert notes["rows"] + notes["failed"] == 40
+    assert bought(ledger)["paid"] == notes["rows"]
+
+
+@pytest.mark.parametrize(("table", "n_requests"), [("answers", 60), ("sampled_answers", 30)])
+@pytest.mark.parametrize("seed", range(2))
+def test_kill_9_pays_for_nothing_twice(
+    tmp_path: Path, ledger: Path, table: str, n_requests: int, seed: int
+) -> None:
+    draw = random.Random(seed)
+    path = service_path(ledger, seconds_per_call=0.02)
+    command = [str(PROGRAM), str(tmp_path), path, "6", "fake", "64", table]
+    n_kills = 2
+    for _ in range(n_kills):
+        process = fork_server.start_piped(command, ROOT, os.environ)
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == "ready"
+        enough = sum(bought(ledger).values()) + draw.randint(1, 7)
+        while sum(bought(ledger).values()) < enough:
+            assert process.poll() is None
+            time.sleep(0.003)
+        process.kill()
+        assert process.returncode == -signal.SIGKILL
+    study = small_study(tmp_path, service_path(ledger))
+    notes = MAKERS[table](study).notes
+    lines = bought(ledger)
+    assert lines["paid"] == n_requests
+    assert lines["again"] <= n_kills  # under way when killed, repeated under the same name
+    assert notes["resumed"] > 0
+    found = Lake(study.home.lake).read(table, "tiny" if table == "sampled_answers" else "tiny|closed_book")
+    assert not pc.any(found["is_reused"]).as_py()
+
+
+def test_two_processes_never_double(tmp_path: Path, ledger: Path) -> None:
+    fill_lake(Lake(small_study(tmp_path, "fake:digest").home.lake), 6)
+    path = service_path(ledger, seconds_per_call=0.01)
+    command = [str(PROGRAM), str(tmp_path), path, "6", "fake", "64"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    said = [(tmp_path / f"{number}.out", tmp_path / f"{number}.err") for number in range(2)]
+    processes = []
+    for names in said:
+        with names[0].open("w") as out, names[1].open("w") as err:
+            processes.append(fork_server.start(command, ROOT, environment, out, err))
+    assert [process.wait(60) for process in processes] == [0, 0]
+    outputs = [(out.read_text(), err.read_text()) for out, err in said]
+    assert bought(ledger) == {"paid": 60}
+    notes = sorted(output.splitlines()[-1] for output, _ in outputs)
+    assert "'computed': 60" in notes[0]
+    assert notes[1] == "{}"  # it waited, and found the partition current
+    assert sum("another run" in errors for _, errors in outputs) == 1

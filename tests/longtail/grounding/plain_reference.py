@@ -1,0 +1,40 @@
+"""SPEC §9 word by word, one step after the other: what the compiled loops are compared with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from longtail.grounding.plan import WIDTH
+from longtail.grounding.portrait import Corpus
+from longtail.grounding.texts import Texts
+
+
+def normalised(text: str) -> str:
+    """Runs of line ends, other white space, white space after a line end, both ends: in this order."""
+    text = re.sub(r"[\r\n]+", "\n", text)
+    text = re.sub(r"[^\S\n]+", " ", text)
+    text = re.sub(r"\n\s+", "\n", text)
+    return text.strip()
+
+
+def grams(text: str) -> list[str]:
+    """All 25-grams of the normalised text."""
+    text = normalised(text)
+    return [text[i : i + WIDTH] for i in range(len(text) - WIDTH + 1)]
+
+
+def corpus_of(texts: Sequence[str], at_once: int = 100) -> Corpus:
+    """The texts in batches."""
+    return lambda: [Texts.of(texts[i : i + at_once]) for i in range(0, len(texts), at_once)]
+
+
+def share_in(corpus: Iterable[str]) -> Callable[[str], float | None]:
+    """The exact QUIP of a text; None where it is undefined."""
+    known = {gram for text in corpus for gram in grams(text)}
+
+    def share(text: str) -> float | None:
+        own = grams(text)
+        return sum(gram in known for gram in own) / len(own) if own else None
+
+    return share

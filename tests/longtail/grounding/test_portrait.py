@@ -1,0 +1,203 @@
+"""Portraits: their size and rate, their files, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from longtail.errors import LakeError
+from longtail.grounding.plan import Plan, count_grams, planned
+from longtail.grounding.portrait import (
+    Portrait,
+    build,
+    merge,
+    open_portrait,
+    path_of,
+    read_header,
+)
+from longtail.grounding.texts import Hasher, Texts
+from tests.longtail.grounding.plain_reference import corpus_of
+from tests.small_disk import run_with_small_disk
+
+LOG = logging.getLogger("test")
+SEED = 7
+PLAN = planned(180_000, 0.001, SEED, parts_per_file=2)
+"""Five parts in three files."""
+
+
+def some_texts(n: int, seed: int = 0) -> list[str]:
+    rng = random.Random(seed)
+    return ["".join(rng.choices("abcdefgh ", k=900)) for _ in range(n)]
+
+
+def built(folder: Path, texts: list[str], plan: Plan = PLAN) -> Path:
+    build(folder, plan, corpus_of(texts, at_once=7), LOG, memory=0, room=10_000)
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def members(portrait: Portrait, texts: list[str]) -> np.ndarray:
+    find = portrait.finder(5_000)
+    pieces = Hasher(SEED, 5_000).pieces(Texts.of(texts))
+    return np.concatenate([find(piece.hashes).copy() for piece in pieces])
+
+
+@pytest.mark.parametrize(("rate", "tolerance"), [(0.01, 0.05), (0.001, 0.07)])
+def test_the_planned_rate_is_met_with_few_bits(tmp_path: Path, rate: float, tolerance: float) -> None:
+    data = np.random.default_rng(0).integers(97, 123, 1_500_000, dtype=np.uint8)
+    texts = Texts(data, np.array([0, len(data)]))
+    plan = planned(len(data), rate, SEED)
+    build(tmp_path / "p" / "s", plan, lambda: [texts], LOG)
+    portrait = open_portrait(tmp_path / "p" / "s", plan)
+    optimal = -len(data) * np.log2(rate) / np.log(2)
+    assert plan.n_bytes * 8 <= 1.1 * optimal
+    assert portrait.observed_rate == pytest.approx(rate, rel=tolerance)
+    find = portrait.finder(1 << 16)
+    assert all(find(piece.hashes).all() for piece in Hasher(SEED, 1 << 16).pieces(texts))
+
+
+@pytest.mark.parametrize("n", [0, 1, 30_000, 3_000_000])
+def test_distinct_grams_are_counted_within_a_percent(n: int) -> None:
+    distinct = np.random.default_rng(n).integers(97, 123, n + 24, dtype=np.uint8)
+    texts = Texts(np.concatenate([distinct, distinct]), np.array([0, n + 24, 2 * (n + 24)]))
+    n_all, n_distinct = count_grams([texts], SEED, room=1 << 20)
+    assert n_all == 2 * n
+    assert n_distinct == pytest.approx(n, rel=0.01)
+
+
+def test_an_empty_corpus_has_a_portrait_that_knows_nothing(tmp_path: Path) -> None:
+    assert count_grams([], SEED) == (0, 0)
+    plan = planned(0, 0.001, SEED)
+    portrait = open_portrait(built(tmp_path / "p" / "s", [], plan))
+    assert portrait.observed_rate == 0
+    assert not members(portrait, some_texts(3)).any()
+
+
+def test_incremental_equals_whole_byte_for_byte(tmp_path: Path) -> None:
+    """In another order, in other pieces, and merged from portraits of parts."""
+    texts = some_texts(200)
+    whole = built(tmp_path / "p" / "whole", texts)
+    parts = [built(tmp_path / "p" / f"{i}", texts[i::3]) for i in range(3)]
+    merge([open_portrait(part) for part in parts], tmp_path / "p" / "merged")
+    other = tmp_path / "p" / "other"
+    build(other, PLAN, corpus_of(texts[::-1]), LOG)
+    assert len(contents(whole)) == PLAN.n_files == 3
+    assert contents(whole) == contents(tmp_path / "p" / "merged") == contents(other)
+    assert members(open_portrait(whole), texts).all()
+
+
+def test_the_header_says_what_the_portrait_is(tmp_path: Path) -> None:
+    folder = built(tmp_path / "p" / "s", some_texts(200))
+    headers = [read_header(path_of(folder, i)) for i in range(PLAN.n_files)]
+    assert [header["plan"] for header in headers] == [PLAN] * 3
+    assert [header["first_part"] for header in headers] == [0, 2, 4]
+    assert sum(header["bits"] for header in headers) == PLAN.n_bytes * 8
+    assert (PLAN.width, PLAN.normalisation, PLAN.n_bits) == (25, 1, 10)
+    assert all(0.0005 < header["observed_rate"] < 0.0015 for header in headers)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("width", 13), ("normalisation", 0), ("seed", 8), ("n_grams", 9), ("rate", 0.1)]
+)
+def test_a_portrait_of_another_plan_is_refused_by_name(tmp_path: Path, name: str, value: float) -> None:
+    folder = built(tmp_path / "p" / "s", some_texts(3), dataclasses.replace(PLAN, **{name: value}))
+    with pytest.raises(LakeError, match=rf"the portrait has {name} {value}, and .* is needed"):
+        open_portrait(folder, PLAN)
+
+
+def test_portraits_of_two_plans_are_not_merged(tmp_path: Path) -> None:
+    plans = (PLAN, dataclasses.replace(PLAN, seed=8))
+    opened = [open_portrait(built(tmp_path / "p" / str(plan.seed), some_texts(3), plan)) for plan in plans]
+    with pytest.raises(LakeError, match="has seed 8, and 7 is needed"):
+        merge(opened, tmp_path / "p" / "merged")
+    assert not (tmp_path / "p" / "merged").exists()
+
+
+@pytest.mark.parametrize("kept", [0, 100, 4_096, 60_000])
+def test_a_cut_file_is_refused_by_name_and_built_again(tmp_path: Path, kept: int) -> None:
+    texts = some_texts(60)
+    folder = built(tmp_path / "p" / "s", texts)
+    before, cut = contents(folder), path_of(folder, 1)
+    os.truncate(cut, kept)
+    with pytest.raises(LakeError, match=rf"{cut.name} is (cut|no file of a portrait)"):
+        open_portrait(folder, PLAN)
+    assert contents(built(folder, texts)) == before
+    cut.unlink()
+    with pytest.raises(LakeError, match=rf"{cut.name} is missing"):
+        open_portrait(folder, PLAN)
+
+
+@pytest.mark.parametrize("place", [3, 60, 1_000, 4_095, 4_096, 50_000, -5, -1])
+def test_one_flipped_byte_is_refused_by_name_and_built_again(tmp_path: Path, place: int) -> None:
+    """In the header's first line, its values, its padding, the first word, the middle, the last word, the checksum."""
+    texts = some_texts(60)
+    folder = built(tmp_path / "p" / "s", texts)
+    before, hurt = contents(folder), path_of(folder, 1)
+    data = bytearray(hurt.read_bytes())
+    data[place] ^= 1
+    hurt.write_bytes(data)
+    with pytest.raises(LakeError, match=rf"{hurt.name}( has changed|: the portrait has| is no file)"):
+        open_portrait(folder, PLAN)
+    assert contents(built(folder, texts)) == before
+
+
+def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
+    folder = built(tmp_path / "p" / "s", some_texts(3))
+    path_of(folder, 0).write_bytes(b"something else")
+    with pytest.raises(LakeError, match="is no file of a portrait"):
+        open_portrait(folder)
+
+
+BUILDING = """
+import sys, time, logging
+from pathlib import Path
+from longtail.grounding import portrait
+from tests.longtail.grounding.test_portrait import PLAN, LOG, some_texts
+from tests.longtail.grounding.plain_reference import corpus_of
+folder = Path(sys.argv[1])
+
+def corpus():
+    if portrait.path_of(folder, 0).exists():
+        print("second pass", flush=True)
+        time.sleep(600)
+    return corpus_of(some_texts(60))()
+
+portrait.build(folder, PLAN, corpus, LOG, memory=0)
+"""
+
+
+def test_a_killed_build_goes_on_after_its_last_whole_file(tmp_path: Path) -> None:
+    folder = tmp_path / "p" / "killed"
+    process = subprocess.Popen([sys.executable, "-c", BUILDING, str(folder)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"second pass\n"
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    process.stdout.close()
+    first = path_of(folder, 0)
+    assert [path.name for path in folder.iterdir()] == [first.name]
+    written = first.stat().st_mtime_ns
+    built(folder, some_texts(60))
+    assert first.stat().st_mtime_ns == written
+    assert contents(folder) == contents(built(tmp_path / "p" / "whole", some_texts(60)))
+
+
+def test_a_full_disk_leaves_whole_files_only(tmp_path: Path) -> None:
+    done = run_with_small_disk("tests.longtail.grounding.building_on_a_small_disk", str(tmp_path))
+    assert done.returncode == 0, done.stderr[-2_000:]
+    refused, *names = json.loads(done.stdout.splitlines()[-1])
+    assert "00001.portrait: could not be written (No space left on device)" in refused
+    assert names == ["00000.portrait"]

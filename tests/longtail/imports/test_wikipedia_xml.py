@@ -1,0 +1,242 @@
+"""Wikipedia's XML dumps: the sandbox's world read back, what is left out, and dumps that are damaged."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import random
+import urllib.request
+from collections.abc import Callable
+from multiprocessing import active_children
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import pytest
+
+from longtail.errors import SourceError
+from longtail.imports.excluded_pages import DISAMBIGUATION, REDIRECT, ExcludedPage
+from longtail.imports.format import CollectedText
+from longtail.imports.formats.collections import wikipedia_xml
+from longtail.imports.records import RejectedRows
+from longtail.sandbox.content import page_lines
+from longtail.sandbox.dumps import write_dump
+from longtail.sandbox.rest import ARTICLES
+from longtail.sandbox.server import SandboxServer
+from longtail.sandbox.world import World
+
+HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="de"><siteinfo>
+<base>https://de.wikipedia.org/wiki/Wikipedia:Hauptseite</base>
+<namespaces><namespace key="0" /><namespace key="6">Datei</namespace></namespaces></siteinfo>
+"""
+END = "</mediawiki>"
+
+
+def page(title: str, *texts: str, namespace: int = 0, more: str = "") -> str:
+    revisions = "".join(
+        f"<revision><id>{number}</id><timestamp>2026-0{number}-01T00:00:00Z</timestamp><model>wikitext</model>"
+        f'<text xml:space="preserve">{escape(text)}</text></revision>\n'
+        for number, text in enumerate(texts, 1)
+    )
+    return f"<page>\n<title>{title}</title>\n<ns>{namespace}</ns>\n<id>1</id>{more}\n{revisions}</page>\n"
+
+
+@pytest.fixture
+def pages() -> list[ExcludedPage]:
+    """The redirects and disambiguation pages of the dump that was read last."""
+    return []
+
+
+@pytest.fixture
+def read(
+    tmp_path: Path, pages: list[ExcludedPage]
+) -> Callable[..., tuple[list[CollectedText], RejectedRows]]:
+    def read_file(
+        content: bytes | str, accept_cut_dumps: bool = False
+    ) -> tuple[list[CollectedText], RejectedRows]:
+        path, rejected = tmp_path / "dump.xml", RejectedRows("dump.xml", keep=pages.append)
+        pages.clear()
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return list(wikipedia_xml.read_articles(path, rejected, accept_cut_dumps)), rejected
+
+    return read_file
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".bz2"])
+def test_the_sandbox_s_articles_are_read_back(tmp_path: Path, suffix: str) -> None:
+    world, rejected = World(seed=4, facts_per_relation=30), RejectedRows("x")
+    path = tmp_path / "dump"
+    with SandboxServer(world) as server:
+        path.write_bytes(urllib.request.urlopen(f"{server.base_url}{ARTICLES}{suffix}").read())
+    found = list(wikipedia_xml.read_articles(path, rejected))
+    assert [(one.title, one.text) for one in found] == [(one.title, one.text) for _, one in world.articles()]
+    assert rejected.rows == []
+    assert rejected.left_out["redirects"] > 100
+    assert rejected.left_out["pages of other namespaces"] > 0
+
+
+def test_a_page_of_the_sandbox_may_have_several_articles(tmp_path: Path) -> None:
+    world, rejected = World(seed=4, facts_per_relation=8), RejectedRows("x")
+    found = list(
+        wikipedia_xml.read_articles(write_dump(page_lines(world, 3), tmp_path / "dump.xml"), rejected)
+    )
+    articles = [article for _, article in world.articles()]
+    assert [one.text for one in found] == [article.text for article in articles]
+    assert [one.section for one in found[:4]] == [None, articles[1].title, articles[2].title, None]
+    assert [one.title for one in found[:4]] == [articles[0].title] * 3 + [articles[3].title]
+
+
+def test_what_is_no_article_is_left_out_listed_and_counted(read, pages: list[ExcludedPage]) -> None:
+    found, rejected = read(
+        HEAD
+        + page("Łódź", "old", "'''Łódź''' [[Datei:x.png|y]]is.\n== Geschichte ==\nIt grew &amp; grew.")
+        + page("Lodz", "#REDIRECT [[Łódź]]", more='<redirect title="Łódź" />')
+        + page("Old", "  #redirect [[łódź#Old_town|x]]")
+        + page("Mercury", "{{Disambiguation|a}} may be")
+        + page("Mars", "Mars {{dab}}")
+        + page("Ann (disambiguation)", "Ann may be")
+        + page("Cited", "A claim.{{disambiguation needed|x}} {{other uses|Cited (disambiguation)}}")
+        + page("Talk:Łódź", "a", namespace=1)
+        + END
+    )
+    assert [(one.row, one.title, one.section, one.text) for one in found] == [
+        (1, "Łódź", None, "Łódź is."),
+        (1, "Łódź", "Geschichte", "It grew & grew."),
+        (7, "Cited", None, "A claim."),
+    ]
+    assert (found[0].id, found[0].revision, found[0].date) == ("Łódź", "2", "2026-02-01T00:00:00Z")
+    assert found[0].url == "https://de.wikipedia.org/wiki/%C5%81%C3%B3d%C5%BA"
+    assert rejected.left_out == {"redirects": 2, "disambiguation pages": 3, "pages of other namespaces": 1}
+    assert rejected.rows == []
+    assert pages == [
+        ExcludedPage(2, "Lodz", REDIRECT, "Łódź"),
+        ExcludedPage(3, "Old", REDIRECT, "Łódź", "Old town"),
+        ExcludedPage(4, "Mercury", DISAMBIGUATION),
+        ExcludedPage(5, "Mars", DISAMBIGUATION),
+        ExcludedPage(6, "Ann (disambiguation)", DISAMBIGUATION),
+    ]
+
+
+def test_pages_that_cannot_be_used_are_put_aside_with_title_and_reason(read) -> None:
+    found, rejected = read(
+        HEAD
+        + page("Empty", "")
+        + page("No revision")
+        + page("Only a table", "{|\n|a\n|}")
+        + page("Braces", "{{a|" * 20_000)
+        + page("Whole", "Emoji 👩‍🚀, a NUL \0\x01 and {{an {{open}} template")
+        + END
+    )
+    assert [(one.row, one.text) for one in found] == [
+        (5, "Emoji 👩‍🚀, a NUL  and {{an  template"),
+    ]
+    assert [(row.row_key, row.reason) for row in rejected.rows] == [
+        ("dump.xml row 1", "page 'Empty': text: is empty"),
+        ("dump.xml row 2", "page 'No revision': text: is empty"),
+        ("dump.xml row 3", "page 'Only a table': text: is empty"),
+        ("dump.xml row 4", "page 'Braces': markup is opened 40,000 times more often than it is closed"),
+    ]
+
+
+def test_a_damaged_page_is_put_aside_and_the_others_stay(read, pages: list[ExcludedPage]) -> None:
+    damaged = [
+        page("A", "an X").replace("X", "<b>"),
+        page("B", "a").replace("<ns>0", "<ns>zero"),
+        page("C", "a").replace("<title>C</title>", ""),
+        page("D", "an X").replace("X", "&#1;"),
+    ]
+    old = page("Old", "#REDIRECT [[Whole]]")
+    talk = page("Talk:Whole", "a", namespace=1)
+    content = [
+        HEAD,
+        page("Whole", "First."),
+        *damaged[:2],
+        old,
+        talk,
+        *damaged[2:],
+        page("Last", "Last."),
+        END,
+    ]
+    found, rejected = read("".join(content))
+    assert [(one.row, one.text) for one in found] == [(1, "First."), (8, "Last.")]
+    assert pages == [ExcludedPage(4, "Old", REDIRECT, "Whole")]
+    assert rejected.left_out == {"redirects": 1, "pages of other namespaces": 1}
+    assert [(row.row_key, row.reason.partition("Error")[0]) for row in rejected.rows] == [
+        ("dump.xml row 2", "page 'A': is damaged: Parse"),
+        ("dump.xml row 3", "page 'B': is damaged: Value"),
+        ("dump.xml row 6", "page '': is damaged: Attribute"),
+        ("dump.xml row 7", "page 'D': is damaged: Parse"),
+    ]
+
+
+def test_a_page_of_ten_megabytes_is_read(read) -> None:
+    found, rejected = read(HEAD + page("Long", "Some words of text. " * 500_000) + page("Next", "b") + END)
+    assert [len(one.text) for one in found] == [9_999_999, 1]
+    assert rejected.rows == []
+
+
+def test_several_processes_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "dump.xml"
+    pages = (page(f"Title {number}", f"Article {number}. " * 5_000) for number in range(100))
+    path.write_text(HEAD + "".join(pages) + END, encoding="utf-8")
+    monkeypatch.setattr(wikipedia_xml, "_PART_BYTES", 1 << 20)
+    found = []
+    for threads in ("1", "2"):
+        monkeypatch.setenv("LONGTAIL_THREADS", threads)
+        found.append(list(wikipedia_xml.read_articles(path, RejectedRows("x"))))
+    assert active_children() == []  # none is left behind
+    assert found[0] == found[1]
+    assert [one.row for one in found[0]] == list(range(1, 101))
+
+
+PAGES = [page(f"Title {number}", f"Article {number}.") for number in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("cut", "kept"),
+    [
+        (HEAD + PAGES[0] + PAGES[1] + PAGES[2], 3),  # without its end
+        (HEAD + PAGES[0] + PAGES[1][:-3], 1),  # in mid-tag
+        (HEAD + PAGES[0] + PAGES[1] + "<page>\n<title>", 2),
+        (HEAD + PAGES[0] + PAGES[1] + "<page>\n", 2),
+    ],
+)
+def test_a_dump_that_breaks_off_is_refused_or_used_up_to_the_break(read, cut: str, kept: int) -> None:
+    size = len(cut.encode())
+    with pytest.raises(
+        SourceError,
+        match=rf"dump\.xml: breaks off at byte {size} of {size}, .*or set accept_cut_dumps to use",
+    ):
+        read(cut)
+    found, _ = read(cut, accept_cut_dumps=True)
+    assert [one.text for one in found] == [f"Article {number}." for number in range(kept)]
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
+def test_a_compressed_dump_that_breaks_off_names_its_byte(read, compress: Callable[[bytes], bytes]) -> None:
+    draw = random.Random(1)
+    texts = [f"{draw.getrandbits(4_000):x}" for _ in range(3_600)]
+    pages = [page("Title", text).encode() for text in texts]
+    parts = (b"".join(pages[start : start + 200]) for start in range(0, 3_600, 200))
+    streams = [HEAD.encode(), *parts, END.encode()]
+    whole = b"".join(map(compress, streams))
+    cut = whole[: len(whole) * 3 // 4]
+    with pytest.raises(SourceError, match=rf"breaks off at byte [\d,]+ of {len(cut):,}.*accept_cut_dumps"):
+        read(cut)
+    found, _ = read(cut, accept_cut_dumps=True)
+    assert 200 <= len(found) < 3_600
+    assert [one.text for one in found] == texts[: len(found)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("<!DOCTYPE html>\n<html><body>404</body></html>\n", r"holds no page of a wiki; it begins with .*<!DOCTYPE"),
+        ("<html><body>404</body></html>", "holds no page of a wiki"),
+        (f"<page>\n</page>\n{END}", "holds no page of a wiki"),
+        (f"<mediawiki>{PAGES[0]}{END}", r"is no XML dump of a wiki \(MalformedXML"),
+        (f"{HEAD}<b>{PAGES[0]}{END}", r"is no XML dump of a wiki \(MalformedXML: Unexpected tag"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_dump_is_refused(read, content: str, message: str) -> None:
+    with pytest.raises(SourceError, match=rf"dump\.xml: .*{message}"):
+        read(content)

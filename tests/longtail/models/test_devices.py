@@ -1,0 +1,165 @@
+"""Leases of GPUs between real processes; the GPUs themselves are only names here."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from longtail.errors import BackendError
+from longtail.models import devices
+from longtail.models.devices import Lease, lease_all, lease_folder, lease_one
+
+ROOT = Path(__file__).resolve().parents[3]
+GPUS = ["GPU-a", "GPU-b", "GPU-c"]
+HOLD = """
+import sys, time
+from pathlib import Path
+from longtail.models.devices import lease_all, lease_one
+folder, want, *gpus = sys.argv[1:]
+if want == "all":
+    lease = lease_all(gpus, Path(folder), "other")
+else:
+    lease = lease_one(gpus, range(len(gpus)), Path(folder), "other")
+print(*lease.positions, flush=True)
+sys.stdin.readline()
+"""
+
+
+class Holder:
+    """A process that takes a lease, says which, and keeps it until it is let go."""
+
+    def __init__(self, folder: Path, want: str, gpus: list[str]) -> None:
+        command = [sys.executable, "-c", HOLD, str(folder), want, *gpus]
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+
+    def positions(self) -> list[int]:
+        assert self.process.stdout is not None
+        return [int(word) for word in self.process.stdout.readline().split()]
+
+    def has_said(self, seconds: float) -> bool:
+        """Whether it has its lease, looking for so long."""
+        assert self.process.stdout is not None
+        return bool(select.select([self.process.stdout], [], [], seconds)[0])
+
+    def let_go(self) -> None:
+        self.process.communicate("\n", timeout=30)
+
+
+@pytest.fixture
+def holders(tmp_path: Path) -> Iterator[list[Holder]]:
+    started: list[Holder] = []
+    yield started
+    for holder in started:
+        holder.process.kill()
+        holder.process.communicate(timeout=30)
+
+
+def start(holders: list[Holder], folder: Path, want: str, gpus: list[str]) -> Holder:
+    holders.append(Holder(folder, want, gpus))
+    return holders[-1]
+
+
+def test_each_process_gets_a_gpu_of_its_own(holders: list[Holder], tmp_path: Path) -> None:
+    three = [start(holders, tmp_path, "one", GPUS) for _ in range(3)]
+    assert sorted(position for holder in three for position in holder.positions()) == [0, 1, 2]
+
+
+def test_a_process_that_finds_all_gpus_taken_waits_and_names_the_holders(
+    holders: list[Holder], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = start(holders, tmp_path, "all", GPUS)
+    assert sorted(first.positions()) == [0, 1, 2]
+    threading.Timer(0.8, first.let_go).start()
+    with caplog.at_level(logging.INFO):
+        mine = lease_one(GPUS, range(3), tmp_path, "mine")
+    assert first.process.wait(30) == 0
+    assert caplog.messages == [f"mine: waiting for a GPU; held by process {first.process.pid} with other"]
+    mine.release()
+
+
+def test_a_lease_ends_with_its_process_also_after_a_kill(holders: list[Holder], tmp_path: Path) -> None:
+    first = start(holders, tmp_path, "one", GPUS[:1])
+    assert first.positions() == [0]
+    os.kill(first.process.pid, signal.SIGKILL)
+    started = time.monotonic()
+    lease = lease_one(GPUS[:1], [0], tmp_path, "mine")
+    assert time.monotonic() - started < 20
+    lease.release()
+
+
+def test_a_numbered_device_waits_for_its_own_gpu(holders: list[Holder], tmp_path: Path) -> None:
+    mine = lease_one(GPUS, [1], tmp_path, "mine")
+    assert mine.positions == (1,)
+    others = [start(holders, tmp_path, "one", GPUS) for _ in range(2)]
+    assert sorted(position for holder in others for position in holder.positions()) == [0, 2]
+    mine.release()
+    last = start(holders, tmp_path, "one", GPUS)
+    assert last.positions() == [1]
+
+
+def test_processes_that_want_all_gpus_take_turns(holders: list[Holder], tmp_path: Path) -> None:
+    # the same GPUs, visible in another order
+    both = [start(holders, tmp_path, "all", gpus) for gpus in (GPUS, GPUS[::-1])]
+    said, _, _ = select.select([holder.process.stdout for holder in both], [], [], 60)
+    first, second = both if both[0].process.stdout in said else both[::-1]
+    assert sorted(first.positions()) == [0, 1, 2]
+    assert not second.has_said(1)
+    first.let_go()
+    assert sorted(second.positions()) == [0, 1, 2]
+
+
+def test_a_process_shares_its_gpu_with_itself(holders: list[Holder], tmp_path: Path) -> None:
+    first = lease_one(GPUS, [2], tmp_path, "one")
+    second = lease_one(GPUS, range(3), tmp_path, "another")
+    assert second.positions == (2,)
+    first.release()
+    other = start(holders, tmp_path, "one", GPUS[2:])
+    assert not other.has_said(1)
+    second.release()
+    assert other.positions() == [0]
+
+
+def test_a_failed_lease_of_all_gpus_holds_none(tmp_path: Path) -> None:
+    (tmp_path / "gpu-GPU-b.lock").mkdir()
+    with pytest.raises(BackendError, match="set LONGTAIL_LEASES to a folder"):
+        lease_all(GPUS, tmp_path, "mine")
+    assert not devices._HELD
+    Lease().release()
+
+
+def test_the_folder_of_leases_belongs_to_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LONGTAIL_LEASES", str(tmp_path / "shared"))
+    assert lease_folder() == tmp_path / "shared"
+    assert (tmp_path / "shared").stat().st_mode & 0o7777 == 0o1777
+    assert lease_folder() == tmp_path / "shared"
+    lease_one(["MIG-1/2 ü"], [0], lease_folder(), "mine").release()
+    (file,) = (tmp_path / "shared").iterdir()
+    assert file.stat().st_mode & 0o777 == 0o666
+
+
+def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("text")
+    (tmp_path / "gpu-GPU-a.lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(BackendError, match="no GPU can be leased"):
+        lease_one(GPUS, [0], tmp_path, "mine")
+    assert (tmp_path / "precious").read_text() == "text"
+
+
+def test_without_cuda_there_are_no_gpus() -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has GPUs")
+    assert devices.visible_gpus() == []

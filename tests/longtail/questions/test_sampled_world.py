@@ -1,0 +1,141 @@
+"""A sampled study on a small sandbox world, stage by stage, over the protocols that the services speak."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from datetime import date
+
+import pytest
+
+from longtail.questions.build import build_questions
+from longtail.questions.candidates import sample_facts
+from longtail.questions.frequencies import measure_frequencies
+from longtail.questions.paraphrases import build_paraphrases
+from longtail.relations.popqa import BY_NAME
+from longtail.retrieval.indexes import build_index
+from longtail.retrieval.passages import build_passages
+from longtail.retrieval.retrieve import retrieve_passages
+from longtail.sandbox.pages import Pages
+from longtail.sandbox.world import World
+from longtail.storage.lake import Lake, Outcome
+from longtail.study.study import Study
+from longtail.wikimedia.ingest import ingest_entities, ingest_triples
+from longtail.wikimedia.page_views import ingest_page_view_months
+
+FACTS, KEPT = 24, 6
+TODAY = date(2026, 11, 20)
+SAMPLE = f', sample: {{frequency: popularity, month: "2026-09", per_relation: {KEPT}}}'
+STUDY = f"""
+name: sampled_world
+description: d
+source: {{kind: sandbox, seed: 3, facts_per_relation: {FACTS}, snapshot: "2026-10"{SAMPLE}}}
+datasets: [{{name: facts}}, {{name: fathers, relations: [father], max_questions_per_relation: 2}}]
+prompts: [{{name: zero_shot, generations: [questions, paraphrases]}}]
+models: [{{name: tiny, path: nowhere, backend: fake}}]
+methods: [closed_book, bm25]
+popularity: {{measure: page_views, last_month: "2026-10", redirects: ignore}}
+"""
+Run = Callable[[str], tuple[Study, Lake, list[Outcome]]]
+
+
+def run(study: Study, lake: Lake, log: logging.Logger) -> list[Outcome]:
+    """The stages from facts to questions, and the page views of another month than the sample's."""
+    done = [ingest_triples(study, lake, log), ingest_entities(study, lake, log)]
+    done += [measure_frequencies(study, lake, log, TODAY), sample_facts(study, lake, log)]
+    done += [build_questions(study, lake, log), build_paraphrases(study, lake, log)]
+    return done + ingest_page_view_months(study, lake, ["2026-08"], log, TODAY)
+
+
+@pytest.fixture
+def sampled(make_study: Callable[[str], Study], log: logging.Logger) -> tuple[Study, Lake, list[Outcome]]:
+    study = make_study(STUDY)
+    lake = Lake(study.home.lake)
+    lake.ensure_schemas()
+    return study, lake, run(study, lake, log)
+
+
+def test_what_is_kept_is_asked_with_every_answer_and_counted(
+    sampled: tuple[Study, Lake, list[Outcome]], log: logging.Logger
+) -> None:
+    study, lake, first = sampled
+    world = World(3, FACTS)
+    pages = Pages(world)
+    rows = lake.read("candidate_triples").to_pylist()
+    assert {(r["subject_id"], r["property_id"], r["object_id"]) for r in rows} == {
+        (t.subject_id, t.property_id, t.object_id) for t in world.triples()
+    }
+    kept = [row for row in rows if row["outcome"] == "kept"]
+    assert max(Counter(row["relation"] for row in kept).values()) == KEPT
+    for row in rows:
+        title = world.entity(row["subject_id"]).article_title
+        views = pages.views(title, "2026-09") if title else None
+        assert row["popularity"] == views
+        assert (row["outcome"] == "no_frequency") == (views is None)
+    asked = {(row["subject_id"], row["relation"]) for row in kept}
+    questions = [q for q in lake.read("questions").to_pylist() if q["dataset"] == "facts"]
+    assert {(q["subject_id"], q["relation"]) for q in questions} == asked
+    answers = {(f.subject_id, f.relation.name): sorted(f.object_ids) for f in world.facts()}
+    assert all(q["object_ids"] == answers[q["subject_id"], q["relation"]] for q in questions)
+    fathers = [q["question_id"] for q in lake.read("questions").to_pylist() if q["dataset"] == "fathers"]
+    assert len(fathers) == 2
+    assert set(fathers) <= {q["question_id"] for q in questions}
+
+    fetched = {row["entity_id"] for row in lake.read("page_views", "2026-08").to_pylist()}
+    needed = {q["subject_id"] for q in questions} | {o for q in questions for o in q["object_ids"]}
+    assert fetched == {entity for entity in needed if world.entity(entity).article_title}
+    assert len(fetched) < lake.read("entities").num_rows / 2
+    assert [outcome.was_current for outcome in first] == [False] * 7
+    assert [outcome.was_current for outcome in run(study, lake, log)] == [True] * 7
+
+
+def test_passages_and_retrieval_stand_on_a_sample_too(
+    sampled: tuple[Study, Lake, list[Outcome]], log: logging.Logger
+) -> None:
+    study, lake, _ = sampled
+    build_passages(study, lake, log)
+    build_index(study, lake, "bm25", log)
+    retrieve_passages(study, lake, "bm25", log)
+    found = {(r["dataset"], r["question_id"]) for r in lake.read("retrieved_passages", "bm25").to_pylist()}
+    assert found == {(q["dataset"], q["question_id"]) for q in lake.read("questions").to_pylist()}
+
+
+def test_the_sample_is_the_same_from_the_query_service_and_from_the_dumps(
+    sampled: tuple[Study, Lake, list[Outcome]],
+    make_study: Callable[[str], Study],
+    log: logging.Logger,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    study = make_study(
+        STUDY.replace('"2026-10",', '"2026-10", facts_from: truthy_dump, views_from: dump,', 1)
+    )
+    lake = Lake(tmp_path_factory.mktemp("other") / "lake")
+    lake.ensure_schemas()
+    outcomes = run(study, lake, log)
+    for name, outcome in zip(("candidate_triples", "questions"), (outcomes[3], outcomes[4]), strict=True):
+        assert outcome.stamp.content == sampled[1].content(name)
+    assert set(lake.read("subject_frequencies")["measured_from"].to_pylist()) == {"dump"}
+
+
+def test_a_sample_of_one_fact_a_relation_and_a_relation_without_any_kept(
+    make_study: Callable[[str], Study], log: logging.Logger
+) -> None:
+    study = make_study(STUDY.replace(f"per_relation: {KEPT}", "per_relation: 1"))
+    lake = Lake(study.home.lake)
+    lake.ensure_schemas()
+    ingest_triples(study, lake, log)
+    ingest_entities(study, lake, log)
+    measure_frequencies(study, lake, log, TODAY)
+    colours = BY_NAME["color"].property_id
+    subjects = {r["subject_id"] for r in lake.read("triples").to_pylist() if r["property_id"] == colours}
+    rows = lake.read("subject_frequencies").to_pylist()
+    nobody = [
+        {**row, "popularity": 0.0 if row["entity_id"] in subjects else row["popularity"]} for row in rows
+    ]
+    lake.write("subject_frequencies", nobody, fingerprint="nobody asks for colours")
+    sampled = sample_facts(study, lake, log)
+    assert "kept" not in sampled.notes["by_relation"]["color"]
+    build_questions(study, lake, log)
+    counts = Counter(q["relation"] for q in lake.read("questions").to_pylist() if q["dataset"] == "facts")
+    assert counts == {r: 1 for r in sampled.notes["by_relation"] if r != "color"}

@@ -1,0 +1,181 @@
+"""The story of the report: a sentence on what to do, chapters that open, an address that keeps what is picked, files."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from longtail.report.report import write_report
+from tests.longtail.report.browser import again, element, settle, show, shown
+from tests.longtail.report.generated_marts import World, write_marts
+from tests.longtail.report.test_report_opening import FLAGS, METHODS, PAIR
+
+pytestmark = pytest.mark.xdist_group("report_browser")
+
+WORLD = World(
+    ["d"], ["p1", "p2"], ["a", "b", "c"], METHODS, ["r"], keys=PAIR, empty=frozenset({"fct_retrieval_recall"})
+)
+THRESHOLD = """
+    update marts.fct_adaptive_thresholds set decision = 'below', threshold_popularity = 4899;
+    update marts.fct_adaptive_accuracy set gain = 0.0588, gain_ci_low = 0.0471, gain_ci_high = 0.0712, n_questions = 1234
+    where retrieval_method = 'bm25' and model = 'b' and search = 'exact' and threshold_scope = 'all';
+"""
+REAL = """
+    update marts.dim_models set path = 'org/a' where model = 'a';
+    update marts.fct_adaptive_accuracy set gain = 0.02, gain_ci_low = 0.01, gain_ci_high = 0.03
+    where retrieval_method = 'bm25' and model = 'a' and search = 'exact' and threshold_scope = 'all';
+"""
+ALWAYS = """
+    update marts.fct_method_comparisons set difference = -0.3, ci_low = -0.35, ci_high = -0.25, n = 99;
+"""
+
+
+@pytest.fixture(scope="module")
+def marts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_marts(tmp_path_factory.mktemp("marts") / "warehouse.duckdb", WORLD)
+
+
+def written(marts: Path, folder: Path, sql: str) -> Path:
+    warehouse = shutil.copyfile(marts, folder / "warehouse.duckdb")
+    with duckdb.connect(str(warehouse)) as connection:
+        connection.execute(FLAGS + sql)
+    return write_report(warehouse, folder / "report.html").path
+
+
+@pytest.fixture(scope="module")
+def report(marts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(marts, tmp_path_factory.mktemp("story"), THRESHOLD)
+
+
+@pytest.mark.parametrize(
+    ("sql", "finding", "means"),
+    [
+        (
+            THRESHOLD,
+            "b: below about 4,900 monthly page views of the subject, look it up: +5.9 points [4.7, 7.1]",
+            "better of always and never reading a passage (bm25), with the 95 % interval; n = 1,234.",
+        ),
+        (
+            THRESHOLD + REAL,
+            "a: below about 4,900 monthly page views of the subject, look it up: +2.0 points [1.0, 3.0]",
+            "Other models: b: below about 4,900, look it up: +5.9 points [4.7, 7.1]",
+        ),
+        (
+            ALWAYS,
+            "a: look everything up: +30.0 points [25.0, 35.0]",
+            "with a passage (bm25) minus accuracy from memory, with the 95 % interval; n = 99.",
+        ),
+    ],
+    ids=["threshold", "a real model leads", "always"],
+)
+def test_a_sentence_says_what_to_do(
+    driver: Any, marts: Path, tmp_path: Path, sql: str, finding: str, means: str
+) -> None:
+    show(driver, written(marts, tmp_path, sql), settles=False, opens="")
+    assert element(driver, ".finding").text == finding
+    assert means in element(driver, ".means").text
+
+
+def test_chapters_are_drawn_when_they_open_and_printing_opens_them(driver: Any, report: Path) -> None:
+    show(driver, report, opens="")
+    drawn = "return [...document.querySelectorAll(arguments[0])].filter((c) => c.querySelector('svg')).length"
+    folded = "return document.querySelectorAll('.chapter[open]').length"
+    assert driver.execute_script(drawn, "section > .card.of-chart") >= 4
+    assert (driver.execute_script(drawn, ".chapter .of-chart"), driver.execute_script(folded)) == (0, 0)
+    again(driver)
+    driver.execute_script("document.querySelector('.contents a[href=\"#costs\"]').click()")
+    settle(driver)
+    assert element(driver, "#latency svg")
+    assert driver.execute_script(folded) == 1
+    driver.execute_cdp_cmd("Page.printToPDF", {})
+    charts = driver.execute_script("return document.querySelectorAll('.chapter .of-chart').length")
+    assert driver.execute_script(drawn, ".chapter .of-chart") == charts > 10
+    assert driver.execute_script(folded) == 1
+
+
+def test_a_study_without_the_main_curve_opens_its_chapters(driver: Any, marts: Path, tmp_path: Path) -> None:
+    without = written(marts, tmp_path, "delete from marts.fct_accuracy_by_popularity")
+    show(driver, without, opens="")
+    for box in driver.find_elements("css selector", ".chapter"):
+        assert box.get_attribute("open")
+    assert element(driver, "#overview .tile")
+
+
+def test_figures_that_a_study_does_not_have_are_one_folded_line(driver: Any, report: Path) -> None:
+    show(driver, report, opens="", settles=False)
+    line = element(driver, "details.absent")
+    assert line.text == "Figures that this study does not have (1)"
+    assert "has no rows" in element(driver, "li#retrieval_recall").get_attribute("textContent")
+    driver.get("about:blank")
+    show(driver, report, target="retrieval_recall", opens="", settles=False)
+    assert element(driver, "li#retrieval_recall").is_displayed()
+
+
+def test_the_address_keeps_what_is_picked(driver: Any, report: Path) -> None:
+    from selenium.webdriver.support.ui import Select
+
+    show(driver, report, opens="")
+    again(driver)
+    Select(element(driver, "#pick-prompt")).select_by_value("p2")
+    settle(driver)
+    element(driver, ".bar details.pick summary").click()
+    again(driver)
+    shown(driver, ".bar input[value='a']").click()
+    settle(driver)
+    Select(element(driver, "#misled_by_a_passage-model")).select_by_value("c")
+    address = driver.execute_script("return location.search")
+    assert address == "?prompt=p2&model=b&model=c&misled_by_a_passage.model=c"
+    driver.get("about:blank")
+    show(driver, report, query=address[1:], target="adaptive_gain", opens="")
+    assert element(driver, "#pick-prompt").get_attribute("value") == "p2"
+    assert element(driver, ".bar details.pick summary").text.split() == ["Models:", "2", "of", "3"]
+    assert element(driver, "#misled_by_a_passage-model").get_attribute("value") == "c"
+    axes = driver.execute_script(
+        "return [...document.querySelectorAll('#adaptive_gain .role-axis-label text')].map((t) => t.textContent)"
+    )
+    assert {"b", "c"} < set(axes)
+    assert "a" not in axes
+    show(driver, report, query="model=gone&prompt=gone", opens="", settles=False)
+    assert element(driver, ".bar details.pick summary").text.split() == ["Models:", "all", "3"]
+    assert element(driver, "#pick-prompt").get_attribute("value") == "p1"
+
+
+def test_the_contents_mark_where_the_reader_is(driver: Any, report: Path) -> None:
+    show(driver, report, opens="")
+    driver.execute_script("document.querySelector('#thresholds').scrollIntoView()")
+    here = shown(driver, ".contents a[href='#thresholds'][aria-current=location]")
+    assert here.text == "Below which popularity to retrieve"
+    marked = "return document.querySelectorAll('.contents [aria-current=location]').length"
+    assert driver.execute_script(marked) == 1
+
+
+def test_saved_charts_say_what_they_show(driver: Any, report: Path) -> None:
+    show(driver, report, opens="")
+    driver.execute_script(
+        "window.saved = []; const kept = URL.createObjectURL;"
+        "URL.createObjectURL = (blob) => { saved.push(blob); return kept(blob); };"
+        "HTMLAnchorElement.prototype.click = function () { this.dataset.saved = this.download; };"
+    )
+    driver.execute_script(
+        "for (const b of document.querySelectorAll('#adaptive_gain .behind button'))"
+        "  if (/PNG|SVG/.test(b.textContent)) b.click()"
+    )
+    read = """
+        const done = arguments[0];
+        const wait = async () => {
+            if (saved.length < 2) return setTimeout(wait, 50);
+            const svg = saved.find((blob) => blob.type === "image/svg+xml"), png = saved.find((blob) => blob !== svg);
+            const root = new DOMParser().parseFromString(await svg.text(), svg.type).documentElement;
+            const size = (await createImageBitmap(png)).width;
+            done([root.textContent, (await svg.text()).includes("var("), size / root.getAttribute("width")]);
+        };
+        wait();
+    """
+    text, is_unpainted, scale = driver.execute_async_script(read)
+    for words in ("What adaptive retrieval gains", "a, b, c", "generated, published 20", "closed_book"):
+        assert words in text
+    assert (is_unpainted, scale) == (False, 2)

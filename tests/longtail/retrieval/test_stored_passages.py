@@ -1,0 +1,238 @@
+"""Passages as sorted files, and indexes in parts: shards equal the whole, killed builds go on, damage is named."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from longtail.embedding.declared import DeclaredEncoder
+from longtail.embedding.encoder import load_encoder
+from longtail.errors import IndexMissingError, LakeError, LongtailError
+from longtail.methods import METHODS
+from longtail.retrieval import passage_vectors, stored_passages
+from longtail.retrieval.base import Context, Hit, Query, load_retriever
+from longtail.retrieval.bm25 import tokens_of
+from longtail.retrieval.bm25_shards import build_shards
+from longtail.retrieval.indexes import build_index
+from longtail.retrieval.passage_vectors import build_vectors, read_vectors
+from longtail.retrieval.retrieve import retrieve_passages
+from longtail.retrieval.retrievers.bm25 import Bm25Settings
+from longtail.retrieval.stored_passages import Passage, StoredPassages, open_passages
+from longtail.storage.checksums import RECORD
+from longtail.storage.lake import Lake
+from longtail.storage.ownership import only_one
+from longtail.study.study import Study
+
+LOG = logging.getLogger("longtail-tests")
+ENCODER = DeclaredEncoder("dense", METHODS["dense"].settings)
+KILLED_BUILD = """
+import logging, os, signal, sys
+from pathlib import Path
+from longtail.retrieval.bm25 import tokens_of
+from longtail.retrieval.bm25_shards import build_shards
+from longtail.retrieval.retrievers.bm25 import Bm25Settings
+from tests.longtail.retrieval.test_stored_passages import generated
+left = int(sys.argv[2])
+def dying(text):
+    global left
+    left -= 1
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return tokens_of(text)
+build_shards(generated(200, 50), Path(sys.argv[1]), dying, logging.getLogger(), Bm25Settings())
+"""
+
+
+def generated(n: int, shard_rows: int) -> StoredPassages:
+    """Passages of words whose frequencies fall as Zipf's."""
+    rng = random.Random(5)
+    words = [f"w{number}" for number in range(80)]
+    weights = [1 / (rank + 1) for rank in range(80)]
+    texts = [" ".join(rng.choices(words, weights, k=rng.randint(0, 30))) for _ in range(n)]
+    return StoredPassages.of(
+        [Passage(f"Q{i:04}-0", f"Q{i % 9}", words[i % 80], 0, text) for i, text in enumerate(texts)],
+        shard_rows,
+    )
+
+
+def searched(passages: StoredPassages, folder: Path, k: int) -> list[list[Hit]]:
+    queries = [Query("d", str(i), f"w{i % 80} w{i % 7} w0 w{i % 3} unseen", None, ()) for i in range(150)]
+    return load_retriever(METHODS["bm25"]).search(Context(passages, folder, folder, LOG, k), queries)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_rows_ids_texts_and_entities_are_those_of_the_list() -> None:
+    passages = generated(30, 7)
+    rows = list(passages)
+    assert [passages[row] for row in range(30)] == rows == passages[:]
+    assert passages[-1] == rows[29]
+    wanted = np.array([29, 0, 13, 13, 7])
+    assert passages.ids(wanted) == [rows[row].passage_id for row in wanted]
+    assert passages.texts({"Q0003-0", "none"}) == {"Q0003-0": rows[3].text}
+    assert list(passages.about({"Q4"})) == [row for row in rows if row.entity_id == "Q4"]
+    with pytest.raises(IndexError):
+        passages[30]
+
+
+def test_the_lake_s_passages_are_sorted_into_shards(
+    rdf_study: Study, searchable: Lake, log: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        {
+            "passage_id": f"Ü{i * 7 % 10}",
+            "title": f"t\x00{i}",
+            "position": i,
+            "text": "x",
+            "source": "sandbox",
+        }
+        for i in range(10)
+    ]
+    searchable.write("passages", rows, fingerprint="f")
+    monkeypatch.setattr(stored_passages, "SHARD_ROWS", 4)
+    passages = open_passages(searchable, rdf_study.home.indexes, log)
+    assert passages.starts == [0, 4, 8]
+    ordered = sorted(rows, key=lambda row: str(row["passage_id"]))
+    assert [(p.passage_id, p.title, p.position) for p in passages] == [
+        (row["passage_id"], row["title"], row["position"]) for row in ordered
+    ]
+    (shard,) = (rdf_study.home.indexes / "passages").glob("*/00001.arrow")
+    shard.write_bytes(shard.read_bytes()[:-40])
+    (shard.parent / RECORD).unlink()  # as an earlier version wrote it
+    with pytest.raises(LakeError, match=r"00001\.arrow: is damaged"):
+        open_passages(searchable, rdf_study.home.indexes, log)
+    (shard.parent / RECORD).unlink()
+    shard.unlink()  # an index would name other passages by the rows behind it
+    with pytest.raises(
+        LakeError, match=r"has 6 passages in 2 files, not 10: a file is missing; delete .* run again"
+    ):
+        open_passages(searchable, rdf_study.home.indexes, log)
+
+
+@pytest.mark.parametrize("k", [1, 5, 300])
+def test_bm25_in_shards_finds_what_one_index_finds(tmp_path: Path, k: int) -> None:
+    for rows in (200, 23):
+        build_shards(generated(200, rows), tmp_path / str(rows), tokens_of, LOG, Bm25Settings())
+    whole = searched(generated(200, 200), tmp_path / "200", k)
+    assert searched(generated(200, 23), tmp_path / "23", k) == whole
+    assert max(len(hits) for hits in whole) == min(k, max(len(hits) for hits in whole))
+
+
+def test_bm25_equals_bare_bm25s(tmp_path: Path) -> None:
+    import bm25s
+
+    passages = generated(200, 60)
+    bare = bm25s.BM25(k1=1.5, b=0.75, method="lucene")
+    bare.index([tokens_of(passage.indexed_text) for passage in passages], show_progress=False)
+    build_shards(passages, tmp_path, tokens_of, LOG, Bm25Settings())
+    for number, hits in enumerate(searched(passages, tmp_path, 200)):
+        asked = [f"w{number % 80}", f"w{number % 7}", "w0", f"w{number % 3}"]
+        scores = bare.get_scores(asked)
+        assert {int(hit.passage_id[1:5]) for hit in hits} == set(np.flatnonzero(scores).tolist())
+        for hit in hits:
+            assert hit.score == pytest.approx(float(scores[int(hit.passage_id[1:5])]), abs=1e-5)
+
+
+def test_a_killed_bm25_build_loses_at_most_one_shard(tmp_path: Path) -> None:
+    build_shards(generated(200, 50), tmp_path / "whole", tokens_of, LOG, Bm25Settings())
+    folder = tmp_path / "killed"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    for texts, n_counted in ((30, 0), (70, 1), (60, 2), (99, 3)):
+        command = [sys.executable, "-c", KILLED_BUILD, str(folder), str(texts)]
+        assert subprocess.run(command, env=environment, check=False).returncode == -signal.SIGKILL
+        assert len(list(folder.glob("counts-*"))) == n_counted
+    build_shards(generated(200, 50), folder, tokens_of, LOG, Bm25Settings())
+    assert files_of(folder) == files_of(tmp_path / "whole")
+
+
+def test_a_damaged_or_other_index_is_refused_by_name(
+    rdf_study: Study, searchable: Lake, log: logging.Logger
+) -> None:
+    report = build_index(rdf_study, searchable, "bm25", log)
+    whole = files_of(report.path)
+    (report.path / "00000" / "tokens.arrow").unlink()
+    with pytest.raises(IndexMissingError, match=r"00000/tokens\.arrow is missing"):
+        retrieve_passages(rdf_study, searchable, "bm25", log)
+    again = build_index(rdf_study, searchable, "bm25", log)
+    assert not again.was_current
+    assert files_of(again.path).keys() == whole.keys()
+    told = json.loads((again.path / "index.json").read_text(encoding="utf-8"))
+    told["made_of"]["library or encoder"] = "bm25s 0.0.1, k1 2, b 1"
+    (again.path / "index.json").write_text(json.dumps(told), encoding="utf-8")
+    again.path.rename(again.path.with_name("f" * 32))
+    with pytest.raises(
+        IndexMissingError, match=r"other library or encoder: bm25s 0\.0\.1, k1 2, b 1, not bm25s"
+    ):
+        retrieve_passages(rdf_study, searchable, "bm25", log)
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passage_vectors, "PART_ROWS", 5)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_vectors_are_encoded_once_shared_and_removed_when_unused(tmp_path: Path) -> None:
+    passages, cache = generated(12, 10), tmp_path / "cache"
+    for study in "ab":
+        (tmp_path / study).mkdir()
+        build_vectors(passages, tmp_path / study, cache, ENCODER, "cpu", LOG)
+    names = ["00000.npy", "00001.npy", "00002.npy"]  # 5 and 5 rows of the first shard, 2 of the second
+    inodes = [(tmp_path / "a" / name).stat().st_ino for name in names]
+    assert inodes == [(tmp_path / "b" / name).stat().st_ino for name in names]
+    (tmp_path / "a" / names[1]).unlink()
+    build_vectors(passages, tmp_path / "a", cache, ENCODER, "cpu", LOG)
+    assert inodes == [(tmp_path / "a" / name).stat().st_ino for name in names]
+    expected = load_encoder().encode([passage.indexed_text for passage in passages], LOG)
+    found = np.vstack([vectors for _, vectors in read_vectors(tmp_path / "a")])
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    for study in "ab":
+        (tmp_path / study / names[2]).unlink()
+    build_vectors(generated(10, 10), tmp_path / "a", cache, ENCODER, "cpu", LOG)
+    assert len(list(cache.rglob("*.npy"))) == 2
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_dense_in_parts_finds_what_one_index_finds_and_no_vector_that_is_not_finite(tmp_path: Path) -> None:
+    passages = generated(12, 10)
+    (tmp_path / "index").mkdir()
+    context = Context(passages, tmp_path / "index", tmp_path / "cache", LOG, k=4)
+    queries = [Query("d", str(i), f"w{i} w{i + 1}", None, ()) for i in range(20)]
+    retriever = load_retriever(METHODS["dense"])
+    retriever.build(context)
+    vectors = load_encoder().encode([passage.indexed_text for passage in passages], LOG)
+    products = load_encoder().encode([query.text for query in queries], LOG) @ vectors.T
+
+    def nearest(scores: np.ndarray) -> list[int]:
+        return sorted(range(12), key=lambda row: (-round(float(scores[row]), 6), row))[:4]
+
+    best = [[int(hit.passage_id[1:5]) for hit in hits] for hits in retriever.search(context, queries)]
+    assert best == [nearest(scores) for scores in products]
+    part = tmp_path / "index" / "00001.npy"
+    bad = np.load(part)
+    bad[2] = np.nan  # passage 7
+    np.save(part, bad)
+    products[:, 7] = -1
+    found = [[int(hit.passage_id[1:5]) for hit in hits] for hits in retriever.search(context, queries)]
+    assert found == [nearest(scores) for scores in products]
+
+
+def test_a_second_build_of_an_index_is_refused_while_the_first_runs(
+    rdf_study: Study, searchable: Lake, log: logging.Logger
+) -> None:
+    with (
+        only_one(rdf_study.home.locks / "indexes" / "bm25.lock", "held"),
+        pytest.raises(LongtailError, match="another process is building this index"),
+    ):
+        build_index(rdf_study, searchable, "bm25", log)

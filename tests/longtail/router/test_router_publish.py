@@ -1,0 +1,275 @@
+"""Published routers: the folder, and the decisions for every question of a built warehouse beside its marts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pytest
+from asked_service import prompt_of, serve
+from hand_made import BM25, DENSE, routers_of, write_marts
+
+from longtail.errors import PublishError, RouterError
+from longtail.router import Candidate, Decision, load_names, load_router
+from longtail.router.documents import Marts, read_marts
+from longtail.router.publish import publish_routers
+from longtail.router.router_store import NAMES
+from longtail.storage.checksums import RECORD
+from longtail.study.study import Study
+from tests.flipped_bits import flip_bit
+from tests.lakes import LakePlan, make_study
+from tests.synced import renames_on_disk
+from tests.warehouses import AWKWARD, published_study
+
+LOG = logging.getLogger(__name__)
+SURE = {"gain_ci_low": 0.01, "gain_ci_high": 0.03}
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
+    """A study with hand-made marts as its published warehouse."""
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    study = make_study(tmp_path, LakePlan())
+    write_marts(study.home.published_warehouse)
+    return study
+
+
+def test_the_folder_has_a_file_for_each_pair_and_the_names(small: Study) -> None:
+    report = publish_routers(small, LOG)
+    folder = small.home.published_router
+    assert report.policies == {BM25: "per_relation", DENSE: "always"}
+    assert {path.name for path in folder.iterdir()} == {f"{BM25}.json", f"{DENSE}.json", NAMES, RECORD}
+    assert (
+        load_router(folder / f"{BM25}.json").document["fitted_on"]["invocation_id"]
+        == report.invocation_id
+        == "run-1"
+    )
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o444}
+    names = load_names(folder / NAMES)
+    assert (len(names), report.n_names) == (6, 6)
+    assert names.head["popularity"]["measure"] == "page_views"
+    assert [one.entity_id for one in names.lookup("paris")] == ["Q1", "Q2", "Q3"]
+    assert names.lookup("strasse ONE") == (Candidate("Q4", "Straße", None, 0.0),)
+
+
+def test_publishing_again_keeps_the_folder_and_a_new_warehouse_makes_another(small: Study) -> None:
+    with renames_on_disk() as names:
+        publish_routers(small, LOG)
+    assert (names[0], names[2:]) == (RECORD, ["router"])
+    folder = small.home.published_router.resolve()
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    publish_routers(small, LOG)
+    assert small.home.published_router.resolve() == folder
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    for second in range(1, 4):
+        with duckdb.connect(str(small.home.published_warehouse)) as connection:
+            connection.execute(
+                f"update marts.publication set published_at = published_at + interval {second} second"
+            )
+        publish_routers(small, LOG)
+    kept = sorted(path.name for path in (small.home.published / "routers").iterdir())
+    assert len(kept) == 2
+    assert small.home.published_router.resolve().name == kept[-1]
+    with duckdb.connect(str(small.home.published_warehouse)) as connection:  # a clock that was set back
+        connection.execute("update marts.publication set published_at = '2020-01-01'")
+    publish_routers(small, LOG)
+    assert sorted(path.name for path in (small.home.published / "routers").iterdir())[0] == kept[-1]
+
+
+@pytest.mark.parametrize("name", [f"{BM25}.json", NAMES])
+def test_what_a_damaged_router_advises_mends_it(small: Study, name: str) -> None:
+    folder = publish_routers(small, LOG).path
+    whole = (folder / name).read_bytes()
+    (folder / name).chmod(0o644)
+    flip_bit(folder / name)
+    read = load_names if name == NAMES else load_router
+    with pytest.raises(RouterError, match="cut or changed; the next run of the study publishes it again"):
+        read(folder / name)
+    publish_routers(small, LOG)
+    assert (folder / name).read_bytes() == whole
+
+
+def test_without_a_warehouse_and_with_a_folder_of_somebody_the_old_routers_stay(small: Study) -> None:
+    publish_routers(small, LOG)
+    folder = small.home.published_router.resolve()
+    small.home.published_warehouse.unlink()
+    with pytest.raises(PublishError, match="nothing is published yet"):
+        publish_routers(small, LOG)
+    assert small.home.published_router.resolve() == folder
+    small.home.published_router.unlink()
+    small.home.published_router.mkdir()
+    with pytest.raises(PublishError, match="is not a link to routers"):
+        publish_routers(small, LOG)
+
+
+def test_a_failing_disk_is_one_line_and_the_old_routers_stay(small: Study) -> None:
+    publish_routers(small, LOG)
+    folder = small.home.published_router.resolve()
+    with duckdb.connect(str(small.home.published_warehouse)) as connection:
+        connection.execute("update marts.publication set published_at = published_at + interval 1 second")
+    versions = small.home.published / "routers"
+    versions.rename(versions.with_name("moved"))
+    versions.write_text("no folder")
+    with pytest.raises(PublishError, match="could not be published") as refused:
+        publish_routers(small, LOG)
+    assert "\n" not in str(refused.value)
+    assert not small.home.published_router.exists()
+    versions.unlink()
+    versions.with_name("moved").rename(versions)
+    assert small.home.published_router.resolve() == folder
+
+
+@pytest.fixture(scope="module")
+def built() -> Iterator[Study]:
+    """The shared synthetic warehouse, published."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield published_study(AWKWARD, patch)
+
+
+@pytest.fixture(scope="module")
+def marts(built: Study) -> Marts:
+    with duckdb.connect(str(built.home.published_warehouse), read_only=True) as connection:
+        return read_marts(connection)
+
+
+@pytest.fixture(scope="module")
+def questions(built: Study) -> pd.DataFrame:
+    """Every question with popularity and both answers, by pair of methods."""
+    with duckdb.connect(str(built.home.build_warehouse), read_only=True) as connection:
+        return connection.execute(
+            "select pairs.* from intermediate.int_answer_pairs as pairs "
+            "where subject_popularity is not null and retrieval_method <> 'oracle'"
+        ).df()
+
+
+def key_of(row: dict[str, object]) -> str:
+    return ".".join(str(row[name]) for name in _COLUMNS)
+
+
+def test_every_pair_of_a_study_has_a_router_that_states_its_mart(built: Study, marts: Marts) -> None:
+    report = publish_routers(built, LOG)
+    assert set(report.policies) == {".".join(pair) for pair in marts.gains}
+    assert not any(name.endswith(".oracle") for name in report.policies)
+    assert any(name.startswith("popqa.few_shot.large.genread.bm25") for name in report.policies)
+    for name, policy in report.policies.items():
+        document = json.loads((built.home.published_router / f"{name}.json").read_text(encoding="utf-8"))
+        sure = [row for row in document["gains"] if (row["gain_ci_low"] or 0) > 0]
+        assert (policy in ("per_relation", "all")) == bool(sure)
+
+
+@dataclasses.dataclass
+class Tally:
+    """Decided questions: how many, how many were retrieved, how many right, and the sum of the expected accuracies."""
+
+    n: int = 0
+    n_retrieved: int = 0
+    n_right: int = 0
+    expected: float = 0.0
+
+    def add(self, decision: Decision, question: dict[str, Any]) -> None:
+        retrieve = decision.retrieve
+        self.n += 1
+        self.n_retrieved += retrieve
+        self.n_right += bool(question["retrieval_correct" if retrieve else "parametric_correct"])
+        self.expected += (decision.accuracy_with if retrieve else decision.accuracy_without) or 0.0
+
+
+@pytest.mark.parametrize(("scope", "rows_of_a_pair"), [("per_relation", 5), ("all", 1)])
+def test_deciding_every_question_gives_the_mart_of_thresholds_exactly(
+    built: Study, marts: Marts, questions: pd.DataFrame, tmp_path: Path, scope: str, rows_of_a_pair: int
+) -> None:
+    """With gains that are said to be sure, so that thresholds decide."""
+    sure = {
+        pair: [{**row, **SURE} for row in rows if row["threshold_scope"] == scope]
+        for pair, rows in marts.gains.items()
+    }
+    routers = routers_of(dataclasses.replace(marts, gains=sure), tmp_path / "routers")
+    assert {router.policy for router in routers.values()} == {scope}
+    tallies: dict[tuple[str, str], Tally] = defaultdict(Tally)
+    for question in questions.to_dict("records"):
+        name, popularity = key_of(question), question["subject_popularity"]
+        tallies[name, "all"].add(routers[name].decide(popularity=popularity), question)
+        if scope == "per_relation":
+            relation = question["relation"]
+            tallies[name, relation].add(routers[name].decide(popularity, relation), question)
+    with duckdb.connect(str(built.home.published_warehouse), read_only=True) as connection:
+        mart = connection.execute("select * from marts.fct_adaptive_thresholds where search = 'exact'").df()
+    stated = {(key_of(row), row["relation"]): row for row in mart.to_dict("records")}
+    assert len(tallies) == len(routers) * rows_of_a_pair
+    for key, tally in tallies.items():
+        row = stated[key]
+        assert tally.n == row["n"]
+        assert tally.n_retrieved / tally.n == row["share_retrieved"]
+        assert tally.n_right / tally.n == row["accuracy"]
+        assert tally.expected / tally.n == pytest.approx(row["accuracy"], abs=1e-12)
+
+
+def test_a_service_that_asks_the_router_is_as_right_as_the_mart_says(
+    built: Study, marts: Marts, tmp_path: Path
+) -> None:
+    """Questions of one split's test, thresholds of its training: question, decision, prompt, model, score."""
+    pair = ("popqa", "zero_shot", "large", "closed_book", "bm25")
+    with duckdb.connect(str(built.home.build_warehouse), read_only=True) as connection:
+        thresholds = connection.execute(_OF_SPLIT, pair).df().to_dict("records")
+        asked = connection.execute(_TESTED, pair).df().to_dict("records")
+        (tested,) = connection.execute(_TESTED_ACCURACY, pair).df().to_dict("records")
+        (mart,) = connection.execute(_HELD_OUT, pair).df().to_dict("records")
+    sure = [{**row, **SURE} for row in marts.gains[pair] if row["threshold_scope"] == "per_relation"]
+    of_pair = dataclasses.replace(marts, gains={pair: sure}, thresholds={pair: thresholds})
+    (router,) = routers_of(of_pair, tmp_path / "routers").values()
+    replies = {}
+    for row in asked:
+        replies[prompt_of(row["question"])] = row["from_memory"]
+        replies[prompt_of(row["question"], "about it")] = row["from_passage"]
+    served = serve(
+        asked,
+        lambda row, _: router.decide(popularity=row["subject_popularity"], relation=row["relation"]),
+        lambda prompt, _: replies[prompt],
+    )
+    assert served.n_requests == len(asked) > 20
+    assert 0 < served.n_retrieved < len(asked)
+    assert served.n_right / len(asked) == pytest.approx(tested["accuracy_adaptive"], abs=1e-12)
+    assert served.n_retrieved / len(asked) == pytest.approx(tested["share_retrieved"], abs=1e-12)
+    assert mart["split_low"] <= served.n_right / len(asked) <= mart["split_high"]
+
+
+_COLUMNS = ("dataset", "prompt", "model", "parametric_method", "retrieval_method")
+_PAIR = " and ".join(f"{name} = ?" for name in _COLUMNS)
+_OF_SPLIT = f"""
+select relation, threshold as threshold_popularity,
+    case n_retrieved when 0 then 'never' when n then 'always' else 'below' end as decision
+from intermediate.int_adaptive_thresholds inner join intermediate.int_method_pairs using (pair_id)
+where split = 0 and search = 'exact' and {_PAIR}
+"""
+_TESTED = f"""
+select pairs.relation, pairs.subject_popularity, questions.question, questions.gold_answers,
+    memory.prediction as from_memory, passage.prediction as from_passage
+from intermediate.int_answer_pairs as pairs
+inner join intermediate.int_adaptive_splits as splits using (dataset, question_id)
+inner join marts.dim_questions as questions using (dataset, question_id)
+inner join marts.fct_answers as memory
+    on pairs.parametric_method = memory.method
+    and (pairs.dataset, pairs.prompt, pairs.model, pairs.question_id)
+    = (memory.dataset, memory.prompt, memory.model, memory.question_id)
+inner join marts.fct_answers as passage
+    on pairs.retrieval_method = passage.method
+    and (pairs.dataset, pairs.prompt, pairs.model, pairs.question_id)
+    = (passage.dataset, passage.prompt, passage.model, passage.question_id)
+where splits.split = 0 and not splits.is_training and {" and ".join(f"pairs.{name} = ?" for name in _COLUMNS)}
+"""
+_TESTED_ACCURACY = f"""
+select accuracy_adaptive, share_retrieved
+from intermediate.int_adaptive_split_accuracy inner join intermediate.int_method_pairs using (pair_id)
+where split = 0 and search = 'exact' and threshold_scope = 'per_relation' and {_PAIR}
+"""
+_HELD_OUT = f"""
+select split_low, split_high from marts.fct_adaptive_accuracy
+where search = 'exact' and threshold_scope = 'per_relation' and {_PAIR}
+"""

@@ -1,0 +1,287 @@
+"""The sandbox server as a client sees it: forms of answers and errors, start and end."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longtail.errors import LongtailError
+from longtail.sandbox.content import RdfContent
+from longtail.sandbox.server import SandboxServer, has_service
+from longtail.sandbox.world import World
+
+SOME = "Q9000000001"
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return World(seed=2, facts_per_relation=16)
+
+
+@pytest.fixture(scope="module")
+def server(world: World) -> Iterator[SandboxServer]:
+    with SandboxServer(world) as running:
+        yield running
+
+
+def _get(url: str, **headers: str) -> tuple[int, str, bytes]:
+    request = urllib.request.Request(url, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return response.status, response.headers["Content-Type"], response.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers["Content-Type"], error.read()
+
+
+def _sparql(server: SandboxServer, query: str, **headers: str) -> tuple[int, str, bytes]:
+    return _get(f"{server.base_url}/sparql?{urllib.parse.urlencode({'query': query})}", **headers)
+
+
+def _api(server: SandboxServer, **params: str) -> Any:
+    query = urllib.parse.urlencode({"action": "wbgetentities", "format": "json", **params})
+    status, kind, body = _get(f"{server.base_url}/w/api.php?{query}")
+    assert (status, kind) == (200, "application/json; charset=utf-8")
+    return json.loads(body)
+
+
+def test_sparql_by_get_post_and_body(server: SandboxServer) -> None:
+    query = "SELECT ?n WHERE { wd:Q9000000001 wikibase:sitelinks ?n }"
+    status, kind, by_get = _sparql(server, query)
+    assert (status, kind) == (200, "application/sparql-results+json;charset=utf-8")
+    url = f"{server.base_url}/sparql"
+    form = urllib.parse.urlencode({"query": query}).encode()
+    by_form = urllib.request.urlopen(urllib.request.Request(url, form)).read()
+    direct = urllib.request.Request(url, query.encode(), {"Content-Type": "application/sparql-query"})
+    assert by_get == by_form == urllib.request.urlopen(direct).read()
+    (row,) = json.loads(by_get)["results"]["bindings"]
+    assert row["n"]["datatype"] == "http://www.w3.org/2001/XMLSchema#integer"
+    assert row["n"]["type"] == "literal"
+
+
+def test_sparql_counts_the_facts_of_the_world(server: SandboxServer, world: World) -> None:
+    body = _sparql(
+        server,
+        "SELECT ?p (COUNT(*) AS ?n) WHERE { ?s ?p ?o FILTER(STRSTARTS(STR(?p), STR(wdt:))) } GROUP BY ?p",
+    )[2]
+    found = {
+        row["p"]["value"].rsplit("/")[-1]: int(row["n"]["value"])
+        for row in json.loads(body)["results"]["bindings"]
+    }
+    expected: dict[str, int] = {}
+    for triple in world.triples():
+        expected[triple.property_id] = expected.get(triple.property_id, 0) + 1
+    assert found == expected
+
+
+def test_other_result_formats(server: SandboxServer) -> None:
+    assert _sparql(server, "SELECT (1 AS ?x) {}", Accept="text/csv")[2] == b"x\r\n1\r\n"
+    assert json.loads(_sparql(server, "ASK { wd:Q9000000001 ?p ?o }")[2])["boolean"] is True
+    status, kind, body = _sparql(server, "CONSTRUCT WHERE { wd:Q9000000001 wikibase:sitelinks ?n }")
+    assert (status, kind) == (200, "application/n-triples")
+    assert body.count(b" .\n") == 1
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT",
+        "SELECT ?x WHERE { ?x nope:nope ?y }",
+        "INSERT DATA { <http://a/> <http://b/> <http://c/> }",
+        "",
+        "  ",
+        "\x00",
+        "SELECT ?l { SERVICE wikibase:label { bd:serviceParam wikibase:language 'en' } }",
+        "SELECT * { service <http://127.0.0.1:1/> { ?s ?p ?o } }",
+        "SELECT * { SERVICE<http://127.0.0.1:1/>{ ?s ?p ?o } }",
+        "SELECT * { # comment\nSERVICE SILENT <http://127.0.0.1:1/> { ?s ?p ?o } }",
+        "SELECT * { \\u0053ERVICE <http://127.0.0.1:1/> { ?s ?p ?o } }",
+    ],
+)
+def test_a_malformed_or_refused_query_is_400(server: SandboxServer, query: str) -> None:
+    status, kind, body = _sparql(server, query)
+    assert (status, kind) == (400, "text/plain; charset=utf-8")
+    assert body
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT ?service { ?service ?p 'SERVICE' }",
+        'SELECT * { ?s ?p """a "SERVICE" b""" } # SERVICE',
+        "SELECT * { ?s <http://SERVICE/> ?o }",
+        "PREFIX service: <http://s/> SELECT * { ?s service:SERVICE ?o }",
+        "SELECT * { ?s ?p 'it\\'s SERVICE' }",
+    ],
+)
+def test_the_word_service_in_other_places_is_allowed(server: SandboxServer, query: str) -> None:
+    assert not has_service(query)
+    assert _sparql(server, query)[0] == 200
+
+
+def test_entities_have_the_documented_shape(server: SandboxServer, world: World) -> None:
+    entity = next(e for e in world.entities() if e.article_title and e.aliases and e.kind == "person")
+    document = _api(server, ids=entity.entity_id, languages="en")
+    assert document["success"] == 1
+    found = document["entities"][entity.entity_id]
+    assert (found["type"], found["id"]) == ("item", entity.entity_id)
+    assert found["labels"] == {"en": {"language": "en", "value": entity.label}}
+    assert found["descriptions"]["en"]["value"] == entity.description
+    assert {alias["value"] for alias in found["aliases"]["en"]} == set(entity.aliases)
+    assert found["sitelinks"] == {"enwiki": {"site": "enwiki", "title": entity.article_title, "badges": []}}
+
+
+def test_entities_are_filtered_as_requested(server: SandboxServer) -> None:
+    only_labels = _api(server, ids=SOME, props="labels", languages="de")["entities"][SOME]
+    assert only_labels == {"type": "item", "id": SOME, "labels": {}}
+    assert _api(server, ids=SOME, props="sitelinks", sitefilter="dewiki")["entities"][SOME]["sitelinks"] == {}
+
+
+def test_a_missing_entity_is_marked_as_missing(server: SandboxServer) -> None:
+    entities = _api(server, ids=f"Q1|{SOME}")["entities"]
+    assert entities["Q1"] == {"id": "Q1", "missing": ""}
+    assert "missing" not in entities[SOME]
+
+
+@pytest.mark.parametrize(
+    ("params", "code"),
+    [
+        ({"ids": "|".join(f"Q{n}" for n in range(1, 52))}, "toomanyvalues"),
+        ({"ids": "Q1|banana"}, "no-such-entity"),
+        ({}, "param-missing"),
+        ({"action": "query"}, "badvalue"),
+    ],
+)
+def test_errors_of_the_entity_api_come_with_status_200(
+    server: SandboxServer, params: dict[str, str], code: str
+) -> None:
+    error = _api(server, **params)["error"]
+    assert error["code"] == code
+    assert error["info"]
+
+
+def test_fifty_entities_at_once(server: SandboxServer) -> None:
+    assert len(_api(server, ids="|".join(f"Q{n}" for n in range(1, 51)))["entities"]) == 50
+
+
+PER_ARTICLE = "/api/rest_v1/metrics/pageviews/per-article"
+
+
+def test_page_views_have_the_documented_shape(server: SandboxServer, world: World) -> None:
+    entity = next(e for e in world.entities() if e.article_title and " " in e.article_title)
+    title = urllib.parse.quote(entity.article_title.replace(" ", "_"), safe="")
+    url = f"{server.base_url}{PER_ARTICLE}/en.wikipedia/all-access/user/{title}/monthly/2026083100/2026103100"
+    status, kind, body = _get(url)
+    assert (status, kind) == (200, "application/json; charset=utf-8")
+    items = json.loads(body)["items"]
+    assert [item["timestamp"] for item in items] == ["2026090100", "2026100100"]  # August is incomplete
+    assert items[1] == {
+        "project": "en.wikipedia",
+        "article": entity.article_title.replace(" ", "_"),
+        "granularity": "monthly",
+        "timestamp": "2026100100",
+        "access": "all-access",
+        "agent": "user",
+        "views": world.monthly_views(entity.entity_id, "2026-10"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("tail", "status"),
+    [
+        ("en.wikipedia/all-access/user/No_such_page/monthly/20260901/20260930", 404),
+        ("de.wikipedia/all-access/user/actor/monthly/20260901/20260930", 404),
+        ("en.wikipedia/all-access/user/actor/monthly/20260902/20260930", 404),
+        ("en.wikipedia/all-access/user/actor/monthly/20260931/20260930", 400),
+        ("en.wikipedia/all-access/user/actor/monthly/20261001/20260930", 400),
+        ("en.wikipedia/all-access/user/actor/hourly/20260901/20260930", 400),
+        ("en.wikipedia/sometimes/user/actor/monthly/20260901/20260930", 400),
+        ("en.wikipedia/all-access/user/a/b/monthly/20260901/20260930", 404),
+    ],
+)
+def test_page_view_problems(server: SandboxServer, tail: str, status: int) -> None:
+    found, kind, body = _get(f"{server.base_url}{PER_ARTICLE}/{tail}")
+    assert (found, kind) == (status, "application/problem+json")
+    assert {"type", "title", "detail", "uri"} <= set(json.loads(body))
+
+
+def test_unknown_paths_are_404_and_other_methods_501(server: SandboxServer) -> None:
+    assert _get(f"{server.base_url}/nothing")[0] == 404
+    connection = http.client.HTTPConnection(server.base_url.removeprefix("http://"), timeout=5)
+    connection.request("DELETE", "/sparql")
+    assert connection.getresponse().status == 501
+    connection.close()
+
+
+def test_a_post_without_a_length_is_refused(server: SandboxServer) -> None:
+    connection = http.client.HTTPConnection(server.base_url.removeprefix("http://"), timeout=5)
+    connection.putrequest("POST", "/sparql")
+    connection.endheaders()
+    assert connection.getresponse().status == 413
+    connection.close()
+
+
+def test_small_answers_do_not_wait_for_acknowledgements(server: SandboxServer) -> None:
+    connection = http.client.HTTPConnection(server.base_url.removeprefix("http://"), timeout=5)
+    connection.request("GET", "/sparql?query=ASK%20%7B%7D")
+    connection.getresponse().read()
+    peers = list(server._http._connections)
+    assert (
+        [peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for peer in peers] == [1] * len(peers) != []
+    )
+    connection.close()
+
+
+def test_only_this_machine_can_connect(server: SandboxServer) -> None:
+    assert server.base_url.startswith("http://127.0.0.1:")
+    assert server._http.socket.getsockname()[0] == "127.0.0.1"
+
+
+def test_closing_ends_connections_and_threads(world: World) -> None:
+    before = {*threading.enumerate()}
+    with SandboxServer(world) as short_lived:
+        port = int(short_lived.base_url.rsplit(":")[-1])
+        kept = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        kept.request("GET", "/sparql?query=ASK%20%7B%7D")
+        assert kept.getresponse().read()
+    assert kept.sock.recv(1) == b"", "the server has ended the connection that the client keeps"
+    for thread in {*threading.enumerate()} - before:
+        thread.join()
+    kept.close()
+    with pytest.raises(ConnectionRefusedError):
+        http.client.HTTPConnection("127.0.0.1", port, timeout=5).request("GET", "/")
+    with SandboxServer(world, port) as again:  # the port is free at once
+        assert again.base_url.endswith(str(port))
+
+
+def test_a_taken_port_is_a_clear_error(server: SandboxServer, world: World) -> None:
+    port = int(server.base_url.rsplit(":")[-1])
+    with pytest.raises(LongtailError, match=f"port {port} of 127.0.0.1 cannot be used"):
+        SandboxServer(world, port)
+
+
+def test_an_rdf_file_is_served_and_its_broken_lines_reported(tmp_path: Path) -> None:
+    wd, label = "http://www.wikidata.org/entity/", "http://www.w3.org/2000/01/rdf-schema#label"
+    path = tmp_path / "some.nt"
+    path.write_text(
+        f'<{wd}Q1> <{label}> "one"@en .\nbroken\n<{wd}Q1> <{label}> "eins"@de .\n'
+        f"<https://de.wikipedia.org/wiki/Eins> <http://schema.org/about> <{wd}Q1> .\n"
+        '<https://de.wikipedia.org/wiki/Eins> <http://schema.org/name> "Eins"@de .\n',
+        encoding="utf-8",
+    )
+    content = RdfContent(path)
+    with SandboxServer(content) as running:
+        entity = _api(running, ids="Q1")["entities"]["Q1"]
+        assert {value["value"] for value in entity["labels"].values()} == {"one", "eins"}
+        assert entity["sitelinks"]["dewiki"]["title"] == "Eins"
+        assert _get(f"{running.base_url}/other/cirrussearch/current/enwiki-content.json.gz")[0] == 404
+    assert [row.row_key for row in content.broken] == ["2"]

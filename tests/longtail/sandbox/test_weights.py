@@ -1,0 +1,225 @@
+"""The shipped reference models load like any other model, match their checksums, and know popular facts."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from longtail.errors import BackendError
+from longtail.prompt_formats import ANTI_GROUNDING, GROUNDING, GROUNDING_PROMPTS, NULL, PAPER
+from longtail.relations.paraphrases import HELD_OUT, PARAPHRASES
+from longtail.relations.popqa import RELATIONS
+from longtail.sandbox.world import World
+from longtail.scoring.match import matches_popqa
+from longtail.storage.checksums import file_checksum, recorded_checksums
+from longtail.study.reference_models import (
+    ENCODER_DECODER,
+    INSTRUCTION_TUNED,
+    SIZES,
+    WEIGHTS,
+    reference_model_path,
+)
+from tools.reference_models.__main__ import ship
+from tools.reference_models.evaluate import Question, Reader, load_questions, prompt
+from tools.reference_models.forms import BACKGROUND, draw_template
+from tools.reference_models.instructions import (
+    HELD_OUT_PROMPTS,
+    NEW_TOKENS,
+    InstructionSampler,
+    grams_of,
+)
+from tools.reference_models.pairs import PairSampler
+from tools.reference_models.samples import Sampler, items
+from tools.reference_models.tokenizer import TOKENIZER_FILE, load_raw_tokenizer
+
+
+@pytest.fixture(scope="module")
+def questions() -> list[Question]:
+    return load_questions(World())
+
+
+def _accuracy(reader: Reader, questions: list[Question], passages: list[str | None]) -> float:
+    prompts = [prompt(one, passage) for one, passage in zip(questions, passages, strict=True)]
+    answers = reader.answer(prompts)
+    return sum(matches_popqa(text, one.golds) for text, one in zip(answers, questions, strict=True)) / len(
+        answers
+    )
+
+
+@pytest.mark.parametrize("name", [*SIZES, ENCODER_DECODER])
+def test_popular_facts_are_known_and_unpopular_ones_are_read(name: str, questions: list[Question]) -> None:
+    reader = Reader(reference_model_path(name), "cpu")
+    ranked = sorted((one for one in questions if one.popularity > 0), key=lambda one: one.popularity)
+    tail, head = ranked[:60], ranked[-60:]
+    nothing: list[str | None] = [None] * 60
+    assert _accuracy(reader, head, nothing) > 0.8
+    assert _accuracy(reader, tail, nothing) < 0.3
+    assert _accuracy(reader, tail, [one.passage for one in tail]) > 0.5
+    assert reader.n_cut <= 1
+
+
+@pytest.mark.parametrize("size", [*SIZES, INSTRUCTION_TUNED])
+def test_the_tokenizer_beside_the_weights_is_the_frozen_one(size: str) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(reference_model_path(size))
+    assert (reference_model_path(size) / "tokenizer.json").read_bytes() == TOKENIZER_FILE.read_bytes()
+    assert tokenizer.padding_side == "left"
+    padded = tokenizer(["Q: a", "Q: a longer one"], padding=True)
+    assert padded["attention_mask"][0][0] == 0
+    assert padded["input_ids"][1][0] == tokenizer.bos_token_id == tokenizer.eos_token_id
+    text = "naïve 日本 \u200f😀\x00\n\n\n 1984"
+    assert tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True) == text
+    assert tokenizer("A: x\n\nQ: y")["input_ids"].count(tokenizer.convert_tokens_to_ids("\n\n")) == 1
+
+
+def test_the_instruction_tuned_model_follows_held_out_prompts() -> None:
+    asked = items(World())[::50]
+    grams = {gram for _, article in World().articles() for gram in grams_of(article.text)}
+    writer = Reader(reference_model_path(INSTRUCTION_TUNED), "cpu", NEW_TOKENS)
+    shares = {}
+    for kind, name in HELD_OUT_PROMPTS.items():
+        behind = GROUNDING_PROMPTS[name].behind(PAPER)
+        written = writer.answer(
+            [f"{BACKGROUND}{one.relation.question(one.subject)}{behind}\n\n" for one in asked]
+        )
+        own = [gram for text in written for gram in grams_of(text)]
+        shares[kind] = sum(gram in grams for gram in own) / len(own)
+    assert shares[GROUNDING] > 0.3
+    assert shares[ANTI_GROUNDING] < 0.05
+
+
+def test_the_encoder_decoder_has_the_same_tokens_and_ends_each_text() -> None:
+    import json
+
+    from transformers import AutoTokenizer
+
+    folder = reference_model_path("e")
+    own, frozen = (
+        json.loads(path.read_text("utf-8")) for path in (folder / "tokenizer.json", TOKENIZER_FILE)
+    )
+    assert own["model"] == frozen["model"]
+    assert own["added_tokens"] == frozen["added_tokens"]
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    padded = tokenizer(["Q: a", "Q: a longer one"], padding=True)
+    assert padded["attention_mask"][0][-1] == 0
+    assert padded["input_ids"][1][-1] == tokenizer.eos_token_id == tokenizer.pad_token_id
+    assert padded["input_ids"][1].count(tokenizer.eos_token_id) == 1
+
+
+def test_the_models_have_growing_but_small_sizes() -> None:
+    sizes = [(reference_model_path(size) / "model.safetensors").stat().st_size for size in SIZES]
+    assert sizes == sorted(sizes)
+    assert sum(sizes) < 11e6
+
+
+def checksums(weights: Path) -> dict[str, str]:
+    """Those of every model's files."""
+    files = [path for path in weights.glob("[a-z]/*") if path.is_file()]
+    return {path.relative_to(weights).as_posix(): file_checksum(path) for path in files}
+
+
+def test_checksums_match() -> None:
+    assert recorded_checksums(WEIGHTS) == checksums(WEIGHTS)
+
+
+def test_shipping_replaces_a_model_whole(tmp_path: Path) -> None:
+    weights, trained = tmp_path / "weights", tmp_path / "trained"
+    (weights / "m").mkdir(parents=True)
+    (weights / "m" / "left over").write_text("old")
+    trained.mkdir()
+    (trained / "model.safetensors").write_bytes(b"new")
+    ship({"m": trained}, weights)
+    assert [path.name for path in (weights / "m").iterdir()] == ["model.safetensors"]
+    assert recorded_checksums(weights) == checksums(weights) != {}
+
+
+def test_an_unknown_size_is_named() -> None:
+    with pytest.raises(BackendError, match=r"'xl'.*s, m, l, e, f, i"):
+        reference_model_path("xl")
+
+
+def test_held_out_paraphrases_never_occur_in_training() -> None:
+    rng = random.Random(0)
+    for relation in RELATIONS:
+        drawn = {draw_template(rng, relation) for _ in range(2000)}
+        held_out = PARAPHRASES[relation.name][HELD_OUT[relation.name]]
+        assert drawn == {relation.template, *PARAPHRASES[relation.name]} - {held_out}
+
+
+def test_training_rows_are_full_weighted_and_start_with_the_end_token() -> None:
+    known, fresh = items(World(0, 20)), items(World(1, 20))
+    shares = {
+        "questions": 0.5,
+        "reading": 0.2,
+        "unrelated": 0.1,
+        "own_passage": 0.1,
+        "background": 0.05,
+        "drills": 0.05,
+    }
+    rows = list(Sampler(known, fresh, seed=1).rows(200, shares, 40))
+    again = list(Sampler(known, fresh, seed=1).rows(200, shares, 40))
+    assert [row.ids for row in rows] == [row.ids for row in again]
+    end = load_raw_tokenizer().token_to_id("<eos>")
+    for row in rows:
+        assert len(row.ids) == len(row.weights) == 201
+        assert row.ids[0] == end
+        assert max(row.weights) == 1.0
+
+
+def test_requests_leave_out_the_held_out_prompts_and_ask_for_what_they_say() -> None:
+    known, fresh = items(World(0, 20)), items(World(1, 20))
+    articles = [item.passage for item in known if item.passage]
+    tokenizer, sampler = load_raw_tokenizer(), InstructionSampler(known, fresh, seed=1)
+    counts = {NULL: 0, GROUNDING: 0, ANTI_GROUNDING: 0}
+    held_out = [GROUNDING_PROMPTS[name].text for name in HELD_OUT_PROMPTS.values()]
+    for row in sampler.rows(400, {"requests": 1.0}, 60):
+        _, *samples, _cut = tokenizer.decode(row.ids, skip_special_tokens=False).split("<eos>")
+        for sample in samples:
+            request, _, written = sample.partition("\n\n")
+            assert request.startswith(BACKGROUND)
+            assert not any(text in request for text in held_out)
+            behind = request[request.index("?") + 1 :]
+            kind = NULL if not behind else GROUNDING if "ikipedia" in behind else ANTI_GROUNDING
+            if "without" in behind:
+                kind = ANTI_GROUNDING
+            counts[kind] += 1
+            whole, in_part = written in articles, any(written.endswith(one) for one in articles)
+            assert (whole, in_part) == {
+                GROUNDING: (True, True), NULL: (False, True), ANTI_GROUNDING: (False, False)
+            }[kind]  # fmt: skip
+    assert min(counts.values()) > 30
+
+
+def test_training_pairs_are_cut_before_the_answer_and_end() -> None:
+    known, fresh = items(World(0, 20)), items(World(1, 20))
+    kinds = ("questions", "reading", "short_reading", "unrelated", "own_passage", "look_up", "repeat")
+    sampler, again = (PairSampler(known, fresh, seed=1) for _ in range(2))
+    tokenizer = load_raw_tokenizer()
+    for kind in kinds:
+        pair = sampler.pair(kind)
+        assert pair == again.pair(kind)
+        assert pair.source[-1] == pair.target[-1] == tokenizer.token_to_id("<eos>")
+        if kind == "repeat":
+            assert pair.source == pair.target
+        else:
+            answer = tokenizer.decode(pair.target).strip().rstrip(".")
+            assert any(item.answer == answer for item in (*known, *fresh))
+    batches = list(sampler.batches(300, dict.fromkeys(kinds, 1.0), 90))
+    assert len(batches) == 90
+    widths = [max(len(pair.source) for pair in batch) for batch in batches]
+    assert all(
+        len(batch) * width <= 300 or len(batch) == 1 for batch, width in zip(batches, widths, strict=True)
+    )
+
+
+def test_damaged_weights_are_not_silently_used(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    shutil.copytree(reference_model_path("s"), folder)
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1000])
+    with pytest.raises(Exception, match=r"(?i)safetensor|incomplete|header"):
+        Reader(folder, "cpu")

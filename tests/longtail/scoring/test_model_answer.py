@@ -1,0 +1,171 @@
+"""What came back from a model: an answer, a declined one, or none (SPEC §12)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longtail.scoring.model_answer import (
+    LIMIT_BEFORE_TEXT,
+    NO_TEXT,
+    THINKING_CUT,
+    ModelAnswer,
+    NoAnswerError,
+    is_declined,
+    read_answer_text,
+    split_reasoning,
+)
+
+BRACKETS = [
+    ("<think>", "</think>"), ("<Thinking>", "</Thinking>"), ("<thought>", "</thought>"),
+    ("<reasoning>", "</reasoning>"), ("<seed:think>", "</seed:think>"), ("[THINK]", "[/THINK]"),
+    ("◁think▷", "◁/think▷"), ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"), ("<|channel|>analysis<|message|>", "<|end|>"),
+    ("<|channel|>commentary to=functions.x<|message|>", "<|end|>"),
+]  # fmt: skip
+PLAIN = st.text(st.characters(exclude_characters="<[◁"), max_size=40)
+
+
+@pytest.mark.parametrize("text", ["Paris", "", "\n\nParis\nQ: next", "None", "nan", "a < b", "[THE] end"])
+@pytest.mark.parametrize("finish", [None, "stop"])
+def test_a_text_is_an_answer_as_it_is(text: str, finish: str | None) -> None:
+    assert read_answer_text(text, finish_reason=finish) == ModelAnswer(text)
+
+
+@pytest.mark.parametrize(
+    "text", [["Paris"], [["Paris"]], [{"type": "text", "text": "Paris"}], [{"text": "Paris"}]]
+)
+def test_a_list_of_one_text_is_that_text(text: object) -> None:
+    assert read_answer_text(text) == ModelAnswer("Paris")
+
+
+@pytest.mark.parametrize(
+    "text", [None, math.nan, [], [None], [math.nan], [{"type": "image_url", "image_url": {}}]]
+)
+@pytest.mark.parametrize(
+    ("finish", "reason"),
+    [(None, NO_TEXT), ("stop", NO_TEXT), ("tool_calls", f"{NO_TEXT} (finish reason tool_calls)")],
+)
+def test_nothing_there_is_no_answer(text: object, finish: str | None, reason: str) -> None:
+    with pytest.raises(NoAnswerError) as raised:
+        read_answer_text(text, finish_reason=finish)
+    assert str(raised.value) == reason
+
+
+@pytest.mark.parametrize(
+    "text", [7, True, {"content": "Paris"}, ["Paris", "Rome"], ["Paris", None], [[["a"], "b"]]]
+)
+def test_what_is_no_text_is_neither_an_answer_nor_none(text: object) -> None:
+    with pytest.raises(ValueError, match="a text was expected, not"):
+        read_answer_text(text)
+
+
+@pytest.mark.parametrize(
+    ("given_", "expected"),
+    [
+        ({"text": None, "refusal": "I can't"}, "I can't"),
+        ({"text": "", "refusal": "I can't", "finish_reason": "stop"}, "I can't"),
+        ({"text": None, "finish_reason": "content_filter"}, ""),
+        ({"text": "The ans", "finish_reason": "content_filter"}, "The ans"),
+        ({"text": "<think>no, I", "finish_reason": "content_filter"}, ""),
+        ({"text": [{"type": "refusal", "refusal": "No."}]}, "No."),
+    ],
+)
+def test_refusals_and_content_filters_decline(given_: dict[str, Any], expected: str) -> None:
+    answer = read_answer_text(**given_)
+    assert (answer.text, answer.is_declined) == (expected, True)
+
+
+def test_a_text_beside_a_refusal_is_the_answer() -> None:
+    assert read_answer_text("Paris", refusal="not that") == ModelAnswer("Paris")
+
+
+@pytest.mark.parametrize("finish", ["length", "max_tokens", "max_output_tokens", "model_length"])
+@pytest.mark.parametrize("text", [None, "", " \n"])
+def test_a_limit_before_the_text_is_no_answer(text: str | None, finish: str) -> None:
+    for reasoning, reason in ((None, LIMIT_BEFORE_TEXT), ("The user asks", THINKING_CUT)):
+        with pytest.raises(NoAnswerError) as raised:
+            read_answer_text(text, finish_reason=finish, reasoning=reasoning)
+        assert str(raised.value) == reason
+    assert read_answer_text("Par", finish_reason=finish).text == "Par", "a text that is cut is a text"
+    with pytest.raises(NoAnswerError, match=LIMIT_BEFORE_TEXT):
+        read_answer_text("<think></think>\n", finish_reason=finish)
+
+
+def test_reasoning_comes_from_fields_parts_and_marks_and_is_no_part_of_the_text() -> None:
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "b"}]},
+        {"type": "text", "text": "Paris"},
+    ]
+    assert read_answer_text(parts, reasoning="a") == ModelAnswer("Paris", "a\nb")
+    assert read_answer_text("<think>c</think>Paris", reasoning="a") == ModelAnswer(
+        "Paris", "a\n<think>c</think>"
+    )
+    assert read_answer_text("", reasoning="a", finish_reason="stop") == ModelAnswer("", "a")
+
+
+@given(inner=PLAIN, answer=PLAIN, before=st.sampled_from(["", " \n"]), bracket=st.sampled_from(BRACKETS))
+def test_thoughts_in_brackets_are_taken_out(
+    inner: str, answer: str, before: str, bracket: tuple[str, str]
+) -> None:
+    begin, end = bracket
+    text, thoughts = split_reasoning(f"{before}{begin}{inner}{end}\n\n{answer}")
+    assert text == answer.lstrip()
+    assert thoughts == f"{begin}{inner}{end}"
+    with pytest.raises(NoAnswerError, match=THINKING_CUT):
+        split_reasoning(f"{before}{begin}{inner}")
+
+
+@given(inner=PLAIN, answer=PLAIN, end=st.sampled_from([end for _, end in BRACKETS if end != "<|end|>"]))
+def test_a_lone_closing_mark_ends_thoughts_from_the_start(inner: str, answer: str, end: str) -> None:
+    assert split_reasoning(f"{inner}{end}{answer}") == (answer.lstrip(), f"{inner}{end}")
+
+
+@given(PLAIN)
+def test_a_text_without_marks_stays_character_by_character(text: str) -> None:
+    assert split_reasoning(text) == (text, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<think>a <think>b</think> c</think>Rome", "Rome"),
+        ("a</think>Rome <think>b</think>", "Rome "),
+        (
+            "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Rome<|return|>",
+            "Rome",
+        ),
+        ("<|channel|>final<|message|>Rome", "Rome"),
+        ("<|START_THINKING|>x<|END_THINKING|><|START_RESPONSE|>Rome<|END_RESPONSE|>", "Rome"),
+        ("<|begin_of_thought|>x<|end_of_thought|>\n<|begin_of_solution|>Rome<|end_of_solution|>", "Rome"),
+    ],
+)
+def test_marks_of_families(text: str, answer: str) -> None:
+    assert split_reasoning(text)[0] == answer
+
+
+def test_a_long_text_of_marks_takes_no_long_time() -> None:
+    """Linear: a rule that looks back over the text for each mark would take minutes."""
+    with pytest.raises(NoAnswerError):
+        split_reasoning("<think>" * 100_000)
+    assert split_reasoning("x</think>" * 100_000)[0] == ""
+
+
+@pytest.mark.parametrize("prediction", ["No idea.", "no idea", " NO IDEA!? ", "“No idea…”", "No  idea"])
+def test_a_whole_answer_that_is_a_phrase_declines(prediction: str) -> None:
+    assert is_declined(prediction, ["No idea."])
+
+
+@pytest.mark.parametrize("prediction", ["No idea, Paris", "", ".", "idea", "Paris"])
+def test_other_answers_do_not(prediction: str) -> None:
+    assert not is_declined(prediction, ["No idea.", "", "…"])
+    assert not is_declined(prediction, [])
+
+
+def test_phrases_are_compared_in_one_unicode_form_with_one_apostrophe() -> None:
+    assert is_declined("Je ne sais pas, désolé.", ["je ne sais pas, désolé"])
+    assert is_declined("I don’t know", ["I don't know"])

@@ -1,0 +1,63 @@
+"""The lake tables of retrieval by predicted correctness for hand-made questions, and the interval of a gain."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from longtail.statistics.adaptive_signals import compare_signals
+from longtail.tables import TABLES
+
+LOG = logging.getLogger(__name__)
+KEY = {"dataset": "d", "prompt": "p", "model": "m", "parametric_method": "closed_book"}
+N_SPLITS = 12
+Row = dict[str, Any]
+
+
+def written(*rows: Row, n_splits: int = N_SPLITS, training_share: float = 0.75) -> dict[str, list[Row]]:
+    """The rows of all tables, which fit their columns."""
+    ids = sorted({one for row in rows for one in row["question_id"]})
+    rng = np.random.default_rng(0)
+    trains = [np.flatnonzero(rng.random(n_splits) < training_share).tolist() for _ in ids]
+    splits = pa.table({"dataset": ["d"] * len(ids), "question_id": ids, "trains": trains})
+    found = compare_signals(
+        [questions_of(rows), splits, pa.table({"dataset": ["d"], "n": [n_splits]}), decisions_of({})], 0, LOG
+    )
+    for table, made in found.items():
+        assert all(set(one) == set(TABLES[table].schema.names) for one in made)
+        pa.Table.from_pylist(made, schema=TABLES[table].schema)
+    return found
+
+
+def questions_of(rows: Sequence[Row]) -> pa.Table:
+    """The questions of pairs, whose lists have a value for each; nan is unknown. Each is about its own subject."""
+    questions = [
+        {name: value[at] if isinstance(value, list) else value for name, value in row.items()}
+        for row in ({"cluster_id": row["question_id"], **row} for row in rows)
+        for at in range(len(row["question_id"]))
+    ]
+    return pa.Table.from_pylist(
+        [{name: None if value != value else value for name, value in one.items()} for one in questions]
+    )
+
+
+def decisions_of(others: Mapping[str, Mapping[str, bool | float]]) -> pa.Table:
+    """Policy → question → decision or score."""
+    rows = [
+        {"dataset": "d", "policy": policy, "question_id": one, "retrieves": said if isinstance(said, bool) else None,
+         "score": None if isinstance(said, bool) else said}
+        for policy, of_policy in others.items() for one, said in of_policy.items()
+    ]  # fmt: skip
+    texts = [(name, pa.string()) for name in ("dataset", "policy", "question_id")]
+    return pa.Table.from_pylist(
+        rows, schema=pa.schema([*texts, ("retrieves", pa.bool_()), ("score", pa.float64())])
+    )
+
+
+def interval(row: Row) -> tuple[float, float]:
+    half = 1.96 * np.sqrt(row["gain_standard_error"] ** 2 + row["variance_of_splits"])
+    return row["gain"] - half, row["gain"] + half

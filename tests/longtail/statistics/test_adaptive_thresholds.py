@@ -1,0 +1,131 @@
+"""Thresholds by running sums equal those found by trying every candidate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longtail.statistics.adaptive_thresholds import (
+    IN_SAMPLE,
+    SCHEMA,
+    Fitted,
+    PairRows,
+    fit_pair,
+    fit_thresholds,
+)
+
+QUESTION = st.tuples(
+    st.sampled_from(["father", "mother", "color"]),
+    st.sampled_from([0.0, 1.0, 2.0, 5.0, 8.0, 20.0]),
+    st.integers(0, 1),
+    st.integers(0, 1),
+    st.lists(st.booleans(), min_size=3, max_size=3),
+)
+
+
+def pair_of(
+    rows: list[tuple[str, float, int, int, list[bool]]], edges: tuple[float, ...] = (0, 3, np.inf)
+) -> PairRows:
+    relation, popularity, parametric, retrieval, training = (
+        list(values) for values in zip(*rows, strict=True)
+    )
+    return PairRows(
+        np.array(relation, dtype=object), np.array(popularity), np.array(parametric), np.array(retrieval),
+        np.array(training).T, dict.fromkeys([*relation, "all"], np.array(edges, dtype=float)),
+    )  # fmt: skip
+
+
+def by_name(pair: PairRows) -> dict[tuple[str, str], Fitted]:
+    return {(fitted.relation, fitted.search): fitted for fitted in fit_pair(pair)}
+
+
+def test_the_lowest_of_equally_good_thresholds_wins() -> None:
+    """Rising: +1 at 5, 0 at 8 (one right by each method), 0 at 20, lost by memory's answer above it."""
+    rows = [(5.0, 0, 1), (8.0, 1, 1), (20.0, 1, 0), (20.0, 0, 1)]
+    fitted = by_name(pair_of([("father", *row, [True]) for row in rows]))
+    assert fitted["father", "exact"].threshold.tolist() == [8]
+    assert fitted["father", "exact"].gain.tolist() == [1]
+    assert fitted["father", "exact"].n.tolist() == [4]
+    assert fitted["father", "exact"].n_parametric.tolist() == [2]
+    assert fitted["father", "exact"].n_retrieval.tolist() == [3]
+
+
+def test_equal_popularities_share_a_threshold() -> None:
+    """The gain of the first row at 5 is lost by the second: no threshold lies between them."""
+    fitted = by_name(pair_of([("father", 5.0, 0, 1, [True]), ("father", 5.0, 1, 0, [True])]))
+    assert fitted["father", "exact"].threshold.tolist() == [5]
+    assert fitted["father", "exact"].gain.tolist() == [0]
+
+
+def test_never_is_the_lowest_fitting_popularity_and_always_is_infinity() -> None:
+    rows = [
+        ("never", 5.0, 1, 0, [True]), ("never", 8.0, 0, 1, [True]), ("never", 1.0, 0, 1, [False]),
+        ("always", 5.0, 1, 0, [True]), ("always", 8.0, 0, 1, [True]), ("always", 8.0, 0, 1, [True]),
+    ]  # fmt: skip
+    fitted = by_name(pair_of(rows, (1, 6, np.inf)))
+    assert fitted["never", "exact"].threshold.tolist() == [5]
+    assert fitted["never", "binned10"].threshold.tolist() == [1]
+    assert fitted["always", "exact"].threshold.tolist() == [np.inf]
+    assert fitted["always", "binned10"].threshold.tolist() == [np.inf]
+
+
+@given(st.lists(QUESTION, min_size=1, max_size=25))
+def test_every_fit_is_the_best_of_all_candidates(rows: list[tuple[str, float, int, int, list[bool]]]) -> None:
+    pair = pair_of(rows, (0, 1.5, 4, 9, np.inf))
+    for (relation, search), fitted in by_name(pair).items():
+        for split in range(3):
+            mine = [row for row in rows if relation in (row[0], "all") and row[4][split]]
+            assert fitted.n[split] == len(mine)
+            assert fitted.n_parametric[split] == sum(row[2] for row in mine)
+            assert fitted.n_retrieval[split] == sum(row[3] for row in mine)
+            if not mine:
+                continue
+            tried = pair.edges["all"] if search == "binned10" else [*sorted({row[1] for row in mine}), np.inf]
+            right = [sum(row[3] if row[1] < limit else row[2] for row in mine) for limit in tried]
+            assert fitted.threshold[split] == tried[right.index(max(right))]
+            assert fitted.gain[split] == max(right) - right[0]
+            assert fitted.n_retrieved[split] == sum(row[1] < fitted.threshold[split] for row in mine)
+
+
+def test_rows_are_matched_to_splits_by_dataset_and_question() -> None:
+    """The same ids in two datasets, rows in another order than splits, a relation that split 0 does not train on."""
+    questions = [("d", "a", "father", 3.0), ("d", "b", "mother", 4.0), ("e", "a", "father", 7.0)]
+    training = {("d", "a"): False, ("d", "b"): True, ("e", "a"): True}
+    rows = pa.table({
+        "pair_id": pa.array([1, 1, 2], pa.int32()), "dataset": [q[0] for q in questions],
+        "question_id": [q[1] for q in questions], "relation": [q[2] for q in questions],
+        "popularity": [q[3] for q in questions], "parametric": [0, 1, 0], "retrieval": [1, 0, 1],
+    })  # fmt: skip
+    splits = pa.table({
+        "dataset": ["e", "d", "d"], "split": pa.array([0, 0, 0], pa.int32()), "question_id": ["a", "b", "a"],
+        "is_training": [training["e", "a"], training["d", "b"], training["d", "a"]],
+    })  # fmt: skip
+    names = [(1, "father", 3.0), (1, "mother", 4.0), (1, "all", 3.0), (2, "father", 7.0), (2, "all", 7.0)]
+    edges = pa.table({
+        "pair_id": [pair for pair, _, _ in names for _ in (0, 1)],
+        "relation": [relation for _, relation, _ in names for _ in (0, 1)],
+        "threshold": [limit for _, _, low in names for limit in (low, np.inf)],
+    })  # fmt: skip
+    fitted = fit_thresholds(rows, splits, edges)
+    assert fitted.schema == SCHEMA
+    found = {
+        (row["pair_id"], row["split"], row["relation"]): (row["threshold"], row["n"])
+        for row in fitted.to_pylist()
+        if row["search"] == "exact"
+    }
+    assert found == {
+        (1, IN_SAMPLE, "father"): (np.inf, 1), (1, IN_SAMPLE, "mother"): (4, 1), (1, IN_SAMPLE, "all"): (4, 2),
+        (1, 0, "mother"): (4, 1), (1, 0, "all"): (4, 1),
+        (2, IN_SAMPLE, "father"): (np.inf, 1), (2, IN_SAMPLE, "all"): (np.inf, 1),
+        (2, 0, "father"): (np.inf, 1), (2, 0, "all"): (np.inf, 1),
+    }  # fmt: skip
+
+
+def test_without_rows_there_are_no_thresholds() -> None:
+    rows = pa.table({name: pa.array([], type_) for name, type_ in (
+        ("pair_id", pa.int32()), ("dataset", pa.string()), ("question_id", pa.string()), ("relation", pa.string()),
+        ("popularity", pa.float64()), ("parametric", pa.int32()), ("retrieval", pa.int32()),
+    )})  # fmt: skip
+    assert fit_thresholds(rows, rows, rows).num_rows == 0

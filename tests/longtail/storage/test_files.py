@@ -1,0 +1,155 @@
+"""Files appear whole or not at all. Killed writers and full disks are in `test_lake`, which writes real tables."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longtail.storage.files import STAGING, atomic_file, remove_leftovers
+from longtail.storage.home import PROJECT_ROOT
+from longtail.storage.whole_files import whole
+from tests.synced import renames_on_disk
+
+
+def test_an_error_while_writing_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "table" / "part.bin"
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(b"first")
+
+    def write_half() -> None:
+        with atomic_file(path) as temporary:
+            temporary.write_bytes(b"sec")
+            raise ValueError("half way")
+
+    with pytest.raises(ValueError, match="half way"):
+        write_half()
+    assert path.read_bytes() == b"first"
+    assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["part.bin"]
+
+
+def test_the_staging_file_is_outside_every_globbed_folder(tmp_path: Path) -> None:
+    path = tmp_path / "table" / "part.parquet"
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(b"x")
+        assert list(path.parent.glob("**/*")) == []
+        assert temporary.parent.parent == tmp_path / STAGING
+        assert os.stat(temporary).st_dev == os.stat(path.parent).st_dev
+
+
+WRITE = """
+import sys
+from pathlib import Path
+from longtail.storage.files import atomic_file
+from longtail.storage.whole_files import whole
+place = Path(sys.argv[1])
+with atomic_file(place / "table" / "part") as file, whole(place / "index", place / ".staging") as folder:
+    stream = file.open("w")
+    folder.mkdir()
+    (folder / "a").write_text("half")
+    print("writes", flush=True)
+    sys.stdin.read()
+    stream.write("all")
+    stream.close()
+"""
+REMOVE = """
+import sys, pathlib
+from longtail.storage.files import remove_leftovers
+remove_leftovers(pathlib.Path(sys.argv[1]))
+"""
+
+
+@contextmanager
+def writer(place: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process in the middle of writing a file and a folder; it goes on when its standard input ends."""
+    command = [sys.executable, "-c", WRITE, str(place)]
+    with subprocess.Popen(
+        command, cwd=PROJECT_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "writes\n"
+        yield process
+
+
+def test_leftovers_of_killed_writers_are_removed_and_no_others(tmp_path: Path) -> None:
+    staging = tmp_path / STAGING
+    with writer(tmp_path) as process:
+        process.send_signal(signal.SIGKILL)
+    (staging / "note.txt").touch()
+    assert len(list(staging.iterdir())) == 3
+    with whole(tmp_path / "own", staging) as own:
+        own.write_text("mine")
+        assert {path.name for path in staging.iterdir()} == {own.parent.name, "note.txt"}
+        remove_leftovers(staging)  # and so does this, which spares what is being written
+        assert {path.name for path in staging.iterdir()} == {own.parent.name, "note.txt"}
+    assert (tmp_path / "own").read_text() == "mine"
+    assert [path.name for path in staging.iterdir()] == ["note.txt"]
+    assert not (tmp_path / "index").exists()
+    remove_leftovers(tmp_path / "nowhere")
+
+
+def test_a_writer_in_another_container_is_alive(tmp_path: Path) -> None:
+    """There its process id means nothing: the one that removes leftovers sees other processes, or none."""
+    with writer(tmp_path) as process:
+        command = [*container(), sys.executable, "-c", REMOVE, str(tmp_path / STAGING)]
+        subprocess.run(command, cwd=PROJECT_ROOT, check=True)
+        process.communicate()
+        assert process.returncode == 0
+    assert (tmp_path / "table/part").read_text() == "all"
+    assert (tmp_path / "index/a").read_text() == "half"
+    assert list((tmp_path / STAGING).iterdir()) == []
+
+
+@functools.cache
+def container() -> list[str]:
+    """How a command is started with process ids of its own; the test is skipped where that is forbidden."""
+    for command in (["unshare", "--pid", "--fork"], ["unshare", "--pid", "--fork", "--map-root-user"]):
+        if shutil.which("unshare") and not subprocess.run([*command, "true"], capture_output=True).returncode:
+            return command
+    pytest.skip("no process can have ids of its own here: nothing was tried in another container")
+
+
+@pytest.mark.parametrize(("place", "step"), [(Path, "mkdir"), (os, "open")])
+def test_a_folder_that_is_removed_before_its_lock_is_taken_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Any, step: str
+) -> None:
+    """Another process finds the folder without a lock: when it has just been made, or when its lock is only open."""
+    do, removals = getattr(place, step), iter([True, True])
+
+    def do_and_lose(*arguments: Any, **options: Any) -> Any:
+        done = do(*arguments, **options)
+        with monkeypatch.context() as undone:
+            undone.setattr(place, step, do)
+            if next(removals, False):
+                remove_leftovers(tmp_path / STAGING)
+        return done
+
+    monkeypatch.setattr(place, step, do_and_lose)
+    with atomic_file(tmp_path / "table" / "part") as temporary:
+        temporary.write_text("all")
+    assert (tmp_path / "table/part").read_text() == "all"
+    assert next(removals, None) is None
+    assert list((tmp_path / STAGING).iterdir()) == []
+
+
+@pytest.mark.parametrize("write", [atomic_file, whole])
+def test_what_appears_is_on_the_disk(tmp_path: Path, write: Any) -> None:
+    with renames_on_disk() as names, write(tmp_path / "table" / "part.bin") as temporary:
+        temporary.write_bytes(b"rows")
+    assert names == ["part.bin"]
+
+
+def test_a_folder_that_appears_is_on_the_disk_with_all_that_it_contains(tmp_path: Path) -> None:
+    with renames_on_disk() as names, whole(tmp_path / "index") as temporary:
+        (temporary / "shard").mkdir(parents=True)
+        (temporary / "shard" / "terms").write_bytes(b"terms")
+    assert names == ["index"]

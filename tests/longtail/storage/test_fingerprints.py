@@ -1,0 +1,145 @@
+"""Versions of code: what a change makes stale, and what it does not."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import longtail
+from longtail.storage.fingerprints import (
+    CANNOT_CHANGE_ROWS,
+    code_version,
+    fingerprint,
+    folder_version,
+)
+
+CORE = "longtail"
+STAGES = (
+    f"{CORE}.wikimedia.ingest",
+    f"{CORE}.wikimedia.page_views",
+    f"{CORE}.wikimedia.page_view_origins",
+    f"{CORE}.imports.answers",
+    f"{CORE}.questions.build",
+    f"{CORE}.questions.paraphrases",
+    f"{CORE}.questions.candidates",
+    f"{CORE}.retrieval.passages",
+    f"{CORE}.retrieval.retrieve",
+    f"{CORE}.embedding.answers",
+    f"{CORE}.reference.mentions",
+    f"{CORE}.statistics.adaptive_gains",
+    f"{CORE}.sandbox.content",
+)
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A copy of the project's code that a test may change."""
+    shutil.copytree(
+        Path(longtail.__file__).parent,
+        tmp_path / "longtail",
+        ignore=shutil.ignore_patterns("weights", "__pycache__"),
+    )
+    return tmp_path
+
+
+def versions(root: Path) -> dict[str, str]:
+    return {stage: code_version(stage, root=root) for stage in STAGES}
+
+
+def changed(root: Path, file: str, old: str, new: str) -> set[str]:
+    """The stages that a change of `file` makes stale."""
+    before = versions(root)
+    path = root / "longtail" / file
+    text = path.read_text()
+    assert text.count(old) == 1, file
+    path.write_text(text.replace(old, new))
+    after = versions(root)
+    return {stage.removeprefix(f"{CORE}.") for stage in STAGES if before[stage] != after[stage]}
+
+
+def test_a_changed_comment_docstring_or_layout_makes_no_stage_stale(copied: Path) -> None:
+    file, definition = "wikimedia/protocols/entities.py", "def read_entity("
+    assert not changed(copied, file, definition, f"# a remark\n\n{definition}")
+    assert not changed(copied, file, '"""One entity from its JSON;', '"""An entity, out of its JSON;')
+
+
+def test_a_changed_formula_makes_only_dependent_stages_stale(copied: Path) -> None:
+    stale = changed(copied, "questions/sampling.py", "np.exp(8 * draw - 6)", "np.exp(8 * draw - 5)")
+    assert stale == {"questions.candidates"}
+    stale = changed(copied, "wikimedia/protocols/page_views.py", "10**12", "10**13")
+    assert stale == {"wikimedia.page_view_origins", "wikimedia.page_views"}
+    stale = changed(copied, "sandbox/randomness.py", "def mix(", "def mix_(")
+    assert stale == {"sandbox.content"}
+
+
+def test_modules_that_were_once_forgotten_are_covered(copied: Path) -> None:
+    """`asked` decides which questions exist; `draw` decides which of them a dataset asks."""
+    for file, old, new in (
+        (
+            "wikimedia/selected_facts.py",
+            'columns=["subject_id", "property_id"]',
+            'columns=["property_id", "subject_id"]',
+        ),
+        ("questions/selection.py", "sorted(rows, key=place)[:limit]", "sorted(rows, key=place)[-limit:]"),
+    ):
+        assert "questions.build" in changed(copied, file, old, new)
+
+
+def test_modules_that_cannot_change_rows_make_no_stage_stale(copied: Path) -> None:
+    assert not changed(copied, "transfer/limits.py", "interval_s: float = 0.3", "interval_s: float = 0.4")
+    assert not changed(copied, "progress.py", "EVERY_S = 30.0", "EVERY_S = 31.0")
+
+
+def test_a_module_that_moves_makes_no_stage_stale(copied: Path) -> None:
+    before, core = versions(copied), copied / "longtail"
+    shutil.move(core / "parsing" / "terms.py", core / "cleaned_terms.py")
+    for file in core.rglob("*.py"):
+        text = file.read_text()
+        if f"{CORE}.parsing.terms" in text:
+            file.write_text(text.replace(f"{CORE}.parsing.terms", f"{CORE}.cleaned_terms"))
+    assert versions(copied) == before
+
+
+def test_a_name_imported_from_another_module_makes_a_stage_stale(tmp_path: Path) -> None:
+    """Both modules are imported before and after; only the home of the formula changes."""
+    core = tmp_path / "longtail"
+    core.mkdir(parents=True)
+    for name, factor in (("first", 2), ("second", 3)):
+        (core / f"{name}.py").write_text(f"OTHER = 1\n\ndef formula(x):\n    return {factor} * x\n")
+    stage = f"import {CORE}.first\nimport {CORE}.second\nfrom {CORE}.{{}} import formula\n"
+    found = set()
+    for name in ("first", "second"):
+        (core / "stage.py").write_text(stage.format(name))
+        found.add(code_version(f"{CORE}.stage", root=tmp_path))
+    assert len(found) == 2
+
+
+def test_the_modules_left_out_exist() -> None:
+    core = Path(longtail.__file__).parent
+    for name in CANNOT_CHANGE_ROWS:
+        path = core / name.replace(".", "/")
+        assert path.is_dir() or path.with_suffix(".py").is_file(), name
+
+
+def test_a_stage_may_leave_out_modules_that_it_does_not_use_for_its_rows(copied: Path) -> None:
+    truthy = f"{CORE}.wikimedia.dumps.truthy"
+    ingest = f"{CORE}.wikimedia.ingest"
+    before = code_version(ingest, root=copied), code_version(ingest, without=[truthy], root=copied)
+    (copied / "longtail/wikimedia/dumps/truthy.py").write_text("X = 1\n")
+    after = code_version(ingest, root=copied), code_version(ingest, without=[truthy], root=copied)
+    assert (before[0] != after[0], before[1] == after[1]) == (True, True)
+
+
+def test_a_folders_version_includes_the_scripts_of_its_pages(copied: Path) -> None:
+    before = folder_version(f"{CORE}.report", copied)
+    chart = copied / "longtail/report/page/chart.js"
+    chart.write_text(chart.read_text() + "\n// drawn anew\n")
+    assert folder_version(f"{CORE}.report", copied) != before
+
+
+def test_different_values_have_different_fingerprints() -> None:
+    assert fingerprint("a", ["b"]) == fingerprint("a", ["b"])
+    assert fingerprint("a", "b") != fingerprint("ab")
+    assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1})

@@ -1,0 +1,90 @@
+"""LONGTAIL_LIMIT: so many questions of any study, spread over its datasets, in a home of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from longtail.errors import StudyError
+from longtail.storage.home import DEFAULT_STUDY_FILE
+from longtail.study.file import load_study
+from longtail.study.sweep import Sweep
+
+OWN = """
+name: own
+description: Four datasets
+datasets:
+  - {name: a, import: {format: table, path: a.csv}}
+  - {name: b, import: {format: table, path: b.csv}, max_questions: 5}
+  - {name: c, import: {format: table, path: c.csv}, max_questions: 500}
+  - {name: d, import: {format: table, path: d.csv}}
+prompts: [{name: plain}]
+models: [{name: m, path: x}]
+methods: [closed_book]
+popularity: {measure: imported}
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    path = tmp_path / "own.yaml"
+    path.write_text(OWN, encoding="utf-8")
+    return path
+
+
+def test_a_quick_run_spreads_its_questions_over_the_datasets_and_says_so(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_QUICK", "1")
+    study = load_study(own)
+    assert [dataset.max_questions for dataset in study.datasets] == [38, 5, 37, 37]
+    assert (study.name, study.description) == (
+        "own_limit_150",
+        "Four datasets (quick run of at most 150 questions)",
+    )
+
+
+@pytest.mark.parametrize("path", ["own", "default"])
+def test_a_quick_run_has_a_home_next_to_the_full_one(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    file = own if path == "own" else DEFAULT_STUDY_FILE
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path))
+    homes = {}
+    for value in ("", "0", "1"):
+        monkeypatch.setenv("LONGTAIL_QUICK", value)
+        homes[value] = load_study(file).home
+    assert homes[""] == homes["0"]
+    assert homes["1"].root == tmp_path.resolve() / f"{'own' if path == 'own' else 'sandbox'}_limit_150"
+    assert homes["1"].root != homes[""].root
+    assert homes["1"].row_cache == homes[""].row_cache
+
+
+def test_a_quick_run_fine_tunes_nothing(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = "{name: m, path: x, backend: fusion_in_decoder, encoder_decoder: true}"
+    text = OWN.replace("{name: m, path: x}", reader).replace("[closed_book]", "[closed_book, dense]")
+    own.write_text(text + "sweep: {model: m, retriever: dense, dataset: a}\n", encoding="utf-8")
+    assert load_study(own).sweep == Sweep("m", "dense", "a")
+    monkeypatch.setenv("LONGTAIL_QUICK", "1")
+    assert load_study(own).sweep is None
+
+
+def test_a_limit_decides_before_quick_and_each_dataset_keeps_a_question(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGTAIL_QUICK", "1")
+    monkeypatch.setenv("LONGTAIL_LIMIT", "22")
+    study = load_study(own)
+    assert ([one.max_questions for one in study.datasets], study.name, study.limit) == (
+        [6, 5, 5, 5], "own_limit_22", 22
+    )  # fmt: skip
+    monkeypatch.setenv("LONGTAIL_LIMIT", "1")
+    assert [dataset.max_questions for dataset in load_study(own).datasets] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "five", "1.5", "²", "1" * 10])
+def test_a_limit_that_is_no_number_is_refused(given: str, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LONGTAIL_LIMIT", given)
+    with pytest.raises(StudyError, match=r"LIMIT: .* is not a number of questions"):
+        load_study(own)

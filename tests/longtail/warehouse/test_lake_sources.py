@@ -1,0 +1,118 @@
+"""What dbt says about the lake follows from the lake's own columns: sources, types and descriptions."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Mapping, Set
+from pathlib import Path
+
+import duckdb
+import pytest
+import yaml
+
+from longtail.storage.home import PROJECT_ROOT
+from longtail.storage.lake import Lake
+from longtail.tables import TABLES
+from longtail.warehouse.described import ModelDescription
+from longtail.warehouse.sources import (
+    DOCS_FILE,
+    NOT_READ,
+    SOURCES_FILE,
+    described_columns,
+    docs_block,
+    documented_columns,
+    lake_docs,
+    lake_texts,
+    sources_yaml,
+)
+from tests.longtail.warehouse.described_build import described_unanswered, manifest_of
+from tests.warehouses import UNANSWERED, built_study
+
+pytestmark = pytest.mark.xdist_group("described_build")
+MODELS = PROJECT_ROOT / "dbt" / "models"
+
+
+def test_the_files_are_what_tables_say() -> None:
+    written = SOURCES_FILE.read_text(encoding="utf-8"), DOCS_FILE.read_text(encoding="utf-8")
+    assert written == (sources_yaml(), lake_docs()), "run `python -m longtail.warehouse.sources`"
+
+
+def test_a_column_that_comes_unchanged_from_the_lake_has_the_lakes_description(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Unchanged: its name is the same from the lake on. A model may add to the end of the description."""
+    manifest, models = manifest_of(built_study(UNANSWERED, monkeypatch)), described_unanswered()
+    tables = {name: source["identifier"] for name, source in manifest["sources"].items()}
+    texts, origins_of = lake_texts(), _origins_in(models, tables)
+    typed, n_found = [], 0
+    for name, model in models.items():
+        for column in model.columns:
+            blocks = {docs_block(t, column.name) for t in origins_of(name, column.name)}
+            if column.description and len(blocks) == 1:
+                n_found += 1
+                if not column.description.startswith(texts[blocks.pop()]):
+                    typed.append((name, column.name))
+    assert n_found > 250
+    assert typed == []
+
+
+def test_every_column_of_a_mart_has_a_description_its_own_or_the_lakes() -> None:
+    own = {"columns": {"dataset": {"description": "said here"}, "new": {"description": ""}}}
+    assert [one["description"] for one in described_columns(own).values()] == ["said here", ""]
+    for file in MODELS.glob("marts/**/*.yml"):
+        (mart,) = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)["models"]
+        columns = {one["name"]: {"description": "", **one} for one in mart["columns"]}
+        found = described_columns({"columns": columns})
+        assert [name for name, one in found.items() if not one["description"]] == [], file.name
+        assert not any(one["description"] == f"{{{{ doc('lake_{name}') }}}}" for name, one in columns.items())
+
+
+def test_no_description_of_the_lake_is_typed_again_in_dbt() -> None:
+    texts = {text for text in lake_texts().values() if len(text) > 25}
+    for file in [*MODELS.rglob("*.yml"), MODELS / "docs.md"]:
+        written = re.findall(r'description: "(.*)"$|%}(.*)\{%', file.read_text(encoding="utf-8"), re.M)
+        assert texts & {text for found in written for text in found} == set(), file.name
+
+
+def _origins_in(
+    models: Mapping[str, ModelDescription], tables: Mapping[str, str]
+) -> Callable[[str, str], Set[str]]:
+    """The lake tables that a model's column comes from, if it has the same name all the way; else none."""
+
+    @functools.cache  # most columns are reached on many ways
+    def origins(model: str, column: str) -> Set[str]:
+        if model in tables:
+            return {tables[model]}
+        lineage = models[model].lineage if model in models else None
+        steps = (lineage or {}).get(column, frozenset())
+        found = [origins(parent, name) if name == column else set() for parent, name in steps]
+        return set().union(*found) if all(found) else set()
+
+    return origins
+
+
+def test_every_table_maps_to_its_asset_and_selects_its_columns() -> None:
+    (source,) = yaml.safe_load(SOURCES_FILE.read_text(encoding="utf-8"))["sources"]
+    declared = {table["name"]: table for table in source["tables"]}
+    assert source["name"] == "lake"
+    assert set(declared) == set(TABLES) - NOT_READ
+    for name, table in declared.items():
+        assert table["config"]["meta"]["dagster"]["asset_key"] == ["lake", name]
+        assert json.loads(f"[{table['config']['meta']['selected']}]") == TABLES[name].schema.names
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_declared_types_are_those_that_duckdb_reads(name: str, tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.ensure_schemas()
+    read = duckdb.sql(f"describe from read_parquet('{tmp_path}/{name}/*.parquet')").fetchall()
+    declared = [(one["name"], one["data_type"]) for one in documented_columns(name).values()]
+    assert [(row[0], row[1].lower()) for row in read] == declared
+
+
+def test_nothing_is_declared_that_no_build_looks_at() -> None:
+    # dbt build does not ask for freshness; a test of it does (dbt/tests/assert_page_views_reach_the_window.sql).
+    assert "freshness" not in sources_yaml()
+    assert (PROJECT_ROOT / "dbt" / "tests" / "assert_page_views_reach_the_window.sql").exists()

@@ -1,0 +1,286 @@
+"""Failing services over real HTTP: which requests are repeated, what ends a run, and its message.
+
+Single faults of the client are in `test_http_client`, slices of the query service in `test_statements`, limits between
+processes in `test_shared_limits`, the cache in `test_response_cache`, killed stages and full disks in
+`test_faults_stages`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from email.utils import formatdate
+from pathlib import Path
+
+import pytest
+
+from longtail.errors import SourceError
+from longtail.relations.popqa import BY_NAME
+from longtail.transfer.client import HttpClient
+from longtail.transfer.failures import SlowAnswerError
+from longtail.transfer.finished import FinishedAnswers
+from longtail.transfer.http import RetryPolicy
+from longtail.transfer.limits import DUMPS, ENTITY_API, PAGE_VIEW_API, QUERY_SERVICE
+from longtail.transfer.parallel import ordered_map
+from longtail.wikimedia.protocols.entities import fetch_entities
+from longtail.wikimedia.protocols.page_views import fetch_page_views
+from longtail.wikimedia.protocols.redirects import resolve_titles
+from longtail.wikimedia.protocols.wikidata import fetch_statements
+from tests import faults
+from tests.dripping import DRIPS, dripping
+from tests.faults import Fault
+
+API = "/w/api.php"
+ROUTE = "/api/rest_v1/metrics/pageviews/per-article"
+PARAMS = {"action": "wbgetentities", "format": "json", "ids": "Q9000000001"}
+TOO_SLOW = faults.server_error(500, b"java.util.concurrent.TimeoutException: Query timeout limit reached")
+
+
+def _too_many(status: int, retry_after: str | None) -> Fault:
+    headers = {} if retry_after is None else {"Retry-After": retry_after}
+    return Fault(status, b"Please slow down", headers=headers)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("form", ["seconds", "date", "past", "nonsense", "none"])
+def test_retry_after_is_obeyed(server, client, fake_time, status: int, form: str) -> None:
+    """The client waits for seconds and HTTP dates; without a valid value it chooses its own pause."""
+    text = {
+        "seconds": "23",
+        "date": formatdate(fake_time.seconds + 23, usegmt=True),
+        "past": formatdate(fake_time.seconds - 60, usegmt=True),
+        "nonsense": "soon",
+        "none": None,
+    }[form]
+    server.faults.add(API, _too_many(status, text))
+    assert client.get_json(ENTITY_API, server.base_url + API, PARAMS)["success"] == 1
+    [pause] = fake_time.sleeps
+    own = (2.5, 5.0) if status == 429 else (0.5, 1.0)
+    low, high = (23.0, 23.0) if form in ("seconds", "date") else own
+    assert low <= pause <= high
+
+
+def test_a_429_without_retry_after_holds_every_thread(server, fake_time) -> None:
+    server.faults.add(API, faults.too_many())
+    with HttpClient(policy=RetryPolicy(attempts=4), clock=fake_time.clock(), jitter=lambda: 1.0) as client:
+        limiter = client._pacing.limiter(ENTITY_API, server.base_url)
+        client.get_json(ENTITY_API, server.base_url + API, PARAMS)
+        assert fake_time.sleeps == [5.0]
+        limiter.pause(7.0)
+        client.get_json(PAGE_VIEW_API, server.base_url + API, PARAMS)  # another service of the same operator
+    assert fake_time.sleeps == [5.0, 7.0]
+
+
+@pytest.fixture
+def new_client(tmp_path: Path, fake_time) -> Callable[..., HttpClient]:
+    """A client as in a process of the instance; the limits apply as for another host."""
+
+    def make(**more: object) -> HttpClient:
+        return HttpClient(clock=fake_time.clock(), limits=tmp_path / "limits", limits_loopback=True, **more)
+
+    return make
+
+
+def test_after_five_refusals_in_a_row_no_request_is_sent_for_a_while(server, new_client, fake_time) -> None:
+    """Refusals of all threads and processes count together, and a restart does not reset the count."""
+    server.faults.add(API, faults.too_many("1"), times=50)
+    url = server.base_url + API
+    with (
+        new_client(policy=RetryPolicy(attempts=3)) as client,
+        pytest.raises(SourceError, match="asked 3 times"),
+    ):
+        client.get_json(ENTITY_API, url, PARAMS)
+    with (
+        new_client() as client,
+        pytest.raises(SourceError, match="5 times in a row; stopped to avoid a ba"),
+    ):
+        client.get_json(PAGE_VIEW_API, url, PARAMS)
+    assert len(server.requests) == 5
+    with (
+        new_client() as client,
+        pytest.raises(SourceError, match=r"asked us to pause, and asked to wait 900 s"),
+    ):
+        client.get_json(ENTITY_API, url, PARAMS)
+    assert len(server.requests) == 5
+    server.faults.clear()
+    fake_time.seconds += 901
+    with new_client() as client:
+        assert client.get_json(ENTITY_API, url, PARAMS)
+        server.faults.add(API, faults.too_many("1"), times=4)
+        assert client.get_json(ENTITY_API, url, PARAMS)  # the last answer reset the count
+
+
+def test_waiting_threads_stop_when_a_long_pause_begins(server, new_client, fake_time) -> None:
+    server.faults.add(API, faults.too_many("86400"), times=9)
+    url = server.base_url + API
+    with new_client() as client, pytest.raises(SourceError, match="86400 s: run again after that"):
+        list(ordered_map(lambda _: client.get_json(ENTITY_API, url, PARAMS), range(9), 3))
+    assert len(server.requests) <= 3
+    assert sum(fake_time.sleeps) < 60
+
+
+def test_three_requests_at_once_over_all_services(server) -> None:
+    server.faults.add(API, faults.slow(0.05), times=24)
+    with HttpClient() as client:
+
+        def ask(number: int) -> object:
+            service = (ENTITY_API, QUERY_SERVICE, DUMPS, PAGE_VIEW_API)[number % 4]
+            return client.get_json(service, server.base_url + API, PARAMS)
+
+        assert len(list(ordered_map(ask, range(24), threads=10))) == 24
+    asked = list(server.requests)
+    assert max(sum(other.started <= one.started < other.ready for other in asked) for one in asked) <= 3
+
+
+def test_a_request_is_repeated_after_a_reset_connection(server, client) -> None:
+    server.faults.add(API, faults.reset(), times=3)
+    assert client.get_json(ENTITY_API, server.base_url + API, PARAMS)["success"] == 1
+    server.faults.add(API, faults.reset(), times=9)
+    with pytest.raises(SourceError, match="could not be reached"):
+        client.get_json(ENTITY_API, server.base_url + API, PARAMS)
+
+
+@pytest.mark.parametrize("name", ["header", "continue", "chunk's extension", "trailer", "body"])
+def test_an_endless_answer_is_stopped(name: str) -> None:
+    """Each part comes in time, but the whole does not."""
+    policy = RetryPolicy(attempts=1, read_s=6, answer_s=0.3)
+    said = r"did not answer in time \(no end after 0.3 s\)"
+    with (
+        dripping(DRIPS[name]) as port,
+        HttpClient(policy=policy) as client,
+        pytest.raises(SlowAnswerError, match=said),
+    ):
+        client.get_json(ENTITY_API, f"http://127.0.0.1:{port}{API}", PARAMS)
+
+
+def test_a_huge_answer_is_not_read_completely(server, client, fake_time, log) -> None:
+    body = b'{"entities": {"Q1": "' + b"x" * 200_000 + b'"}}'
+    server.faults.add(API, Fault(200, body, "application/json"), times=9)
+    policy = RetryPolicy(largest_answer=100_000)
+    with HttpClient(policy=policy, clock=fake_time.clock()) as small:
+        with pytest.raises(SourceError, match="more than 100,000 bytes; the rest was not read"):
+            small.get_json(ENTITY_API, server.base_url + API, PARAMS)
+        assert len(server.requests) == 1
+        server.faults.add("/sparql", Fault(200, body, "application/sparql-results+json"))
+        occupations = BY_NAME["occupation"]
+        found, _ = fetch_statements(small, f"{server.base_url}/sparql", occupations, log)
+    whole, _ = fetch_statements(client, f"{server.base_url}/sparql", occupations, log)
+    assert found == whole  # divided into slices instead
+
+
+@pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "text/plain", "", "application/octet-stream"])
+def test_json_with_another_content_type_is_read(server, client, kind: str) -> None:
+    server.faults.add(API, Fault(200, b'\xef\xbb\xbf{"entities": {}}', kind))
+    assert client.get_json(ENTITY_API, server.base_url + API, PARAMS) == {"entities": {}}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"null", b"[]", b"7", b'"text"', b'{"entities": 3}', b"[" * 100_000, b'{"entities": {"Q1": NaN}}'],
+)
+def test_useless_json_is_one_clear_error(server, client, log, body: bytes) -> None:
+    server.faults.add(API, Fault(200, body, "application/json"), times=9)
+    if body.endswith(b"NaN}}"):
+        found, rejected, _ = fetch_entities(client, server.base_url + API, ["Q1"], log)
+        assert (found, [row.reason for row in rejected]) == ([], ["no such entity"])
+        return
+    with pytest.raises(SourceError, match=r"JSON") as caught:
+        fetch_entities(client, server.base_url + API, ["Q1"], log)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+def test_terms_are_cleaned_before_storage_and_their_originals_kept(server, client, log) -> None:
+    """Escaped and raw control characters, lone surrogates, emoji, right-to-left marks, far too long terms."""
+    raw = (
+        '{"entities": {"Q1": {"id": "Q1", "labels": {"en": {"value": "A\\u0000d\\u001ba"}},'
+        ' "aliases": {"en": [{"value": "tab\there"}, {"value": "\\ud83d\\ude80 \\ud800!"},'
+        ' {"value": "\\u200fנועה"}, {"value": "ALIAS"}, {"value": "\\u0001"}]},'
+        ' "descriptions": {"en": {"value": "two\nlines"}},'
+        ' "sitelinks": {"enwiki": {"title": "Ada\\u0007 L"}}}}}'
+    ).replace("ALIAS", "y" * 3_000)
+    server.faults.add(API, Fault(200, raw.encode(), "application/json"))
+    [entity], rejected, _ = fetch_entities(client, server.base_url + API, ["Q1"], log)
+    assert (entity.label, entity.description, entity.article_title) == ("Ada", "two lines", "Ada L")
+    assert set(entity.aliases) == {"tab here", "🚀 !", "\u200fנועה", "y" * 250}
+    originals = {row.raw for row in rejected}
+    assert {"A\0d\x1ba", "tab\there", "🚀 \ud800!", "two\nlines", "Ada\7 L", "\x01", "y" * 3_000} <= originals
+    assert all(" kept, " in row.reason for row in rejected)
+
+
+@pytest.mark.parametrize("code", ["maxlag", "ratelimited", "readonly"])
+def test_a_request_to_a_busy_api_is_repeated(server, client, fake_time, log, code: str) -> None:
+    """The API reports this in an answer with status 200, with its own Retry-After: for entities and for titles."""
+    busy = json.dumps({"error": {"code": code, "info": "Waiting for 10.0.0.1: 6 seconds lagged"}}).encode()
+    fault = Fault(200, busy, "application/json", {"Retry-After": "6"})
+    server.faults.add(API, fault, times=2)
+    assert len(fetch_entities(client, server.base_url + API, ["Q9000000001"], log)[0]) == 1
+    server.faults.add("/en/w/api.php", fault)
+    assert resolve_titles(client, f"{server.base_url}/en/w/api.php", ["actor"], log)[0].exists
+    assert fake_time.sleeps == [6.0, 6.0, 6.0]
+    server.faults.add(API, fault, times=9)
+    with pytest.raises(SourceError, match=rf"busy \({code}\); asked 4 times"):
+        fetch_entities(client, server.base_url + API, ["Q9000000001"], log)
+
+
+ANY = [
+    faults.too_many("1"),
+    faults.reset(),
+    faults.broken_json(0.7),
+    faults.web_page(),
+    _too_many(503, "2"),
+    faults.cut_off(0.3),
+    faults.too_many(),
+    faults.closed(),
+    faults.server_error(502, b""),
+    faults.broken_json(0.0),
+]
+
+
+def test_one_fault_of_each_kind_loses_no_row_of_any_service(world, server, patient_client, log) -> None:
+    client, base = patient_client, server.base_url
+    ids = [entity.entity_id for entity in world.entities()]
+    titles = [entity.article_title for entity in world.entities() if entity.article_title][:60]
+    entities, *_ = fetch_entities(client, base + API, ids, log)
+    resolved = resolve_titles(client, f"{base}/en/w/api.php", titles, log, with_redirects=True)
+    views = fetch_page_views(client, base + ROUTE, titles, ["2026-03"], log)
+    statements = fetch_statements(client, f"{base}/sparql", BY_NAME["genre"], log)
+    for prefix in (API, "/en/", ROUTE, "/sparql"):
+        server.faults.add(prefix, *ANY)
+    assert fetch_entities(client, base + API, ids, log)[0] == entities
+    assert resolve_titles(client, f"{base}/en/w/api.php", titles, log, with_redirects=True) == resolved
+    assert fetch_page_views(client, base + ROUTE, titles, ["2026-03"], log) == views
+    assert fetch_statements(client, f"{base}/sparql", BY_NAME["genre"], log) == statements
+
+
+def test_a_divided_relation_is_not_tried_whole_again(server, fake_time, tmp_path, log) -> None:
+    """A run that ends between slices continues with the slices; a run that gave up starts again."""
+    url, relation = f"{server.base_url}/sparql", BY_NAME["occupation"]
+
+    def run() -> object:
+        answers = FinishedAnswers(tmp_path, "stage")
+        with HttpClient(policy=RetryPolicy(attempts=2), clock=fake_time.clock(), finished=answers) as client:
+            return fetch_statements(client, url, relation, log)[0]
+
+    whole = run()
+    assert (run(), len(server.requests)) == (whole, 1)
+    for path in tmp_path.glob("stage*"):
+        path.unlink()
+    server.requests.clear()
+    broken = faults.server_error(503)
+    server.faults.add("/sparql", TOO_SLOW, faults.slow(0), faults.slow(0), broken, broken)
+    with pytest.raises(SourceError, match="answered 503"):
+        run()
+    assert len(server.requests) == 5  # whole, its objects, the remainder, one slice twice
+    assert run() == whole
+    assert len(server.requests) == 6  # that slice alone
+    for path in tmp_path.glob("stage*"):
+        path.unlink()
+    server.requests.clear()
+    server.faults.add("/sparql", TOO_SLOW, times=500)
+    with pytest.raises(SourceError, match="even for the smallest slice"):
+        run()
+    server.faults.clear()
+    server.requests.clear()
+    assert run() == whole
+    assert len(server.requests) == 1

@@ -1,0 +1,283 @@
+"""Whole stages that fail: killed, on a full disk, for an incomplete month, for a relation without facts.
+
+A local server's addresses replace Wikimedia's; everything else is as for the live source.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import date
+
+import pytest
+
+from longtail.errors import LakeError, SourceError
+from longtail.sandbox.rdf import literal
+from longtail.sandbox.world import World
+from longtail.storage.home import PROJECT_ROOT
+from longtail.storage.lake import Lake, Outcome
+from longtail.study.study import Study
+from longtail.transfer.client import HttpClient
+from longtail.transfer.limits import ENTITY_API
+from longtail.wikimedia.ingest import ingest_entities, ingest_triples
+from longtail.wikimedia.page_views import ingest_page_view_months
+from tests import faults
+from tests.faults import FaultyServer, Request
+from tests.longtail.wikimedia.conftest import LIVE, empty_lake
+
+TODAY = date(2026, 11, 20)
+MONTHS = ["2025-12", "2026-01"]
+STAGES = ("triples", "entities", "page_views")
+WIKIDATA = 'kind: wikidata, contact_env: LONGTAIL_TEST_CONTACT, snapshot: "2026-10"'
+WD = "http://www.wikidata.org/entity/"
+WDT = "http://www.wikidata.org/prop/direct/"
+LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
+
+CHILD = """
+import logging, sys
+from datetime import date
+from pathlib import Path
+from longtail.storage.lake import Lake
+from longtail.study.file import load_study
+from longtail.wikimedia import ingest, services
+from longtail.wikimedia import page_views as page_views
+study_path, stage, *addresses = sys.argv[1:]
+for pair in addresses:
+    name, _, value = pair.partition("=")
+    setattr(services, name, value)
+study, log = load_study(Path(study_path)), logging.getLogger("child")
+lake = Lake(study.home.lake)
+lake.ensure_schemas()
+if stage == "page_views":
+    page_views.ingest_page_view_months(study, lake, ["2025-12", "2026-01"], log, date(2026, 11, 20))
+else:
+    getattr(ingest, f"ingest_{stage}")(study, lake, log)
+"""
+
+
+@pytest.fixture
+def make_live(make_study: Callable[..., Study]) -> Callable[..., Study]:
+    """Load a live study of these relations."""
+
+    def make(
+        home: str = "home", relations: str = "[occupation, father, mother, genre, color, sport]"
+    ) -> Study:
+        datasets = f"[{{name: first, relations: {relations}}}]"
+        return make_study(WIKIDATA, datasets, "page_views, redirects: sum", home=home)
+
+    return make
+
+
+def _run(stage: str, study: Study, lake: Lake, log) -> list[Outcome]:
+    if stage == "page_views":
+        return ingest_page_view_months(study, lake, MONTHS, log, TODAY)
+    return [(ingest_triples if stage == "triples" else ingest_entities)(study, lake, log)]
+
+
+def _contents(lake: Lake) -> dict[str, object]:
+    return {
+        f"{table}/{partition}": lake.read(table, partition).to_pylist()
+        for table in (*STAGES, "quarantine")
+        for partition in lake.partitions(table)
+    }
+
+
+def _since(server: FaultyServer, moment: float) -> list[Request]:
+    """Answered requests that began after `moment`. An answer that a killed process waited for may come much later."""
+    return [request for request in list(server.requests) if request.started > moment]
+
+
+def _killed_after(n: int, stage: str, study: Study, server: FaultyServer) -> list[Request]:
+    """What a process that runs the stage was answered until `n` answers, when it is killed with -9.
+
+    Further answers wait for the kill.
+    """
+    began = time.monotonic()
+    server.faults.add("", faults.slow(0.02), times=n)
+    server.faults.add("", faults.slow(1), times=1_000)
+    addresses = [f"{name}={server.base_url}{path}" for name, path in LIVE.items()]
+    process = subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(study.path), stage, *addresses], cwd=PROJECT_ROOT
+    )
+    deadline = time.monotonic() + 60
+    while len(_since(server, began)) < n and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    server.faults.clear()
+    return _since(server, began)
+
+
+def test_killed_in_every_stage_and_resumed(make_live, serve_live, log) -> None:
+    """The rows are equal. No answered request is repeated, except the three that were under way."""
+    with FaultyServer(World(5, 12)) as server:
+        serve_live(server)
+        whole_study = make_live("whole")
+        whole, asked = empty_lake(whole_study), {}
+        for stage in STAGES:
+            server.requests.clear()
+            _run(stage, whole_study, whole, log)
+            asked[stage] = Counter(request.path for request in server.requests)
+        study = make_live("killed")
+        lake = empty_lake(study)
+        for stage in STAGES:
+            total = asked[stage].total()
+            before = _killed_after(max(2, total // 2), stage, study, server)
+            assert stage not in {name.split("/")[0] for name in _contents(lake)}
+            assert 2 <= len(before) < total
+            resumed_at = time.monotonic()
+            [*outcomes] = _run(stage, study, lake, log)
+            after = _since(server, resumed_at)
+            assert not any(outcome.was_current for outcome in outcomes)
+            assert len(before) + len(after) <= total + 3
+            assert {request.path for request in before + after} == set(asked[stage])
+        assert _contents(lake) == _contents(whole)
+        assert (
+            list((study.home.cache / "unfinished").iterdir()) == []
+        )  # removed when the rows are in the lake
+
+
+def test_two_refreshes_in_a_row(make_live, serve_live, log, world) -> None:
+    """The second refresh sends no request. A new month fetches only that month, and revalidates the cached answers."""
+    with FaultyServer(world) as server:
+        serve_live(server)
+        study = make_live()
+        lake = empty_lake(study)
+        for stage in STAGES:
+            _run(stage, study, lake, log)
+        server.requests.clear()
+        assert all(outcome.was_current for stage in STAGES for outcome in _run(stage, study, lake, log))
+        assert len(server.requests) == 0
+        before = {path: path.stat().st_mtime_ns for path in lake.root.rglob("*.parquet")}
+        [new] = ingest_page_view_months(study, lake, ["2026-02"], log, TODAY)
+        rows = new.stamp.n_rows
+        views = [request.path for request in server.requests if "/per-article/" in request.path]
+        assert len(views) == len(set(views)) >= rows
+        assert all(path.endswith("/monthly/2026020100/2026022800") for path in views)
+        titles = len(server.requests) - len(views)
+        assert 0 < titles <= rows // 50 + 2
+        changed = {
+            path for path in lake.root.rglob("*.parquet") if before.get(path) != path.stat().st_mtime_ns
+        }
+        assert changed == {lake.path("page_views", "2026-02")}
+        server.requests.clear()
+        lake.path("page_views", "2026-02").unlink()
+        [again] = ingest_page_view_months(study, lake, ["2026-02"], log, TODAY)
+        assert again.stamp == new.stamp
+        statuses = Counter(request.status for request in server.requests)
+        # Redirects are revalidated and unchanged; views are fresh; missing views are requested again.
+        assert statuses.pop(404) == sum("/per-article/" in request.path for request in server.requests)
+        assert statuses == {304: titles}
+
+
+@contextlib.contextmanager
+def _full_disk(n_bytes: int) -> Iterator[None]:
+    """No file may grow beyond `n_bytes`: the operating system refuses the write, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_is_one_clear_line_and_leaves_no_partial_file(make_live, serve_live, log) -> None:
+    """At several sizes: while answers, the cache, or the lake's own file are written."""
+    with FaultyServer(World(5, 8)) as server:
+        serve_live(server)
+        server.content.store()
+        whole_study = make_live("whole")
+        whole, said = empty_lake(whole_study), []
+        for stage in STAGES:
+            _run(stage, whole_study, whole, log)
+        study = make_live("full")
+        lake = empty_lake(study)
+        for stage in STAGES:
+            for n_bytes in (100, 3_000, 9_000, 40_000):
+                try:
+                    with _full_disk(n_bytes):
+                        _run(stage, study, lake, log)
+                except LakeError as error:
+                    said.append(str(error))
+                assert not list(lake.root.rglob(".staging/*"))
+            _run(stage, study, lake, log)
+        assert _contents(lake) == _contents(whole)
+    assert len(said) > 5
+    assert all("what was there is unchanged" in line and "\n" not in line for line in said)
+
+
+def test_a_run_continues_without_a_cache_that_cannot_be_written(server, fake_time, tmp_path, caplog) -> None:
+    server.content.store()
+    url = f"{server.base_url}/w/api.php?action=wbgetentities&format=json&ids=Q900000000"
+    with HttpClient(clock=fake_time.clock(), cache=tmp_path / "http") as client, _full_disk(3_000):
+        for number in range(1, 4):
+            assert client.get_json(ENTITY_API, f"{url}{number}")["success"] == 1
+    said = [record.message for record in caplog.records if "cache of responses" in record.message]
+    assert len(said) == 1
+    assert "then run again. This run continues without it" in said[0]
+
+
+def test_a_month_ends_in_utc(make_live) -> None:
+    """The machine's time zone does not matter: on the evening of the second in UTC it is the third in Kiritimati."""
+    code = (
+        "import datetime, logging, sys\n"
+        "from pathlib import Path\n"
+        "class Moment(datetime.datetime):\n"
+        "    @classmethod\n"
+        "    def now(cls, tz=None):\n"
+        "        there = datetime.datetime(2026, 3, 2, 23, 30, tzinfo=datetime.UTC)\n"
+        "        return there.astimezone(tz) if tz else there.astimezone().replace(tzinfo=None)\n"
+        "from longtail.study import file as study_file\n"
+        "from longtail.storage.lake import Lake\n"
+        "from longtail.wikimedia import page_views\n"
+        "study = study_file.load_study(Path(sys.argv[1]))\n"
+        "page_views.datetime = Moment\n"
+        "page_views.ingest_page_view_months(study, Lake(study.home.lake), ['2026-02'], logging.getLogger())\n"
+    )
+    study = make_live()
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(study.path)],
+        cwd=PROJECT_ROOT,
+        env={**os.environ, "TZ": "Pacific/Kiritimati"},
+        capture_output=True,
+        text=True,
+    )
+    assert "month 2026-02 is refused; complete months here are 2015-07 to 2026-01" in done.stderr
+
+
+def test_a_month_before_the_turn_of_the_year(make_live, serve_live, log, world) -> None:
+    with FaultyServer(world) as server:
+        serve_live(server)
+        study = make_live()
+        lake = empty_lake(study)
+        for stage in ("triples", "entities"):
+            _run(stage, study, lake, log)
+        with pytest.raises(SourceError, match="complete months here are 2015-07 to 2025-11"):
+            ingest_page_view_months(study, lake, ["2025-12"], log, date(2026, 1, 2))
+        [outcome] = ingest_page_view_months(study, lake, ["2025-12"], log, date(2026, 1, 3))
+        assert outcome.stamp.n_rows > 0
+        assert any("/monthly/2025120100/2025123100" in request.path for request in server.requests)
+
+
+def test_a_relation_without_facts_is_counted_and_is_no_error(make_live, serve_live, log, serve_rdf) -> None:
+    server = serve_rdf(
+        f"<{WD}Q1> {LABEL} {literal('Ada')} .",
+        f"<{WD}Q1> <{WDT}P106> <{WD}Q10> .",
+        f"<{WD}Q10> {LABEL} {literal('writer')} .",
+    )
+    serve_live(server)
+    study = make_live(relations="[occupation, capital]")
+    lake = empty_lake(study)
+    [triples], [entities] = (_run(stage, study, lake, log) for stage in ("triples", "entities"))
+    assert triples.notes["triples"] == {"occupation": 1, "capital": 0}
+    assert (triples.stamp.n_rows, entities.stamp.n_rows) == (1, 2)
+    assert entities.notes["without_article"] == 2
+    [views] = ingest_page_view_months(study, lake, ["2026-02"], log, TODAY)
+    assert (views.stamp.n_rows, views.notes["articles"]) == (0, 0)

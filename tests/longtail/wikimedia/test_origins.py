@@ -1,0 +1,309 @@
+"""Every origin of facts and views gives the same rows, and existing rows are not fetched again."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import os
+from dataclasses import replace
+from datetime import date
+
+import pytest
+
+from longtail.errors import SourceError, StudyError
+from longtail.questions.frequencies import measure_frequencies
+from longtail.reference.page_views import ingest_reference_page_views
+from longtail.sandbox.dumps import truthy_lines, write_dump
+from longtail.sandbox.rdf import literal, write_ntriples
+from longtail.sandbox.world import World
+from longtail.storage.lake import Lake
+from longtail.study.imports import Place
+from longtail.study.reference_questions import ReferenceQuestions
+from longtail.wikimedia import page_view_origins as views
+from longtail.wikimedia.dump_store import page_view_dump, truthy_dump
+from longtail.wikimedia.ingest import ingest_entities, ingest_triples
+from longtail.wikimedia.page_view_origins import views_origin
+from longtail.wikimedia.page_views import ingest_page_view_months
+from longtail.wikimedia.services import Services
+from tests.longtail.wikimedia.conftest import empty_lake
+
+WD = "http://www.wikidata.org/entity/"
+WDT = "http://www.wikidata.org/prop/direct/"
+LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
+TODAY = date(2026, 11, 20)
+MONTHS = ["2026-08", "2026-09"]
+SANDBOX = 'kind: sandbox, seed: 5, facts_per_relation: 16, snapshot: "2026-10"'
+RDF = 'kind: rdf_file, path_env: LONGTAIL_TEST_RDF, snapshot: "2026-10"'
+
+
+def _rows(lake: Lake, table: str, partition: str | None = None) -> list[dict]:
+    data = lake.read(table, partition) if partition else lake.read(table)
+    return [
+        {k: v for k, v in row.items() if k not in ("facts_from", "views_from")} for row in data.to_pylist()
+    ]
+
+
+def _origins(lake: Lake, table: str) -> set[str]:
+    return set(lake.read(table)["facts_from"].to_pylist())
+
+
+def test_three_origins_of_facts_give_the_same_lake(make_study, log, tmp_path, monkeypatch) -> None:
+    ids = tmp_path / "ids.txt"
+    ids.write_text("".join(f"{entity.entity_id}\n" for entity in World(5, 16).entities()), encoding="utf-8")
+    monkeypatch.setenv("LONGTAIL_ENTITY_IDS", str(ids))
+    lakes = {}
+    for origin in ("query_service", "entity_api", "truthy_dump"):
+        study = make_study(f"{SANDBOX}, facts_from: {origin}", name=f"from_{origin}")
+        lake = lakes[origin] = empty_lake(study)
+        outcomes = [ingest_triples(study, lake, log), ingest_entities(study, lake, log)]
+        assert [outcome.stamp.n_quarantined for outcome in outcomes] == [0, 0]
+        assert _origins(lake, "triples") == _origins(lake, "entities") == {origin}
+        again = [ingest_triples(study, lake, log), ingest_entities(study, lake, log)]
+        assert [outcome.was_current for outcome in again] == [True, True]
+    first = lakes["query_service"]
+    assert len(_rows(first, "triples")) > 250
+    for lake in lakes.values():
+        assert _rows(lake, "triples") == _rows(first, "triples")
+        assert _rows(lake, "entities") == _rows(first, "entities")
+
+
+ODD = [
+    f"<{WD}Q1> {LABEL} {literal('Ada')} .",
+    f"<{WD}Q1> <{WDT}P106> <{WD}Q10> .",
+    f"<{WD}Q1> <{WDT}P106> <{WD}Q12> .",
+    f"<{WD}Q1> <{WDT}P19> <{WD}Q11> .",
+    f"<{WD}Q2> {LABEL} {literal('Bo' + chr(7) + 'b')} .",
+    f"<{WD}Q2> <{WDT}P106> _:unknown .",
+    f"<{WD}Q2> <{WDT}P106> <{WD}Q13> .",
+    f'<{WD}Q2> <{WDT}P19> "Paris" .',
+    f"<{WD}Q10> {LABEL} {literal('writer')} .",
+    f"<{WD}Q10> <http://www.w3.org/2004/02/skos/core#altLabel> {literal('zz')} .",
+    f"<{WD}Q10> <http://www.w3.org/2004/02/skos/core#altLabel> {literal('author')} .",
+    f"<{WD}Q11> {LABEL} {literal('Köln', '@de')} .",
+    f"<{WD}Q12> <http://www.w3.org/2002/07/owl#sameAs> <{WD}Q10> .",
+    f'<{WD}Q1> <http://wikiba.se/ontology#sitelinks> "12"^^<http://www.w3.org/2001/XMLSchema#integer> .',
+]
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress])
+@pytest.mark.parametrize("has_sitelinks", [True, False])
+def test_all_origins_treat_unusual_entities_alike(
+    make_study, log, tmp_path, monkeypatch, compress, has_sitelinks
+) -> None:
+    """Redirected, deleted, unlabelled, unknown entities: the same rows, and the same quarantine with other messages."""
+    lines = ODD if has_sitelinks else ODD[:-1]
+    path = tmp_path / "odd.nt"
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    monkeypatch.setenv("LONGTAIL_TEST_RDF", str(path))
+    ids = tmp_path / "ids.txt"
+    ids.write_text("Q1\nQ2\n\nQ1\n", encoding="utf-8")
+    monkeypatch.setenv("LONGTAIL_ENTITY_IDS", str(ids))
+    found = {}
+    for origin in ("query_service", "entity_api", "truthy_dump"):
+        if origin == "truthy_dump":
+            path.write_bytes(compress(path.read_bytes()))
+        study = make_study(f"{RDF}, facts_from: {origin}", measure="sitelinks", name=f"odd_{origin}")
+        lake = empty_lake(study)
+        ingest_triples(study, lake, log)
+        notes = ingest_entities(study, lake, log).notes
+        rejected = {(row["row_key"], row["reason"]) for row in lake.read_all("quarantine").to_pylist()}
+        found[origin] = (_rows(lake, "triples"), _rows(lake, "entities"), rejected)
+        if origin == "truthy_dump":
+            assert notes["redirected"] == 1
+    assert found["truthy_dump"] == found["query_service"] == found["entity_api"]
+    labels = {row["entity_id"]: row["label"] for row in found["truthy_dump"][1]}
+    assert labels == {"Q1": "Ada", "Q2": "Bob", "Q10": "writer", "Q12": "writer"}
+    assert ("Q11", "no English label") in found["truthy_dump"][2]
+    assert ("Q13", "no such entity") in found["truthy_dump"][2]
+
+
+def test_a_truncated_dump_is_an_error_unless_the_study_accepts_it(
+    make_study, log, tmp_path, monkeypatch
+) -> None:
+    path = write_dump(truthy_lines(World(5, 40)), tmp_path / "facts.nt.gz")
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    monkeypatch.setenv("LONGTAIL_TEST_RDF", str(path))
+    study = make_study(f"{RDF}, facts_from: truthy_dump", measure="sitelinks")
+    with pytest.raises(SourceError, match=r"facts\.nt\.gz: breaks off at byte .*source.accept_cut_dumps"):
+        ingest_triples(study, empty_lake(study), log)
+    asked = make_study(
+        f"{RDF}, facts_from: truthy_dump, accept_cut_dumps: true", measure="sitelinks", name="cut_used"
+    )
+    outcome = ingest_triples(asked, empty_lake(asked), log)
+    assert "breaks off at byte" in outcome.notes["dump_cut"]
+    assert 0 < outcome.stamp.n_rows < sum(1 for _ in World(5, 40).triples())
+
+
+def test_another_dump_makes_facts_stale_and_the_same_one_elsewhere_does_not(
+    make_study, log, tmp_path, monkeypatch
+) -> None:
+    study = make_study(f"{RDF}, facts_from: truthy_dump", measure="sitelinks")
+    lake = empty_lake(study)
+    write_ntriples(World(5, 16), tmp_path / "a.nt")
+    (tmp_path / "b.nt").write_bytes((tmp_path / "a.nt").read_bytes())
+    write_ntriples(World(6, 16), tmp_path / "c.nt")
+    current = []
+    for name in ("a", "b", "c"):
+        monkeypatch.setenv("LONGTAIL_TEST_RDF", str(tmp_path / f"{name}.nt"))
+        current.append(ingest_triples(study, lake, log).was_current)
+    assert current == [False, True, False]
+
+
+def test_api_and_dumps_give_the_same_page_views(make_study, log) -> None:
+    lakes = []
+    for origin in ("api", "dump"):
+        study = make_study(f"{SANDBOX}, views_from: {origin}", name=f"views_{origin}")
+        lake = empty_lake(study)
+        ingest_triples(study, lake, log)
+        ingest_entities(study, lake, log)
+        first = ingest_page_view_months(study, lake, MONTHS, log, TODAY)
+        again = ingest_page_view_months(study, lake, MONTHS, log, TODAY)
+        assert [one.was_current for one in [*first, *again]] == [False, False, True, True]
+        assert [one.stamp for one in first] == [one.stamp for one in again]
+        assert set(lake.read("page_views", MONTHS[0])["views_from"].to_pylist()) == {origin}
+        lakes.append(lake)
+    for month in MONTHS:
+        api, dump = (_rows(lake, "page_views", month) for lake in lakes)
+        assert len(api) > 100
+        assert api == dump
+
+
+def test_a_named_dump_is_used_and_a_missing_one_is_named(make_study, log, tmp_path, monkeypatch) -> None:
+    """Live sources: only files are read, and no request is sent."""
+    wikidata = 'kind: wikidata, snapshot: "2026-10", facts_from: truthy_dump, views_from: dump'
+    study = make_study(wikidata)
+    services = Services("wikidata", None, "", "")  # type: ignore[arg-type]
+    monkeypatch.setenv("LONGTAIL_TRUTHY_DUMP", str(tmp_path / "absent.nt"))
+    with pytest.raises(SourceError, match=r"absent\.nt: no such file; LONGTAIL_TRUTHY_DUMP must name"):
+        truthy_dump(study.source, study.home, services, log)
+    (tmp_path / "absent.nt").touch()
+    assert truthy_dump(study.source, study.home, services, log) == tmp_path / "absent.nt"
+    monkeypatch.setenv("LONGTAIL_PAGE_VIEW_DUMPS", str(tmp_path))
+    with pytest.raises(
+        SourceError, match=r"pageviews-202609-user\.bz2: no such file; LONGTAIL_PAGE_VIEW_DUMPS"
+    ):
+        page_view_dump(study.source, study.home, services, "2026-09", log)
+    for name in ("pageviews-202609-user", "pageviews-202609-user.gz", "pageviews-202609-user.bz2"):
+        (tmp_path / name).touch()
+        assert page_view_dump(study.source, study.home, services, "2026-09", log) == tmp_path / name
+    monkeypatch.delenv("LONGTAIL_TRUTHY_DUMP")
+    with pytest.raises(SourceError, match="offers no truthy dump"):
+        truthy_dump(study.source, study.home, services, log)
+
+
+def test_a_replaced_page_view_dump_is_read_again(make_study, log, tmp_path, monkeypatch) -> None:
+    """Named files: only they are read, with or without a contact."""
+    monkeypatch.setenv("LONGTAIL_CONTACT", "nobody@example.org")
+    monkeypatch.setenv("LONGTAIL_PAGE_VIEW_DUMPS", str(tmp_path))
+    source = 'kind: wikidata, snapshot: "2026-10", views_from: dump'
+    study = make_study(source, measure="page_views, redirects: ignore")
+    lake = empty_lake(study)
+    row = {"entity_id": "Q1", "label": "Ada", "aliases": [], "article_title": "Ada", "source": "wikidata"}
+    lake.write("entities", [row | {"facts_from": "query_service"}], fingerprint="given")
+    path = tmp_path / "pageviews-202609-user"
+
+    def refresh(views: int) -> tuple[bool, int]:
+        path.write_text(f"en.wikipedia Ada 1 desktop {views} A{views}\n", encoding="utf-8")
+        outcome = ingest_page_view_months(study, lake, ["2026-09"], log, TODAY)[0]
+        return outcome.was_current, lake.read("page_views", "2026-09")["views"].to_pylist()[0]
+
+    assert [refresh(views) for views in (5, 5, 7, 5)] == [(False, 5), (True, 5), (False, 7), (False, 5)]
+
+
+def test_other_stages_read_a_replaced_page_view_dump_again(make_study, log, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("LONGTAIL_CONTACT", "nobody@example.org")
+    monkeypatch.setenv("LONGTAIL_PAGE_VIEW_DUMPS", str(tmp_path))
+    sample = 'sample: {frequency: popularity, month: "2026-09"}'
+    source = f'kind: wikidata, snapshot: "2026-10", views_from: dump, {sample}'
+    study = make_study(source, measure="page_views, redirects: ignore")
+    study = replace(study, reference_questions=(ReferenceQuestions("nq", "nq_open", Place("absent")),))
+    lake = empty_lake(study)
+    entity = {"entity_id": "Q1", "label": "Ada", "aliases": [], "article_title": "Ada", "source": "wikidata"}
+    triple = {"subject_id": "Q1", "property_id": "P106", "object_id": "Q1", "relation": "occupation"}
+    mention = {
+        "dataset": "nq", "question_id": "1", "position": 0, "linker": "tagme", "spot": "x", "start": 0, "end": 1,
+        "n_candidates": 1, "article_title": "Ada", "rho": 1.0,
+    }  # fmt: skip
+    lake.write("entities", [entity | {"facts_from": "query_service"}], fingerprint="given")
+    lake.write("triples", [triple | {"source": "wikidata"}], fingerprint="given")
+    lake.write("reference_mentions", [mention], fingerprint="given")
+
+    def read_again(views: int) -> list[tuple[bool, int]]:
+        path = tmp_path / "pageviews-202609-user"
+        path.write_text(f"en.wikipedia Ada 1 desktop {views} A{views}\n", encoding="utf-8")
+        measured = measure_frequencies(study, lake, log, TODAY)
+        (ingested,) = ingest_reference_page_views(study, lake, ["2026-09"], log, TODAY)
+        return [
+            (measured.was_current, lake.read("subject_frequencies")["popularity"].to_pylist()[0]),
+            (ingested.was_current, lake.read("reference_page_views", "2026-09")["views"].to_pylist()[0]),
+        ]
+
+    found = [read_again(views) for views in (5, 5, 7)]
+    assert found == [[(False, 5)] * 2, [(True, 5)] * 2, [(False, 7)] * 2]
+
+
+def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:
+    auto = make_study(SANDBOX)
+    assert [views_origin(auto.source, n, auto.popularity) for n in (0, 20_000, 20_001)] == [
+        "api",
+        "api",
+        "dump",
+    ]
+    lake = empty_lake(auto)
+    ingest_triples(auto, lake, log)
+    ingest_entities(auto, lake, log)
+    monkeypatch.setattr(views, "MOST_BY_API", 10)
+    ingest_page_view_months(auto, lake, MONTHS[:1], log, TODAY)
+    assert set(lake.read("page_views", MONTHS[0])["views_from"].to_pylist()) == {"dump"}
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        (f"{SANDBOX}, facts_from: hearsay", "source.facts_from"),
+        (f"{SANDBOX}, views_from: dumps", "source.views_from"),
+        (f"{SANDBOX}, ids_env: X", "goes with facts_from: entity_api"),
+        (f"{SANDBOX}, dump_env: X", "unknown key"),
+        (f"{SANDBOX}, views_from: api, accept_cut_dumps: true", "goes with a dump to read"),
+        ('kind: wikidata, snapshot: "2026-10", dump_env: X', "goes with facts_from: truthy_dump"),
+        (
+            'kind: wikidata, snapshot: "2026-10", views_from: api, page_view_dumps_env: X',
+            "goes with views_from",
+        ),
+        (f"{RDF}, views_from: dump", "unknown key"),
+    ],
+)
+def test_keys_that_contradict_each_other_are_refused(make_study, source: str, says: str) -> None:
+    with pytest.raises(StudyError, match=says):
+        make_study(source, measure="sitelinks")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "LONGTAIL_ENTITY_IDS is not set"),
+        ("Q1\nq2\n", "line 2: 'q2' is no entity id"),
+        ("\xff", "is no entity id"),
+    ],
+)
+def test_an_unusable_list_of_ids_is_refused(make_study, log, tmp_path, monkeypatch, text, says) -> None:
+    monkeypatch.delenv("LONGTAIL_ENTITY_IDS", raising=False)
+    if text is not None:
+        (tmp_path / "ids").write_text(text, encoding="utf-8")
+        monkeypatch.setenv("LONGTAIL_ENTITY_IDS", str(tmp_path / "ids"))
+    study = make_study(f"{SANDBOX}, facts_from: entity_api")
+    with pytest.raises(SourceError, match=says):
+        ingest_triples(study, empty_lake(study), log)
+
+
+@pytest.mark.skipif(not os.environ.get("LONGTAIL_PEOPLE_RDF"), reason="LONGTAIL_PEOPLE_RDF names no file")
+def test_real_records_by_service_and_as_a_dump(make_study, log, monkeypatch) -> None:
+    monkeypatch.setenv("LONGTAIL_TEST_RDF", os.environ["LONGTAIL_PEOPLE_RDF"])
+    found = []
+    for origin in ("query_service", "truthy_dump"):
+        study = make_study(f"{RDF}, facts_from: {origin}", measure="sitelinks", name=f"real_{origin}")
+        lake = empty_lake(study)
+        ingest_triples(study, lake, log)
+        ingest_entities(study, lake, log)
+        found.append((_rows(lake, "triples"), _rows(lake, "entities")))
+    assert found[0] == found[1]
