@@ -73,8 +73,8 @@ from (
 group by quarter order by quarter
 """
 _RULES = """
-select avg(is_correct::int), (select n_right_by_file_only from fct_import_disagreement
-    where model = 'llama_3_70b' and method = 'closed_book'), count(*)
+select avg(is_correct::int), (select n_verdict_only from fct_rule_agreement
+    where model = 'llama_3_70b' and method = 'closed_book' and rule = 'is_correct'), count(*)
 from fct_answers where model = 'llama_3_70b' and method = 'closed_book'
 """
 _DECLINED = """

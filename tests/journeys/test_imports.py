@@ -53,7 +53,7 @@ embeddings: {least_paraphrase_cosine: -1}  # the wordings below have no meaning
 ROWS = popqa_rows()
 N = len(ROWS)
 MARTS = (
-    "dim_datasets", "dim_relations", "fct_adaptive_thresholds", "fct_answers", "fct_import_disagreement",
+    "dim_datasets", "dim_relations", "fct_adaptive_thresholds", "fct_answers", "fct_rule_agreement",
     "fct_paraphrase_answers", "fct_popularity_history", "fct_prompts", "fct_quarantine", "fct_retrieval_quadrants",
 )  # fmt: skip
 RIGHT = [i % 3 == 0 for i in range(N)]
@@ -155,8 +155,8 @@ def test_answers_of_others_are_scored_anew_beside_generated_ones(finished: tuple
             " and (prompt_tokens is not null or latency_ms is not null or seed is not null)"
         ).fetchone()
         disagreement = warehouse.sql(
-            "select method, n, n_judged_by_file, n_right_by_file_only, n_right_by_us_only"
-            " from marts.fct_import_disagreement where model = 'published' order by method"
+            "select method, n, n_verdict_only, n_rule_only from marts.fct_rule_agreement"
+            " where model = 'published' and rule = 'is_correct' order by method"
         ).fetchall()
     n_right = sum(RIGHT)
     for method in ("closed_book", "bm25", "genread"):
@@ -165,7 +165,7 @@ def test_answers_of_others_are_scored_anew_beside_generated_ones(finished: tuple
     assert counts["logged", "closed_book"] == ("imported", N, n_right)
     assert ("logged", "bm25") not in counts
     assert unknown == (0,)
-    assert disagreement == [("bm25", N, N, 0, 0), ("closed_book", N, N, 1, 0), ("genread", N, N, 0, 0)]
+    assert disagreement == [("bm25", N, 0, 0), ("closed_book", N, 1, 0), ("genread", N, 0, 0)]
 
 
 def test_analyses_run_on_imported_answers(finished: tuple[Path, Path, str]) -> None:
