@@ -119,8 +119,9 @@ def chosen_columns(
         if meaning in declared:
             column = declared[meaning]
             if column is not None and not is_there(column, there):
+                key = meaning if meaning.startswith(ROWS) else f"columns.{meaning}"
                 raise SourceError(
-                    f"{path}: column {column} is missing, which {meaning if meaning.startswith(ROWS) else f'columns.{meaning}'} names"
+                    f"{path}: column {column} is missing, which {key} names"
                     f"{near(column, _proposed(meaning, there))}; there are: {shown_names(there)}"
                 )
             found |= {} if column is None else {meaning: column}
@@ -197,7 +198,7 @@ def unusual(columns: Mapping[str, str], declared: Mapping[str, str | None]) -> l
     return [
         f"column {name} is read as {meaning}"
         for meaning, name in columns.items()
-        if name.casefold() != meaning and meaning not in declared
+        if name.casefold() != meaning and meaning not in declared and not meaning.startswith(ROWS)
     ]
 
 

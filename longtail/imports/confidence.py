@@ -82,7 +82,9 @@ def _stated(row: Row, optional: Optional, new_tokens: int | None) -> Confidence 
         return Confidence(n_tokens, total, **numbers)
 
     def refuse() -> None:
-        raise ValueError("confidence_tokens is expected with it, and sum_log_probability or mean_log_probability")
+        raise ValueError(
+            "confidence_tokens is expected with it, and sum_log_probability or mean_log_probability"
+        )
 
     return optional(given[0], refuse) if given else None
 

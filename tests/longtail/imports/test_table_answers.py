@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from longtail.errors import SourceError
+from longtail.errors import LongtailError, SourceError
 from longtail.generation.prompts.endings import FIRST_LINE, kept_text
 from longtail.imports.formats.answers.table import FORMAT, read_answers
 from longtail.imports.results import ImportedAnswer
@@ -316,7 +317,7 @@ def test_a_row_without_probabilities_has_no_confidence(tmp_path: Path, row: Mapp
         ({"token_logprobs": [-0.5, -math.inf]}, "the logarithm of a probability was expected, not -inf"),
         ({"token_logprobs": [-0.5, None]}, "number 2 of the list is missing"),
         ({"sum_log_probability": -1.0}, "confidence_tokens is expected with it"),
-        ({"least_probability": 0.5, "confidence_tokens": 2}, "confidence_tokens are expected together"),
+        ({"least_probability": 0.5, "confidence_tokens": 2}, "confidence_tokens is expected with it"),
     ],
 )
 def test_a_confidence_that_cannot_be_read_is_unknown_and_the_answer_stays(
@@ -343,3 +344,51 @@ def test_every_row_of_the_real_files_has_its_confidence(name: str) -> None:
     numbers = [one.confidence for one in found if one.confidence]
     assert len(numbers) == 2157 - sum(one.text == "" for one in found)
     assert all((one.mean_entropy is None) == (name != "llama_3_8b") for one in numbers)
+
+
+def test_log_probabilities_of_the_whole_answer_are_read(tmp_path: Path) -> None:
+    row = {"mean_logprob": -0.5, "min_logprob": -1.0, "first_token_logprob": -0.25, "confidence_tokens": 4}
+    expected = Confidence(4, -2.0, math.exp(-1.0), math.exp(-0.25))
+    assert sure(tmp_path, row) == expected
+    assert sure(tmp_path, row | {"sum_log_probability": -1.5}) == dataclasses.replace(
+        expected, sum_log_probability=-1.5
+    )
+    assert sure(tmp_path, row | {"min_logprob": -2000.0}).least_probability > 0  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("text", "n_tokens", "is_told"),
+    [("Rock", 1, False), ("Rock", 4, False), ("Rock", 5, True), ("Rock\nthought\nRock", 4, True)],
+)
+def test_answers_that_go_on_after_their_first_line_are_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, n_tokens: int, is_told: bool
+) -> None:
+    caplog.set_level("INFO")
+    row = {"id": "1", "prediction": text, "mean_logprob": -0.5, "confidence_tokens": n_tokens}
+    read(written(tmp_path / "f.jsonl", [row]))
+    assert ("1 of 1 answers go on after their first line" in caplog.text) is is_told
+
+
+def test_rows_are_chosen_by_any_column(tmp_path: Path) -> None:
+    rows = [
+        {"id": "1", "prediction": "Ada", "method": "memory", "run": {"is_final": True}},
+        {"id": "2", "prediction": "Bob", "method": "retrieval", "run": {"is_final": True}},
+        {"id": "3", "prediction": "Eve", "method": "memory", "run": {"is_final": False}},
+    ]
+    path = written(tmp_path / "f.jsonl", rows)
+    answers, aside = read(path, method="closed_book", rows={"method": "memory", "run.is_final": True})
+    assert ([(one.question_id, one.method) for one in answers], aside) == ([("1", "closed_book")], [])
+    with pytest.raises(SourceError, match=r"column how is missing, which rows\.how names"):
+        read(path, rows={"how": "memory"})
+    with pytest.raises(LongtailError, match="one value each"):
+        read(path, rows={"method": ["memory"]})
+
+
+def test_questions_that_key_rows_leaves_out_are_counted(tmp_path: Path) -> None:
+    rows = [{"question": f"Who is {i}?", "answers": ["Ada"], "improper": i == 2} for i in (1, 2, 3)]
+    path = written(tmp_path / "q.jsonl", rows)
+    raw = {"format": "table", "path": str(path), "rows": {"improper": False}}
+    dataset = read_questions(path, read_import(Reader(path, "import", raw), QUESTIONS), "d")
+    assert [question["question"] for question in dataset.questions.values()] == ["Who is 1?", "Who is 3?"]
+    assert "1 rows are left out by key rows of the study" in dataset.says
+    assert (dataset.notes["rows"], dataset.notes["put_aside"], dataset.notes["left_out"]) == (2, 0, 1)

@@ -107,8 +107,8 @@ def read_answers(
     n_going_on = sum(confidence.goes_on(*one) for one in known)
     if 10 * n_going_on > len(known):
         _LOG.info(
-            "%s: %s of %s answers go on after their first line, so that mean and least probability are those of other text,"
-            " too; the probability of the first token is not",
+            "%s: %s of %s answers go on after their first line, so that mean and least probability are those of other"
+            " text, too; the probability of the first token is not",
             path.name, f"{n_going_on:,}", f"{len(known):,}",
         )  # fmt: skip
     return answers, rejected.told()
@@ -168,9 +168,7 @@ def refuse_log(path: Path, declared: Results) -> None:
 def _check(path: Path, declared: Results) -> None:
     """The whole file, since a column may turn out unreadable in its last rows."""
     columns = _columns(path, declared)
-    there = check_table(
-        path, declared, columns.items(), MEANINGS, ("prediction",), declared.option("rows")
-    )
+    there = check_table(path, declared, columns.items(), MEANINGS, ("prediction",), declared.option("rows"))
     _check_joined(path, there)
     if there <= _READ_AS_TEXT:
         return
@@ -355,7 +353,8 @@ FORMAT = AnswerFormat(
         "end_token": lambda reader, key: reader.flag(key),
     },
 )
-"""`columns` says which columns hold the prediction and the rest, `rows` which rows count; `separator` is the sign between gold answers. `model`
+"""`columns` says which columns hold the prediction and the rest, `rows` which rows count; `separator` is the sign between
+gold answers. `model`
 and `method`, and key `prompt`, choose rows by the columns of these meanings; without such a column, `method` says how
 the model was asked. With `end_token`, the lists of tokens' probabilities end with that of the end token, which does not
 count."""

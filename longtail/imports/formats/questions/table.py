@@ -18,5 +18,6 @@ FORMAT = QuestionFormat(
         **QUOTING_KEYS,
     },
 )
-"""`columns` says which columns hold the question, its answers and the rest, `rows` which rows count; `separator` is the sign between answers,
+"""`columns` says which columns hold the question, its answers and the rest, `rows` which rows count; `separator` is
+the sign between answers,
 `thousands` that between the thousands of popularity."""
