@@ -16,12 +16,12 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
+from longtail.statistics.statistic import materialise
+from longtail.statistics.tuned_models import TUNED_MODELS
 from scipy.stats import t
 
 from longtail.relations.cloze import article_before_object
 from longtail.statistics.factual_consistency import FACTUAL_CONSISTENCY
-from longtail.statistics.statistic import materialise
-from longtail.statistics.tuned_models import TUNED_MODELS
 from longtail.storage.home import PROJECT_ROOT
 from longtail.storage.lake import Lake
 from longtail.study.study import Study

@@ -8,9 +8,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 import yaml
-
 from longtail.statistics.registry import STATISTICS
 from longtail.statistics.statistic import Statistic
+
 from longtail.storage.lake_rows import content_hash
 from longtail.warehouse.build import DBT_PROJECT
 from longtail.warehouse.comments import literal

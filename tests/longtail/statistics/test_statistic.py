@@ -10,12 +10,12 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
-
-from longtail.errors import LakeError
 from longtail.statistics.registry import STATISTICS
-from longtail.statistics.signal_quality import SIGNAL_QUALITY
 from longtail.statistics.statistic import Rows, Statistic, materialise
 from longtail.statistics.tuned_models import TUNED_MODELS
+
+from longtail.errors import LakeError
+from longtail.statistics.signal_quality import SIGNAL_QUALITY
 from longtail.storage.lake import Lake
 from longtail.tables import TABLES
 from tests.lakes import LakePlan, make_study
