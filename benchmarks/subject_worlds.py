@@ -9,7 +9,6 @@ as if they were independent.
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,6 @@ import pyarrow as pa
 from scipy.special import expit, logit
 
 from benchmarks.gain_studies import Study
-from longtail.progress import Progress
 from longtail.statistics.correlation_intervals import MEASURES, bootstrap_correlations
 from longtail.statistics.factual_consistency import with_means
 from longtail.statistics.grounding_intervals import compare_prompts
@@ -30,7 +28,6 @@ from longtail.statistics.resampling import Values, sign_flip_p, sums_by_subject
 from longtail.statistics.signal_quality import Answers
 from longtail.warehouse.build import DBT_PROJECT
 
-_LOG = logging.getLogger("longtail")
 _N_POPULATION = 200_000
 """Subjects from which a truth without a formula is computed."""
 
@@ -200,7 +197,7 @@ def signals(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_clust
             "question_id": [f"{i}" for i in range(len(ids))], "relation": [f"{one}" for one in relation],
             "subject_popularity": list(10**logs), "is_correct": list(correct == 1),
         }  # fmt: skip
-        rows = bootstrap_correlations([pa.Table.from_pylist([group])], seed, _LOG)["correlation_intervals"]
+        rows = bootstrap_correlations(pa.Table.from_pylist([group]), seed).to_pylist()
         (every,) = [row for row in rows if row["relation"] == "all"]
         found = {
             measure + scope: Study(
@@ -231,7 +228,7 @@ def grounding(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_clu
             "same_length_quip": list(asked), "base_same_length_quip": list(base), "score": list(scores[0]),
             "base_score": list(scores[1]),
         }  # fmt: skip
-        rows = compare_prompts([pa.Table.from_pylist([group])], seed, _LOG)["grounding_intervals"]
+        rows = compare_prompts(pa.Table.from_pylist([group]), seed).to_pylist()
         yield {
             row["measure"]: Study(measures[row["measure"]], 0.0, row["value_low"], row["value_high"], row["no_interval"])
             for row in rows if row["measure"] in measures
@@ -263,8 +260,7 @@ def consistency(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_c
                     "dataset": "x", "relation": f"P{name}", "measure": measure, "n_drawn": int(ids.max()) + 1,
                     "subject": (np.unique(ids[own]) + 1).tolist(), "numerator": above, "denominator": below,
                 })  # fmt: skip
-        with Progress(_LOG, "facts", len(rows)) as progress:
-            found = list(with_means(rows, ("dataset",), ("dataset",), seed, progress))
+        found = list(with_means(rows, ("dataset",), ("dataset",), seed))
         yield {
             f"{row['measure']}, {'mean over relations' if row['relation'] == 'all' else 'one relation'}": Study(
                 truths[row["measure"]], 0.0, row["value_low"], row["value_high"], row["no_interval"]

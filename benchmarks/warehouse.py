@@ -2,10 +2,10 @@
 
     python -m benchmarks.warehouse --times 1 --growth 10
 
-The benchmark generates a lake of PopQA's size times `--times`, and builds it like the platform: dbt's first pass with
-its tests, the bootstraps, the second pass, the publication, the report. Then both passes and the bootstraps run again:
-with nothing changed, and with one more model. A store on this machine hands the lake to an empty folder. Each step is
-its own process, and its peak memory includes its children. Then the same is done with `--growth` times as many questions.
+The benchmark generates a lake of PopQA's size times `--times`, and builds it like the platform: dbt with its tests and
+statistics, the publication, the report. Then dbt runs again: with nothing changed, and with one more model. A store on
+this machine hands the lake to an empty folder. Each step is its own process, and its peak memory includes its children.
+Then the same is done with `--growth` times as many questions.
 
 The notebook runs on one pair of methods, with all 100 splits for search binned10 and `--exact-splits` splits for search
 exact. Its time is scaled up to all pairs and splits. Its thresholds must equal ours.
@@ -36,8 +36,6 @@ from benchmarks.harness import last_line, machine, say, table
 from benchmarks.notebook_thresholds import Found, thresholds
 from longtail.report.report import write_report
 from longtail.statistics.adaptive_thresholds import fit_thresholds
-from longtail.statistics.registry import STATISTICS
-from longtail.statistics.statistic import materialise
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study
 from longtail.study.study import Study
@@ -45,7 +43,7 @@ from longtail.study.tables import describe_study
 from longtail.tables import TABLES
 from longtail.warehouse.build import dbt_command
 from longtail.warehouse.publish import publish_warehouse
-from longtail.warehouse.reuse import note_built, plan_pass
+from longtail.warehouse.reuse import note_built, plan_build
 from tests.object_stores import s3_server
 
 _LOG = logging.getLogger("longtail")
@@ -66,14 +64,12 @@ class Step:
 def steps(folder: Path, times: float, n_models: int) -> Iterator[Step]:
     """Generate a study in `folder`, build its warehouse and write its report."""
     yield timed_step("generate the lake", generate, folder, times, n_models)
-    yield timed_step("dbt, first pass", build, folder, False)
-    yield timed_step("bootstraps", bootstrap, folder)
-    yield timed_step("dbt, second pass", build, folder, True)
+    yield timed_step("build", build, folder)
     yield timed_step("publish", publish, folder)
     yield timed_step("report", report, folder)
-    yield timed_step("rebuild, nothing changed", rebuild, folder)
+    yield timed_step("rebuild, nothing changed", build, folder)
     yield timed_step("add a model", add_model, folder, times, n_models)
-    yield timed_step("rebuild, one new model", rebuild, folder)
+    yield timed_step("rebuild, one new model", build, folder)
 
 
 def timed_step(name: str, work: Callable[..., Any], folder: Path, *arguments: Any) -> Step:
@@ -102,23 +98,16 @@ def generate(folder: Path, times: float, n_models: int) -> dict[str, int]:
     return write_lake(write_study(folder, times, n_models), times)
 
 
-def build(folder: Path, is_second: bool) -> str:
-    """Build what one pass of dbt must build, with its tests; returns how much that is. A failure ends the benchmark."""
+def build(folder: Path) -> str:
+    """Build what must be built, with its tests; returns how much that is. A failure ends the benchmark."""
     study = _study(folder)
-    plan = plan_pass(study, is_second)
+    plan = plan_build(study)
     if plan.command:
         done = dbt_command(study, plan.command)
         if done.returncode:
             sys.exit(f"dbt failed:\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
         note_built(study, plan, _LOG)
     return f"{len(plan.inputs) - len(plan.reused)} of {len(plan.inputs)} nodes built"
-
-
-def rebuild(folder: Path) -> str:
-    """Both passes and the bootstraps, as far as something has changed."""
-    first = build(folder, is_second=False)
-    bootstrap(folder)
-    return f"{first}, {build(folder, is_second=True)}"
 
 
 def add_model(folder: Path, times: float, n_models: int) -> str:
@@ -136,17 +125,6 @@ def add_model(folder: Path, times: float, n_models: int) -> str:
                 named = rows.set_column(at, rows.schema.field(at), pa.array([new] * len(rows), pa.string()))
                 lake.write(name, named, fingerprint="added", partition="|".join([new, *more]))
     return new
-
-
-def bootstrap(folder: Path) -> int:
-    """Run the bootstraps; returns the numbers of their rows."""
-    study = _study(folder)
-    lake = Lake(study.home.lake)
-    return sum(
-        outcome.stamp.n_rows
-        for statistic in STATISTICS
-        for outcome in materialise(statistic, study, lake, _LOG)
-    )
 
 
 def publish(folder: Path) -> int:
@@ -240,13 +218,12 @@ def main() -> None:
         " with both of ours."
     )
     last_line({
-        "build_s": _build_s(done), "bootstrap_s": done["bootstraps"].seconds,
-        "full_build_s": _full_s(done), "rebuild_nothing_s": done["rebuild, nothing changed"].seconds,
-        "rebuild_model_ratio": done["rebuild, one new model"].seconds / _full_s(done),
+        "full_build_s": done["build"].seconds, "rebuild_nothing_s": done["rebuild, nothing changed"].seconds,
+        "rebuild_model_ratio": done["rebuild, one new model"].seconds / done["build"].seconds,
         "peak_mb": max(step.peak_mb for name, step in done.items() if name != "generate the lake"),
-        "growth_10x": None if grown is None else _growth(done, grown),
+        "growth_10x": None if grown is None else grown["build"].seconds / done["build"].seconds,
         "thresholds_ratio": race.binned10_s / race.ours_s,
-        "s3_build_ratio": 1 + copied.found / _full_s(done),
+        "s3_build_ratio": 1 + copied.found / done["build"].seconds,
         "report_s": done["report"].seconds, "report_mb": done["report"].found / 1e6,
     })  # fmt: skip
 
@@ -280,20 +257,6 @@ def _shown(folder: Path, times: float, n_models: int) -> list[Step]:
         ],
     )
     return done
-
-
-def _build_s(done: dict[str, Step]) -> float:
-    return done["dbt, first pass"].seconds + done["dbt, second pass"].seconds
-
-
-def _full_s(done: dict[str, Step]) -> float:
-    return _build_s(done) + done["bootstraps"].seconds
-
-
-def _growth(done: dict[str, Step], grown: dict[str, Step]) -> float:
-    """How many times as long the passes and bootstraps took."""
-    once, more = (_full_s(run) for run in (done, grown))
-    return more / once
 
 
 if __name__ == "__main__":

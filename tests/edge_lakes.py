@@ -63,7 +63,7 @@ def edges_folder() -> Path:
         lake = make_lake(study.home.lake, EDGES)
         _move_subjects(lake)
         _spoil_answers(lake)
-        build_warehouse(study, lake)
+        build_warehouse(study)
     return folder
 
 
@@ -76,7 +76,7 @@ def open_folder() -> Path:
         study = make_study(folder, OPEN)
         lake = make_lake(study.home.lake, OPEN)
         _forget_wikidata(lake)
-        build_warehouse(study, lake)
+        build_warehouse(study)
     return folder
 
 

@@ -32,7 +32,7 @@ import pytest
 
 from longtail.storage.home import PROJECT_ROOT
 from longtail.study.file import load_study
-from longtail.warehouse.build import AFTER_GAINS, STUDY_BUILD
+from longtail.warehouse.build import STUDY_BUILD
 from tests import edge_lakes, in_process_dbt, warehouses
 from tests.sql_faults import DBT, Mutant, sample
 from tests.sql_project import Project, failing_unit_tests, unit_tests
@@ -94,9 +94,13 @@ class Lake:
     def build(self, names: list[str]) -> tuple[list[str], list[str]]:
         """Build these models and what hangs on them: the data tests that fail, and the models whose rows differ."""
         ids = {self.project.models[name]["unique_id"] for name in names}
-        gains = [f"source.longtail.lake.{one[12:-1]}" for one in AFTER_GAINS.split()]
-        stale = {*self.project.after(gains)}
-        order = self.project.after(ids)
+        statistics = {
+            name
+            for name, one in self.project.models.items()
+            if "study_seed" in one["raw_code"] and name not in names
+        }
+        stale = {*self.project.after({self.project.models[name]["unique_id"] for name in statistics})}
+        order = [name for name in self.project.after(ids) if name not in statistics]  # they take long
         with duckdb.connect(str(self.base / self.name / BUILT)) as connection:
             for name in order:
                 self._build(connection, name)
@@ -123,7 +127,7 @@ class Lake:
         if node["original_file_path"].endswith(".py"):
             code: dict[str, Any] = {}
             exec(node["raw_code"], code)
-            rows = code["model"](_Dbt(connection, self.project, node["config"]), None)
+            rows = code["model"](_Dbt(connection, self.project, node["config"], place), connection)
             connection.register("rows", rows)
             connection.execute(f"delete from {place}; insert into {place} by name from rows")
         elif node["config"]["materialized"] == "view":
@@ -136,9 +140,9 @@ class _Dbt:
     """What a Python model asks of dbt."""
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, project: Project, config: dict[str, Any]
+        self, connection: duckdb.DuckDBPyConnection, project: Project, config: dict[str, Any], this: str
     ) -> None:
-        self._connection, self._project, self._config = connection, project, config
+        self._connection, self._project, self._config, self.this = connection, project, config, this
 
     def ref(self, name: str) -> duckdb.DuckDBPyRelation:
         return self._connection.sql(f"from {self._project.place(name)}")

@@ -1,6 +1,6 @@
 """Warehouses built by dbt from synthetic lakes: each is built once a test run, and read by many tests.
 
-Building means what the platform does: dbt's first pass, the bootstraps, dbt's second pass. Where several processes
+Where several processes
 run the tests, each has a copy of its own of what the first one built; views of staging in it read the first one's lake.
 """
 
@@ -19,14 +19,12 @@ import duckdb
 import pandas as pd
 import pytest
 
-from longtail.statistics.registry import STATISTICS
-from longtail.statistics.statistic import materialise
 from longtail.storage.checksums import RECORD, record, record_files
 from longtail.storage.home import StudyHome
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study
 from longtail.study.study import Study
-from longtail.warehouse.build import AFTER_GAINS, STUDY_BUILD
+from longtail.warehouse.build import STUDY_BUILD
 from longtail.warehouse.docs import publish_docs
 from longtail.warehouse.publication import record_of
 from longtail.warehouse.publish import publish_warehouse
@@ -87,18 +85,15 @@ def _build(plan: LakePlan, folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LONGTAIL_HOME", str(folder / "home"))
         study = make_study(folder, plan)
-        lake = make_lake(study.home.lake, plan)
-        build_warehouse(study, lake)
+        make_lake(study.home.lake, plan)
+        build_warehouse(study)
         put_parsed(study.home.home, study.path)  # the manifest
         shutil.rmtree(study.home.build / "dbt/target/run")  # half of all files, which every copy would copy
 
 
-def build_warehouse(study: Study, lake: Lake) -> None:
-    """Both passes of dbt and the statistics between them, as the platform does it."""
-    invoke_dbt(study, *STUDY_BUILD, "--exclude", AFTER_GAINS)
-    for statistic in STATISTICS:
-        materialise(statistic, study, lake, LOG)
-    invoke_dbt(study, *STUDY_BUILD, "--select", AFTER_GAINS)
+def build_warehouse(study: Study) -> None:
+    """Build all models with their tests, as the platform does it."""
+    invoke_dbt(study, *STUDY_BUILD)
 
 
 def built_study(plan: LakePlan, patch: pytest.MonkeyPatch) -> Study:

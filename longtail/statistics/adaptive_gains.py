@@ -22,14 +22,12 @@ them: how much the gain varies if only they come from resamples of the subjects.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from longtail.statistics.held_out_gains import (
     NO_RELATION,
@@ -48,11 +46,10 @@ from longtail.statistics.resampling import (
     LEAST_SUBJECTS,
     Values,
     draws,
-    in_parallel,
     n_deciding,
     seed_of,
 )
-from longtail.statistics.statistic import Statistic
+from longtail.statistics.results import compute_parts, digest
 
 N_RESAMPLES = 1_000
 N_PARTS = 4
@@ -73,19 +70,19 @@ _N_CANDIDATE_DEALS = 5
 _CHUNK = 1_000_000
 """Number of questions that are drawn at once, over all resamples of a chunk."""
 _PAIR = ("dataset", "prompt", "model", "parametric_method", "retrieval_method")
-_NUMBERED = (
-    "with pairs as (select *, dense_rank() over"
-    " (partition by model order by dataset, prompt, parametric_method, retrieval_method) as pair"
-    " from intermediate.int_method_pairs) select "
+QUERIES = (
+    f"select pair_id, {', '.join(_PAIR)} from int_method_pairs order by all",  # noqa: S608
+    "select pair_id, relation, popularity, retrieval - parametric as difference, cluster_id"
+    " from int_adaptive_rows order by all",
+    "select pair_id, relation, threshold from int_adaptive_edges order by all",
 )
-"""`pair` is a number among the pairs of its model, so that a model's rows do not depend on the other models."""
-_QUERIES = (
-    _NUMBERED + f"pair, {', '.join(_PAIR)} from pairs order by model, pair",
-    _NUMBERED + "model, pair, relation, popularity, retrieval - parametric as difference, cluster_id"
-    " from intermediate.int_adaptive_rows inner join pairs using (pair_id) order by all",
-    _NUMBERED + "model, pair, relation, threshold"
-    " from intermediate.int_adaptive_edges inner join pairs using (pair_id) order by all",
-)
+SCHEMA = pa.schema([
+    *((name, pa.string()) for name in (*_PAIR, "search", "threshold_scope")),
+    ("n_questions", pa.int64()),
+    ("n_resamples", pa.int32()),
+    *((name, pa.float64()) for name in ("n_deciding", "share_departing", "gain_standard_error")),
+    ("undefined", pa.string()),
+])  # fmt: skip
 
 Columns = dict[str, Values]
 
@@ -117,32 +114,25 @@ class Deciding(NamedTuple):
 
 
 def bootstrap_adaptive_gains(
-    tables: Sequence[pa.Table], seed: int, log: logging.Logger
-) -> dict[str, list[dict[str, Any]]]:
-    """The rows of lake table adaptive_gains. `tables`: the pairs, their questions, their candidates of binned10."""
-    return {"adaptive_gains": list(_gains(tables, seed, log))}
+    pairs: pa.Table, rows: pa.Table, edges: pa.Table, seed: int, last: pa.Table | None = None
+) -> pa.Table:
+    """The rows of int_adaptive_gains. `QUERIES` read the pairs, their questions, and their candidates of binned10;
+    `last`: as in `compute_parts`."""
+    columns, candidates = (_columns(table) for table in (rows, edges))
+    parts = []
+    for pair in pairs.to_pylist():
+        questions = _questions(columns, candidates, pair.pop("pair_id"))
+        parts.append((digest(seed, pair, vars(questions)), (pair, questions)))
 
+    def resample(part: tuple[dict[str, str], Questions]) -> Iterator[dict[str, Any]]:
+        pair, questions = part
+        return _gains_of(pair, questions, seed_of(seed, pair.values()))
 
-def _gains(tables: Sequence[pa.Table], seed: int, log: logging.Logger) -> Iterator[dict[str, Any]]:
-    """The rows of all pairs, in their order."""
-    pairs = tables[0].to_pylist()
-    by_model = {
-        model: [_columns(table.filter(pc.field("model") == model)) for table in tables[1:]]
-        for model in {pair["model"] for pair in pairs}
-    }
-
-    def resample(pair: dict[str, Any]) -> list[dict[str, Any]]:
-        key = {name: pair[name] for name in _PAIR}
-        rows, edges = by_model[pair["model"]]
-        questions = _questions(rows, edges, pair["pair"])
-        return list(_gains_of(key, questions, seed_of(seed, key.values())))
-
-    for found in in_parallel(resample, pairs, log, "bootstrap: pairs of methods"):
-        yield from found
+    return compute_parts(resample, parts, SCHEMA, last)
 
 
 def _columns(table: pa.Table) -> Columns:
-    return {name: table[name].to_numpy() for name in table.column_names if name != "model"}
+    return {name: table[name].to_numpy() for name in table.column_names}
 
 
 def _gains_of(key: dict[str, str], questions: Questions, seed: int) -> Iterator[dict[str, Any]]:
@@ -156,13 +146,13 @@ def _gains_of(key: dict[str, str], questions: Questions, seed: int) -> Iterator[
 
 
 def _questions(rows: Columns, edges: Columns, pair: int) -> Questions:
-    mine = rows["pair"] == pair
+    mine, own = (slice(*np.searchsorted(table["pair_id"], [pair, pair + 1])) for table in (rows, edges))
     relation, popularity, difference, subject = (
         rows[name][mine] for name in ("relation", "popularity", "difference", "cluster_id")
     )
     relation = np.where(relation == None, NO_RELATION, relation)  # noqa: E711, as numpy compares each value
     candidates = {
-        name: edges["threshold"][(edges["pair"] == pair) & (edges["relation"] == name)]
+        name: edges["threshold"][own][edges["relation"][own] == name]
         for name in {"all", *relation} - {NO_RELATION}
     }
     unit = np.unique(subject, return_inverse=True)[1]
@@ -285,12 +275,3 @@ def spread_of(single: LeftOut, resampled: Values, unit: Values, settled: bool, c
         n_deciding,
         single.share_departing,
     )
-
-
-ADAPTIVE_GAINS = Statistic(
-    "adaptive_gains",
-    tables=("adaptive_gains",),
-    models=("int_method_pairs", "int_adaptive_rows", "int_adaptive_edges"),
-    queries=_QUERIES,
-    compute=bootstrap_adaptive_gains,
-)

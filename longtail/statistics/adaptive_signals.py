@@ -7,7 +7,6 @@ has the arena, in which the same decisions meet those of others.
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,8 @@ import pyarrow as pa
 
 from longtail.statistics.adaptive_gains import is_settled
 from longtail.statistics.policies import Said, arena
-from longtail.statistics.resampling import in_parallel, seed_of
+from longtail.statistics.resampling import seed_of
+from longtail.statistics.results import compute_parts, digest
 from longtail.statistics.signal_fit import Values
 from longtail.statistics.signal_gains import (
     BASELINES,
@@ -34,6 +34,7 @@ from longtail.statistics.signal_policies import (
 )
 from longtail.statistics.signal_questions import (
     COSTS,
+    KEY,
     MODEL,
     N_SPLITS,
     ROWS,
@@ -50,13 +51,14 @@ from longtail.statistics.signal_questions import (
     undefined_signals,
 )
 from longtail.statistics.signal_rules import rules_of
-from longtail.statistics.statistic import Rows, Statistic
 
-TABLES = SIGNALS, GAINS, RULES, POLICIES = (
-    "adaptive_signals", "adaptive_signal_gains", "adaptive_signal_rules", "policies"
-)  # fmt: skip
-_DECISIONS = (
-    "select dataset, policy, question_id, retrieves, score from intermediate.int_decisions order by all"
+RESULTS = SIGNALS, GAINS, RULES, POLICIES = ("signals", "gains", "rules", "policies")
+"""Kinds of rows: one per signal and scope; per baseline of these; per relation of these; per policy."""
+QUERIES = (
+    ROWS,
+    SPLITS,
+    N_SPLITS,
+    "select dataset, policy, question_id, retrieves, score from int_decisions order by all",
 )
 _COSTS_OF_MIX = ("device_seconds_per_1000", "cost_usd_per_1000", "answer_latency_ms")
 _COSTS_OF_SIGNAL = (
@@ -66,32 +68,60 @@ _NUMBERS = (
     "accuracy", *(f"accuracy_{name}" for name in FIXED_POLICIES), "share_retrieved", *_COSTS_OF_MIX, *_COSTS_OF_SIGNAL
 )  # fmt: skip
 
+_FLOATS = (
+    *_NUMBERS, "gain", "variance_of_splits", "gain_standard_error", "n_deciding", "share_departing",
+    "threshold_probability", "policy_share_retrieved", "policy_cost_usd_per_1000", "policy_p_value",
+    *(f"{name}{end}" for name in ("policy_accuracy", "policy_gain", "gap_share") for end in ("", "_ci_low", "_ci_high")),
+)  # fmt: skip
+_COUNTS = (
+    "n_questions", "n_compared", "n_zero_popularity", "n_no_measures", "n_no_confidence", "n_one_outcome", "n_splits",
+    *(f"n_{side}{name}" for side in ("below", "above") for name in ("", "_with", "_without")), "n_decided",
+)  # fmt: skip
+_TEXTS = (
+    *("result", *KEY, "signal", "threshold_scope", "baseline", "relation", "signal_prompt", "policy"),
+    *("undefined", "no_interval", "no_gain_interval", "no_gap_interval"),
+)
+SCHEMA = pa.schema([
+    *((name, pa.string()) for name in _TEXTS),
+    *((name, pa.int64()) for name in _COUNTS),
+    ("n_resamples", pa.int32()),
+    *((name, pa.float64()) for name in _FLOATS),
+    ("predictor_names", pa.list_(pa.string())),
+    *((name, pa.list_(pa.float64())) for name in ("predictor_means", "predictor_deviations", "rule_coefficients")),
+])  # fmt: skip
+"""Columns of all kinds of rows; those that a row's kind has not are null."""
+
+Row = dict[str, Any]
 Undefined = Mapping[str, str | None]
 
 
-def compare_signals(tables: Sequence[pa.Table], seed: int, log: logging.Logger) -> dict[str, Rows]:
-    """The rows of all four lake tables. `tables`: the questions of each pair, splits, decisions of others."""
-    found: dict[str, Rows] = {table: [] for table in TABLES}
-    training = training_of(tables[1], tables[2])
+def compare_signals(
+    rows: pa.Table, splits: pa.Table, n_splits: pa.Table, decisions: pa.Table, seed: int, last: pa.Table | None = None
+) -> pa.Table:  # fmt: skip
+    """The rows of int_adaptive_signals. `QUERIES` read the questions of each pair, the splits, decisions of others;
+    `last`: as in `compute_parts`."""
+    training = training_of(splits, n_splits)
     others: dict[str, dict[str, dict[str, Any]]] = {}
-    for row in tables[3].to_pylist():
+    for row in decisions.to_pylist():
         others.setdefault(row["dataset"], {}).setdefault(row["policy"], {})[row["question_id"]] = row
-
-    def compare(group: Sequence[Pair]) -> dict[str, Rows]:
+    of_dataset = {name: digest(seed, own, others.get(name, {})) for name, own in training.items()}
+    parts = []
+    for group in groups_of(rows):
         dataset = group[0].key["dataset"]
-        return _compared(group, training.get(dataset, {}), others.get(dataset, {}), seed)
+        made_from = [of_dataset.get(dataset, digest(seed, others.get(dataset, {}))), *map(vars, group)]
+        parts.append((digest(*made_from), group))
 
-    for rows in in_parallel(compare, groups_of(tables[0]), log, "retrieval by signals: models"):
-        for table in TABLES:
-            found[table] += rows[table]
-    return found
+    def compare(group: Sequence[Pair]) -> Iterator[Row]:
+        dataset = group[0].key["dataset"]
+        return _compare(group, training.get(dataset, {}), others.get(dataset, {}), seed)
+
+    return compute_parts(compare, parts, SCHEMA, last)
 
 
-def _compared(
+def _compare(
     group: Sequence[Pair], training: Training, others: Mapping[str, Said], seed: int
-) -> dict[str, Rows]:
+) -> Iterator[Row]:
     """The rows of pairs that differ in the retrieval method alone."""
-    found: dict[str, Rows] = {table: [] for table in TABLES}
     first = group[0]
     decided: Mapping[Policy, Sequence[Values]] = {}
     resampled: Mapping[Policy, Sequence[Values]] = {}
@@ -108,13 +138,16 @@ def _compared(
         mine = {policy: by_method[at] for policy, by_method in decided.items()}
         drawn = {policy: by_method[at] for policy, by_method in resampled.items()}
         if has_popularity:
-            found[SIGNALS] += _policies(pair, mine, ~is_training, undefined)
+            yield from _named(SIGNALS, _policies(pair, mine, ~is_training, undefined))
         if len(is_training):
-            found[GAINS] += _gains(pair, asked.policies, mine, ~is_training, drawn)
-            found[RULES] += rules_of(pair, asked, at)
+            yield from _named(GAINS, _gains(pair, asked.policies, mine, ~is_training, drawn))
+            yield from _named(RULES, rules_of(pair, asked, at))
         if len(pair.columns["question_id"]):
-            found[POLICIES] += arena(pair, splits, mine, drawn, others, seed)
-    return found
+            yield from _named(POLICIES, arena(pair, splits, mine, drawn, others, seed))
+
+
+def _named(result: str, rows: Iterator[Row]) -> Iterator[Row]:
+    return ({"result": result, **row} for row in rows)
 
 
 def _policies(
@@ -195,18 +228,3 @@ def _gains(
             **pair.key, "signal": signal, "threshold_scope": scope, "baseline": baseline,
             "n_questions": pair.counts["n_questions"], "n_resamples": N_RESAMPLES, **vars(gained),
         }  # fmt: skip
-
-
-ADAPTIVE_SIGNALS = Statistic(
-    "adaptive_signals",
-    tables=TABLES,
-    models=(
-        "int_signal_rows",
-        "int_adaptive_splits",
-        "int_answer_pairs",
-        "int_method_pairs",
-        "int_decisions",
-    ),
-    queries=(ROWS, SPLITS, N_SPLITS, _DECISIONS),
-    compute=compare_signals,
-)

@@ -14,16 +14,13 @@ Shepherd (2018, Biometrics 74, 595-605). The same residual of correctness is its
 from __future__ import annotations
 
 import itertools
-import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from longtail.progress import Progress
 from longtail.statistics.resampling import Values, draws, interval, reason_against, seed_of
-from longtail.statistics.statistic import Statistic
 
 N_RESAMPLES = 1_000
 
@@ -32,22 +29,27 @@ _CHUNK = 1_000_000
 """Number of questions that are weighted at once, over all resamples of a chunk."""
 _KEY = ("dataset", "prompt", "model", "method")
 _LISTS = ("question_id", "cluster_id", "relation", "subject_popularity", "is_correct")
-_QUERY = (
+SCHEMA = pa.schema([
+    *((name, pa.string()) for name in (*_KEY, "relation")),
+    *((name, pa.int64()) for name in ("n_answers", "n_within", "n_subjects")),
+    ("n_resamples", pa.int32()),
+    *((f"{measure}_{end}", pa.float64()) for measure in MEASURES for end in ("low", "high")),
+    ("no_interval", pa.string()),
+    *((f"{measure}_within_{end}", pa.float64()) for measure in MEASURES for end in ("low", "high")),
+    ("no_interval_within", pa.string()),
+])  # fmt: skip
+QUERY = (
     f"select {', '.join(_KEY)}, {', '.join(f'list({one} order by question_id) as {one}' for one in _LISTS)} "  # noqa: S608
-    "from intermediate.int_answers where subject_popularity > 0 group by all order by all"
+    "from int_answers where subject_popularity > 0 group by all order by all"
 )
 
 
-def bootstrap_correlations(
-    tables: Sequence[pa.Table], seed: int, log: logging.Logger
-) -> dict[str, list[dict[str, Any]]]:
-    """The rows of lake table correlation_intervals. `tables`: the groups of answers, each with lists of its answers."""
-    groups = tables[0].to_pylist()
-    with Progress(log, "bootstrap of correlations: groups of answers", len(groups)) as progress:
-        return {"correlation_intervals": list(_rows(groups, seed, progress))}
+def bootstrap_correlations(groups: pa.Table, seed: int) -> pa.Table:
+    """The rows of int_correlation_intervals. `groups` (of answers): lists of their answers, as `QUERY` reads them."""
+    return pa.Table.from_pylist(list(_rows(groups.to_pylist(), seed)), schema=SCHEMA)
 
 
-def _rows(groups: list[dict[str, Any]], seed: int, progress: Progress) -> Iterator[dict[str, Any]]:
+def _rows(groups: list[dict[str, Any]], seed: int) -> Iterator[dict[str, Any]]:
     """One row per group of answers and relation, and one for `all`. Groups of the same questions come together."""
 
     def asked(group: dict[str, Any]) -> tuple[str, list[str]]:
@@ -72,7 +74,6 @@ def _rows(groups: list[dict[str, Any]], seed: int, progress: Progress) -> Iterat
                     **_intervals(correlations["pooled"][:, :, at], subject[mine], right[mine], ""),
                     **_intervals(within, subject[known], right[known], "_within"),
                 }  # fmt: skip
-        progress.add(len(same))
 
 
 def _intervals(correlations: Values | None, subject: Values, right: Values, scope: str) -> dict[str, Any]:
@@ -159,12 +160,3 @@ def _correlation(sums: Values) -> Values:
     squares = sums[0] * sums[2]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(squares > 0, sums[1] / np.sqrt(squares), np.nan)
-
-
-CORRELATION_INTERVALS = Statistic(
-    "correlation_intervals",
-    tables=("correlation_intervals",),
-    models=("int_answers",),
-    queries=(_QUERY,),
-    compute=bootstrap_correlations,
-)

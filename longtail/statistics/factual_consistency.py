@@ -1,4 +1,4 @@
-"""How certain is a measure of factual consistency? A bootstrap over the subjects of facts.
+"""How certain is a measure of factual consistency, or of a fine-tuned checkpoint? A bootstrap over the subjects of facts.
 
 Every measure is a sum over facts divided by another sum over facts, but for the shares of patterns that are right for
 some fact, which have no interval: they depend on the number of facts, and a resample has fewer different ones. A
@@ -10,14 +10,12 @@ models, methods and prompts share the draws of a dataset.
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from longtail.progress import Progress
 from longtail.statistics.resampling import (
     Values,
     draws,
@@ -27,11 +25,10 @@ from longtail.statistics.resampling import (
     seed_of,
     sums_by_subject,
 )
-from longtail.statistics.statistic import Statistic
 
 N_RESAMPLES = 1_000
-_TABLE = "factual_consistency_intervals"
 _KEY = ("dataset", "prompt", "model", "method")
+_TUNED_KEY = ("tuned_model", "step", "split")
 _SUMS = ("numerator", "denominator")
 
 
@@ -49,61 +46,73 @@ def by_subject(key: Sequence[str], measures: str) -> str:
 
 
 _FACTS = (
-    "from intermediate.int_fact_measures as facts inner join (select dataset, question_id, subject, "
+    "from int_fact_measures as facts inner join (select dataset, question_id, subject, "
     "max(subject) over (partition by dataset) as n_drawn from (select dataset, question_id, "
-    "dense_rank() over (partition by dataset order by cluster_id) as subject from intermediate.int_questions)) "
+    "dense_rank() over (partition by dataset order by cluster_id) as subject from int_questions)) "
     "using (dataset, question_id)"
 )
-_BY_RELATION = by_subject((*_KEY, "relation", "bin"), f"select *, null::int as bin {_FACTS}")
-_BY_BIN = by_subject(
-    (*_KEY, "relation", "bin"),
-    f"select * replace ('all' as relation), bins.bin::int as bin {_FACTS} inner join "  # noqa: S608
-    "(select dataset, question_id, bin from intermediate.int_question_bins where relation = 'all') as bins "
-    "using (dataset, question_id)",
+QUERIES = (
+    by_subject((*_KEY, "relation", "bin"), f"select *, null::int as bin {_FACTS}"),
+    by_subject(
+        (*_KEY, "relation", "bin"),
+        f"select * replace ('all' as relation), bins.bin::int as bin {_FACTS} inner join "  # noqa: S608
+        "(select dataset, question_id, bin from int_question_bins where relation = 'all') as bins "
+        "using (dataset, question_id)",
+    ),
 )
+TUNED_QUERY = by_subject(
+    (*_TUNED_KEY, "relation"),
+    "select *, max(subject) over () as n_drawn from "
+    "(select *, dense_rank() over (order by cluster_id) as subject from int_tuned_measures)",
+)
+
+
+def _schema(key: Sequence[str]) -> pa.Schema:
+    return pa.schema([
+        *((name, pa.int32() if name in ("bin", "step") else pa.string()) for name in (*key, "measure")),
+        ("n_subjects", pa.int64()),
+        ("n_resamples", pa.int32()),
+        *((name, pa.float64()) for name in ("value_low", "value_high")),
+        ("no_interval", pa.string()),
+    ])  # fmt: skip
+
 
 Row = Mapping[str, Any]
 
 
-def bootstrap_facts(
-    tables: Sequence[pa.Table], seed: int, log: logging.Logger
-) -> dict[str, list[dict[str, Any]]]:
-    """The rows of lake table factual_consistency_intervals.
+def bootstrap_facts(by_relation: pa.Table, by_bin: pa.Table, seed: int) -> pa.Table:
+    """The rows of int_factual_consistency_intervals, from the facts of each measure by relation and by bin: `QUERIES`."""
+    rows = [{**row, "bin": None} for row in with_means(by_relation.to_pylist(), _KEY, ("dataset",), seed)]
+    binned = _resample(by_bin.to_pylist(), (*_KEY, "bin"), ("dataset",), seed)
+    rows += [interval_row(row, (*_KEY, "bin"), values) for row, values in binned]
+    return pa.Table.from_pylist(rows, schema=_schema((*_KEY, "relation", "bin")))
 
-    `tables`: relations and measures, then bins of popularity and measures, each with its facts.
-    """
-    by_relation, by_bin = (table.to_pylist() for table in tables)
-    found: list[dict[str, Any]] = []
-    n = len(by_relation) + len(by_bin)
-    with Progress(log, "bootstrap of factual consistency: groups and measures", n) as progress:
-        means = with_means(by_relation, _KEY, ("dataset",), seed, progress)
-        found += [{**row, "bin": None} for row in means]
-        binned = _resampled(by_bin, (*_KEY, "bin"), ("dataset",), seed)
-        found += [interval_row(row, (*_KEY, "bin"), values) for row, values in binned]
-        progress.add(len(by_bin))
-    return {_TABLE: found}
+
+def bootstrap_checkpoints(by_relation: pa.Table, seed: int) -> pa.Table:
+    """The rows of int_tuned_model_intervals (`TUNED_QUERY`); all checkpoints share the draws."""
+    rows = list(with_means(by_relation.to_pylist(), _TUNED_KEY, (), seed))
+    return pa.Table.from_pylist(rows, schema=_schema((*_TUNED_KEY, "relation")))
 
 
 def with_means(
-    rows: Sequence[Row], key: Sequence[str], drawn_by: Sequence[str], seed: int, progress: Progress
+    rows: Sequence[Row], key: Sequence[str], drawn_by: Sequence[str], seed: int
 ) -> Iterator[dict[str, Any]]:
     """Intervals of each measure by relation, and of its means over relations: relation `all`.
 
     `rows`: key, relation, measure, and the lists of subjects and both their sums; those of one key stand together. Rows
     with equal `drawn_by` share their resamples.
     """
-    for _, own in itertools.groupby(_resampled(rows, key, drawn_by, seed), key=lambda one: _of(one[0], *key)):
+    for _, own in itertools.groupby(_resample(rows, key, drawn_by, seed), key=lambda one: _of(one[0], *key)):
         resampled = list(own)
         for row, values in [*resampled, *_means(resampled)]:
             yield interval_row(row, key, values)
-        progress.add(len(resampled))
 
 
 def _of(row: Row, *names: str) -> tuple[Any, ...]:
     return tuple(row[name] for name in names)
 
 
-def _resampled(
+def _resample(
     rows: Sequence[Row], key: Sequence[str], drawn_by: Sequence[str], seed: int
 ) -> Iterator[tuple[Row, Values]]:
     """Each row with its measure in each resample. Rows of one group of facts stand together."""
@@ -161,12 +170,3 @@ def interval_row(row: Row, names: Sequence[str], values: Values) -> dict[str, An
         **key, "n_subjects": len(subjects), "n_resamples": N_RESAMPLES, "value_low": low, "value_high": high,
         "no_interval": reason,
     }  # fmt: skip
-
-
-FACTUAL_CONSISTENCY = Statistic(
-    "factual_consistency",
-    tables=(_TABLE,),
-    models=("int_fact_measures", "int_questions", "int_question_bins"),
-    queries=(_BY_RELATION, _BY_BIN),
-    compute=bootstrap_facts,
-)

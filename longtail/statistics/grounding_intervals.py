@@ -11,14 +11,12 @@ for each subject: a change of the sign of all its differences. It assumes no dis
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from longtail.progress import Progress
 from longtail.statistics.resampling import (
     ROUNDING,
     Values,
@@ -30,10 +28,8 @@ from longtail.statistics.resampling import (
     sign_flip_p,
     sums_by_subject,
 )
-from longtail.statistics.statistic import Statistic
 
 N_RESAMPLES = 1_000
-_TABLE = "grounding_intervals"
 _KEY = ("dataset", "model", "method", "grounding_prompt", "compared_with")
 _RATIOS = {"quip_ratio": "quip", "same_length_ratio": "same_length_quip"}
 _DIFFERENCES = {
@@ -44,27 +40,28 @@ _DIFFERENCES = {
 MEASURES = (*_RATIOS, *_DIFFERENCES)
 _COMPARED = tuple(_DIFFERENCES.values())
 _LISTS = ("cluster_id", *_COMPARED, *(f"base_{one}" for one in _COMPARED))
-_QUERY = (
+SCHEMA = pa.schema([
+    *((name, pa.string()) for name in (*_KEY, "measure")),
+    *((name, pa.int64()) for name in ("n_paired", "n_subjects")),
+    ("n_resamples", pa.int32()),
+    *((name, pa.float64()) for name in ("value_low", "value_high", "p_value")),
+    ("no_interval", pa.string()),
+])  # fmt: skip
+QUERY = (
     f"select {', '.join(_KEY)}, {', '.join(f'list({one} order by question_id) as {one}' for one in _LISTS)} "  # noqa: S608
-    "from intermediate.int_grounding_pairs inner join (select dataset, question_id, cluster_id from "
-    "intermediate.int_questions) using (dataset, question_id) group by all order by all"
+    "from int_grounding_pairs inner join (select dataset, question_id, cluster_id from "
+    "int_questions) using (dataset, question_id) group by all order by all"
 )
 
 Row = Mapping[str, Any]
 
 
-def compare_prompts(
-    tables: Sequence[pa.Table], seed: int, log: logging.Logger
-) -> dict[str, list[dict[str, Any]]]:
-    """The rows of lake table grounding_intervals. `tables`: each comparison, with lists of its questions."""
-    groups = tables[0].to_pylist()
-    found: list[dict[str, Any]] = []
-    with Progress(log, "bootstrap of grounding prompts: comparisons", len(groups)) as progress:
-        for dataset, own in itertools.groupby(groups, key=lambda group: group["dataset"]):
-            together = list(own)
-            found += _of_dataset(together, seed_of(seed, [_TABLE, dataset]))
-            progress.add(len(together))
-    return {_TABLE: found}
+def compare_prompts(comparisons: pa.Table, seed: int) -> pa.Table:
+    """The rows of int_grounding_intervals. `comparisons`: each with lists of its questions, as `QUERY` reads them."""
+    rows: list[dict[str, Any]] = []
+    for dataset, own in itertools.groupby(comparisons.to_pylist(), key=lambda group: group["dataset"]):
+        rows += _of_dataset(list(own), seed_of(seed, ["grounding_intervals", dataset]))
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
 def _of_dataset(groups: Sequence[Row], seed: int) -> Iterator[dict[str, Any]]:
@@ -106,12 +103,3 @@ def _sums(groups: Sequence[Row]) -> tuple[Values, Values, Values]:
         ]
     above, below, n_paired = sums.reshape(3, len(places), -1)
     return above, below, n_paired
-
-
-GROUNDING_INTERVALS = Statistic(
-    "grounding_intervals",
-    tables=(_TABLE,),
-    models=("int_grounding_pairs", "int_questions"),
-    queries=(_QUERY,),
-    compute=compare_prompts,
-)

@@ -8,7 +8,6 @@ distribution as drawing subject by subject, and takes a thousandth of the time.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from longtail.progress import Progress
 from longtail.statistics.resampling import (
     LEAST_P,
     Values,
@@ -26,26 +24,30 @@ from longtail.statistics.resampling import (
     seed_of,
     sign_flip_p,
 )
-from longtail.statistics.statistic import Statistic
 
 N_RESAMPLES = 10_000
 _KEY = ("dataset", "prompt", "comparison", "model_a", "method_a", "model_b", "method_b")
 _COUNTS = ("n", "n_subjects", "n_a_only", "n_b_only")
-_QUERY = (
+SCHEMA = pa.schema([
+    *((name, pa.string()) for name in _KEY),
+    *((name, pa.int64()) for name in _COUNTS),
+    *((name, pa.float64()) for name in ("p_value", "p_mcnemar")),
+    ("n_resamples", pa.int32()),
+    *((name, pa.float64()) for name in ("difference_low", "difference_high")),
+    ("no_interval", pa.string()),
+])  # fmt: skip
+QUERY = (
     f"select {', '.join((*_KEY, *_COUNTS))}, subjects "  # noqa: S608
-    "from intermediate.int_method_comparisons where n > 0 order by all"
+    "from int_method_comparisons where n > 0 order by all"
 )
 
 
-def compare_methods(
-    tables: Sequence[pa.Table], seed: int, log: logging.Logger
-) -> dict[str, list[dict[str, Any]]]:
-    """The rows of lake table method_comparisons. `tables`: the counts of each pair."""
-    return {"method_comparisons": list(_compared(tables[0].to_pylist(), seed, log))}
+def compare_methods(pairs: pa.Table, seed: int) -> pa.Table:
+    """The rows of int_method_tests. `pairs`: the counts of each pair, as `QUERY` reads them."""
+    return pa.Table.from_pylist(list(_compare(pairs.to_pylist(), seed)), schema=SCHEMA)
 
 
-def _compared(rows: list[dict[str, Any]], seed: int, log: logging.Logger) -> Iterator[dict[str, Any]]:
-    progress = Progress(log, "bootstrap: pairs of methods or models compared", len(rows))
+def _compare(rows: list[dict[str, Any]], seed: int) -> Iterator[dict[str, Any]]:
     for row in rows:
         seed_of_pair = seed_of(seed, (row[name] for name in _KEY))
         kinds = kinds_of_subjects(row["subjects"])
@@ -58,8 +60,6 @@ def _compared(rows: list[dict[str, Any]], seed: int, log: logging.Logger) -> Ite
             "p_mcnemar": mcnemar_exact(row["n_a_only"], row["n_b_only"]), "n_resamples": N_RESAMPLES,
             "difference_low": low, "difference_high": high, "no_interval": reason,
         }  # fmt: skip
-        progress.add(1)
-    progress.done()
 
 
 def mcnemar_exact(a_only: int, b_only: int) -> float:
@@ -91,12 +91,3 @@ def difference_interval(
     deviations = difference - n * (n_subjects @ difference) / (n_subjects @ n)
     decide = n_deciding(np.repeat(deviations, n_subjects))
     return interval(drawn @ difference / (drawn @ n), reason_against(int(k)), float(decide))
-
-
-METHOD_COMPARISONS = Statistic(
-    "method_comparisons",
-    tables=("method_comparisons",),
-    models=("int_method_comparisons",),
-    queries=(_QUERY,),
-    compute=compare_methods,
-)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from longtail.progress import Progress
 from longtail.statistics.prediction_design import (
     ABLATIONS,
     LEAST_CORRECTNESS,
@@ -24,11 +22,12 @@ from longtail.statistics.prediction_held_out import UNSCORED, fit_all, score, tr
 from longtail.statistics.prediction_probabilities import CrossFitted, cross_fit
 from longtail.statistics.prediction_tables import by_subject, coefficients, likelihood, terms
 from longtail.statistics.resampling import seed_of
-from longtail.statistics.statistic import Statistic
+from longtail.statistics.results import compute_parts, digest
 
 ALL_RELATIONS, ABOVE_TENTH = SETTINGS = ("all_relations", "relations_above_0.1")
 ALL_ROWS, HELD_OUT = FITS = ("all_rows", "held_out")
-TABLES = ("prediction_models", "prediction_terms", "prediction_coefficients", "question_predictions")
+RESULTS = MODELS, TERMS, COEFFICIENTS = ("models", "terms", "coefficients")
+"""Kinds of rows of a regression: itself, its terms, its coefficients."""
 LEFT_OUT = {
     "no answer": "n_no_answer",
     "no relation": "n_no_relation",
@@ -49,11 +48,38 @@ _COLUMNS = (
     "cert",
     "undefined",
 )
-_QUERY = f"select {', '.join((*_KEY, *_COLUMNS))} from intermediate.int_prediction_rows order by all"  # noqa: S608
-_QUESTIONS = (
+QUERIES = (
+    f"select {', '.join((*_KEY, *_COLUMNS))} from int_prediction_rows order by all",  # noqa: S608
     "select dataset, list(distinct question_id order by question_id) as question_ids"
-    " from intermediate.int_prediction_rows group by all order by all"
+    " from int_prediction_rows group by all order by all",
 )
+_TEXTS = (
+    *("result", *_KEY, "setting", "predictors", "fit", "term", "coding", "relation", "base_relation", "code"),
+    *("undefined", "score_undefined"),
+)
+_COUNTS = (
+    "n_questions", *LEFT_OUT.values(), "n_hard_relations", "n_fitted", "n_correct", "n_relations", "n_separated",
+    "n_separated_questions", "n_undetermined", "n_coefficients", "n_scored", "n_scored_subjects", "n_scored_unseen",
+    "n_hits", "n_hits_baseline", "df", "n_undefined", "n_subjects",
+)  # fmt: skip
+_FLOATS = (
+    "log_likelihood", "log_likelihood_null", "mcfadden_r2", "aic", "score_deff", "wald_chi2", "p_value",
+    "clustered_wald_chi2", "clustered_p_value", "beta", "standard_error", "ci_low", "ci_high", "exp_beta", "exp_ci_low",
+    "exp_ci_high", "z", "clustered_standard_error",
+)  # fmt: skip
+REGRESSIONS = pa.schema([
+    *((name, pa.string()) for name in _TEXTS),
+    *((name, pa.bool_()) for name in ("is_base", "is_separated")),
+    *((name, pa.int64()) for name in _COUNTS),
+    *((name, pa.float64()) for name in _FLOATS),
+])  # fmt: skip
+"""Columns of all kinds of rows; those that a row's kind has not are null."""
+PREDICTIONS = pa.schema([
+    *((name, pa.string()) for name in (*_KEY, "question_id", "estimator", "signal")),
+    ("fold", pa.int32()),
+    ("probability", pa.float64()),
+    ("undefined", pa.string()),
+])  # fmt: skip
 
 Row = dict[str, Any]
 
@@ -77,36 +103,51 @@ class Group:
         return np.asarray(self.rows["subject"][self.is_whole].astype(str))
 
 
-def predict_correctness(tables: Sequence[pa.Table], seed: int, log: logging.Logger) -> dict[str, list[Row]]:
-    """The rows of all lake tables of performance prediction.
+def regress_correctness(
+    rows: pa.Table, questions: pa.Table, seed: int, last: pa.Table | None = None
+) -> pa.Table:
+    """The rows of int_prediction_regressions. `QUERIES` read the rows, and the questions of each dataset, also those of
+    models that are left out; `last`: as in `compute_parts`."""
 
-    `tables`: int_prediction_rows, and the questions of each dataset, also those of models that are left out.
-    """
-    found: dict[str, list[Row]] = {table: [] for table in TABLES}
+    def regress(part: tuple[pa.Table, set[str]]) -> Iterator[Row]:
+        group = _group(*part)
+        for setting, ablation in itertools.product(SETTINGS, ABLATIONS):
+            yield from _regress(group, setting, ablation)
+
+    return compute_parts(regress, _parts(rows, questions, seed), REGRESSIONS, last)
+
+
+def predict_questions(
+    rows: pa.Table, questions: pa.Table, seed: int, last: pa.Table | None = None
+) -> pa.Table:
+    """The rows of int_question_predictions; arguments as of `regress_correctness`."""
+
+    def predict(part: tuple[pa.Table, set[str]]) -> Iterator[Row]:
+        return _predictions(_group(*part), seed)
+
+    return compute_parts(predict, _parts(rows, questions, seed), PREDICTIONS, last)
+
+
+def _parts(
+    table: pa.Table, questions: pa.Table, seed: int
+) -> Sequence[tuple[str, tuple[pa.Table, set[str]]]]:
+    """The rows of each dataset, prompt and model, with the training questions of the dataset."""
     training = {
-        row["dataset"]: training_questions(row["question_ids"], seed) for row in tables[1].to_pylist()
+        row["dataset"]: training_questions(row["question_ids"], seed) for row in questions.to_pylist()
     }
-    groups = list(_groups(tables[0], training))
-    what = "performance prediction: models and prompts"
-    with Progress(log, what, len(groups)) as progress:
-        for group in groups:
-            for setting, ablation in itertools.product(SETTINGS, ABLATIONS):
-                _regress(group, setting, ablation, found)
-            found["question_predictions"] += _predictions(group, seed)
-            progress.add(1)
-    return found
+    hashes = {dataset: digest(seed, sorted(ids)) for dataset, ids in training.items()}
+    keys = list(zip(*(table[name].to_pylist() for name in _KEY), strict=True))
+    parts = []
+    for (dataset, *_), places in itertools.groupby(range(len(keys)), key=keys.__getitem__):
+        first, *others = places
+        rows = table.slice(first, len(others) + 1)
+        parts.append((digest(hashes[dataset], rows), (rows, training[dataset])))
+    return parts
 
 
-def _groups(table: pa.Table, training: Mapping[str, set[str]]) -> Iterator[Group]:
-    columns = {name: np.array(table[name].to_pylist(), dtype=object) for name in table.column_names}
-    keys = list(zip(*(columns[name] for name in _KEY), strict=True))
-    for key, places in itertools.groupby(range(len(keys)), key=keys.__getitem__):
-        at = list(places)
-        rows = {name: columns[name][at] for name in _COLUMNS}
-        yield _group(dict(zip(_KEY, key, strict=True)), rows, training[key[0]])
-
-
-def _group(key: Row, rows: Mapping[str, Values], training: set[str]) -> Group:
+def _group(table: pa.Table, training: set[str]) -> Group:
+    rows = {name: np.array(table[name].to_pylist(), dtype=object) for name in _COLUMNS}
+    key = {name: table[name][0].as_py() for name in _KEY}
     is_whole = np.array([reason is None for reason in rows["undefined"]], dtype=bool)
     whole = {name: values[is_whole] for name, values in rows.items()}
     predictors = np.column_stack([
@@ -125,8 +166,8 @@ def hard_relations(relation: Values, is_correct: Values) -> set[str]:
     return {name for name in n if name is not None and n_correct[name] <= LEAST_CORRECTNESS * n[name]}
 
 
-def _regress(group: Group, setting: str, ablation: Ablation, found: dict[str, list[Row]]) -> None:
-    """Append the rows of one model in one setting: both fits, and the tables of the one on all rows."""
+def _regress(group: Group, setting: str, ablation: Ablation) -> Iterator[Row]:
+    """The rows of one model in one setting: both fits, and the terms and coefficients of the one on all rows."""
     key = {**group.key, "setting": setting, "predictors": ablation.name}
     is_in = ~group.is_hard if setting == ABOVE_TENTH else np.full(len(group.is_hard), True)
     reasons = Counter(group.rows["undefined"])
@@ -135,20 +176,17 @@ def _regress(group: Group, setting: str, ablation: Ablation, found: dict[str, li
         "n_hard_relations": int((~is_in).sum()),
     }  # fmt: skip
     fits = fit_all(group.questions.where(is_in), ablation)
-    found["prediction_models"].append(
-        {**key, "fit": ALL_ROWS, **counts, **likelihood(fits, ablation), **UNSCORED}
-    )
+    model = {"result": MODELS, **key, **counts}
+    yield {**model, "fit": ALL_ROWS, **likelihood(fits, ablation), **UNSCORED}
     if fits:
         clusters = by_subject(group.questions.where(is_in), group.subject[is_in], fits, ablation)
-        found["prediction_terms"] += ({**key, **row} for row in terms(fits, ablation, clusters))
-        found["prediction_coefficients"] += ({**key, **row} for row in coefficients(fits, ablation, clusters))
+        for result, rows in ((TERMS, terms), (COEFFICIENTS, coefficients)):
+            yield from ({"result": result, **key, **row} for row in rows(fits, ablation, clusters))
     is_test = is_in & ~group.is_training
     training, test = (group.questions.where(rows) for rows in (is_in & group.is_training, is_test))
     fits = fit_all(training, ablation)
     scored = score(training, fits, test, ablation, group.subject[is_test])
-    found["prediction_models"].append(
-        {**key, "fit": HELD_OUT, **counts, **likelihood(fits, ablation), **scored}
-    )
+    yield {**model, "fit": HELD_OUT, **likelihood(fits, ablation), **scored}
 
 
 def _predictions(group: Group, seed: int) -> Iterator[Row]:
@@ -167,12 +205,3 @@ def _rows_of(group: Group, one: CrossFitted) -> Iterator[Row]:
             **group.key, "question_id": question_id, "estimator": one.estimator, "signal": one.signal,
             "fold": fold[at], "probability": probability[at], "undefined": undefined[at],
         }  # fmt: skip
-
-
-PREDICTION = Statistic(
-    "prediction",
-    tables=TABLES,
-    models=("int_prediction_rows",),
-    queries=(_QUERY, _QUESTIONS),
-    compute=predict_correctness,
-)

@@ -1,42 +1,16 @@
-"""Shared by tests and bootstraps: a separate seed per key, resamples of subjects, sign flips, minima, and threads."""
+"""Shared by tests and bootstraps: a separate seed per key, resamples of subjects, sign flips, and minima."""
 
 from __future__ import annotations
 
 import hashlib
-import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from longtail.progress import Progress
-from longtail.threads import thread_count
-
 Values = npt.NDArray[Any]
-Part = TypeVar("Part")
-Found = TypeVar("Found")
-
-
-def in_parallel(
-    compute: Callable[[Part], Found], parts: Sequence[Part], log: logging.Logger, what: str
-) -> Iterator[Found]:
-    """What `compute` finds for each part, in their order, several parts at a time; `what` names them in the progress.
-
-    Each part runs on one thread: a product of matrices would be too small for more, and rounds alike on any machine.
-    """
-    from threadpoolctl import threadpool_limits
-
-    with (
-        Progress(log, what, len(parts)) as progress,
-        threadpool_limits(1),
-        ThreadPoolExecutor(thread_count()) as pool,
-    ):
-        for found in pool.map(compute, parts):
-            progress.add(1)
-            yield found
 
 
 def seed_of(seed: int, key: Iterable[str]) -> int:

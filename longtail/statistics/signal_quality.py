@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,13 +18,12 @@ import pyarrow as pa
 from longtail.statistics.resampling import (
     Values,
     draws,
-    in_parallel,
     interval,
     reason_against,
     seed_of,
 )
+from longtail.statistics.results import compute_parts, digest
 from longtail.statistics.signal_fit import Features, probabilities
-from longtail.statistics.statistic import Statistic
 
 N_RESAMPLES = 1_000
 N_FOLDS = 5
@@ -48,24 +46,34 @@ _KEY = ("dataset", "prompt", "model", "method")
 _LISTS = ("subject", "relation", "is_correct", *SIGNALS)
 
 
-def _query(lists: Iterable[str], model: str) -> str:
+SCHEMA = pa.schema([
+    *((name, pa.string()) for name in (*_KEY, "measured_signal")),
+    *((name, pa.int64()) for name in ("n_known", "n_known_correct", "n_subjects", "n_draws")),
+    *((name, pa.float64()) for name in ("auroc", "auroc_ci_low", "auroc_ci_high")),
+    ("no_interval", pa.string()),
+    *((name, pa.float64()) for name in ("auroc_within", "average_precision", "brier", "calibration_error")),
+    ("undefined", pa.string()),
+])  # fmt: skip
+
+
+def _query(lists: Iterable[str]) -> str:
     columns = ", ".join(f"list({one} order by question_id) as {one}" for one in lists)
-    return f"select {', '.join(_KEY)}, {columns} from {model} group by all order by all"  # noqa: S608
+    return f"select {', '.join(_KEY)}, {columns} from int_signal_values group by all order by all"  # noqa: S608
 
 
-QUERY = _query(_LISTS, "int_signal_values")
+QUERY = _query(_LISTS)
+QUERY_WITH_COUNTS = _query((*_LISTS, "counts"))
 
 
-def measure_signals(
-    tables: Sequence[pa.Table], seed: int, log: logging.Logger
-) -> dict[str, list[dict[str, Any]]]:
-    """The rows of lake table signal_quality. `tables`: the groups of answers, each with lists of its answers."""
+def measure_signals(groups: pa.Table, seed: int, last: pa.Table | None = None) -> pa.Table:
+    """The rows of int_signal_quality. `groups` of answers: each with lists of its answers, as `QUERY_WITH_COUNTS` reads
+    them; `last`: as in `compute_parts`."""
 
-    def measure(number: int) -> list[dict[str, Any]]:
-        return list(_rows(tables[0].slice(number, 1).to_pylist()[0], seed))
+    def measure(group: pa.Table) -> list[dict[str, Any]]:
+        return list(_rows(group.to_pylist()[0], seed))
 
-    groups = in_parallel(measure, range(len(tables[0])), log, "quality of signals: groups of answers")
-    return {"signal_quality": [row for rows in groups for row in rows]}
+    parts = [groups.slice(number, 1) for number in range(len(groups))]
+    return compute_parts(measure, [(digest(seed, part), part) for part in parts], SCHEMA, last)
 
 
 def _rows(group: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
@@ -230,12 +238,3 @@ def calibration_error(probability: Values, correct: Values) -> float:
     order = np.argsort(probability, kind="stable")
     gaps = [abs(float((probability[part] - correct[part]).sum())) for part in np.array_split(order, N_BINS)]
     return sum(gaps) / len(order)
-
-
-SIGNAL_QUALITY = Statistic(
-    "signal_quality",
-    tables=("signal_quality",),
-    models=("int_signal_values",),
-    queries=(_query((*_LISTS, "counts"), "intermediate.int_signal_values"),),
-    compute=measure_signals,
-)

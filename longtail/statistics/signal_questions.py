@@ -48,21 +48,19 @@ _COLUMNS = (
 
 ROWS = (
     f"select {', '.join((*KEY, 'signal_prompt', *_COLUMNS))}"  # noqa: S608
-    " from (select * replace (coalesce(relation, '') as relation) from (from intermediate.int_signal_rows"
+    " from (select * replace (coalesce(relation, '') as relation) from (from int_signal_rows"
     " union all by name select * exclude (parametric_correct, retrieval_correct, parametric_confidence),"
     " parametric_confidence as confidence, parametric_correct::integer as parametric,"
     " retrieval_correct::integer as retrieval, null::varchar as signal_prompt"
-    " from intermediate.int_answer_pairs semi join (from intermediate.int_method_pairs where n_questions = 0)"
+    " from int_answer_pairs semi join (from int_method_pairs where n_questions = 0)"
     f" using ({', '.join(KEY)}))) order by {', '.join(KEY)}, relation, question_id"
 )
 """The questions of all pairs: those with popularity, and all of a pair that has none with popularity."""
 SPLITS = (
     "select dataset, question_id, list(split order by split) filter (is_training) as trains"
-    " from intermediate.int_adaptive_splits group by all order by all"
+    " from int_adaptive_splits group by all order by all"
 )
-N_SPLITS = (
-    "select dataset, max(split) + 1 as n from intermediate.int_adaptive_splits group by all order by all"
-)
+N_SPLITS = "select dataset, max(split) + 1 as n from int_adaptive_splits group by all order by all"
 NO_TEST, TOO_FEW, ONE_OUTCOME = "no test questions", "too few questions", "too few answers of one outcome"
 NO_POPULARITY = "no popularity"
 _MEASURES = "paraphrases and samples"

@@ -6,12 +6,9 @@ from longtail.tables.generation import GENERATION_TABLES
 from longtail.tables.grounding import GROUNDING_TABLES
 from longtail.tables.imports import IMPORT_TABLES
 from longtail.tables.passages import PASSAGE_TABLES
-from longtail.tables.prediction import PREDICTION_TABLES
 from longtail.tables.questions import QUESTION_TABLES
 from longtail.tables.reference import REFERENCE_TABLES
 from longtail.tables.schema import Column, Table, text
-from longtail.tables.signals import SIGNAL_TABLES
-from longtail.tables.statistics import STATISTICS_TABLES
 from longtail.tables.study import STUDY_TABLES
 from longtail.tables.tuning import TUNING_TABLES
 from longtail.tables.world import WORLD_TABLES
@@ -45,9 +42,6 @@ TABLES: dict[str, Table] = {
         *GENERATION_TABLES,
         *GROUNDING_TABLES,
         *TUNING_TABLES,
-        *STATISTICS_TABLES,
-        *SIGNAL_TABLES,
-        *PREDICTION_TABLES,
         *_QUARANTINE,
     )
 }

@@ -18,7 +18,6 @@ from longtail.tables.schema import (
     measure,
     text,
 )
-from longtail.tables.statistics import EXPANDED, N_RESAMPLES, N_SUBJECTS, NO_INTERVAL
 
 TUNED_MODEL = text("tuned_model", "reader that a setting of the sweep trains, named by the setting's values")
 STEP = int32("step", "steps of training before the checkpoint; 0 = the reader before training")
@@ -100,21 +99,5 @@ TUNING_TABLES = (
             flag("is_correct", "the prediction is the object of the fact"),
         ),
         partitioned_by=("tuned_model",),
-    ),
-    Table(
-        "tuned_model_intervals",
-        "One row per (tuned_model, step, split, relation, measure): a bootstrap interval; relation all = their mean.",
-        (
-            TUNED_MODEL,
-            STEP,
-            SPLIT,
-            RELATION,
-            text("measure", "accuracy (of the first pattern), or consistency (of pairs of patterns)"),
-            N_SUBJECTS,
-            N_RESAMPLES,
-            measure("value_low", f"2.5th percentile of the measure over the resamples{EXPANDED}"),
-            measure("value_high", f"97.5th percentile{EXPANDED}"),
-            NO_INTERVAL,
-        ),
     ),
 )

@@ -17,18 +17,16 @@ from pathlib import Path
 import duckdb
 
 from longtail.errors import PublishError
-from longtail.statistics.registry import MADE_BY_BUILD
 from longtail.storage.disk import full_disk, is_disk_full
 from longtail.storage.fingerprints import code_version, fingerprint, folder_version
 from longtail.storage.home import PROJECT_ROOT, longtail_home
 from longtail.storage.lake_stamps import checksum_of
 from longtail.study.study import Study
+from longtail.tables import TABLES
 
 DBT_PROJECT = PROJECT_ROOT / "dbt"
 DBT = ("-m", "longtail.warehouse.dbt_process")
 """How Python starts dbt."""
-AFTER_GAINS = " ".join(f"source:lake.{table}+" for table in MADE_BY_BUILD)
-"""Models that need these tables: the second pass."""
 STUDY_BUILD = ("build", "--no-write-json", "--exclude-resource-type", "unit_test")
 """How a study is built, without JSON that nobody reads, and without unit tests, which test the SQL and not the lake."""
 
@@ -68,10 +66,7 @@ class BuildVerdict:
 
 
 def warehouse_inputs(study: Study) -> str:
-    """A fingerprint of all inputs of the published warehouse: lake files, dbt project, study, code, versions.
-
-    Lake tables `MADE_BY_BUILD` are left out, because the build itself makes them from the others.
-    """
+    """A fingerprint of all inputs of the published warehouse: lake files, dbt project, study, code, versions."""
     return fingerprint(
         _lake_files(study.home.lake),
         dbt_sources(),
@@ -91,14 +86,10 @@ def dbt_sources() -> list[tuple[str, str]]:
 def _lake_files(lake: Path) -> list[tuple[str, str]]:
     """The path in the lake and the checksum of every finished Parquet file of an input table."""
     found = []
-    for folder, folders, names in os.walk(lake):
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in MADE_BY_BUILD]
-        for path in (Path(folder, name) for name in names if name.endswith(".parquet")):
-            if path.name.startswith(tuple(f"{table}__" for table in MADE_BY_BUILD)):  # their rows put aside
-                continue
-            with contextlib.suppress(FileNotFoundError):  # another run is replacing it
-                found.append((str(path.relative_to(lake)), checksum_of(path)))
-    return sorted(found)
+    for path in sorted(path for table in TABLES for path in (lake / table).rglob("*.parquet")):
+        with contextlib.suppress(FileNotFoundError):  # another run is replacing it
+            found.append((str(path.relative_to(lake)), checksum_of(path)))
+    return found
 
 
 def check_memory() -> None:
@@ -120,6 +111,7 @@ def dbt_environment(study: Study) -> dict[str, str]:
         "LONGTAIL_HOME": str(longtail_home()),  # dbt runs in another folder, which decides where a home is
         "LONGTAIL_LAKE": str(home.lake),
         "LONGTAIL_BUILD": str(home.build),
+        "LONGTAIL_SEED": str(study.seed),
         "DBT_PROJECT_DIR": str(DBT_PROJECT),
         "DBT_PROFILES_DIR": str(DBT_PROJECT),
         "DBT_TARGET_PATH": str(home.build / "dbt" / "target"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import gc
 import logging
+import os
 import signal
 import tempfile
 import threading
@@ -134,6 +135,7 @@ if __name__ == "__main__":
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # at once; dbt would wait for its queries
     gc.disable()
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # for statistics: several parts at a time, each on one thread
     EventManager.fire_event = fire_shown_event  # type: ignore[method-assign]
     BaseEvent.__init__, BaseEvent.__getattr__ = keep_values, read_event  # type: ignore[method-assign]
     for owner, name, replacement in shared_work():

@@ -24,11 +24,10 @@ from typing import Any
 
 import duckdb
 
-from longtail.statistics.registry import MADE_BY_BUILD
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake_stamps import checksum_of
 from longtail.study.study import Study
-from longtail.warehouse.build import AFTER_GAINS, DBT_PROJECT, STUDY_BUILD
+from longtail.warehouse.build import DBT_PROJECT, STUDY_BUILD
 from longtail.warehouse.manifest import prepare_manifest, project_version
 
 _PACKAGES = ("dbt-core", "dbt-duckdb", "duckdb", "numpy", "pandas", "pyarrow")
@@ -63,7 +62,7 @@ Manifest = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """A pass of dbt: hashes of its nodes (dbt unique_ids), those that need not be built, and the command for the others.
+    """A run of dbt: hashes of its nodes (dbt unique_ids), those that need not be built, and the command for the others.
 
     `command` is empty if there are none.
     """
@@ -74,21 +73,16 @@ class Plan:
     project: str
 
 
-def plan_pass(study: Study, is_second: bool) -> Plan:
-    """What the first or the second pass must build. Errors: `PublishError` if the project does not parse."""
+def plan_build(study: Study) -> Plan:
+    """What must be built. Errors: `PublishError` if the project does not parse."""
     project = project_version(study)
     manifest = _manifest(study)
-    made = [name for name, one in manifest["sources"].items() if one["identifier"] in MADE_BY_BUILD]
-    later = _with_descendants(made, _children(manifest))
-    every = inputs_of(manifest, study.home.lake)
-    inputs = {node: hashed for node, hashed in every.items() if (node in later) == is_second}
-    outdated = find_outdated(manifest, every, study.home.build_warehouse) & inputs.keys()
+    inputs = inputs_of(manifest, study.home.lake, seed=study.seed)
+    outdated = find_outdated(manifest, inputs, study.home.build_warehouse)
     command: tuple[str, ...] = ()
     if outdated:
         first = () if len(outdated) == len(inputs) else first_of(manifest, outdated)
-        pass_ = ("--select", AFTER_GAINS) if is_second else ("--exclude", AFTER_GAINS)
-        chosen = ("--select", " ".join(first)) if first else ()
-        command = (*STUDY_BUILD, *chosen) if is_second and first else (*STUDY_BUILD, *chosen, *pass_)
+        command = (*STUDY_BUILD, *(("--select", " ".join(first)) if first else ()))
     return Plan(inputs, frozenset(inputs.keys() - outdated), command, project)
 
 
@@ -99,7 +93,7 @@ def note_built(study: Study, plan: Plan, log: logging.Logger) -> None:
     """
     if project_version(study) != plan.project:
         return
-    now = inputs_of(_manifest(study), study.home.lake)
+    now = inputs_of(_manifest(study), study.home.lake, seed=study.seed)
     same = {node: hashed for node, hashed in plan.inputs.items() if now.get(node) == hashed}
     try:
         record(study.home.build_warehouse, same)
@@ -136,13 +130,15 @@ def record(build: Path, inputs: Mapping[str, str]) -> None:
         )
 
 
-def inputs_of(manifest: Manifest, lake: Path, project: Path = DBT_PROJECT) -> dict[str, str]:
-    """For each model and data test (by unique_id) a hash of everything that it is made from. `project`: dbt's folder."""
+def inputs_of(manifest: Manifest, lake: Path, project: Path = DBT_PROJECT, seed: int = 0) -> dict[str, str]:
+    """For each model and data test (by unique_id) a hash of everything that it is made from. `project`: dbt's folder;
+    `seed`: the study's, which statistics read."""
     nodes = {
         name: node for name, node in manifest["nodes"].items() if node["resource_type"] in ("model", "test")
     }
     macros = _project_macros(manifest)
     common = fingerprint(
+        seed,
         [(project / name).read_text(encoding="utf-8") for name in _SETTINGS],
         [version(package) for package in _PACKAGES],
         {name: text for name, text in macros.items() if _is_implied(name, manifest)},

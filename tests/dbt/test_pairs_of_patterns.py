@@ -19,16 +19,13 @@ import pytest
 from scipy.stats import t
 
 from longtail.relations.cloze import article_before_object
-from longtail.statistics.factual_consistency import FACTUAL_CONSISTENCY
-from longtail.statistics.statistic import materialise
-from longtail.statistics.tuned_models import TUNED_MODELS
 from longtail.storage.home import PROJECT_ROOT
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
 from tests.in_process_dbt import invoke_dbt
 from tests.lake_rows import fill
 from tests.lakes import make_lake, make_study
-from tests.warehouses import LOG, UNANSWERED, lake_of, mart
+from tests.warehouses import UNANSWERED, mart
 
 OBJECTS = ("apple", "Élan", "pear", "Union", "yard")
 PATTERNS = {
@@ -143,10 +140,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterable[tuple[Study, dic
         facts = write_answers(make_lake(study.home.lake, UNANSWERED))
         models = "+int_fact_measures +int_question_bins +int_tuned_measures stg_generation__tuned_models"
         invoke_dbt(study, "run", "--select", *models.split())
-        for statistic in (FACTUAL_CONSISTENCY, TUNED_MODELS):
-            materialise(statistic, study, lake_of(study), LOG)
         published = "fct_factual_consistency fct_factual_consistency_by_popularity fct_fact_agreement fct_pattern_effects"
-        intervals = "stg_statistics__factual_consistency_intervals stg_statistics__tuned_model_intervals fct_tuned_models"
+        intervals = "int_factual_consistency_intervals int_tuned_model_intervals fct_tuned_models"
         invoke_dbt(study, "run", "--select", *intervals.split(), *published.split())
         yield study, facts
 

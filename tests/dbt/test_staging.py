@@ -33,8 +33,6 @@ NOT_LIMITED = {
     "stg_generation__grounded_answers": {"method"},
     "stg_generation__grounded_generations": {"method"},
     "stg_grounding__quip_scores": {"method", "prompt"},
-    "stg_statistics__factual_consistency_intervals": {"method"},
-    "stg_statistics__grounding_intervals": {"method"},
 }
 """Keys that a later model joins with rows that are limited."""
 UNLIMITED = {

@@ -15,7 +15,7 @@ from longtail.warehouse.build import STUDY_BUILD
 from longtail.warehouse.export import export_marts
 from longtail.warehouse.publish import publish_warehouse
 from tests.in_process_dbt import invoke_dbt
-from tests.warehouses import build_warehouse, lake_of
+from tests.warehouses import build_warehouse
 
 LOG = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ def publish_lake(home: Path, study: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LONGTAIL_HOME", str(home))
         loaded = load_study(study)
-        build_warehouse(loaded, lake_of(loaded))
+        build_warehouse(loaded)
         published = publish_warehouse(loaded, LOG)
         assert export_marts(loaded, LOG).n_rows.keys() == published.n_rows.keys()
         assert write_report(published.path, loaded.home.published_report, log=LOG).n_figures

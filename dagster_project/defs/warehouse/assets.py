@@ -1,4 +1,4 @@
-"""The warehouse: dbt in two passes with the bootstrap between them, then the publication."""
+"""The warehouse: dbt, then the publication."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -9,18 +9,15 @@ from dagster_dbt import DagsterDbtTranslator, DagsterDbtTranslatorSettings, dbt_
 
 from dagster_project.defs.partitions import chosen_study
 from dagster_project.defs.resources import LOG, DbtProcess, StudyResource, dbt_project
-from dagster_project.defs.results import clear_errors, markdown_table, result
+from dagster_project.defs.results import clear_errors, markdown_table
 from dagster_project.defs.warehouse.dbt_events import reused_events, with_columns
 from longtail.errors import PublishError
-from longtail.statistics.registry import MADE_BY_BUILD, STATISTICS
-from longtail.statistics.statistic import Statistic, materialise
 from longtail.study.study import Study
-from longtail.tables import TABLES
-from longtail.warehouse.build import AFTER_GAINS, DBT_PROJECT, STUDY_BUILD, clear_build
+from longtail.warehouse.build import DBT_PROJECT, STUDY_BUILD, clear_build
 from longtail.warehouse.headline import headline, render_headline
 from longtail.warehouse.manifest import project_version
 from longtail.warehouse.publish import ALLOW_FEWER, publish_warehouse
-from longtail.warehouse.reuse import note_built, plan_pass
+from longtail.warehouse.reuse import note_built, plan_build
 from longtail.warehouse.sources import described_columns
 
 
@@ -54,15 +51,15 @@ def _require_unchanged(study: Study) -> None:
         )
 
 
-def _pass(context: dg.AssetExecutionContext, dbt: DbtProcess, study: Study, is_second: bool) -> Iterator[Any]:
-    """Build the outdated models of a pass. Where only some assets are chosen, these are built in any case."""
+def build_models(context: dg.AssetExecutionContext, dbt: DbtProcess, study: Study) -> Iterator[Any]:
+    """Build the outdated models. Where only some assets are chosen, these are built in any case."""
     with clear_errors():
         _require_unchanged(study)
     if context.is_subset:
         yield from with_columns(dbt.cli(STUDY_BUILD, context=context), study, context.log)
         return
     with clear_errors():
-        planned = plan_pass(study, is_second)
+        planned = plan_build(study)
     LOG.info("dbt: %d of %d models and tests are current", len(planned.reused), len(planned.inputs))
     yield from reused_events(planned.reused, _PROJECT, _TRANSLATOR, context)
     if planned.command:
@@ -77,72 +74,19 @@ def _pass(context: dg.AssetExecutionContext, dbt: DbtProcess, study: Study, is_s
 
 
 @dbt_assets(
-    manifest=_PROJECT.manifest_path,
-    project=_PROJECT,
-    exclude=AFTER_GAINS,
-    pool="warehouse",
-    dagster_dbt_translator=_TRANSLATOR,
+    manifest=_PROJECT.manifest_path, project=_PROJECT, pool="warehouse", dagster_dbt_translator=_TRANSLATOR
 )
 def warehouse_models(
     context: dg.AssetExecutionContext, dbt: DbtProcess, study: StudyResource
 ) -> Iterator[Any]:
-    """Staging models, intermediate models and the marts that do not need the bootstrap, with their tests as checks."""
-    with clear_errors():
-        study.lake.require_intact(left_out=MADE_BY_BUILD)
-    clear_build(study.study, LOG)
-    yield from _pass(context, dbt, study.study, is_second=False)
-
-
-def statistic_tables(statistic: Statistic) -> dg.AssetsDefinition:
-    """The assets of a statistic: one per lake table, computed together."""
-    deps = [dg.AssetKey(["intermediate", name]) for name in statistic.models]
-
-    @dg.multi_asset(
-        name=statistic.name,
-        specs=[
-            dg.AssetSpec(
-                ["lake", table],
-                deps=deps,
-                description=TABLES[table].grain,
-                group_name="warehouse/statistics",
-                kinds={"parquet", "numpy"},
-            )
-            for table in statistic.tables
-        ],
-        pool="warehouse",
-    )
-    def computed(study: StudyResource) -> Iterator[dg.MaterializeResult]:
-        with clear_errors():
-            outcomes = materialise(statistic, study.study, study.lake, LOG)
-            for table in statistic.tables:
-                own = [outcome for outcome in outcomes if outcome.table == table]
-                yield result(study.lake, own, dg.AssetKey(["lake", table]))
-
-    return computed
-
-
-statistics = [statistic_tables(statistic) for statistic in STATISTICS]
-
-
-@dbt_assets(
-    manifest=_PROJECT.manifest_path,
-    project=_PROJECT,
-    select=AFTER_GAINS,
-    pool="warehouse",
-    dagster_dbt_translator=_TRANSLATOR,
-)
-def warehouse_adaptive(
-    context: dg.AssetExecutionContext, dbt: DbtProcess, study: StudyResource
-) -> Iterator[Any]:
-    """The marts with the bootstrap's intervals."""
+    """Staging models, intermediate models with the statistics, and marts, with their tests as checks."""
     with clear_errors():
         study.lake.require_intact()
-    yield from _pass(context, dbt, study.study, is_second=True)
+    clear_build(study.study, LOG)
+    yield from build_models(context, dbt, study.study)
 
 
-@dg.asset(
-    group_name="warehouse", kinds={"duckdb"}, pool="warehouse", deps=[warehouse_models, warehouse_adaptive]
-)
+@dg.asset(group_name="warehouse", kinds={"duckdb"}, pool="warehouse", deps=[warehouse_models])
 def published_warehouse(study: StudyResource) -> dg.MaterializeResult:
     """Only the marts, in a file that appears whole; the previous few versions are kept beside it."""
     with clear_errors():

@@ -93,7 +93,7 @@ def compared(scores: dict[str, dict[str, float]]) -> dict[tuple[str, str], tuple
         }
         for name, own in scores.items() if name != "null"
     ]  # fmt: skip
-    rows = compare_prompts([pa.Table.from_pylist(groups)], 0, LOG)["grounding_intervals"]
+    rows = compare_prompts(pa.Table.from_pylist(groups), 0).to_pylist()
     return {
         (row["grounding_prompt"], row["measure"]): (row["value_low"], row["value_high"], row["p_value"])
         for row in rows

@@ -1,36 +1,36 @@
-"""The lake tables of retrieval by predicted correctness for hand-made questions, and the interval of a gain."""
+"""The results of retrieval by predicted correctness for hand-made questions, and the interval of a gain."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from longtail.statistics.adaptive_signals import compare_signals
-from longtail.tables import TABLES
+from longtail.statistics.adaptive_signals import RESULTS, compare_signals
+from longtail.statistics.results import MADE_FROM
 
-LOG = logging.getLogger(__name__)
 KEY = {"dataset": "d", "prompt": "p", "model": "m", "parametric_method": "closed_book"}
 N_SPLITS = 12
 Row = dict[str, Any]
 
 
 def written(*rows: Row, n_splits: int = N_SPLITS, training_share: float = 0.75) -> dict[str, list[Row]]:
-    """The rows of all tables, which fit their columns."""
+    """The rows of all results."""
     ids = sorted({one for row in rows for one in row["question_id"]})
     rng = np.random.default_rng(0)
     trains = [np.flatnonzero(rng.random(n_splits) < training_share).tolist() for _ in ids]
     splits = pa.table({"dataset": ["d"] * len(ids), "question_id": ids, "trains": trains})
-    found = compare_signals(
-        [questions_of(rows), splits, pa.table({"dataset": ["d"], "n": [n_splits]}), decisions_of({})], 0, LOG
-    )
-    for table, made in found.items():
-        assert all(set(one) == set(TABLES[table].schema.names) for one in made)
-        pa.Table.from_pylist(made, schema=TABLES[table].schema)
-    return found
+    n = pa.table({"dataset": ["d"], "n": [n_splits]})
+    return by_result(compare_signals(questions_of(rows), splits, n, decisions_of({}), 0), RESULTS)
+
+
+def by_result(table: pa.Table, results: Sequence[str]) -> dict[str, list[Row]]:
+    """The rows of a statistic by the result that they belong to, without what they were made from."""
+    rows = table.drop_columns([MADE_FROM]).to_pylist()
+    assert {row["result"] for row in rows} <= {*results}
+    return {result: [row for row in rows if row["result"] == result] for result in results}
 
 
 def questions_of(rows: Sequence[Row]) -> pa.Table:

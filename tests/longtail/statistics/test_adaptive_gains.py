@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import numpy as np
 import pytest
 
@@ -21,14 +19,13 @@ from longtail.statistics.adaptive_gains import (
 from longtail.statistics.held_out_gains import LeftOut, Questions, ladders
 from longtail.statistics.resampling import LEAST_OF_OUTCOME
 from longtail.study.study import Study
-from tests.warehouses import AWKWARD, UNANSWERED, built_study, lake_of, mart
+from tests.warehouses import AWKWARD, UNANSWERED, built_study, mart
 
 PAIR = ["dataset", "prompt", "model", "parametric_method", "retrieval_method"]
 VARIANTS = {(search, scope) for search in ("exact", "binned10") for scope in ("all", "per_relation")}
 Z = 1.959963984540054
 SCORING = 0.004 * 100 / 99
 """Of a hundred questions, each about its own subject, of which forty decide."""
-LOG = logging.getLogger(__name__)
 
 
 @pytest.fixture
@@ -38,7 +35,7 @@ def awkward(monkeypatch: pytest.MonkeyPatch) -> Study:
 
 def test_every_pair_has_a_standard_error_or_a_reason(awkward: Study) -> None:
     thresholds = mart(awkward, "fct_adaptive_thresholds")
-    gains = lake_of(awkward).read_all("adaptive_gains").to_pandas()
+    gains = mart(awkward, "int_adaptive_gains", "intermediate")
     assert len(gains) == thresholds.groupby([*PAIR, "search"]).ngroups * 2
     overall = thresholds[thresholds.relation == "all"].set_index([*PAIR, "search"]).n
     assert (
@@ -53,7 +50,7 @@ def test_every_pair_has_a_standard_error_or_a_reason(awkward: Study) -> None:
 
 def test_the_mart_puts_the_interval_around_the_held_out_gain(awkward: Study) -> None:
     both = mart(awkward, "fct_adaptive_accuracy").merge(
-        lake_of(awkward).read_all("adaptive_gains").to_pandas(),
+        mart(awkward, "int_adaptive_gains", "intermediate"),
         on=[*PAIR, "search", "threshold_scope"],
         validate="one_to_one",
         suffixes=("", "_lake"),
@@ -213,4 +210,4 @@ def test_draws_depend_on_the_seed_alone() -> None:
 
 def test_nothing_answered_gives_no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     study = built_study(UNANSWERED, monkeypatch)
-    assert lake_of(study).read_all("adaptive_gains").num_rows == 0
+    assert mart(study, "int_adaptive_gains", "intermediate").empty

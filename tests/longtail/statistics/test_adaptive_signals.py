@@ -51,10 +51,10 @@ def compared(
     """The rows of the first two tables, by (retrieval method, signal, scope), and by that and baseline."""
     found = written(*rows, n_splits=n_splits, training_share=training_share)
     names = ("retrieval_method", "signal", "threshold_scope")
-    policies = {tuple(row[name] for name in names): row for row in found["adaptive_signals"]}
-    gains = {tuple(row[name] for name in (*names, "baseline")): row for row in found["adaptive_signal_gains"]}
-    assert len(policies) == len(found["adaptive_signals"])
-    assert len(gains) == len(found["adaptive_signal_gains"])
+    policies = {tuple(row[name] for name in names): row for row in found["signals"]}
+    gains = {tuple(row[name] for name in (*names, "baseline")): row for row in found["gains"]}
+    assert len(policies) == len(found["signals"])
+    assert len(gains) == len(found["gains"])
     return policies, gains
 
 
@@ -214,8 +214,7 @@ def test_few_questions_have_popularity_alone_and_no_test_question_has_no_numbers
 def test_the_rules_of_a_router_divide_the_questions_as_the_signal_does() -> None:
     row = questions(120)
     found = {
-        (rule["signal"], rule["threshold_scope"], rule["relation"]): rule
-        for rule in written(row)["adaptive_signal_rules"]
+        (rule["signal"], rule["threshold_scope"], rule["relation"]): rule for rule in written(row)["rules"]
     }
     assert len(found) == 5 * 2 * 3
     given = {

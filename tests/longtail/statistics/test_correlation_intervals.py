@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from typing import Any
 
@@ -23,8 +22,6 @@ from longtail.statistics.resampling import draws, percentiles, seed_of
 from longtail.study.study import Study
 from tests.dbt.recomputation import within_relations
 from tests.warehouses import AWKWARD, built_study, mart
-
-LOG = logging.getLogger(__name__)
 
 
 @pytest.fixture
@@ -154,7 +151,7 @@ def test_intervals_are_percentiles_of_the_resamples_or_tell_why_there_are_none()
         for prompt, subject in named.items()
         for model, own in right.items()
     ]  # fmt: skip
-    found = bootstrap_correlations([pa.Table.from_pylist(groups)], 3, LOG)["correlation_intervals"]
+    found = bootstrap_correlations(pa.Table.from_pylist(groups), 3).to_pylist()
     every = {(row["prompt"], row["model"]): row for row in found if row["relation"] == "all"}
     correct = np.array(list(right.values()), dtype=float).T
     logs, relation = np.log10(rows.popularity.to_numpy()), rows.relation.to_numpy()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 from longtail.statistics.factual_consistency import bootstrap_facts
 from longtail.statistics.resampling import resampled_ratios
 
-LOG = logging.getLogger("test")
 SCHEMA = pa.schema([
     *((name, pa.string()) for name in ("dataset", "prompt", "model", "method", "relation")),
     ("bin", pa.int32()), ("measure", pa.string()), ("n_drawn", pa.int64()), ("subject", pa.list_(pa.int64())),
@@ -37,7 +35,7 @@ def row(
 
 def intervals(by_relation: list[dict[str, Any]], by_bin: list[dict[str, Any]]) -> dict[Any, dict[str, Any]]:
     tables = [pa.Table.from_pylist(rows, schema=SCHEMA) for rows in (by_relation, by_bin)]
-    found = bootstrap_facts(tables, 0, LOG)["factual_consistency_intervals"]
+    found = bootstrap_facts(*tables, 0).to_pylist()
     return {(one["relation"], one["bin"], one["measure"]): one for one in found}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 
 from longtail.statistics.grounding_intervals import compare_prompts
 
-LOG = logging.getLogger("test")
 COMPARED = ("quip", "same_length_quip", "score")
 SCHEMA = pa.schema([
     *((name, pa.string()) for name in ("dataset", "model", "method", "grounding_prompt", "compared_with")),
@@ -40,7 +38,7 @@ def halves(scores: Any) -> list[float | None]:
 
 
 def compared(*groups: dict[str, Any], seed: int = 0) -> dict[tuple[str, str], dict[str, Any]]:
-    found = compare_prompts([pa.Table.from_pylist(groups, schema=SCHEMA)], seed, LOG)["grounding_intervals"]
+    found = compare_prompts(pa.Table.from_pylist(groups, schema=SCHEMA), seed).to_pylist()
     return {(one["grounding_prompt"], one["measure"]): one for one in found}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import math
 
 import numpy as np
@@ -27,7 +26,6 @@ from longtail.study.study import Study
 from tests.warehouses import AWKWARD, built_study, mart
 
 KEY = ["dataset", "prompt", "comparison", "model_a", "method_a", "model_b", "method_b"]
-LOG = logging.getLogger(__name__)
 
 
 @pytest.fixture
@@ -104,7 +102,7 @@ def test_repeated_questions_do_not_make_a_difference_certain() -> None:
     six = {**key, **counts, "n": 240, "subjects": subjects((6, 6, 14), (-6, 6, 6), (0, 6, 20))}
     once = {**key, **counts, "n": 40, "subjects": subjects((1, 1, 14), (-1, 1, 6), (0, 1, 20))}
     table = pa.Table.from_pylist([six, once])
-    rows = compare_methods([table], 1, LOG)["method_comparisons"]
+    rows = compare_methods(table, 1).to_pylist()
     for name in ("p_value", "difference_low", "difference_high", "no_interval"):
         assert rows[0][name] == rows[1][name]
     assert rows[0]["p_value"] == pytest.approx(stats.binomtest(6, 20).pvalue, abs=0.02)

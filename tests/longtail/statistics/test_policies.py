@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from longtail.statistics.adaptive_signals import compare_signals
+from longtail.statistics.adaptive_signals import RESULTS, compare_signals
 from longtail.statistics.method_comparisons import mcnemar_exact
 from longtail.statistics.policies import _Spread
-from longtail.tables import TABLES
-from tests.longtail.statistics.compared_signals import decisions_of, questions_of
+from tests.longtail.statistics.compared_signals import by_result, decisions_of, questions_of
 from tests.longtail.statistics.test_adaptive_signals import questions
 
 Row = dict[str, Any]
@@ -38,8 +36,7 @@ def arena(
         pa.table({"dataset": ["d"][: len(ids)], "n": [N_SPLITS][: len(ids)]}),
         decisions_of(others or {}),
     ]
-    found = compare_signals(tables, 0, logging.getLogger())["policies"]
-    pa.Table.from_pylist(found, schema=TABLES["policies"].schema)
+    found = by_result(compare_signals(*tables, 0), RESULTS)["policies"]
     assert len({one["policy"] for one in found}) == len(found)
     return {one["policy"]: one for one in found}
 

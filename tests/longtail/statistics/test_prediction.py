@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import numpy as np
@@ -12,15 +11,21 @@ import pytest
 from scipy.stats import pearsonr
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
-from longtail.statistics.prediction import LEFT_OUT, TABLES, hard_relations, predict_correctness
+from longtail.statistics.prediction import (
+    LEFT_OUT,
+    RESULTS,
+    hard_relations,
+    predict_questions,
+    regress_correctness,
+)
 from longtail.statistics.prediction_design import ABLATIONS
 from longtail.statistics.prediction_held_out import training_questions
+from longtail.statistics.results import MADE_FROM
 from longtail.study.study import Study
-from longtail.tables import TABLES as LAKE_TABLES
+from tests.longtail.statistics.compared_signals import by_result
 from tests.longtail.statistics.predicted_questions import random_questions
 from tests.warehouses import AWKWARD, UNANSWERED, built_study, mart
 
-LOG = logging.getLogger(__name__)
 KEY = ["dataset", "prompt", "model"]
 
 
@@ -49,6 +54,12 @@ def tables(rows: list[dict[str, Any]]) -> list[pa.Table]:
     return [table(rows), pa.Table.from_pylist([questions] if rows else [])]
 
 
+def predicted(read: list[pa.Table]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of the regressions by result, and those of questions."""
+    questions = predict_questions(*read, 7).drop_columns([MADE_FROM]).to_pylist()
+    return {**by_result(regress_correctness(*read, 7), RESULTS), "questions": questions}
+
+
 def whole_rows(seed: int, model: str) -> list[dict[str, Any]]:
     questions = random_questions(seed, n_per_relation=30, n_relations=2)
     return [
@@ -68,40 +79,35 @@ def test_every_question_is_fitted_or_counted_with_its_reason() -> None:
     for at, (reason, column) in enumerate(lacking.items()):
         rows[at] |= {column: None, "undefined": reason}
     rows[5] |= {"subject_popularity": 0.0, "undefined": "popularity 0"}
-    found = predict_correctness(tables(rows), 7, LOG)
-    assert set(found) == set(TABLES)
-    models = pd.DataFrame(found["prediction_models"])
+    found = predicted(tables(rows))
+    models = pd.DataFrame(found["models"])
     assert len(models) == 2 * 2 * len(ABLATIONS)
     assert (models[list(LEFT_OUT.values())] == 1).all(axis=None)
     assert (models.n_questions == 60).all()
     scored = models.n_scored.fillna(0)
     assert (models.n_fitted + scored + models.n_hard_relations == 54).all()
     assert scored[models.fit == "held_out"].nunique() == 1, "all ablations are scored on the same questions"
-    predictions = pd.DataFrame(found["question_predictions"])
+    predictions = pd.DataFrame(found["questions"])
     assert len(predictions) == 60 * 6
     assert set(predictions[predictions.probability.isna()].undefined) == set(LEFT_OUT)
     assert predictions.probability.isna().sum() == 6 * 6
-    for name, made in found.items():
-        pa.Table.from_pylist(made, schema=LAKE_TABLES[name].schema).validate(full=True)
 
 
 def test_without_samples_nothing_is_fitted_and_without_questions_there_is_nothing() -> None:
     rows = [row | {"cert": None, "undefined": "no certainty"} for row in whole_rows(2, "m")]
-    found = predict_correctness(tables(rows), 7, LOG)
-    assert {(row["undefined"], row["n_fitted"]) for row in found["prediction_models"]} == {
-        ("no questions", 0)
-    }
-    assert {row["score_undefined"] for row in found["prediction_models"]} == {None, "no questions to fit"}
-    assert found["prediction_terms"] == found["prediction_coefficients"] == []
-    assert {row["undefined"] for row in found["question_predictions"]} == {"no certainty"}
-    assert predict_correctness(tables([]), 7, LOG) == {name: [] for name in TABLES}
+    found = predicted(tables(rows))
+    assert {(row["undefined"], row["n_fitted"]) for row in found["models"]} == {("no questions", 0)}
+    assert {row["score_undefined"] for row in found["models"]} == {None, "no questions to fit"}
+    assert found["terms"] == found["coefficients"] == []
+    assert {row["undefined"] for row in found["questions"]} == {"no certainty"}
+    assert not any(predicted(tables([])).values())
 
 
 def test_a_model_gets_the_same_rows_without_the_other_models() -> None:
     """Also where these have answered more questions, which decide with the others which ones are fitted."""
     mine, others = whole_rows(3, "m")[:-7], whole_rows(4, "others")
-    together, split = predict_correctness(tables(mine + others), 7, LOG), tables(mine + others)[1]
-    alone = predict_correctness([table(mine), split], 7, LOG)
+    together, split = predicted(tables(mine + others)), tables(mine + others)[1]
+    alone = predicted([table(mine), split])
     assert alone == {name: [row for row in rows if row["model"] == "m"] for name, rows in together.items()}
     assert all(alone.values())
 

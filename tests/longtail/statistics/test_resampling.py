@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-
 import numpy as np
 import pytest
 from scipy import stats
 
 from longtail.statistics.resampling import (
     draws,
-    in_parallel,
     interval,
     percentiles,
     reason_against,
@@ -123,18 +119,3 @@ def test_each_key_has_a_seed_of_its_own() -> None:
     assert len(seeds) == 4
     assert seed_of(0, ["a", "b"]) == seed_of(0, iter(["a", "b"]))
     assert max(seeds) < 2**64
-
-
-def test_parts_keep_their_order_whichever_ends_first() -> None:
-    first_waits = threading.Event()
-
-    def compute(part: int) -> int:
-        if part == 0:
-            assert first_waits.wait(10)
-        first_waits.set()
-        return part * part
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LONGTAIL_THREADS", "2")
-        found = list(in_parallel(compute, range(5), logging.getLogger("longtail"), "parts"))
-    assert found == [0, 1, 4, 9, 16]

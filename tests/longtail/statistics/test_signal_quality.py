@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ from longtail.statistics.signal_quality import (
     within_relations,
 )
 
-LOG = logging.getLogger(__name__)
 KEY = {"dataset": "d", "prompt": "p", "model": "m", "method": "closed_book"}
 
 
@@ -50,7 +48,7 @@ def group(n: int = 150, seed: int = 3) -> dict[str, Any]:
 
 
 def measured(rows: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    found = measure_signals([pa.Table.from_pylist([rows])], 11, LOG)["signal_quality"]
+    found = measure_signals(pa.Table.from_pylist([rows]), 11).to_pylist()
     return {row["measured_signal"]: row for row in found}
 
 
@@ -85,7 +83,7 @@ def test_counts_of_texts_are_signals_by_their_own_names(rows: dict[str, Any]) ->
     counts = [[("leads_pair_sentence", i % 7)] if i % 3 else None for i in range(150)]
     column = pa.array([counts], pa.list_(pa.map_(pa.string(), pa.int64())))
     table = pa.Table.from_pylist([rows]).append_column("counts", column)
-    found = {row["measured_signal"]: row for row in measure_signals([table], 11, LOG)["signal_quality"]}
+    found = {row["measured_signal"]: row for row in measure_signals(table, 11).to_pylist()}
     known = [i for i in range(150) if i % 3]
     right = np.array(rows["is_correct"])[known]
     assert found["leads_pair_sentence"]["n_known"] == len(known)

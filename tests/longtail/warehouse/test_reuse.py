@@ -16,8 +16,8 @@ import pytest
 from longtail.storage import fingerprints
 from longtail.storage.parsed_code import ParsedCode
 from longtail.warehouse import reuse
-from longtail.warehouse.build import AFTER_GAINS, STUDY_BUILD
-from longtail.warehouse.reuse import find_outdated, inputs_of, note_built, plan_pass
+from longtail.warehouse.build import STUDY_BUILD
+from longtail.warehouse.reuse import find_outdated, inputs_of, note_built, plan_build
 from tests.in_process_dbt import put_parsed
 from tests.longtail.warehouse.small_project import MODELS, TABLES, SmallProject, contents, random_change
 from tests.warehouses import UNANSWERED, copied_study, lake_of
@@ -186,38 +186,22 @@ def test_a_missing_build_is_outdated_and_planning_does_not_make_one(unchanged: S
     assert not missing.exists()
 
 
-def test_passes_of_a_study_are_planned_apart_and_build_what_was_not_recorded(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_study_builds_what_was_not_recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     study = copied_study(UNANSWERED, monkeypatch, tmp_path / "study")
     put_parsed(study.home.home, study.path)
-    plans = [plan_pass(study, is_second=is_second) for is_second in (False, True)]
-    assert plans[0].inputs.keys().isdisjoint(plans[1].inputs)
-    places = [
-        [name in names(plan.inputs) for plan in plans] for name in ("fct_accuracy", "fct_adaptive_accuracy")
-    ]
-    assert places == [[True, False], [False, True]]
-    assert [plan.reused for plan in plans] == [frozenset(), frozenset()]
-    assert plans[0].command == (*STUDY_BUILD, "--exclude", AFTER_GAINS)
-    assert plans[1].command == (*STUDY_BUILD, "--select", AFTER_GAINS)
+    plan = plan_build(study)
+    assert (plan.reused, plan.command) == (frozenset(), STUDY_BUILD)
 
-    with duckdb.connect(str(study.home.build_warehouse)) as connection:  # as if one run had built all of them
-        connection.execute(
-            "update audit.results set invocation_id = (select max_by(invocation_id, number) from audit.invocations)"
-        )
-    for plan in plans:
-        note_built(study, replace(plan, project="another project"), LOG)
-    assert not plan_pass(study, is_second=False).reused
-    for plan in plans:
-        note_built(study, plan, LOG)
-    for is_second, plan in enumerate(plans):
-        again = plan_pass(study, is_second=bool(is_second))
-        assert (again.command, again.reused) == ((), plan.inputs.keys())
+    note_built(study, replace(plan, project="another project"), LOG)
+    assert not plan_build(study).reused
+    note_built(study, plan, LOG)
+    again = plan_build(study)
+    assert (again.command, again.reused) == ((), plan.inputs.keys())
+    assert not plan_build(replace(study, seed=study.seed + 1)).reused
 
     lake_of(study).write("relations", [], fingerprint="none")
-    changed = plan_pass(study, is_second=False)
-    assert changed.command[:-2] == (*STUDY_BUILD, "--select", "stg_study__relations+")
-    assert changed.command[-2:] == ("--exclude", AFTER_GAINS)
+    changed = plan_build(study)
+    assert changed.command == (*STUDY_BUILD, "--select", "stg_study__relations+")
     outdated = changed.inputs.keys() - changed.reused
     assert {"model.longtail.stg_study__relations", "model.longtail.dim_relations"} <= outdated
     assert "model.longtail.stg_study__models" in changed.reused
@@ -226,7 +210,7 @@ def test_passes_of_a_study_are_planned_apart_and_build_what_was_not_recorded(
         connection.execute(
             "update audit.results set built_in = built_in + 100 where name = 'int_tuned_measures'"
         )
-    assert "model.longtail.fct_tuned_models" not in plan_pass(study, is_second=True).reused
+    assert "model.longtail.fct_tuned_models" not in plan_build(study).reused
 
 
 def test_content_that_comes_back_after_a_killed_run_is_built_again(small: SmallProject) -> None:

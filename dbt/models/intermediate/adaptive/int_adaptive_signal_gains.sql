@@ -1,4 +1,4 @@
-with gains as (select * from {{ ref('stg_statistics__adaptive_signal_gains') }}),
+with gains as (select * from {{ ref('int_adaptive_signals') }} where result = 'gains'),
 method_pairs as (select * from {{ ref('int_method_pairs') }}),
 
 -- Two variances add up: that of the drawn questions and that of the splits.

@@ -1,7 +1,7 @@
 {%- set key = 'dataset, model, method, grounding_prompt, compared_with, measure' -%}
 {%- set family = 'dataset, model, method, compared_with, measure' -%}
 with gains as (select * from {{ ref('int_grounding_gains') }}),
-tested as (select * from {{ ref('stg_statistics__grounding_intervals') }}),
+tested as (select * from {{ ref('int_grounding_intervals') }}),
 
 joined as (
 

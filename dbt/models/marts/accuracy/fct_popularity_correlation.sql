@@ -5,7 +5,7 @@ within_relations as (select * from {{ ref('int_correlation_within_relations') }}
 
 intervals as (
 
-    select * rename (n_answers as n) from {{ ref('stg_statistics__correlation_intervals') }}
+    select * rename (n_answers as n) from {{ ref('int_correlation_intervals') }}
 
 ),
 

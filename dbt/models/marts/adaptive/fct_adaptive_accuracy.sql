@@ -59,7 +59,7 @@ final as (
     left join averages using (pair_id, search, threshold_scope)
     left join {{ ref('int_adaptive_in_sample') }} as in_sample using (pair_id, search, threshold_scope)
     -- Also by n_questions: a bootstrap over other questions does not belong to this row.
-    left join {{ ref('stg_statistics__adaptive_gains') }} as adaptive_gains
+    left join {{ ref('int_adaptive_gains') }} as adaptive_gains
         using (dataset, prompt, model, parametric_method, retrieval_method, n_questions, search, threshold_scope)
 
 )

@@ -2,8 +2,13 @@
     'gain': 'fixed', 'gain_over_popularity_all': 'popularity_all',
     'gain_over_popularity_per_relation': 'popularity_per_relation',
 } -%}
+{%- set measures = [
+    'n_compared', 'n_zero_popularity', 'n_no_measures', 'n_no_confidence', 'n_one_outcome', 'accuracy', 'accuracy_always',
+    'accuracy_never', 'accuracy_fixed', 'share_retrieved', 'signal_tokens_per_1000', 'signal_device_seconds_per_1000',
+    'signal_cost_usd_per_1000', 'signal_latency_ms',
+] -%}
 {%- set pair = ['dataset', 'prompt', 'model', 'parametric_method', 'retrieval_method'] -%}
-with policies as (select * from {{ ref('stg_statistics__adaptive_signals') }}),
+with policies as (select * from {{ ref('int_adaptive_signals') }} where result = 'signals'),
 
 gains as (
 
@@ -44,10 +49,9 @@ final as (
 
     select
         expected.*,
-        policies.* exclude (  -- noqa: RF02
-            {{ pair | join(', ') }}, n_questions, signal, threshold_scope, device_seconds_per_1000,
-            cost_usd_per_1000, answer_latency_ms, n_splits, undefined  -- noqa: RF02
-        ),
+        {%- for column in measures %}
+        policies.{{ column }},
+        {%- endfor %}
         coalesce(policies.n_splits, 0) as n_splits,
         gains.* exclude ({{ pair | join(', ') }}, signal, threshold_scope),  -- noqa: RF02
         policies.device_seconds_per_1000 + policies.signal_device_seconds_per_1000 as device_seconds_per_1000,

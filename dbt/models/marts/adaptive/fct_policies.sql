@@ -20,9 +20,10 @@ with policies as (
         found.gap_share_ci_high as gap_ci_high,
         found.no_gap_interval,
         found.policy_p_value as p_value
-    from {{ ref('stg_statistics__policies') }} as found
+    from {{ ref('int_adaptive_signals') }} as found
     -- Statistics of an earlier state of the study have other pairs.
     semi join {{ ref('int_method_pairs') }} using ({{ pair | join(', ') }})
+    where found.result = 'policies'
 
 ),
 

@@ -1,4 +1,4 @@
-with quality as (select * from {{ ref('stg_statistics__signal_quality') }}),
+with quality as (select * from {{ ref('int_signal_quality') }}),
 
 -- A signal that is known for no answer is no row. Statistics of an earlier state of the study have other questions.
 answered as (

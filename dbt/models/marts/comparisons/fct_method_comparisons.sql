@@ -1,5 +1,5 @@
 with comparisons as (select * from {{ ref('int_method_comparisons') }}),
-tested as (select * from {{ ref('stg_statistics__method_comparisons') }}),
+tested as (select * from {{ ref('int_method_tests') }}),
 
 joined as (
 

@@ -36,7 +36,7 @@ together as (
 
 intervals as (
 
-    select * from {{ ref('stg_statistics__factual_consistency_intervals') }}
+    select * from {{ ref('int_factual_consistency_intervals') }}
     where bin is null
 
 ),

@@ -34,7 +34,7 @@ final as (
         intervals.value_high as ci_high,
         if(intervals.value_low is null, coalesce(intervals.no_interval, 'not computed'), null) as no_interval
     from counted
-    left join {{ ref('stg_statistics__factual_consistency_intervals') }} as intervals using ({{ key }}, bin, measure)
+    left join {{ ref('int_factual_consistency_intervals') }} as intervals using ({{ key }}, bin, measure)
 
 )
 

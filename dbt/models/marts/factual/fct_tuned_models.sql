@@ -38,7 +38,7 @@ final as (
     from together
     inner join {{ ref('stg_generation__tuned_models') }} as models using (tuned_model, step)
     inner join {{ ref('stg_study__sweep_settings') }} as settings using (tuned_model)
-    left join {{ ref('stg_statistics__tuned_model_intervals') }} as intervals using ({{ key }}, relation, measure)
+    left join {{ ref('int_tuned_model_intervals') }} as intervals using ({{ key }}, relation, measure)
 
 )
 

@@ -18,7 +18,7 @@ subjects as (
         questions.cluster_id,
         count(*) as n,
         count(*) filter (where predictions.is_correct) as n_correct,
-        sum(predictions.probability) as total_probability
+        sum(predictions.probability order by predictions.probability) as total_probability
     from predictions
     left join questions using (dataset, question_id)
     group by {{ key }}, questions.cluster_id
@@ -30,7 +30,7 @@ summed as (
     select
         {{ key }},
         {{ sums(['n', 'n_correct']) }},
-        sum(total_probability) / sum(n) as mean_probability,
+        sum(total_probability order by total_probability) / sum(n) as mean_probability,
         {{ subject_sums('n_correct') }} as correct
     from subjects
     group by {{ key }}

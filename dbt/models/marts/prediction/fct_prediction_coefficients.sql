@@ -1,4 +1,4 @@
-with coefficients as (select * from {{ ref('stg_statistics__prediction_coefficients') }}),
+with coefficients as (select * from {{ ref('int_prediction_regressions') }} where result = 'coefficients'),
 
 final as (
 

@@ -5,7 +5,7 @@ calibration as (
 
     select
         {{ key }},
-        sum(n * abs(mean_probability - accuracy)) / sum(n) as expected_calibration_error
+        sum(n * abs(mean_probability - accuracy) order by bin) / sum(n) as expected_calibration_error
     from {{ ref('fct_prediction_calibration') }}
     group by {{ key }}
 
@@ -30,7 +30,7 @@ scored as (
         -- The share of pairs of a right and a wrong answer in which the right one has the higher probability.
         (sum(probability_rank) filter (where is_correct) - n_correct * (n_correct + 1) / 2)
         / nullif(n_correct * (n - n_correct), 0) as auroc,
-        avg((probability - is_correct::integer) ** 2) as brier,
+        avg((probability - is_correct::integer) ** 2 order by probability, is_correct) as brier,
         n_correct / n * (1 - n_correct / n) as brier_of_mean
     from ranked
     group by {{ key }}

@@ -1,4 +1,4 @@
-with terms as (select * from {{ ref('stg_statistics__prediction_terms') }}),
+with terms as (select * from {{ ref('int_prediction_regressions') }} where result = 'terms'),
 
 final as (
 

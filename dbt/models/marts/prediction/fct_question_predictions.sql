@@ -1,4 +1,4 @@
-with predictions as (select * from {{ ref('stg_statistics__question_predictions') }}),
+with predictions as (select * from {{ ref('int_question_predictions') }}),
 questions as (select * from {{ ref('int_prediction_rows') }}),
 
 final as (

@@ -1,2 +1,0 @@
-select * from {{ source('lake', 'question_predictions') }}
-where {{ is_declared(['dataset', 'model', 'prompt'], generations='paraphrases') }}

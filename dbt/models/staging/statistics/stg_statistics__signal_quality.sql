@@ -1,2 +1,0 @@
-select * from {{ source('lake', 'signal_quality') }}
-where {{ is_declared(['dataset', 'prompt', 'model', 'method'], generations='questions') }}
