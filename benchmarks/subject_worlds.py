@@ -207,7 +207,7 @@ def signals(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_clust
             for measure in MEASURES for scope in ("", "_within")
         }  # fmt: skip
         answers = Answers(correct, ids, relation.astype(str))
-        row = answers.quality("popularity", logs[:, None], seed)
+        row = answers.quality(logs[:, None], seed)
         low, high = row["auroc_ci_low"], row["auroc_ci_high"]
         reason = None if low is not None else row.get("no_interval") or row["undefined"] or "no interval"
         yield found | {"auroc": Study(truths["auroc"], row["auroc"] or 0.0, low, high, reason)}

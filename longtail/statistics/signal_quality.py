@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,10 @@ SIGNALS = (
 )
 COMBINED = "popularity_confidence"
 """The cross-fitted probability from popularity, confidence and relation."""
+BEST = "best_signal"
+"""In each fold of subjects, the one of `SIGNALS` that ranks the answers of the other folds best (SPEC §11)."""
+LEAST_KNOWN = 0.9
+"""The best signal is chosen among those that are known for at least this share of a group's answers."""
 _NEGATED = ("mean_entropy",)
 _LOG = ("confidence", "least_probability", "first_probability")
 _LOG1P = ("popularity", "site_links")
@@ -53,6 +57,7 @@ SCHEMA = pa.schema([
     ("no_interval", pa.string()),
     *((name, pa.float64()) for name in ("auroc_within", "average_precision", "brier", "calibration_error")),
     ("undefined", pa.string()),
+    ("chosen_signals", pa.string()),
 ])  # fmt: skip
 
 
@@ -79,9 +84,21 @@ def measure_signals(groups: pa.Table, seed: int, last: pa.Table | None = None) -
 def _rows(group: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
     """One row per signal that is known for some answer of the group."""
     key = {name: group[name] for name in _KEY}
+    of_draws = seed_of(seed, key.values())
     for signal, answers, _, predictors in known_signals(group):
-        found = answers.quality(signal, predictors, seed_of(seed, key.values()))
-        yield {**key, "measured_signal": signal, **found}
+        quality = answers.quality(predictors, of_draws, is_combined=signal == COMBINED)
+        yield {**key, "measured_signal": signal, **quality}
+    columns, subject, relation = _columns(group)
+    known = {name: ~np.isnan(columns[name]) for name in SIGNALS}
+    names = [name for name in SIGNALS if known[name].mean() >= LEAST_KNOWN]
+    if len(names) > 1:
+        both = np.logical_and.reduce([known[name] for name in names])
+        answers = Answers(columns["is_correct"][both], subject[both], relation[both])
+        scores = [_scaled(name, columns[name][both]) for name in names]
+        choices = answers.choose(scores)
+        quality = answers.quality(np.column_stack(scores), of_draws, choices)
+        chosen = sorted({names[choice] for choice in choices if choice >= 0})
+        yield {**key, "measured_signal": BEST, **quality, "chosen_signals": ", ".join(chosen) or None}
 
 
 def known_signals(group: Mapping[str, Any]) -> Iterator[tuple[str, Answers, Values, Values]]:
@@ -89,12 +106,8 @@ def known_signals(group: Mapping[str, Any]) -> Iterator[tuple[str, Answers, Valu
 
     Measures in `counts`, whose answers have (measure, number) pairs, are signals by their own names.
     """
-    counts = [dict(pairs or ()) for pairs in group.get("counts", ())]
-    measures = sorted(set().union(*counts))
-    columns = {name: np.array(group[name], dtype=float) for name in ("is_correct", *SIGNALS)}
-    columns |= {name: np.array([one.get(name, np.nan) for one in counts]) for name in measures}
-    subject = np.array(group["subject"])
-    relation = np.array([name or "" for name in group["relation"]])
+    columns, subject, relation = _columns(group)
+    measures = [name for name in columns if name not in ("is_correct", *SIGNALS)]
     for signal in (*SIGNALS, *measures, COMBINED):
         parts = ("popularity", "confidence") if signal == COMBINED else (signal,)
         known = ~np.isnan(np.column_stack([columns[name] for name in parts])).any(axis=1)
@@ -103,6 +116,15 @@ def known_signals(group: Mapping[str, Any]) -> Iterator[tuple[str, Answers, Valu
             answers = Answers(columns["is_correct"][known], subject[known], relation[known])
             values = np.empty(0) if signal == COMBINED else columns[signal][known]
             yield signal, answers, -values if signal in _NEGATED else values, predictors
+
+
+def _columns(group: Mapping[str, Any]) -> tuple[dict[str, Values], Values, Values]:
+    """Whether a group's n answers are right and their signals, by name; their subjects; their relations ('' = none)."""
+    counts = [dict(pairs or ()) for pairs in group.get("counts", ())]
+    columns = {name: np.array(group[name], dtype=float) for name in ("is_correct", *SIGNALS)}
+    for name in sorted(set().union(*counts)):
+        columns[name] = np.array([pairs.get(name, np.nan) for pairs in counts])
+    return columns, np.array(group["subject"]), np.array([name or "" for name in group["relation"]])
 
 
 def _scaled(name: str, values: Values) -> Values:
@@ -122,8 +144,24 @@ class Answers:
         self.subjects, self.subject = np.unique(subject, return_inverse=True)
         self.fold = folds(self.subjects)[self.subject]
 
-    def quality(self, signal: str, predictors: Values, seed: int) -> dict[str, Any]:
-        """The measures of a signal; all None with a reason where they are not defined."""
+    def choose(self, scores: Sequence[Values]) -> list[int]:
+        """The number of the score (n values) with the highest AUROC on the other folds, for each fold; -1: none has one."""
+        choices = []
+        for number in range(N_FOLDS):
+            others = self.fold != number
+            areas = [auroc(score[others], self.correct[others]) for score in scores]
+            known = [area if area is not None else -1.0 for area in areas]
+            choices.append(int(np.argmax(known)) if max(known) >= 0 else -1)
+        return choices
+
+    def quality(
+        self, predictors: Values, seed: int, choices: Sequence[int] = (), *, is_combined: bool = False
+    ) -> dict[str, Any]:
+        """The measures of a signal; all None with a reason where they are not defined.
+
+        `predictors` (n × p): the signal; with `is_combined` what it is fitted from; with `choices` several signals, and
+        the number of the one that counts in each fold.
+        """
         n, n_correct = len(self.correct), int(self.correct.sum())
         counts = {
             "n_known": n,
@@ -142,8 +180,14 @@ class Answers:
             names = ("auroc", "auroc_ci_low", "auroc_ci_high", "auroc_within", "average_precision")
             missing = dict.fromkeys((*names, "brier", "calibration_error"))
             return {**counts, **missing, "undefined": reason, "no_interval": reason}
-        fitted = self.cross_fitted(predictors, with_relations=signal == COMBINED)
-        score, fold = (fitted, self.fold) if signal == COMBINED else (predictors[:, 0], np.zeros(n, int))
+        if choices:
+            columns = np.array(choices)[self.fold]
+            by_signal = {one: self.cross_fitted(predictors[:, [one]]) for one in set(choices)}
+            fitted = np.array([by_signal[one][place] for place, one in enumerate(columns)])
+            score, fold = predictors[np.arange(n), columns], self.fold
+        else:
+            fitted = self.cross_fitted(predictors, with_relations=is_combined)
+            score, fold = (fitted, self.fold) if is_combined else (predictors[:, 0], np.zeros(n, int))
         resamples = aurocs(score, self.correct, _drawn(len(self.subjects), seed), self.subject, fold)
         n_rarer = min(len(np.unique(self.subject[self.correct == one])) for one in (0, 1))
         reason = reason_against(len(self.subjects), n_correct, n - n_correct)
@@ -158,7 +202,7 @@ class Answers:
             "undefined": None, "no_interval": no_interval,
         }  # fmt: skip
 
-    def cross_fitted(self, predictors: Values, with_relations: bool) -> Values:
+    def cross_fitted(self, predictors: Values, with_relations: bool = False) -> Values:
         """The probability that each answer is right, from a logistic regression on the other subjects' answers."""
         order = np.argsort(self.relation, kind="stable")
         names, number = np.unique(self.relation[order], return_inverse=True)

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from longtail.statistics import signal_quality
 from longtail.statistics.resampling import draws, percentiles, seed_of
 from longtail.statistics.signal_quality import (
+    BEST,
     COMBINED,
     N_FOLDS,
     N_RESAMPLES,
@@ -73,7 +74,7 @@ def test_signals_without_a_value_are_no_rows_and_unknown_values_no_answers(
     quality: dict[str, dict[str, Any]],
 ) -> None:
     assert {name: row["n_known"] for name, row in quality.items()} == {
-        "popularity": 150, "confidence": 149, "mean_entropy": 150, COMBINED: 149
+        "popularity": 150, "confidence": 149, "mean_entropy": 150, COMBINED: 149, BEST: 149
     }  # fmt: skip
     assert all(row["undefined"] is None and KEY.items() <= row.items() for row in quality.values())
 
@@ -90,7 +91,7 @@ def test_counts_of_texts_are_signals_by_their_own_names(rows: dict[str, Any]) ->
     assert found["leads_pair_sentence"]["auroc"] == pytest.approx(
         roc_auc_score(right, [i % 7 for i in known])
     )
-    assert set(found) == {"popularity", "confidence", "mean_entropy", COMBINED, "leads_pair_sentence"}
+    assert set(found) == {"popularity", "confidence", "mean_entropy", COMBINED, BEST, "leads_pair_sentence"}
 
 
 def test_areas_are_those_of_scikit_learn(rows: dict[str, Any], quality: dict[str, dict[str, Any]]) -> None:
@@ -101,6 +102,30 @@ def test_areas_are_those_of_scikit_learn(rows: dict[str, Any], quality: dict[str
     )
     entropy = np.array(rows["mean_entropy"])
     assert quality["mean_entropy"]["auroc"] == pytest.approx(roc_auc_score(rows["is_correct"], -entropy))
+
+
+def test_the_best_signal_is_chosen_on_other_subjects_and_ranks_within_a_fold(
+    rows: dict[str, Any], quality: dict[str, dict[str, Any]]
+) -> None:
+    correct, subject = of(rows, "is_correct", "subject")
+    scores = dict(zip(("popularity", "confidence"), of(rows, "popularity", "confidence"), strict=True))
+    scores["mean_entropy"] = -of(rows, "mean_entropy")[0]
+    subjects, number = np.unique(subject.astype(str), return_inverse=True)
+    fold = folds(subjects)[number]
+    above = pairs = 0.0
+    chosen = set()
+    for one in range(N_FOLDS):
+        here = fold == one
+        best = max(scores, key=lambda name: roc_auc_score(correct[~here], scores[name][~here]))
+        chosen.add(best)
+        n = correct[here].sum() * (1 - correct[here]).sum()
+        above += n * roc_auc_score(correct[here], scores[best][here])
+        pairs += n
+    assert quality[BEST]["auroc"] == pytest.approx(above / pairs)
+    assert quality[BEST]["chosen_signals"] == ", ".join(sorted(chosen))
+    assert quality["confidence"]["chosen_signals"] is None
+    only = {**rows, "popularity": [None] * 150, "mean_entropy": [None] * 150}
+    assert BEST not in measured(only)
 
 
 def test_within_relations_pairs_of_one_relation_count(rows: dict[str, Any]) -> None:

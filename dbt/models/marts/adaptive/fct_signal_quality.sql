@@ -32,7 +32,8 @@ final as (
         quality.calibration_error,
         quality.undefined as auroc_undefined,
         quality.no_interval,
-        quality.n_draws
+        quality.n_draws,
+        quality.chosen_signals
     from quality
     inner join answered using (dataset, prompt, model, method)
 
