@@ -1,8 +1,8 @@
 """Answers that others generated, scored by our rules: their rows in lake tables answers, generated_passages and
 grounded_generations.
 
-What a file does not say (tokens, times, demonstrations) is null, never zero. So is the confidence of an answer of which a
-part is cut off: a file does not say which tokens the rest has. A request without an answer is no row: it goes to the
+What a file does not say (tokens, times, demonstrations) is null, never zero. So is the confidence of an answer of which the
+end is cut off, but for that of its first token: a file does not say which tokens the rest has. A request without an answer is no row: it goes to the
 quarantine with its reason, as a failed generation does.
 """
 
@@ -23,6 +23,7 @@ from longtail.study.prompts import Prompt
 from longtail.tables.generation import CONFIDENCE
 
 Row = Mapping[str, Any]
+_OF_FIRST_TOKEN = tuple(column for column in CONFIDENCE if column.name.startswith("first_"))
 _DECLINED = "the model declined to answer"
 _ASKED = ("prompt_hash", "prompt_tokens", "new_tokens", "reasoning_tokens", "latency_ms")
 
@@ -162,8 +163,9 @@ def _answer(
     declines = declines_of(prompts.get(row["prompt"]), scope.model)
     columns = answer_columns(row["text"], gold_answers, scope.model, declines, row["is_declined"])
     asked = {name: row[name] for name in ("prompt", *_ASKED)}
-    is_whole = columns["prediction"].strip() == columns["raw_text"].strip() != ""
-    sure = {column.name: row[column.name] for column in CONFIDENCE if is_whole}
+    answer, text = columns["prediction"].strip(), columns["raw_text"].strip()
+    known = CONFIDENCE if answer == text else _OF_FIRST_TOKEN if text.startswith(answer) else ()
+    sure = {column.name: row[column.name] for column in known if answer}
     return {**_of_file(row), **asked, "passage_id": passage_id, "passage_ids": own, **columns, **sure}
 
 

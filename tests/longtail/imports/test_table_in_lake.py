@@ -165,7 +165,7 @@ def test_answers_by_a_retriever_of_the_study_are_its_rows_and_unknown_methods_ar
 
 
 def test_the_confidence_of_a_whole_answer_reaches_its_row(tmp_path: Path) -> None:
-    """What a file says of tokens that were cut off says nothing of the rest."""
+    """Of an answer whose end was cut off, only the first token is known."""
     rows = [("Angel", "Akon", "Akon", "[0.5, 0.25]"), ("One", "U2|Ed Sheeran", "U2\nor not", "[0.5, 0.5]")]
     lines = [
         {"question": f"Who sang {song}?", "answer": gold, "prediction": text, "token_probs": numbers}
@@ -183,6 +183,7 @@ def test_the_confidence_of_a_whole_answer_reaches_its_row(tmp_path: Path) -> Non
     )
     assert (whole["confidence_tokens"], whole["sum_log_probability"]) == (2, pytest.approx(math.log(1 / 8)))
     assert (cut["prediction"], cut["confidence_tokens"], cut["sum_log_probability"]) == ("U2", None, None)
+    assert (cut["first_probability"], cut["least_probability"]) == (0.5, None)
 
 
 def test_another_sign_between_answers_makes_the_questions_stale(tmp_path: Path) -> None:
