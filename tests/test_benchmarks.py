@@ -36,11 +36,9 @@ SMALL = [
 ]  # fmt: skip
 
 
-def _run(
-    benchmark: str, arguments: Sequence[str], before: str = "", package: str = "benchmarks"
-) -> subprocess.CompletedProcess[str]:
+def _run(benchmark: str, arguments: Sequence[str], before: str = "") -> subprocess.CompletedProcess[str]:
     code = f"{before}\nimport sys\nsys.argv[1:] = {list(arguments)!r}\n"
-    code += f"from {package}.{benchmark} import main\nmain()"
+    code += f"from benchmarks.{benchmark} import main\nmain()"
     env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(PROJECT_ROOT)}
     if before:  # the fork server has imported them already
         command = [sys.executable, "-c", code]
@@ -68,7 +66,7 @@ def test_thresholds_equal_the_notebooks(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_flipped_bit_of_a_lake_is_named() -> None:
-    done = _run("damaged_files", ["--kinds", "lake", "--flips", "20"], package="tests")
+    done = _run("damaged_files", ["--kinds", "lake", "--flips", "20"])
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout.splitlines()[-1]) == {"other_results": 0, "signals": 0, "named": 20}
 

@@ -13,9 +13,9 @@ from longtail.study.file import load_study
 from longtail.warehouse.headline import headline, render_headline
 from tests.claims import CLAIMS
 from tests.claims.form import Claim, text_of
-from tests.claims.paper_comparison import PLACE, chosen, ours_of, page, shown
 from tests.claims.readme import DEFAULT_STUDY, signal_rows
 from tests.claims.retrieval import hybrid_rows, table_of, tables_in_page
+from tools.pages.paper_comparison import PLACE, chosen, ours_of, page, shown
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("default_study")]
 
