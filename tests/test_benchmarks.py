@@ -24,7 +24,7 @@ pytestmark = pytest.mark.journey
 
 SMALL = {
     "generation": (
-        "--every 600 --rounds 1 --candidates 4 --stream 40 --no-harness --gpu tiny",
+        "--every 1200 --rounds 1 --candidates 4 --stream 40 --no-harness --gpu tiny",
         "loop_ratio batched_ratio sampling_cost scoring_ratio peak_overhead_mb gpu_loop_ratio gpu_continuous_ratio",
     ),
     "consistency": ("--questions 60 --texts 30 --rounds 1", "int_sim_ratio embedding_overhead peak_mb"),
