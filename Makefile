@@ -77,15 +77,15 @@ check: $(VENV)/.installed-dev ## check style, types, layers, SQL, definitions
 	$(PY) -m tools.check
 
 mutants: $(VENV)/.installed-dev ## plant faults in the last commit's lines and name those that the nearest tests miss (BASE=rev, MODULE=longtail/scoring, MAX=100, SEED=0, JOBS=2, WIDE=1)
-	@$(PY) -m tests.mutants $(if $(MODULE),--module '$(MODULE)') $(if $(BASE),--base '$(BASE)') $(if $(MAX),--most $(MAX)) \
+	@$(PY) -m tools.mutants.code $(if $(MODULE),--module '$(MODULE)') $(if $(BASE),--base '$(BASE)') $(if $(MAX),--most $(MAX)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(WIDE),--wide)
 
 mutants-sql: $(VENV)/.installed-dev ## plant faults in dbt models and macros and name those that their tests miss (MODELS=marts/accuracy, MAX=140, SEED=23, BASE=folder that keeps the builds)
-	@$(PY) -m tests.sql_mutants $(if $(MODELS),--models '$(MODELS)') $(if $(MAX),--max $(MAX)) $(if $(SEED),--seed $(SEED)) \
+	@$(PY) -m tools.mutants.sql $(if $(MODELS),--models '$(MODELS)') $(if $(MAX),--max $(MAX)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(BASE),--base '$(BASE)')
 
 bench-damage: $(VENV)/.installed-dev ## flipped bits in lake, indexes, vectors, portraits, models, caches: named, made again, or unseen (BENCH_ARGS=--help)
-	@LONGTAIL_THREADS=1 $(PY) -m tests.damaged_files $(BENCH_ARGS)
+	@LONGTAIL_THREADS=1 $(PY) -m benchmarks.damaged_files $(BENCH_ARGS)
 
 bench-ingest: ## reading dumps, compared with only decompressing them; questions from dumps (BENCH_ARGS=--help)
 bench-router: ## decisions a second; waiting times of the router under 64 clients (BENCH_ARGS=--help)

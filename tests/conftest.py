@@ -1,6 +1,7 @@
 """Tests never touch a user's state: every process of the suite has a home of its own.
 
-What the suite costs stands at its end: the processor seconds of all its processes, by folder and by module.
+The home of `make run` is read, if it is as new as the code; nothing is written there. What the suite costs stands at its
+end: the processor seconds of all its processes, by folder and by module.
 """
 
 from __future__ import annotations
@@ -21,6 +22,34 @@ import pytest
 
 from tests import fork_server
 
+PROJECT = Path(__file__).resolve().parents[1]
+MADE_FROM = ("longtail", "dagster_project", "dbt", "study.yaml", "constraints.txt")
+"""What decides the default study's results, below the project."""
+LONGEST = (
+    "default_study", "small_study", "tests/longtail/warehouse/test_publish.py", "imports", "tests/journeys/test_wheel.py",
+    "kill", "tests/test_benchmarks.py", "ui", "described_build", "real_records", "tests/test_own_dagster_yaml.py",
+    "tests/longtail/warehouse/test_reuse.py", "tests/dbt/test_unit_tests.py", "tests/longtail/warehouse/test_dbt_runs.py",
+    "tests/longtail/storage/test_object_store.py", "tests/longtail/generation/test_ray_workers.py", "report_browser",
+    "tests/longtail/warehouse/test_publishing_on_a_full_disk.py", "edges",
+)  # fmt: skip
+"""The groups of tests that take longest (20 seconds and more), the longest first."""
+
+
+def is_finished(home: Path, project: Path) -> bool:
+    """Whether the default study in `home` was published after the last change of what it is made from."""
+    published = home / "published/inputs"  # `make run` writes it last, and removes it first
+    if not published.exists():
+        return False
+    roots = [project / name for name in MADE_FROM]
+    files = [path for root in roots for path in (root.rglob("*") if root.is_dir() else [root])]
+    changes = [path.stat().st_mtime for path in files if path.is_file() and "__pycache__" not in path.parts]
+    return max(changes) < published.stat().st_mtime
+
+
+if "PYTEST_XDIST_WORKER" not in os.environ and "LONGTAIL_FINISHED_HOME" not in os.environ:
+    _of_make_run = Path(os.environ.get("LONGTAIL_HOME") or PROJECT / "data")
+    if is_finished(_of_make_run, PROJECT):
+        os.environ["LONGTAIL_FINISHED_HOME"] = str(_of_make_run.resolve())
 _HOME = tempfile.mkdtemp(prefix="longtail-tests-")
 os.environ["LONGTAIL_HOME"] = _HOME
 os.environ.pop("LONGTAIL_STUDY", None)
@@ -43,17 +72,30 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return argname if isinstance(val, bytes) or (isinstance(val, str) and len(val) > 200) else None
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.option.loadscopereorder = False  # xdist would put the groups with the most tests first
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long journeys first: two workers then end at about the same time. One worker runs all of a module: its fixtures,
+    """Long groups first: all workers then end at about the same time. One worker runs all of a module: its fixtures,
     and the builds that it caches, are made once."""
-    items.sort(key=lambda item: item.get_closest_marker("journey") is None)
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.location[0]))
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    marker = item.get_closest_marker("xdist_group")
+    assert marker is not None
+    group = marker.args[0]
+    return LONGEST.index(group) if group in LONGEST else len(LONGEST)
 
 
 def pytest_collection_finish() -> None:
+    if Path(_HOME, "build").exists():
+        raise pytest.UsageError("a test module parses the dbt project when it is imported: 12 s a worker")
     gc.freeze()  # no collection looks through libraries and test items
     gc.enable()
 

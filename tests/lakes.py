@@ -35,8 +35,9 @@ from tests.lake_rows import (
     retrieved_for_paraphrases,
     retrieved_rows,
     sampled_answer_rows,
+    single_latency_rows,
+    with_reused,
 )
-from tests.lake_times import single_latency_rows, with_reused
 
 MONTHS = (*(f"2025-{month}" for month in (11, 12)), *(f"2026-{month:02d}" for month in range(1, 13)))
 

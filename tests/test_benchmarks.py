@@ -1,4 +1,4 @@
-"""Benchmarks run and check the results that they time; the one for generation needs neither Dagster nor dbt.
+"""Benchmarks run on small inputs, and check the results that they time.
 
 Those of the warehouse and of Ray are too dear for the suite. Figures are not tested here: speed is measured by
 `make bench-…`, on a quiet machine.
@@ -6,7 +6,6 @@ Those of the warehouse and of Ray are too dear for the suite. Figures are not te
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -21,43 +20,52 @@ from longtail.study.study import Study
 from tests import fork_server, in_process_dbt
 from tests.warehouses import AWKWARD, built_study, folder_of
 
-pytestmark = pytest.mark.journey  # as long as one, and so among the first to start
+pytestmark = pytest.mark.journey
 
-WITHOUT = """
-import sys
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"dagster", "dagster_dbt", "dbt", "duckdb", "pyarrow", "faiss", "bm25s", "pyoxigraph"}:
-            raise ImportError(name)
-sys.meta_path.insert(0, Absent())
-"""
-SMALL = [
-    "--every", "600", "--rounds", "1", "--candidates", "4", "--stream", "40", "--no-harness", "--gpu", "tiny",
-]  # fmt: skip
+SMALL = {
+    "generation": (
+        "--every 1200 --rounds 1 --candidates 4 --stream 40 --no-harness --gpu tiny",
+        "loop_ratio batched_ratio sampling_cost scoring_ratio peak_overhead_mb gpu_loop_ratio gpu_continuous_ratio",
+    ),
+    "consistency": ("--questions 60 --texts 30 --rounds 1", "int_sim_ratio embedding_overhead peak_mb"),
+    "retrieval": (
+        "--passages 1000 --questions 10 --encoded 3",
+        "bm25_overhead dense_overhead encoder_overhead peak_mb_1k load_s ivf_pq_recall hnsw_recall",
+    ),
+    "router": (
+        "--requests 200 --clients 8 --entities 300",
+        "decide_us lookup_us requests_per_s p50_ms p99_ms batched_per_s",
+    ),
+    "prediction": ("--models 1", "regression_s ablations_s"),
+    "grounding": (
+        "--gib 0.002 --asked 400000 --no-peers", "build_mgrams_s query_mgrams_s bits_ratio fp_ratio peak_mb",
+    ),
+    "coverage": (
+        "--of adaptive --sizes 200 --studies 4 --least 2", "coverage_low coverage_high n_judged coverage_s",
+    ),
+    "damaged_files": ("--kinds lake --flips 8", "other_results signals named"),
+}  # fmt: skip
+"""Benchmark → its options, and the figures of its last line."""
 
 
-def _run(
-    benchmark: str, arguments: Sequence[str], before: str = "", package: str = "benchmarks"
-) -> subprocess.CompletedProcess[str]:
-    code = f"{before}\nimport sys\nsys.argv[1:] = {list(arguments)!r}\n"
-    code += f"from {package}.{benchmark} import main\nmain()"
+@pytest.mark.parametrize("benchmark", SMALL)
+def test_it_prints_its_figures(benchmark: str) -> None:
+    options, names = SMALL[benchmark]
+    code = f"import sys\nsys.argv[1:] = {options.split()!r}\nfrom benchmarks.{benchmark} import main\nmain()"
     env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(PROJECT_ROOT)}
-    if before:  # the fork server has imported them already
-        command = [sys.executable, "-c", code]
-        return subprocess.run(command, cwd=PROJECT_ROOT, env=env, capture_output=True, text=True, timeout=600)
-    return fork_server.run(["-c", code], PROJECT_ROOT, env, timeout=600)
-
-
-def test_generation_prints_its_figures_with_core_alone() -> None:
-    done = _run("generation", SMALL, WITHOUT)
+    done = fork_server.run(["-c", code], PROJECT_ROOT, env, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     figures = json.loads(done.stdout.splitlines()[-1])
-    assert {"loop_ratio", "batched_ratio", "sampling_cost", "scoring_ratio", "peak_overhead_mb"} <= set(
-        figures
-    )
-    assert {"gpu_loop_ratio", "gpu_continuous_ratio"} <= set(figures)
-    assert "RANDOM WEIGHTS" in done.stdout
-    assert all(value > 0 for value in figures.values())
+    assert set(names.split()) <= set(figures)
+    if benchmark == "damaged_files":
+        assert figures == {"other_results": 0, "signals": 0, "named": 8}
+    elif benchmark == "coverage":
+        assert 0 <= figures["coverage_low"] <= figures["coverage_high"] <= 1
+    else:
+        assert all(value > 0 for value in figures.values())
+    if benchmark == "grounding":
+        assert figures["bits_ratio"] < 1.1
+        assert 0.7 < figures["fp_ratio"] < 1.3
 
 
 def test_thresholds_equal_the_notebooks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,55 +73,6 @@ def test_thresholds_equal_the_notebooks(monkeypatch: pytest.MonkeyPatch) -> None
     race = warehouse.race_thresholds(folder_of(AWKWARD), exact_splits=1)
     assert race.n_checked > 100
     assert race.n_pairs > 10
-
-
-def test_a_flipped_bit_of_a_lake_is_named() -> None:
-    done = _run("damaged_files", ["--kinds", "lake", "--flips", "20"], package="tests")
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert json.loads(done.stdout.splitlines()[-1]) == {"other_results": 0, "signals": 0, "named": 20}
-
-
-def test_coverage_prints_every_structure_with_the_share_that_holds_the_truth() -> None:
-    small = ["--of", "adaptive", "--sizes", "200", "--studies", "4", "--least", "2"]
-    done = _run("coverage", small)
-    assert done.returncode == 0, done.stderr[-2000:]
-    figures = json.loads(done.stdout.splitlines()[-1])
-    assert {"coverage_low", "coverage_high", "n_judged", "coverage_s"} <= set(figures)
-    assert 0 <= figures["coverage_low"] <= figures["coverage_high"] <= 1
-    rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if "per_relation" in line]
-    assert len(rows) == 2 * len(set(rows))
-    assert set(rows) > {"both methods good somewhere", "one always better", "equal", "tiny relations"}
-
-
-def test_consistency_prints_its_figures() -> None:
-    small = ["--questions", "60", "--texts", "30", "--rounds", "1"]
-    done = _run("consistency", small)
-    assert done.returncode == 0, done.stderr[-2000:]
-    figures = json.loads(done.stdout.splitlines()[-1])
-    assert set(figures) == {"int_sim_ratio", "embedding_overhead", "peak_mb"}
-    assert all(value > 0 for value in figures.values())
-    assert "120 sets of answers" in done.stdout
-
-
-def test_retrieval_prints_its_figures_and_finds_what_bm25s_and_faiss_find() -> None:
-    done = _run("retrieval", ["--passages", "1000", "--questions", "10", "--encoded", "3"])
-    assert done.returncode == 0, done.stderr[-2000:]
-    figures = json.loads(done.stdout.splitlines()[-1])
-    names = {"bm25_overhead", "rank_bm25_ratio", "dense_overhead", "encoder_overhead", "peak_mb_1k", "load_s"}
-    names |= {"ivf_pq_recall", "hnsw_recall"}
-    missing = set() if importlib.util.find_spec("rank_bm25") else {"rank_bm25_ratio"}
-    assert set(figures) == names - missing
-    assert all(value > 0 for value in figures.values())
-
-
-def test_the_router_prints_its_figures_and_every_reply_is_the_files_decision() -> None:
-    small = ["--requests", "200", "--clients", "8", "--entities", "300"]
-    done = _run("router", small)
-    assert done.returncode == 0, done.stderr[-2000:]
-    figures = json.loads(done.stdout.splitlines()[-1])
-    names = {"decide_us", "lookup_us", "requests_per_s", "p50_ms", "p99_ms", "batched_per_s"}
-    assert set(figures) == names
-    assert all(value > 0 for value in figures.values())
 
 
 def test_pararel_prints_its_figures_and_both_models_score_as_transformers_does(
@@ -141,20 +100,3 @@ def test_pararel_prints_its_figures_and_both_models_score_as_transformers_does(
     assert all(value > 0 for value in figures.values())
     assert "tiny T5's shape" in said
     assert "RANDOM WEIGHTS" in said
-
-
-def test_prediction_prints_its_times() -> None:
-    done = _run("prediction", ["--models", "1"])
-    assert done.returncode == 0, done.stderr[-2000:]
-    figures = json.loads(done.stdout.splitlines()[-1])
-    assert set(figures) == {"regression_s", "ablations_s"}
-    assert all(value > 0 for value in figures.values())
-
-
-def test_grounding_prints_its_figures_and_its_portrait_misses_nothing() -> None:
-    done = _run("grounding", ["--gib", "0.002", "--asked", "400000", "--no-peers"])
-    assert done.returncode == 0, done.stderr[-2000:]
-    figures = json.loads(done.stdout.splitlines()[-1])
-    assert set(figures) == {"build_mgrams_s", "query_mgrams_s", "bits_ratio", "fp_ratio", "peak_mb"}
-    assert figures["bits_ratio"] < 1.1
-    assert 0.7 < figures["fp_ratio"] < 1.3

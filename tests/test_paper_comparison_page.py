@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from longtail.storage.home import PROJECT_ROOT
-from tests.claims.paper_comparison import CELLS, PLACE, RESULTS, chosen, page, shown
+from tools.pages.paper_comparison import CELLS, PLACE, RESULTS, chosen, page, shown
 
 PAGE = (PROJECT_ROOT / PLACE).read_text(encoding="utf-8")
 ACCURACY: dict[str, Any] = {

@@ -15,8 +15,8 @@ from scipy.stats import beta
 from longtail.scoring.match import score_answer
 from longtail.statistics.signal_quality import auroc
 from longtail.storage.home import PROJECT_ROOT
-from tests.claims.real_models import PLACE
 from tests.real_data import REAL_DATA, needs_real_data
+from tools.pages.real_models import PLACE
 
 PAGE = (PROJECT_ROOT / PLACE).read_text(encoding="utf-8")
 PAIRS = re.findall(r"^\| `(\w+(?:_test|_dev|_train))` \|.*$", PAGE, re.MULTILINE)

@@ -34,101 +34,50 @@ def _risks_in_query(_: duckdb.DuckDBPyConnection) -> dict[str, str]:
     return dict(zip(("low", "middle", "high"), re.findall(r"coverage_at_risk_(\d+)", sql), strict=True))
 
 
-CLAIMS = (
-    Claim(
-        caption("accuracy_by_popularity"),
-        "Bins under {n} questions",
-        _in_query("accuracy_by_popularity", r"n >= (\d+)"),
+_BINS = (
+    ("accuracy_by_popularity", "Bins"), ("accuracy_by_popularity_and_relation", "bins"),
+    ("accuracy_by_relative_popularity", "Bins"), ("prediction_calibration", "Bins"), ("prediction_diagnostics", "and"),
+    ("scaling_by_level", "levels"),
+)  # fmt: skip
+_IN_QUERIES = (
+    *((key, f"{what} under {{n}} questions", r"n >= (\d+)") for key, what in _BINS),
+    ("paired_comparisons", "not significant at {n} after", r"p_holm < ([\d.]+)"),
+    *(
+        (key, says, pattern)
+        for key in ("misled_by_a_passage", "rescued_by_a_passage")
+        for says, pattern in (
+            ("At most {n} per model", r"place <= (\d+)"), ("cut at {n} characters", r"passage_text\[1:(\d+)\]")
+        )
     ),
-    Claim(
-        caption("accuracy_by_popularity_and_relation"),
-        "bins under {n} questions",
-        _in_query("accuracy_by_popularity_and_relation", r"n >= (\d+)"),
-    ),
-    Claim(
-        caption("accuracy_by_relative_popularity"),
-        "Bins under {n} questions",
-        _in_query("accuracy_by_relative_popularity", r"n >= (\d+)"),
-    ),
-    Claim(
-        caption("prediction_calibration"),
-        "Bins under {n} questions",
-        _in_query("prediction_calibration", r"n >= (\d+)"),
-    ),
-    Claim(
-        caption("prediction_diagnostics"),
-        "and under {n} questions",
-        _in_query("prediction_diagnostics", r"n >= (\d+)"),
-    ),
-    Claim(
-        caption("scaling_by_level"),
-        "levels under {n} questions",
-        _in_query("scaling_by_level", r"n >= (\d+)"),
-    ),
-    Claim(
-        caption("scaling_by_level"),
+)  # fmt: skip
+"""Figure, sentence of its caption, and the number's place in the figure's query."""
+_COMPUTED: tuple[tuple[str, str, str | Computed], ...] = (
+    (
+        "scaling_by_level",
         "[3,4) has the questions from {low:,.0f} to under {high:,.0f}, `below` those under {least:.0f}",
         _LEVELS,
     ),
-    Claim(
-        caption("headline"),
-        "are fitted per relation on {train:p0} % of the questions",
-        constant(train=_TRAIN),
-    ),
-    Claim(
-        caption("adaptive_accuracy"),
-        "({train:p0} % fit the thresholds, {test:p0} % are scored)",
+    ("headline", "are fitted per relation on {train:p0} % of the questions", constant(train=_TRAIN)),
+    (
+        "adaptive_accuracy", "({train:p0} % fit the thresholds, {test:p0} % are scored)",
         constant(train=_TRAIN, test=1 - _TRAIN),
     ),
-    Claim(
-        caption("correlation_within_relations"),
-        "({n:,} resamples of subjects)",
+    (
+        "correlation_within_relations", "({n:,} resamples of subjects)",
         constant(n=correlation_intervals.N_RESAMPLES),
     ),
-    Claim(caption("paired_comparisons"), "({n:,} resamples of subjects)", constant(n=N_RESAMPLES)),
-    Claim(
-        caption("paired_comparisons"),
-        "not significant at {n} after",
-        _in_query("paired_comparisons", r"p_holm < ([\d.]+)"),
-    ),
-    Claim(
-        caption("misled_by_a_passage"),
-        "At most {n} per model",
-        _in_query("misled_by_a_passage", r"place <= (\d+)"),
-    ),
-    Claim(
-        caption("rescued_by_a_passage"),
-        "At most {n} per model",
-        _in_query("rescued_by_a_passage", r"place <= (\d+)"),
-    ),
-    Claim(
-        caption("misled_by_a_passage"),
-        "cut at {n} characters",
-        _in_query("misled_by_a_passage", r"passage_text\[1:(\d+)\]"),
-    ),
-    Claim(
-        caption("rescued_by_a_passage"),
-        "cut at {n} characters",
-        _in_query("rescued_by_a_passage", r"passage_text\[1:(\d+)\]"),
-    ),
-    Claim(
-        caption("accuracy_by_popularity"),
-        "{n:W} bins of equal width",
-        constant(n=dbt_variable("popularity_bins")),
-    ),
-    Claim(
-        caption("quip_by_popularity"),
-        "at most {n} questions of a dataset",
+    ("paired_comparisons", "({n:,} resamples of subjects)", constant(n=N_RESAMPLES)),
+    ("accuracy_by_popularity", "{n:W} bins of equal width", constant(n=dbt_variable("popularity_bins"))),
+    (
+        "quip_by_popularity", "at most {n} questions of a dataset",
         constant(n=dbt_variable("grounding_questions_per_bin")),
     ),
-    Claim(
-        caption("risk_coverage"),
-        "at most {low}, {middle} and {high} % wrong",
-        _risks_in_query,
+    ("risk_coverage", "at most {low}, {middle} and {high} % wrong", _risks_in_query),
+    (
+        "latency", "from up to {n} questions that the model was asked one at a time", constant(n=N_QUESTIONS)
     ),
-    Claim(
-        caption("latency"),
-        "from up to {n} questions that the model was asked one at a time",
-        constant(n=N_QUESTIONS),
-    ),
+)  # fmt: skip
+CLAIMS = (
+    *(Claim(caption(key), says, _in_query(key, pattern)) for key, says, pattern in _IN_QUERIES),
+    *(Claim(caption(key), says, by) for key, says, by in _COMPUTED),
 )

@@ -12,7 +12,6 @@ import re
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -137,17 +136,8 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def all_captions() -> Sequence[str]:
-    return [f"{_CAPTION}{figure.key}" for figure in FIGURES]
-
-
 def caption(key: str) -> str:
     return f"{_CAPTION}{key}"
-
-
-def modules_of_figures() -> Sequence[str]:
-    folder = PROJECT_ROOT / "longtail/report/figures"
-    return [str(path.relative_to(PROJECT_ROOT)) for path in sorted(Path(folder).glob("*.py"))]
 
 
 def _docstrings(source: str) -> Sequence[str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+
 import duckdb
 
+from longtail.commands import ui
 from longtail.storage.home import PROJECT_ROOT
 from longtail.study.quick import N_QUESTIONS as QUICK
 from longtail.wikimedia.page_view_origins import MOST_BY_API
@@ -98,7 +101,7 @@ CLAIMS = (
     Claim(
         "docs/operations.md",
         "make ui # http://127.0.0.1:{port};",
-        constant(port=written("Makefile", r"^PORT \?= (\d+)$")),
+        constant(port=inspect.signature(ui.main).parameters["port"].default),
     ),
     Claim(
         "longtail/retrieval/bm25.py",

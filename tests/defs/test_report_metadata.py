@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
+from types import ModuleType
 
 import dagster as dg
+import pytest
 
-from dagster_project.defs.report import observations, shown
 from longtail.report.report import ReportFiles
+from longtail.storage.home import DEFAULT_STUDY_FILE, longtail_home
+from tests.in_process_dbt import put_parsed
+
+
+@pytest.fixture(scope="module")
+def report() -> ModuleType:
+    """Dagster's assets of the report. To import them parses the dbt project, unless that is done."""
+    put_parsed(longtail_home(), DEFAULT_STUDY_FILE)
+    return importlib.import_module("dagster_project.defs.report")
 
 
 def files(folder: Path) -> ReportFiles:
@@ -29,20 +40,22 @@ def files(folder: Path) -> ReportFiles:
     )
 
 
-def test_headline_numbers_are_time_series_and_pages_are_linked(tmp_path: Path) -> None:
+def test_headline_numbers_are_time_series_and_pages_are_linked(report: ModuleType, tmp_path: Path) -> None:
     written = files(tmp_path)
-    metadata = shown(written, tmp_path / "docs.html")
+    metadata = report.shown(written, tmp_path / "docs.html")
     assert metadata["accuracy/s/bm25"] == 0.75
     assert metadata["report"] == dg.MetadataValue.path(written.path)
     assert metadata["answers"] == dg.MetadataValue.path(written.answers)
     assert "docs" not in metadata
     assert "fct_sampling" in metadata["not_shown"].value
     (tmp_path / "docs.html").write_text("")
-    assert shown(written, tmp_path / "docs.html")["docs"] == dg.MetadataValue.path(tmp_path / "docs.html")
+    assert report.shown(written, tmp_path / "docs.html")["docs"] == dg.MetadataValue.path(
+        tmp_path / "docs.html"
+    )
 
 
-def test_marts_get_their_plots_and_numbers(tmp_path: Path) -> None:
-    found = {"/".join(one.asset_key.path): one.metadata for one in observations(files(tmp_path))}
+def test_marts_get_their_plots_and_numbers(report: ModuleType, tmp_path: Path) -> None:
+    found = {"/".join(one.asset_key.path): one.metadata for one in report.observations(files(tmp_path))}
     assert set(found) == {
         "marts/fct_accuracy_by_popularity_level",
         "marts/fct_accuracy",

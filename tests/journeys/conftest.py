@@ -1,7 +1,8 @@
 """Studies that several journeys read, each run once.
 
-The default study is run once, or named by LONGTAIL_FINISHED_HOME (as CI does). The small study's journeys share
-xdist's group `small_study`, those of the default study `default_study`, so that one process has them.
+The default study is run once, unless LONGTAIL_FINISHED_HOME names a home where it has ended, which tests/conftest.py
+sets after `make run`. The small study's journeys share xdist's group `small_study`, those of the default study
+`default_study`, so that one process has them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tests.warehouses import copy_page, documentation
 
 @pytest.fixture(scope="session")
 def finished_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home where `make run` of the default study has ended."""
+    """A home where `make run` of the default study has ended. It may be the user's: nothing is written there."""
     finished = os.environ.get("LONGTAIL_FINISHED_HOME")
     if finished:
         return Path(finished)

@@ -20,7 +20,7 @@ from tests.imported_files import (
     write_results,
 )
 from tests.in_process_dbt import put_parsed
-from tests.journeys.commands import run_study, run_up_to_the_warehouse
+from tests.journeys.commands import run_up_to_the_warehouse
 from tests.journeys.in_process_publishing import build_marts
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("imports")]
@@ -50,6 +50,7 @@ methods: [closed_book, bm25, genread]
 popularity: {measure: imported}
 embeddings: {least_paraphrase_cosine: -1}  # the wordings below have no meaning
 """
+Finished = tuple[Path, str]
 ROWS = popqa_rows()
 N = len(ROWS)
 MARTS = (
@@ -92,8 +93,8 @@ def write_files(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
-    """Home, study file and what a first run printed until its lake was filled; its marts are built."""
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """The home of a run that filled its lake, whose marts are built, and what it printed."""
     folder = tmp_path_factory.mktemp("imports")
     study = write_files(folder)
     put_parsed(folder / "home", study)
@@ -101,14 +102,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("POPQA_TSV", str(folder / "popqa.tsv"))
         build_marts(folder / "home", study, *MARTS)
-    return folder / "home", study, said
+    return folder / "home", said
 
 
 def marts(home: Path) -> duckdb.DuckDBPyConnection:
     return duckdb.connect(str(home / "imported/build/warehouse.duckdb"), read_only=True)
 
 
-def test_questions_entities_and_popularity_are_the_files(finished: tuple[Path, Path, str]) -> None:
+def test_questions_entities_and_popularity_are_the_files(finished: Finished) -> None:
     with marts(finished[0]) as warehouse:
         datasets = warehouse.sql(
             "select dataset, source, snapshot, n_questions, n_questions_with_popularity from marts.dim_datasets"
@@ -127,7 +128,7 @@ def test_questions_entities_and_popularity_are_the_files(finished: tuple[Path, P
     assert [name for (name,) in relations] == ["author", "capital", "occupation", "place of birth"]
 
 
-def test_what_could_not_be_used_is_put_aside_and_told(finished: tuple[Path, Path, str]) -> None:
+def test_what_could_not_be_used_is_put_aside_and_told(finished: Finished) -> None:
     with marts(finished[0]) as warehouse:
         rejected = dict(
             warehouse.sql(
@@ -138,10 +139,10 @@ def test_what_could_not_be_used_is_put_aside_and_told(finished: tuple[Path, Path
         "column possible_answers: a JSON list of texts was expected": 1,
         "column id: no question of the dataset has it: '77'": 1,
     }
-    assert "entity_questions: 66.7 % of the questions linked to an entity" in finished[2]
+    assert "entity_questions: 66.7 % of the questions linked to an entity" in finished[1]
 
 
-def test_answers_of_others_are_scored_anew_beside_generated_ones(finished: tuple[Path, Path, str]) -> None:
+def test_answers_of_others_are_scored_anew_beside_generated_ones(finished: Finished) -> None:
     with marts(finished[0]) as warehouse:
         counts = {
             (model, method): (engine, n, right)
@@ -168,7 +169,7 @@ def test_answers_of_others_are_scored_anew_beside_generated_ones(finished: tuple
     assert disagreement == [("bm25", N, 0, 0), ("closed_book", N, 1, 0), ("genread", N, 0, 0)]
 
 
-def test_analyses_run_on_imported_answers(finished: tuple[Path, Path, str]) -> None:
+def test_analyses_run_on_imported_answers(finished: Finished) -> None:
     with marts(finished[0]) as warehouse:
         recall = warehouse.sql(
             "select sum(n), avg(recall_at_1) from marts.fct_retrieval_quadrants where model = 'published'"
@@ -189,25 +190,3 @@ def test_analyses_run_on_imported_answers(finished: tuple[Path, Path, str]) -> N
     assert thresholds[1] == N - 1
     assert wordings == (3 * N,)
     assert prompts == [("scripted",)]
-
-
-def test_a_second_run_computes_nothing(finished: tuple[Path, Path, str]) -> None:
-    home, study, _ = finished
-    lake = home / "imported/lake"
-    before = {path: path.stat().st_mtime_ns for path in lake.rglob("*.parquet")}
-    run_up_to_the_warehouse(home, study, POPQA_TSV=str(study.parent / "popqa.tsv"))
-    assert {path: path.stat().st_mtime_ns for path in lake.rglob("*.parquet")} == before
-
-
-def test_a_file_that_is_missing_or_cannot_be_read_is_one_line(
-    finished: tuple[Path, Path, str], tmp_path: Path
-) -> None:
-    home, study, _ = finished
-    unset = run_study(home, study)
-    assert unset.returncode == 1
-    assert "environment variable POPQA_TSV is not set" in unset.stderr
-    (tmp_path / "popqa.tsv").write_bytes("id\tsubj\n".encode("utf-16"))
-    broken = run_study(home, study, POPQA_TSV=str(tmp_path / "popqa.tsv"))
-    assert broken.returncode == 1
-    assert "popqa.tsv: is not UTF-8 but looks like UTF-16" in broken.stderr
-    assert "Traceback" not in unset.stderr + broken.stderr

@@ -23,7 +23,7 @@ from tests.journeys.commands import (
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("kill")]
 
-KILLS = 3  # each costs a start of Dagster
+KILLS = 2  # each costs a start of Dagster
 FACTS = 10
 FEW_STAGES = {**ANSWERS_ALONE, 'page_views, n_months: 2, last_month: "2026-10"': "sitelinks"}
 """An edit of the study: the fewer stages before generation, the shorter each of the starts."""

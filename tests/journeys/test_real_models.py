@@ -15,11 +15,11 @@ import pytest
 from scipy.stats import norm, spearmanr
 from sklearn.metrics import roc_auc_score
 
-from tests.claims.real_models import PLACE, page
 from tests.imported_files import popqa_rows, write_popqa
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import PROJECT, run_up_to_the_warehouse
 from tests.journeys.in_process_publishing import publish_lake
+from tools.pages.real_models import PLACE, page
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("imports")]
 

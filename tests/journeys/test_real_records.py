@@ -15,7 +15,7 @@ from tests.journeys.in_process_publishing import build_marts
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("real_records")]
 
 RECORDS = os.environ.get("LONGTAIL_PEOPLE_RDF", "")
-DRAWN = 60
+DRAWN = 30
 
 
 @pytest.mark.skipif(

@@ -138,13 +138,8 @@ def test_each_pair_of_methods_has_a_router_but_bounds_and_conditions_have_none(s
         assert router.document["fitted_on"]["n_questions"] > QUESTIONS / 2
 
 
-def test_the_terminal_shows_progress_the_headline_and_where_to_look(small: Small) -> None:
-    for text in (
-        "] answers of scripted",
-        "scripted · closed_book · zero_shot: accuracy ",
-        "make sql",
-        "make ui",
-    ):
+def test_the_terminal_shows_progress_and_accuracy(small: Small) -> None:
+    for text in ("] answers of scripted", "scripted · closed_book · zero_shot: accuracy "):
         assert text in small.output
 
 
@@ -226,28 +221,14 @@ def test_a_full_disk_is_one_line_at_every_stage_and_the_run_goes_on_when_there_i
     }
 
 
-def test_sql_reads_the_published_file_and_nothing_else(small: Small, tmp_path: Path) -> None:
-    secret = tmp_path / "secret.csv"
-    secret.write_text("a\n1\n")
-
-    def sql(query: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command("sql", "-c", query),
-            cwd=PROJECT,
-            env=environment(small.home, small.study),
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-
-    counted = sql("select count(*) as n from fct_answers")
-    assert counted.returncode == 0
-    assert int(re.search(r"\d{3,}", counted.stdout)[0]) > 3 * QUESTIONS
-    for query in (f"select * from '{secret}'", "create table t (a int)", "set enable_external_access = true"):
-        refused = sql(query)
-        assert refused.returncode == 1
-        assert "Error: " in refused.stderr
-        assert "Traceback" not in refused.stderr
+def test_sql_reads_the_published_file(small: Small) -> None:
+    """What it refuses: `tests/longtail/commands/test_sql.py`."""
+    counted = subprocess.run(
+        command("sql", "-c", "select count(*) as n from fct_answers", "--format", "csv"),
+        cwd=PROJECT, env=environment(small.home, small.study), capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert counted.returncode == 0, counted.stderr
+    assert int(counted.stdout.splitlines()[-1]) > 3 * QUESTIONS
 
 
 def test_the_run_history_holds_every_stage(small: Small) -> None:
@@ -342,13 +323,11 @@ def test_a_changed_study_recomputes_what_it_touches_and_reuses_rows(changing: Sm
     assert triples.stat().st_mtime_ns == before[0]
     assert answers.stat().st_mtime_ns > before[1]
     assert re.search(r"\n  answers of scripted +finished\n", _plan(changing))
-    # Another seed changes no zero-shot prompt: every row comes from the cache of the run before.
+    # Another seed changes no zero-shot prompt: every row will come from the cache of the run before.
     study.write_text(text.replace("seed: 0\n", "seed: 1\n"), encoding="utf-8")
     assert re.search(
         r"answers of scripted +rows made again from [\d,]+ results in the row cache", _plan(changing)
     )
-    run_up_to_the_warehouse(home, study)
-    assert all(pq.read_table(answers, columns=["is_reused"], partitioning=None)["is_reused"].to_pylist())
 
 
 def _plan(changing: Small) -> str:

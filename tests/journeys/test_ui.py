@@ -166,17 +166,6 @@ def runs(served: Served) -> Iterator[tuple[dg.DagsterInstance, list[str]]]:
             instance.delete_run(run.run_id)
 
 
-def test_a_failed_run_of_make_run_is_told_too(served: Served) -> None:
-    """Such a run belongs to no code location. A sensor hears only of what fails after its first look."""
-    deadline, failed = time.monotonic() + 150, []
-    with dg.DagsterInstance.from_config(str(served.home / "small" / "dagster")) as instance:
-        while not served.told and time.monotonic() < deadline:
-            failed.append(_failing.execute_in_process(instance=instance, raise_on_error=False).run_id)
-            time.sleep(5)
-    assert served.told
-    assert any(run_id.encode() in served.told[0] for run_id in failed)
-
-
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
 def test_another_website_changes_nothing_and_reads_nothing(
     served: Served, browser: Any, runs: tuple[dg.DagsterInstance, list[str]], name: str
@@ -265,6 +254,18 @@ def _nothing() -> None: ...
 @dg.job
 def _job() -> None:
     _nothing()
+
+
+def test_a_failed_run_of_make_run_is_told_too(served: Served) -> None:
+    """Such a run belongs to no code location. A sensor hears only of what fails after its first look, which
+    it has had during the tests before."""
+    deadline, failed = time.monotonic() + 150, []
+    with dg.DagsterInstance.from_config(str(served.home / "small" / "dagster")) as instance:
+        while not served.told and time.monotonic() < deadline:
+            failed.append(_failing.execute_in_process(instance=instance, raise_on_error=False).run_id)
+            time.sleep(5)
+    assert served.told
+    assert any(run_id.encode() in served.told[0] for run_id in failed)
 
 
 def test_ctrl_c_leaves_no_process_behind(served: Served) -> None:

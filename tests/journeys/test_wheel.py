@@ -39,7 +39,7 @@ os.renames(next(published.glob("router/*.json")), "data/published/router/ROUTER.
 """.replace("ROUTER", ROUTER)
 
 
-def run(arguments: list[str], folder: Path, *, ok: bool = True) -> subprocess.CompletedProcess[str]:
+def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """A command in `folder`, which knows nothing of the clone."""
     kept = {
         key: value
@@ -47,7 +47,7 @@ def run(arguments: list[str], folder: Path, *, ok: bool = True) -> subprocess.Co
         if key == "LONGTAIL_THREADS" or not key.startswith(("LONGTAIL_", "PYTHON", "DAGSTER"))
     }
     done = subprocess.run(arguments, cwd=folder, env=kept, capture_output=True, text=True, check=False)
-    assert (done.returncode == 0) == ok, done.stdout[-2000:] + done.stderr[-2000:]
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done
 
 
@@ -127,9 +127,4 @@ def test_away_from_the_clone_it_runs_a_study_and_opens_the_result(wheel: Path, t
     assert opened.splitlines()[-2:] == ["[('bm25', 24), ('closed_book', 24)]", "popqa"]
     report = there / "longtail_data/tiny_limit_24/published/report.html"
     assert "chart" in report.read_text(encoding="utf-8")
-    tables = [str(fresh / "bin/longtail"), "sql", "tiny.yaml", "--limit", "24", "-c", "from tables()"]
-    asked = run(tables, there).stdout
-    assert "fct_accuracy" in asked
-    nothing = run([str(fresh / "bin/longtail"), "sql", "tiny.yaml"], there, ok=False).stderr
-    assert "nothing is published yet; run `longtail run`" in nothing
     assert times(packages / "longtail/shipped") == before

@@ -1,11 +1,11 @@
-"""Some of the hostile files, each through the door that a user's file takes; `tests.hostile_files` tries them all."""
+"""Some of the hostile files, each through the door that a user's file takes; `tools.hostile_files` tries them all."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.hostile_cases import CASES
-from tests.hostile_files import try_case
+from tools.hostile_files.__main__ import try_case
+from tools.hostile_files.cases import CASES
 
 REFUSED = (
     "table: a pipe",

@@ -1,6 +1,6 @@
 """Hostile files, each once through the door that a user's file takes: the study file, the look before a run, the reader.
 
-    python -m tests.hostile_files [NAME …]
+    python -m tools.hostile_files [NAME …]
 
 Prints a line for each file: `refused` (one line of an error that a user can correct), `put aside` (rows in
 quarantine), `read` (nothing in it is harmful), or `FAULT` (a trace, a hang, more than a gigabyte of memory, or code that
@@ -36,7 +36,7 @@ from longtail.storage.lake import Lake
 from longtail.study.file import load_study
 from longtail.study.imports import FORMATS
 from longtail.study.study import Study
-from tests.hostile_cases import CASES, Case
+from tools.hostile_files.cases import CASES, Case
 
 MOST_MIB = 1_024
 SECONDS = 120

@@ -35,7 +35,7 @@ from libcst import matchers as m
 from libcst.metadata import MetadataWrapper, PositionProvider
 from mutmut.mutation.mutators import mutation_operators
 
-PROJECT = Path(__file__).resolve().parents[1]
+PROJECT = Path(__file__).resolve().parents[2]
 LIBRARIES = (
     "scipy.stats",
     "pandas",
@@ -99,7 +99,8 @@ class _Places(cst.CSTVisitor):
         self.found: list[tuple[int, cst.CSTNode, Any]] = []
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        for kind, operator in (*mutation_operators, *OWN) if not m.matches(node, SKIPPED) else ():
+        operators: tuple[Any, ...] = (*mutation_operators, *OWN) if not m.matches(node, SKIPPED) else ()
+        for kind, operator in operators:
             if isinstance(node, kind) and any(True for _ in operator(node)):
                 line = self.get_metadata(PositionProvider, node).start.line
                 self.found.append((line, node, operator))
@@ -236,7 +237,7 @@ def judge(mutants: list[Mutant], jobs: int, wide: bool, verdicts: Path) -> dict[
         for folder in folders:
             folder.mkdir()
         builds = None if wide else folders[0]
-        seconds = {}
+        seconds: dict[str, float] = {}
         tree = Tree(folders[1], builds)
         for test in sorted(set().union(*asked.values())):
             passes, taken = tree.run([test], 1_000)

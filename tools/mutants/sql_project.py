@@ -14,7 +14,7 @@ import duckdb
 import jinja2
 import yaml
 
-from tests.sql_faults import DBT, Mutant
+from tools.mutants.sql_faults import DBT, Mutant
 
 
 class Project:

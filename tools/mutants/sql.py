@@ -34,8 +34,8 @@ from longtail.storage.home import PROJECT_ROOT
 from longtail.study.file import load_study
 from longtail.warehouse.build import STUDY_BUILD
 from tests import edge_lakes, in_process_dbt, warehouses
-from tests.sql_faults import DBT, Mutant, sample
-from tests.sql_project import Project, failing_unit_tests, unit_tests
+from tools.mutants.sql_faults import DBT, Mutant, sample
+from tools.mutants.sql_project import Project, failing_unit_tests, unit_tests
 
 LAKES = {
     "awkward": ("recomputation_marts", "recomputation_costs", "edge_lakes", "recomputation"),
@@ -164,7 +164,7 @@ def verdict(base: Path, mutant: Mutant, quick: bool) -> tuple[str, str]:
     try:
         if failing := failing_unit_tests(project, base / "awkward.duckdb", names):
             return "caught", f"unit test {failing[0]}"
-        marts, rows = set(), set()
+        marts, rows = set[str](), set[str]()
         for name in LAKES:
             lake = Lake(project, base, name)
             differing = lake.differing(names)

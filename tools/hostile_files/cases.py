@@ -209,14 +209,14 @@ def _answer_files() -> Iterator[tuple[str, str, str, Content]]:
         b'{"id": "1", "question": "Who?", "prediction": "' + b"x" * 10_000_000 + b'"}\n'
     )  # fmt: skip
     yield "negative tokens", "table", "a.csv", b"id,question,prediction,new_tokens\n1,Who?,Ada,-5\n"
-    line = {
+    line: dict[str, Any] = {
         "doc_id": 0,
         "doc": {"id": "1", "question": "Who?"},
         "target": "Ada",
         "resps": [["Ada"]],
         "filtered_resps": ["Ada"],
     }
-    for what, change in {
+    changes: dict[str, dict[str, Any]] = {
         "doc is a text": {"doc": "Who?"},
         "resps are numbers": {"resps": 5, "filtered_resps": 7},
         "resps are empty": {"resps": [], "filtered_resps": []},
@@ -229,7 +229,8 @@ def _answer_files() -> Iterator[tuple[str, str, str, Content]]:
             "doc": {"id": "1", "choices": ["a", "b"]},
             "filtered_resps": [["nan", "True"], ["-2", "False"]],
         },
-    }.items():
+    }
+    for what, change in changes.items():
         yield (
             f"lm_eval: {what}",
             "lm_eval",
@@ -243,8 +244,8 @@ def _answer_files() -> Iterator[tuple[str, str, str, Content]]:
     yield "inspect: JSON of another kind", "inspect", "log.json", b'{"version": 2, "samples": 5}'
     yield "inspect: JSON nested 100,000 deep", "inspect", "log.json", b"[" * 100_000
     for what, body in _bodies():
-        line = b'{"custom_id": "1", "response": {"status_code": 200, "body": ' + body + b"}}\n"
-        yield f"batch: {what}", "openai_batch", "batch.jsonl", line
+        response = b'{"custom_id": "1", "response": {"status_code": 200, "body": ' + body + b"}}\n"
+        yield f"batch: {what}", "openai_batch", "batch.jsonl", response
     yield "result file: a name of no format", "adaptive_retrieval", "results.csv", b"id,question\n1,Who?\n"
     yield "result file: other columns", "adaptive_retrieval", (
         "model=m-input=None-method=vanilla-shots=15-n=2.csv"

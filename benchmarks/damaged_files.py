@@ -7,6 +7,7 @@ reader first, as a search; the other half meet the stage that makes the files, a
 from __future__ import annotations
 
 import argparse
+import functools
 import logging
 import os
 import random
@@ -83,7 +84,9 @@ def kinds(home: Path, n: int, part: str) -> dict[str, Kind]:
     answered = make_lake(home / "answered", ANSWERED)
     folder, own = str(study.home.root.relative_to(home)), home / "models" / "s"
     shutil.copytree(WEIGHTS / "s", own)
-    subprocess.run("sha256sum s/* > SHA256SUMS", shell=True, check=True, cwd=own.parent)
+    weights_files = [str(path.relative_to(own.parent)) for path in own.iterdir()]
+    sums = subprocess.run(["sha256sum", *weights_files], cwd=own.parent, capture_output=True, check=True)
+    (own.parent / "SHA256SUMS").write_bytes(sums.stdout)
 
     def search(name: str) -> Any:
         tool = load_retriever(study.method(name))
@@ -107,8 +110,8 @@ def kinds(home: Path, n: int, part: str) -> dict[str, Kind]:
     found = {
         f"index {name}": Kind(
             f"{folder}/indexes/{name}/*/**/*",
-            lambda n=name: search(n),
-            lambda n=name: build_index(study, lake, n, LOG),
+            functools.partial(search, name),
+            functools.partial(build_index, study, lake, name, LOG),
         )
         for name in ("bm25", "dense", "lists", "graphs")
     }

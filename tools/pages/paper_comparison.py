@@ -1,7 +1,7 @@
 # ruff: noqa: E501 (sentences of the page)
 """docs/paper_comparison.md, from `paper_comparison` of several studies' published warehouses.
 
-    python -m tests.claims.paper_comparison <home>/<study>/published/warehouse.duckdb …
+    python -m tools.pages.paper_comparison <home>/<study>/published/warehouse.duckdb …
 
 Numbers of studies that are not named stay as docs/paper_comparison.csv has them. A cell takes real data before the
 sandbox, then the whole dataset before a part where no model is asked, then the largest model, the first method by name,
@@ -20,7 +20,7 @@ import duckdb
 import pandas as pd
 
 from longtail.storage.home import PROJECT_ROOT
-from tests.claims.real_models import _filled, _table
+from tools.pages.real_models import rows_of, wrap
 
 PLACE, RESULTS = "docs/paper_comparison.md", PROJECT_ROOT / "docs/paper_comparison.csv"
 CELLS = PROJECT_ROOT / "longtail/study/paper_cells.csv"
@@ -138,18 +138,18 @@ def page(results: pd.DataFrame) -> str:
     lines = [
         "# The papers' numbers and ours",
         "",
-        *_filled(
+        *wrap(
             f"**{n_real} of {len(filled)} cells are real: {'; '.join(real)}.** The other {len(filled) - n_real} are of the",
             "sandbox, whose synthetic world says nothing about real models.",
             f"{len(cells) - len(filled)} numbers of the papers have no counterpart here; the last section says why.",
         ),
         "",
-        *_filled(
+        *wrap(
             "No work's prompt lets a model decline; a model here that may is marked, and a declined answer counts as wrong.",
             "`attempted` is the accuracy over the other answers. Intervals are 95 % intervals of their marts. Percentages are",
             "written as shares. In the columns n, prompt and passages the work's stand before the slash, ours after it.",
             "The papers' numbers are in `longtail/study/paper_cells.csv`, ours in",
-            "[paper_comparison.csv](paper_comparison.csv). `python -m tests.claims.paper_comparison` with published warehouses",
+            "[paper_comparison.csv](paper_comparison.csv). `python -m tools.pages.paper_comparison` with published warehouses",
             "renews the rows of their studies, and writes this page. `popqa_tp` was cut to answers to the questions as PopQA",
             "asks them, `pararel` to four relations. `according_to` asks in two steps, first for the answer, and its corpus is",
             "a small part of Wikipedia ([according_to.md](according_to.md)). [paper_claims.md](paper_claims.md) has more of the",
@@ -163,16 +163,16 @@ def page(results: pd.DataFrame) -> str:
         lines += ["", f"**{title}**", ""]
         for claim in _CLAIMS:
             if claim.work == work:
-                lines += _filled(f"- {_judged(claim, places)}")
+                lines += wrap(f"- {_judged(claim, places)}")
     lines += ["", "## Cells by model"]
     for (is_real, model), group in groups.items():
         studies = ", ".join(dict.fromkeys(f"`{cell['study']}`" for cell in group))
         name = f"`{model}`" if model else "no model: counts of data and of passages"
         lines += ["", f"### {'real' if is_real else 'sandbox'}, {name}: {len(group)} cells of {studies}", ""]
-        lines += _table(_HEADER, [_row(cell) for cell in group])
+        lines += rows_of(_HEADER, [_row(cell) for cell in group])
     lines += ["", "## Numbers without a counterpart here", ""]
     datasets = {cell["paper_dataset"] for cell in filled}
-    lines += _table(
+    lines += rows_of(
         ("where", "number", "paper", "why"),
         [(f"{cell['work']}, {cell['item']}", cell["cell"], _number(cell, "paper"), _missing(cell, datasets))
          for cell in cells if cell["ours"] is None],

@@ -1,6 +1,6 @@
 """The screenshots of docs/reading_the_report.md and docs/operations.md, from the finished default study in <home>.
 
-    python -m tests.screenshots <home>
+    python -m tools.pages.screenshots <home>
 
 Make them again when a page that they show has changed, and look at them.
 """
@@ -19,7 +19,7 @@ from typing import Any
 from longtail.storage.home import PROJECT_ROOT
 from tests.browser import chromium
 from tests.journeys.commands import command, environment
-from tests.journeys.test_ui import body_once, free_port, wait_until_loaded
+from tests.journeys.test_ui import body_once, free_port, wait_for_address
 from tests.longtail.report.browser import show, shown
 
 _WIDTH = 1400
@@ -32,9 +32,9 @@ def main(home: Path) -> None:
         tempfile.TemporaryDirectory() as profile,
         chromium(Path(profile), "no screenshot was made", "--hide-scrollbars", logs="browser") as driver,
     ):
-        show(driver, published / "report.html", _WIDTH, opens=False)
+        show(driver, published / "report.html", _WIDTH, opens="")
         save(driver, "report")
-        show(driver, published / "answers.html", _WIDTH, opens=False)
+        show(driver, published / "answers.html", _WIDTH, opens="")
         shown(driver, "tbody a").click()
         save(driver, "answers")
         with served(home, Path(profile, "ui.log")) as url:
@@ -61,7 +61,7 @@ def served(home: Path, log: Path) -> Iterator[str]:
             stderr=output,
         )
     try:
-        wait_until_loaded(f"http://127.0.0.1:{port}", process, log)
+        wait_for_address(f"http://127.0.0.1:{port}", process, log)
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()

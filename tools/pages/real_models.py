@@ -1,7 +1,7 @@
 # ruff: noqa: E501 (sentences of the page)
 """docs/real_models.md and its picture, from the published marts of studies/real_models.yaml.
 
-python -m tests.claims.real_models <home>/real_models/published/warehouse.duckdb
+python -m tools.pages.real_models <home>/real_models/published/warehouse.duckdb
 """
 
 from __future__ import annotations
@@ -119,9 +119,9 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
     return "\n".join([
         "# Real models",
         "",
-        *_filled(
+        *wrap(
             "Six models that others asked, scored by our rules: `studies/real_models.yaml` imports their published answers",
-            "and loads no model. `python -m tests.claims.real_models` with the study's published warehouse writes this page.",
+            "and loads no model. `python -m tools.pages.real_models` with the study's published warehouse writes this page.",
             "Intervals are 95 % intervals over whole subjects.",
         ),
         "",
@@ -130,19 +130,19 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
         "",
         "## Which signal tells right answers from wrong ones?",
         "",
-        *_filled(
+        *wrap(
             f"Three models said who performs each of {songs[0][1]:,} songs. AUROC is the share of pairs of a right and a",
             "wrong answer in which the right one has the higher signal. `confidence` is the geometric mean of the",
             "probabilities that the model gave the tokens of its answer, `popularity` the number of site links of the song,",
             "`both` a regression on the two, fitted on other songs.",
         ),
         "",
-        *_table(
+        *rows_of(
             ("model", "n", "accuracy", "popularity", "confidence", "both"),
             [[_NAMES[row[0]], f"{row[1]:,}", *(_estimate(row[at : at + 3]) for at in (2, 5, 8, 11))] for row in songs],
         ),
         "",
-        *_filled(
+        *wrap(
             f"**Confidence tells more than popularity for every model: {_range(row[8] for row in songs)} against",
             f"{_range(row[5] for row in songs)}.** With popularity beside it, {_NAMES[least[0]]}, which knows least, goes from",
             f"{_share(least[8])} to {_share(least[11])}; the others change by",
@@ -152,11 +152,11 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
         *_abstaining(marts, [row[0] for row in songs]),
         "## Memory and popularity",
         "",
-        *_filled(
+        *wrap(
             f"{_NAMES['llama_3_70b']} answered {n_asked} questions of PopQA from memory. By quarter of popularity (page views):"
         ),
         "",
-        *_table(
+        *rows_of(
             ("quarter", "popularity", "n", "accuracy", "declined"),
             [
                 [
@@ -167,7 +167,7 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
             ],
         ),
         "",
-        *_filled(
+        *wrap(
             f"PopQA's rule calls {_share(ours)} right, the source's own rule {_share(ours + only_file / n_asked)}: the",
             f"{only_file} answers on which they differ are right by the source alone. To {n_declined} questions the model said",
             f'"No idea.", which its prompt allowed ({_share(share_declined)}); of its other answers {_estimate(attempted)} are',
@@ -177,13 +177,13 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
         *_popularities(marts),
         "## Memory or passage?",
         "",
-        *_filled(
+        *wrap(
             "The same model from memory (`never`) and with retrieved passages (`always`). `either`: the share that one of the",
             "two answers right, which an oracle that picks the right one would reach. In square brackets: by the rule that a",
             "normalised gold answer stands in the answer as whole words.",
         ),
         "",
-        *_table(
+        *rows_of(
             ("questions", "model", "n", "never", "always", "either"),
             [
                 [
@@ -194,7 +194,7 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
             ],
         ),
         "",
-        *_filled(
+        *wrap(
             f"**Either is right for {_range(row[9] - max(row[3], row[6]) for row in pairs)} more than the better single",
             "method: here a decision can gain something.** The sources have neither popularity nor confidence for these",
             "questions, so no threshold on them can be fitted.",
@@ -202,13 +202,13 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
         "",
         "## Policies of others",
         "",
-        *_filled(
+        *wrap(
             "Adaptive-RAG and SeaKR decided the test questions of HotpotQA themselves. Here each decision picks one of the two",
             "answers above; their own answers, after several steps, are others. `seakr_score` retrieves above a threshold on",
             "the score of SeaKR's last step, fitted on other questions. p is corrected by Holm's method.",
         ),
         "",
-        *_table(
+        *rows_of(
             ("policy", "n", "accuracy", "retrieved", "gain over the better fixed method", "p"),
             [
                 [
@@ -220,7 +220,7 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
             ],
         ),
         "",
-        *_filled(
+        *wrap(
             f"Adaptive-RAG retrieves for {chosen[5]:.0%} and is right for {_share(chosen[2])}; always retrieving is right for",
             f"{_share(always[2])}. SeaKR retrieves for {by_policy['seakr'][5]:.0%}. The oracle retrieves for",
             f"{by_policy['oracle'][5]:.0%} and is right for {_share(by_policy['oracle'][2])}.",
@@ -242,13 +242,13 @@ def _abstaining(marts: duckdb.DuckDBPyConnection, models: Sequence[str]) -> Iter
     yield from (
         "## Answer or abstain?",
         "",
-        *_filled(
+        *wrap(
             "Only songs whose signal is above a threshold are answered. The table has the share of songs that can be answered if at",
             "most 10 or 20 % of the answers may be wrong: on these songs, and promised for new ones like them with a probability of",
             "90 %. A dash: no threshold does that, so the model abstains always. `risk`: the mean share wrong over all thresholds.",
         ),
         "",
-        *_table(
+        *rows_of(
             ("model, signal", "n", "risk", "10 % wrong", "20 % wrong", "10 % promised", "20 % promised"),
             [
                 [
@@ -263,7 +263,7 @@ def _abstaining(marts: duckdb.DuckDBPyConnection, models: Sequence[str]) -> Iter
     best = models[0]
     by = {signal: rows[best, signal][3] or 0 for signal in ("popularity", "confidence")}
     yield from (
-        *_filled(
+        *wrap(
             f"**With at most 20 % wrong, {_NAMES[best]} can answer {by['confidence']:.0%} of the songs by its confidence, and",
             f"{by['popularity']:.0%} by popularity.** A model that knows little has nothing to answer under such limits.",
         ),
@@ -279,7 +279,7 @@ def _popularities(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
     yield from (
         "## Which popularity?",
         "",
-        *_filled(
+        *wrap(
             "Counts beside popularity: the authors' number of Wikipedia documents with the song (`occurrence_count`) and with",
             "song and performer (`cooccurrence_count`), and how many openings of 10,033 Wikipedia articles have the subject",
             "(`leads_subject_…`) and subject and right answer (`leads_pair_…`) in one sentence or article. AUROC for each model; ρ is Spearman's rank correlation with popularity (songs: site links, PopQA: page views).",
@@ -288,7 +288,7 @@ def _popularities(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
     for dataset, signals in _POPULARITIES.items():
         yield from (
             "",
-            *_table(
+            *rows_of(
                 (f"`{dataset}`", "n", "ρ with popularity", *(_NAMES[model] for model in models[dataset])),
                 [
                     [
@@ -306,7 +306,7 @@ def _popularities(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
     )
     yield from (
         "",
-        *_filled(
+        *wrap(
             f"Co-occurrence has an AUROC of {_range(together)} and site links of {_range(own)}, although co-occurrence knows",
             "the right answer. How often a song's name alone stands in Wikipedia tells much less; many such names are",
             "ordinary words. No count in the openings tells as much as site links or page views.",
@@ -321,11 +321,11 @@ def _correlation(row: Sequence[Any] | None) -> str:
     return f"{_signed(row[1])} ({_signed(row[2])} to {_signed(row[3])})"
 
 
-def _filled(*parts: str) -> list[str]:
+def wrap(*parts: str) -> list[str]:
     return textwrap.wrap(" ".join(parts), 118, break_long_words=False, break_on_hyphens=False)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def rows_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     for cells in (head, ["---"] * len(head), *rows):
         yield f"| {' | '.join(cells)} |"
 
