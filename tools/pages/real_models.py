@@ -26,7 +26,54 @@ _UNKNOWN = "– (– to –)"
 _NAMES = {
     "gpt_3_5_turbo": "GPT-3.5 turbo", "llama_3_8b": "Llama 3 8B", "qwen2_5_7b": "Qwen2.5 7B",
     "llama_8b_it": "Llama 8B Instruct", "llama_3_1_8b": "Llama 3.1 8B", "llama_3_70b": "Llama 3 70B",
+    "gemma_4_e4b": "Gemma 4 e4b", "gemma_4_12b": "Gemma 4 12B", "gemma_4_12b_abliterated": "Gemma 4 12B, abliterated",
+    "gemma_4_26b": "Gemma 4 26B", "gemma_4_31b": "Gemma 4 31B", "mistral_small_24b": "Mistral small 24B",
+    "qwen3_6_27b": "Qwen3.6 27B", "selfrag_7b": "Self-RAG 7B", "selfrag_own_7b": "Self-RAG 7B, own training",
+    "selfrag_own_qwen2_5_7b": "Self-RAG Qwen2.5 7B, own training", "llama_2_7b": "Llama 2 7B", "gpt_3_5": "GPT-3.5",
+    "chatgpt": "ChatGPT", "gpt_4": "GPT-4", "fusion_in_decoder": "Fusion-in-Decoder (DPR)", "new_bing": "New Bing (web search)",
 }  # fmt: skip
+_VERDICTS = """
+select dataset, model, retrieval_method, n, memory_accuracy, memory_ci_low, memory_ci_high, passages_accuracy, passages_ci_low,
+    passages_ci_high, either_accuracy, either_ci_low, either_ci_high, popularity_auroc, popularity_auroc_ci_low,
+    popularity_auroc_ci_high, best_signal_auroc, best_signal_auroc_ci_low, best_signal_auroc_ci_high, chosen_signals,
+    popularity_gain, popularity_gain_ci_low, popularity_gain_ci_high, verdict
+from fct_verdicts order by dataset, model, retrieval_method
+"""
+_QUARTERS_OF_SAMPLE = """
+select model, list(accuracy order by quarter), list(low order by quarter), list(high order by quarter), max(n), max(memory)
+from (
+    select model, quarter, avg(is_correct::int) as accuracy, min(subject_popularity) as low, max(subject_popularity) as high,
+        count(*) as n, sum(avg(is_correct::int) * count(*)) over (partition by model) / sum(count(*)) over (partition by model) as memory
+    from (
+        select model, is_correct, subject_popularity,
+            ntile(4) over (partition by model order by subject_popularity, question_id) as quarter
+        from fct_answers where dataset = 'popqa_sample' and method = 'closed_book'
+    ) group by model, quarter
+)
+group by model order by max(memory)
+"""
+_N_OF_SAMPLE = "select count(*) from dim_questions where dataset = 'popqa_sample'"
+_SAMPLED = ("popularity", "confidence", "least_probability", "first_probability", "best_signal")
+_SAMPLE = """
+select model, signal, n, auroc, auroc_ci_low, auroc_ci_high from fct_signal_quality
+where dataset = 'popqa_sample' and method = 'closed_book'
+"""
+_HUMANS = """
+select model, rule, n, agreement, ci_low, ci_high, n_rule_only, n_verdict_only, accuracy_by_rule, accuracy_by_rule_ci_low,
+    accuracy_by_rule_ci_high, accuracy_by_verdict, accuracy_by_verdict_ci_low, accuracy_by_verdict_ci_high, kappa
+from fct_rule_agreement where dataset = 'nq_judged' and rule in ('is_correct', 'is_exact_match')
+order by accuracy_by_verdict desc, model, rule
+"""
+_EFFECTS = """
+select model, bin, bin_low, bin_high, n, parametric_accuracy, retrieval_accuracy, difference, ci_low, ci_high, effect
+from fct_retrieval_effect_by_popularity
+where dataset = 'popqa_least_popular' and relation = 'all' and binning = 'deciles' order by model, bin
+"""
+_BY_RELATION = """
+select relation, n, accuracy, ci_low, ci_high from fct_accuracy
+where dataset = 'popqa_least_popular' and model = 'selfrag_7b' and method = 'closed_book' and relation != 'all'
+order by accuracy desc
+"""
 _SONGS = """
 select quality.model, accuracy.n, accuracy.accuracy, accuracy.ci_low, accuracy.ci_high,
     max(auroc) filter (signal = 'popularity'), max(auroc_ci_low) filter (signal = 'popularity'),
@@ -120,7 +167,7 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
         "# Real models",
         "",
         *wrap(
-            "Six models that others asked, scored by our rules: `studies/real_models.yaml` imports their published answers",
+            "Models that others asked, scored by our rules: `studies/real_models.yaml` imports their published answers",
             "and loads no model. `python -m tools.pages.real_models` with the study's published warehouse writes this page.",
             "Intervals are 95 % intervals over whole subjects.",
         ),
@@ -128,7 +175,11 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
         "![Left: AUROC of popularity, confidence, and both for three models on songs. Right: accuracy and share retrieved of policies on HotpotQA]"
         "(real_models.png)",
         "",
-        "## Which signal tells right answers from wrong ones?",
+        *_verdicts(marts),
+        *_sample(marts),
+        *_effects(marts),
+        *_humans(marts),
+        "## Which signal tells right answers from wrong ones, on songs?",
         "",
         *wrap(
             f"Three models said who performs each of {songs[0][1]:,} songs. AUROC is the share of pairs of a right and a",
@@ -231,9 +282,164 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
         "- Songs are one relation, and were asked from memory alone: nothing is decided there.",
         "- The 70B model's other answers had the fact itself in the prompt (`oracle`): an upper bound, no retrieval.",
         "- Which Llama answered HotpotQA and 2WikiMultihopQA, and what found its passages, the source does not state.",
-        "- Two sources state no licence, so what they say of single questions is not exported; rates over them are.",
+        "- The passages of Self-RAG and of New Bing are not published: whether they held the answer is not known.",
+        "- Three sources state no licence, so what they say of single questions is not exported; rates over them are.",
         "",
     ])  # fmt: skip
+
+
+def _verdicts(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """The table at the top: one row for each data set and model."""
+    yield from (
+        "## A verdict for each data set and model",
+        "",
+        *_filled(
+            "From memory, with passages, and right by either of the two; how well popularity, and the best of all known signals,",
+            "tell right answers from wrong ones (AUROC; the best signal is chosen on other subjects); and what a threshold on",
+            "popularity gains, held out, over the better one of never and always retrieving. Mart `fct_verdicts`.",
+        ),
+        "",
+        *_table(
+            ("questions", "model", "n", "memory", "passages", "either", "popularity", "best signal", "gain by popularity"),
+            [
+                [
+                    f"`{row[0]}`", _NAMES[row[1]], f"{row[3]:,}",
+                    *(_estimate(row[at : at + 3]) if row[at] is not None else "–" for at in (4, 7, 10, 13)),
+                    "–" if row[16] is None else f"{_estimate(row[16:19])}: {row[19]}",
+                    _gain(*row[20:]),
+                ]
+                for row in marts.sql(_VERDICTS).fetchall()
+            ],
+        ),
+        "",
+    )  # fmt: skip
+
+
+def _gain(gain: float | None, low: float | None, high: float | None, verdict: str) -> str:
+    if gain is None:
+        return verdict
+    return f"{verdict}: {_signed(gain)} ({f'{_signed(low)} to {_signed(high)}' if low is not None else '–'})"
+
+
+def _sample(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Seven models on the same questions of PopQA: accuracy by quarter, and what each signal tells."""
+    quarters = marts.sql(_QUARTERS_OF_SAMPLE).fetchall()
+    areas = {row[:2]: row[2:] for row in marts.sql(_SAMPLE).fetchall()}
+    models = [row[0] for row in quarters]
+    popularity = [areas[model, "popularity"][1] for model in models]
+    worse = [model for model in models if (high := areas.get((model, "confidence"), (0, 1, 1, 1))[3]) is not None and high < 0.55]
+    yield from (
+        "## Seven models on the same questions",
+        "",
+        *_filled(
+            f"Questions of PopQA (`popqa_sample`), a random {marts.sql(_N_OF_SAMPLE).fetchall()[0][0]} of them, from memory. By quarter of popularity, the least popular first:"
+        ),
+        "",
+        *_table(
+            ("model", "accuracy", "quarter 1", "2", "3", "4"),
+            [[_NAMES[row[0]], _share(row[5]), *map(_share, row[1])] for row in quarters],
+        ),
+        "",
+        "What tells right answers from wrong ones (AUROC, and the number of answers for which it is known):",
+        "",
+        *_table(
+            ("model", *(f"`{signal}`" for signal in _SAMPLED)),
+            [
+                [
+                    _NAMES[model],
+                    *(
+                        f"{_estimate(found[1:4])}, n {found[0]}" if (found := areas.get((model, signal))) else "–"
+                        for signal in _SAMPLED
+                    ),
+                ]
+                for model in models
+            ],
+        ),
+        "",
+        *_filled(
+            f"Popularity has an AUROC of {_range(popularity)}. The Gemmas go on after their answer (`Rock`, a line break, `thought`), so",
+            "that the probabilities of their later tokens are those of other text: these answers count for the first token alone.",
+            *(f"The mean probability of {_NAMES[model]} is no better than chance." for model in worse),
+        ),
+        "",
+    )  # fmt: skip
+
+
+def _effects(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Where retrieval helps and hurts: Self-RAG on the least popular subjects of PopQA."""
+    rows = marts.sql(_EFFECTS).fetchall()
+    relations = marts.sql(_BY_RELATION).fetchall()
+    hurts = [row for row in rows if row[10] == "hurts"]
+    models = list(dict.fromkeys(row[0] for row in rows))
+    yield from (
+        "## Where retrieval helps and hurts",
+        "",
+        *_filled(
+            "Self-RAG on all questions of PopQA whose subject has fewer than 100 page views. What its passages add to accuracy, by",
+            "tenth of popularity; tenths with the same popularity fall together. Mart `fct_retrieval_effect_by_popularity`.",
+        ),
+        "",
+        *_table(
+            ("popularity", "n", *(_NAMES[model] for model in models)),
+            [
+                [
+                    f"{low:,.0f} to {high:,.0f}", str(n),
+                    *(_signed_estimate(row[7:10]) for row in rows if row[1] == number),
+                ]
+                for number, low, high, n in dict.fromkeys(row[1:5] for row in rows)
+            ],
+        ),
+        "",
+        *_filled(
+            "Retrieval hurts in none of them." if not hurts else f"Retrieval hurts in {len(hurts)} of {len(rows)}.",
+            "Below 100 page views accuracy does not rise with popularity, because relations differ: from memory, Self-RAG 7B is right",
+            f"for {_estimate(relations[0][2:5])} of {relations[0][1]} questions of relation {relations[0][0]}, and for",
+            f"{_estimate(relations[-1][2:5])} of {relations[-1][1]} of relation {relations[-1][0]}.",
+        ),
+        "",
+    )  # fmt: skip
+
+
+def _signed_estimate(values: Sequence[Any]) -> str:
+    value, low, high = values
+    return f"{_signed(value)} ({f'{_signed(low)} to {_signed(high)}' if low is not None else '–'})"
+
+
+def _humans(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Rules beside the verdicts of humans."""
+    rows = marts.sql(_HUMANS).fetchall()
+    ours = {row[0]: row for row in rows if row[1] == "is_correct"}
+    lost = [row[11] - row[8] for row in ours.values()]
+    yield from (
+        "## Rules and humans",
+        "",
+        *_filled(
+            "Five systems on Natural Questions, judged by humans (EVOUNA). Containment (`is_correct`, PopQA's rule) and exact match",
+            "beside the humans' verdict. Mart `fct_rule_agreement`.",
+        ),
+        "",
+        *_table(
+            ("system", "rule", "n", "by humans", "by the rule", "agreement", "only the rule", "only humans", "κ"),
+            [
+                [
+                    _NAMES[row[0]], f"`{row[1]}`", f"{row[2]:,}", _estimate(row[11:14]), _estimate(row[8:11]), _estimate(row[3:6]),
+                    str(row[6]), str(row[7]), _share(row[14]),
+                ]
+                for row in rows
+            ],
+        ),
+        "",
+        *_filled(
+            f"Containment calls {_range(lost)} fewer answers right than humans do. It costs the most where answers are long and say the",
+            "same in other words; the order of the systems stays the same." if _is_same_order(ours.values()) else "same in other words, and it changes the order of the systems.",
+        ),
+        "",
+    )  # fmt: skip
+
+
+def _is_same_order(rows: Any) -> bool:
+    listed = list(rows)
+    return sorted(listed, key=lambda row: row[8]) == sorted(listed, key=lambda row: row[11])
 
 
 def _abstaining(marts: duckdb.DuckDBPyConnection, models: Sequence[str]) -> Iterator[str]:
