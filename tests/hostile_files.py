@@ -27,8 +27,7 @@ from typing import Any
 
 from longtail.errors import LongtailError
 from longtail.imports.answers import import_answers
-from longtail.imports.facts import read_questions
-from longtail.imports.questions import imported_paraphrases
+from longtail.imports.datasets import imported_paraphrases, read_questions
 from longtail.imports.records import RejectedRows
 from longtail.preflight import misses
 from longtail.retrieval.collection_passages import passages_in

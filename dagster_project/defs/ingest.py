@@ -7,7 +7,7 @@ import dagster as dg
 from dagster_project.defs.partitions import chosen_study, months
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
-from longtail.imports.facts import import_entities, import_popularity, import_triples
+from longtail.imports.datasets import import_entities, import_popularity, import_triples
 from longtail.questions.candidates import sample_facts
 from longtail.questions.frequencies import measure_frequencies
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples

@@ -10,7 +10,7 @@ from dagster_project.defs.ingest import candidate_triples, entities, triples
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
 from longtail.embedding.paraphrases import compare_paraphrases, far_relations
-from longtail.imports.decisions import import_decisions
+from longtail.imports.answers import import_decisions
 from longtail.questions.build import build_questions
 from longtail.questions.cloze import CANDIDATES, PATTERNS, describe_cloze_queries
 from longtail.questions.counts import count_questions

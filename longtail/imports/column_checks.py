@@ -24,8 +24,7 @@ from longtail.imports.column_names import (
     refuse_columns,
     shown_names,
 )
-from longtail.imports.compressed import ACCEPT_CUT, opened
-from longtail.imports.lines import refuse_other_kinds
+from longtail.imports.lines import ACCEPT_CUT, opened, refuse_other_kinds
 from longtail.imports.records import check_header, header_of
 
 Check = Callable[[Path, Any], object]

@@ -1,17 +1,24 @@
-"""Answers that others generated, as their files hold them: what all result formats share."""
+"""Answers that others generated, as their files hold them: what all result formats share.
+
+Logs of multiple-choice tasks hold the letter or the likelihood of each choice, where an answer is a text. How sure a
+model was comes from lists of its tokens' numbers, or from numbers of the answer (SPEC §11).
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
 from longtail.imports.column_names import shown_names, structure_of
-from longtail.imports.table_rows import is_missing
-from longtail.scoring.confidence import Confidence
+from longtail.imports.table_rows import Row, is_missing
+from longtail.scoring.confidence import Confidence, confidence_of
+from longtail.scoring.match import score_answer
 from longtail.scoring.model_answer import NoAnswerError, read_answer_text
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
@@ -170,3 +177,157 @@ def questions_by_dataset(study: Study, lake: Lake) -> dict[str, dict[str, dict[s
     for row in lake.read("questions", columns=columns).to_pylist():
         found.setdefault(row["dataset"], {})[row["question_id"]] = row
     return found
+
+
+_LETTER = re.compile(r"[A-Z]|[1-9]\d?")
+_N_LETTERS = 26
+
+
+def numbers_of(letters: str, n_choices: int) -> list[int] | None:
+    """The choices that `A`, `A, C` or `27` name (after Z, Inspect counts from 1); None where it names no such choice."""
+    found = [one.strip() for one in letters.strip().upper().split(",")]
+    if not all(_LETTER.fullmatch(one) for one in found):
+        return None
+    numbers = sorted({int(one) - 1 + _N_LETTERS if one.isdigit() else ord(one) - ord("A") for one in found})
+    return numbers if numbers[-1] < n_choices else None
+
+
+def letters_of(numbers: Collection[int]) -> str:
+    """The letters of choices: `A, C`."""
+    return ", ".join(
+        chr(ord("A") + n) if n < _N_LETTERS else str(n + 1 - _N_LETTERS) for n in sorted(numbers)
+    )
+
+
+def chosen_text(
+    choices: Sequence[str],
+    chosen: Collection[int],
+    right: Sequence[Collection[int]],
+    question: Mapping[str, Any],
+) -> str:
+    """The text of the chosen; several are one text. `right`: each choice, or set of them, that the log calls right.
+
+    A question whose gold answers are the letters themselves gets letters. Errors: `ValueError` where our rules would
+    score a right choice as wrong, since the question's gold answers are others than the log's.
+    """
+    golds = [str(gold) for gold in question.get("gold_answers") or ()]
+    letters = [letters_of(numbers) for numbers in right]
+    if golds and {gold.strip().upper() for gold in golds} <= {*letters}:
+        return letters_of(chosen)
+    for numbers in right if golds else ():
+        score = score_answer(_choice_text(choices, numbers), golds)
+        if not (score.is_correct or score.is_correct_normalized):
+            raise ValueError(
+                "target: the log's right choice is none of the question's gold answers:"
+                f" {_choice_text(choices, numbers)[:40]!r} where the dataset has {golds[0][:40]!r}"
+            )
+    return _choice_text(choices, chosen)
+
+
+def _choice_text(choices: Sequence[str], numbers: Collection[int]) -> str:
+    return ", ".join(choices[number].strip() for number in sorted(numbers))
+
+
+ReadOptional = Callable[[str, Callable[[], Any]], Any]
+"""Gives what is read of the column of a meaning; None where it cannot be read."""
+_PROBABILITY = (0.0, 1.0, "a probability above 0, and at most 1,")
+_LOGARITHM = (-math.inf, 0.0, "the logarithm of a probability")
+_ENTROPY = (-1e-9, math.inf, "an entropy in nats, of at least 0,")
+_LISTS = {
+    "token_probabilities": _PROBABILITY,
+    "token_log_probabilities": _LOGARITHM,
+    "token_entropies": _ENTROPY,
+}
+_NUMBERS = {
+    "sum_log_probability": _LOGARITHM,
+    "least_probability": _PROBABILITY,
+    "first_probability": _PROBABILITY,
+    "first_margin": (-1e-9, 1.0, "a difference of probabilities"),
+    "mean_entropy": _ENTROPY,
+}
+_BOUNDS = {**_LISTS, **_NUMBERS}
+"""Meaning → what lies below the least value, the largest value, and what is expected."""
+CONFIDENCE_MEANINGS = (*_LISTS, "confidence_tokens", *_NUMBERS)
+
+
+def confidence_of_row(
+    row: Row, optional: ReadOptional, new_tokens: int | None, *, has_end_token: bool
+) -> Confidence | None:
+    """The confidence that a row gives, None where it gives none that can be read. With `has_end_token`, lists end with
+    the end token's. A list that has not as many numbers as the answer has tokens cannot be read."""
+
+    def numbers(meaning: str, n_tokens: int | None) -> list[float] | None:
+        found: list[float] | None = optional(
+            meaning, lambda: _token_numbers(row, meaning, n_tokens, has_end_token)
+        )
+        return found
+
+    probabilities = numbers("token_probabilities", new_tokens)
+    logs = [math.log(one) for one in probabilities or ()] or numbers("token_log_probabilities", new_tokens)
+    if not logs:
+        return _stated(row, optional, new_tokens)
+    entropies = numbers("token_entropies", len(logs))
+    return confidence_of(logs, None, math.fsum(entropies) / len(logs) if entropies else None)
+
+
+def _stated(row: Row, optional: ReadOptional, new_tokens: int | None) -> Confidence | None:
+    def number(name: str) -> float | None:
+        found: float | None = optional(name, lambda: _bounded_number(name, row.values.get(name)))
+        return found
+
+    numbers = {name: number(name) for name in _NUMBERS}
+    given = [name for name, value in numbers.items() if value is not None]
+    n_tokens = optional("confidence_tokens", lambda: row.count("confidence_tokens")) or new_tokens
+    total = numbers.pop("sum_log_probability")
+    if n_tokens and total is not None:
+        return Confidence(n_tokens, total, **numbers)
+
+    def refuse() -> None:
+        raise ValueError("sum_log_probability and confidence_tokens are expected together with it")
+
+    return optional(given[0], refuse) if given else None
+
+
+def _token_numbers(row: Row, meaning: str, n_tokens: int | None, has_end_token: bool) -> list[float] | None:
+    """The numbers of a list; None where there are none. Errors: `ValueError`."""
+    value = row.values.get(meaning)
+    if isinstance(value, str) and value.strip():
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise ValueError(f"a list of numbers was expected, not {value[:40]!r}") from None
+    if value in (None, "", []) or value != value:
+        return None
+    if not isinstance(value, list):
+        raise ValueError(f"a list of numbers was expected, not {str(value)[:40]!r}")
+    if (
+        meaning == "token_probabilities"
+        and any(value)
+        and all(isinstance(p, int | float) and p <= 0 for p in value)
+    ):
+        raise ValueError(
+            "no number is above 0, so they are logarithms; say so in the study: columns: {token_probabilities:"
+            f" null, token_log_probabilities: {row.columns[meaning]}}}"
+        )
+    found = [_bounded_number(meaning, one) for one in value]
+    if None in found:
+        raise ValueError(f"number {found.index(None) + 1} of the list is missing")
+    kept = [one for one in found if one is not None][: len(found) - has_end_token]
+    if n_tokens and len(kept) != n_tokens:
+        hint = "; end_token: true leaves out the end token's" if len(kept) == n_tokens + 1 else ""
+        raise ValueError(f"{len(kept)} numbers for {n_tokens} tokens{hint}")
+    return kept
+
+
+def _bounded_number(meaning: str, value: Any) -> float | None:
+    """The number; None where there is none. Errors: `ValueError`."""
+    if value is None or value == "":
+        return None
+    low, high, what = _BOUNDS[meaning]
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not low < number <= high:
+        raise ValueError(f"{what} was expected, not {str(value)[:40]}")
+    return number

@@ -1,8 +1,11 @@
-"""Anybody's questions: a table with columns `question` and `answers`, and what else it has.
+"""Anybody's questions: a table with columns `question` and `answers`, and what else it has, or KILT's objects.
 
 In a file without ids, an id is made from the dataset's name, the question and its answers (SPEC §1). A question with a
 subject, a popularity or a passage brings an entity. Rows share one only if they agree in all three: one name may mean two
 things.
+
+KILT publishes all its datasets as {"id": …, "input": question, "output": [{"answer": …, "provenance": …}, …]}, a list of
+them, or one a line. An output without an answer is provenance alone, and is passed over.
 """
 
 from __future__ import annotations
@@ -16,13 +19,8 @@ from typing import Any
 
 from longtail.errors import SourceError
 from longtail.imports.column_names import SHOWN, structure_of, unusual
-from longtail.imports.dataset import (
-    LONGEST_QUESTION,
-    ImportedDataset,
-    ImportedEntity,
-    clean,
-    reasons,
-)
+from longtail.imports.format import LONGEST_QUESTION, ImportedDataset, ImportedEntity, reasons
+from longtail.imports.lines import clean
 from longtail.imports.records import MOST_ASIDE, RejectedRows, file_hashes
 from longtail.imports.table_rows import (
     THOUSANDS,
@@ -32,6 +30,7 @@ from longtail.imports.table_rows import (
     Rows,
     fitting,
     number_of,
+    numbered_objects,
     read_table,
     text_of,
 )
@@ -272,3 +271,29 @@ def _lacks(columns: Mapping[str, str], dataset: ImportedDataset) -> list[str]:
         if n:
             lines.append(f"{n:,} of {len(rows):,} questions have no {name}: {means[name]}")
     return lines
+
+
+_KILT = {"id": "id", "question": "input", "answers": "output"}
+
+
+def read_objects(
+    path: Path, dataset_name: str, own: Mapping[str, str], longest_answer: int
+) -> ImportedDataset:
+    """The questions of a file in KILT's form, or in that of `own`: meaning → the object's key, for id, question, answers.
+
+    Errors: `SourceError` where the file is neither, or has no question that can be used.
+    """
+    rejected = RejectedRows(path.name)
+    objects = list(numbered_objects(path, rejected))
+    keys = _KILT if any(_KILT["question"] in one for _, one in objects) else own
+    rows = (Row(number, _values(one, keys), keys) for number, one in objects)
+    return questions_of(path, Rows(keys, rows), rejected, Reading(dataset_name, None, "", longest_answer))
+
+
+def _values(one: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
+    answers = one.get(keys["answers"])
+    if isinstance(answers, Mapping):  # ELI5's own form has the texts of answers beside their ids and votes
+        answers = answers.get("text")
+    listed = answers if isinstance(answers, list) else [answers]
+    golds = [gold.get("answer") if isinstance(gold, Mapping) else gold for gold in listed]
+    return {"id": one.get(keys["id"]), "question": one.get(keys["question"]), "answers": golds}

@@ -37,9 +37,7 @@ from longtail.imports.column_names import (
     shown_names,
     value_at,
 )
-from longtail.imports.compressed import opened
-from longtail.imports.dataset import clean
-from longtail.imports.lines import LONGEST_LINE, PYTHON_DICTS, is_python
+from longtail.imports.lines import LONGEST_LINE, PYTHON_DICTS, clean, is_python, opened
 from longtail.imports.records import RejectedRows, header_of, read_delimited, read_json_lines
 from longtail.parsing.terms import LONGEST_LABEL
 from longtail.study.reader import Reader

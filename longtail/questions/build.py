@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from longtail.errors import LakeError
-from longtail.imports.dataset import ImportedDataset
-from longtail.imports.facts import PARTITION as IMPORTED_PARTITION
-from longtail.imports.facts import file_slice
-from longtail.imports.questions import imported_questions, kept_questions
+from longtail.imports.datasets import PARTITION as IMPORTED_PARTITION
+from longtail.imports.datasets import file_slice, imported_questions, kept_questions
+from longtail.imports.format import ImportedDataset
 from longtail.questions.selection import Choice, choice_slice, chosen_questions, relation_order
 from longtail.relations.popqa import RELATIONS
 from longtail.relations.relation import Relation

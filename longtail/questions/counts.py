@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from longtail.errors import SourceError
-from longtail.imports.compressed import opened
-from longtail.imports.data_files import find_file
+from longtail.imports.datasets import find_file
+from longtail.imports.lines import opened
 from longtail.imports.records import MOST_ASIDE, RejectedRows, file_hashes
 from longtail.imports.table_rows import RefusedError, Row, check_table, read_table
 from longtail.parsing.line_files import RejectedRows as RejectedLines

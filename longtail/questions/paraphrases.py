@@ -6,9 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from longtail.imports.dataset import ImportedPattern
-from longtail.imports.facts import read_questions
-from longtail.imports.questions import imported_paraphrases, wordings
+from longtail.imports.datasets import imported_paraphrases, read_questions, wordings
+from longtail.imports.format import ImportedPattern
 from longtail.questions.build import imports_slice
 from longtail.relations import cloze
 from longtail.relations.paraphrases import PARAPHRASES

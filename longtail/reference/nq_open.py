@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.data_files import find_file
-from longtail.imports.dataset import LONGEST_QUESTION, clean, reasons
+from longtail.imports.datasets import find_file
+from longtail.imports.format import LONGEST_QUESTION, reasons
+from longtail.imports.lines import clean
 from longtail.imports.records import RejectedRows, file_hashes, read_json_lines
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.data_files import find_file
-from longtail.imports.facts import entity_files_slice
+from longtail.imports.datasets import entity_files_slice, find_file
 from longtail.imports.records import RejectedRows, file_hashes
 from longtail.retrieval.collection_passages import (
     AT_ONCE,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from longtail.errors import SourceError
-from longtail.imports.data_files import cached_file, find_file
+from longtail.imports.datasets import cached_file, find_file
 from longtail.study.imports import Place
 from longtail.study.study import Study
 from tests.flipped_bits import flip_bit

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from longtail.errors import LongtailError, SourceError
-from longtail.imports.decisions import check, import_decisions
+from longtail.imports.answers import check, import_decisions
 from longtail.questions.build import build_questions
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longtail.errors import SourceError
-from longtail.imports.dataset import ImportedDataset
+from longtail.imports.format import ImportedDataset
 from longtail.imports.formats.answers.adaptive_retrieval import read_result_file, result_file
 from longtail.imports.formats.answers.lm_eval import read_log
 from longtail.imports.formats.paraphrases.popqa_tp import read_popqa_tp

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from longtail.errors import SourceError
-from longtail.imports.dataset import ImportedDataset
-from longtail.imports.facts import read_questions
+from longtail.imports.datasets import read_questions
+from longtail.imports.format import ImportedDataset
 from longtail.imports.formats.questions.eli5 import LONGEST_ANSWER
 from longtail.questions.build import build_questions
 from longtail.storage.lake import Lake

@@ -16,7 +16,7 @@ from longtail.generation.engine.session import ModelSession
 from longtail.generation.tasks.registry import TASKS
 from longtail.generation.tasks.rows import answer_columns
 from longtail.imports.answers import import_answers
-from longtail.imports.facts import import_entities, import_popularity, import_triples
+from longtail.imports.datasets import import_entities, import_popularity, import_triples
 from longtail.questions.build import build_questions
 from longtail.questions.paraphrases import build_paraphrases
 from longtail.retrieval.needs import needs_of_retrievers

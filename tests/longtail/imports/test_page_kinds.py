@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from longtail.imports.page_kinds import (
+from longtail.imports.wiki import (
     is_disambiguation,
     is_disambiguation_by,
     is_redirect,

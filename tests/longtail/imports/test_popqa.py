@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longtail.errors import SourceError
-from longtail.imports.dataset import clean
 from longtail.imports.formats.questions.popqa import (
     COLUMNS,
     PROPERTY_NUMBERS,
     ImportedDataset,
     read_popqa,
 )
+from longtail.imports.lines import clean
 from longtail.relations.popqa import RELATIONS
 from tests.imported_files import delimited, popqa_rows, write_popqa
 

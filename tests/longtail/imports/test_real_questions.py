@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from longtail.imports.facts import import_entities
+from longtail.imports.datasets import import_entities, linked_questions
 from longtail.imports.formats.questions.entity_questions import read_entity_questions
-from longtail.imports.questions import linked_questions
 from longtail.questions.build import build_questions
 from longtail.relations.sets import relation_names
 from longtail.storage.home import PROJECT_ROOT

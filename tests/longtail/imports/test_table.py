@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longtail.errors import SourceError
-from longtail.imports.dataset import LONGEST_QUESTION, ImportedDataset
+from longtail.imports.format import LONGEST_QUESTION, ImportedDataset
 from longtail.imports.table import NO_IDS, made_id, read_questions
 from longtail.parsing.terms import LONGEST_LABEL
 from longtail.study.imports import QUESTIONS, read_import

@@ -14,10 +14,10 @@ from xml.sax.saxutils import escape
 import pytest
 
 from longtail.errors import SourceError
-from longtail.imports.excluded_pages import DISAMBIGUATION, REDIRECT, ExcludedPage
 from longtail.imports.format import CollectedText
 from longtail.imports.formats.collections import wikipedia_xml
 from longtail.imports.records import RejectedRows
+from longtail.imports.wiki import DISAMBIGUATION, REDIRECT, ExcludedPage
 from longtail.sandbox.content import page_lines
 from longtail.sandbox.dumps import write_dump
 from longtail.sandbox.rest import ARTICLES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longtail.imports.wikitext import Section, sections_of, sections_or_reason
+from longtail.imports.wiki import Section, sections_of, sections_or_reason
 
 HIDDEN = frozenset({"file", "category", "datei"})
 

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from longtail.embedding.paraphrases import compare_paraphrases
 from longtail.errors import SourceError
 from longtail.generation.prompts.inputs import read_questions
-from longtail.imports.dataset import ImportedDataset
-from longtail.imports.format import QuestionFormat
-from longtail.imports.questions import as_template, kept_questions
+from longtail.imports.datasets import as_template, kept_questions
+from longtail.imports.format import ImportedDataset, QuestionFormat
 from longtail.questions.build import build_questions
 from longtail.questions.paraphrases import build_paraphrases
 from longtail.questions.selection import Choice, chosen_questions, relation_order

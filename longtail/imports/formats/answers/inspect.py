@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.choices import chosen_text, numbers_of
 from longtail.imports.format import AnswerFormat, optional_text
 from longtail.imports.lines import refuse_other_kinds
 from longtail.imports.records import RejectedRows
@@ -21,7 +20,9 @@ from longtail.imports.results import (
     ImportedAnswer,
     Questions,
     answer_of,
+    chosen_text,
     judged,
+    numbers_of,
     only_log,
     only_one,
 )

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.choices import chosen_text
 from longtail.imports.column_checks import check_keys
 from longtail.imports.format import AnswerFormat, optional_text
 from longtail.imports.records import RejectedRows, read_json_lines
@@ -23,6 +22,7 @@ from longtail.imports.results import (
     ImportedAnswer,
     Questions,
     answer_of,
+    chosen_text,
     judged,
     only_log,
     only_one,

@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports import confidence
 from longtail.imports.column_checks import columns_at_beginning
 from longtail.imports.column_names import is_there, shown_names, unusual
-from longtail.imports.dataset import LONGEST_QUESTION
-from longtail.imports.format import QUOTING_KEYS, AnswerFormat, optional_text, separator_key
+from longtail.imports.format import LONGEST_QUESTION, QUOTING_KEYS, AnswerFormat, optional_text, separator_key
 from longtail.imports.records import MOST_ASIDE, RejectedRows
 from longtail.imports.results import (
+    CONFIDENCE_MEANINGS,
     ImportedAnswer,
     Questions,
     answer_of,
+    confidence_of_row,
     given,
     judged,
     only,
@@ -57,7 +57,7 @@ _READ_AS_TEXT = frozenset({
 _COUNTS = ("prompt_tokens", "new_tokens", "reasoning_tokens")
 MEANINGS = (
     "prediction", "id", "question", "answers", "model", "method", "prompt", "grounding_prompt", "is_correct",
-    "is_declined", *_FIELDS, "error", *_COUNTS, "latency_ms", *confidence.MEANINGS,
+    "is_declined", *_FIELDS, "error", *_COUNTS, "latency_ms", *CONFIDENCE_MEANINGS,
 )  # fmt: skip
 """What a column may hold."""
 _BESIDE_CONTENT = {
@@ -240,7 +240,7 @@ def _answer(
         is_correct=judge("is_correct"),
         **counts,
         latency_ms=optional("latency_ms", partial(row.amount, "latency_ms")),
-        confidence=confidence.confidence_of_row(
+        confidence=confidence_of_row(
             row, optional, counts["new_tokens"], has_end_token=declared.option("end_token")
         ),
         **said | ({} if is_declined is None or said.get("failure") else {"is_declined": is_declined}),

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from longtail.imports.column_checks import having
-from longtail.imports.excluded_pages import DISAMBIGUATION, REDIRECT, ExcludedPage
 from longtail.imports.format import CUT_KEYS, CollectedText, CollectionFormat
-from longtail.imports.page_kinds import is_disambiguation_by
 from longtail.imports.records import RejectedRows, optional_text, read_json_lines
+from longtail.imports.wiki import DISAMBIGUATION, REDIRECT, ExcludedPage, is_disambiguation_by
 
 
 def read_articles(

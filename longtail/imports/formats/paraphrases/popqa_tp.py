@@ -16,8 +16,8 @@ from typing import Any
 
 from longtail.errors import SourceError
 from longtail.imports.column_checks import delimited
-from longtail.imports.dataset import LONGEST_QUESTION, ImportedParaphrases, clean, reasons
-from longtail.imports.format import ParaphraseFormat
+from longtail.imports.format import LONGEST_QUESTION, ImportedParaphrases, ParaphraseFormat, reasons
+from longtail.imports.lines import clean
 from longtail.imports.records import Record, RejectedRows, read_delimited
 
 COLUMNS = ("id", "template_id", "paraphrase")

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.dataset import LONGEST_QUESTION, ImportedParaphrases, clean
-from longtail.imports.format import ParaphraseFormat
+from longtail.imports.format import LONGEST_QUESTION, ImportedParaphrases, ParaphraseFormat
+from longtail.imports.lines import clean
 from longtail.imports.records import RejectedRows, read_delimited
 from longtail.relations.popqa import BY_NAME
 from longtail.relations.relation import SUBJECT, fill

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from longtail.imports.column_checks import having
 from longtail.imports.format import QuestionFormat
-from longtail.imports.kilt import read_objects
+from longtail.imports.table import read_objects
 from longtail.study.imports import ROUGE_L
 
 LONGEST_ANSWER = 40_000

@@ -17,16 +17,17 @@ from typing import Any
 
 from longtail.errors import SourceError
 from longtail.imports.column_checks import having
-from longtail.imports.compressed import opened
-from longtail.imports.dataset import (
+from longtail.imports.format import (
     LONGEST_QUESTION,
     ImportedDataset,
     LinkingCounts,
-    clean,
+    Names,
+    QuestionFormat,
+    ambiguous_key,
+    names_for,
     reasons,
 )
-from longtail.imports.format import Names, QuestionFormat, ambiguous_key, names_for
-from longtail.imports.lines import refuse_other_kinds
+from longtail.imports.lines import clean, opened, refuse_other_kinds
 from longtail.imports.records import RejectedRows
 from longtail.relations.entity_questions import RELATIONS
 from longtail.relations.relation import SUBJECT, Relation

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from longtail.imports.column_checks import having
 from longtail.imports.format import QuestionFormat
-from longtail.imports.kilt import read_objects
+from longtail.imports.table import read_objects
 from longtail.parsing.terms import LONGEST_LABEL
 from longtail.study.imports import F1
 

@@ -19,15 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.dataset import (
+from longtail.imports.format import (
     LONGEST_QUESTION,
     ImportedDataset,
     ImportedPattern,
     LinkingCounts,
-    clean,
+    Names,
+    QuestionFormat,
+    ambiguous_key,
+    names_for,
     reasons,
 )
-from longtail.imports.format import Names, QuestionFormat, ambiguous_key, names_for
+from longtail.imports.lines import clean
 from longtail.imports.records import RejectedRows, read_json_lines
 from longtail.relations.cloze import OBJECT, SUBJECT, filled
 from longtail.study.datasets import Dataset

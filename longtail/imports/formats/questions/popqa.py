@@ -14,14 +14,8 @@ from typing import Any
 
 from longtail.errors import SourceError
 from longtail.imports.column_names import SHOWN
-from longtail.imports.dataset import (
-    LONGEST_QUESTION,
-    ImportedDataset,
-    ImportedEntity,
-    clean,
-    reasons,
-)
-from longtail.imports.format import QuestionFormat
+from longtail.imports.format import LONGEST_QUESTION, ImportedDataset, ImportedEntity, QuestionFormat, reasons
+from longtail.imports.lines import clean
 from longtail.imports.records import Record, RejectedRows, json_texts, read_delimited
 from longtail.imports.table_rows import OptionalValues, RefusedError, Value, is_missing, number_of
 from longtail.parsing.terms import LONGEST_LABEL, clean_term
