@@ -27,7 +27,7 @@ from typing import Any
 
 from longtail.errors import LongtailError
 from longtail.imports.answers import import_answers
-from longtail.imports.datasets import imported_paraphrases, read_questions
+from longtail.imports.datasets import import_paraphrases, read_questions
 from longtail.imports.records import RejectedRows
 from longtail.preflight import misses
 from longtail.retrieval.collection_passages import passages_in
@@ -146,7 +146,7 @@ def _questions(case: Case, folder: Path) -> tuple[int, str]:
 def _paraphrases(case: Case, folder: Path) -> tuple[int, str]:
     given = f"paraphrases: {{format: {case.format}, path: '{case.file}'}}"
     study = _study(folder, f"datasets: [{{name: d, import: {{format: popqa, path: popqa.tsv}}, {given}}}]")
-    found = imported_paraphrases(study, study.datasets[0], _LOG)
+    found = import_paraphrases(study, study.datasets[0], _LOG)
     return len(found.rejected), f"{_first(found.rejected)}"
 
 

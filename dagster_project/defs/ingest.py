@@ -1,17 +1,40 @@
-"""Facts and popularity: from the sandbox, an RDF file or Wikimedia through the same clients, or from imported files."""
+"""The study as tables; facts and popularity from the sandbox, an RDF file, Wikimedia or imported files."""
+
+from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 
 import dagster as dg
 
-from dagster_project.defs.partitions import chosen_study, months
-from dagster_project.defs.resources import LOG, StudyResource
+from dagster_project.defs.resources import LOG, StudyResource, chosen_study, months
 from dagster_project.defs.results import clear_errors, result
 from longtail.imports.datasets import import_entities, import_popularity, import_triples
 from longtail.questions.candidates import sample_facts
 from longtail.questions.frequencies import measure_frequencies
+from longtail.study.tables import STUDY_TABLES, describe_study
+from longtail.tables import TABLES
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
 from longtail.wikimedia.page_views import ingest_page_view_months
+
+
+@dg.multi_asset(
+    specs=[
+        dg.AssetSpec(
+            ["lake", name],
+            description=TABLES[name].grain,
+            group_name="study",
+            kinds={"parquet", "yaml"},
+        )
+        for name in STUDY_TABLES
+    ]
+)
+def study_tables(study: StudyResource) -> Iterator[dg.MaterializeResult]:
+    """Models, methods, prompts, datasets and the popularity window, as named in study.yaml."""
+    with clear_errors():
+        for outcome in describe_study(study.study, study.lake):
+            yield result(study.lake, [outcome], dg.AssetKey(["lake", outcome.table]))
+
 
 _A_MONTH = datetime.timedelta(days=35)
 """From one run of schedule monthly_popularity to the next, with some days for a service that is late."""

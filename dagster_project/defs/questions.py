@@ -1,4 +1,4 @@
-"""Questions and paraphrases from facts."""
+"""Questions and paraphrases from facts, and reference questions, which no model answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import dagster as dg
 
 from dagster_project.defs.ingest import candidate_triples, entities, triples
-from dagster_project.defs.resources import LOG, StudyResource
+from dagster_project.defs.resources import LOG, StudyResource, months
 from dagster_project.defs.results import clear_errors, result
 from longtail.embedding.paraphrases import compare_paraphrases, far_relations
 from longtail.imports.answers import import_decisions
@@ -15,6 +15,10 @@ from longtail.questions.build import build_questions
 from longtail.questions.cloze import CANDIDATES, PATTERNS, describe_cloze_queries
 from longtail.questions.counts import count_questions
 from longtail.questions.paraphrases import build_paraphrases
+from longtail.reference.linking import describe_linking
+from longtail.reference.mentions import link_reference_questions
+from longtail.reference.nq_open import import_reference_questions
+from longtail.reference.page_views import ingest_reference_page_views
 from longtail.study.study import Study
 from longtail.tables import TABLES
 
@@ -101,8 +105,8 @@ def paraphrases_keep_the_meaning(study: StudyResource) -> dg.AssetCheckResult:
     least = study.study.embeddings.least_paraphrase_cosine
     far = far_relations(study.study, study.lake)
     named = [
-        f"{one.dataset}/{one.relation or 'no relation'} {one.mean_cosine:.3f} ({one.n_paraphrases})"
-        for one in far
+        f"{relation.dataset}/{relation.relation or 'no relation'} {relation.mean_cosine:.3f} ({relation.n_paraphrases})"
+        for relation in far
     ]
     return dg.AssetCheckResult(
         passed=not far,
@@ -123,3 +127,44 @@ def _relations_without_questions(study: Study, resource: StudyResource) -> list[
         for relation in dataset.relations
         if (dataset.name, relation) not in present
     ]
+
+
+@dg.asset(key_prefix="lake", group_name="reference", kinds={"parquet"})
+def reference_questions(study: StudyResource) -> dg.MaterializeResult:
+    """One row per (reference dataset, question), from files such as NQ-open's; empty without any."""
+    with clear_errors():
+        return result(study.lake, [import_reference_questions(study.study, study.lake, LOG)])
+
+
+@dg.asset(key_prefix="lake", group_name="reference", kinds={"parquet"}, deps=[reference_questions, entities])
+def reference_mentions(study: StudyResource) -> dg.MaterializeResult:
+    """One row per name in a reference question, with the entity or article that it is linked to."""
+    with clear_errors():
+        return result(study.lake, [link_reference_questions(study.study, study.lake, LOG)])
+
+
+@dg.asset(
+    key_prefix="lake",
+    group_name="page_views",
+    kinds={"parquet", "wikipedia"},
+    partitions_def=months,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+    deps=[reference_mentions],
+)
+def reference_page_views(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
+    """One row per (article, month), for articles in reference questions that are no entity of the lake."""
+    with clear_errors():
+        keys = list(context.partition_keys)
+        return result(study.lake, ingest_reference_page_views(study.study, study.lake, keys, LOG))
+
+
+@dg.asset(
+    key_prefix="lake",
+    group_name="questions",
+    kinds={"parquet"},
+    deps=[questions, entities, reference_mentions],
+)
+def entity_linking(study: StudyResource) -> dg.MaterializeResult:
+    """One row per (dataset, relation) whose questions were linked to entities by text: how many were linked."""
+    with clear_errors():
+        return result(study.lake, [describe_linking(study.study, study.lake, LOG)])

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 import dagster as dg
 
 from dagster_project.defs.ingest import entities, triples
-from dagster_project.defs.partitions import chosen_study, retrievers
 from dagster_project.defs.questions import paraphrases, questions
-from dagster_project.defs.resources import LOG, StudyResource
+from dagster_project.defs.resources import LOG, StudyResource, chosen_study, retrievers
 from dagster_project.defs.results import clear_errors, result
 from longtail.retrieval.cited_passages import cite_passages
 from longtail.retrieval.excluded_pages import TABLE, written_beside

@@ -49,7 +49,7 @@ def find_file(place: Place, study: Study) -> Path:
     """
     if place.url is None or not place.is_fetched(study.path):
         return place.find(study.path)
-    target = cached_file(place, study)
+    target = cache_path(place, study)
     if target.exists() and differences(target.parent).get(target.name) == CHANGED:
         _LOG.warning("%s %s: it is fetched again", target, CHANGED)
         remove(target.parent)
@@ -59,13 +59,13 @@ def find_file(place: Place, study: Study) -> Path:
             with HttpClient(policy=_POLICY) as client:
                 download_file(client, place.url, target, place.sha256, _LOG)
         except SourceError as error:
-            own = f"; or set {place.path_env} to a copy of your own" if place.path_env else ""
-            raise SourceError(f"{error}{own}") from None
+            hint = f"; or set {place.path_env} to a copy of your own" if place.path_env else ""
+            raise SourceError(f"{error}{hint}") from None
         differences(target.parent)  # has no record yet
     return target
 
 
-def cached_file(place: Place, study: Study) -> Path:
+def cache_path(place: Place, study: Study) -> Path:
     """Where the file of `url` lies once it is fetched: all studies of the home share it."""
     name = PurePosixPath(unquote(urlsplit(place.url or "").path)).name or "file"
     return study.home.cache / "files" / fingerprint(place.url, place.sha256)[:16] / name
@@ -78,12 +78,12 @@ def import_triples(study: Study, lake: Lake, log: logging.Logger) -> list[Outcom
     """Write partition `imported` of table triples, if a dataset is, or was, an import of facts."""
 
     def compute() -> Computed:
-        known = _known(lake, "triples", ("subject_id", "property_id", "object_id"))
+        known = _read_keys(lake, "triples", ("subject_id", "property_id", "object_id"))
         rows = [
             dict(zip(("subject_id", "property_id", "object_id", "relation"), fact, strict=True))
             | {"source": SOURCE}
             for fact in sorted(
-                {fact for found in datasets_with_entities(study).values() for fact in found.facts}
+                {fact for content in datasets_with_entities(study).values() for fact in content.facts}
             )
             if fact[:3] not in known
         ]
@@ -98,7 +98,7 @@ def import_entities(study: Study, lake: Lake, log: logging.Logger) -> list[Outco
     """Write partition `imported` of table entities, if a dataset is, or was, an import of facts."""
 
     def compute() -> Computed:
-        known = _known(lake, "entities", ("entity_id",))
+        known = _read_keys(lake, "entities", ("entity_id",))
         rows = [
             _entity_row(entity) for entity, _ in _entities(study).values() if (entity.entity_id,) not in known
         ]
@@ -160,8 +160,8 @@ def _read_once(
 
 def format_of(declared: Import) -> QuestionFormat:
     """The format of a dataset's questions."""
-    found: QuestionFormat = load_format(QUESTIONS, declared.format)
-    return found
+    format_: QuestionFormat = load_format(QUESTIONS, declared.format)
+    return format_
 
 
 def file_slice(study: Study, dataset: Dataset) -> list[Any]:
@@ -175,10 +175,10 @@ def file_slice(study: Study, dataset: Dataset) -> list[Any]:
 
 def _files_of(study: Study, declared: Import) -> list[Path]:
     """The files that a declaration reads, and no other files of their folder."""
-    found: list[Path] = load_format(declared.kind, declared.format).files(
+    files: list[Path] = load_format(declared.kind, declared.format).files(
         find_file(declared.place, study), declared
     )
-    return found
+    return files
 
 
 def _materialise(study: Study, lake: Lake, table: str, compute: Callable[[], Computed]) -> list[Outcome]:
@@ -200,14 +200,14 @@ def _brings_facts(dataset: Dataset) -> bool:
 
 def _entities(study: Study) -> dict[str, tuple[ImportedEntity, str]]:
     """Entity id → the entity and the first dataset that names it, sorted."""
-    found: dict[str, tuple[ImportedEntity, str]] = {}
+    entities: dict[str, tuple[ImportedEntity, str]] = {}
     for name, dataset in datasets_with_entities(study).items():
         for entity_id, entity in dataset.entities.items():
-            found.setdefault(entity_id, (entity, name))
-    return dict(sorted(found.items()))
+            entities.setdefault(entity_id, (entity, name))
+    return dict(sorted(entities.items()))
 
 
-def _known(lake: Lake, table: str, key: tuple[str, ...]) -> set[tuple[Any, ...]]:
+def _read_keys(lake: Lake, table: str, key: tuple[str, ...]) -> set[tuple[Any, ...]]:
     return {tuple(row[name] for name in key) for row in lake.read(table, columns=list(key)).to_pylist()}
 
 
@@ -223,32 +223,32 @@ def _entity_row(entity: ImportedEntity) -> dict[str, Any]:
     }
 
 
-def imported_questions(study: Study, dataset: Dataset, lake: Lake, log: logging.Logger) -> ImportedDataset:
+def import_questions(study: Study, dataset: Dataset, lake: Lake, log: logging.Logger) -> ImportedDataset:
     """A dataset's questions from its file, also those of relations that the dataset does not ask about.
 
     Errors: `SourceError` where the file is missing, is no such file, or holds nothing that can be used.
     """
-    found = linked_questions(study, dataset, lake)
-    if "linked_share" in found.notes:
-        share = 100 * found.notes["linked_share"]
+    content = link_questions(study, dataset, lake)
+    if "linked_share" in content.notes:
+        share = 100 * content.notes["linked_share"]
         log.info("%s: %.1f %% of the questions linked to an entity", dataset.name, share)
-    for line in found.says:
+    for line in content.says:
         log.info("%s: %s", dataset.name, line)
-    if found.rejected:
+    if content.rejected:
         log.warning(
             "%s: %d rows rejected, see quarantine: %s",
             dataset.name,
-            len(found.rejected),
-            found.notes["reasons"],
+            len(content.rejected),
+            content.notes["reasons"],
         )
-    return found
+    return content
 
 
-def kept_questions(
+def select_questions(
     questions: Iterable[Mapping[str, Any]],
 ) -> tuple[list[Mapping[str, Any]], list[QuarantinedRow]]:
     """The questions that can be asked, and those put aside: marts call all relations together `all`."""
-    kept: list[Mapping[str, Any]] = []
+    usable: list[Mapping[str, Any]] = []
     rejected: list[QuarantinedRow] = []
     for question in questions:
         relation = question["relation"]
@@ -256,11 +256,11 @@ def kept_questions(
             reason = f"relation {relation!r}: a name other than that of all relations together was expected"
             rejected.append(QuarantinedRow(question["question_id"], reason, question["question"]))
         else:
-            kept.append(question)
-    return kept, rejected
+            usable.append(question)
+    return usable, rejected
 
 
-def linked_questions(study: Study, dataset: Dataset, lake: Lake) -> ImportedDataset:
+def link_questions(study: Study, dataset: Dataset, lake: Lake) -> ImportedDataset:
     """The content of a dataset's files; subjects that they only name are linked to the lake's entities, but for those
     of tables, which have ids of their own. Among several of a name, the popularity in files decides; without, site links.
 
@@ -268,37 +268,37 @@ def linked_questions(study: Study, dataset: Dataset, lake: Lake) -> ImportedData
     """
 
     def names() -> tuple[dict[str, set[str]], dict[str, float]]:
-        own = [
+        of_imports = [
             (entity_id, entity.popularity, format_of(other.imported).invents_ids)
             for other in study.datasets_of_files
             if other.imported is not None and format_of(other.imported).names_entities
             for entity_id, entity in read_questions(study, other).entities.items()
         ]
-        invented = {entity_id for entity_id, _, is_invented in own if is_invented}
+        invented = {entity_id for entity_id, _, is_invented in of_imports if is_invented}
         known = lake.read_all("entities", ["entity_id", "label", "aliases", "sitelinks"]).to_pylist()
         linkable = [entity for entity in known if entity["entity_id"] not in invented]
-        of_files = {entity_id: number for entity_id, number, _ in own if number is not None}
+        of_files = {entity_id: number for entity_id, number, _ in of_imports if number is not None}
         of_source = {one["entity_id"]: one["sitelinks"] for one in linkable if one["sitelinks"] is not None}
         return by_name(linkable), of_files or of_source
 
     return read_questions(study, dataset, names)
 
 
-def imported_paraphrases(study: Study, dataset: Dataset, log: logging.Logger) -> ImportedParaphrases:
+def import_paraphrases(study: Study, dataset: Dataset, log: logging.Logger) -> ImportedParaphrases:
     """A dataset's wordings from its file of paraphrases. Errors: `SourceError`."""
     declared = dataset.paraphrases
     if declared is None:
         raise StudyError(f"{study.path}: dataset {dataset.name} declares no paraphrases to import")
     format_: ParaphraseFormat = load_format(PARAPHRASES, declared.format)
-    found = format_.read(find_file(declared.place, study), read_questions(study, dataset).questions)
-    for line in found.says:
+    paraphrases = format_.read(find_file(declared.place, study), read_questions(study, dataset).questions)
+    for line in paraphrases.says:
         log.info("%s: %s", dataset.name, line)
-    if found.rejected:
-        reasons = found.notes["paraphrase_reasons"]
+    if paraphrases.rejected:
+        reasons = paraphrases.notes["paraphrase_reasons"]
         log.warning(
-            "%s: %d wordings rejected, see quarantine: %s", dataset.name, len(found.rejected), reasons
+            "%s: %d wordings rejected, see quarantine: %s", dataset.name, len(paraphrases.rejected), reasons
         )
-    return found
+    return paraphrases
 
 
 def wordings(question: Mapping[str, Any], imported: Mapping[int, str]) -> Iterator[tuple[int, str, str]]:

@@ -65,7 +65,7 @@ class LinkingCounts:
 
         Of several, that is the one of the highest `popularity`. If none has more than the others, they are left out.
         """
-        ranked = sorted((-popularity.get(one, -1.0), one) for one in set(ids))
+        ranked = sorted((-popularity.get(entity_id, -1.0), entity_id) for entity_id in set(ids))
         is_chosen = len(ranked) > 1 and ranked[0][0] < ranked[1][0]
         self.n_linked += len(ranked) == 1 or is_chosen
         self.n_no_entity += not ranked

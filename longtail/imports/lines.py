@@ -63,7 +63,7 @@ class _Bzip2UpToBreak(_UpToBreak, bz2.BZ2File):
 
 
 @contextmanager
-def opened(path: Path, accept_cut: bool | None = None) -> Iterator[IO[bytes]]:
+def open_file(path: Path, accept_cut: bool | None = None) -> Iterator[IO[bytes]]:
     """The bytes of a file, decompressed if it is gzip or bzip2. Errors: `SourceError` where they cannot be read.
 
     With `accept_cut`, a packed file that breaks off ends there, and the log says so. None: no key of a study allows that.
@@ -207,7 +207,7 @@ def _ending_in_cr(stream: IO[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def printed(text: str) -> str:
+def escape(text: str) -> str:
     """A line for people: bytes that are not UTF-8 as escapes."""
     return text.encode("utf-8", "backslashreplace").decode()
 

@@ -24,17 +24,17 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.column_names import near, refuse_columns, shown_names
+from longtail.imports.column_names import list_names, near, refuse_columns
 from longtail.imports.lines import (
     LONGEST_FIELD,
     LONGEST_LINE,
     PYTHON_DICTS,
+    escape,
     hint_of,
     is_python,
     is_shortened,
     lines_of,
-    opened,
-    printed,
+    open_file,
     refuse_cut,
     refuse_other_encodings,
 )
@@ -92,7 +92,7 @@ class Cells:
     def header(self) -> list[str]:
         """The cells of the first row. Errors: `SourceError`."""
         try:
-            names = self._enclosed()
+            names = self._read_enclosed()
         except StopIteration:
             raise SourceError(f"{self._path}: is empty") from None
         except csv.Error as error:
@@ -110,16 +110,16 @@ class Cells:
         row = 0
         while (line := self._take()) is not None:
             row += 1
-            found: list[str] | str
+            cells: list[str] | str
             if self._may_enclose(line):
                 self._returned.appendleft(line)
-                found = self._enclosing(row)
+                cells = self._enclosing(row)
             else:
-                self.block, found = [line], self._plain(line)
+                self.block, cells = [line], self._plain(line)
                 if "\n" in line[:-1]:
-                    found = "not a row of this format: a line feed in a file whose lines end in CR"
-            if found:
-                yield row, found
+                    cells = "not a row of this format: a line feed in a file whose lines end in CR"
+            if cells:
+                yield row, cells
             self._n_lines += len(self.block)
         self._say(row)
 
@@ -132,7 +132,7 @@ class Cells:
         while (line := looking._take()) is not None:
             if looking._may_enclose(line):
                 looking._returned.appendleft(line)
-                kind, _, _ = looking._judged()
+                kind, _, _ = looking._judge()
                 n[kind] += 1
                 self._has_long_cells |= kind == ENCLOSING and len(looking.block) > 1
                 if kind in (PLAIN, _NEITHER):
@@ -142,7 +142,7 @@ class Cells:
 
     def _enclosing(self, row: int) -> list[str] | str:
         """A row in which marks may enclose cells: its cells, or why it is none."""
-        kind, values, error = self._judged()
+        kind, values, error = self._judge()
         first, last = self._n_lines + 1, self._n_lines + len(self.block)
         if self._is_open and kind in (PLAIN, ENCLOSING):
             self.is_plain, self._is_open = kind == PLAIN, False
@@ -152,7 +152,7 @@ class Cells:
         if kind == _DOUBTFUL and self._quoting != ENCLOSING and not self._has_long_cells:
             raise SourceError(
                 f"{self._path}: lines {first} to {last} are rows, or one row with a cell over several lines between"
-                f" quotation marks, and no other cell has several lines; {self._what_to_do(first)}"
+                f" quotation marks, and no other cell has several lines; {self._advice(first)}"
             )
         if kind == _CUT and not self._accept_cut:
             raise SourceError(
@@ -167,12 +167,12 @@ class Cells:
                 return cells
         return f"line {first}: not a row of this format: {error}" if error else values
 
-    def _judged(self) -> tuple[str, list[str], str]:
+    def _judge(self) -> tuple[str, list[str], str]:
         """What the next row is; its cells where marks enclose them, or the error of package csv."""
         values: list[str] = []
         error = ""
         try:
-            values = self._enclosed()
+            values = self._read_enclosed()
         except csv.Error as reason:
             error = str(reason)
         block, n = self.block, self._n_columns
@@ -204,15 +204,15 @@ class Cells:
         elif self._is_open and 0 < n[_EITHER] < n_rows:
             _LOG.warning(
                 "%s: in %d rows, the first in line %d, marks enclose cells that need none; they are left out: %s",
-                self._path, n[_EITHER], first[_EITHER], self._what_to_do(first[_EITHER]),
+                self._path, n[_EITHER], first[_EITHER], self._advice(first[_EITHER]),
             )  # fmt: skip
         if n[_DOUBTFUL] and self._quoting != ENCLOSING:
             _LOG.warning(
                 "%s: %d cells have several lines that look like rows, the first in line %d: %s",
-                self._path, n[_DOUBTFUL], first[_DOUBTFUL], self._what_to_do(first[_DOUBTFUL]),
+                self._path, n[_DOUBTFUL], first[_DOUBTFUL], self._advice(first[_DOUBTFUL]),
             )  # fmt: skip
 
-    def _what_to_do(self, line: int) -> str:
+    def _advice(self, line: int) -> str:
         if self._quoting is None:
             return f"look at the quotation marks in line {line}"
         return f"set quoting: {PLAIN} where each line is a row and marks belong to the text, else quoting: {ENCLOSING}"
@@ -223,7 +223,7 @@ class Cells:
     def _may_enclose(self, line: str) -> bool:
         return (line[0] == '"' or self._marked in line) and not self.is_plain
 
-    def _enclosed(self) -> list[str]:
+    def _read_enclosed(self) -> list[str]:
         """The cells of the next row, whose lines are then `block`. Errors: `csv.Error`."""
         self.block = []
         values: list[str] = next(self._csv)
@@ -295,7 +295,7 @@ class RejectedRows:
             text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str)
             self.rows.append(QuarantinedRow(f"{self.name} row {row}", reason, text[:_SHOWN]))
 
-    def told(self) -> list[QuarantinedRow]:
+    def list_rows(self) -> list[QuarantinedRow]:
         """The rows, and one for each kind of which there are more."""
         more = {kind: n - self.most for kind, n in self._kinds.items() if self.most and n > self.most}
         said = [f"{kind}: {n:,} more rows, counted but not kept" for kind, n in more.items()]
@@ -306,6 +306,11 @@ class RejectedRows:
         self.left_out[page.plural] += 1
         if self.keep:
             self.keep(page)
+
+
+def first_reason(rows: Sequence[QuarantinedRow]) -> str:
+    """What the end of a message says of rows that were put aside: the first one's key and reason; empty without rows."""
+    return f"; {rows[0].row_key}: {rows[0].reason}" if rows else ""
 
 
 @dataclass(frozen=True)
@@ -322,14 +327,14 @@ class Record:
 
 def file_hashes(paths: Iterable[Path]) -> list[tuple[str, str]]:
     """Name and SHA-256 of each file. Errors: `SourceError` where one cannot be read."""
-    found = []
+    hashes = []
     for path in paths:
         try:
             with path.open("rb") as stream:
-                found.append((path.name, hashlib.file_digest(stream, "sha256").hexdigest()))
+                hashes.append((path.name, hashlib.file_digest(stream, "sha256").hexdigest()))
         except OSError as error:
             raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
-    return found
+    return hashes
 
 
 def header_of(path: Path) -> tuple[str, list[str]]:
@@ -337,7 +342,7 @@ def header_of(path: Path) -> tuple[str, list[str]]:
 
     Errors: as `read_delimited`.
     """
-    with opened(path) as stream:
+    with open_file(path) as stream:
         refuse_other_encodings(path, stream)
         start = stream.tell()
         outside_quotes = "".join(next(lines_of(stream), "").split('"')[::2])
@@ -349,7 +354,7 @@ def header_of(path: Path) -> tuple[str, list[str]]:
 
 def check_header(path: Path, delimiter: str, required: Sequence[str], accept_cut: bool | None = None) -> None:
     """Look at the header alone. Errors: as `read_delimited`."""
-    with opened(path, accept_cut) as stream:
+    with open_file(path, accept_cut) as stream:
         refuse_other_encodings(path, stream)
         _header(path, Cells(path, lines_of(stream), delimiter), required)
 
@@ -365,20 +370,20 @@ def read_delimited(
     """The rows of a CSV or TSV file with a header; broken ones go to `rejected`. `quoting`: as `Cells`.
 
     Errors: `SourceError` where the file cannot be read, is not UTF-8 as a whole, lacks a column, ends inside a quoted
-    field, or has lines that may be rows or one cell. `accept_cut`: as `opened`; the row that is broken then goes to
+    field, or has lines that may be rows or one cell. `accept_cut`: as `open_file`; the row that is broken then goes to
     `rejected`. If it is False, a file whose last row is broken is refused, too.
     """
-    with opened(path, accept_cut) as stream:
+    with open_file(path, accept_cut) as stream:
         refuse_other_encodings(path, stream)
         cells = Cells(path, lines_of(stream), delimiter, quoting, accept_cut)
         columns = _header(path, cells, required)
-        for row, found in cells.rows():
-            reason = found if isinstance(found, str) else _fault(found, columns, cells.block)
+        for row, values in cells.rows():
+            reason = values if isinstance(values, str) else _fault(values, columns, cells.block)
             if reason:
                 refuse_cut(path, row, reason, cells.block[-1], accept_cut=accept_cut)
-                rejected.put(row, reason, printed("".join(cells.block).rstrip("\r\n")))
+                rejected.put(row, reason, escape("".join(cells.block).rstrip("\r\n")))
             else:
-                yield Record(row, dict(zip(columns, found, strict=True)), cells.is_plain)
+                yield Record(row, dict(zip(columns, values, strict=True)), cells.is_plain)
 
 
 def read_json_lines(
@@ -388,7 +393,7 @@ def read_json_lines(
 
     `accept_cut` and errors: as `read_delimited`.
     """
-    with opened(path, accept_cut) as stream:
+    with open_file(path, accept_cut) as stream:
         refuse_other_encodings(path, stream)
         for number, line in enumerate(lines_of(stream), 1):
             if not line.strip():
@@ -403,13 +408,13 @@ def read_json_lines(
                 if is_shortened(line):
                     reason = f"a line of at most {LONGEST_LINE:,} bytes was expected"
                 refuse_cut(path, number, reason, line, accept_cut=accept_cut)
-                rejected.put(number, reason, printed(line))
+                rejected.put(number, reason, escape(line))
                 continue
             if isinstance(loaded, dict):
                 yield number, loaded
             else:
                 hint = f": {_ONE_A_LINE}" if isinstance(loaded, list) and loaded else ""
-                rejected.put(number, f"a JSON object was expected{hint}", printed(line))
+                rejected.put(number, f"a JSON object was expected{hint}", escape(line))
 
 
 def text_of_key(row: Mapping[str, Any], key: str) -> str | None:
@@ -428,10 +433,10 @@ def optional_text(row: Mapping[str, Any], key: str, rejected: RejectedRows) -> s
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a text file. Errors: as `opened`; `SourceError` where it is not UTF-8 as a whole."""
-    with opened(path) as stream:
+    """The lines of a text file. Errors: as `open_file`; `SourceError` where it is not UTF-8 as a whole."""
+    with open_file(path) as stream:
         refuse_other_encodings(path, stream)
-        yield from map(printed, lines_of(stream))
+        yield from map(escape, lines_of(stream))
 
 
 def json_texts(text: str) -> list[str] | None:
@@ -454,7 +459,7 @@ def _header(path: Path, cells: Cells, required: Sequence[str]) -> list[str]:
     if missing:
         raise SourceError(
             f"{path}: column {', '.join(missing)} is missing{near(missing[0], columns)}; expected"
-            f" {', '.join(required)}; its header has: {shown_names(columns)}"
+            f" {', '.join(required)}; its header has: {list_names(columns)}"
         )
     doubled = {name for name in required if columns.count(name) > 1}
     if doubled:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.column_names import shown_names, structure_of
+from longtail.imports.column_names import list_names, structure_of
 from longtail.imports.table_rows import Row, is_missing
 from longtail.scoring.confidence import Confidence, confidence_of
 from longtail.scoring.match import score_answer
@@ -75,10 +75,10 @@ def answer_of(text: object, **fields: str | None) -> dict[str, Any]:
     `fields`: as of `read_answer_text`. Errors: `ValueError` where `text` is no text.
     """
     try:
-        found = read_answer_text(text, **fields)
+        answer = read_answer_text(text, **fields)
     except NoAnswerError as none:
         return {"text": "", "failure": str(none)}
-    return {"text": found.text, "is_declined": found.is_declined or None}
+    return {"text": answer.text, "is_declined": answer.is_declined or None}
 
 
 def only(value: object) -> Any:
@@ -95,11 +95,13 @@ def text_of_field(field_: str) -> object:
     if text in _NO_TEXT:
         return None
     try:
-        found = structure_of(text) if text.startswith("[") else None
+        listed = structure_of(text) if text.startswith("[") else None
     except ValueError:
         return field_
-    is_one = isinstance(found, list) and len(found) <= 1 and all(isinstance(one, str | None) for one in found)
-    return found if is_one else field_
+    is_one = (
+        isinstance(listed, list) and len(listed) <= 1 and all(isinstance(item, str | None) for item in listed)
+    )
+    return listed if is_one else field_
 
 
 def verdict(value: object) -> bool | None:
@@ -125,19 +127,19 @@ def _number(text: str) -> float | str:
         return text
 
 
-def judged(column: str, value: object, unread: dict[str, str]) -> bool | None:
+def judge(column: str, value: object, unread: dict[str, str]) -> bool | None:
     """The verdict; None, and a line in `unread`, where the value is neither right nor wrong."""
     try:
-        found = verdict(value)
-        if found is None and not is_missing(value):
+        is_right = verdict(value)
+        if is_right is None and not is_missing(value):
             raise ValueError("a part of a point is neither right nor wrong")
     except ValueError as error:
         unread[column] = str(error)
         return None
-    return found
+    return is_right
 
 
-def given(value: str) -> str | None:
+def drop_missing(value: str) -> str | None:
     """The text, or None if the file leaves it out."""
     return None if is_missing(value) else value
 
@@ -161,22 +163,22 @@ def only_one(path: Path, key: str, wanted: Any, there: Iterable[Any], note: str 
 
     Errors: `SourceError` where it chooses none of several, or one that is not there.
     """
-    found = sorted(set(there))
-    shown = f"{shown_names(map(str, found)) or 'none'}{note}"
-    if wanted is None and len(found) > 1:
+    names = sorted(set(there))
+    shown = f"{list_names(map(str, names)) or 'none'}{note}"
+    if wanted is None and len(names) > 1:
         raise SourceError(f"{path}: holds several {key}s: {shown}; choose one by key {key} of results")
-    if wanted is not None and wanted not in found:
+    if wanted is not None and wanted not in names:
         raise SourceError(f"{path}: has no {key} {wanted!r}; there are: {shown}")
-    return next(iter(found), None) if wanted is None else wanted
+    return next(iter(names), None) if wanted is None else wanted
 
 
 def questions_by_dataset(study: Study, lake: Lake) -> dict[str, dict[str, dict[str, Any]]]:
     """Dataset → question_id → question, of all the study's datasets. Errors: `LakeError`."""
-    found: dict[str, dict[str, dict[str, Any]]] = {dataset.name: {} for dataset in study.datasets}
+    by_dataset: dict[str, dict[str, dict[str, Any]]] = {dataset.name: {} for dataset in study.datasets}
     columns = ["dataset", "question_id", "subject_id", "question", "gold_answers"]
     for row in lake.read("questions", columns=columns).to_pylist():
-        found.setdefault(row["dataset"], {})[row["question_id"]] = row
-    return found
+        by_dataset.setdefault(row["dataset"], {})[row["question_id"]] = row
+    return by_dataset
 
 
 _LETTER = re.compile(r"[A-Z]|[1-9]\d?")
@@ -185,10 +187,12 @@ _N_LETTERS = 26
 
 def numbers_of(letters: str, n_choices: int) -> list[int] | None:
     """The choices that `A`, `A, C` or `27` name (after Z, Inspect counts from 1); None where it names no such choice."""
-    found = [one.strip() for one in letters.strip().upper().split(",")]
-    if not all(_LETTER.fullmatch(one) for one in found):
+    names = [name.strip() for name in letters.strip().upper().split(",")]
+    if not all(_LETTER.fullmatch(name) for name in names):
         return None
-    numbers = sorted({int(one) - 1 + _N_LETTERS if one.isdigit() else ord(one) - ord("A") for one in found})
+    numbers = sorted(
+        {int(name) - 1 + _N_LETTERS if name.isdigit() else ord(name) - ord("A") for name in names}
+    )
     return numbers if numbers[-1] < n_choices else None
 
 
@@ -257,26 +261,28 @@ def confidence_of_row(
     the end token's. A list that has not as many numbers as the answer has tokens cannot be read."""
 
     def numbers(meaning: str, n_tokens: int | None) -> list[float] | None:
-        found: list[float] | None = optional(
+        values: list[float] | None = optional(
             meaning, lambda: _token_numbers(row, meaning, n_tokens, has_end_token)
         )
-        return found
+        return values
 
     probabilities = numbers("token_probabilities", new_tokens)
-    logs = [math.log(one) for one in probabilities or ()] or numbers("token_log_probabilities", new_tokens)
+    logs = [math.log(probability) for probability in probabilities or ()] or numbers(
+        "token_log_probabilities", new_tokens
+    )
     if not logs:
-        return _stated(row, optional, new_tokens)
+        return _read_numbers(row, optional, new_tokens)
     entropies = numbers("token_entropies", len(logs))
     return confidence_of(logs, None, math.fsum(entropies) / len(logs) if entropies else None)
 
 
-def _stated(row: Row, optional: ReadOptional, new_tokens: int | None) -> Confidence | None:
+def _read_numbers(row: Row, optional: ReadOptional, new_tokens: int | None) -> Confidence | None:
     def number(name: str) -> float | None:
-        found: float | None = optional(name, lambda: _bounded_number(name, row.values.get(name)))
+        found: float | None = optional(name, lambda: _parse_number(name, row.values.get(name)))
         return found
 
     numbers = {name: number(name) for name in _NUMBERS}
-    given = [name for name, value in numbers.items() if value is not None]
+    drop_missing = [name for name, value in numbers.items() if value is not None]
     n_tokens = optional("confidence_tokens", lambda: row.count("confidence_tokens")) or new_tokens
     total = numbers.pop("sum_log_probability")
     if n_tokens and total is not None:
@@ -285,7 +291,7 @@ def _stated(row: Row, optional: ReadOptional, new_tokens: int | None) -> Confide
     def refuse() -> None:
         raise ValueError("sum_log_probability and confidence_tokens are expected together with it")
 
-    return optional(given[0], refuse) if given else None
+    return optional(drop_missing[0], refuse) if drop_missing else None
 
 
 def _token_numbers(row: Row, meaning: str, n_tokens: int | None, has_end_token: bool) -> list[float] | None:
@@ -309,17 +315,17 @@ def _token_numbers(row: Row, meaning: str, n_tokens: int | None, has_end_token: 
             "no number is above 0, so they are logarithms; say so in the study: columns: {token_probabilities:"
             f" null, token_log_probabilities: {row.columns[meaning]}}}"
         )
-    found = [_bounded_number(meaning, one) for one in value]
-    if None in found:
-        raise ValueError(f"number {found.index(None) + 1} of the list is missing")
-    kept = [one for one in found if one is not None][: len(found) - has_end_token]
-    if n_tokens and len(kept) != n_tokens:
-        hint = "; end_token: true leaves out the end token's" if len(kept) == n_tokens + 1 else ""
-        raise ValueError(f"{len(kept)} numbers for {n_tokens} tokens{hint}")
-    return kept
+    values = [_parse_number(meaning, item) for item in value]
+    if None in values:
+        raise ValueError(f"number {values.index(None) + 1} of the list is missing")
+    tokens = [item for item in values if item is not None][: len(values) - has_end_token]
+    if n_tokens and len(tokens) != n_tokens:
+        hint = "; end_token: true leaves out the end token's" if len(tokens) == n_tokens + 1 else ""
+        raise ValueError(f"{len(tokens)} numbers for {n_tokens} tokens{hint}")
+    return tokens
 
 
-def _bounded_number(meaning: str, value: Any) -> float | None:
+def _parse_number(meaning: str, value: Any) -> float | None:
     """The number; None where there is none. Errors: `ValueError`."""
     if value is None or value == "":
         return None

@@ -121,16 +121,16 @@ def sections_of(wikitext: str, hidden: frozenset[str] = frozenset()) -> list[Sec
     from mwparserfromhell.nodes import Heading
 
     titles: dict[int, str] = {}
-    found: list[tuple[str | None, list[str]]] = [(None, [])]
+    pieces_by_title: list[tuple[str | None, list[str]]] = [(None, [])]
     code = mwparserfromhell.parse(wikitext.replace("\0", ""), skip_style_tags=True)  # NUL would end the text
     for node in code.nodes:
         if isinstance(node, Heading):
             titles = {level: title for level, title in titles.items() if level < node.level}
             titles[node.level] = " ".join(_plain_text(node.title, hidden).split())
-            found.append((": ".join(filter(None, titles.values())) or None, []))
+            pieces_by_title.append((": ".join(filter(None, titles.values())) or None, []))
         else:
-            _write(node, found[-1][1], hidden)
-    sections = ((title, _without_markup("".join(pieces))) for title, pieces in found)
+            _write(node, pieces_by_title[-1][1], hidden)
+    sections = ((title, _strip_markup("".join(pieces))) for title, pieces in pieces_by_title)
     return [Section(title, text) for title, text in sections if text]
 
 
@@ -192,10 +192,10 @@ def _write_all(code: Any, pieces: list[str], hidden: frozenset[str]) -> None:
 def _plain_text(code: Any, hidden: frozenset[str]) -> str:
     pieces: list[str] = []
     _write_all(code, pieces, hidden)
-    return _without_markup("".join(pieces))
+    return _strip_markup("".join(pieces))
 
 
-def _without_markup(text: str) -> str:
+def _strip_markup(text: str) -> str:
     """The text without signs of style, and without the brackets that templates leave behind."""
     return _HOLLOW_BRACKETS.sub("", _STYLE.sub("", text)).strip()
 
@@ -235,8 +235,8 @@ class Part:
 
     def add(self, other: Part) -> None:
         """Take over the pages that follow."""
-        self.articles += [replace(one, place=self.n_pages + one.place) for one in other.articles]
-        self.pages += [replace(one, row=self.n_pages + one.row) for one in other.pages]
+        self.articles += [replace(page, place=self.n_pages + page.place) for page in other.articles]
+        self.pages += [replace(page, row=self.n_pages + page.row) for page in other.pages]
         self.left_out.update(other.left_out)
         self.n_pages += other.n_pages
 
@@ -260,8 +260,8 @@ def _read_one(head: bytes, page: bytes) -> Part:
     try:
         return _read(head, page)
     except ValueError as error:
-        found = _TITLE.search(page)
-        title = found[1].decode("utf-8", "replace") if found else ""
+        match = _TITLE.search(page)
+        title = match[1].decode("utf-8", "replace") if match else ""
         return Part(1, [Article(0, title, f"is damaged: {error}", revision=None, date=None, url=None)])
 
 
@@ -283,7 +283,7 @@ def _read(head: bytes, pages: bytes) -> Part:
             text = (revision and revision.slots["main"].text) or ""
             if page.namespace != 0:
                 part.left_out[_OTHER] += 1
-            elif left_out := _left_out(page, text, part.n_pages, first_letter=first_letter):
+            elif left_out := _exclude(page, text, part.n_pages, first_letter=first_letter):
                 part.pages.append(left_out)
             else:
                 part.articles.append(
@@ -310,7 +310,7 @@ def _read(head: bytes, pages: bytes) -> Part:
     return part
 
 
-def _left_out(page: Any, text: str, place: int, *, first_letter: bool) -> ExcludedPage | None:
+def _exclude(page: Any, text: str, place: int, *, first_letter: bool) -> ExcludedPage | None:
     """The page, if it is no article."""
     title = page.title or ""
     if page.redirect is not None or is_redirect(text):
@@ -321,5 +321,5 @@ def _left_out(page: Any, text: str, place: int, *, first_letter: bool) -> Exclud
 
 def _hidden(site_info: Any) -> frozenset[str]:
     """Names of the namespaces whose links show no text, in English and in the wiki's language; in lower case."""
-    own = {space.name.lower() for space in site_info.namespaces or () if space.id in _WITHOUT_TEXT}
-    return _THEIR_NAMES | own
+    local_names = {space.name.lower() for space in site_info.namespaces or () if space.id in _WITHOUT_TEXT}
+    return _THEIR_NAMES | local_names

@@ -127,7 +127,7 @@ class _Joined:
                 row["entity_id"] = row["entity_id"] or self.entity_of.get(row["title"])
                 count["linked to an entity"] += row["entity_id"] is not None
                 yield row
-            self.rejected += own.told()
+            self.rejected += own.list_rows()
             if not count["passages"] and not count["known already"]:
                 why = f"; the first one: {own.rows[0].reason}" if own.rows else ""
                 raise SourceError(

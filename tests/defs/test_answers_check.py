@@ -9,8 +9,7 @@ import dagster as dg
 import pytest
 
 from dagster_project.defs.generation import answers_are_whole
-from dagster_project.defs.partitions import chosen_study
-from dagster_project.defs.resources import StudyResource
+from dagster_project.defs.resources import StudyResource, chosen_study
 from longtail.generation.tasks.audit import count_faults
 from longtail.storage.lake import Lake
 from tests.flipped_bits import flip_bit

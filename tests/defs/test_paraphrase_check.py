@@ -23,7 +23,7 @@ CHILD = """
 import json
 import dagster as dg
 from longtail.storage.lake import Lake
-from dagster_project.defs.partitions import chosen_study
+from dagster_project.defs.resources import chosen_study
 from dagster_project.defs.questions import paraphrase_similarities, paraphrases_keep_the_meaning
 from dagster_project.defs.resources import StudyResource
 from tests.lake_rows import fill

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from dagster_project.defs.report import observations, shown
+from dagster_project.defs.report import observations, report_metadata
 from longtail.report.report import ReportFiles
 
 
@@ -31,14 +31,16 @@ def files(folder: Path) -> ReportFiles:
 
 def test_headline_numbers_are_time_series_and_pages_are_linked(tmp_path: Path) -> None:
     written = files(tmp_path)
-    metadata = shown(written, tmp_path / "docs.html")
+    metadata = report_metadata(written, tmp_path / "docs.html")
     assert metadata["accuracy/s/bm25"] == 0.75
     assert metadata["report"] == dg.MetadataValue.path(written.path)
     assert metadata["answers"] == dg.MetadataValue.path(written.answers)
     assert "docs" not in metadata
     assert "fct_sampling" in metadata["not_shown"].value
     (tmp_path / "docs.html").write_text("")
-    assert shown(written, tmp_path / "docs.html")["docs"] == dg.MetadataValue.path(tmp_path / "docs.html")
+    assert report_metadata(written, tmp_path / "docs.html")["docs"] == dg.MetadataValue.path(
+        tmp_path / "docs.html"
+    )
 
 
 def test_marts_get_their_plots_and_numbers(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hand_made import BM25, DENSE, marts_of, routers_of
 
 from longtail.router import Decision, Router, RouterError, load_names, load_router
 from longtail.router.decisions import FORMAT, VERSION
-from longtail.router.sealed import sealed
+from longtail.router.files import seal
 from longtail.storage.home import PROJECT_ROOT
 
 ALONE = """
@@ -171,7 +171,7 @@ def _resealed(content: bytes, **changed: object) -> bytes:
     fields = {
         key: value for key, value in json.loads(content).items() if key not in ("format", "version", "sha256")
     }
-    return sealed(FORMAT, VERSION, {**fields, **changed})
+    return seal(FORMAT, VERSION, {**fields, **changed})
 
 
 def test_fields_that_a_reader_does_not_know_are_no_hindrance(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hand_made import BM25, DENSE, marts_of, routers_of
 
-from longtail.router.documents import Marts, documents
+from longtail.router.publish import Marts, documents
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from longtail.router import Candidate, Names, RouterError, load_names
-from longtail.router.names import Entity, folded, names_file
+from longtail.router.files import Entity, fold, names_file
 
 PARIS = Candidate("Q1", "Paris", "capital of France", 9.5)
 TROJAN = Candidate("Q2", "Paris", "son of Priam", 2.0)
@@ -71,11 +71,11 @@ def test_every_name_of_any_list_is_found(n: int) -> None:
     found = Names(names_file((Entity(Candidate(label, label, None, 1.0), ()) for label in labels), {})[0])
     same: dict[str, list[str]] = {"": []}
     for label in sorted(labels):
-        if folded(label):
-            same.setdefault(folded(label), []).append(label)
+        if fold(label):
+            same.setdefault(fold(label), []).append(label)
     assert len(found) == len(same) - 1
     for label in labels:
-        assert [one.label for one in found.lookup(label)] == same[folded(label)]
+        assert [one.label for one in found.lookup(label)] == same[fold(label)]
     assert found.lookup("c") == ()
 
 

@@ -11,8 +11,7 @@ import pytest
 from hand_made import BM25, DENSE, marts_of, routers_of
 
 from longtail.router import Router, RouterError
-from longtail.router.documents import documents
-from longtail.router.predicted_rules import prediction_fields
+from longtail.router.publish import documents, prediction_fields
 
 NEEDED = "not predicted, which needs popularity, consistency, certainty: "
 

@@ -18,9 +18,8 @@ from hand_made import BM25, DENSE, routers_of, write_marts
 
 from longtail.errors import PublishError, RouterError
 from longtail.router import Candidate, Decision, load_names, load_router
-from longtail.router.documents import Marts, read_marts
-from longtail.router.publish import publish_routers
-from longtail.router.router_store import NAMES
+from longtail.router.publish import Marts, publish_routers, read_marts
+from longtail.router.service import NAMES
 from longtail.storage.checksums import RECORD
 from longtail.study.study import Study
 from tests.flipped_bits import flip_bit

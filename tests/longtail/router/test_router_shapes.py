@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 from hand_made import BM25, marts_of, routers_of
 
-from longtail.router import Router, RouterError, decisions, load_names, load_router, names
-from longtail.router.names import Entity, names_file
-from longtail.router.sealed import sealed
+from longtail.router import Router, RouterError, decisions, files, load_names, load_router
+from longtail.router.files import Entity, names_file, seal
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -82,13 +81,13 @@ def test_a_router_of_another_shape_is_refused_by_name(
     for own in ("format", "version", "sha256"):
         del fields[own]
     SHAPES[shape](fields)
-    _refused(load_router, tmp_path / "some.json", sealed(decisions.FORMAT, decisions.VERSION, fields))
+    _refused(load_router, tmp_path / "some.json", seal(decisions.FORMAT, decisions.VERSION, fields))
 
 
 @pytest.mark.parametrize("value", ["NaN", "1e999", "-Infinity", "[" * 100_000, '"\\ud800', "1" * 5_000])
 def test_json_that_no_writer_makes_is_refused_by_name(folder: Path, tmp_path: Path, value: str) -> None:
     """`sealed` writes none of these, so that the checksum is made for the changed text."""
-    start = sealed(decisions.FORMAT, decisions.VERSION, {})[: -len(b"}\n")]
+    start = seal(decisions.FORMAT, decisions.VERSION, {})[: -len(b"}\n")]
     content = start + b', "signal": "popularity", "rules": ' + value.encode() + b"}\n"
     _refused(load_router, tmp_path / "some.json", _with_checksum(content))
 
@@ -98,7 +97,7 @@ def test_json_that_no_writer_makes_is_refused_by_name(folder: Path, tmp_path: Pa
     [{}, {"n_names": "6"}, {"n_names": None}, {"n_names": 1.5}],
 )
 def test_names_without_their_number_are_refused(tmp_path: Path, fields: dict[str, Any]) -> None:
-    content = sealed(names.FORMAT, names.VERSION, fields, b"paris\t[]\n")
+    content = seal(files.NAMES_FORMAT, files.NAMES_VERSION, fields, b"paris\t[]\n")
     _refused(load_names, tmp_path / "entities.names", content)
 
 
@@ -111,7 +110,7 @@ def test_names_without_their_number_are_refused(tmp_path: Path, fields: dict[str
 )  # fmt: skip
 def test_a_line_of_another_shape_is_told_when_its_name_is_asked_for(tmp_path: Path, line: str) -> None:
     path = tmp_path / "entities.names"
-    path.write_bytes(sealed(names.FORMAT, names.VERSION, {"n_names": 1}, line.encode()))
+    path.write_bytes(seal(files.NAMES_FORMAT, files.NAMES_VERSION, {"n_names": 1}, line.encode()))
     found = load_names(path)
     with pytest.raises(RouterError, match=r"entities\.names: is not of its form") as refused:
         found.lookup("Paris")
@@ -133,8 +132,8 @@ def test_only_regular_files_are_read(tmp_path: Path, kind: str) -> None:
 
 
 def test_a_file_has_a_limit_of_size(tmp_path: Path) -> None:
-    content, _ = names_file([Entity(names.Candidate("Q1", "Paris", None, 1.0), [])], {})
-    for load, largest in ((load_router, decisions.LARGEST), (load_names, names.LARGEST)):
+    content, _ = names_file([Entity(files.Candidate("Q1", "Paris", None, 1.0), [])], {})
+    for load, largest in ((load_router, decisions.LARGEST), (load_names, files.LARGEST_NAMES)):
         path = tmp_path / "large"
         path.write_bytes(content)
         os.truncate(path, largest + 1)  # a hole: nothing is on the disk
@@ -166,7 +165,7 @@ def test_numbers_of_numpy_are_numbers(router: Router) -> None:
 
 
 def _with_checksum(content: bytes) -> bytes:
-    own = json.loads(sealed(decisions.FORMAT, decisions.VERSION, {}))["sha256"].encode()
+    own = json.loads(seal(decisions.FORMAT, decisions.VERSION, {}))["sha256"].encode()
     blank = content.replace(own, b"0" * 64, 1)
     return content.replace(own, hashlib.sha256(blank).hexdigest().encode(), 1)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longtail.scoring.sentences import SPLITTER, first_sentence, has_final_sentence, sentences
+from longtail.scoring.model_answer import SPLITTER, first_sentence, has_final_sentence, sentences
 
 TEXTS = st.lists(
     st.sampled_from(
