@@ -5,7 +5,7 @@
 Prints a line for each file: `refused` (one line of an error that a user can correct), `put aside` (rows in
 quarantine), `read` (nothing in it is harmful), or `FAULT` (a trace, a hang, more than a gigabyte of memory, or code that
 ran). The last line counts them; the exit code is 1 after a fault. The suite tries some of them
-(`tests/longtail/imports/test_hostile_files`).
+(`tests/longtail/imports/test_encodings`).
 """
 
 from __future__ import annotations

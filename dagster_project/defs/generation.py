@@ -3,8 +3,6 @@
 A partition is a model × method, or a setting of the sweep; a run loads each model once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -22,7 +20,7 @@ from dagster_project.defs.resources import (
     names_of,
     settings,
 )
-from dagster_project.defs.results import clear_errors, markdown_table, result
+from dagster_project.defs.results import clear_errors, lake_asset, markdown_table, result
 from dagster_project.defs.retrieval import cited_passages, passages, retrieved_passages
 from longtail.embedding.answers import embed_answers
 from longtail.entailment.answers import compare_answers
@@ -85,14 +83,7 @@ def generation_asset(table: str, *deps: Any, **options: Any) -> dg.AssetsDefinit
     return materialize
 
 
-@dg.asset(**_BY_MODEL, kinds={"parquet"}, deps=[questions])
-def imported_answers(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, model, method, prompt) of an imported result file; empty for other models."""
-    keys = sorted(context.partition_keys)
-    with clear_errors():
-        return result(study.lake, [import_answers(study.study, study.lake, model, LOG) for model in keys])
-
-
+imported_answers = lake_asset("imported_answers", import_answers, deps=[questions], **_BY_MODEL)
 generated_passages = generation_asset("generated_passages", questions, imported_answers)
 answers = generation_asset(
     "answers",
@@ -125,20 +116,12 @@ def single_latencies(context: dg.AssetExecutionContext, study: StudyResource) ->
     return _generate(context, study, calibrate_latency)
 
 
-@dg.asset(**_GENERATED, deps=[paraphrase_answers, sampled_answers])
-def answer_embeddings(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (model, distinct answer text of paraphrase_answers and sampled_answers)."""
-    keys = sorted(context.partition_keys)
-    with clear_errors():
-        return result(study.lake, [embed_answers(study.study, study.lake, model, LOG) for model in keys])
-
-
-@dg.asset(**_GENERATED, deps=[paraphrase_answers, sampled_answers])
-def answer_entailments(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (asked, dataset, question, model, prompt): how far its answers entail each other (study key nli)."""
-    keys = sorted(context.partition_keys)
-    with clear_errors():
-        return result(study.lake, [compare_answers(study.study, study.lake, model, LOG) for model in keys])
+answer_embeddings = lake_asset(
+    "answer_embeddings", embed_answers, deps=[paraphrase_answers, sampled_answers], **_GENERATED
+)
+answer_entailments = lake_asset(
+    "answer_entailments", compare_answers, deps=[paraphrase_answers, sampled_answers], **_GENERATED
+)
 
 
 @dg.asset_check(asset=answers, blocking=True)
@@ -174,36 +157,22 @@ def portrait(study: StudyResource) -> dg.MaterializeResult:
     )
 
 
-@dg.asset(
-    key_prefix="lake",
-    group_name="grounding",
-    kinds={"parquet"},
-    deps=[questions, passages],
-    description=TABLES["entity_cooccurrences"].grain,
+entity_cooccurrences = lake_asset(
+    "entity_cooccurrences", count_cooccurrences, group_name="grounding", deps=[questions, passages]
 )
-def entity_cooccurrences(study: StudyResource) -> dg.MaterializeResult:
-    with clear_errors():
-        return result(study.lake, [count_cooccurrences(study.study, study.lake, LOG)])
-
-
-@dg.asset(
-    key_prefix="lake",
+quip_scores = lake_asset(
+    "quip_scores",
+    score_generations,
     group_name="grounding",
-    kinds={"parquet", "numba"},
-    partitions_def=models,
-    backfill_policy=dg.BackfillPolicy.single_run(),
     deps=[
         portrait,
         generated_passages,
         grounded_generations,
         dg.AssetDep(answers, partition_mapping=dg.AllPartitionMapping()),
     ],
-    description=TABLES["quip_scores"].grain,
+    kinds={"parquet", "numba"},
+    partitions_def=models,
 )
-def quip_scores(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    keys = sorted(context.partition_keys)
-    with clear_errors():
-        return result(study.lake, [score_generations(study.study, study.lake, key, LOG) for key in keys])
 
 
 _SWEEP = chosen_study().sweep

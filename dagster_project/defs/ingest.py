@@ -1,14 +1,12 @@
 """The study as tables; facts and popularity from the sandbox, an RDF file, Wikimedia or imported files."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Iterator
 
 import dagster as dg
 
 from dagster_project.defs.resources import LOG, StudyResource, chosen_study, months
-from dagster_project.defs.results import clear_errors, result
+from dagster_project.defs.results import clear_errors, lake_asset, result
 from longtail.imports.datasets import import_entities, import_popularity, import_triples
 from longtail.questions.candidates import sample_facts
 from longtail.questions.frequencies import measure_frequencies
@@ -61,27 +59,13 @@ def entities(study: StudyResource) -> dg.MaterializeResult:
         return result(study.lake, [outcome, *import_entities(study.study, study.lake, LOG)])
 
 
-@dg.asset(key_prefix="lake", group_name="ingest", kinds={"parquet"})
-def imported_popularity(study: StudyResource) -> dg.MaterializeResult:
-    """One row per entity: the popularity in imported datasets; empty without any."""
-    with clear_errors():
-        return result(study.lake, [import_popularity(study.study, study.lake, LOG)])
-
-
-@dg.asset(key_prefix="lake", group_name="ingest", kinds={"parquet"}, deps=[triples, entities])
-def subject_frequencies(study: StudyResource) -> dg.MaterializeResult:
-    """One row per subject: its frequency in texts or its popularity; empty if the study samples no facts."""
-    with clear_errors():
-        return result(study.lake, [measure_frequencies(study.study, study.lake, LOG)])
-
-
-@dg.asset(
-    key_prefix="lake", group_name="ingest", kinds={"parquet"}, deps=[triples, entities, subject_frequencies]
+imported_popularity = lake_asset("imported_popularity", import_popularity, group_name="ingest")
+subject_frequencies = lake_asset(
+    "subject_frequencies", measure_frequencies, group_name="ingest", deps=[triples, entities]
 )
-def candidate_triples(study: StudyResource) -> dg.MaterializeResult:
-    """One row per fact: whether the sample keeps it, or why not; empty if the study samples no facts."""
-    with clear_errors():
-        return result(study.lake, [sample_facts(study.study, study.lake, LOG)])
+candidate_triples = lake_asset(
+    "candidate_triples", sample_facts, group_name="ingest", deps=[triples, entities, subject_frequencies]
+)
 
 
 @dg.asset(

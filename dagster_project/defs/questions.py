@@ -1,14 +1,12 @@
 """Questions and paraphrases from facts, and reference questions, which no model answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import dagster as dg
 
 from dagster_project.defs.ingest import candidate_triples, entities, triples
 from dagster_project.defs.resources import LOG, StudyResource, months
-from dagster_project.defs.results import clear_errors, result
+from dagster_project.defs.results import clear_errors, lake_asset, result
 from longtail.embedding.paraphrases import compare_paraphrases, far_relations
 from longtail.imports.answers import import_decisions
 from longtail.questions.build import build_questions
@@ -22,14 +20,9 @@ from longtail.reference.page_views import ingest_reference_page_views
 from longtail.study.study import Study
 from longtail.tables import TABLES
 
-
-@dg.asset(
-    key_prefix="lake", group_name="questions", kinds={"parquet"}, deps=[triples, entities, candidate_triples]
+questions = lake_asset(
+    "questions", build_questions, group_name="questions", deps=[triples, entities, candidate_triples]
 )
-def questions(study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question): one question per (subject, relation), with every gold answer."""
-    with clear_errors():
-        return result(study.lake, [build_questions(study.study, study.lake, LOG)])
 
 
 @dg.multi_asset(
@@ -47,38 +40,19 @@ def cloze_queries(study: StudyResource) -> Iterator[dg.MaterializeResult]:
             yield result(study.lake, [outcome], dg.AssetKey(["lake", outcome.table]))
 
 
-@dg.asset(key_prefix="lake", group_name="questions", kinds={"parquet"}, deps=[questions])
-def paraphrases(study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, paraphrase); paraphrase 0 is the question itself."""
-    with clear_errors():
-        return result(study.lake, [build_paraphrases(study.study, study.lake, LOG)])
-
-
-@dg.asset(key_prefix="lake", group_name="questions", kinds={"parquet"}, deps=[questions])
-def question_counts(study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, count_measure): counts in texts; empty without key counts."""
-    with clear_errors():
-        return result(study.lake, [count_questions(study.study, study.lake, LOG)])
-
-
-@dg.asset(key_prefix="lake", group_name="questions", kinds={"parquet"}, deps=[questions])
-def imported_decisions(study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, policy, question): decisions of others; empty without any."""
-    with clear_errors():
-        return result(study.lake, [import_decisions(study.study, study.lake, LOG)])
-
-
-@dg.asset(
-    key_prefix="lake",
+paraphrases = lake_asset("paraphrases", build_paraphrases, group_name="questions", deps=[questions])
+question_counts = lake_asset("question_counts", count_questions, group_name="questions", deps=[questions])
+imported_decisions = lake_asset(
+    "imported_decisions", import_decisions, group_name="questions", deps=[questions]
+)
+paraphrase_similarities = lake_asset(
+    "paraphrase_similarities",
+    compare_paraphrases,
     group_name="questions",
+    deps=[questions, paraphrases],
     kinds={"parquet", "torch"},
     pool="gpu",
-    deps=[questions, paraphrases],
 )
-def paraphrase_similarities(study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, paraphrase) in a sample of questions: how similar a wording is to the question."""
-    with clear_errors():
-        return result(study.lake, [compare_paraphrases(study.study, study.lake, LOG)])
 
 
 @dg.asset_check(asset=questions, blocking=True)
@@ -129,18 +103,13 @@ def _relations_without_questions(study: Study, resource: StudyResource) -> list[
     ]
 
 
-@dg.asset(key_prefix="lake", group_name="reference", kinds={"parquet"})
-def reference_questions(study: StudyResource) -> dg.MaterializeResult:
-    """One row per (reference dataset, question), from files such as NQ-open's; empty without any."""
-    with clear_errors():
-        return result(study.lake, [import_reference_questions(study.study, study.lake, LOG)])
-
-
-@dg.asset(key_prefix="lake", group_name="reference", kinds={"parquet"}, deps=[reference_questions, entities])
-def reference_mentions(study: StudyResource) -> dg.MaterializeResult:
-    """One row per name in a reference question, with the entity or article that it is linked to."""
-    with clear_errors():
-        return result(study.lake, [link_reference_questions(study.study, study.lake, LOG)])
+reference_questions = lake_asset("reference_questions", import_reference_questions, group_name="reference")
+reference_mentions = lake_asset(
+    "reference_mentions",
+    link_reference_questions,
+    group_name="reference",
+    deps=[reference_questions, entities],
+)
 
 
 @dg.asset(
@@ -158,13 +127,6 @@ def reference_page_views(context: dg.AssetExecutionContext, study: StudyResource
         return result(study.lake, ingest_reference_page_views(study.study, study.lake, keys, LOG))
 
 
-@dg.asset(
-    key_prefix="lake",
-    group_name="questions",
-    kinds={"parquet"},
-    deps=[questions, entities, reference_mentions],
+entity_linking = lake_asset(
+    "entity_linking", describe_linking, group_name="questions", deps=[questions, entities, reference_mentions]
 )
-def entity_linking(study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, relation) whose questions were linked to entities by text: how many were linked."""
-    with clear_errors():
-        return result(study.lake, [describe_linking(study.study, study.lake, LOG)])
