@@ -87,7 +87,9 @@ def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Comput
         )
     log.info("imported answers of %s: %d, rejected: %d", model.name, len(answered), len(imported.rejected))
     if failed:
-        log.warning("imported answers of %s: no answer, so in no rate: %s", model.name, reasons)
+        log.warning(
+            "imported answers of %s: requests without an answer, counted in no rate: %s", model.name, reasons
+        )
     for column, places in imported.unread.items():
         examples = "; ".join(places[:3])
         log.warning(

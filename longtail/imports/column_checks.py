@@ -87,7 +87,7 @@ def parquet_schema(path: Path) -> pa.Schema:
         return schema
     except (pa.ArrowException, OSError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise SourceError(f"{path}: is no Parquet file that can be read ({reason})") from None
+        raise SourceError(f"{path}: cannot be read as Parquet ({reason})") from None
 
 
 def refuse_footer(path: Path, end: bytes) -> None:

@@ -236,7 +236,7 @@ def import_questions(study: Study, dataset: Dataset, lake: Lake, log: logging.Lo
         log.info("%s: %s", dataset.name, line)
     if content.rejected:
         log.warning(
-            "%s: %d rows rejected, see quarantine: %s",
+            "%s: put %d rows into quarantine: %s",
             dataset.name,
             len(content.rejected),
             content.notes["reasons"],
@@ -296,7 +296,7 @@ def import_paraphrases(study: Study, dataset: Dataset, log: logging.Logger) -> I
     if paraphrases.rejected:
         reasons = paraphrases.notes["paraphrase_reasons"]
         log.warning(
-            "%s: %d wordings rejected, see quarantine: %s", dataset.name, len(paraphrases.rejected), reasons
+            "%s: put %d wordings into quarantine: %s", dataset.name, len(paraphrases.rejected), reasons
         )
     return paraphrases
 

@@ -463,7 +463,7 @@ def _header(path: Path, cells: Cells, required: Sequence[str]) -> list[str]:
         )
     doubled = {name for name in required if columns.count(name) > 1}
     if doubled:
-        raise SourceError(f"{path}: column {', '.join(sorted(doubled))} is there twice")
+        raise SourceError(f"{path}: column {', '.join(sorted(doubled))} appears twice")
     return columns
 
 

@@ -337,7 +337,7 @@ def _json(path: Path, content: bytes) -> list[Any]:
         hint = (
             PYTHON_DICTS if is_python(content[:200].decode("utf-8", "replace")) else "the file may be cut off"
         )
-        raise SourceError(f"{path}: is no JSON list ({str(error)[:200]}); {hint}") from None
+        raise SourceError(f"{path}: cannot be read as a JSON list ({str(error)[:200]}); {hint}") from None
 
 
 def _whole(columns: Mapping[str, str], there: Sequence[str]) -> list[str]:
@@ -435,7 +435,7 @@ def _parquet(path: Path) -> pq.ParquetFile:
         names = Counter(file.schema_arrow.names)
     twice = [name for name, n in names.items() if n > 1]
     if twice:
-        raise SourceError(f"{path}: column {list_names(twice)} is there twice")
+        raise SourceError(f"{path}: column {list_names(twice)} appears twice")
     return file
 
 
@@ -491,6 +491,4 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise SourceError(
-            f"{path}: is no Parquet file that can be read ({single_line(str(error))[:200]})"
-        ) from None
+        raise SourceError(f"{path}: cannot be read as Parquet ({single_line(str(error))[:200]})") from None

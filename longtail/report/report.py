@@ -270,7 +270,6 @@ def headline_picture(read: Sequence[FigureRows], dimensions: Dimensions) -> byte
 
 
 WIDTH = 960
-_SCALE = 1.0
 _FILTERED = ("dataset", "prompt")
 
 
@@ -309,9 +308,9 @@ def specification(
     return {**sized, "data": {"values": place_rows(spec, rows, dimensions)}, "config": config, "padding": 14}
 
 
-def png(spec: Mapping[str, Any], scale: float = _SCALE) -> bytes:
+def png(spec: Mapping[str, Any]) -> bytes:
     """PNG of a whole Vega-Lite specification."""
     import vl_convert
 
-    drawn = vl_convert.vegalite_to_png(json.loads(json.dumps(spec)), scale=scale)
+    drawn = vl_convert.vegalite_to_png(json.loads(json.dumps(spec)))
     return bytes(drawn)

@@ -92,7 +92,7 @@ class _Prediction:
 
 
 def _prediction(document: Mapping[str, Any], is_confidence: bool) -> _Prediction:
-    """The prediction of a router file's field of that name. Errors: those of a file that is not of its form."""
+    """The prediction of a router file's field of that name. Errors: those of `check_form`."""
     what = (
         "confidence is" if is_confidence else "the probability that the answer is right without retrieval is"
     )
@@ -137,7 +137,7 @@ Promises = Mapping[str, Sequence[tuple[float, float, int]]]
 
 
 def promises_of(document: Mapping[str, Any]) -> Promises:
-    """The promises of a router file's field of that name. Errors: those of a file that is not of its form."""
+    """The promises of a router file's field of that name. Errors: those of `check_form`."""
     return {signal: tuple(map(_step, document.get(signal, ()))) for signal in (CONFIDENCE, POPULARITY)}
 
 

@@ -51,7 +51,7 @@ def read_sealed(path: Path, format_name: str, version: int, most_bytes: int) -> 
     content = _content(path, most_bytes)
     match = _BEGINNING.match(content)
     if match is None or match[1].decode() != format_name:
-        raise RouterError(f"{path}: does not begin like a file of format {format_name}")
+        raise RouterError(f"{path}: is not a file of format {format_name}")
     if int(match[2]) != version:
         raise RouterError(
             f"{path}: has version {int(match[2])} of format {format_name}; this program reads version {version}"
@@ -60,7 +60,7 @@ def read_sealed(path: Path, format_name: str, version: int, most_bytes: int) -> 
     digest = hashlib.sha256(content[:start] + _ZEROS)
     digest.update(memoryview(content)[end:])
     if digest.hexdigest().encode() != match[3]:
-        raise RouterError(f"{path}: does not fit its checksum, so it was cut or changed; {_AGAIN}")
+        raise RouterError(f"{path}: checksum mismatch: the file was cut or changed; {_AGAIN}")
     return content
 
 
@@ -70,7 +70,7 @@ def _content(path: Path, most_bytes: int) -> bytes:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise RouterError(f"{path}: is no regular file; {_AGAIN}")
+                raise RouterError(f"{path}: is not a regular file; {_AGAIN}")
             if status.st_size > most_bytes:
                 raise RouterError(f"{path}: has {status.st_size:,} bytes; at most {most_bytes:,} are read")
             return file.read(status.st_size)
@@ -80,14 +80,14 @@ def _content(path: Path, most_bytes: int) -> bytes:
 
 @contextmanager
 def check_form(path: Path) -> Iterator[None]:
-    """Says of a file whose checksum fits, but whose contents do not, that it is not of its form (`RouterError`)."""
+    """Says of a file whose checksum fits, but whose contents do not, that it is malformed (`RouterError`)."""
     try:
         yield
     except KeyError as error:
-        raise RouterError(f"{path}: lacks {error}; {_AGAIN}") from error
+        raise RouterError(f"{path}: field {error} is missing; {_AGAIN}") from error
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         reason = single_line(f"{type(error).__name__}: {error}")[:200]
-        raise RouterError(f"{path}: is not of its form ({reason}); {_AGAIN}") from error
+        raise RouterError(f"{path}: is malformed ({reason}); {_AGAIN}") from error
 
 
 def number(value: Any) -> float:
@@ -139,7 +139,7 @@ class Names:
         """The entities with this label or alias, the most popular first; letter case and repeated spaces do not count.
 
         No candidate: no entity has the name. Several: the name is ambiguous, and the caller chooses. Errors:
-        `RouterError` if the file's line for this name is not of its form.
+        `RouterError` if the file's line for this name is malformed.
         """
         wanted = fold(name).encode("utf-8", "surrogatepass")
         with check_form(self._path):

@@ -125,7 +125,7 @@ def test_an_answer_longer_than_any_post_is_put_aside(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('[{"_id": "a"', "is no JSON list"),
+        ('[{"_id": "a"', "cannot be read as a JSON list"),
         ("[]", "holds no question that can be used"),
         ('[{"_id": "a", "question": "Who?"}]', "holds no question that can be used; .*at least one answer"),
         ("", "is empty"),

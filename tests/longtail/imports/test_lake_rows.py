@@ -327,7 +327,7 @@ def test_a_batch_gives_answers_declined_ones_and_failures_which_are_in_no_rate(
         "failed": {missing: 3, busy: 2},
         "declined": 1,
     }
-    told = f"imported answers of others: no answer, so in no rate: 3 × {missing}, 2 × {busy}"
+    told = f"imported answers of others: requests without an answer, counted in no rate: 3 × {missing}, 2 × {busy}"
     assert told in caplog.messages
     reasons = {
         row["row_key"]: row["reason"]

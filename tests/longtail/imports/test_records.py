@@ -151,7 +151,7 @@ def test_any_bytes_are_rows_or_put_aside_or_refused(
         ("a,b\n1,2\n".encode("utf-16-le"), "UTF-16"),
         ("a,b\n1,2\n".encode("utf-32"), "UTF-16"),
         (b"a,c\n1,2\n", "column b is missing; expected a, b; its header has: a, c"),
-        (b"a,b,a\n1,2,3\n", "column a is there twice"),
+        (b"a,b,a\n1,2,3\n", "column a appears twice"),
         (b'a,b\n1,2\n3,"open\nand on', "row 2 (line 3) opens a quote that is never closed"),
         (b'a,"b\n', "header cannot be read"),
     ],

@@ -126,14 +126,14 @@ def _cut(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda content: b"", "does not begin like a file of format longtail-router"),
-        (lambda content: content[:50], "does not begin like a file of format longtail-router"),
-        (lambda content: b'{"format": 1}', "does not begin like a file of format longtail-router"),
-        (_cut, "does not fit its checksum"),
-        (lambda content: content + b" ", "does not fit its checksum"),
+        (lambda content: b"", "is not a file of format longtail-router"),
+        (lambda content: content[:50], "is not a file of format longtail-router"),
+        (lambda content: b'{"format": 1}', "is not a file of format longtail-router"),
+        (_cut, "checksum mismatch"),
+        (lambda content: content + b" ", "checksum mismatch"),
         (
             lambda content: content.replace(b'"threshold": 4.0', b'"threshold": 5.0'),
-            "does not fit its checksum",
+            "checksum mismatch",
         ),
         (
             lambda content: content.replace(b'"version": 3', b'"version": 1'),
@@ -143,7 +143,7 @@ def _cut(content: bytes) -> bytes:
             lambda content: _resealed(content, signal="predicted"),
             "decides by 'predicted'; this program decides by popularity, confidence, popularity_relation,",
         ),
-        (lambda content: _resealed(content, rules={}), "lacks 'all'"),
+        (lambda content: _resealed(content, rules={}), "field 'all' is missing"),
     ],
 )
 def test_a_damaged_or_foreign_file_is_refused_by_name(
@@ -177,7 +177,7 @@ def test_a_missing_file_and_one_of_another_kind(
 ) -> None:
     with pytest.raises(RouterError, match=r"none\.json: cannot be read \(No such file or directory\)"):
         load_router(tmp_path / "none.json")
-    with pytest.raises(RouterError, match="does not begin like a file of format longtail-names"):
+    with pytest.raises(RouterError, match="is not a file of format longtail-names"):
         load_names(folder / f"{BM25}.json")
 
 

@@ -331,7 +331,7 @@ def test_a_bad_line_of_the_names_is_told_for_its_name_alone(client: Client, chan
     path.write_bytes(seal("longtail-names", 1, {"n_names": 2}, b"lyon\t[]\nparis\t7\n"))
     client.clock.seconds += EVERY_S
     refused = client.get("/lookup", params={"name": "Paris"})
-    assert (refused.status_code, f"{NAMES}: is not of its form" in refused.json()["error"]) == (503, True)
+    assert (refused.status_code, f"{NAMES}: is malformed" in refused.json()["error"]) == (503, True)
     assert client.get("/lookup", params={"name": "Lyon"}).json()["candidates"] == []
 
 
@@ -354,7 +354,7 @@ def test_without_a_good_version_the_service_does_not_start(
     path = study.home.published_router / f"{BM25}.json"
     path.unlink()
     path.write_bytes(b"")
-    with pytest.raises(RouterError, match=f"{BM25}.json: does not begin like"):
+    with pytest.raises(RouterError, match=f"{BM25}.json: is not a file of format"):
         RouterStore(study.home.published_router)
     shutil.rmtree(study.home.published / "routers")
     with pytest.raises(
