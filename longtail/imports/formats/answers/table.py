@@ -355,6 +355,6 @@ FORMAT = AnswerFormat(
     },
 )
 """`columns` says which columns hold the prediction and the rest, `rows` which rows count; `separator` is the sign between
-gold answers. `model` and `method`, and key `prompt`, choose rows by the columns of these meanings; without such a column,
-`method` says how the model was asked. With `end_token`, the lists of tokens' probabilities end with that of the end token, which does not
-count."""
+gold answers. `model` and `method`, and key `prompt`, choose rows by the columns of these meanings; without such a
+column, `method` says how the model was asked. With `end_token`, the lists of tokens' probabilities end with that of
+the end token, which does not count."""
