@@ -213,8 +213,8 @@ def check_table(
 ) -> set[str]:
     """Look at a file's columns alone; the meanings that were found. Errors: `SourceError` where one is missing."""
     there, is_all = columns_at_beginning(path, declared)
-    columns, meanings = _add_choosing_columns(columns, meanings, only)
-    wanted = {name: column if is_all or name in required else None for name, column in columns.items()}
+    named, meanings = _add_choosing_columns(columns, meanings, only)
+    wanted = {name: column if is_all or name in required else None for name, column in named.items()}
     return {*(chosen_columns(path, there, wanted, meanings, required) if there else meanings)}
 
 
