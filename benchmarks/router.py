@@ -23,9 +23,8 @@ from typing import Any
 from benchmarks.harness import last_line, machine, say, table
 from longtail.router import Candidate, Names, Router, load_names, load_router
 from longtail.router.decisions import FORMAT, VERSION
-from longtail.router.names import Entity, names_file
-from longtail.router.router_store import NAMES, RouterStore
-from longtail.router.sealed import sealed
+from longtail.router.files import Entity, names_file, seal
+from longtail.router.service import NAMES, RouterStore
 
 ROUTER = "popqa.zero_shot.model.closed_book.bm25"
 RELATIONS = [f"relation_{number}" for number in range(16)]
@@ -45,7 +44,7 @@ def write_routers(folder: Path, n_entities: int) -> None:
         "signal": "popularity", "features": ["popularity", "relation"], "policy": "per_relation", "why": "made up",
         "fixed": "always", "rules": rules, "promises": {},
     }  # fmt: skip
-    (folder / f"{ROUTER}.json").write_bytes(sealed(FORMAT, VERSION, fields))
+    (folder / f"{ROUTER}.json").write_bytes(seal(FORMAT, VERSION, fields))
     entities = (
         Entity(
             Candidate(f"Q{i}", f"Entity {i}", "a made-up entity", float(i)),

@@ -1,6 +1,9 @@
 """Opens a study's Dagster instance for an operator: its home, pool limits, runs whose process died, failing disks.
 
-`run.py` and `ui.py` start with this module; it knows no assets.
+`run.py` and `ui.py` start with this module; it knows no assets. Where several machines share a history in Postgres,
+leases of runs keep a machine that is gone from blocking the others. A lease ends by the database's clock, never by a
+machine's. The machine whose lease was taken stops, and what it has begun changes nothing: the row cache keeps the first
+result, and the store of the lake refuses what it has not seen.
 """
 
 from __future__ import annotations
@@ -10,8 +13,10 @@ import errno
 import functools
 import logging
 import os
+import signal
 import sqlite3
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -19,11 +24,10 @@ from typing import ParamSpec
 
 import dagster as dg
 import yaml
-from sqlalchemy import event
+from sqlalchemy import event, text
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from dagster_project.leases import take
 from longtail.errors import LongtailError, StudyError, single_line
 from longtail.storage.disk import advised, full_disk, has_no_room, is_disk_full
 from longtail.storage.files import STAGING, atomic_file, remove_leftovers
@@ -39,6 +43,84 @@ from longtail.storage.ownership import (
 from longtail.storage.sqlite_file import PATIENCE_S
 from longtail.study.file import load_study
 from longtail.study.study import Study
+
+LEASE_S = 300.0
+"""A run may be silent for so long: some compiled loops let no other thread run meanwhile."""
+EVERY_S = 15.0
+_TABLE = "create table if not exists longtail_leases (run_id text primary key, place text, ends timestamptz)"
+_ENDS = "clock_timestamp() + :seconds * interval '1 second'"
+_RENEW = (
+    f"insert into longtail_leases values (:run, :place, {_ENDS}) "  # noqa: S608
+    "on conflict (run_id) do update set ends = excluded.ends where longtail_leases.place = excluded.place"
+)
+_RELEASE = "delete from longtail_leases where run_id = :run and place = :place"
+_TAKE = (
+    "update longtail_leases set place = null where run_id = :run and ends < clock_timestamp() "
+    # nobody could renew a lease while the server was away
+    "and pg_postmaster_start_time() < clock_timestamp() - :seconds * interval '1 second'"
+)
+
+
+class Lease:
+    """The lease of a run of this process, from now until `release`; meanwhile `reap` is called again and again.
+
+    If another machine has taken it, this process is interrupted as by Ctrl-C. Errors: `DBAPIError`.
+    """
+
+    def __init__(
+        self, instance: dg.DagsterInstance, run_id: str, place: str, reap: Callable[[], object]
+    ) -> None:
+        self._instance, self._reap = instance, reap
+        self._own = {"run": run_id, "place": place}
+        self._released = threading.Event()
+        try:
+            _execute(instance, _TABLE)
+        except DBAPIError:  # another machine makes it at the same time
+            _execute(instance, _TABLE)
+        self._renew()
+        self._thread = threading.Thread(target=self._keep, name=f"lease of {run_id}", daemon=True)
+        self._thread.start()
+
+    def release(self) -> None:
+        self._released.set()
+        self._thread.join()
+        with contextlib.suppress(Exception):  # it will end by itself
+            _execute(self._instance, _RELEASE, **self._own)
+
+    def _keep(self) -> None:
+        while not self._released.wait(EVERY_S):
+            try:
+                if not self._renew():
+                    _LOG.error(
+                        "run %s: this machine was silent for so long that another has marked it as failed; it stops",
+                        self._own["run"][:8],
+                    )
+                    os.kill(os.getpid(), signal.SIGINT)
+                    return
+                self._reap()
+            except Exception as error:  # of Dagster's own kinds, too, while the server is away
+                _LOG.warning(
+                    "the run's lease could not be renewed, and is tried again: %s", single_line(str(error))
+                )
+
+    def _renew(self) -> bool:
+        return _execute(self._instance, _RENEW, seconds=LEASE_S, **self._own) == 1
+
+
+def has_leases(instance: dg.DagsterInstance) -> bool:
+    """Whether the history is in Postgres."""
+    return hasattr(instance.run_storage, "postgres_url")
+
+
+def take(instance: dg.DagsterInstance, run_id: str) -> bool:
+    """Whether the lease of a run has ended; nobody can renew it afterwards."""
+    return has_leases(instance) and _execute(instance, _TAKE, run=run_id, seconds=LEASE_S) == 1
+
+
+def _execute(instance: dg.DagsterInstance, statement: str, **values: object) -> int:
+    with instance.run_storage.connect() as connection:  # type: ignore[attr-defined]
+        return int(connection.execute(text(statement), values).rowcount)
+
 
 Parameters = ParamSpec("Parameters")
 STATE_ERRORS = (OSError, sqlite3.Error, DBAPIError)
@@ -82,17 +164,17 @@ def open_instance(study: Study) -> Iterator[dg.DagsterInstance]:
 
 def _instance() -> dg.DagsterInstance:
     """The instance of DAGSTER_HOME. Errors: `LongtailError` where Dagster refuses the user's own settings."""
-    own = os.environ.get(_OWN_SETTINGS)
-    if own:
+    settings = os.environ.get(_OWN_SETTINGS)
+    if settings:
         # With a root logger without a handler, the first warning of a lost connection would print all later lines twice.
         logging.getLogger().addHandler(logging.NullHandler())
     try:
         return dg.DagsterInstance.get()
     except Exception as error:
-        if is_for_the_user(error) or not own:
+        if is_for_the_user(error) or not settings:
             raise
         cause = error.__cause__ or error  # a package that is missing, or a key that is unknown
-        raise LongtailError(f"{_OWN_SETTINGS} ({own}): Dagster refuses it: {cause}") from error
+        raise LongtailError(f"{_OWN_SETTINGS} ({settings}): Dagster refuses it: {cause}") from error
 
 
 def is_for_the_user(error: Exception) -> bool:
@@ -189,23 +271,25 @@ def _is_named(study_file: Path, name: str) -> bool:
 def prepare_dagster_home(home: StudyHome) -> None:
     """Create the Dagster home with its settings; set this process's DAGSTER_HOME."""
     remove_leftovers(home.root / STAGING)
-    own = os.environ.get(_OWN_SETTINGS)
-    _write(home.dagster / "dagster.yaml", _settings(own), home, is_secret=bool(own))
+    settings = os.environ.get(_OWN_SETTINGS)
+    _write(home.dagster / "dagster.yaml", _settings(settings), home, is_secret=bool(settings))
     os.environ["DAGSTER_HOME"] = str(home.dagster)
 
 
-def _settings(own: str | None) -> bytes:
+def _settings(path: str | None) -> bytes:
     """The project's dagster.yaml; keys of the user's `own` file replace those. Errors: `LongtailError` naming it."""
     shipped = (PROJECT_ROOT / "dagster.yaml").read_bytes()
-    if not own:
+    if not path:
         return shipped
     try:
-        keys = yaml.safe_load(Path(own).read_bytes())
+        keys = yaml.safe_load(Path(path).read_bytes())
     except (OSError, yaml.YAMLError) as error:
-        raise LongtailError(f"{_OWN_SETTINGS} ({own}): {getattr(error, 'strerror', None) or error}") from None
+        raise LongtailError(
+            f"{_OWN_SETTINGS} ({path}): {getattr(error, 'strerror', None) or error}"
+        ) from None
     if not isinstance(keys, dict):
         raise LongtailError(
-            f"{_OWN_SETTINGS} ({own}): keys of Dagster's dagster.yaml are expected, such as storage"
+            f"{_OWN_SETTINGS} ({path}): keys of Dagster's dagster.yaml are expected, such as storage"
         )
     return yaml.safe_dump({**yaml.safe_load(shipped), **keys}).encode()
 
@@ -233,18 +317,18 @@ def reap_dead_runs(
             )
             dead.append(run.run_id)
             _LOG.info("run %s was dead: marked as failed, its slots freed", run.run_id[:8])
-    _free_slots_of_ended_runs(instance, home)
-    _forget_ended_runs(instance, home)
+    _free_slots(instance, home)
+    _forget_runs(instance, home)
     return dead
 
 
-def say_who_is_waited_for(instance: dg.DagsterInstance, run_id: str, told: set[str]) -> None:
+def log_pool_holders(instance: dg.DagsterInstance, run_id: str, logged: set[str]) -> None:
     """Say which runs hold the slots that steps of this run wait for, each once: `told` has those that were said."""
     for pool in POOL_LIMITS:
         info = instance.event_log_storage.get_concurrency_info(pool)
         if any(step.run_id == run_id and not step.assigned_timestamp for step in info.pending_steps):
-            for holder in {slot.run_id for slot in info.claimed_slots} - told:
-                told.add(holder)
+            for holder in {slot.run_id for slot in info.claimed_slots} - logged:
+                logged.add(holder)
                 _LOG.info("waiting for pool %s, whose slot run %s holds", pool, holder[:8])
 
 
@@ -254,7 +338,7 @@ def _began(record: dg.RunRecord) -> float:
     return record.start_time or record.update_timestamp.timestamp()
 
 
-def _forget_ended_runs(instance: dg.DagsterInstance, home: StudyHome) -> None:
+def _forget_runs(instance: dg.DagsterInstance, home: StudyHome) -> None:
     """Remove the lock files of ended runs; a process that still holds its lock keeps the file."""
     for run_id in locked_runs(home.locks):
         run = instance.get_run_by_id(run_id)
@@ -262,7 +346,7 @@ def _forget_ended_runs(instance: dg.DagsterInstance, home: StudyHome) -> None:
             forget_run(home.locks, run_id)
 
 
-def _free_slots_of_ended_runs(instance: dg.DagsterInstance, home: StudyHome) -> None:
+def _free_slots(instance: dg.DagsterInstance, home: StudyHome) -> None:
     storage = instance.event_log_storage
     infos = [storage.get_concurrency_info(pool) for pool in POOL_LIMITS]
     holders = {slot.run_id for info in infos for slot in info.claimed_slots}

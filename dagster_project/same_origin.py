@@ -81,7 +81,7 @@ class SameOrigin:
         is_large = sum(map(len, head)) > LARGEST_HEAD
         refused = _TOO_LARGE if is_large else refusal(scope)
         if refused is None:
-            await self._app(scope, receive, _unframed(send))
+            await self._app(scope, receive, _forbid_framing(send))
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": refused})
         else:
@@ -135,12 +135,12 @@ def _only_reads(text: str) -> bool:
     return all(operation == OperationType.QUERY for operation in operations)
 
 
-def _unframed(send: Send) -> Send:
+def _forbid_framing(send: Send) -> Send:
     """`send` with a header that forbids other websites to show the answer in a frame, where they could steal clicks."""
 
-    async def send_unframed(message: Message) -> None:
+    async def send_with_header(message: Message) -> None:
         if message["type"] == "http.response.start":
             MutableHeaders(scope=message)["X-Frame-Options"] = "SAMEORIGIN"
         await send(message)
 
-    return send_unframed
+    return send_with_header

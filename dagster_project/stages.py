@@ -81,14 +81,14 @@ def _by_group(graph: dg.AssetGraph) -> Iterator[tuple[frozenset[str], list[dg.As
         name = graph.get(key).group_name.partition("/")[0]
         return OUTPUTS if name in OUTPUTS else frozenset({name})
 
-    own = sorted(graph.materializable_asset_keys, key=lambda key: (-_n_descendants(graph, key), key))
-    before: dict[frozenset[str], set[frozenset[str]]] = {group(key): set() for key in own}
-    for key in own:
-        before[group(key)] |= {group(parent) for parent in graph.get(key).parent_keys if parent in own}
+    assets = sorted(graph.materializable_asset_keys, key=lambda key: (-_n_descendants(graph, key), key))
+    before: dict[frozenset[str], set[frozenset[str]]] = {group(key): set() for key in assets}
+    for key in assets:
+        before[group(key)] |= {group(parent) for parent in graph.get(key).parent_keys if parent in assets}
     for groups, others in before.items():
         others.discard(groups)
     for groups in TopologicalSorter(before).static_order():
-        yield groups, [key for key in own if group(key) == groups]
+        yield groups, [key for key in assets if group(key) == groups]
 
 
 def _n_descendants(graph: dg.AssetGraph, key: dg.AssetKey) -> int:

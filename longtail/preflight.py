@@ -15,9 +15,9 @@ from longtail.embedding.encoder import check_files
 from longtail.entailment.classifier import check as check_classifier
 from longtail.errors import LongtailError, single_line
 from longtail.generation.tasks.capabilities import needs_of_models
-from longtail.imports import decisions
+from longtail.imports.answers import check_decisions
 from longtail.imports.column_checks import beginning_of_text, check_keys
-from longtail.imports.facts import read_questions
+from longtail.imports.datasets import read_questions
 from longtail.needs import Need, check_package, needs_of_machines
 from longtail.questions import counts
 from longtail.reference.service import needs_of_links
@@ -100,7 +100,7 @@ def _check_place(place: Place, study: Study, holder: Any) -> None:
     if isinstance(holder, ReferenceQuestions):
         check_keys(found, ["question", "answer"])
     elif isinstance(holder, Decisions):
-        decisions.check(found, holder)
+        check_decisions(found, holder)
     elif isinstance(holder, Counts):
         counts.check(found, holder)
     elif isinstance(holder, Import | Results | Collection):

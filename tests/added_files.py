@@ -16,7 +16,7 @@ from longtail.errors import StudyError
 from longtail.generation.engine.partition import generate
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.tasks.registry import TASKS
-from longtail.imports.facts import import_entities, import_popularity, import_triples
+from longtail.imports.datasets import import_entities, import_popularity, import_triples
 from longtail.questions.build import build_questions
 from longtail.retrieval.cited_passages import cite_passages
 from longtail.retrieval.passages import build_passages

@@ -17,9 +17,8 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from benchmarks.cluster import postgres_programs, postgres_server
-from dagster_project import leases
-from dagster_project.leases import Lease
-from dagster_project.operations import open_instance, reap_dead_runs, say_who_is_waited_for
+from dagster_project import operations
+from dagster_project.operations import Lease, log_pool_holders, open_instance, reap_dead_runs
 from longtail.storage.ownership import PLACE, place_of
 from longtail.study.file import load_study
 from longtail.study.study import Study
@@ -30,10 +29,10 @@ History = tuple[str, Callable[[str], None]]
 HOLDER = """
 import sys, time
 import dagster as dg
-from dagster_project import leases
-leases.EVERY_S = 0.1
+from dagster_project import operations
+operations.EVERY_S = 0.1
 with dg.DagsterInstance.get() as instance:
-    lease = leases.Lease(instance, sys.argv[1], "elsewhere:/locks", lambda: None)
+    lease = operations.Lease(instance, sys.argv[1], "elsewhere:/locks", lambda: None)
     print("held", flush=True)
     try:
         time.sleep(60)
@@ -59,9 +58,9 @@ def study(history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.setenv("HISTORY", history[0])
     monkeypatch.setenv("DAGSTER_HOME", "set by open_instance")
     monkeypatch.setattr(
-        leases, "LEASE_S", 0.0
+        operations, "LEASE_S", 0.0
     )  # how long the server must be there, as far as this process knows
-    monkeypatch.setattr(leases, "EVERY_S", 0.1)
+    monkeypatch.setattr(operations, "EVERY_S", 0.1)
     return load_study(small_study(tmp_path, "fake:digest"))
 
 
@@ -152,9 +151,9 @@ def test_after_a_restart_of_the_server_a_lease_can_first_be_renewed(
             history[1]("restart")
             wait_for_renewal(history, run)
         let_it_end(history, run)
-        monkeypatch.setattr(leases, "LEASE_S", 3600.0)
+        monkeypatch.setattr(operations, "LEASE_S", 3600.0)
         assert reap_dead_runs(instance, study.home) == []
-        monkeypatch.setattr(leases, "LEASE_S", 0.0)
+        monkeypatch.setattr(operations, "LEASE_S", 0.0)
         assert reap_dead_runs(instance, study.home) == [run]
 
 
@@ -179,13 +178,13 @@ def test_a_run_that_waits_for_a_slot_says_so_and_looks_for_the_dead(
         assert not storage.claim_concurrency_slot("warehouse", "own", "step").is_claimed
         told = set[str]()
         for _ in range(2):
-            say_who_is_waited_for(instance, "own", told)
+            log_pool_holders(instance, "own", told)
         assert caplog.messages.count(f"waiting for pool warehouse, whose slot run {dead[:8]} holds") == 1
         own = Lease(instance, "own", "here", reap)
         assert reaped.wait(60)
         own.release()
         assert storage.claim_concurrency_slot("warehouse", "own", "step").is_claimed
-        say_who_is_waited_for(instance, "own", set())
+        log_pool_holders(instance, "own", set())
         assert not caplog.messages[-1].startswith("waiting")
         storage.free_concurrency_slots_for_run("own")
         starting = run_of(place_of(study.home.locks))

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from dagster_project.definitions import defs
-from dagster_project.defs import partitions
+from dagster_project.defs import resources
 from dagster_project.stages import Stage, plan
 from longtail.storage.home import DEFAULT_STUDY_FILE, PROJECT_ROOT, longtail_home
 from longtail.study.file import load_study
@@ -83,7 +83,7 @@ def test_a_new_asset_joins_the_stage_of_its_group() -> None:
     @dg.asset(
         key_prefix="lake",
         group_name="generation",
-        partitions_def=partitions.models,
+        partitions_def=resources.models,
         deps=[["lake", "answers"]],
     )
     def readability_scores() -> None: ...

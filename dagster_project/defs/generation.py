@@ -1,15 +1,26 @@
-"""Answers of language models: one partition per model × method; a run loads each model once."""
+"""Answers of language models, what of them stands in the corpus, and fine-tuned readers.
 
-from collections.abc import Callable
+A partition is a model × method, or a setting of the sweep; a run loads each model once.
+"""
+
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import dagster as dg
 
-from dagster_project.defs.partitions import model_by_method, models, names_of
 from dagster_project.defs.questions import paraphrases, questions
-from dagster_project.defs.resources import LOG, StudyResource, model_session
-from dagster_project.defs.results import clear_errors, markdown_table, result
+from dagster_project.defs.resources import (
+    LOG,
+    StudyResource,
+    chosen_study,
+    model_by_method,
+    model_session,
+    models,
+    names_of,
+    settings,
+)
+from dagster_project.defs.results import clear_errors, lake_asset, markdown_table, result
 from dagster_project.defs.retrieval import cited_passages, passages, retrieved_passages
 from longtail.embedding.answers import embed_answers
 from longtail.entailment.answers import compare_answers
@@ -18,11 +29,15 @@ from longtail.generation.latency.calibrate import calibrate_latency
 from longtail.generation.provisional import tell_accuracy
 from longtail.generation.tasks.audit import count_faults
 from longtail.generation.tasks.registry import TASKS
+from longtail.grounding.cooccurrences import count_cooccurrences
+from longtail.grounding.corpus import build_portrait
+from longtail.grounding.generations import score_generations
 from longtail.imports.answers import import_answers
 from longtail.progress import Progress
 from longtail.questions.cloze import CANDIDATES
 from longtail.storage.lake import Outcome
 from longtail.tables import TABLES
+from longtail.tuning.sweep import ANSWERS, MODELS, tune
 
 _BY_MODEL: dict[str, Any] = {
     "key_prefix": "lake",
@@ -58,26 +73,19 @@ def _generate(
     return made._replace(metadata={**(made.metadata or {}), **more})
 
 
-def generated_table(table: str, *deps: Any, **options: Any) -> dg.AssetsDefinition:
+def generation_asset(table: str, *deps: Any, **options: Any) -> dg.AssetsDefinition:
     """The asset of a generated lake table: one line per table, all else follows from its task."""
 
     @dg.asset(name=table, description=TABLES[table].grain, deps=deps, **_GENERATED | options)
-    def made(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
+    def materialize(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
         return _generate(context, study, partial(generate, TASKS[table]))
 
-    return made
+    return materialize
 
 
-@dg.asset(**_BY_MODEL, kinds={"parquet"}, deps=[questions])
-def imported_answers(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, model, method, prompt) of an imported result file; empty for other models."""
-    keys = sorted(context.partition_keys)
-    with clear_errors():
-        return result(study.lake, [import_answers(study.study, study.lake, model, LOG) for model in keys])
-
-
-generated_passages = generated_table("generated_passages", questions, imported_answers)
-answers = generated_table(
+imported_answers = lake_asset("imported_answers", import_answers, deps=[questions], **_BY_MODEL)
+generated_passages = generation_asset("generated_passages", questions, imported_answers)
+answers = generation_asset(
     "answers",
     questions,
     passages,
@@ -85,10 +93,10 @@ answers = generated_table(
     *map(_all_partitions, (retrieved_passages, generated_passages, imported_answers)),
     partitions_def=model_by_method,
 )
-paraphrase_answers = generated_table("paraphrase_answers", paraphrases)
-sampled_answers = generated_table("sampled_answers", questions)
+paraphrase_answers = generation_asset("paraphrase_answers", paraphrases)
+sampled_answers = generation_asset("sampled_answers", questions)
 _passages_in_front = (cited_passages, _all_partitions(retrieved_passages))
-candidate_answers = generated_table(
+candidate_answers = generation_asset(
     "candidate_answers",
     paraphrases,
     passages,
@@ -96,8 +104,8 @@ candidate_answers = generated_table(
     *_passages_in_front,
     partitions_def=model_by_method,
 )
-grounded_answers = generated_table("grounded_answers", questions, *_passages_in_front)
-grounded_generations = generated_table(
+grounded_answers = generation_asset("grounded_answers", questions, *_passages_in_front)
+grounded_generations = generation_asset(
     "grounded_generations", questions, grounded_answers, imported_answers, *_passages_in_front
 )
 
@@ -108,20 +116,12 @@ def single_latencies(context: dg.AssetExecutionContext, study: StudyResource) ->
     return _generate(context, study, calibrate_latency)
 
 
-@dg.asset(**_GENERATED, deps=[paraphrase_answers, sampled_answers])
-def answer_embeddings(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (model, distinct answer text of paraphrase_answers and sampled_answers)."""
-    keys = sorted(context.partition_keys)
-    with clear_errors():
-        return result(study.lake, [embed_answers(study.study, study.lake, model, LOG) for model in keys])
-
-
-@dg.asset(**_GENERATED, deps=[paraphrase_answers, sampled_answers])
-def answer_entailments(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (asked, dataset, question, model, prompt): how far its answers entail each other (study key nli)."""
-    keys = sorted(context.partition_keys)
-    with clear_errors():
-        return result(study.lake, [compare_answers(study.study, study.lake, model, LOG) for model in keys])
+answer_embeddings = lake_asset(
+    "answer_embeddings", embed_answers, deps=[paraphrase_answers, sampled_answers], **_GENERATED
+)
+answer_entailments = lake_asset(
+    "answer_entailments", compare_answers, deps=[paraphrase_answers, sampled_answers], **_GENERATED
+)
 
 
 @dg.asset_check(asset=answers, blocking=True)
@@ -137,3 +137,67 @@ def answers_are_whole(context: dg.AssetCheckExecutionContext, study: StudyResour
         + ("; materialise the partitions again" if n_doubled or n_unknown else ""),
         metadata={"n_doubled": n_doubled, "n_of_questions_not_asked": n_unknown},
     )
+
+
+@dg.asset(key_prefix="indexes", group_name="grounding", kinds={"numba"}, deps=[passages])
+def portrait(study: StudyResource) -> dg.MaterializeResult:
+    """The data portrait of the corpus: a Bloom filter of its 25-grams, reused until the passages change."""
+    with clear_errors():
+        report = build_portrait(study.study, study.lake, LOG)
+    return dg.MaterializeResult(
+        metadata={
+            "n_grams": report.n_grams,
+            "n_bytes": report.n_bytes,
+            "planned_rate": report.planned_rate,
+            "observed_rate": report.observed_rate,
+            "was_current": report.was_current,
+            "path": dg.MetadataValue.path(report.path),
+        },
+        data_version=dg.DataVersion(report.fingerprint),
+    )
+
+
+entity_cooccurrences = lake_asset(
+    "entity_cooccurrences", count_cooccurrences, group_name="grounding", deps=[questions, passages]
+)
+quip_scores = lake_asset(
+    "quip_scores",
+    score_generations,
+    group_name="grounding",
+    deps=[
+        portrait,
+        generated_passages,
+        grounded_generations,
+        dg.AssetDep(answers, partition_mapping=dg.AllPartitionMapping()),
+    ],
+    kinds={"parquet", "numba"},
+    partitions_def=models,
+)
+
+
+_SWEEP = chosen_study().sweep
+_READ: list[Any] = [questions, paraphrases, passages, dg.AssetKey(["lake", CANDIDATES])]
+_INDEX = [dg.AssetKey(["indexes", _SWEEP.retriever])] if _SWEEP else []
+
+
+@dg.multi_asset(
+    specs=[
+        dg.AssetSpec(
+            ["lake", table],
+            deps=[*_READ, *_INDEX],
+            description=TABLES[table].grain,
+            group_name="tuning",
+            kinds={"parquet", "torch"},
+            partitions_def=settings,
+        )
+        for table in (MODELS, ANSWERS)
+    ],
+    pool="gpu",
+    backfill_policy=dg.BackfillPolicy.single_run(),
+)
+def tuned(context: dg.AssetExecutionContext, study: StudyResource) -> Iterator[dg.MaterializeResult]:
+    """Train and judge the reader of each setting; a killed run goes on after its last checkpoint."""
+    with clear_errors():
+        by_setting = [tune(study.study, study.lake, key, LOG) for key in sorted(context.partition_keys)]
+    for outcomes in zip(*by_setting, strict=True):
+        yield result(study.lake, outcomes, dg.AssetKey(["lake", outcomes[0].table]))

@@ -1,17 +1,38 @@
-"""Facts and popularity: from the sandbox, an RDF file or Wikimedia through the same clients, or from imported files."""
+"""The study as tables; facts and popularity from the sandbox, an RDF file, Wikimedia or imported files."""
 
 import datetime
+from collections.abc import Iterator
 
 import dagster as dg
 
-from dagster_project.defs.partitions import chosen_study, months
-from dagster_project.defs.resources import LOG, StudyResource
-from dagster_project.defs.results import clear_errors, result
-from longtail.imports.facts import import_entities, import_popularity, import_triples
+from dagster_project.defs.resources import LOG, StudyResource, chosen_study, months
+from dagster_project.defs.results import clear_errors, lake_asset, result
+from longtail.imports.datasets import import_entities, import_popularity, import_triples
 from longtail.questions.candidates import sample_facts
 from longtail.questions.frequencies import measure_frequencies
+from longtail.study.tables import STUDY_TABLES, describe_study
+from longtail.tables import TABLES
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
 from longtail.wikimedia.page_views import ingest_page_view_months
+
+
+@dg.multi_asset(
+    specs=[
+        dg.AssetSpec(
+            ["lake", name],
+            description=TABLES[name].grain,
+            group_name="study",
+            kinds={"parquet", "yaml"},
+        )
+        for name in STUDY_TABLES
+    ]
+)
+def study_tables(study: StudyResource) -> Iterator[dg.MaterializeResult]:
+    """Models, methods, prompts, datasets and the popularity window, as named in study.yaml."""
+    with clear_errors():
+        for outcome in describe_study(study.study, study.lake):
+            yield result(study.lake, [outcome], dg.AssetKey(["lake", outcome.table]))
+
 
 _A_MONTH = datetime.timedelta(days=35)
 """From one run of schedule monthly_popularity to the next, with some days for a service that is late."""
@@ -38,27 +59,13 @@ def entities(study: StudyResource) -> dg.MaterializeResult:
         return result(study.lake, [outcome, *import_entities(study.study, study.lake, LOG)])
 
 
-@dg.asset(key_prefix="lake", group_name="ingest", kinds={"parquet"})
-def imported_popularity(study: StudyResource) -> dg.MaterializeResult:
-    """One row per entity: the popularity in imported datasets; empty without any."""
-    with clear_errors():
-        return result(study.lake, [import_popularity(study.study, study.lake, LOG)])
-
-
-@dg.asset(key_prefix="lake", group_name="ingest", kinds={"parquet"}, deps=[triples, entities])
-def subject_frequencies(study: StudyResource) -> dg.MaterializeResult:
-    """One row per subject: its frequency in texts or its popularity; empty if the study samples no facts."""
-    with clear_errors():
-        return result(study.lake, [measure_frequencies(study.study, study.lake, LOG)])
-
-
-@dg.asset(
-    key_prefix="lake", group_name="ingest", kinds={"parquet"}, deps=[triples, entities, subject_frequencies]
+imported_popularity = lake_asset("imported_popularity", import_popularity, group_name="ingest")
+subject_frequencies = lake_asset(
+    "subject_frequencies", measure_frequencies, group_name="ingest", deps=[triples, entities]
 )
-def candidate_triples(study: StudyResource) -> dg.MaterializeResult:
-    """One row per fact: whether the sample keeps it, or why not; empty if the study samples no facts."""
-    with clear_errors():
-        return result(study.lake, [sample_facts(study.study, study.lake, LOG)])
+candidate_triples = lake_asset(
+    "candidate_triples", sample_facts, group_name="ingest", deps=[triples, entities, subject_frequencies]
+)
 
 
 @dg.asset(

@@ -1,31 +1,28 @@
-"""Questions and paraphrases from facts."""
-
-from __future__ import annotations
+"""Questions and paraphrases from facts, and reference questions, which no model answers."""
 
 from collections.abc import Iterator
 
 import dagster as dg
 
 from dagster_project.defs.ingest import candidate_triples, entities, triples
-from dagster_project.defs.resources import LOG, StudyResource
-from dagster_project.defs.results import clear_errors, result
+from dagster_project.defs.resources import LOG, StudyResource, months
+from dagster_project.defs.results import clear_errors, lake_asset, result
 from longtail.embedding.paraphrases import compare_paraphrases, far_relations
-from longtail.imports.decisions import import_decisions
+from longtail.imports.answers import import_decisions
 from longtail.questions.build import build_questions
 from longtail.questions.cloze import CANDIDATES, PATTERNS, describe_cloze_queries
 from longtail.questions.counts import count_questions
 from longtail.questions.paraphrases import build_paraphrases
+from longtail.reference.linking import describe_linking
+from longtail.reference.mentions import link_reference_questions
+from longtail.reference.nq_open import import_reference_questions
+from longtail.reference.page_views import ingest_reference_page_views
 from longtail.study.study import Study
 from longtail.tables import TABLES
 
-
-@dg.asset(
-    key_prefix="lake", group_name="questions", kinds={"parquet"}, deps=[triples, entities, candidate_triples]
+questions = lake_asset(
+    "questions", build_questions, group_name="questions", deps=[triples, entities, candidate_triples]
 )
-def questions(study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question): one question per (subject, relation), with every gold answer."""
-    with clear_errors():
-        return result(study.lake, [build_questions(study.study, study.lake, LOG)])
 
 
 @dg.multi_asset(
@@ -43,38 +40,19 @@ def cloze_queries(study: StudyResource) -> Iterator[dg.MaterializeResult]:
             yield result(study.lake, [outcome], dg.AssetKey(["lake", outcome.table]))
 
 
-@dg.asset(key_prefix="lake", group_name="questions", kinds={"parquet"}, deps=[questions])
-def paraphrases(study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, paraphrase); paraphrase 0 is the question itself."""
-    with clear_errors():
-        return result(study.lake, [build_paraphrases(study.study, study.lake, LOG)])
-
-
-@dg.asset(key_prefix="lake", group_name="questions", kinds={"parquet"}, deps=[questions])
-def question_counts(study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, count_measure): counts in texts; empty without key counts."""
-    with clear_errors():
-        return result(study.lake, [count_questions(study.study, study.lake, LOG)])
-
-
-@dg.asset(key_prefix="lake", group_name="questions", kinds={"parquet"}, deps=[questions])
-def imported_decisions(study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, policy, question): decisions of others; empty without any."""
-    with clear_errors():
-        return result(study.lake, [import_decisions(study.study, study.lake, LOG)])
-
-
-@dg.asset(
-    key_prefix="lake",
+paraphrases = lake_asset("paraphrases", build_paraphrases, group_name="questions", deps=[questions])
+question_counts = lake_asset("question_counts", count_questions, group_name="questions", deps=[questions])
+imported_decisions = lake_asset(
+    "imported_decisions", import_decisions, group_name="questions", deps=[questions]
+)
+paraphrase_similarities = lake_asset(
+    "paraphrase_similarities",
+    compare_paraphrases,
     group_name="questions",
+    deps=[questions, paraphrases],
     kinds={"parquet", "torch"},
     pool="gpu",
-    deps=[questions, paraphrases],
 )
-def paraphrase_similarities(study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, paraphrase) in a sample of questions: how similar a wording is to the question."""
-    with clear_errors():
-        return result(study.lake, [compare_paraphrases(study.study, study.lake, LOG)])
 
 
 @dg.asset_check(asset=questions, blocking=True)
@@ -101,8 +79,8 @@ def paraphrases_keep_the_meaning(study: StudyResource) -> dg.AssetCheckResult:
     least = study.study.embeddings.least_paraphrase_cosine
     far = far_relations(study.study, study.lake)
     named = [
-        f"{one.dataset}/{one.relation or 'no relation'} {one.mean_cosine:.3f} ({one.n_paraphrases})"
-        for one in far
+        f"{relation.dataset}/{relation.relation or 'no relation'} {relation.mean_cosine:.3f} ({relation.n_paraphrases})"
+        for relation in far
     ]
     return dg.AssetCheckResult(
         passed=not far,
@@ -123,3 +101,32 @@ def _relations_without_questions(study: Study, resource: StudyResource) -> list[
         for relation in dataset.relations
         if (dataset.name, relation) not in present
     ]
+
+
+reference_questions = lake_asset("reference_questions", import_reference_questions, group_name="reference")
+reference_mentions = lake_asset(
+    "reference_mentions",
+    link_reference_questions,
+    group_name="reference",
+    deps=[reference_questions, entities],
+)
+
+
+@dg.asset(
+    key_prefix="lake",
+    group_name="page_views",
+    kinds={"parquet", "wikipedia"},
+    partitions_def=months,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+    deps=[reference_mentions],
+)
+def reference_page_views(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
+    """One row per (article, month), for articles in reference questions that are no entity of the lake."""
+    with clear_errors():
+        keys = list(context.partition_keys)
+        return result(study.lake, ingest_reference_page_views(study.study, study.lake, keys, LOG))
+
+
+entity_linking = lake_asset(
+    "entity_linking", describe_linking, group_name="questions", deps=[questions, entities, reference_mentions]
+)

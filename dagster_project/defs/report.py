@@ -28,15 +28,15 @@ def report_page(context: dg.AssetExecutionContext, study: StudyResource) -> dg.M
         study.share("report", home.published / file_checksum(files.path)[:16], pages)
     for observation in observations(files):
         context.log_event(observation)
-    return dg.MaterializeResult(metadata=shown(files, home.published_docs))
+    return dg.MaterializeResult(metadata=report_metadata(files, home.published_docs))
 
 
-def shown(files: ReportFiles, docs: Path) -> dict[str, Any]:
+def report_metadata(files: ReportFiles, docs: Path) -> dict[str, Any]:
     """Metadata of the report: its place, its size, what is missing, and the headline as time series.
 
     `docs`: the warehouse's documentation, if it exists.
     """
-    found: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "report": dg.MetadataValue.path(files.path),
         "answers": dg.MetadataValue.path(files.answers),
         "n_bytes": files.n_bytes,
@@ -45,27 +45,27 @@ def shown(files: ReportFiles, docs: Path) -> dict[str, Any]:
         **files.numbers,
     }
     if docs.exists():
-        found["docs"] = dg.MetadataValue.path(docs)
+        metadata["docs"] = dg.MetadataValue.path(docs)
     if "headline" in files.pictures:
-        found["headline"] = _image("headline", files.pictures["headline"])
+        metadata["headline"] = _image("headline", files.pictures["headline"])
     if files.missing:
-        found["not_shown"] = dg.MetadataValue.md(
+        metadata["not_shown"] = dg.MetadataValue.md(
             "\n".join(
                 f"- {key}: {reason.removeprefix('Not shown: ')}" for key, reason in files.missing.items()
             )
         )
-    return found
+    return metadata
 
 
 def observations(files: ReportFiles) -> Iterator[dg.AssetObservation]:
     """One observation for each mart that a figure shows: its plots, and its headline numbers."""
-    found: dict[str, dict[str, Any]] = defaultdict(dict)
+    by_mart: dict[str, dict[str, Any]] = defaultdict(dict)
     for key, mart in files.plotted_on.items():
-        found[mart][f"plot_{key}"] = _image(key, files.pictures[key])
+        by_mart[mart][f"plot_{key}"] = _image(key, files.pictures[key])
     for name, value in files.numbers.items():
         mart = "fct_adaptive_accuracy" if name.startswith("adaptive") else "fct_accuracy"
-        found[mart][name] = value
-    for mart, metadata in found.items():
+        by_mart[mart][name] = value
+    for mart, metadata in by_mart.items():
         yield dg.AssetObservation(asset_key=dg.AssetKey(["marts", mart]), metadata=metadata)
 
 

@@ -1,11 +1,12 @@
-"""What assets receive: the study and its lake, a loaded model that outlives one partition, and dbt.
+"""What assets receive: the study and its partitions, a loaded model that outlives one partition, and dbt.
 
-A run holds a lock file as long as its process lives; `longtail.storage.ownership` and `operations` recognise dead runs
-by it.
+Partitions come from study.yaml: after a model is added there, reloading the code location adds its partitions. A run
+holds a lock file as long as its process lives; `longtail.storage.ownership` and `operations` recognise dead runs by it.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import sys
@@ -18,17 +19,42 @@ from dagster_dbt import DagsterDbtTranslator, DbtCliInvocation, DbtCliResource, 
 from dagster_dbt.compat import DBT_PYTHON_VERSION
 from pydantic import PrivateAttr
 
-from dagster_project.defs.partitions import chosen_study
-from dagster_project.leases import Lease, has_leases
-from dagster_project.operations import reap_dead_runs, say_who_is_waited_for
+from dagster_project.operations import Lease, has_leases, log_pool_holders, reap_dead_runs
 from longtail.generation.engine.session import ModelSession
 from longtail.needs import needs_of_machines
+from longtail.storage.home import study_file
 from longtail.storage.lake import Lake
 from longtail.storage.object_store import ObjectStore
 from longtail.storage.ownership import PLACE, hold_run, place_of
+from longtail.study.file import load_study
+from longtail.study.months import FIRST_MONTH
 from longtail.study.study import Study
 from longtail.warehouse.build import DBT, DBT_PROJECT, dbt_environment
 from longtail.warehouse.manifest import prepare_manifest
+
+
+@functools.cache
+def chosen_study() -> Study:
+    """The study that this process works on: `$LONGTAIL_STUDY`, or the project's study.yaml."""
+    return load_study(study_file())
+
+
+months = dg.MonthlyPartitionsDefinition(start_date=FIRST_MONTH, fmt="%Y-%m")
+_sweep = chosen_study().sweep
+models = dg.StaticPartitionsDefinition([model.name for model in chosen_study().models])
+methods = dg.StaticPartitionsDefinition(list(chosen_study().methods))
+retrievers = dg.StaticPartitionsDefinition(list(chosen_study().retrieval_methods))
+settings = dg.StaticPartitionsDefinition([one.name for one in _sweep.drawn] if _sweep else [])
+model_by_method = dg.MultiPartitionsDefinition({"model": models, "method": methods})
+
+
+def names_of(partition_key: str) -> tuple[str, ...]:
+    """(model,) for a key of `models`; (model, method) for a key of `model_by_method`, whose text joins them by a bar."""
+    if "|" not in partition_key:
+        return (partition_key,)
+    keys = model_by_method.get_partition_key_from_str(partition_key).keys_by_dimension
+    return keys["model"], keys["method"]
+
 
 LOG = logging.getLogger("longtail")
 
@@ -49,11 +75,11 @@ class StudyResource(dg.ConfigurableResource):
                 need.check()
             Lake.of(self.study.name, self.study.home.lake).synchronise()
             if instance is not None and has_leases(instance):
-                told: set[str] = set()
+                logged: set[str] = set()
 
                 def look_around() -> None:
                     reap_dead_runs(instance, self.study.home, only_elsewhere=True)
-                    say_who_is_waited_for(instance, run.run_id, told)
+                    log_pool_holders(instance, run.run_id, logged)
 
                 self._lease = Lease(instance, run.run_id, place, look_around)
 
@@ -80,9 +106,9 @@ class StudyResource(dg.ConfigurableResource):
         """
         store = ObjectStore.of(self.study.name, self.study.home.lake)
         if store:
-            base, own = version.parent, [version, *version.rglob("*")]
+            base, paths = version.parent, [version, *version.rglob("*")]
             keys = {f"{version.name}/{path.relative_to(base)}": path for path in files}
-            keys |= {str(path.relative_to(base)): path for path in own if path.is_file()}
+            keys |= {str(path.relative_to(base)): path for path in paths if path.is_file()}
             store.publish(kind, version.name, keys)
 
 

@@ -1,20 +1,24 @@
-"""An outcome of `core` in Dagster: row counts, a small preview, notes, and errors without a trace."""
+"""An outcome of the library in Dagster: row counts, a small preview, notes, and errors without a trace.
 
-from __future__ import annotations
+`lake_asset` is the asset of a lake table that one function of the library writes. (Dagster reads the annotations of such
+functions, so this module has no `from __future__ import annotations`.)
+"""
 
 import contextlib
 import re
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import dagster as dg
 
+from dagster_project.defs.resources import LOG, StudyResource
 from longtail.errors import LongtailError, printable
 from longtail.storage.disk import advised, is_disk_full
 from longtail.storage.fingerprints import fingerprint
 from longtail.storage.home import longtail_home
 from longtail.storage.lake import Lake, Outcome
+from longtail.tables import TABLES
 
 _PREVIEW_ROWS = 5
 _CELL = 60
@@ -42,6 +46,31 @@ def _release(error: BaseException | None) -> None:
     while error:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
+
+
+def lake_asset(table: str, compute: Callable[..., Outcome], **options: Any) -> dg.AssetsDefinition:
+    """The asset of a lake table. `compute` takes study, lake and log, and before the log a partition's key, if there are.
+
+    `options`: as of `dg.asset`, such as `group_name`, `deps` and `partitions_def`. A run may take all partitions.
+    """
+    options = {"name": table, "key_prefix": "lake", "kinds": {"parquet"}, **options}
+    options["description"] = TABLES[table].grain
+    if "partitions_def" not in options:
+
+        @dg.asset(**options)
+        def whole(study: StudyResource) -> dg.MaterializeResult:
+            with clear_errors():
+                return result(study.lake, [compute(study.study, study.lake, LOG)])
+
+        return whole
+
+    @dg.asset(**options | {"backfill_policy": dg.BackfillPolicy.single_run()})
+    def parts(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
+        keys = sorted(context.partition_keys)
+        with clear_errors():
+            return result(study.lake, [compute(study.study, study.lake, key, LOG) for key in keys])
+
+    return parts
 
 
 def result(

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 import dagster as dg
 
 from dagster_project.defs.ingest import entities, triples
-from dagster_project.defs.partitions import chosen_study, retrievers
 from dagster_project.defs.questions import paraphrases, questions
-from dagster_project.defs.resources import LOG, StudyResource
-from dagster_project.defs.results import clear_errors, result
+from dagster_project.defs.resources import LOG, StudyResource, chosen_study, retrievers
+from dagster_project.defs.results import clear_errors, lake_asset, result
 from longtail.retrieval.cited_passages import cite_passages
 from longtail.retrieval.excluded_pages import TABLE, written_beside
 from longtail.retrieval.indexes import build_index
@@ -87,15 +86,9 @@ def retrieved_passages(context: dg.AssetExecutionContext, study: StudyResource) 
         return result(study.lake, [retrieve_passages(study.study, study.lake, key, LOG) for key in keys])
 
 
-@dg.asset(key_prefix="lake", group_name="citations", kinds={"parquet"}, deps=[passages, retrieved_passages])
-def cited_passages(study: StudyResource) -> dg.MaterializeResult:
-    """One row per passage that some retriever found: all that the warehouse reads of the passages."""
-    with clear_errors():
-        return result(study.lake, [cite_passages(study.study, study.lake, LOG)])
-
-
-@dg.asset(key_prefix="lake", group_name="citations", kinds={"parquet"}, deps=[questions, retrieved_passages])
-def search_recalls(study: StudyResource) -> dg.MaterializeResult:
-    """One row per (retriever, dataset, question, k): how many of the nearest passages an approximate search found."""
-    with clear_errors():
-        return result(study.lake, [measure_search_recalls(study.study, study.lake, LOG)])
+cited_passages = lake_asset(
+    "cited_passages", cite_passages, group_name="citations", deps=[passages, retrieved_passages]
+)
+search_recalls = lake_asset(
+    "search_recalls", measure_search_recalls, group_name="citations", deps=[questions, retrieved_passages]
+)

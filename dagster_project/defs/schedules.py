@@ -17,7 +17,7 @@ import datetime
 import dagster as dg
 import requests
 
-from dagster_project.defs.partitions import chosen_study
+from dagster_project.defs.resources import chosen_study
 from longtail.errors import single_line
 
 WEBHOOK = dg.EnvVar("LONGTAIL_WEBHOOK")

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from longtail.errors import LongtailError, PublishError, printable, single_line
-from longtail.report.comparison_page import write_comparison
+from longtail.report.comparison import write_comparison
 
 _PLACES = ("", "warehouse.duckdb", "published/warehouse.duckdb")
 

@@ -16,8 +16,7 @@ from starlette.types import ASGIApp
 from dagster_project.same_origin import SameOrigin, SmallHeads
 from longtail.commands.ports import check_free, read_port
 from longtail.errors import LongtailError, single_line
-from longtail.router.router_store import RouterStore
-from longtail.router.service import create_app
+from longtail.router.service import RouterStore, create_app
 from longtail.storage.home import study_file
 from longtail.study.file import load_study
 

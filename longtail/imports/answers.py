@@ -1,23 +1,31 @@
-"""Answers that others generated: lake table imported_answers, as the files have them."""
+"""Answers that others generated, and decisions of others: lake tables imported_answers and imported_decisions."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.data_files import find_file
-from longtail.imports.facts import file_slice, format_of, read_questions
+from longtail.imports.datasets import file_slice, find_file, format_of, read_questions
 from longtail.imports.format import AnswerFormat
-from longtail.imports.records import file_hashes
+from longtail.imports.records import MOST_ASIDE, RejectedRows, file_hashes, first_reason
 from longtail.imports.results import ImportedAnswer, Questions, questions_by_dataset
+from longtail.imports.table_rows import (
+    RefusedError,
+    Row,
+    check_table,
+    is_missing,
+    read_table,
+)
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from longtail.study.datasets import Dataset
+from longtail.study.decisions import MEANINGS, Decisions
 from longtail.study.imports import Results, load_format, slice_of
 from longtail.study.models import Model
 from longtail.study.study import Study
@@ -34,15 +42,19 @@ def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logge
     model = study.model(model_name)
     prompts = [[prompt.name, prompt.shots, prompt.methods] for prompt in study.answer_prompts]
     files = [
-        [slice_of(one), file_hashes(_format(one).files(_place(study, one), one)), _rows_slice(study, one)]
-        for one in model.results
+        [
+            slice_of(results),
+            file_hashes(_format(results).files(_place(study, results), results)),
+            _rows_slice(study, results),
+        ]
+        for results in model.results
     ]
     stamp = fingerprint(
         "imported_answers",
         model.name,
         files,
         prompts,
-        [study.methods, [one.name for one in study.grounded_datasets]],
+        [study.methods, [results.name for results in study.grounded_datasets]],
         [study.grounding.prompts, study.grounding.methods] if study.grounding else [],
         lake.content("questions"),
         code_version(__name__),
@@ -51,8 +63,8 @@ def import_answers(study: Study, lake: Lake, model_name: str, log: logging.Logge
 
 
 def _format(results: Results) -> AnswerFormat:
-    found: AnswerFormat = load_format(results.kind, results.format)
-    return found
+    format_: AnswerFormat = load_format(results.kind, results.format)
+    return format_
 
 
 def _place(study: Study, results: Results) -> Path:
@@ -61,23 +73,24 @@ def _place(study: Study, results: Results) -> Path:
 
 def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Computed:
     questions = questions_by_dataset(study, lake)
-    found = _Answers(study, model)
+    imported = _Answers(study, model)
     for results in model.results:
-        found.add(results, _with_rows(study, results, questions[results.dataset]))
-    rows = [found.rows[key] for key in sorted(found.rows)]
+        imported.add(results, _add_row_numbers(study, results, questions[results.dataset]))
+    rows = [imported.rows[key] for key in sorted(imported.rows)]
     answered = [row for row in rows if not row["failure"]]
     failed = Counter(row["failure"] for row in rows if row["failure"]).most_common()
     reasons = ", ".join(f"{n:,} × {reason}" for reason, n in failed)
     if model.results and not answered:
-        rejected = f"; {found.rejected[0].row_key}: {found.rejected[0].reason}" if found.rejected else ""
         raise SourceError(
             f"{study.path}: model {model.name}: its results hold no answer that can be used"
-            f"{f'; of {len(rows):,} requests all failed: {reasons}' if rows else rejected}"
+            f"{f'; of {len(rows):,} requests all failed: {reasons}' if rows else first_reason(imported.rejected)}"
         )
-    log.info("imported answers of %s: %d, rejected: %d", model.name, len(answered), len(found.rejected))
+    log.info("imported answers of %s: %d, rejected: %d", model.name, len(answered), len(imported.rejected))
     if failed:
-        log.warning("imported answers of %s: no answer, so in no rate: %s", model.name, reasons)
-    for column, places in found.unread.items():
+        log.warning(
+            "imported answers of %s: requests without an answer, counted in no rate: %s", model.name, reasons
+        )
+    for column, places in imported.unread.items():
         examples = "; ".join(places[:3])
         log.warning(
             "imported answers of %s: %s cannot be read in %d rows: %s",
@@ -89,10 +102,10 @@ def _read(study: Study, lake: Lake, model: Model, log: logging.Logger) -> Comput
     counts = {
         "failed": dict(failed),
         "declined": sum(bool(row["is_declined"]) for row in answered),
-        "unread": {column: len(places) for column, places in found.unread.items()},
+        "unread": {column: len(places) for column, places in imported.unread.items()},
     }
-    told = {name: count for name, count in counts.items() if count}
-    return Computed(rows, found.rejected, _coverage(answered, questions) | told)
+    notes = {name: count for name, count in counts.items() if count}
+    return Computed(rows, imported.rejected, _coverage(answered, questions) | notes)
 
 
 class _Answers:
@@ -116,7 +129,7 @@ class _Answers:
         mine: dict[tuple[str, ...], str] = {}
         several: list[str] = []
         for answer in answers:
-            if reason := _refused(self._study, results, answer, self._methods):
+            if reason := _refusal(self._study, results, answer, self._methods):
                 self.rejected.append(QuarantinedRow(answer.place, reason, answer.text))
                 continue
             for column, reason in answer.unread.items():
@@ -143,7 +156,7 @@ class _Answers:
         return self.rows[key]["text"]
 
 
-def _refused(study: Study, results: Results, answer: ImportedAnswer, methods: Sequence[str]) -> str | None:
+def _refusal(study: Study, results: Results, answer: ImportedAnswer, methods: Sequence[str]) -> str | None:
     """Why an answer is put aside; None where it can be used."""
     if answer.method not in methods:
         return f"method {answer.method!r} is not one of: {', '.join(methods)}"
@@ -161,7 +174,7 @@ def _refused(study: Study, results: Results, answer: ImportedAnswer, methods: Se
     return None
 
 
-def _numbered(study: Study, results: Results) -> Dataset | None:
+def _find_dataset_by_row(study: Study, results: Results) -> Dataset | None:
     """The dataset of the results, where answers may be joined to its questions by the number of their row."""
     dataset = next(dataset for dataset in study.datasets if dataset.name == results.dataset)
     known = dataset.imported is not None and format_of(dataset.imported).invents_ids
@@ -170,13 +183,13 @@ def _numbered(study: Study, results: Results) -> Dataset | None:
 
 def _rows_slice(study: Study, results: Results) -> list[Any]:
     """What decides the rows that questions come from, for a fingerprint."""
-    dataset = _numbered(study, results)
+    dataset = _find_dataset_by_row(study, results)
     return file_slice(study, dataset) if dataset else []
 
 
-def _with_rows(study: Study, results: Results, questions: Questions) -> Questions:
+def _add_row_numbers(study: Study, results: Results, questions: Questions) -> Questions:
     """The questions, with the number of their row in the dataset's file where answers may be joined by it."""
-    dataset = _numbered(study, results)
+    dataset = _find_dataset_by_row(study, results)
     if dataset is None:
         return questions
     rows = read_questions(study, dataset).rows
@@ -237,10 +250,7 @@ def _prompt(study: Study, results: Results, answer: ImportedAnswer) -> str:
 
 def _coverage(rows: Iterable[Mapping[str, Any]], questions: Mapping[str, Questions]) -> dict[str, Any]:
     """The number of answers by dataset, prompt and method, and of the dataset's questions without one."""
-    counts: dict[tuple[str, str, str], int] = {}
-    for row in rows:
-        key = row["dataset"], row["prompt"], row["method"]
-        counts[key] = counts.get(key, 0) + 1
+    counts = Counter((row["dataset"], row["prompt"], row["method"]) for row in rows)
     return {
         "/".join(key): f"{n} answers, {len(questions[key[0]]) - n} questions without"
         for key, n in sorted(counts.items())
@@ -249,3 +259,125 @@ def _coverage(rows: Iterable[Mapping[str, Any]], questions: Mapping[str, Questio
 
 def _storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
+
+
+_DECISIONS = "imported_decisions"
+_TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
+
+
+def import_decisions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
+    """Write table imported_decisions; empty for a study without decisions.
+
+    Errors: `SourceError` where a file is missing, is no such table, or holds no decision that can be used.
+    """
+    declared = [(entry, find_file(entry.place, study)) for entry in study.decisions]
+    files = [[entry.name, entry.dataset, entry.columns, file_hashes([path])] for entry, path in declared]
+    stamp = fingerprint(_DECISIONS, files, lake.content("questions"), code_version(__name__))
+
+    def compute() -> Computed:
+        known = questions_by_dataset(study, lake)
+        decisions: dict[tuple[str, str, str], dict[str, Any]] = {}
+        rejected: list[QuarantinedRow] = []
+        for entry, path in declared:
+            n_before = len(decisions)
+            aside = _read_decisions(path, entry, known[entry.dataset], decisions, log)
+            if len(decisions) == n_before:
+                raise SourceError(f"{path}: holds no decision that can be used{first_reason(aside)}")
+            rejected += aside
+        if declared:
+            log.info("decisions of others: %d, rejected: %d", len(decisions), len(rejected))
+        return Computed([decisions[key] for key in sorted(decisions)], rejected)
+
+    return lake.materialise(_DECISIONS, stamp, compute)
+
+
+def check_decisions(path: Path, declared: Decisions) -> None:
+    """Look at a file's columns alone. Errors: `SourceError` where one is missing."""
+    # the beginning of a long file need not show all columns: those that the study names count as there
+    named = {name for name, column in declared.columns if column}
+    _check_decision_columns(path, named | check_table(path, declared, declared.columns, MEANINGS, ("id",)))
+
+
+def _check_decision_columns(path: Path, meanings: Collection[str]) -> None:
+    if not {"retrieve", "score"} & {*meanings}:
+        raise SourceError(f"{path}: has neither a column retrieve nor score; name one in the study: columns")
+
+
+def _read_decisions(
+    path: Path,
+    declared: Decisions,
+    questions: Collection[str],
+    decisions: dict[tuple[str, str, str], Any],
+    log: logging.Logger,
+) -> list[QuarantinedRow]:
+    """Add the file's decisions to `kept`, the first one for each question and policy; the rows put aside."""
+    unread: Counter[str] = Counter()
+    rejected = RejectedRows(path.name, most=MOST_ASIDE)
+    table = read_table(path, dict(declared.columns), MEANINGS, ("id",), rejected)
+    _check_decision_columns(path, table.columns)
+    for row in table.rows:
+        try:
+            question_id, policy = row.id() or "", row.text("method") or declared.name
+            (retrieves, score), faults = _decision(row)
+            if question_id not in questions:
+                raise row.error("id", f"no question of the dataset has the id {question_id}")
+            if retrieves is None and score is None:
+                nothing = row.error("retrieve", "yes, no, a number of retrievals, or a score was expected")
+                raise next(iter(faults.values()), nothing)
+            unread.update({*faults})
+            key = (declared.dataset, policy, question_id)
+            if key in decisions:
+                raise row.error("id", f"decided already: {decisions[key]['place']}; that row is kept")
+        except RefusedError as refused:
+            rejected.put(row.number, str(refused), row.values)
+            continue
+        decisions[key] = {
+            "dataset": declared.dataset, "policy": policy, "question_id": question_id, "retrieves": retrieves,
+            "score": score, "place": f"{path.name} row {row.number}",
+        }  # fmt: skip
+    for meaning, n in unread.items():
+        log.warning("%s: column %s cannot be read in %d rows, which decide without it", path.name, meaning, n)
+    return rejected.list_rows()
+
+
+def _decision(row: Row) -> tuple[list[Any], dict[str, RefusedError]]:
+    """Whether to retrieve, and the score; None where a row has none. The faults by their columns' meaning."""
+    values: list[Any] = []
+    faults: dict[str, RefusedError] = {}
+    for meaning, read in _READERS:
+        try:
+            values.append(read(row, meaning))
+        except RefusedError as refused:
+            values.append(None)
+            faults[meaning] = refused
+    return values, faults
+
+
+def _retrieves(row: Row, meaning: str) -> bool | None:
+    """Yes or no, in words, as a truth, or as the number of retrievals; None where it is missing."""
+    truth = _TRUTHS.get(str(row.values.get(meaning)).strip().lower())
+    if truth is not None:
+        return truth
+    try:
+        n_retrievals = row.count(meaning)
+    except RefusedError:
+        said = f"not {str(row.values[meaning])[:40]!r}"
+        raise row.error(meaning, f"yes, no or a number of retrievals was expected, {said}") from None
+    return None if n_retrievals is None else n_retrievals > 0
+
+
+def _score(row: Row, meaning: str) -> float | None:
+    """Any number; None where it is missing."""
+    text = (row.raw_text(meaning) or "").strip()
+    if is_missing(text):
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise row.error(meaning, f"a number was expected, not {text[:40]!r}")
+    return number
+
+
+_READERS: tuple[tuple[str, Callable[[Row, str], Any]], ...] = (("retrieve", _retrieves), ("score", _score))

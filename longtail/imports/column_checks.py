@@ -20,12 +20,11 @@ from longtail.imports.column_names import (
     Columns,
     columns_of_object,
     is_there,
+    list_names,
     near,
     refuse_columns,
-    shown_names,
 )
-from longtail.imports.compressed import ACCEPT_CUT, opened
-from longtail.imports.lines import refuse_other_kinds
+from longtail.imports.lines import ACCEPT_CUT, open_file, refuse_other_kinds
 from longtail.imports.records import check_header, header_of
 
 Check = Callable[[Path, Any], object]
@@ -40,7 +39,7 @@ _ENOUGH = 50
 """Rows that are seen before a key is missed that not every row needs."""
 
 
-def having(*keys: str) -> Check:
+def require_keys(*keys: str) -> Check:
     """That rows of JSON have these keys; `a|b`: either of two."""
 
     def check(path: Path, declared: Any) -> None:
@@ -49,7 +48,7 @@ def having(*keys: str) -> Check:
     return check
 
 
-def delimited(delimiter: str, columns: tuple[str, ...]) -> Check:
+def require_columns(delimiter: str, columns: tuple[str, ...]) -> Check:
     """That a file of this delimiter has these columns."""
     return lambda path, declared: check_header(path, delimiter, columns, _accepts_cut(declared))
 
@@ -58,10 +57,10 @@ def check_keys(path: Path, keys: list[str], declared: Any = None) -> None:
     """Errors: `SourceError` where the rows of JSON at the beginning of a file lack a key."""
     there, _ = _of_objects(_read(path, declared))
     for key in keys:
-        if there and not any(is_there(one, there) for one in key.split("|")):
-            hint = next(filter(None, (near(one, there) for one in key.split("|"))), "")
+        if there and not any(is_there(name, there) for name in key.split("|")):
+            hint = next(filter(None, (near(name, there) for name in key.split("|"))), "")
             wanted = key.replace("|", " or ")
-            raise SourceError(f"{path}: no row has the key {wanted}{hint}; there are: {shown_names(there)}")
+            raise SourceError(f"{path}: no row has the key {wanted}{hint}; there are: {list_names(there)}")
 
 
 def columns_at_beginning(path: Path, declared: Any) -> tuple[Columns, bool]:
@@ -88,7 +87,7 @@ def parquet_schema(path: Path) -> pa.Schema:
         return schema
     except (pa.ArrowException, OSError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise SourceError(f"{path}: is no Parquet file that can be read ({reason})") from None
+        raise SourceError(f"{path}: cannot be read as Parquet ({reason})") from None
 
 
 def refuse_footer(path: Path, end: bytes) -> None:
@@ -102,15 +101,15 @@ def refuse_footer(path: Path, end: bytes) -> None:
 
 def columns_of_schema(fields: Any, before: str = "") -> Columns:
     """The columns of a schema, fields of structs as paths."""
-    found: dict[str, bool] = {}
+    columns: dict[str, bool] = {}
     for field in fields:
         kind = field.type
         if pa.types.is_struct(kind):
             inner = [kind.field(i) for i in range(kind.num_fields)]
-            found |= columns_of_schema(inner, f"{before}{field.name}.")
+            columns |= columns_of_schema(inner, f"{before}{field.name}.")
         else:
-            found[before + field.name] = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    return found
+            columns[before + field.name] = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return columns
 
 
 def _is_plain(path: Path) -> bool:
@@ -121,7 +120,7 @@ def _is_plain(path: Path) -> bool:
 def _read(path: Path, declared: Any) -> bytes:
     if path.is_dir():
         raise SourceError(f"{path}: is a folder; name one file")
-    with opened(path, _accepts_cut(declared)) as stream:
+    with open_file(path, _accepts_cut(declared)) as stream:
         data = stream.read(_MOST)
     if not data.startswith(PARQUET):
         refuse_other_kinds(path, data[:512])
@@ -132,7 +131,7 @@ def beginning_of_text(path: Path, declared: Any) -> str:
     """The first characters of a file of texts, those that JSON escapes too; empty for Parquet. Errors: `SourceError`."""
     data = _read(path, declared)
     text = "" if data.startswith(PARQUET) else data.decode("utf-8", "replace")
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
 
 
 def _accepts_cut(declared: Any) -> bool | None:

@@ -113,7 +113,7 @@ def chosen_columns(
 
     Errors: `SourceError` where one that is declared or required is missing, or two columns may be meant.
     """
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     free = {name.casefold(): name for name in reversed([*there]) if name not in declared.values()}
     for meaning in meanings:
         if meaning in declared:
@@ -122,9 +122,9 @@ def chosen_columns(
                 key = meaning if meaning.startswith(ROWS) else f"columns.{meaning}"
                 raise SourceError(
                     f"{path}: column {column} is missing, which {key} names"
-                    f"{near(column, _proposed(meaning, there))}; there are: {shown_names(there)}"
+                    f"{near(column, _plausible_columns(meaning, there))}; there are: {list_names(there)}"
                 )
-            found |= {} if column is None else {meaning: column}
+            columns |= {} if column is None else {meaning: column}
             continue
         known = [
             free[name.casefold()] for name in USUAL_NAMES.get(meaning, (meaning,)) if name.casefold() in free
@@ -135,21 +135,21 @@ def chosen_columns(
                 f"{path}: columns {' and '.join(usable)} may each be the {meaning}; say which in the study, or null for"
                 f" none: columns: {{{meaning}: {usable[0]}}}"
             )
-        found |= {meaning: usable[0]} if usable else {}
+        columns |= {meaning: usable[0]} if usable else {}
     for meaning in required:
-        if meaning not in found:
+        if meaning not in columns:
             names = USUAL_NAMES.get(meaning, (meaning,))
-            hint = next(filter(None, (near(name, _proposed(meaning, there)) for name in names)), "")
+            hint = next(filter(None, (near(name, _plausible_columns(meaning, there)) for name in names)), "")
             raise SourceError(
                 f"{path}: no column has a usual name of {meaning}{hint}; name it in the study: columns:"
-                f" {{{meaning}: <column>}}; there are: {shown_names(there)}"
+                f" {{{meaning}: <column>}}; there are: {list_names(there)}"
             )
-    return found
+    return columns
 
 
-def _proposed(meaning: str, there: Iterable[str]) -> list[str]:
+def _plausible_columns(meaning: str, there: Iterable[str]) -> list[str]:
     """The columns that may be meant: none with a usual name of another meaning, and never a model's for gold answers."""
-    others = {name.casefold() for one, names in USUAL_NAMES.items() if one != meaning for name in names}
+    others = {name.casefold() for other, names in USUAL_NAMES.items() if other != meaning for name in names}
     return [
         name
         for name in there
@@ -163,7 +163,7 @@ def _may_be_gold(name: str) -> bool:
     return bool(_GOLD.search(name.casefold())) or (not _SAID.search(name) and words in ("", name))
 
 
-def shown_names(names: Iterable[str]) -> str:
+def list_names(names: Iterable[str]) -> str:
     """The names of columns for a message; only the beginning of what is no list of names, as a file without a header."""
     first = [*islice(names, 50)]
     text = single_line(", ".join(first))
@@ -189,8 +189,8 @@ def is_there(column: str, there: Columns) -> bool:
 def near(wanted: str, there: Iterable[str]) -> str:
     """What to ask about a name that is missing: whether the nearest one is meant; empty where none is near."""
     lower = {name.casefold(): name for name in islice(there, _MOST_NEAR)}
-    found = difflib.get_close_matches(wanted.casefold(), lower, n=1, cutoff=0.75)
-    return f" (did you mean {lower[found[0]]}?)" if found else ""
+    matches = difflib.get_close_matches(wanted.casefold(), lower, n=1, cutoff=0.75)
+    return f" (did you mean {lower[matches[0]]}?)" if matches else ""
 
 
 def unusual(columns: Mapping[str, str], declared: Mapping[str, str | None]) -> list[str]:
@@ -206,11 +206,11 @@ def value_at(value: object, name: str) -> Any:
     """The value of a column in a row, or at a path; None where nothing is there."""
     if isinstance(value, str):
         try:
-            value = _loaded(value)
+            value = _parse(value)
         except ValueError:
             return None
     if isinstance(value, list | tuple):
-        return [value_at(one, name) for one in value if isinstance(one, Mapping)]
+        return [value_at(item, name) for item in value if isinstance(item, Mapping)]
     if not isinstance(value, Mapping):
         return None
     if name in value:
@@ -232,19 +232,21 @@ def structure_of(text: str) -> Any:
             text = str(json.loads(text)).strip()
     is_open = text.startswith("[") or _OBJECT.match(text) or _CALLED.fullmatch(text)
     if is_open or (text.startswith("{") and text.endswith("}")):
-        return _loaded(text)
+        return _parse(text)
     if not (text.startswith("(") and text.endswith(")")):
         return None
     try:
-        found = _loaded(text)
+        parsed = _parse(text)
     except ValueError:
         return None  # "(I Can't Get No) Satisfaction (live)"
     return (
-        found if isinstance(found, tuple) and not all(isinstance(one, int | float) for one in found) else None
+        parsed
+        if isinstance(parsed, tuple) and not all(isinstance(item, int | float) for item in parsed)
+        else None
     )
 
 
-def _loaded(text: str) -> Any:
+def _parse(text: str) -> Any:
     """What a text holds, in JSON or in Python's notation; sets are tuples. Errors: `ValueError`."""
     try:
         return json.loads(text)
@@ -254,14 +256,16 @@ def _loaded(text: str) -> Any:
         raise ValueError("neither JSON nor a short text of Python")
     try:
         tokens = [
-            one for one in tokenize.generate_tokens(io.StringIO(text.strip()).readline) if one.string.strip()
+            token
+            for token in tokenize.generate_tokens(io.StringIO(text.strip()).readline)
+            if token.string.strip()
         ]
-        if any(one.type == tokenize.ERRORTOKEN for one in tokens):
+        if any(token.type == tokenize.ERRORTOKEN for token in tokens):
             raise ValueError("no Python")
         # numpy prints no commas between texts
         lacks_comma = [left.type == right.type == tokenize.STRING for left, right in pairwise(tokens)]
         code = " ".join(
-            one.string + "," * lacks for one, lacks in zip(tokens, [*lacks_comma, False], strict=True)
+            token.string + "," * lacks for token, lacks in zip(tokens, [*lacks_comma, False], strict=True)
         )
         return _literal(ast.parse(code, mode="eval").body)
     except (SyntaxError, tokenize.TokenError, ValueError, RecursionError, MemoryError):

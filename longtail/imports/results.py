@@ -1,17 +1,25 @@
-"""Answers that others generated, as their files hold them: what all result formats share."""
+"""Answers that others generated, as their files hold them: what all result formats share.
+
+Logs of multiple-choice tasks hold the letter or the likelihood of each choice, where an answer is a text. How sure a
+model was comes from lists of its tokens' numbers, or from numbers of the answer (SPEC §11).
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable, Mapping
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.column_names import shown_names, structure_of
-from longtail.imports.table_rows import is_missing
-from longtail.scoring.confidence import Confidence
+from longtail.imports.column_names import list_names, structure_of
+from longtail.imports.table_rows import Row, is_missing
+from longtail.scoring.confidence import Confidence, confidence_of
+from longtail.scoring.match import score_answer
 from longtail.scoring.model_answer import NoAnswerError, read_answer_text
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
@@ -68,10 +76,10 @@ def answer_of(text: object, **fields: str | None) -> dict[str, Any]:
     `fields`: as of `read_answer_text`. Errors: `ValueError` where `text` is no text.
     """
     try:
-        found = read_answer_text(text, **fields)
+        answer = read_answer_text(text, **fields)
     except NoAnswerError as none:
         return {"text": "", "failure": str(none)}
-    return {"text": found.text, "is_declined": found.is_declined or None}
+    return {"text": answer.text, "is_declined": answer.is_declined or None}
 
 
 def only(value: object) -> Any:
@@ -88,11 +96,13 @@ def text_of_field(field_: str) -> object:
     if text in _NO_TEXT:
         return None
     try:
-        found = structure_of(text) if text.startswith("[") else None
+        listed = structure_of(text) if text.startswith("[") else None
     except ValueError:
         return field_
-    is_one = isinstance(found, list) and len(found) <= 1 and all(isinstance(one, str | None) for one in found)
-    return found if is_one else field_
+    is_one = (
+        isinstance(listed, list) and len(listed) <= 1 and all(isinstance(item, str | None) for item in listed)
+    )
+    return listed if is_one else field_
 
 
 def verdict(value: object) -> bool | None:
@@ -118,19 +128,19 @@ def _number(text: str) -> float | str:
         return text
 
 
-def judged(column: str, value: object, unread: dict[str, str]) -> bool | None:
+def judge(column: str, value: object, unread: dict[str, str]) -> bool | None:
     """The verdict; None, and a line in `unread`, where the value is neither right nor wrong."""
     try:
-        found = verdict(value)
-        if found is None and not is_missing(value):
+        is_right = verdict(value)
+        if is_right is None and not is_missing(value):
             raise ValueError("a part of a point is neither right nor wrong")
     except ValueError as error:
         unread[column] = str(error)
         return None
-    return found
+    return is_right
 
 
-def given(value: str) -> str | None:
+def drop_missing(value: str) -> str | None:
     """The text, or None if the file leaves it out."""
     return None if is_missing(value) else value
 
@@ -154,19 +164,197 @@ def only_one(path: Path, key: str, wanted: Any, there: Iterable[Any], note: str 
 
     Errors: `SourceError` where it chooses none of several, or one that is not there.
     """
-    found = sorted(set(there))
-    shown = f"{shown_names(map(str, found)) or 'none'}{note}"
-    if wanted is None and len(found) > 1:
+    names = sorted(set(there))
+    shown = f"{list_names(map(str, names)) or 'none'}{note}"
+    if wanted is None and len(names) > 1:
         raise SourceError(f"{path}: holds several {key}s: {shown}; choose one by key {key} of results")
-    if wanted is not None and wanted not in found:
+    if wanted is not None and wanted not in names:
         raise SourceError(f"{path}: has no {key} {wanted!r}; there are: {shown}")
-    return next(iter(found), None) if wanted is None else wanted
+    return next(iter(names), None) if wanted is None else wanted
 
 
 def questions_by_dataset(study: Study, lake: Lake) -> dict[str, dict[str, dict[str, Any]]]:
     """Dataset → question_id → question, of all the study's datasets. Errors: `LakeError`."""
-    found: dict[str, dict[str, dict[str, Any]]] = {dataset.name: {} for dataset in study.datasets}
+    by_dataset: dict[str, dict[str, dict[str, Any]]] = {dataset.name: {} for dataset in study.datasets}
     columns = ["dataset", "question_id", "subject_id", "question", "gold_answers"]
     for row in lake.read("questions", columns=columns).to_pylist():
-        found.setdefault(row["dataset"], {})[row["question_id"]] = row
-    return found
+        by_dataset.setdefault(row["dataset"], {})[row["question_id"]] = row
+    return by_dataset
+
+
+_LETTER = re.compile(r"[A-Z]|[1-9]\d?")
+_N_LETTERS = 26
+
+
+def numbers_of(letters: str, n_choices: int) -> list[int] | None:
+    """The choices that `A`, `A, C` or `27` name (after Z, Inspect counts from 1); None where it names no such choice."""
+    names = [name.strip() for name in letters.strip().upper().split(",")]
+    if not all(_LETTER.fullmatch(name) for name in names):
+        return None
+    numbers = sorted(
+        {int(name) - 1 + _N_LETTERS if name.isdigit() else ord(name) - ord("A") for name in names}
+    )
+    return numbers if numbers[-1] < n_choices else None
+
+
+def letters_of(numbers: Collection[int]) -> str:
+    """The letters of choices: `A, C`."""
+    return ", ".join(
+        chr(ord("A") + n) if n < _N_LETTERS else str(n + 1 - _N_LETTERS) for n in sorted(numbers)
+    )
+
+
+def chosen_text(
+    choices: Sequence[str],
+    chosen: Collection[int],
+    right: Sequence[Collection[int]],
+    question: Mapping[str, Any],
+) -> str:
+    """The text of the chosen; several are one text. `right`: each choice, or set of them, that the log calls right.
+
+    A question whose gold answers are the letters themselves gets letters. Errors: `ValueError` where our rules would
+    score a right choice as wrong, since the question's gold answers are others than the log's.
+    """
+    golds = [str(gold) for gold in question.get("gold_answers") or ()]
+    letters = [letters_of(numbers) for numbers in right]
+    if golds and {gold.strip().upper() for gold in golds} <= {*letters}:
+        return letters_of(chosen)
+    for numbers in right if golds else ():
+        score = score_answer(_choice_text(choices, numbers), golds)
+        if not (score.is_correct or score.is_correct_normalized):
+            raise ValueError(
+                "target: the log's right choice is none of the question's gold answers:"
+                f" {_choice_text(choices, numbers)[:40]!r} where the dataset has {golds[0][:40]!r}"
+            )
+    return _choice_text(choices, chosen)
+
+
+def _choice_text(choices: Sequence[str], numbers: Collection[int]) -> str:
+    return ", ".join(choices[number].strip() for number in sorted(numbers))
+
+
+ReadOptional = Callable[[str, Callable[[], Any]], Any]
+"""Gives what is read of the column of a meaning; None where it cannot be read."""
+_PROBABILITY = (0.0, 1.0, "a probability above 0, and at most 1,")
+_LOGARITHM = (-math.inf, 0.0, "the logarithm of a probability")
+_ENTROPY = (-1e-9, math.inf, "an entropy in nats, of at least 0,")
+_LISTS = {
+    "token_probabilities": _PROBABILITY,
+    "token_log_probabilities": _LOGARITHM,
+    "token_entropies": _ENTROPY,
+}
+_NUMBERS = {
+    "sum_log_probability": _LOGARITHM,
+    "mean_log_probability": _LOGARITHM,
+    "least_probability": _PROBABILITY,
+    "least_log_probability": _LOGARITHM,
+    "first_probability": _PROBABILITY,
+    "first_log_probability": _LOGARITHM,
+    "first_margin": (-1e-9, 1.0, "a difference of probabilities"),
+    "mean_entropy": _ENTROPY,
+}
+_BOUNDS = {**_LISTS, **_NUMBERS}
+"""Meaning → what lies below the least value, the largest value, and what is expected."""
+CONFIDENCE_MEANINGS = (*_LISTS, "confidence_tokens", *_NUMBERS)
+
+
+def confidence_of_row(
+    row: Row, optional: ReadOptional, new_tokens: int | None, *, has_end_token: bool
+) -> Confidence | None:
+    """The confidence that a row gives, None where it gives none that can be read. With `has_end_token`, lists end with
+    the end token's. A list that has not as many numbers as the answer has tokens cannot be read."""
+
+    def numbers(meaning: str, n_tokens: int | None) -> list[float] | None:
+        values: list[float] | None = optional(
+            meaning, lambda: _token_numbers(row, meaning, n_tokens, has_end_token)
+        )
+        return values
+
+    probabilities = numbers("token_probabilities", new_tokens)
+    logs = [math.log(probability) for probability in probabilities or ()] or numbers(
+        "token_log_probabilities", new_tokens
+    )
+    if not logs:
+        return _read_numbers(row, optional, new_tokens)
+    entropies = numbers("token_entropies", len(logs))
+    return confidence_of(logs, None, math.fsum(entropies) / len(logs) if entropies else None)
+
+
+def goes_on(text: str, confidence_tokens: int) -> bool:
+    """Whether so many tokens are more than the answer, the first line of `text`, needs: they are of what follows, too.
+
+    A tokenizer of a language model rarely needs more than one token for two characters.
+    """
+    line, _, rest = text.strip().partition("\n")
+    return bool(rest) or confidence_tokens > len(line) / 2 + 2
+
+
+def _read_numbers(row: Row, optional: ReadOptional, new_tokens: int | None) -> Confidence | None:
+    def number(name: str) -> float | None:
+        found: float | None = optional(name, lambda: _parse_number(name, row.values.get(name)))
+        return found
+
+    numbers = {name: number(name) for name in _NUMBERS}
+    drop_missing = [name for name, value in numbers.items() if value is not None]
+    n_tokens = optional("confidence_tokens", lambda: row.count("confidence_tokens")) or new_tokens
+    total, mean = (numbers.pop(name) for name in ("sum_log_probability", "mean_log_probability"))
+    if total is None and mean is not None and n_tokens:
+        total = mean * n_tokens
+    for part in ("least", "first"):
+        logarithm = numbers.pop(f"{part}_log_probability")
+        if logarithm is not None and numbers[f"{part}_probability"] is None:
+            numbers[f"{part}_probability"] = max(math.exp(logarithm), sys.float_info.min)
+    if n_tokens and total is not None:
+        return Confidence(n_tokens, total, **numbers)
+
+    def refuse() -> None:
+        raise ValueError(
+            "confidence_tokens is expected with it, and sum_log_probability or mean_log_probability"
+        )
+
+    return optional(drop_missing[0], refuse) if drop_missing else None
+
+
+def _token_numbers(row: Row, meaning: str, n_tokens: int | None, has_end_token: bool) -> list[float] | None:
+    """The numbers of a list; None where there are none. Errors: `ValueError`."""
+    value = row.values.get(meaning)
+    if isinstance(value, str) and value.strip():
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise ValueError(f"a list of numbers was expected, not {value[:40]!r}") from None
+    if value in (None, "", []) or value != value:
+        return None
+    if not isinstance(value, list):
+        raise ValueError(f"a list of numbers was expected, not {str(value)[:40]!r}")
+    if (
+        meaning == "token_probabilities"
+        and any(value)
+        and all(isinstance(p, int | float) and p <= 0 for p in value)
+    ):
+        raise ValueError(
+            "no number is above 0, so they are logarithms; say so in the study: columns: {token_probabilities:"
+            f" null, token_log_probabilities: {row.columns[meaning]}}}"
+        )
+    values = [_parse_number(meaning, item) for item in value]
+    if None in values:
+        raise ValueError(f"number {values.index(None) + 1} of the list is missing")
+    tokens = [item for item in values if item is not None][: len(values) - has_end_token]
+    if n_tokens and len(tokens) != n_tokens:
+        hint = "; end_token: true leaves out the end token's" if len(tokens) == n_tokens + 1 else ""
+        raise ValueError(f"{len(tokens)} numbers for {n_tokens} tokens{hint}")
+    return tokens
+
+
+def _parse_number(meaning: str, value: Any) -> float | None:
+    """The number; None where there is none. Errors: `ValueError`."""
+    if value is None or value == "":
+        return None
+    low, high, what = _BOUNDS[meaning]
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not low < number <= high:
+        raise ValueError(f"{what} was expected, not {str(value)[:40]}")
+    return number

@@ -1,8 +1,11 @@
-"""Anybody's questions: a table with columns `question` and `answers`, and what else it has.
+"""Anybody's questions: a table with columns `question` and `answers`, and what else it has, or KILT's objects.
 
 In a file without ids, an id is made from the dataset's name, the question and its answers (SPEC §1). A question with a
 subject, a popularity or a passage brings an entity. Rows share one only if they agree in all three: one name may mean two
 things.
+
+KILT publishes all its datasets as {"id": …, "input": question, "output": [{"answer": …, "provenance": …}, …]}, a list of
+them, or one a line. An output without an answer is provenance alone, and is passed over.
 """
 
 from __future__ import annotations
@@ -16,14 +19,9 @@ from typing import Any
 
 from longtail.errors import SourceError
 from longtail.imports.column_names import SHOWN, structure_of, unusual
-from longtail.imports.dataset import (
-    LONGEST_QUESTION,
-    ImportedDataset,
-    ImportedEntity,
-    clean,
-    reasons,
-)
-from longtail.imports.records import MOST_ASIDE, RejectedRows, file_hashes
+from longtail.imports.format import LONGEST_QUESTION, ImportedDataset, ImportedEntity, reasons
+from longtail.imports.lines import clean
+from longtail.imports.records import MOST_ASIDE, RejectedRows, file_hashes, first_reason
 from longtail.imports.table_rows import (
     THOUSANDS,
     OptionalValues,
@@ -31,6 +29,7 @@ from longtail.imports.table_rows import (
     Row,
     Rows,
     fitting,
+    number_objects,
     number_of,
     read_table,
     text_of,
@@ -77,9 +76,9 @@ def read_questions(path: Path, declared: Import, dataset_name: str) -> ImportedD
         only=options["rows"],
     )
     file_id = fingerprint(file_hashes([path])[0][1], declared.options)[:12]
-    found = questions_of(path, table, rejected, Reading(dataset_name, options["separator"], file_id))
-    found.says[:0] = unusual(table.columns, dict(options["columns"]))
-    return found
+    content = questions_of(path, table, rejected, Reading(dataset_name, options["separator"], file_id))
+    content.says[:0] = unusual(table.columns, dict(options["columns"]))
+    return content
 
 
 def questions_of(path: Path, table: Rows, rejected: RejectedRows, read: Reading) -> ImportedDataset:
@@ -95,9 +94,8 @@ def questions_of(path: Path, table: Rows, rejected: RejectedRows, read: Reading)
             rejected.put(row.number, str(refused), row.values)
     dataset = read.dataset
     if not dataset.questions:
-        first = f"; {rejected.rows[0].row_key}: {rejected.rows[0].reason}" if rejected.rows else ""
-        raise SourceError(f"{path}: holds no question that can be used{first}")
-    dataset.rejected.extend(rejected.told())
+        raise SourceError(f"{path}: holds no question that can be used{first_reason(rejected.rows)}")
+    dataset.rejected.extend(rejected.list_rows())
     dataset.says.extend([*values.lines(), *_lacks(table.columns, dataset)])
     if table.left_out:
         dataset.says.append(f"{len(table.left_out):,} rows are left out by key rows of the study")
@@ -133,10 +131,10 @@ class Reading:
         """Add a row, all of it or nothing. Errors: `RefusedError`; what else the row has may be unknown (`values`)."""
         own_id = row.id()
         if own_id in self._rows:
-            raise row.refused("id", f"row {self._rows[own_id]} has the same id; that row is kept")
+            raise row.error("id", f"row {self._rows[own_id]} has the same id; that row is kept")
         question = row.text("question", LONGEST_QUESTION)
         if question is None:
-            raise row.refused("question", "a text was expected")
+            raise row.error("question", "a text was expected")
         golds = answers_of(row, self._separator, self._longest_answer)
         relation = row.optional("relation", _relation, values)
         subject = row.optional("subject", Row.text, values)
@@ -144,7 +142,7 @@ class Reading:
         passage = (row.optional("passage", Row.raw_text, values) or "").strip()
         known = subject, popularity, passage
         entity_id = self._entity(own_id or str(row.number), subject or clean(question), known)
-        question_id = own_id or numbered(made_id(self._name, question, golds), self._repeats)
+        question_id = own_id or number_id(make_id(self._name, question, golds), self._repeats)
         self._rows[question_id] = row.number
         self.dataset.rows[row.number] = question_id
         self.dataset.questions[question_id] = {
@@ -165,21 +163,21 @@ class Reading:
         subject, popularity, passage = known
         if subject is None and popularity is None and not passage:
             return None
-        own = f"{self._file_id}-{row_id}"
-        entity_id = own if subject is None else self._entities.setdefault(known, own)
-        if entity_id == own:
-            self.dataset.entities[own] = ImportedEntity(own, label, popularity=popularity)
+        row_entity = f"{self._file_id}-{row_id}"
+        entity_id = row_entity if subject is None else self._entities.setdefault(known, row_entity)
+        if entity_id == row_entity:
+            self.dataset.entities[row_entity] = ImportedEntity(row_entity, label, popularity=popularity)
             if passage:
-                self.dataset.passages[own] = (subject or row_id, passage)
+                self.dataset.passages[row_entity] = (subject or row_id, passage)
         return entity_id
 
 
-def made_id(dataset_name: str, question: str, golds: Sequence[str]) -> str:
+def make_id(dataset_name: str, question: str, golds: Sequence[str]) -> str:
     """The id of a question without one: 16 digits of the SHA-256 of the JSON of dataset, question, sorted answers."""
     return fingerprint(dataset_name, question, sorted(golds))[:16]
 
 
-def numbered(made: str, repeats: Counter[Hashable], *group: Hashable) -> str:
+def number_id(made: str, repeats: Counter[Hashable], *group: Hashable) -> str:
     """The id; numbered where it came before within `group`, since every row of a file is asked."""
     repeats[made, *group] += 1
     n = repeats[made, *group]
@@ -189,16 +187,18 @@ def numbered(made: str, repeats: Counter[Hashable], *group: Hashable) -> str:
 def answers_of(row: Row, separator: str | None, longest: int = LONGEST_LABEL) -> list[str]:
     """The gold answers of a row. Errors: `RefusedError`."""
     try:
-        texts = (fitting(text_of(one), longest) for one in _listed(row.values["answers"], separator))
+        texts = (
+            fitting(text_of(answer), longest) for answer in _list_answers(row.values["answers"], separator)
+        )
         golds = list(dict.fromkeys(text for text in texts if comparable(text).strip()))
     except ValueError as error:
-        raise row.refused("answers", error) from None
+        raise row.error("answers", error) from None
     if not golds:
-        raise row.refused("answers", "at least one answer was expected")
+        raise row.error("answers", "at least one answer was expected")
     return golds
 
 
-def _listed(value: object, separator: str | None) -> list[Any]:
+def _list_answers(value: object, separator: str | None) -> list[Any]:
     """The answers in a value: a list, an object of a known form, texts between separators, or one text.
 
     Errors: `ValueError` where a text holds something else that is no plain text.
@@ -206,43 +206,47 @@ def _listed(value: object, separator: str | None) -> list[Any]:
     if isinstance(value, Mapping):
         return _texts_of(value)
     if isinstance(value, list | tuple):
-        listed = [text for one in value for text in (_texts_of(one) if isinstance(one, Mapping) else [one])]
-        for one in listed:
-            _check_plain(one)
+        listed = [
+            text for item in value for text in (_texts_of(item) if isinstance(item, Mapping) else [item])
+        ]
+        for item in listed:
+            _check_plain(item)
         return listed
     text = text_of(value).strip()
     try:
-        found = structure_of(text)
+        parsed = structure_of(text)
     except ValueError:
         if not (separator and text.startswith("[")):
             raise ValueError(_A_LIST) from None
-        found = None
-    if found is not None:
-        return _listed(found, None)
+        parsed = None
+    if parsed is not None:
+        return _list_answers(parsed, None)
     parts = text.split(separator) if separator else [text]
     for part in parts:
         _check_plain(part)
     return parts
 
 
-def _texts_of(found: Mapping[str, Any]) -> list[Any]:
+def _texts_of(fields: Mapping[str, Any]) -> list[Any]:
     """The texts in an object of a known form. Errors: `ValueError`."""
-    values = {str(key).casefold().replace("_", ""): value for key, value in found.items()}
+    values = {str(key).casefold().replace("_", ""): value for key, value in fields.items()}
     for keys, beside in _FORMS:
         if {*values} <= keys | beside and (keys & {*values} or not values):
             held = [values[key] for key in values if key in keys]
             return [text for one in held for text in (one if isinstance(one, list | tuple) else [one])]
-    raise ValueError(f"{_A_LIST}, not an object with the keys {', '.join(map(str, found))[:SHOWN]}")
+    raise ValueError(f"{_A_LIST}, not an object with the keys {', '.join(map(str, fields))[:SHOWN]}")
 
 
 def _check_plain(text: object) -> None:
     """Errors: `ValueError` where a text holds an object, or a list of texts."""
     if isinstance(text, str) and text.lstrip()[:1] in ("[", "{", "("):
         try:
-            found = structure_of(text)
+            parsed = structure_of(text)
         except ValueError:
             return  # "[REC]"
-        if isinstance(found, Mapping) or (found and any(isinstance(one, str | Mapping) for one in found)):
+        if isinstance(parsed, Mapping) or (
+            parsed and any(isinstance(item, str | Mapping) for item in parsed)
+        ):
             raise ValueError(f"a text was expected, not {text[:SHOWN]!r}")
 
 
@@ -250,7 +254,7 @@ def _relation(row: Row, meaning: str) -> str | None:
     """The name of a relation; marts call all relations together `all`."""
     name = row.text(meaning)
     if name == ALL:
-        raise row.refused(meaning, f"a name other than {ALL} was expected")
+        raise row.error(meaning, f"a name other than {ALL} was expected")
     return name
 
 
@@ -282,3 +286,29 @@ def _lacks(columns: Mapping[str, str], dataset: ImportedDataset) -> list[str]:
         if n:
             lines.append(f"{n:,} of {len(rows):,} questions have no {name}: {means[name]}")
     return lines
+
+
+_KILT = {"id": "id", "question": "input", "answers": "output"}
+
+
+def read_objects(
+    path: Path, dataset_name: str, form: Mapping[str, str], longest_answer: int
+) -> ImportedDataset:
+    """The questions of a file in KILT's form or in `form`: meaning → the object's key, for id, question and answers.
+
+    Errors: `SourceError` where the file is neither, or has no question that can be used.
+    """
+    rejected = RejectedRows(path.name)
+    objects = list(number_objects(path, rejected))
+    keys = _KILT if any(_KILT["question"] in item for _, item in objects) else form
+    rows = (Row(number, _values(item, keys), keys) for number, item in objects)
+    return questions_of(path, Rows(keys, rows), rejected, Reading(dataset_name, None, "", longest_answer))
+
+
+def _values(item: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
+    answers = item.get(keys["answers"])
+    if isinstance(answers, Mapping):  # ELI5's own form has the texts of answers beside their ids and votes
+        answers = answers.get("text")
+    listed = answers if isinstance(answers, list) else [answers]
+    golds = [gold.get("answer") if isinstance(gold, Mapping) else gold for gold in listed]
+    return {"id": item.get(keys["id"]), "question": item.get(keys["question"]), "answers": golds}

@@ -34,13 +34,11 @@ from longtail.imports.column_names import (
     SHOWN,
     chosen_columns,
     columns_of_object,
+    list_names,
     refuse_columns,
-    shown_names,
     value_at,
 )
-from longtail.imports.compressed import opened
-from longtail.imports.dataset import clean
-from longtail.imports.lines import LONGEST_LINE, PYTHON_DICTS, is_python
+from longtail.imports.lines import LONGEST_LINE, PYTHON_DICTS, clean, is_python, open_file
 from longtail.imports.records import RejectedRows, header_of, read_delimited, read_json_lines
 from longtail.parsing.terms import LONGEST_LABEL
 from longtail.study.reader import Reader
@@ -123,7 +121,7 @@ class Row:
         column, value = self.columns.get(meaning, meaning), self.values.get(meaning)
         return values.read(self.number, column, value, lambda: read(self, meaning))
 
-    def refused(self, meaning: str, why: object) -> RefusedError:
+    def error(self, meaning: str, why: object) -> RefusedError:
         return RefusedError(f"column {self.columns.get(meaning, meaning)}: {why}")
 
     def raw_text(self, meaning: str) -> str | None:
@@ -132,14 +130,14 @@ class Row:
         try:
             return None if value is None else text_of(value)
         except ValueError as error:
-            raise self.refused(meaning, error) from None
+            raise self.error(meaning, error) from None
 
     def text(self, meaning: str, longest: int = LONGEST_LABEL) -> str | None:
         """The text in one line; None if it is missing. It is never cut, since a part means something else."""
         try:
             return fitting(self.raw_text(meaning) or "", longest) or None
         except ValueError as error:
-            raise self.refused(meaning, error) from None
+            raise self.error(meaning, error) from None
 
     def amount(self, meaning: str) -> float | None:
         """A number of at least 0; None where it is missing, as NaN and negative numbers are."""
@@ -149,24 +147,24 @@ class Row:
         try:
             number = number_of(text, self.thousands)
         except ValueError as error:
-            raise self.refused(meaning, error) from None
+            raise self.error(meaning, error) from None
         return number if number >= 0 else None
 
     def count(self, meaning: str) -> int | None:
         """A whole number of at least 0; None where it is missing."""
         number = self.amount(meaning)
         if number is not None and (not number.is_integer() or number > _LARGEST_COUNT):
-            raise self.refused(meaning, f"a whole number was expected, not {number:g}")
+            raise self.error(meaning, f"a whole number was expected, not {number:g}")
         return None if number is None else int(number)
 
     def id(self) -> str | None:
         """The row's id; None in a file without ids."""
         if "id" not in self.columns:
             return None
-        found = self.text("id", LONGEST_ID)
-        if found is None:
-            raise self.refused("id", "an id was expected")
-        return found
+        row_id = self.text("id", LONGEST_ID)
+        if row_id is None:
+            raise self.error("id", "an id was expected")
+        return row_id
 
 
 @dataclass(frozen=True)
@@ -215,8 +213,8 @@ def check_table(
 ) -> set[str]:
     """Look at a file's columns alone; the meanings that were found. Errors: `SourceError` where one is missing."""
     there, is_all = columns_at_beginning(path, declared)
-    columns, meanings = _with_rows(columns, meanings, only)
-    wanted = {name: column if is_all or name in required else None for name, column in columns.items()}
+    named, meanings = _add_choosing_columns(columns, meanings, only)
+    wanted = {name: column if is_all or name in required else None for name, column in named.items()}
     return {*(chosen_columns(path, there, wanted, meanings, required) if there else meanings)}
 
 
@@ -242,37 +240,37 @@ def read_table(
     """
     if path.is_dir():
         raise SourceError(f"{path}: is a folder; name one file")
-    declared, meanings = _with_rows(declared.items(), meanings, only)
-    with opened(path) as stream:
+    declared, meanings = _add_choosing_columns(declared.items(), meanings, only)
+    with open_file(path) as stream:
         start = stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
-    found: Iterable[tuple[int, Mapping[str, Any]]]
+    numbered: Iterable[tuple[int, Mapping[str, Any]]]
     is_typed = start.startswith((PARQUET, b"{", b"["))
     if start.startswith(PARQUET):
         file = _parquet(path)
         columns = chosen_columns(path, columns_of_schema(file.schema_arrow), declared, meanings, required)
-        found = enumerate(_parquet_rows(path, file, _whole(columns, file.schema_arrow.names)), 1)
+        numbered = enumerate(_parquet_rows(path, file, _whole(columns, file.schema_arrow.names)), 1)
     elif start.startswith((b"{", b"[")):
-        found = list(numbered_objects(path, rejected))
+        numbered = list(number_objects(path, rejected))
         there: dict[str, bool] = {}
-        for name, is_list in (column for _, row in found for column in columns_of_object(row)):
+        for name, is_list in (column for _, row in numbered for column in columns_of_object(row)):
             there[name] = there.get(name, True) and is_list
-        _refuse_object(path, found, rejected, has_columns=True)
+        _refuse_object(path, numbered, rejected, has_columns=True)
         try:
             columns = chosen_columns(path, there, declared, meanings, required)
         except SourceError:
-            _refuse_object(path, found, rejected, has_columns=False)
+            _refuse_object(path, numbered, rejected, has_columns=False)
             raise
     else:
         delimiter, header = header_of(path)
         columns = chosen_columns(path, dict.fromkeys(header, False), declared, meanings, required)
         records = read_delimited(path, delimiter, _whole(columns, header), rejected, quoting=quoting)
-        found = ((record.row, record.fields) for record in records)
+        numbered = ((record.row, record.fields) for record in records)
     left_out: list[int] = []
-    rows = (_row(number, fields, columns, thousands) for number, fields in found)
+    rows = (_row(number, fields, columns, thousands) for number, fields in numbered)
     return Rows(columns, _chosen(rows, only, left_out) if only else rows, is_typed, left_out)
 
 
-def _with_rows(
+def _add_choosing_columns(
     columns: Iterable[tuple[str, str | None]], meanings: Sequence[str], only: Iterable[tuple[str, str]]
 ) -> tuple[dict[str, str | None], list[str]]:
     """Columns and meanings with those by which rows are chosen."""
@@ -288,25 +286,25 @@ def _chosen(rows: Iterable[Row], only: Sequence[tuple[str, str]], left_out: list
             left_out.append(row.number)
 
 
-def numbered_objects(path: Path, rejected: RejectedRows) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def number_objects(path: Path, rejected: RejectedRows) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """The objects of a JSON list, of JSON lines, or of SQuAD's and TriviaQA's own JSON, with their numbers from 1.
 
     Errors: `SourceError`.
     """
-    with opened(path) as stream:
+    with open_file(path) as stream:
         is_list = stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
         stream.seek(0)
         listed = _json(path, stream.read()) if is_list else _rows_of_object(stream)
     numbered = read_json_lines(path, rejected) if listed is None else enumerate(listed, 1)
-    for number, one in numbered:
-        if not isinstance(one, Mapping):
-            rejected.put(number, "an object was expected", one)
-        elif len(one) > MOST_COLUMNS:
+    for number, item in numbered:
+        if not isinstance(item, Mapping):
+            rejected.put(number, "an object was expected", item)
+        elif len(item) > MOST_COLUMNS:
             rejected.put(
-                number, f"an object of at most {MOST_COLUMNS:,} keys was expected, not of {len(one):,}"
+                number, f"an object of at most {MOST_COLUMNS:,} keys was expected, not of {len(item):,}"
             )
         else:
-            yield number, one
+            yield number, item
 
 
 def _refuse_object(
@@ -331,7 +329,7 @@ def _refuse_object(
             )
     if is_nested:
         raise SourceError(
-            f"{path}: is one JSON object in place of rows, with the keys {shown_names(whole)}; write one object a line"
+            f"{path}: is one JSON object in place of rows, with the keys {list_names(whole)}; write one object a line"
             " (pandas: to_json(orient='records', lines=True))"
         )
 
@@ -349,22 +347,22 @@ def _rows_of_object(stream: IO[bytes]) -> list[Any] | None:
     except (ValueError, RecursionError):
         return None
     listed = whole.get("data", whole.get("Data")) if isinstance(whole, Mapping) else None
-    if not isinstance(listed, list) or not any(isinstance(one, Mapping) for one in listed):
+    if not isinstance(listed, list) or not any(isinstance(item, Mapping) for item in listed):
         return [whole]
-    return [row for one in listed for row in (_rows_of_article(one) if _is_article(one) else [one])]
+    return [row for item in listed for row in (_rows_of_article(item) if _is_article(item) else [item])]
 
 
-def _is_article(one: object) -> bool:
+def _is_article(item: object) -> bool:
     """Whether it is an article of SQuAD."""
-    return isinstance(one, Mapping) and isinstance(one.get("paragraphs"), list)
+    return isinstance(item, Mapping) and isinstance(item.get("paragraphs"), list)
 
 
 def _rows_of_article(article: Mapping[str, Any]) -> Iterator[Any]:
     for paragraph in article["paragraphs"]:
         asked = paragraph.get("qas") if isinstance(paragraph, Mapping) else None
-        for one in asked if isinstance(asked, list) else [paragraph]:
-            is_question = isinstance(one, Mapping) and one is not paragraph
-            yield {"context": paragraph.get("context"), **one} if is_question else one
+        for item in asked if isinstance(asked, list) else [paragraph]:
+            is_question = isinstance(item, Mapping) and item is not paragraph
+            yield {"context": paragraph.get("context"), **item} if is_question else item
 
 
 def _json(path: Path, content: bytes) -> list[Any]:
@@ -374,7 +372,7 @@ def _json(path: Path, content: bytes) -> list[Any]:
         hint = (
             PYTHON_DICTS if is_python(content[:200].decode("utf-8", "replace")) else "the file may be cut off"
         )
-        raise SourceError(f"{path}: is no JSON list ({str(error)[:200]}); {hint}") from None
+        raise SourceError(f"{path}: cannot be read as a JSON list ({str(error)[:200]}); {hint}") from None
 
 
 def _whole(columns: Mapping[str, str], there: Sequence[str]) -> list[str]:
@@ -425,7 +423,7 @@ def text_of(value: object) -> str:
         text = f"{Decimal(repr(value) if isinstance(value, float) else value):f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
     if isinstance(value, bytes):
-        return _decoded(value)
+        return _decode(value)
     if isinstance(value, datetime) and value.time() == time():
         return str(value.date())
     if isinstance(value, int | date | time | timedelta | UUID):  # also truths and points in time
@@ -463,7 +461,7 @@ _NOT_HELD = (ValueError, ArithmeticError, LookupError, TypeError, NotImplemented
 
 
 def _parquet(path: Path) -> pq.ParquetFile:
-    with opened(path) as stream, _readable(path):
+    with open_file(path) as stream, _readable(path):
         content = stream.read()
         refuse_footer(path, content)
         file = pq.ParquetFile(pa.BufferReader(content))
@@ -472,7 +470,7 @@ def _parquet(path: Path) -> pq.ParquetFile:
         names = Counter(file.schema_arrow.names)
     twice = [name for name, n in names.items() if n > 1]
     if twice:
-        raise SourceError(f"{path}: column {shown_names(twice)} is there twice")
+        raise SourceError(f"{path}: column {list_names(twice)} appears twice")
     return file
 
 
@@ -488,11 +486,13 @@ def _values(column: pa.Array) -> list[Any]:
     """The values of a column; each that Python cannot hold is an `_Unreadable`."""
     if pa.types.is_float16(column.type) or pa.types.is_float32(column.type):
         shortest = column.to_numpy(zero_copy_only=False).astype(str)  # .1, and not .10000000149
-        return [float(text) if one.is_valid else None for text, one in zip(shortest, column, strict=True)]
+        return [
+            float(text) if scalar.is_valid else None for text, scalar in zip(shortest, column, strict=True)
+        ]
     try:
         values: list[Any] = column.to_pylist()
     except _NOT_HELD:
-        values = [_value(one) for one in column]
+        values = [_value(scalar) for scalar in column]
     return values
 
 
@@ -509,7 +509,7 @@ def _value(scalar: pa.Scalar) -> Any:
     return _Unreadable(reason)
 
 
-def _decoded(value: bytes) -> str:
+def _decode(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as error:
@@ -526,6 +526,4 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise SourceError(
-            f"{path}: is no Parquet file that can be read ({single_line(str(error))[:200]})"
-        ) from None
+        raise SourceError(f"{path}: cannot be read as Parquet ({single_line(str(error))[:200]})") from None

@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from longtail.errors import LakeError
-from longtail.imports.dataset import ImportedDataset
-from longtail.imports.facts import PARTITION as IMPORTED_PARTITION
-from longtail.imports.facts import file_slice
-from longtail.imports.questions import imported_questions, kept_questions
+from longtail.imports.datasets import PARTITION as IMPORTED_PARTITION
+from longtail.imports.datasets import file_slice, import_questions, select_questions
+from longtail.imports.format import ImportedDataset
 from longtail.questions.selection import Choice, choice_slice, chosen_questions, relation_order
 from longtail.relations.popqa import RELATIONS
 from longtail.relations.relation import Relation
@@ -66,7 +65,7 @@ def build_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
             selected_facts(study, lake, ["subject_id", "property_id", "object_id"]),
             lake.read("entities", columns=["entity_id", "label", "aliases"], only=only),
             study.datasets_of_source,
-            ((dataset, imported_questions(study, dataset, lake, log)) for dataset in study.datasets_of_files),
+            ((dataset, import_questions(study, dataset, lake, log)) for dataset in study.datasets_of_files),
             Choice.of(study),
             log,
         )
@@ -101,7 +100,7 @@ def make_questions(
             f"labelled subject and object ({len(built.quarantined)} rejected); check the source"
         )
     for dataset, found in files:
-        kept, refused = kept_questions(found.questions.values())
+        kept, refused = select_questions(found.questions.values())
         asked, unknown = chosen_questions(choice, dataset, kept, log)
         rows += _asked(dataset, len(found.questions), asked, log)
         notes[dataset.name] = {**found.notes, **_counts(len(found.questions), asked)}

@@ -6,8 +6,8 @@ import functools
 import logging
 from typing import Any
 
-from longtail.imports.dataset import ImportedDataset
-from longtail.imports.facts import file_slice, read_questions
+from longtail.imports.datasets import file_slice, read_questions
+from longtail.imports.format import ImportedDataset
 from longtail.relations.cloze import article_before_object, prefix_of
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome

@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 
 from longtail.errors import SourceError
-from longtail.imports.compressed import opened
-from longtail.imports.data_files import find_file
-from longtail.imports.records import MOST_ASIDE, RejectedRows, file_hashes
+from longtail.imports.datasets import find_file
+from longtail.imports.lines import open_file
+from longtail.imports.records import MOST_ASIDE, RejectedRows, file_hashes, first_reason
 from longtail.imports.table_rows import RefusedError, Row, check_table, read_table
 from longtail.parsing.line_files import RejectedRows as RejectedLines
 from longtail.progress import Progress
 from longtail.questions.phrases import Asked, Phrases, as_words
 from longtail.questions.text_matches import articles, text_files
 from longtail.scoring.match import dpr_tokens
-from longtail.scoring.sentences import sentences
+from longtail.scoring.model_answer import sentences
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from longtail.study.counts import MEANINGS, UNITS, WHATS, Counts
@@ -138,7 +138,7 @@ def _published(
         try:
             question_id, subject, n = row.id(), row.text("subject"), row.count("count")
             if n is None:
-                raise row.refused("count", "a whole number of at least 0 was expected")
+                raise row.error("count", "a whole number of at least 0 was expected")
             answer = row.text("answer") if "answer" in row.columns else None
         except RefusedError as refused:
             aside.put(row.number, str(refused), row.values)
@@ -148,7 +148,7 @@ def _published(
         elif subject:
             own, words = of_words[dpr_tokens(subject)], dpr_tokens(answer) if answer else None
             own[words] = max(n, own.get(words, 0))
-    rejected += aside.told()
+    rejected += aside.list_rows()
     is_known = False
     for key, question in asked.items():
         answers = {None, *question.answers}
@@ -160,8 +160,9 @@ def _published(
             is_known = True
             yield key, declared.measures[0], max(known)
     if not is_known:
-        first = f"; {aside.rows[0].row_key}: {aside.rows[0].reason}" if aside.rows else ""
-        raise SourceError(f"{path}: holds no count for any question of {declared.dataset}{first}")
+        raise SourceError(
+            f"{path}: holds no count for any question of {declared.dataset}{first_reason(aside.rows)}"
+        )
 
 
 def _entries(declared: Counts, path: Path, aside: RejectedRows) -> Iterable[Row]:
@@ -183,7 +184,7 @@ def _whole_object(declared: Counts, path: Path) -> Mapping[str, Any] | None:
     """The one JSON object that a file is; None for a table, of which a line or two are read."""
     if declared.columns:
         return None
-    with opened(path) as stream:
+    with open_file(path) as stream:
         text = stream.readline()
         if not text.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
             return None

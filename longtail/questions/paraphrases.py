@@ -6,9 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from longtail.imports.dataset import ImportedPattern
-from longtail.imports.facts import read_questions
-from longtail.imports.questions import imported_paraphrases, wordings
+from longtail.imports.datasets import import_paraphrases, read_questions, wordings
+from longtail.imports.format import ImportedPattern
 from longtail.questions.build import imports_slice
 from longtail.relations import cloze
 from longtail.relations.paraphrases import PARAPHRASES
@@ -33,7 +32,7 @@ def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
 
     def compute() -> Computed:
         columns = ["dataset", "question_id", "relation", "subject", "question"]
-        found = {d.name: imported_paraphrases(study, d, log) for d in study.datasets if d.paraphrases}
+        found = {d.name: import_paraphrases(study, d, log) for d in study.datasets if d.paraphrases}
         imported = {dataset.name for dataset in study.datasets_of_files}
         patterns = _patterns(study)
         rows = []

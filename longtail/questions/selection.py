@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.data_files import find_file
+from longtail.imports.datasets import find_file
 from longtail.imports.records import file_hashes, read_lines
 from longtail.relations.popqa import RELATIONS
 from longtail.storage.lake import QuarantinedRow

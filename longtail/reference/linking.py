@@ -10,9 +10,8 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from longtail.imports.dataset import LinkingCounts
-from longtail.imports.facts import entity_files_slice, file_slice, format_of
-from longtail.imports.questions import linked_questions
+from longtail.imports.datasets import entity_files_slice, file_slice, format_of, link_questions
+from longtail.imports.format import LinkingCounts
 from longtail.reference.mentions import NAMES, TAGME
 from longtail.reference.service import row_key
 from longtail.storage.fingerprints import code_version, fingerprint
@@ -49,7 +48,7 @@ def describe_linking(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
 
 
 def _of_dataset(study: Study, dataset: Dataset, lake: Lake) -> Iterator[dict[str, Any]]:
-    for relation, counts in linked_questions(study, dataset, lake).linking.items():
+    for relation, counts in link_questions(study, dataset, lake).linking.items():
         yield _row(dataset.name, relation, _TEMPLATE, counts)
 
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from longtail.imports.dataset import by_name
+from longtail.imports.format import by_name
 from longtail.parsing.dictionary import Dictionary
 from longtail.reference.service import linked_by_service, service_name
 from longtail.reference.tagme import Annotation

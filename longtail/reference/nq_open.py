@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.data_files import find_file
-from longtail.imports.dataset import LONGEST_QUESTION, clean, reasons
-from longtail.imports.records import RejectedRows, file_hashes, read_json_lines
+from longtail.imports.datasets import find_file
+from longtail.imports.format import LONGEST_QUESTION, reasons
+from longtail.imports.lines import clean
+from longtail.imports.records import RejectedRows, file_hashes, first_reason, read_json_lines
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from longtail.study.study import Study
@@ -63,8 +64,7 @@ def read_nq_open(path: Path) -> tuple[list[dict[str, Any]], list[QuarantinedRow]
         golds = list(dict.fromkeys(text for answer in item["answer"] if (text := clean(answer))))
         rows.append({"question_id": str(number), "question": question, "gold_answers": golds})
     if not rows:
-        first = f"; {rejected.rows[0].row_key}: {rejected.rows[0].reason}" if rejected.rows else ""
-        raise SourceError(f"{path}: holds no question that can be used{first}")
+        raise SourceError(f"{path}: holds no question that can be used{first_reason(rejected.rows)}")
     return rows, rejected.rows
 
 

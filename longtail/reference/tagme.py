@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.dataset import clean
+from longtail.imports.lines import clean
 from longtail.study.reference_questions import TagMe
 from longtail.transfer.client import HttpClient
 from longtail.transfer.limits import Service

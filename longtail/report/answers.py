@@ -19,8 +19,8 @@ from typing import Any
 import duckdb
 
 from longtail.report.figure import Column
-from longtail.report.page import ANSWERS, coded, render
-from longtail.report.rows import select
+from longtail.report.page import ANSWERS, encode, render
+from longtail.report.published import select
 from longtail.storage.checksums import record_files
 from longtail.storage.files import atomic_file
 from longtail.warehouse.publication import record_of
@@ -120,7 +120,7 @@ def write_answers(connection: duckdb.DuckDBPyConnection, head: Mapping[str, Any]
 def _columns(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
     names, rows = select(connection, sql)
     columns = {name: [row[name] for row in rows] for name in names}
-    return {name: coded(values) if name in _WORDS else values for name, values in columns.items()}
+    return {name: encode(values) if name in _WORDS else values for name, values in columns.items()}
 
 
 def _shards(
@@ -134,23 +134,27 @@ def _shards(
         yield _shard(rows[at : at + _PER_SHARD], passages)
 
 
-def _shard(rows: Sequence[Mapping[str, Any]], found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _shard(
+    rows: Sequence[Mapping[str, Any]], passages_by_id: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
     """Texts, passages and answers. Prompts share most of their blocks, so each distinct block stands once."""
     blocks: dict[str, int] = {}
     numbers: dict[str, int] = {}
 
     def places(text: str | None) -> list[int] | None:
-        return None if text is None else [blocks.setdefault(one, len(blocks)) for one in text.split("\n\n")]
+        return None if text is None else [blocks.setdefault(item, len(blocks)) for item in text.split("\n\n")]
 
     names = ("raw_text_length", "prompt_length", "is_exact", *(column.name for column in _SCORES))
     answers = {
         "prompts": [[places(text) for text in (row["prompt_text"], *(row["apart"] or ()))] for row in rows],
         "raw_text": [places(row["raw_text"]) for row in rows],
         "passages": [
-            [numbers.setdefault(one, len(numbers)) for one in row["passage_ids"] or ()] for row in rows
+            [numbers.setdefault(item, len(numbers)) for item in row["passage_ids"] or ()] for row in rows
         ],
         **{name: [row[name] for row in rows] for name in names},
     }
-    known = [(name, found.get(name, {})) for name in numbers]
-    passages = [[name, one.get("title"), one.get("origin"), places(one.get("text"))] for name, one in known]
+    known = [(name, passages_by_id.get(name, {})) for name in numbers]
+    passages = [
+        [name, item.get("title"), item.get("origin"), places(item.get("text"))] for name, item in known
+    ]
     return {"texts": list(blocks), "passages": passages, "answers": answers}

@@ -1,18 +1,23 @@
-"""A figure of the report: a query on the published marts, a chart, a table, and words.
+"""A figure of the report: a query on the published marts, a chart, a table, and words; how its chart is drawn.
 
 A chart is a Vega-Lite specification without data. It has five placeholders for values that are known only with the
-rows. `charts.resolve` fills them in for pictures, `page/chart.js` in the browser, by the same rules:
+rows. `resolve` fills them in for pictures, `page/chart.js` in the browser, by the same rules (a test compares the two):
 
     {"$present": "model"}   the values of a column in the shown rows, in the order of the study
     {"$all": "method"}      the values of a column in the whole study, so that colours do not change with the selection
     {"$spread": "model"}    ordered colours (`over`), one for each of these values
     {"$label": "popularity"}  a word that depends on the study
-    usermeta.panels         how a faceted chart fits into a width (see `charts.fitted`)
+    usermeta.panels         how a faceted chart fits into a width (see `fit`)
+
+Colours are CSS variables, so that a page can change its theme or be printed without drawing again. Pictures use the
+light theme. The series differ in lightness as well as in hue. They follow Okabe and Ito's set, made darker (or lighter)
+until each has a contrast of at least 3:1 with the page. A test measures it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,3 +80,267 @@ class Section:
     title: str
     lead: str
     is_chapter: bool = True
+
+
+_TOKENS = {  # name: (light, dark)
+    "page": ("#f7f7f4", "#111418"),
+    "surface": ("#ffffff", "#191d22"),
+    "raised": ("#f1f2ee", "#22272e"),
+    "ink": ("#1a1d21", "#e9ecef"),
+    "muted": ("#555c65", "#a7b0ba"),
+    "rule": ("#d9dbd5", "#343a42"),
+    "grid": ("#ecede9", "#2a2f36"),
+    "accent": ("#075a8c", "#74bdf0"),
+    "accent-ink": ("#ffffff", "#0d1116"),
+    "warn": ("#7a4b00", "#f2c14e"),
+    "warn-page": ("#fff4d6", "#33290f"),
+    "series-1": ("#0067a5", "#56b0ea"),
+    "series-2": ("#b94a17", "#f28a55"),
+    "series-3": ("#007a5a", "#3ecb9f"),
+    "series-4": ("#9c4a86", "#e097ca"),
+    "series-5": ("#8f6400", "#e3b341"),
+    "series-6": ("#2b8cae", "#a5d8f3"),
+    "series-7": ("#5f646b", "#b1b8c0"),
+    "series-8": ("#6b3410", "#cf9f83"),
+    "series-9": ("#4b4fb0", "#a9acf7"),
+    "series-10": ("#5a7a00", "#b4d455"),
+    "step-1": ("#bb881a", "#875ca5"),  # steps differ evenly in lightness, so that their order can be seen
+    "step-2": ("#81870e", "#7579c9"),
+    "step-3": ("#33823c", "#5698da"),
+    "step-4": ("#00745e", "#30b6d9"),
+    "step-5": ("#005d75", "#3ecfc8"),
+    "step-6": ("#003f7b", "#7de1ae"),
+    "step-7": ("#221f6d", "#c1ec96"),
+    "step-8": ("#32004b", "#fff18f"),
+}
+_SERIES = 10
+_STAR = "M0,-1L.22,-.31L.95,-.31L.36,.12L.59,.81L0,.38L-.59,.81L-.36,.12L-.95,-.31L-.22,-.31Z"
+_HOURGLASS = "M-.8,-.8H.8L-.8,.8H.8Z"
+_SYMBOLS = [
+    "circle", "square", "triangle-up", "cross", "diamond", "triangle-down", "triangle-right", "triangle-left", _STAR,
+    _HOURGLASS,
+]  # fmt: skip
+STEPS = [f"var(--step-{n})" for n in range(1, 9)]
+_VARIABLE = re.compile(r"var\(--([a-z0-9-]+)\)")
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'Liberation Sans', sans-serif"
+PICTURE_FONT = "Liberation Sans, DejaVu Sans, Arial, sans-serif"
+
+
+def variables(theme: str) -> str:
+    """The declarations of a theme, `light` or `dark`, for a CSS rule."""
+    return "".join(f"--{name}:{pair[theme == 'dark']};" for name, pair in _TOKENS.items())
+
+
+def colours(theme: str) -> dict[str, str]:
+    """Colour by token of a theme, `light` or `dark`."""
+    return {name: pair[theme == "dark"] for name, pair in _TOKENS.items()}
+
+
+def paint(value: Any) -> Any:
+    """`value` (any JSON) with the light theme's colours in place of CSS variables."""
+    if isinstance(value, dict):
+        return {key: paint(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [paint(item) for item in value]
+    return _VARIABLE.sub(lambda match: _TOKENS[match[1]][0], value) if isinstance(value, str) else value
+
+
+def chart_config() -> dict[str, Any]:
+    """Vega-Lite's `config` for all charts of the report."""
+    ink, muted, rule = "var(--ink)", "var(--muted)", "var(--rule)"
+    return {
+        "background": "transparent",
+        "font": FONT,
+        "aria": False,  # the chart as a whole has a text, and its table the numbers
+        "view": {"stroke": None},
+        "mark": {"tooltip": "row"},  # `showHint` of page/chart.js tells it
+        "axis": {
+            "labelColor": muted,
+            "titleColor": ink,
+            "gridColor": "var(--grid)",
+            "domainColor": rule,
+            "tickColor": rule,
+            "labelFontSize": 11,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "titlePadding": 8,
+            "labelLimit": 150,
+            "ticks": False,
+            "labelPadding": 6,
+        },
+        "axisX": {"grid": False, "ticks": True, "tickSize": 4, "labelPadding": 3},
+        "axisBand": {"ticks": False},
+        "legend": {
+            "orient": "top",
+            "direction": "horizontal",
+            "labelColor": ink,
+            "titleColor": muted,
+            "labelFontSize": 12,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "symbolSize": 90,
+            "symbolOpacity": 1,
+            "labelLimit": 180,
+            "columnPadding": 14,
+            "offset": 10,
+        },
+        "header": {
+            "labelColor": ink,
+            "labelFontSize": 12,
+            "labelFontWeight": 600,
+            "labelAnchor": "start",
+            "labelPadding": 6,
+            "title": None,
+            "labelLimit": 220,
+        },
+        "facet": {"spacing": {"row": 26, "column": 22}},
+        "text": {"color": ink, "fontSize": 11},
+        "rule": {"color": muted},
+        "range": {
+            "category": [f"var(--series-{n})" for n in range(1, _SERIES + 1)],
+            "symbol": _SYMBOLS,
+        },
+    }
+
+
+_GAP = 22
+_WIDEST_PANEL = 430
+_WIDEST = 1200
+_UNNAMED = 15
+_SYMBOL = 46
+_AXIS = 34
+_LETTER = 7
+_LONGEST_LABEL = 190
+_LONGEST_ENTRY = 260
+_LANE = 9
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """The order of datasets, prompts, models and methods in the study, and words that depend on it."""
+
+    order: Mapping[str, Sequence[str]]
+    labels: Mapping[str, str]
+
+
+ROLES = {
+    "dataset": "dataset",
+    "prompt": "prompt",
+    "model": "model",
+    "model_a": "model",
+    "model_b": "model",
+    "within": "model",
+    "method": "method",
+    "method_a": "method",
+    "method_b": "method",
+    "retrieval_method": "method",
+    "parametric_method": "method",
+    "retriever": "method",
+    "relation": "relation",
+}
+"""The dimension of a column, by its name: its values have the order of that dimension."""
+
+
+def present(rows: Sequence[Row], name: str, dimensions: Dimensions) -> list[Any]:
+    """The distinct values of a column, in the order of its dimension. Values that it does not have come last."""
+    seen = dict.fromkeys(row[name] for row in rows if row[name] is not None)
+    order = dimensions.order.get(ROLES.get(name, name), ())
+    return [*(value for value in order if value in seen), *(value for value in seen if value not in order)]
+
+
+def resolve(spec: Any, rows: Sequence[Row], dimensions: Dimensions) -> Any:
+    """`spec` with its placeholders filled in for `rows`."""
+    if isinstance(spec, Mapping):
+        if "$present" in spec:
+            return present(rows, spec["$present"], dimensions)
+        if "$all" in spec:
+            name = str(spec["$all"])
+            return list(dimensions.order.get(ROLES.get(name, name), ())) or present(rows, name, dimensions)
+        if "$spread" in spec:
+            return spread(spec["over"], len(resolve({"$all": spec["$spread"]}, rows, dimensions)))
+        if "$label" in spec:
+            return dimensions.labels[spec["$label"]]
+        return {key: resolve(value, rows, dimensions) for key, value in spec.items()}
+    if isinstance(spec, (list, tuple)):
+        return [resolve(value, rows, dimensions) for value in spec]
+    return spec
+
+
+def spread(steps: Sequence[str], n: int) -> list[str]:
+    """`n` of the ordered colours `steps`, from the first to the last."""
+    return [steps[at * (len(steps) - 1) // max(n - 1, 1)] for at in range(n)]
+
+
+def fill_words(text: str, dimensions: Dimensions) -> str:
+    """A caption with the words that depend on the study: `{popularity}` becomes the measure."""
+    for name, label in dimensions.labels.items():
+        text = text.replace(f"{{{name}}}", label)
+    return text
+
+
+def place_rows(spec: Spec, rows: Sequence[Row], dimensions: Dimensions) -> list[dict[str, Any]]:
+    """The rows for the chart. If it has panels, each row has the position of its panel."""
+    by = spec["usermeta"].get("panels", {}).get("by")
+    if by is None:
+        return [dict(row) for row in rows]
+    place = {value: at for at, value in enumerate(present(rows, by, dimensions))}
+    return [{**row, PANEL: place.get(row[by], len(place))} for row in rows]
+
+
+def fit(spec: Spec, rows: Sequence[Row], width: int) -> dict[str, Any]:
+    """A resolved `spec` laid out for `width` pixels, by its `usermeta`."""
+    meta = spec["usermeta"]
+    sized = {key: value for key, value in spec.items() if key != "usermeta"}
+    width = min(width, _WIDEST)
+    shape = meta.get("panels") or meta["single"]
+    label = min(_LONGEST_LABEL, width // 3)
+    room = width - _axis(shape, rows, label)
+    entries = _entries(sized)
+    longest = max((len(str(entry)) for entry in entries), default=_UNNAMED)
+    legend_columns = max(1, min(room // (_SYMBOL + _LETTER * longest), len(entries) or _WIDEST))
+    legend = {"columns": legend_columns, "labelLimit": min(_LONGEST_ENTRY, room // legend_columns - _SYMBOL)}
+    config = {"legend": legend, "axisY": {"labelLimit": label}}
+    if "single" in meta:
+        size = {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
+        return {**sized, **size, "height": _height(shape, rows, shape["height"]), "config": config}
+    count = max(1, len({row[shape["by"]] for row in rows}))
+    columns = min(count, max(1, (room + _GAP) // (shape["least"] + _GAP)))
+    columns = -(-count // -(-count // columns))  # as many in each row, so that no cell is empty without need
+    panel = min(_WIDEST_PANEL, (room - _GAP * (columns - 1)) // columns)
+    facet = {**sized["facet"], "header": {**sized["facet"]["header"], "labelLimit": panel}}
+    inner = {**sized["spec"], "width": panel, "height": _height(shape, rows, int(panel * shape["ratio"]))}
+    return {
+        **sized,
+        "facet": facet,
+        "columns": columns,
+        "spec": inner,
+        "config": config,
+    }
+
+
+def _entries(spec: Any) -> Sequence[Any]:
+    """The entries of the first legend of colours that names its values."""
+    if isinstance(spec, Mapping):
+        colour = spec.get("color")
+        if isinstance(colour, Mapping) and "scale" in colour:
+            named = (colour.get("legend") or {}).get("values") or colour["scale"].get("domain")
+            return named if named and colour["type"] != "quantitative" else ()
+        spec = list(spec.values())
+    return next(filter(None, map(_entries, spec)), ()) if isinstance(spec, (list, tuple)) else ()
+
+
+def _axis(shape: Mapping[str, Any], rows: Sequence[Row], label: int) -> int:
+    """Pixels of the vertical axis. If it shows the values of a column, its longest label decides, up to `label`."""
+    if not shape["rows"]:
+        return int(shape["axis"])
+    longest = max(len(str(row[shape["rows"]] or "")) for row in rows)
+    return _AXIS + min(label, _LETTER * longest)
+
+
+def _height(shape: Mapping[str, Any], rows: Sequence[Row], otherwise: int) -> int:
+    if not shape["rows"]:
+        return otherwise
+    lanes = len({row[shape["lanes"]] for row in rows}) if shape.get("lanes") else 0
+    return max(int(shape["step"]), _LANE * (lanes + 1)) * max(1, len({row[shape["rows"]] for row in rows}))

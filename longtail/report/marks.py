@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from longtail.report.charts import spread
-from longtail.report.figure import PANEL, Spec, bounds
-from longtail.report.palette import STEPS
+from longtail.report.figure import PANEL, STEPS, Spec, bounds, spread
 
 _NOWHERE = {
     True: {"y": None, "yOffset": None, "color": {"value": "var(--muted)"}},
@@ -74,7 +72,7 @@ def series(field: str, title: str | None = None, of: str | None = None) -> dict[
     }
 
 
-def fixed(field: str, title: str, values: Sequence[str]) -> dict[str, Any]:
+def categories(field: str, title: str, values: Sequence[str]) -> dict[str, Any]:
     """A colour per named value of a column."""
     return {"field": field, "type": "nominal", "title": title, "scale": {"domain": list(values)}}
 
@@ -206,7 +204,7 @@ def cells(
 ) -> dict[str, Any]:
     """Coloured cells with their number; grey without a number. `bright`: where their text is white, else above 0.7.
 
-    `shown`: a column with the text of the cell, instead of the number.
+    `figures_payload`: a column with the text of the cell, instead of the number.
     """
     written = {"field": shown} if shown else {"field": value, "format": text}
     known = f"isValid(datum['{value}'])"

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from longtail.report.palette import variables
-from longtail.report.rows import FigureRows
+from longtail.report.figure import variables
+from longtail.report.published import FigureRows
 
 _FOLDER = Path(__file__).parent / "page"
 _LONGEST_DICTIONARY = 0.5
@@ -92,11 +92,11 @@ def columnar(read: FigureRows) -> dict[str, Any]:
 def _shorter(values: Sequence[Any]) -> Any:
     if not values or not all(value is None or isinstance(value, str) for value in values):
         return values
-    column = coded(values)
+    column = encode(values)
     return values if len(column["words"]) > _LONGEST_DICTIONARY * len(values) else column
 
 
-def coded(values: Sequence[str | None]) -> dict[str, list[Any]]:
+def encode(values: Sequence[str | None]) -> dict[str, list[Any]]:
     """The distinct texts, and for each value its position among them; -1 for None."""
     words = list(dict.fromkeys(value for value in values if value is not None))
     place = {word: at for at, word in enumerate(words)} | {None: -1}

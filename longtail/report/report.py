@@ -18,23 +18,37 @@ import duckdb
 
 from longtail.progress import Progress
 from longtail.report.answers import write_answers
-from longtail.report.charts import ROLES, Dimensions, fitted, placed, present, resolve, worded
-from longtail.report.figure import Figure, Section
+from longtail.report.figure import (
+    PICTURE_FONT,
+    ROLES,
+    Dimensions,
+    Figure,
+    Section,
+    chart_config,
+    colours,
+    fill_words,
+    fit,
+    paint,
+    place_rows,
+    present,
+    resolve,
+)
 from longtail.report.figures import FIGURES, SECTIONS
 from longtail.report.figures.adaptive import GAIN
-from longtail.report.figures.memory import BY_POPULARITY
-from longtail.report.figures.overview import HEADLINE
+from longtail.report.figures.memory import BY_POPULARITY, HEADLINE
 from longtail.report.page import columnar, render
-from longtail.report.palette import PICTURE_FONT, chart_config, colours, painted
-from longtail.report.provenance import banner, invented_models, provenance, study
-from longtail.report.rows import (
+from longtail.report.published import (
     FigureRows,
+    banner,
     in_order,
     legible,
-    opened,
-    published_tables,
+    list_fictional_models,
+    list_tables,
+    open_warehouse,
+    provenance,
     read_dimensions,
     read_figure,
+    study,
 )
 from longtail.storage.checksums import record_files
 from longtail.storage.files import atomic_file
@@ -77,8 +91,8 @@ def write_report(
     published warehouse, `LakeError` if a file cannot be written.
     """
     began = time.monotonic()
-    with opened(published) as connection:
-        tables = published_tables(connection)
+    with open_warehouse(published) as connection:
+        tables = list_tables(connection)
         dimensions = read_dimensions(connection)
         read = [in_order(read_figure(connection, figure, tables), dimensions) for figure in figures]
         page = render(payload(connection, read, dimensions))
@@ -89,7 +103,7 @@ def write_report(
     record_files(record_of(target), [target, *beside])
     n_bytes = target.stat().st_size
     seconds = time.monotonic() - began
-    missing = {one.figure.key: one.missing for one in read if one.missing}
+    missing = {figure_rows.figure.key: figure_rows.missing for figure_rows in read if figure_rows.missing}
     log.info(
         "report: %d of %d figures, %.1f MB in %.1f s",
         len(read) - len(missing),
@@ -98,7 +112,9 @@ def write_report(
         seconds,
     )
     plotted_on = {
-        one.figure.key: one.figure.plot_on for one in read if one.figure.plot_on and one.figure.key in drawn
+        figure_rows.figure.key: figure_rows.figure.plot_on
+        for figure_rows in read
+        if figure_rows.figure.plot_on and figure_rows.figure.key in drawn
     }
     n_figures = len(read) - len(missing)
     return ReportFiles(
@@ -117,19 +133,21 @@ def payload(
         "answers": ANSWERS_PAGE,
         "provenance": provenance(connection, datetime.datetime.now(datetime.UTC)),
         "unranked": _methods(connection, "is_bound or is_condition"),
-        "invented": [legible(model) for model in invented_models(connection)],
-        **shown(SECTIONS, read, dimensions),
+        "invented": [legible(model) for model in list_fictional_models(connection)],
+        **figures_payload(SECTIONS, read, dimensions),
     }
 
 
-def shown(sections: Sequence[Section], read: Sequence[FigureRows], dimensions: Dimensions) -> dict[str, Any]:
+def figures_payload(
+    sections: Sequence[Section], read: Sequence[FigureRows], dimensions: Dimensions
+) -> dict[str, Any]:
     """The part of it that draws figures."""
     return {
         **_order(dimensions),
         "roles": ROLES,
         "config": chart_config(),
         "sections": [vars(section) for section in sections],
-        "figures": [_figure(one, dimensions) for one in read],
+        "figures": [_figure(figure_rows, dimensions) for figure_rows in read],
     }
 
 
@@ -157,7 +175,7 @@ def _figure(read: FigureRows, dimensions: Dimensions) -> dict[str, Any]:
         "section": figure.section,
         "kind": figure.kind,
         "title": figure.title,
-        "shows": worded(figure.shows, dimensions),
+        "shows": fill_words(figure.shows, dimensions),
         "source": figure.source,
         "sql": figure.sql,
         "choose": figure.choose,
@@ -172,8 +190,8 @@ def _figure(read: FigureRows, dimensions: Dimensions) -> dict[str, Any]:
 def _methods(connection: duckdb.DuckDBPyConnection, flag: str) -> list[str]:
     """The methods whose row in dim_methods meets the condition `flag`."""
     sql = f"select method from marts.dim_methods where {flag} order by method"  # noqa: S608
-    found = connection.execute(sql).fetchall()
-    return [legible(method) for (method,) in found]
+    rows = connection.execute(sql).fetchall()
+    return [legible(method) for (method,) in rows]
 
 
 def _draw(
@@ -181,11 +199,11 @@ def _draw(
 ) -> dict[str, Path]:
     drawn: dict[str, Path] = {}
     progress = Progress(log, "report: figures drawn", len(read))
-    for one in read:
-        image = picture(one, dimensions)
+    for figure_rows in read:
+        image = picture(figure_rows, dimensions)
         if image is not None:
-            drawn[one.figure.key] = folder / f"{one.figure.key}.png"
-            _write(drawn[one.figure.key], image)
+            drawn[figure_rows.figure.key] = folder / f"{figure_rows.figure.key}.png"
+            _write(drawn[figure_rows.figure.key], image)
         progress.add(1)
     progress.done()
     together = headline_picture(read, dimensions)
@@ -211,7 +229,7 @@ def headline_numbers(read: Sequence[FigureRows]) -> dict[str, float]:
     A name is `accuracy/<model>/<method>` or `adaptive_gain/<model>/<method>`; it holds dataset and prompt too where the
     study has several.
     """
-    rows = [row for one in read if one.figure.key == HEADLINE.key for row in one.rows]
+    rows = [row for figure_rows in read if figure_rows.figure.key == HEADLINE.key for row in figure_rows.rows]
     several = [name for name in ("dataset", "prompt") if len({row[name] for row in rows}) > 1]
     numbers = {}
     for row in rows:
@@ -226,14 +244,22 @@ def headline_picture(read: Sequence[FigureRows], dimensions: Dimensions) -> byte
     """PNG of both figures, one above the other; None without curves."""
     above = []
     config = None
-    for one in read:
-        rows = first_shown(one, dimensions)
-        if one.figure.key in (BY_POPULARITY.key, GAIN.key) and one.figure.spec and rows:
-            spec = specification(one.figure.spec, rows, dimensions, _WIDTH)
+    for figure_rows in read:
+        rows = first_shown(figure_rows, dimensions)
+        if figure_rows.figure.key in (BY_POPULARITY.key, GAIN.key) and figure_rows.figure.spec and rows:
+            spec = specification(figure_rows.figure.spec, rows, dimensions, _WIDTH)
             config = {**spec.pop("config"), "padding": spec.pop("padding")}
             spec.pop("autosize", None)
             above.append(
-                {**spec, "title": {"text": one.figure.title, "anchor": "start", "fontSize": 15, "offset": 12}}
+                {
+                    **spec,
+                    "title": {
+                        "text": figure_rows.figure.title,
+                        "anchor": "start",
+                        "fontSize": 15,
+                        "offset": 12,
+                    },
+                }
             )
     if not above or above[0].get("facet") is None:
         return None
@@ -244,7 +270,6 @@ def headline_picture(read: Sequence[FigureRows], dimensions: Dimensions) -> byte
 
 
 WIDTH = 960
-_SCALE = 1.0
 _FILTERED = ("dataset", "prompt")
 
 
@@ -273,19 +298,19 @@ def specification(
 
     Colours are filled in before data and labels, because these may look like a colour.
     """
-    sized = fitted(resolve(painted(spec), rows, dimensions), rows, width)
+    sized = fit(resolve(paint(spec), rows, dimensions), rows, width)
     if sized.get("width") == "container":
         sized["width"] = width
-    base = painted(chart_config())
+    base = paint(chart_config())
     config = {**base, "font": PICTURE_FONT, "background": colours("light")["surface"]}
     fitting = sized.pop("config")
     config |= {"legend": {**base["legend"], **fitting["legend"]}, "axisY": fitting["axisY"]}
-    return {**sized, "data": {"values": placed(spec, rows, dimensions)}, "config": config, "padding": 14}
+    return {**sized, "data": {"values": place_rows(spec, rows, dimensions)}, "config": config, "padding": 14}
 
 
-def png(spec: Mapping[str, Any], scale: float = _SCALE) -> bytes:
+def png(spec: Mapping[str, Any]) -> bytes:
     """PNG of a whole Vega-Lite specification."""
     import vl_convert
 
-    drawn = vl_convert.vegalite_to_png(json.loads(json.dumps(spec)), scale=scale)
+    drawn = vl_convert.vegalite_to_png(json.loads(json.dumps(spec)))
     return bytes(drawn)

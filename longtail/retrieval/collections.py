@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.data_files import find_file
-from longtail.imports.facts import entity_files_slice
+from longtail.imports.datasets import entity_files_slice, find_file
 from longtail.imports.records import RejectedRows, file_hashes
 from longtail.retrieval.collection_passages import (
     AT_ONCE,
@@ -128,7 +127,7 @@ class _Joined:
                 row["entity_id"] = row["entity_id"] or self.entity_of.get(row["title"])
                 count["linked to an entity"] += row["entity_id"] is not None
                 yield row
-            self.rejected += own.told()
+            self.rejected += own.list_rows()
             if not count["passages"] and not count["known already"]:
                 why = f"; the first one: {own.rows[0].reason}" if own.rows else ""
                 raise SourceError(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from longtail.imports.dataset import clean
-from longtail.imports.facts import datasets_with_entities
+from longtail.imports.datasets import datasets_with_entities
+from longtail.imports.lines import clean
 from longtail.retrieval.splitting import passages_of
 from longtail.study.study import Study
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.facts import entity_files_slice
+from longtail.imports.datasets import entity_files_slice
 from longtail.methods import VERBALISED
 from longtail.questions.build import one_line
 from longtail.relations.popqa import RELATIONS

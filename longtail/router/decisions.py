@@ -1,6 +1,7 @@
 """Whether to retrieve for a question: the rules of one router file, read once and asked many times.
 
-All answers of a router are made when its file is read, so that a decision only chooses one of them.
+All answers of a router are made when its file is read, so that a decision only chooses one of them. It needs the
+standard library alone.
 """
 
 from __future__ import annotations
@@ -15,34 +16,128 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import RouterError
-from longtail.router.predictions import (
-    CERTAINTY,
-    CONFIDENCE,
-    CONSISTENCY,
-    Prediction,
-    prediction_of,
-)
-from longtail.router.sealed import number, of_its_form, opened
+from longtail.router.files import check_form, number, read_sealed
 
+POPULARITY, CONFIDENCE = "popularity", "confidence"
+CONSISTENCY, CERTAINTY = "consistency", "certainty"
 FORMAT, VERSION = "longtail-router", 3
 LARGEST = 16 << 20  # bytes
-SIGNAL = POPULARITY = "popularity"
-SIGNALS = (SIGNAL, CONFIDENCE, "popularity_relation", "popularity_confidence", "consistency", "all")
+SIGNALS = (POPULARITY, CONFIDENCE, "popularity_relation", "popularity_confidence", "consistency", "all")
 """What a router decides by: popularity or confidence itself, or a predicted probability. Another signal is refused."""
 FEATURES = ("popularity", "relation")
-
 ALL = "all"
 """The rule for a question without a relation, or with one that the router was not fitted on."""
-
-
 ANSWER, RETRIEVE, ABSTAIN = "answer", "retrieve", "abstain"
+LEAST_CONFIDENCE = 1e-30
+"""A confidence below it has this one's logarithm, as in the fit."""
+DECIMALS = 9
+"""Probabilities are rounded so far before they are compared, as in the fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class _PredictedRule:
+    """The logit is `intercept` plus `slopes` times popularity, consistency, certainty and confidence; None: not needed.
+
+    A probability (or a confidence that is the signal itself) below `threshold` gets `below`.
+    """
+
+    intercept: float
+    slopes: tuple[float | None, ...]
+    threshold: float
+    below: Decision
+    above: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class _Prediction:
+    """A signal beside popularity. `predictors`: popularity, consistency, certainty, confidence, as far as needed.
+
+    Of popularity and confidence the logarithms count. `is_confidence`: the signal is confidence itself.
+    """
+
+    predictors: tuple[str, ...]
+    is_confidence: bool
+    _rules: Mapping[str | None, _PredictedRule]
+    _unknown: _PredictedRule
+
+    def decide(
+        self,
+        popularity: float | None,
+        relation: str | None,
+        consistency: float | None,
+        certainty: float | None,
+        confidence: float | None,
+    ) -> Decision | None:
+        """The decision, or None if a predictor is unknown; popularity 0 has no logarithm."""
+        rule = self._rules.get(relation, self._unknown)
+        if self.is_confidence:
+            if confidence is None:
+                return None
+            return rule.below if confidence < rule.threshold else rule.above
+        values = (
+            math.log(popularity) if popularity else None,
+            consistency,
+            certainty,
+            None if confidence is None else math.log(max(confidence, LEAST_CONFIDENCE)),
+        )
+        logit = rule.intercept
+        for value, slope in zip(values, rule.slopes, strict=True):
+            if slope is None:
+                continue
+            if value is None:
+                return None
+            logit += slope * value
+        probability = round(0.5 * (1 + math.tanh(logit / 2)), DECIMALS)
+        return rule.below if probability < rule.threshold else rule.above
+
+
+def _prediction(document: Mapping[str, Any], is_confidence: bool) -> _Prediction:
+    """The prediction of a router file's field of that name. Errors: those of `check_form`."""
+    what = (
+        "confidence is" if is_confidence else "the probability that the answer is right without retrieval is"
+    )
+    rules: dict[str | None, _PredictedRule] = {
+        relation: _prediction_rule(document, rule, what, f"relation {relation}")
+        for relation, rule in document["rules"].items()
+    }
+    of_all = document["rules"]["all"]
+    rules["all"] = rules[None] = _prediction_rule(document, of_all, what, "all relations")
+    unknown = _prediction_rule(document, of_all, what, "all relations (this one is unknown)")
+    return _Prediction(tuple(document["predictors"]), is_confidence, rules, unknown)
+
+
+def _prediction_rule(
+    document: Mapping[str, Any], rule: Mapping[str, Any], what: str, where: str
+) -> _PredictedRule:
+    """Standardisation goes into the coefficients, so that a decision only multiplies and adds."""
+    intercept, *slopes = map(number, rule["coefficients"])
+    scales = [
+        (slope, number(mean), number(deviation))
+        for slope, mean, deviation in zip(slopes, document["means"], document["deviations"], strict=True)
+    ]
+    intercept -= sum(slope * mean / deviation for slope, mean, deviation in scales)
+    by_name = {
+        name: slope / deviation
+        for name, (slope, _, deviation) in zip(document["predictors"], scales, strict=True)
+    }
+    threshold = number(rule["threshold"]) if "threshold" in rule else math.inf
+    named = f"{threshold:.4g}, the threshold for {where}"
+    below = f"{what} below {named}" if threshold < math.inf else f"always retrieve for {where}"
+    return _PredictedRule(
+        intercept,
+        tuple(by_name.get(name) for name in (POPULARITY, CONSISTENCY, CERTAINTY, CONFIDENCE)),
+        threshold,
+        _decision(True, rule["below"], below),
+        _decision(False, rule["above"], f"{what} not below {named}"),
+    )
+
 
 Promises = Mapping[str, Sequence[tuple[float, float, int]]]
 """By signal, from strict to lax: promised risk, threshold (above it is answered), questions of the study above it."""
 
 
 def promises_of(document: Mapping[str, Any]) -> Promises:
-    """The promises of a router file's field of that name. Errors: those of a file that is not of its form."""
+    """The promises of a router file's field of that name. Errors: those of `check_form`."""
     return {signal: tuple(map(_step, document.get(signal, ()))) for signal in (CONFIDENCE, POPULARITY)}
 
 
@@ -63,14 +158,14 @@ def outcome(
     signal, value = (POPULARITY, popularity) if confidence is None else (CONFIDENCE, confidence)
     if value is None:
         return ABSTAIN, 0, "confidence and popularity are unknown, so no risk can be promised"
-    kept = [step for step in promises[signal] if step[0] <= greatest_risk]
-    if not kept:
+    steps = [step for step in promises[signal] if step[0] <= greatest_risk]
+    if not steps:
         return (
             ABSTAIN,
             0,
             f"no threshold on {signal} promises that at most {greatest_risk:.4g} of the answers are wrong",
         )
-    _, threshold, n = kept[-1]
+    _, threshold, n = steps[-1]
     promise = f"which promises that at most {greatest_risk:.4g} of the answers are wrong"
     if threshold == -math.inf:
         return ANSWER, n, f"every question is answered from memory, {promise}"
@@ -131,7 +226,7 @@ class Router:
     document: Mapping[str, Any] = field(repr=False)
     _rules: Mapping[str | None, _Rule] = field(repr=False)
     _unknown: _Rule = field(repr=False)
-    _prediction: Prediction[Decision] | None = field(repr=False)
+    _prediction: _Prediction | None = field(repr=False)
     _promises: Promises = field(repr=False)
 
     def decide(
@@ -195,8 +290,8 @@ def load_router(path: str | Path) -> Router:
     Errors: `RouterError` if the file is missing, cut, changed, of another version, or decides by an unknown signal.
     """
     path = Path(path)
-    content = opened(path, FORMAT, VERSION, LARGEST)
-    with of_its_form(path):
+    content = read_sealed(path, FORMAT, VERSION, LARGEST)
+    with check_form(path):
         document = json.loads(content)
         signal = document.get("signal")
         if signal not in SIGNALS:
@@ -206,12 +301,11 @@ def load_router(path: str | Path) -> Router:
 
 def _router(name: str, document: Mapping[str, Any]) -> Router:
     fixed, signal = _is_always(document["fixed"]), document["signal"]
-    prediction = (
-        prediction_of(document["prediction"], signal == CONFIDENCE, _decision) if signal != SIGNAL else None
-    )
+    is_confidence = signal == CONFIDENCE
+    prediction = _prediction(document["prediction"], is_confidence) if signal != POPULARITY else None
     needed = prediction.predictors if prediction else ()
     instead = f"not predicted, which needs {', '.join(needed)}: " if needed else ""
-    if signal == CONFIDENCE:
+    if is_confidence:
         instead = "confidence is unknown: "
     rules: dict[str | None, _Rule] = {
         relation: _rule(rule, fixed, f"relation {relation}", instead)

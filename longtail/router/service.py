@@ -1,10 +1,17 @@
-"""The published routers over HTTP: `/decide`, `/decide_batch`, `/lookup`, `/healthz`, and a page about them."""
+"""The published routers over HTTP: `/decide`, `/decide_batch`, `/lookup`, `/healthz`, and a page about them.
+
+`RouterStore` has the routers and names that a running service decides by, and their newer versions as they appear.
+"""
 
 from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
@@ -15,9 +22,78 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from longtail.errors import RouterError, single_line
-from longtail.router.decisions import Decision, Router
-from longtail.router.names import Candidate
-from longtail.router.router_store import Published, RouterStore
+from longtail.router.decisions import Decision, Router, load_router
+from longtail.router.files import Candidate, Names, load_names
+from longtail.storage.home import command
+
+NAMES = "entities.names"
+"""The file of names beside the routers."""
+EVERY_S = 1.0
+
+_Stamp = tuple[tuple[str, int, int, int], ...]
+
+
+@dataclass(frozen=True)
+class Published:
+    """One folder of routers, whole: all of its routers by name, and its names."""
+
+    folder: Path
+    routers: Mapping[str, Router]
+    names: Names
+
+
+class RouterStore:
+    """The newest good folder behind the link `published/router`.
+
+    `error`: why a newer folder is not used; None if the newest is. It is for one thread.
+    """
+
+    def __init__(self, link: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        """Errors: `RouterError` if nothing is published, or if a file of it is bad."""
+        self._link, self._clock = link, clock
+        self._looked_at = clock()
+        self._stamp = _stamp(link)
+        self._published = _read(link)
+        self.error: str | None = None
+
+    def current(self) -> Published:
+        """The routers to decide by. It looks for newer ones at most once a second."""
+        now = self._clock()
+        if now - self._looked_at >= EVERY_S:
+            self._looked_at = now
+            self._look()
+        return self._published
+
+    def _look(self) -> None:
+        """Read the folder if it changed. A bad one is not read again until it changes."""
+        stamp: _Stamp = ()
+        try:
+            stamp = _stamp(self._link)
+            if stamp != self._stamp:
+                self._published, self.error = _read(self._link), None
+        except RouterError as error:
+            self.error = str(error)
+        self._stamp = stamp
+
+
+def _stamp(link: Path) -> _Stamp:
+    """What changes when the folder or one of its files does."""
+    try:
+        folder = link.resolve(strict=True)
+        with os.scandir(folder) as entries:
+            files = sorted((entry.path, entry.stat()) for entry in entries)
+    except OSError as error:
+        raise RouterError(
+            f"{link}: no routers are published ({error.strerror}); run `{command('run')}`"
+        ) from error
+    return tuple((path, stat.st_ino, stat.st_size, stat.st_mtime_ns) for path, stat in files)
+
+
+def _read(link: Path) -> Published:
+    folder = link.resolve()
+    routers = {path.stem: load_router(path) for path in sorted(folder.glob("*.json"))}
+    return Published(folder, routers, load_names(folder / NAMES))
+
 
 MOST_QUESTIONS = 1_000
 LARGEST_BODY = 1_000_000  # bytes
@@ -40,7 +116,7 @@ class Question(BaseModel):
     passage_confidence: _Probability | None = None
     greatest_risk: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = None
 
-    def decided_by(self, router: Router) -> Decision:
+    def decide(self, router: Router) -> Decision:
         """What the router decides about the question."""
         return router.decide(**{name: getattr(self, name) for name in Question.model_fields})
 
@@ -104,13 +180,13 @@ def create_app(store: RouterStore) -> FastAPI:
     @app.post("/decide", responses=_NO_ROUTER)
     async def decide(asked: Asked) -> Decision:
         """Whether to retrieve for one question, the expected accuracies, and why."""
-        return asked.decided_by(_router(store.current(), asked.router))
+        return asked.decide(_router(store.current(), asked.router))
 
     @app.post("/decide_batch", responses=_NO_ROUTER)
     async def decide_batch(asked: AskedBatch) -> list[Decision]:
         """The same for several questions, in their order."""
         router = _router(store.current(), asked.router)
-        return [one.decided_by(router) for one in asked.questions]
+        return [question.decide(router) for question in asked.questions]
 
     @app.get("/lookup", responses=_REFUSED)
     async def lookup(name: Annotated[str, Query(max_length=_LONGEST_NAME)]) -> Found:
@@ -140,11 +216,11 @@ def create_app(store: RouterStore) -> FastAPI:
 
 
 def _router(published: Published, name: str) -> Router:
-    found = published.routers.get(name)
-    if found is None:
+    router = published.routers.get(name)
+    if router is None:
         known = ", ".join(published.routers) or "none"
         raise HTTPException(404, f"no router has this name; published are: {known}")
-    return found
+    return router
 
 
 def _about(router: Router) -> dict[str, Any]:
@@ -166,7 +242,7 @@ class _SmallBodies:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         n_bytes = 0
 
-        async def limited() -> Message:
+        async def receive_counting() -> Message:
             nonlocal n_bytes
             message = await receive()
             n_bytes += len(message.get("body", b""))
@@ -174,14 +250,14 @@ class _SmallBodies:
                 raise HTTPException(413, f"the body has more than {LARGEST_BODY:,} bytes")
             return message
 
-        await self._app(scope, limited, send)
+        await self._app(scope, receive_counting, send)
 
 
 def _add_errors(app: FastAPI) -> None:
     """Every error as a `Refusal`."""
 
     @app.exception_handler(StarletteHTTPException)
-    async def refused(request: Request, error: StarletteHTTPException) -> JSONResponse:
+    async def refuse(request: Request, error: StarletteHTTPException) -> JSONResponse:
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
     @app.exception_handler(RouterError)
@@ -191,7 +267,7 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def does_not_fit(request: Request, error: RequestValidationError) -> JSONResponse:
         # Without the values themselves: a NaN among them is no JSON.
-        expected = {".".join(map(str, one["loc"])): str(one["msg"]) for one in error.errors()}
+        expected = {".".join(map(str, fault["loc"])): str(fault["msg"]) for fault in error.errors()}
         if "body" in expected and "json" not in request.headers.get("content-type", ""):
             expected = {"header": "content-type: application/json, as curl --json sends it"}
         return JSONResponse({"error": "the request does not fit", "expected": expected}, 422)
@@ -220,7 +296,7 @@ def page(description: Mapping[str, Any]) -> str:
 
 
 def _address(path: str, method: str, said: Mapping[str, Any]) -> str:
-    takes = [f"{one['name']} (in the {one['in']})" for one in said.get("parameters", ())]
+    takes = [f"{parameter['name']} (in the {parameter['in']})" for parameter in said.get("parameters", ())]
     takes += [_schema(content) for content in said.get("requestBody", {}).get("content", {}).values()]
     gives = [_schema(content) for content in said["responses"]["200"]["content"].values()]
     takes_text = f"<p>Takes: {html.escape(', '.join(takes))}</p>" if takes else ""

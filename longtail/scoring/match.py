@@ -43,15 +43,15 @@ class Scores:
 
 def score_answer(prediction: str, golds: Sequence[str]) -> Scores:
     """Score a prediction in every variant of SPEC §5; F-measures, in [0, 1], are maxima over the gold answers."""
-    kept, prediction = _without_empty(golds), comparable(prediction)
-    own, texts = normalized(prediction), [*_each_normalized(kept)]
+    golds_left, prediction = _drop_empty(golds), comparable(prediction)
+    predicted, texts = normalize(prediction), [*_normalize_each(golds_left)]
     return Scores(
-        is_correct=matches_popqa(prediction, kept),
-        is_correct_case_sensitive=any(gold in prediction for gold in kept),
-        is_correct_normalized=any(f" {text} " in f" {own} " for text in texts) if texts else None,
-        is_exact_match=own in texts if texts else None,
-        token_f1=_token_f1(own, texts) if texts else None,
-        rouge_l=rouge_l(prediction, kept) if any(map(_WORD.search, kept)) else None,
+        is_correct=matches_popqa(prediction, golds_left),
+        is_correct_case_sensitive=any(gold in prediction for gold in golds_left),
+        is_correct_normalized=any(f" {text} " in f" {predicted} " for text in texts) if texts else None,
+        is_exact_match=predicted in texts if texts else None,
+        token_f1=_token_f1(predicted, texts) if texts else None,
+        rouge_l=rouge_l(prediction, golds_left) if any(map(_WORD.search, golds_left)) else None,
     )
 
 
@@ -60,34 +60,36 @@ def matches_popqa(prediction: str, golds: Sequence[str]) -> bool:
     prediction = comparable(prediction)
     return any(
         gold in prediction or gold.lower() in prediction or gold.capitalize() in prediction
-        for gold in _without_empty(golds)
+        for gold in _drop_empty(golds)
     )
 
 
 def is_exact_match(prediction: str, golds: Sequence[str]) -> bool:
     """The prediction equals a gold answer; both are SQuAD-normalised."""
-    return normalized(prediction) in _each_normalized(golds)
+    return normalize(prediction) in _normalize_each(golds)
 
 
 def token_f1(prediction: str, golds: Sequence[str]) -> float:
     """F1 of the bags of SQuAD-normalised words, maximum over the gold answers."""
-    return _token_f1(normalized(prediction), _each_normalized(golds))
+    return _token_f1(normalize(prediction), _normalize_each(golds))
 
 
 def hotpot_f1(prediction: str, golds: Sequence[str]) -> float:
     """`token_f1` by HotpotQA's rule: where either text is `yes`, `no` or `noanswer`, only equal texts count."""
-    own = normalized(prediction)
+    predicted = normalize(prediction)
     comparable = [
-        gold for gold in golds if (text := normalized(gold)) == own or not {own, text} & _WHOLE_ANSWERS
+        gold
+        for gold in golds
+        if (text := normalize(gold)) == predicted or not {predicted, text} & _WHOLE_ANSWERS
     ]
     return token_f1(prediction, comparable)
 
 
 def rouge_l(prediction: str, golds: Sequence[str]) -> float:
     """F-measure (beta 1) of the longest common subsequence of words (Lin, 2004), maximum over the gold answers."""
-    own = _WORD.findall(comparable(prediction).lower())
+    words = _WORD.findall(comparable(prediction).lower())
     return _best(
-        own, (_WORD.findall(comparable(gold).lower()) for gold in golds), _longest_common_subsequence
+        words, (_WORD.findall(comparable(gold).lower()) for gold in golds), _longest_common_subsequence
     )
 
 
@@ -95,8 +97,8 @@ def kilt_rouge_l(prediction: str, golds: Sequence[str]) -> float:
     """KILT's ROUGE-L, maximum over the gold answers: that of package `rouge` 1.0.1, which splits texts at full stops and
     words at spaces. It compares sets: the words on a longest common subsequence of any two sentences with those of each
     text; case and punctuation count."""
-    own = _sentences(comparable(prediction))
-    return max((_rouge_of_sentences(own, _sentences(comparable(gold))) for gold in golds), default=0.0)
+    sentences = _sentences(comparable(prediction))
+    return max((_rouge_of_sentences(sentences, _sentences(comparable(gold))) for gold in golds), default=0.0)
 
 
 def comparable(text: str) -> str:
@@ -104,7 +106,7 @@ def comparable(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
 
 
-def normalized(text: str) -> str:
+def normalize(text: str) -> str:
     """SQuAD's normalisation: lower case, no ASCII punctuation, no English article, single spaces."""
     return " ".join(_ARTICLE.sub(" ", comparable(text).lower().translate(_PUNCTUATION)).split())
 
@@ -130,27 +132,27 @@ def dpr_tokens(text: str) -> str:
     return " ".join(_DPR_TOKEN.findall(text)).lower()
 
 
-def _without_empty(golds: Sequence[str]) -> list[str]:
+def _drop_empty(golds: Sequence[str]) -> list[str]:
     """The gold answers as they are compared, without those of which nothing is left."""
     return [text for gold in golds if (text := comparable(gold)).strip()]
 
 
-def _each_normalized(golds: Sequence[str]) -> Iterator[str]:
-    return (text for gold in golds if (text := normalized(gold)))
+def _normalize_each(golds: Sequence[str]) -> Iterator[str]:
+    return (text for gold in golds if (text := normalize(gold)))
 
 
-def _token_f1(own: str, golds: Iterable[str]) -> float:
-    return _best(own.split(), (gold.split() for gold in golds), _n_common)
+def _token_f1(predicted: str, golds: Iterable[str]) -> float:
+    return _best(predicted.split(), (gold.split() for gold in golds), _n_common)
 
 
 def _best(
-    own: list[str], golds: Iterator[list[str]], overlap: Callable[[list[str], list[str]], int]
+    predicted: list[str], golds: Iterator[list[str]], overlap: Callable[[list[str], list[str]], int]
 ) -> float:
     """The largest F1 of an overlap; gold answers without a token are dropped."""
     best = 0.0
     for gold in golds:
-        if gold and own:
-            best = max(best, 2 * overlap(own, gold) / (len(own) + len(gold)))
+        if gold and predicted:
+            best = max(best, 2 * overlap(predicted, gold) / (len(predicted) + len(gold)))
     return best
 
 
@@ -162,11 +164,11 @@ def _sentences(text: str) -> list[list[str]]:
     return [" ".join(part.split()).split(" ") for part in text.split(".") if part]
 
 
-def _rouge_of_sentences(own: list[list[str]], gold: list[list[str]]) -> float:
-    common: set[str] = set().union(*(_common_words(right, left) for right in gold for left in own))
+def _rouge_of_sentences(predicted: list[list[str]], gold: list[list[str]]) -> float:
+    common: set[str] = set().union(*(_common_words(right, left) for right in gold for left in predicted))
     if not common:
         return 0.0
-    recall, precision = (len(common) / len(set().union(*text)) for text in (gold, own))
+    recall, precision = (len(common) / len(set().union(*text)) for text in (gold, predicted))
     return 2 * precision * recall / (precision + recall + 1e-8)
 
 
@@ -178,16 +180,16 @@ def _common_words(left: list[str], right: list[str]) -> set[str]:
         for i, other in enumerate(right):
             row.append(lengths[-1][i] + 1 if word == other else max(lengths[-1][i + 1], row[i]))
         lengths.append(row)
-    found, at, i = set(), len(left), len(right)
+    words, at, i = set(), len(left), len(right)
     while at and i:
         if left[at - 1] == right[i - 1]:
-            found.add(left[at - 1])
+            words.add(left[at - 1])
             at, i = at - 1, i - 1
         elif lengths[at - 1][i] > lengths[at][i - 1]:
             at -= 1
         else:
             i -= 1
-    return found
+    return words
 
 
 def _longest_common_subsequence(left: list[str], right: list[str]) -> int:

@@ -1,7 +1,13 @@
-"""What came back from a model: an answer, a declined one, or none (SPEC §12), by one rule for files, logs and services.
+"""What came back from a model: an answer, a declined one, or none (SPEC §12), and its sentences (SPEC §3).
 
 Failed: no text came back, so there is no row in any rate (`NoAnswerError`, counted by its reason). Declined: the model
 or its service refused, or the model said that it does not know. Reasoning is no part of an answer.
+
+A sentence ends with `.`, `!`, `?` or `…` if white space without a following lower-case letter comes next, or the end
+of the text. Several such marks count as one; closing quotes and brackets belong to the sentence. A single full stop
+does not end a sentence after a title or abbreviation that needs a name (`St.`, `Dr.`) or a number (`No.`). After an
+initial or dotted letters (`J.`, `U.S.`), and after abbreviations that may end a sentence (`Jr.`, `Inc.`), it ends one
+only before a word that opens sentences (`He`, `The`). A text without letters is not a sentence: `1. Paris` continues.
 """
 
 from __future__ import annotations
@@ -9,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,7 +79,7 @@ def read_answer_text(
     (objects with `type`) are its text, refusal and reasoning. `reasoning`: the text of a field apart. Errors:
     `NoAnswerError` with the reason where there is no answer; `ValueError` where `text` is no text.
     """
-    given, parts = _joined(text)
+    given, parts = _join(text)
     refusal = refusal or parts.get("refusal")
     apart = "\n".join(filter(None, (reasoning, parts.get("reasoning"))))
     is_declined = finish_reason == "content_filter" or bool(refusal and not (given or "").strip())
@@ -123,7 +129,7 @@ def _plain(text: str) -> str:
     return " ".join(composed.strip(_END_MARKS).casefold().split())
 
 
-def _joined(text: object) -> tuple[str | None, Mapping[str, str]]:
+def _join(text: object) -> tuple[str | None, Mapping[str, str]]:
     """The text, None where there is none, and what a message's parts hold beside it. Errors: `ValueError`."""
     while isinstance(text, list) and len(text) == 1 and not isinstance(text[0], Mapping):
         text = text[0]
@@ -133,12 +139,12 @@ def _joined(text: object) -> tuple[str | None, Mapping[str, str]]:
         return text, {}
     if not isinstance(text, list) or not all(isinstance(part, Mapping) for part in text):
         raise ValueError(f"a text was expected, not {str(text)[:40]!r}")
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for part in text:
         kind = str(part.get("type", "text"))
         if meaning := _PARTS.get(kind):
-            found.setdefault(meaning, []).append(_text_of_part(part, kind))
-    joined = {meaning: "".join(pieces) for meaning, pieces in found.items()}
+            texts.setdefault(meaning, []).append(_text_of_part(part, kind))
+    joined = {meaning: "".join(pieces) for meaning, pieces in texts.items()}
     return joined.pop("text", None), joined
 
 
@@ -146,5 +152,89 @@ def _text_of_part(part: Mapping[str, Any], kind: str) -> str:
     """The text under `text` or the name of the part's kind, which may hold parts in its turn."""
     value = part.get("text", part.get(kind))
     if isinstance(value, list):
-        return "".join(_text_of_part(one, "text") for one in value if isinstance(one, Mapping))
+        return "".join(_text_of_part(inner, "text") for inner in value if isinstance(inner, Mapping))
     return value if isinstance(value, str) else ""
+
+
+SPLITTER = "longtail-1"
+"""The name of these rules, recorded with the rows: it changes whenever a text would be split differently."""
+
+_END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s|$)")
+_LAST_WORD = re.compile(r"(?:^|[\s(\[\"'“‘«])([^\s(\[\"'“‘«]*)$")
+_DOTTED = re.compile(r"(?:[^\W\d_][-.]+)*[^\W\d_]|ph\.d|m\.sc|b\.sc", re.IGNORECASE)
+_NO_MORE = re.compile(r"\s*\Z")
+_NEXT_WORD = re.compile(r"[\s\"'“‘«(\[]*(\w*)(\.?)")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_EXPECTS_MORE = _words(
+    """
+    adm approx brig ca capt cf cmdr cmte col cpl dr e.g fr gen gov hon i.e insp lt maj messrs mlle mme mr
+    mrs ms mt pres prof rep rev sen sgt st ste supt viz vs
+    """
+)
+_NUMBERED = _words(
+    """
+    art ch fig no nos nr op p pp pt sec vol vols
+    """
+)
+_MAY_END = _words(
+    """
+    al apr assn aug ave bldg blvd bros co corp dec dept dist esq est etc feb ft inc jan jr jul jun ltd mar
+    mfg nov oct rd sep sept sq sr univ
+    """
+)
+_OPENERS = _words(
+    """
+    a after an and as at before both but during for from he her his however i if in it its many my one
+    others our she since some that the their then there these they this those to two was we when while who
+    you your
+    """
+)
+
+
+def first_sentence(text: str) -> str:
+    """The text up to the end of its first sentence, with leading white space; without an end, the whole text."""
+    return next(sentences(text), text)
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of a text, none of them empty: joined, they are the text."""
+    start = 0
+    for end in _END.finditer(text):
+        if _ends_sentence(text, start, end):
+            yield text[start : end.end()]
+            start = end.end()
+    if start < len(text):
+        yield text[start:]
+
+
+def has_final_sentence(text: str) -> bool:
+    """Whether text that is appended can no longer change the first sentence: the word after it is complete."""
+    following = _NEXT_WORD.match(text, len(first_sentence(text)))
+    return following is not None and bool(following[1]) and following.end() < len(text)
+
+
+def _ends_sentence(text: str, start: int, end: re.Match[str]) -> bool:
+    before = text[start : end.start()]
+    if not any(char.isalpha() for char in before):
+        return False
+    if _NO_MORE.match(text, end.end()):
+        return True
+    following = _NEXT_WORD.match(text, end.end())
+    word, stop = following.groups() if following else ("", "")
+    if word[:1].islower():
+        return False
+    if not end[0].startswith(".") or end[0].startswith(".."):
+        return True
+    last = _LAST_WORD.search(before)
+    abbreviation = last[1].lower() if last else ""
+    if abbreviation in _EXPECTS_MORE or (abbreviation in _NUMBERED and word[:1].isdigit()):
+        return False
+    if abbreviation in _MAY_END or _DOTTED.fullmatch(abbreviation):
+        is_initial = len(word) == 1 and stop
+        return word.lower() in _OPENERS and not is_initial
+    return True

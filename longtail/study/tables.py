@@ -23,7 +23,7 @@ from longtail.prompt_formats import (
     PAPER,
 )
 from longtail.relations.sets import RELATION_SETS
-from longtail.scoring.sentences import SPLITTER
+from longtail.scoring.model_answer import SPLITTER
 from longtail.storage.fingerprints import fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
 from longtail.study.datasets import Dataset

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from longtail.tables.generation import GENERATION_TABLES
-from longtail.tables.grounding import GROUNDING_TABLES
-from longtail.tables.imports import IMPORT_TABLES
-from longtail.tables.passages import PASSAGE_TABLES
-from longtail.tables.questions import QUESTION_TABLES
-from longtail.tables.reference import REFERENCE_TABLES
+from longtail.tables.generation import GENERATION_TABLES, IMPORT_TABLES
+from longtail.tables.passages import GROUNDING_TABLES, PASSAGE_TABLES
+from longtail.tables.questions import QUESTION_TABLES, REFERENCE_TABLES, WORLD_TABLES
 from longtail.tables.schema import Column, Table, text
 from longtail.tables.study import STUDY_TABLES
 from longtail.tables.tuning import TUNING_TABLES
-from longtail.tables.world import WORLD_TABLES
 
 __all__ = ["TABLES", "Column", "Table"]
 

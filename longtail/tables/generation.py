@@ -1,16 +1,16 @@
-"""Lake tables of generated texts, their costs, and what is computed from them."""
+"""Lake tables of what models write, and of what imported files say of models, with the accounts of each request."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from longtail.tables.accounts import ACCOUNTS
 from longtail.tables.schema import (
     DATASET,
     HAS_ANSWER_POPQA,
     METHOD,
     MODEL,
     PARAPHRASE_ID,
+    POLICY,
     PROMPT,
     PROMPT_HASH,
     QUESTION_ID,
@@ -24,6 +24,88 @@ from longtail.tables.schema import (
     measure,
     text,
 )
+
+# If a file of imported answers does not say a value, the value is null, never zero.
+ACCOUNTS = (
+    int32(
+        "prompt_tokens",
+        "tokens of the prompt given to the model; null if imported from a file that does not say",
+        null=True,
+    ),
+    int32(
+        "shared_tokens",
+        "prompt tokens that were not computed for this row, because other rows share them; null if imported",
+        null=True,
+    ),
+    int32(
+        "new_tokens",
+        "generated tokens, without the end token; null if imported from a file that does not say",
+        null=True,
+    ),
+    int32(
+        "reasoning_tokens",
+        "those of new_tokens that are the model's reasoning, which is no part of the answer; null if there are none, or"
+        " if the service does not say",
+        null=True,
+    ),
+    int32(
+        "n_truncated_tokens",
+        "tokens cut from the left of the prompt so that it fits the model; null if imported",
+        null=True,
+    ),
+    measure(
+        "latency_ms",
+        "this row's share of the wall time of its batch, or the time of its request to a service, in milliseconds;"
+        " null if imported from a file that does not say",
+    ),
+    int32("batch_size", "rows in the batch that computed this row; null if imported", null=True),
+    measure(
+        "device_seconds", "this row's share of the time of the local devices, in seconds; null for a service"
+    ),
+    measure(
+        "cost_usd",
+        "device_seconds at the model's device_hour_usd, or what the service billed, in US dollars; null without a"
+        " price",
+    ),
+    measure(
+        "reasoning_usd",
+        "the part of cost_usd that the service billed for reasoning_tokens, in US dollars; null if it is not known",
+    ),
+    text("engine", "backend that computed the row; imported = it comes from a file"),
+    text(
+        "revision",
+        "exact weights: commit on the hub, SHA-256 of the files, or what the service or the imported file calls them",
+    ),
+    text(
+        "served_model",
+        "the model that the service says it used; null if it does not say, and for local and imported models",
+        null=True,
+    ),
+    text(
+        "dtype",
+        "number format of the weights; unknown if imported, or if the study does not declare it for a service",
+    ),
+    text("quantisation", "none, or the scheme; unknown for a service without a declared one"),
+    text(
+        "decoding",
+        "how the text was decoded: greedy or temperature, where it ends, and the settings of the checkpoint that were"
+        " followed (forced, forbidden or penalised tokens); null if imported",
+        null=True,
+    ),
+    int64("seed", "seed of the demonstrations or of the sample; null if imported", null=True),
+    flag(
+        "is_reused",
+        "the generation came from the row cache: an earlier run or another partition had computed it",
+    ),
+    text(
+        "generated_for",
+        "fingerprint of the partition that this generation was computed for; null if imported",
+        null=True,
+    ),
+    text("run_id", "Dagster run that wrote this row"),
+    text("code_version", "hash of the code that built the prompt and scored the answer"),
+)
+
 
 CONFIDENCE = (
     int32(
@@ -285,5 +367,78 @@ GENERATION_TABLES = (
             text("classifier", "what computed the probabilities: name@weights-code"),
         ),
         partitioned_by=("model",),
+    ),
+)
+
+
+IMPORT_TABLES = (
+    Table(
+        "imported_popularity",
+        "One row per entity whose popularity an imported dataset gives or declares missing.",
+        (
+            text("entity_id", "entity id: Q…, or the id that a question of a table brings"),
+            measure(
+                "popularity",
+                "popularity as the file gives it, without a stated month; null = missing, which is not zero",
+            ),
+            text(
+                "dataset",
+                "dataset whose file gave the popularity: the first in the study that names the entity",
+            ),
+        ),
+    ),
+    Table(
+        "imported_answers",
+        "One row per (dataset, question, model, method, prompt) of an imported result file.",
+        (
+            DATASET,
+            QUESTION_ID,
+            MODEL,
+            METHOD,
+            PROMPT,
+            text(
+                "text",
+                "the answer in the file, without the model's reasoning; null if there is none",
+                null=True,
+            ),
+            text("failure", "why there is no answer (SPEC §12); null if there is one", null=True),
+            flag("is_declined", "the file says that the model declined; null if it does not say", null=True),
+            flag("is_correct", "the file itself calls the answer right; null if it does not say", null=True),
+            flag(
+                "has_answer",
+                "the file says that the passage contains an answer; null without a passage",
+                null=True,
+            ),
+            text("passage", "retrieved passage, as the file names it; null without one", null=True),
+            text("background", "generated passage; null without one", null=True),
+            PROMPT_HASH,
+            text("quantisation", "none or 8bit, according to the name of the file"),
+            text("made_by", "model, as the file names it; empty if the file names none"),
+            text("place", "file and row"),
+            int32("prompt_tokens", "tokens of the prompt; null if the file does not say", null=True),
+            int32(
+                "new_tokens", "generated tokens, reasoning included; null if the file does not say", null=True
+            ),
+            int32(
+                "reasoning_tokens",
+                "tokens of reasoning among them; null if there are none or not known",
+                null=True,
+            ),
+            measure("latency_ms", "time of the answer in milliseconds; null if the file does not say"),
+            *CONFIDENCE,
+        ),
+        partitioned_by=("model",),
+    ),
+    Table(
+        "imported_decisions",
+        "One row per (dataset, policy, question): whether a policy of others retrieves for the question.",
+        (
+            DATASET,
+            POLICY,
+            QUESTION_ID,
+            flag("retrieves", "the policy retrieves; null where its file has a score alone", null=True),
+            measure("score", "the higher, the rather it retrieves; null without one"),
+            text("place", "file and row"),
+        ),
     ),
 )

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longtail.report.figures.overview import HEADLINE
+from longtail.report.figures.memory import HEADLINE
 from longtail.scoring.match import matches_popqa
 from longtail.storage.home import PROJECT_ROOT
 from longtail.study.study import Study

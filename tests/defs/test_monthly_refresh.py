@@ -27,7 +27,7 @@ import dagster as dg
 from longtail.sandbox.world import World
 from longtail.wikimedia import services
 from dagster_project.defs.ingest import entities, page_views, triples
-from dagster_project.defs.partitions import chosen_study
+from dagster_project.defs.resources import chosen_study
 from dagster_project.defs.resources import StudyResource
 from tests.longtail.wikimedia.conftest import LIVE
 from tests.faults import FaultyServer

@@ -13,7 +13,7 @@ from typing import ClassVar
 import dagster as dg
 import pytest
 
-from dagster_project.defs.partitions import chosen_study
+from dagster_project.defs.resources import chosen_study
 from dagster_project.defs.schedules import failed_runs, last_complete_month, monthly_popularity
 
 

@@ -38,9 +38,8 @@ from longtail.generation.tasks.registry import TASKS
 from longtail.grounding.cooccurrences import count_cooccurrences
 from longtail.grounding.corpus import portrait_fingerprint
 from longtail.grounding.generations import score_generations
-from longtail.imports.answers import import_answers
-from longtail.imports.decisions import import_decisions
-from longtail.imports.facts import import_entities, import_popularity, import_triples
+from longtail.imports.answers import import_answers, import_decisions
+from longtail.imports.datasets import import_entities, import_popularity, import_triples
 from longtail.methods import METHODS
 from longtail.questions.build import build_questions
 from longtail.questions.candidates import sample_facts

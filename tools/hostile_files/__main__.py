@@ -5,7 +5,7 @@
 Prints a line for each file: `refused` (one line of an error that a user can correct), `put aside` (rows in
 quarantine), `read` (nothing in it is harmful), or `FAULT` (a trace, a hang, more than a gigabyte of memory, or code that
 ran). The last line counts them; the exit code is 1 after a fault. The suite tries some of them
-(`tests/longtail/imports/test_hostile_files`).
+(`tests/longtail/imports/test_encodings`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from typing import Any
 
 from longtail.errors import LongtailError
 from longtail.imports.answers import import_answers
-from longtail.imports.facts import read_questions
-from longtail.imports.questions import imported_paraphrases
+from longtail.imports.datasets import import_paraphrases, read_questions
 from longtail.imports.records import RejectedRows
 from longtail.preflight import misses
 from longtail.retrieval.collection_passages import passages_in
@@ -147,7 +146,7 @@ def _questions(case: Case, folder: Path) -> tuple[int, str]:
 def _paraphrases(case: Case, folder: Path) -> tuple[int, str]:
     given = f"paraphrases: {{format: {case.format}, path: '{case.file}'}}"
     study = _study(folder, f"datasets: [{{name: d, import: {{format: popqa, path: popqa.tsv}}, {given}}}]")
-    found = imported_paraphrases(study, study.datasets[0], _LOG)
+    found = import_paraphrases(study, study.datasets[0], _LOG)
     return len(found.rejected), f"{_first(found.rejected)}"
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import duckdb
 
-from longtail.report.figures.signals import ARENA, QUALITY
+from longtail.report.figures.adaptive import ARENA, QUALITY
+from longtail.report.published import list_tables, open_warehouse, read_dimensions, read_figure
 from longtail.report.report import png, specification
-from longtail.report.rows import opened, published_tables, read_dimensions, read_figure
 from longtail.scoring.intervals import share_interval
 from longtail.storage.home import PROJECT_ROOT
 
@@ -558,8 +558,8 @@ def _range(values: Any) -> str:
 
 def picture(published: Path) -> bytes:
     """PNG: the AUROC of signals on songs, beside the policies on HotpotQA."""
-    with opened(published) as connection:
-        tables, dimensions = published_tables(connection), read_dimensions(connection)
+    with open_warehouse(published) as connection:
+        tables, dimensions = list_tables(connection), read_dimensions(connection)
         drawn = []
         for figure, dataset, width in ((QUALITY, "songs", 520), (ARENA, "hotpotqa_test", 500)):
             rows = [

@@ -7,8 +7,7 @@ from typing import Any
 import dagster as dg
 from dagster_dbt import DagsterDbtTranslator, DagsterDbtTranslatorSettings, dbt_assets
 
-from dagster_project.defs.partitions import chosen_study
-from dagster_project.defs.resources import LOG, DbtProcess, StudyResource, dbt_project
+from dagster_project.defs.resources import LOG, DbtProcess, StudyResource, chosen_study, dbt_project
 from dagster_project.defs.results import clear_errors, markdown_table
 from dagster_project.defs.warehouse.dbt_events import reused_events, with_columns
 from longtail.errors import PublishError

@@ -61,7 +61,7 @@ class Plan(Generic[AnyItem]):
 
 
 class Task(ABC):
-    """One generated lake table, which has the accounting columns of `longtail.tables.accounts`.
+    """One generated lake table, which has the accounting columns of `longtail.tables.generation`.
 
     `keys` are the columns that tell its rows apart, those of the partition left out. `capability` is what a backend
     must be able to do.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from longtail.scoring.model_answer import NoAnswerError, split_reasoning
-from longtail.scoring.sentences import first_sentence, has_final_sentence
+from longtail.scoring.model_answer import NoAnswerError, first_sentence, has_final_sentence, split_reasoning
 
 FIRST_LINE = "first_line"
 SENTENCE = "sentence"

@@ -44,7 +44,7 @@ from longtail.generation.tasks.rows import storable
 from longtail.methods import RETRIEVAL
 from longtail.prompt_formats import CLOZE_PREFIX, CLOZE_T5
 from longtail.relations.cloze import SENTINEL, WORD_START, prefix_of, with_sentinel
-from longtail.scoring.match import normalized
+from longtail.scoring.match import normalize
 from longtail.study.backends import SCORE
 from longtail.study.models import Model
 from longtail.study.prompts import Prompt
@@ -210,8 +210,8 @@ def _passages(scope: Scope) -> Callable[[str, Question, int], Sequence[Passage]]
 
 def is_mismatch(text: str, chosen: str, candidates: Sequence[str]) -> bool:
     """Whether a free text equals a candidate other than the chosen one, all of them SQuAD-normalised (SPEC §8)."""
-    own = normalized(text)
-    return own != normalized(chosen) and own in map(normalized, candidates)
+    own = normalize(text)
+    return own != normalize(chosen) and own in map(normalize, candidates)
 
 
 def ranked(scores: Sequence[CandidateScore], n_candidates: int) -> list[int]:

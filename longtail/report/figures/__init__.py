@@ -3,23 +3,7 @@
 from __future__ import annotations
 
 from longtail.report.figure import Figure, Section
-from longtail.report.figures import (
-    according_to,
-    adaptive,
-    audit,
-    comparisons,
-    consistency,
-    correlation,
-    costs,
-    factual,
-    grounding,
-    memory,
-    overview,
-    passages,
-    prediction,
-    questions,
-    retrieval,
-)
+from longtail.report.figures import adaptive, consistency, costs, grounding, memory, questions, retrieval
 
 SECTIONS = (
     Section("overview", "Overview", "", is_chapter=False),
@@ -58,19 +42,11 @@ SECTIONS = (
 )
 
 FIGURES: tuple[Figure, ...] = (
-    *overview.FIGURES,
-    *correlation.FIGURES,
     *memory.FIGURES,
     *retrieval.FIGURES,
-    *passages.FIGURES,
-    *comparisons.FIGURES,
     *adaptive.FIGURES,
     *costs.FIGURES,
     *consistency.FIGURES,
-    *factual.FIGURES,
-    *prediction.FIGURES,
     *grounding.FIGURES,
-    *according_to.FIGURES,
     *questions.FIGURES,
-    *audit.FIGURES,
 )

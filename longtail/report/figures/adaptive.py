@@ -1,14 +1,14 @@
-"""Figures of adaptive retrieval: its accuracy, its gain, its thresholds, and how often it retrieves."""
+"""Figures of adaptive retrieval: accuracy, gain, thresholds, and how well each signal tells right from wrong."""
 
 from __future__ import annotations
 
 from longtail.report.figure import Column, Figure, bounds
 from longtail.report.figures.memory import N
 from longtail.report.figures.retrieval import PAIR
-from longtail.report.figures.signals import ARENA, QUALITY, RISK_COVERAGE, SIGNALS
 from longtail.report.marks import (
+    categories,
+    curves,
     difference_x,
-    fixed,
     names,
     panels,
     points,
@@ -18,7 +18,228 @@ from longtail.report.marks import (
     series,
     share_y,
     single,
+    value_x,
 )
+
+_SIGNALS = ["popularity", "confidence", "popularity_relation", "popularity_confidence", "consistency", "all"]
+_OVER_ALL, _OVER_OWN = "gain_over_popularity_all", "gain_over_popularity_per_relation"
+
+SIGNALS = Figure(
+    key="adaptive_signals",
+    section="confidence",
+    title="Popularity, confidence, prediction, or both?",
+    shows="Held-out gain over the better of always and never retrieving, if a passage is read where a signal is below "
+    "its threshold. `popularity` is the signal of the figures above, `confidence` the mean probability of the tokens of "
+    "the answer from memory. The others predict whether this answer is right: from popularity and relation, from these "
+    "and confidence, from the consistency of the model's answers to paraphrases and samples, or from these, popularity "
+    "and relation (`all`). All are fitted on the same training questions and scored on the same held-out ones. Bars are "
+    "95 % intervals from a paired bootstrap over whole subjects. The table has the gain over thresholds on popularity, "
+    "and the costs: what must be answered before a decision counts, be it paraphrases and samples or, for its "
+    "confidence, the question from memory.",
+    source="PopQA-TP; SPEC §7, retrieval by prediction; §11, deciding by a signal",
+    tables=("fct_adaptive_signals",),
+    sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, threshold_scope, signal, n_compared,
+    accuracy, gain, gain_ci_low, gain_ci_high, share_retrieved, {_OVER_ALL}, {_OVER_ALL}_ci_low, {_OVER_ALL}_ci_high,
+    {_OVER_OWN}, {_OVER_OWN}_ci_low, {_OVER_OWN}_ci_high, signal_tokens_per_1000,
+    signal_device_seconds_per_1000, device_seconds_per_1000, cost_usd_per_1000,
+    coalesce(undefined, gain_ci_undefined) as undefined
+from marts.fct_adaptive_signals
+order by dataset, prompt, model, retrieval_method, threshold_scope,
+    list_position({_SIGNALS}, signal)""",  # noqa: S608
+    columns=(
+        *PAIR,
+        Column("threshold_scope", "threshold"),
+        Column("signal", "signal"),
+        Column("n_compared", "n", "count"),
+        Column("accuracy", "accuracy", "share"),
+        Column("gain", "gain", "signed", bounds("gain")),
+        Column("share_retrieved", "retrieved", "share"),
+        Column(_OVER_ALL, "over popularity", "signed", bounds(_OVER_ALL)),
+        Column(_OVER_OWN, "over popularity per relation", "signed", bounds(_OVER_OWN)),
+        Column("signal_tokens_per_1000", "signal's tokens per 1,000", "count"),
+        Column("signal_device_seconds_per_1000", "signal's s per 1,000", "number"),
+        Column("device_seconds_per_1000", "all s per 1,000", "number"),
+        Column("cost_usd_per_1000", "all USD per 1,000", "number"),
+        Column("undefined", "why undefined"),
+    ),
+    spec=panels(
+        "retrieval_method",
+        points(
+            difference_x("gain", "held-out gain", 5),
+            names("model"),
+            categories("signal", "signal", _SIGNALS),
+            interval=bounds("gain"),
+            offset="signal",
+            zero=True,
+        ),
+        least=270,
+        rows="model",
+        step=80,
+        axis=110,
+    ),
+    choose=("parametric_method", "threshold_scope"),
+    plot_on="fct_adaptive_signals",
+)
+
+_MEASURED = ["popularity", "site_links", "confidence", "least_probability", "first_probability", "first_margin",
+             "mean_entropy", "scons", "cert", "popularity_confidence"]  # fmt: skip
+
+QUALITY = Figure(
+    key="signal_quality",
+    section="adaptive",
+    title="Which signal tells right answers from wrong ones?",
+    shows="AUROC of each signal: the share of pairs of a right and a wrong answer in which the right one has the "
+    "higher signal. A signal that says nothing has one half. `confidence` is the mean probability that the "
+    "model gave the tokens of its own answer; `scons` and `cert` compare its answers to paraphrases and "
+    "samples. `popularity_confidence` combines popularity, confidence and relation, fitted on other subjects. "
+    "Counts with `pair` in their name have the subject and a right answer in one sentence, passage or article: "
+    "no decision can know them. Bars are 95 % intervals over whole subjects. The table has the AUROC within "
+    "relations, where knowing which relations are easy does not help.",
+    source="SPEC §11",
+    tables=("fct_signal_quality",),
+    sql=f"""select dataset, prompt, model, method, signal, n, n_correct / n as accuracy, auroc,
+    auroc_ci_low, auroc_ci_high, auroc_within, average_precision, brier, calibration_error, no_interval
+from marts.fct_signal_quality
+order by dataset, prompt, model, method, list_position({_MEASURED}, signal), signal""",  # noqa: S608
+    columns=(
+        Column("model", "model"),
+        Column("method", "method"),
+        Column("signal", "signal"),
+        Column("n", "n", "count"),
+        Column("accuracy", "accuracy", "share"),
+        Column("auroc", "AUROC", "share", bounds("auroc")),
+        Column("auroc_within", "within relations", "share"),
+        Column("average_precision", "average precision", "share"),
+        Column("brier", "Brier score", "number"),
+        Column("calibration_error", "calibration error", "number"),
+        Column("no_interval", "why no interval"),
+    ),
+    spec=panels(
+        "method",
+        points(
+            value_x("auroc"),
+            names("signal"),
+            series("model"),
+            interval=bounds("auroc"),
+            offset="model",
+        ),
+        least=330,
+        rows="signal",
+        step=60,
+        axis=140,
+    ),
+    plot_on="fct_signal_quality",
+)
+
+_FIXED = "datum.policy === 'never' || datum.policy === 'always'"
+_SHARE_X = {**value_x("share_retrieved", whole=True), "title": "share retrieved"}
+_ACCURACY_Y = share_y("accuracy", "accuracy, held out", whole=False)
+_ARENA = points(
+    _SHARE_X,
+    _ACCURACY_Y,
+    series("policy"),
+)
+
+ARENA = Figure(
+    key="policies",
+    section="adaptive",
+    title="Which policy, and how near to the best choice?",
+    shows="Accuracy of each policy, and the share of questions for which it retrieves. Tossing a coin lies on the dashed "
+    "line from `never` to `always`; policies above it know something. The oracle retrieves where memory is wrong and "
+    "the passage helps: no policy can exceed it. Thresholds are held-out; policies of others decide as their files say. "
+    "Bars are 95 % intervals over whole subjects. The table has the gain over the better one of never and always, its "
+    "interval with the variance of the fits, the part of the way from there to the oracle, and p after Holm's "
+    "correction.",
+    source="SPEC §11",
+    tables=("fct_policies",),
+    sql="""select dataset, prompt, model, parametric_method, retrieval_method, policy, n, accuracy, ci_low, ci_high,
+    share_retrieved, cost_usd_per_1000, gain, gain_ci_low, gain_ci_high, gap_share, gap_ci_low, gap_ci_high, p_holm,
+    coalesce(no_interval, no_gain_interval, no_gap_interval) as no_interval
+from marts.fct_policies
+order by dataset, prompt, model, retrieval_method,
+    coalesce(list_position(['never', 'always'], policy), 3), accuracy desc, policy""",
+    columns=(
+        *PAIR,
+        Column("policy", "policy"),
+        Column("n", "n", "count"),
+        Column("accuracy", "accuracy", "share", bounds()),
+        Column("share_retrieved", "retrieved", "share"),
+        Column("cost_usd_per_1000", "USD per 1,000", "number"),
+        Column("gain", "gain", "signed", bounds("gain")),
+        Column("gap_share", "part of the way", "signed", bounds("gap")),
+        Column("p_holm", "p (Holm)", "p"),
+        Column("no_interval", "why no interval"),
+    ),
+    spec=panels(
+        "retrieval_method",
+        {
+            **_ARENA,
+            "layer": [
+                {
+                    "transform": [{"filter": _FIXED}],
+                    "mark": {"type": "line", "strokeDash": [4, 3]},
+                    "encoding": {"y": _ACCURACY_Y, "color": {"value": "var(--muted)"}},
+                },
+                *_ARENA["layer"],
+            ],
+        },
+        least=300,
+        axis=104,
+    ),
+    choose=("parametric_method", "model"),
+    plot_on="fct_policies",
+)
+
+_DRAWN = ["popularity", "confidence", "popularity_confidence", "scons", "cert"]
+
+RISK_COVERAGE = Figure(
+    key="risk_coverage",
+    section="adaptive",
+    title="How many answers are wrong if the uncertain ones are not given?",
+    shows="Risk, the share of wrong answers among those that are given, against coverage, the share of questions that "
+    "are answered: first those with the highest signal, at the right all of them. Where two methods stand, memory "
+    "answers if its confidence is above the threshold, else the passage's answer is given if its own is, else none. "
+    "Bands are 95 % intervals of whole subjects. The table has the greatest coverage with at most 5, 10 and 20 % "
+    "wrong among these answers, and what a threshold promises for new questions of the same mixture.",
+    source="SPEC §11; Learn then Test",
+    tables=("fct_risk_coverage",),
+    sql=f"""select dataset, prompt, model, method || coalesce(', else ' || fallback_method, '') as answers, signal, n,
+    n_answered, coverage, risk, risk_ci_low, risk_ci_high, threshold, promised_risk, coverage_at_risk_5,
+    coverage_at_risk_10, coverage_at_risk_20, area, excess_area
+from marts.fct_risk_coverage
+where signal in {tuple(_DRAWN)}
+order by dataset, prompt, model, method, fallback_method nulls first, list_position({_DRAWN}, signal), coverage_step""",  # noqa: S608
+    columns=(
+        Column("model", "model"),
+        Column("answers", "answers"),
+        Column("signal", "signal"),
+        Column("n", "n", "count"),
+        Column("n_answered", "answered", "count"),
+        Column("coverage", "coverage", "share"),
+        Column("risk", "risk", "share", bounds("risk")),
+        Column("threshold", "signal above", "number"),
+        Column("promised_risk", "promised risk", "share"),
+        *(
+            Column(f"coverage_at_risk_{one}", f"coverage at {one} %, in sample", "share")
+            for one in (5, 10, 20)
+        ),
+        Column("area", "area", "share"),
+        Column("excess_area", "above the best order", "share"),
+    ),
+    spec=panels(
+        "model",
+        curves(
+            share_y("coverage", "coverage"),
+            share_y("risk", "risk"),
+            categories("signal", "signal", _DRAWN),
+            interval=bounds("risk"),
+        ),
+        least=220,
+    ),
+    choose=("answers",),
+    plot_on="fct_risk_coverage",
+)
+
 
 _POLICIES = ["never", "always", "adaptive", "best of both"]
 VARIANT = "if(threshold_scope = 'all', 'one threshold', 'per relation') || ', ' || search"
@@ -62,7 +283,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
         points(
             names("model", labelAngle=-35, labelAlign="right"),
             share_y("accuracy", "accuracy, held out"),
-            fixed("policy", "policy", _POLICIES),
+            categories("policy", "policy", _POLICIES),
             interval=("split_low", "split_high"),
             offset="policy",
         ),

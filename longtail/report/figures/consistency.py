@@ -1,10 +1,29 @@
-"""Figures of semantic consistency (PopQA-TP)."""
+"""Figures of consistency: semantic (PopQA-TP) and factual (ParaRel), and whether it predicts that an answer is right."""
 
 from __future__ import annotations
 
-from longtail.report.figure import Column, Figure
-from longtail.report.figures.memory import KEY, N
-from longtail.report.marks import panels, quantity, relation_dots, share_y, value_x
+from longtail.report.figure import Column, Figure, bounds
+from longtail.report.figures.memory import (
+    ACCURACY,
+    BIN_EDGES,
+    FEWEST_BY_RELATION,
+    INTERVAL,
+    KEY,
+    N,
+)
+from longtail.report.marks import (
+    categories,
+    curves,
+    names,
+    panels,
+    points,
+    popularity_x,
+    quantity,
+    relation_dots,
+    series,
+    share_y,
+    value_x,
+)
 
 _COLUMNS = (
     *KEY[:3],
@@ -101,4 +120,345 @@ order by dataset, relation <> 'all', relation""",
     kind="table",
 )
 
-FIGURES = (BY_RELATION, AGAINST_ACCURACY, PARAPHRASES)
+
+_ANSWERED_BY = "if(min(model) over () = max(model) over (), method, model || ', ' || method) as answered_by"
+_FACT_MEASURES = "('consistency', 'accuracy', 'majority_accuracy', 'all_right')"
+
+FACTS_BY_RELATION = Figure(
+    key="factual_consistency",
+    section="consistency",
+    title="Factual consistency",
+    shows="Facts are asked as sentences with a gap, in several patterns; the model chooses among the objects of the "
+    "relation. Consistency is the share of ordered pairs of patterns that get the same object, whether it is right or "
+    "not. `accuracy` is that of the first pattern, `majority_accuracy` that of always giving the most frequent object, "
+    "and `all_right` the share of facts that are right in every pattern. Relation `all` is the mean over relations. Bars "
+    "are bootstrap 95 % intervals over whole subjects.",
+    source="ParaRel (Elazar et al., 2021); SPEC §8",
+    tables=("fct_factual_consistency",),
+    sql=f"""select dataset, prompt, model, method,
+    {_ANSWERED_BY},
+    relation, measure, n_facts, value, ci_low, ci_high
+from marts.fct_factual_consistency
+where measure in {_FACT_MEASURES} and value is not null
+order by dataset, prompt, measure <> 'consistency', measure, model, method, relation <> 'all', relation""",  # noqa: S608
+    columns=(
+        *KEY,
+        Column("relation", "relation"),
+        Column("measure", "measure"),
+        Column("n_facts", "facts", "count"),
+        Column("value", "value", "share", bounds()),
+    ),
+    spec=panels(
+        "measure",
+        points(
+            value_x("value", whole=True),
+            names("relation"),
+            series("answered_by", "model and method"),
+            offset="answered_by",
+            size=45,
+        ),
+        least=260,
+        rows="relation",
+        lanes="answered_by",
+        axis=120,
+    ),
+    plot_on="fct_factual_consistency",
+)
+
+FACTS_BY_POPULARITY = Figure(
+    key="factual_consistency_by_popularity",
+    section="consistency",
+    title="Factual consistency by popularity",
+    shows="The same measures by the popularity of the subject ({popularity}), with the facts of all relations together. "
+    "Facts whose subject is not linked to an entity of known popularity are left out, and so are bins with too few "
+    "subjects for an interval. Bands are bootstrap 95 % intervals over whole subjects.",
+    source="SPEC §8, by popularity",
+    tables=("fct_factual_consistency_by_popularity",),
+    sql=f"""select dataset, prompt, model, method,
+    {_ANSWERED_BY},
+    bin_low, bin_high, pow(10, bin_center_log10) as popularity, measure, n_facts, value, ci_low, ci_high
+from marts.fct_factual_consistency_by_popularity
+where measure in {_FACT_MEASURES} and ci_low is not null
+order by dataset, prompt, measure <> 'consistency', measure, model, method, bin""",  # noqa: S608
+    columns=(
+        *KEY,
+        Column("measure", "measure"),
+        *BIN_EDGES,
+        Column("n_facts", "facts", "count"),
+        Column("value", "value", "share", bounds()),
+    ),
+    spec=panels(
+        "measure",
+        curves(
+            popularity_x(),
+            share_y("value", "share"),
+            series("answered_by", "model and method"),
+        ),
+        least=260,
+    ),
+    plot_on="fct_factual_consistency_by_popularity",
+)
+
+RETRIEVERS = Figure(
+    key="retriever_consistency",
+    section="consistency",
+    title="Do two wordings find the same passages?",
+    shows="Two wordings of a question are compared by the passages that a retriever finds: those found for both as a "
+    "share of those found for either (`passages_jaccard`), the same for their titles, and the cosine of the wordings' "
+    "vectors. Pairs with equal answers and pairs with different answers are shown apart: if the passages decide the "
+    "answer, pairs with equal answers are more similar. Bars are 95 % intervals that take the pairs of a subject "
+    "together.",
+    source="Hagström et al. (Atlas), retriever consistency; SPEC §8",
+    tables=("fct_retriever_consistency",),
+    sql=f"""select dataset, prompt, model, method, retriever, measure, answers,
+    {_ANSWERED_BY},
+    if(answers = 'equal', n_agreeing, n_disagreeing) as n_pairs,
+    if(answers = 'equal', similarity_agreeing, similarity_disagreeing) as similarity,
+    if(answers = 'equal', similarity_agreeing_low, similarity_disagreeing_low) as ci_low,
+    if(answers = 'equal', similarity_agreeing_high, similarity_disagreeing_high) as ci_high,
+    correlation, correlation_low, correlation_high
+from marts.fct_retriever_consistency
+cross join (values ('equal'), ('different')) as split (answers)
+where relation = 'all' and model is not null
+    and if(answers = 'equal', similarity_agreeing, similarity_disagreeing) is not null
+order by dataset, prompt, retriever, measure, model, method, answers desc""",  # noqa: S608
+    columns=(
+        *KEY,
+        Column("retriever", "retriever"),
+        Column("measure", "measure"),
+        Column("answers", "answers"),
+        Column("n_pairs", "pairs", "count"),
+        Column("similarity", "similarity", "share", bounds()),
+        Column("correlation", "correlation", "signed", ("correlation_low", "correlation_high")),
+    ),
+    spec=panels(
+        "measure",
+        points(
+            value_x("similarity"),
+            names("answered_by"),
+            categories("answers", "answers", ["equal", "different"]),
+            offset="answers",
+            size=45,
+        ),
+        least=260,
+        rows="answered_by",
+        axis=120,
+    ),
+    choose=("retriever",),
+    plot_on="fct_retriever_consistency",
+)
+
+_SETTING = (
+    Column("batch_size", "queries of a step", "count"),
+    Column("reader_rate", "rate of the reader", "number"),
+    Column("retriever_rate", "rate of the retriever", "number"),
+    Column("temperature", "temperature", "number"),
+    Column("passages_per_query", "passages", "count"),
+    Column("training_relations", "trained on"),
+)
+
+BY_STEP = Figure(
+    key="tuned_models",
+    section="consistency",
+    title="Fine-tuned readers",
+    shows="One panel per setting of the sweep, checkpoint after checkpoint. The first point is the reader before "
+    "training, on the same facts. `accuracy` is the share of facts whose first pattern is answered right. "
+    "`consistency` is the share of ordered pairs of patterns that get the same object, whether it is right or "
+    "not. Both are means over relations. `judged`: facts of relations that are not trained on. `held_out`: "
+    "facts of the training relations that no step trains on; the checkpoint that is best on them is kept. Bands "
+    "are bootstrap 95 % intervals over whole subjects.",
+    source="SPEC §8",
+    tables=("fct_tuned_models",),
+    sql="""select tuned_model, split, step, measure, n_facts, value, ci_low, ci_high, is_best, loss, retriever_loss,
+    batch_size, reader_rate, retriever_rate, temperature, passages_per_query,
+    array_to_string(training_relations, ', ') as training_relations
+from marts.fct_tuned_models
+where relation = 'all' and value is not null
+order by split desc, batch_size, reader_rate desc, temperature desc, passages_per_query, tuned_model, measure, step""",
+    columns=(
+        Column("tuned_model", "setting"),
+        Column("split", "facts"),
+        Column("step", "step", "count"),
+        Column("measure", "measure"),
+        Column("n_facts", "n", "count"),
+        Column("value", "value", "share", bounds()),
+        Column("is_best", "kept", "flag"),
+        Column("loss", "loss of the reader", "number"),
+        Column("retriever_loss", "loss of the retriever", "number"),
+        *_SETTING,
+    ),
+    spec=panels(
+        "tuned_model",
+        curves(
+            {"field": "step", "type": "ordinal", "title": "steps of training", "axis": {"labelAngle": 0}},
+            share_y("value", "accuracy, consistency"),
+            categories("measure", "measure", ("accuracy", "consistency")),
+        ),
+        least=300,
+    ),
+    choose=("split",),
+    plot_on="fct_tuned_models",
+)
+
+
+_REGRESSION, _MAJORITY = "regression", "majority"
+HELD_OUT = Figure(
+    key="prediction_held_out",
+    section="consistency",
+    title="Predicting whether an answer is right",
+    shows="Share of questions for which a logistic regression predicts rightly whether the model's answer is right. "
+    "It was fitted on other questions. `majority` always predicts what happened to most of those. `all` "
+    "knows the relation, the popularity of the subject, the consistency over paraphrases (`scons`) and the certainty "
+    f"over samples (`cert`); the other rows lack some of them. {INTERVAL} The table has the fit on all questions beside "
+    "it: McFadden's R² and Akaike's criterion.",
+    source="PopQA-TP, Tables 5, 6 and 8",
+    tables=("fct_prediction_models",),
+    sql=f"""with held_out as (
+    select dataset, prompt, model, setting, predictors, n_scored as n, accuracy, ci_low, ci_high, baseline, gain
+    from marts.fct_prediction_models
+    where fit = 'held_out' and accuracy is not null
+), whole as (
+    select dataset, prompt, model, setting, predictors, mcfadden_r2, aic, n_separated
+    from marts.fct_prediction_models
+    where fit = 'all_rows'
+), predicted as (
+    select * exclude (baseline), '{_REGRESSION}' as predicted_by
+    from held_out
+    inner join whole using (dataset, prompt, model, setting, predictors)
+    union all by name
+    select dataset, prompt, model, setting, predictors, n, baseline as accuracy, '{_MAJORITY}' as predicted_by
+    from held_out
+)
+select * from predicted
+order by dataset, prompt, setting, model,
+    list_position(['all', 'without_popularity', 'without_relation', 'scons_cert', 'cert', 'scons'], predictors),
+    predicted_by""",  # noqa: S608
+    columns=(
+        *KEY[:3],
+        Column("setting", "relations"),
+        Column("predictors", "predictors"),
+        Column("predicted_by", "predicted by"),
+        N,
+        ACCURACY,
+        Column("gain", "gain over the majority", "signed"),
+        Column("mcfadden_r2", "McFadden's R²", "number"),
+        Column("aic", "AIC", "number"),
+        Column("n_separated", "separated relations", "count"),
+    ),
+    spec=panels(
+        "model",
+        points(
+            quantity(
+                "accuracy",
+                "predicted rightly",
+                {"format": "%", "tickCount": 5, "grid": True},
+                {"zero": False},
+            ),
+            names("predictors"),
+            categories("predicted_by", "predicted by", (_REGRESSION, _MAJORITY)),
+            offset="predicted_by",
+        ),
+        least=215,
+        rows="predictors",
+        step=36,
+        axis=130,
+    ),
+    choose=("setting",),
+    plot_on="fct_prediction_models",
+)
+
+_DIAGONAL = {
+    "mark": {"type": "rule", "strokeDash": [4, 3]},
+    "encoding": {
+        "x": {"datum": 0}, "y": {"datum": 0}, "x2": {"datum": 1}, "y2": {"datum": 1},
+        "color": {"value": "var(--muted)"},
+    },
+}  # fmt: skip
+_RELIABILITY = curves(
+    quantity(
+        "mean_probability", "predicted probability", {"format": "%", "tickCount": 5}, {"domain": [0, 1]}
+    ),
+    share_y("accuracy", "answered right"),
+    series("estimator", "estimator"),
+)
+CALIBRATION = Figure(
+    key="prediction_calibration",
+    section="consistency",
+    title="Are the predicted probabilities right?",
+    shows="How often an answer is right, by its predicted probability. No estimator saw the subject of the question "
+    "that it predicts. On the dashed line the probability is exactly the share of right answers; above it the prediction "
+    f"is too low. {INTERVAL} Bins under {FEWEST_BY_RELATION} questions are left out.",
+    source="Guo, Pleiss, Sun and Weinberger (2017), reliability diagram",
+    tables=("fct_prediction_calibration", "fct_prediction_scores"),
+    sql=f"""select dataset, prompt, model, signal, estimator, calibration.n, mean_probability, accuracy, ci_low, ci_high,
+    scores.auroc, scores.brier, scores.expected_calibration_error
+from marts.fct_prediction_calibration as calibration
+inner join marts.fct_prediction_scores as scores using (dataset, prompt, model, signal, estimator)
+where calibration.n >= {FEWEST_BY_RELATION}
+order by dataset, prompt, model, signal, estimator, mean_probability""",  # noqa: S608
+    columns=(
+        *KEY[:3],
+        Column("signal", "signal"),
+        Column("estimator", "estimator"),
+        N,
+        Column("mean_probability", "predicted", "share"),
+        ACCURACY,
+        Column("auroc", "AUROC of all bins", "number"),
+        Column("brier", "Brier score of all bins", "number"),
+        Column("expected_calibration_error", "calibration error of all bins", "number"),
+    ),
+    spec=panels(
+        "model", {**_RELIABILITY, "layer": [_DIAGONAL, *_RELIABILITY["layer"]]}, least=220, ratio=1.0
+    ),
+    choose=("signal",),
+    plot_on="fct_prediction_calibration",
+)
+
+DIAGNOSTICS = Figure(
+    key="prediction_diagnostics",
+    section="consistency",
+    title="Each relation has its own slope",
+    shows="Accuracy by the value of a predictor (`scons`: consistency over paraphrases, `cert`: certainty over samples), "
+    "with one panel per relation. Where the curves rise differently, the regression needs a slope for each relation. "
+    "Bins have equal width over all questions of a model. Bins outside the "
+    f"central values of the relation, and under {FEWEST_BY_RELATION} questions, are left out. {INTERVAL}",
+    source="PopQA-TP, Figures 4 and 5",
+    tables=("fct_prediction_diagnostics",),
+    sql=f"""select dataset, prompt, model, predictor, relation, bin_center, n, accuracy, ci_low, ci_high
+from marts.fct_prediction_diagnostics
+where is_central and n >= {FEWEST_BY_RELATION}
+order by dataset, prompt, predictor, relation, model, bin_center""",  # noqa: S608
+    columns=(
+        *KEY[:3],
+        Column("predictor", "predictor"),
+        Column("relation", "relation"),
+        Column("bin_center", "value", "number"),
+        N,
+        ACCURACY,
+    ),
+    spec=panels(
+        "relation",
+        curves(
+            quantity("bin_center", "value of the predictor", {"tickCount": 5}, {"zero": False}),
+            share_y("accuracy", "accuracy"),
+            series("model", "model"),
+        ),
+        least=200,
+        ratio=0.66,
+    ),
+    choose=("predictor",),
+    plot_on="fct_prediction_diagnostics",
+)
+
+FIGURES = (
+    BY_RELATION,
+    AGAINST_ACCURACY,
+    PARAPHRASES,
+    FACTS_BY_RELATION,
+    FACTS_BY_POPULARITY,
+    RETRIEVERS,
+    BY_STEP,
+    HELD_OUT,
+    CALIBRATION,
+    DIAGNOSTICS,
+)

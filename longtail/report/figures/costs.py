@@ -6,7 +6,7 @@ from longtail.report.figure import Column, Figure, bounds
 from longtail.report.figures.adaptive import VARIANT, VARIANT_ORDER
 from longtail.report.figures.memory import KEY, N
 from longtail.report.figures.retrieval import PAIR
-from longtail.report.marks import fixed, names, panels, points, quantity, series
+from longtail.report.marks import categories, names, panels, points, quantity, series
 
 _POLICIES = ["never", "always", "adaptive"]
 _CLAIMS = ["saves", "undecided", "takes_longer"]
@@ -96,7 +96,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
         points(
             _amount("single_latency_ms_saved", "milliseconds saved per question"),
             names("model"),
-            fixed("latency_claim", "claim", _CLAIMS),
+            categories("latency_claim", "claim", _CLAIMS),
             interval=("single_latency_ms_saved_low", "single_latency_ms_saved_high"),
             zero=True,
         ),
@@ -151,7 +151,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
                 "y": names("model"),
                 "yOffset": {"field": "policy", "type": "nominal", "scale": {"domain": _POLICIES}},
                 "x": _amount("amount", "USD per 1,000 questions"),
-                "color": fixed("policy", "policy", _POLICIES),
+                "color": categories("policy", "policy", _POLICIES),
             },
         },
         least=270,

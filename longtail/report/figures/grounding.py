@@ -1,13 +1,15 @@
-"""Figures of grounding: how much of what models write is quoted from the corpus (According-to prompting)."""
+"""Figures of grounding: how much of what models write is quoted from the corpus, also when they are asked to quote."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from longtail.report.figure import Column, Figure, bounds
-from longtail.report.figures.memory import BIN_EDGES, FEWEST, KEY
+from longtail.report.figure import Column, Figure, Spec, bounds
+from longtail.report.figures.memory import BIN_EDGES, FEWEST, KEY, SIZE_X
 from longtail.report.marks import (
+    categories,
     curves,
+    difference_x,
     names,
     panels,
     points,
@@ -170,4 +172,252 @@ order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.
     kind="quotes",
 )
 
-FIGURES = (QUIP, BY_POPULARITY, QUOTES)
+
+_PROMPT = Column("grounding_prompt", "grounding prompt")
+PROMPT_KEY = (KEY[0], KEY[2], KEY[3], _PROMPT)
+_KINDS = ["null", "grounding", "anti-grounding"]
+_KIND = "replace(grounding_kind, '_', '-') as grounding_kind"
+_ORDER = "order by dataset, model, method, position_in_study"
+_PAIRED = (
+    "Both prompts are compared on the same questions. Bars are 95 % intervals from a paired bootstrap "
+    "over questions."
+)
+
+
+def _by_prompt(difference: str, title: str) -> Spec:
+    """One row per grounding prompt: a difference to the null prompt, with its interval."""
+    return panels(
+        "model",
+        points(
+            difference_x(difference, title, 5),
+            names("grounding_prompt"),
+            categories("grounding_kind", "kind", _KINDS),
+            interval=bounds(difference),
+            zero=True,
+        ),
+        least=340,
+        rows="grounding_prompt",
+        step=30,
+        axis=190,
+    )
+
+
+PROMPTS = Figure(
+    key="grounding_prompts",
+    section="grounding",
+    title="Does asking for quotations help?",
+    shows=f"{MEASURE}Each prompt stands behind the question, and the corpus is that of the data portrait. The gain is "
+    "the mean QUIP of the explanations under the prompt divided by that under the null prompt, which adds nothing, minus "
+    f"one. {_PAIRED} The p value is from a test of the paired difference, with Holm's adjustment over a "
+    "model's prompts.",
+    source="According-to prompting, Tables 1 and 2",
+    tables=("fct_grounding_prompts", "dim_grounding_prompts"),
+    sql=f"""select dataset, model, method, grounding_prompt, {_KIND}, prompts.text, n, n_quip, n_undefined, n_unparsed,
+    mean_quip as quip, quip_ci_low, quip_ci_high, n_paired, quip_ratio - 1 as gain,
+    quip_ratio_ci_low - 1 as gain_ci_low, quip_ratio_ci_high - 1 as gain_ci_high, p_value, p_holm, undefined
+from marts.fct_grounding_prompts
+left join (select grounding_prompt, position_in_study, text from marts.dim_grounding_prompts) as prompts
+    using (grounding_prompt)
+{_ORDER}""",  # noqa: S608
+    columns=(
+        *PROMPT_KEY,
+        Column("grounding_kind", "kind"),
+        Column("text", "its words"),
+        Column("n", "generations", "count"),
+        *COUNTS,
+        Column("n_unparsed", "not parsed", "count"),
+        QUIP_COLUMN,
+        Column("n_paired", "pairs", "count"),
+        Column("gain", "gain", "signed", bounds("gain")),
+        Column("p_value", "p", "p"),
+        Column("p_holm", "p after Holm", "p"),
+        Column("undefined", "why undefined"),
+    ),
+    spec=_by_prompt("gain", "relative gain in QUIP"),
+    choose=("method",),
+    plot_on="fct_grounding_prompts",
+)
+
+END_TASK = Figure(
+    key="grounding_end_task",
+    section="grounding",
+    title="Are answers right when quotations are asked for?",
+    shows="The score by which the dataset judges answers (exact match, F1 or ROUGE-L) under each grounding prompt, minus "
+    f"that under the null prompt. {_PAIRED} Where a model gives a short answer in the first of two steps, the answer "
+    "comes before the grounding prompt and is the same under all of them.",
+    source="According-to prompting, Tables 1 and 2",
+    tables=("fct_grounding_prompts", "dim_grounding_prompts"),
+    sql=f"""select dataset, model, method, grounding_prompt, {_KIND}, steps, replace(end_task, '_', ' ') as end_task,
+    mean_score, score_ci_low, score_ci_high, n_scores_paired, score_difference, score_difference_ci_low,
+    score_difference_ci_high, score_p_value, score_p_holm
+from marts.fct_grounding_prompts
+left join (select grounding_prompt, position_in_study from marts.dim_grounding_prompts) using (grounding_prompt)
+{_ORDER}""",  # noqa: S608
+    columns=(
+        *PROMPT_KEY,
+        Column("steps", "steps", "count"),
+        Column("end_task", "score"),
+        Column("mean_score", "mean score", "share", bounds("score")),
+        Column("n_scores_paired", "pairs", "count"),
+        Column("score_difference", "difference", "signed", bounds("score_difference")),
+        Column("score_p_value", "p", "p"),
+        Column("score_p_holm", "p after Holm", "p"),
+    ),
+    spec=_by_prompt("score_difference", "difference of the score"),
+    choose=("method",),
+    plot_on="fct_grounding_prompts",
+)
+
+BY_SIZE = Figure(
+    key="grounding_by_size",
+    section="grounding",
+    title="Size and instruction tuning",
+    shows=f"{MEASURE}Mean QUIP of explanations against the number of parameters, by grounding prompt. Families of "
+    f"models, and instruction-tuned and base models, have panels of their own. {INTERVALS} Models of "
+    "unknown size are left out, and so is a single model.",
+    source="According-to prompting, Figures 2 and 4",
+    tables=("fct_grounding_prompts", "dim_models"),
+    sql="""select found.dataset, found.model, found.method, found.grounding_prompt, found.n_parameters,
+    models.family || case
+        when found.is_instruction_tuned then ', instruction-tuned'
+        when not found.is_instruction_tuned then ', base'
+        else ''
+    end as family,
+    found.n_quip, found.n_undefined, found.mean_quip as quip, found.quip_ci_low, found.quip_ci_high
+from marts.fct_grounding_prompts as found
+left join marts.dim_models as models on found.model = models.model
+where found.n_parameters is not null and found.mean_quip is not null
+qualify min(found.model) over (partition by found.dataset) < max(found.model) over (partition by found.dataset)
+order by found.dataset, found.method, family, found.grounding_prompt, found.n_parameters""",
+    columns=(
+        *PROMPT_KEY,
+        Column("family", "family"),
+        Column("n_parameters", "parameters", "count"),
+        *COUNTS,
+        QUIP_COLUMN,
+    ),
+    spec=panels(
+        "family",
+        curves(
+            SIZE_X,
+            quip_y(),
+            series("grounding_prompt", "grounding prompt"),
+            interval=bounds("quip"),
+            few=True,
+        ),
+        least=300,
+    ),
+    choose=("method",),
+    plot_on="fct_grounding_prompts",
+)
+
+PROMPTS_BY_POPULARITY = Figure(
+    key="grounded_quip_by_popularity",
+    section="grounding",
+    title="Grounding prompts against popularity",
+    shows=f"{MEASURE}Popularity is that of the subject, or the number of passages of the corpus that have the "
+    f"question's entity and an answer (co-occurrence). {INTERVALS} Bins with under {FEWEST} texts that have a QUIP are "
+    "left out, and so is a single bin. The bin of questions without such a passage is in the table only.",
+    source="According-to prompting, Figure 3",
+    tables=("fct_grounding_by_popularity",),
+    sql=f"""select dataset, model, method, grounding_prompt, {by_bin("scores")}
+from marts.fct_grounding_by_popularity as scores
+where n_quip >= {FEWEST} and grounding_prompt is not null
+qualify count(bin_center_log10) over (partition by dataset, model, method, grounding_prompt, measure) > 1
+order by dataset, model, method, grounding_prompt, measure, bin""",  # noqa: S608
+    columns=(*PROMPT_KEY, *BINS, *COUNTS, QUIP_COLUMN),
+    spec=panels("model", by_bin_curves(series("grounding_prompt", "grounding prompt")), least=260),
+    choose=("method", "measure"),
+    plot_on="fct_grounding_by_popularity",
+)
+
+EXPLANATIONS = Figure(
+    key="grounded_spans",
+    section="grounding",
+    title="Explanations with their quotations marked",
+    shows="What stands in the corpus is marked, as in the texts above. At most "
+    f"{EXAMPLES_EACH} texts per model, method and grounding prompt, among those with a QUIP. A hash of the question's id "
+    f"draws them, the same for all prompts; nobody chose them. Texts are cut at {TEXT_CHARACTERS} characters. Table "
+    "`marts.fct_grounded_generations` has all of them.",
+    source="According-to prompting, Table 5",
+    tables=("fct_grounded_generations", "dim_questions"),
+    sql=f"""with drawn as (
+    select *, row_number() over (
+        partition by dataset, model, method, grounding_prompt order by md5(question_id), question_id
+    ) as place
+    from marts.fct_grounded_generations
+    where quip is not null
+)
+select drawn.dataset, drawn.model, drawn.method, drawn.grounding_prompt, questions.question, drawn.answer, drawn.quip,
+    drawn.n_grams, drawn.explanation[1:{TEXT_CHARACTERS}] as text, drawn.span_starts, drawn.span_ends,
+    length(drawn.explanation) > {TEXT_CHARACTERS} as is_cut, len(drawn.quotes) as n_quotes
+from drawn
+left join marts.dim_questions as questions
+    on drawn.dataset = questions.dataset and drawn.question_id = questions.question_id
+where drawn.place <= {EXAMPLES_EACH}
+order by drawn.dataset, drawn.model, drawn.method, drawn.grounding_prompt, drawn.place""",  # noqa: S608
+    columns=(*PROMPT_KEY, Column("answer", "answer"), *QUOTE_COLUMNS),
+    choose=("model", "method", "grounding_prompt"),
+    kind="quotes",
+)
+
+COMPARISONS = Figure(
+    key="grounding_comparisons",
+    section="grounding",
+    title="A passage in front, and texts of equal length",
+    shows=f"{MEASURE}Explanations with a passage in front are compared with those from memory, under the same grounding "
+    "prompt; and explanations under a grounding prompt with those under the null prompt, by the same method. At equal "
+    "length, QUIP counts as many 25-grams of both texts, from the start, as the shorter one has. Bars are 95 % intervals "
+    "from a paired bootstrap over whole subjects. Holm's adjustment is over a model's grounding prompts.",
+    source="According-to prompting, Tables 1 and 2",
+    tables=("fct_grounding_comparisons", "dim_grounding_prompts"),
+    sql="""select found.dataset, found.model, found.method, found.grounding_prompt,
+    replace(found.compared_with, '_', ' ') as compared_with,
+    case found.measure when 'quip_difference' then 'whole texts' else 'equal length' end as length,
+    found.n_paired, found.base_value, found.mean_value, found.value as difference,
+    found.value_ci_low as difference_ci_low, found.value_ci_high as difference_ci_high, found.p_value, found.p_holm
+from marts.fct_grounding_comparisons as found
+inner join marts.dim_grounding_prompts as prompts on found.grounding_prompt = prompts.grounding_prompt
+where found.measure in ('quip_difference', 'same_length_difference') and found.value is not null
+order by found.dataset, found.model, compared_with, length desc, prompts.position_in_study, found.method""",
+    columns=(
+        *PROMPT_KEY,
+        Column("compared_with", "compared with"),
+        Column("length", "compared over"),
+        Column("n_paired", "pairs", "count"),
+        Column("base_value", "QUIP of the others", "share"),
+        Column("mean_value", "mean QUIP", "share"),
+        Column("difference", "difference", "signed", bounds("difference")),
+        Column("p_value", "p", "p"),
+        Column("p_holm", "p after Holm", "p"),
+    ),
+    spec=panels(
+        "model",
+        points(
+            difference_x("difference", "difference of QUIP", 5),
+            names("grounding_prompt"),
+            series("method", "method"),
+            interval=bounds("difference"),
+            zero=True,
+            offset="method",
+        ),
+        least=340,
+        rows="grounding_prompt",
+        step=46,
+        axis=190,
+    ),
+    choose=("compared_with", "length"),
+    plot_on="fct_grounding_comparisons",
+)
+
+FIGURES = (
+    QUIP,
+    BY_POPULARITY,
+    QUOTES,
+    PROMPTS,
+    END_TASK,
+    BY_SIZE,
+    PROMPTS_BY_POPULARITY,
+    EXPLANATIONS,
+    COMPARISONS,
+)

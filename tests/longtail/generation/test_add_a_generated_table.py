@@ -16,7 +16,7 @@ import pytest
 import toy_scores
 from small_study import fill_lake, small_study, with_model
 
-from dagster_project.defs.generation import generated_table
+from dagster_project.defs.generation import generation_asset
 from dagster_project.stages import plan
 from longtail.errors import BackendError
 from longtail.generation.engine.items import ModelInput, Request
@@ -140,7 +140,7 @@ def test_a_service_that_cannot_score_is_refused_before_anything_loads(study: Stu
 def test_its_asset_and_stage_are_made_as_for_other_tables(
     study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asset = generated_table("toy_scores")
+    asset = generation_asset("toy_scores")
     assert asset.key == dg.AssetKey(["lake", "toy_scores"])
     assert asset.specs_by_key[asset.key].description == toy_scores.TABLE.grain
     study_resource = {"study": dg.ResourceDefinition.none_resource()}

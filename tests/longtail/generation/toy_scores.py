@@ -22,7 +22,7 @@ from longtail.study.backends import SCORE
 from longtail.study.models import Model
 from longtail.study.study import Study
 from longtail.tables import TABLES
-from longtail.tables.accounts import ACCOUNTS
+from longtail.tables.generation import ACCOUNTS
 from longtail.tables.schema import DATASET, MODEL, QUESTION_ID, Table, column
 
 TABLE = Table(

@@ -10,9 +10,8 @@ import pytest
 import yaml
 
 from longtail.errors import StudyError
-from longtail.imports.dataset import ImportedDataset, ImportedEntity
-from longtail.imports.facts import import_entities, import_popularity, import_triples
-from longtail.imports.format import Names, QuestionFormat
+from longtail.imports.datasets import import_entities, import_popularity, import_triples
+from longtail.imports.format import ImportedDataset, ImportedEntity, Names, QuestionFormat
 from longtail.questions.build import build_questions
 from longtail.storage.lake import Lake, QuarantinedRow
 from longtail.study.datasets import Dataset

@@ -18,13 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longtail.errors import SourceError
-from longtail.imports.cells import AUTO, ENCLOSING
-from longtail.imports.compressed import opened
-from longtail.imports.excluded_pages import DISAMBIGUATION, REDIRECT, ExcludedPage
 from longtail.imports.formats.collections import atlas, cirrus_search, pyserini
 from longtail.imports.formats.collections.articles import read_articles
 from longtail.imports.formats.collections.dpr import read_passages
-from longtail.imports.records import RejectedRows
+from longtail.imports.lines import open_file
+from longtail.imports.records import AUTO, ENCLOSING, RejectedRows
+from longtail.imports.wiki import DISAMBIGUATION, REDIRECT, ExcludedPage
 from longtail.study.imports import load_format
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
@@ -195,7 +194,7 @@ def test_the_rows_of_a_kind_are_counted_where_they_are_too_many() -> None:
         rejected.put(row, f"id '{row}': row 1 has it already", {"id": row})
     rejected.put(6, "title: a text was expected")
     assert rejected.n_rows == 6
-    assert [(row.row_key, row.reason) for row in rejected.told()] == [
+    assert [(row.row_key, row.reason) for row in rejected.list_rows()] == [
         ("a row 1", "id '1': row 1 has it already"),
         ("a row 2", "id '2': row 1 has it already"),
         ("a row 6", "title: a text was expected"),
@@ -362,6 +361,6 @@ def test_a_packed_file_that_breaks_off_is_told_however_it_is_read(
 ) -> None:
     path = tmp_path / "cut.gz"
     path.write_bytes(gzip.compress(b"".join(b"%d\n" % number for number in range(9_999)))[:-9])
-    with opened(path, accept_cut=True) as stream:
+    with open_file(path, accept_cut=True) as stream:
         assert getattr(stream, method)()
     assert "the rows before the break are used" in caplog.text

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from longtail.errors import SourceError
-from longtail.imports.data_files import cached_file, find_file
+from longtail.imports.datasets import cache_path, find_file
 from longtail.study.imports import Place
 from longtail.study.study import Study
 from tests.flipped_bits import flip_bit
@@ -111,14 +111,14 @@ def test_a_file_with_another_checksum_is_moved_aside(study: Study) -> None:
         other = hashlib.sha256(BODY[::-1]).hexdigest()
         with pytest.raises(SourceError) as caught:
             find_file(place, study)
-        refused = cached_file(place, study).with_name("data.tsv.refused")
+        refused = cache_path(place, study).with_name("data.tsv.refused")
         assert str(caught.value) == (
             f"{url}: the file's SHA-256 is {other}, and the study expects {RIGHT}; it was moved to {refused} and is not"
             " used; or set DATA to a copy of your own"
         )
         assert refused.read_bytes() == BODY[::-1]
-        assert not cached_file(place, study).exists()
-        assert cached_file(Place(path_env="DATA", url=url), study) != cached_file(place, study)
+        assert not cache_path(place, study).exists()
+        assert cache_path(Place(path_env="DATA", url=url), study) != cache_path(place, study)
         with pytest.raises(SourceError, match="SHA-256"):  # the next run asks the server again
             find_file(place, study)
     assert ranges == [None, None]

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from longtail.errors import LongtailError, SourceError
-from longtail.imports.decisions import check, import_decisions
+from longtail.imports.answers import check_decisions, import_decisions
 from longtail.questions.build import build_questions
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study
@@ -145,4 +145,4 @@ def test_a_column_that_the_study_names_may_be_behind_the_beginning_of_a_long_fil
     lines = [json.dumps({"id": f"q{i}", "retrieve": True, "text": "x" * 100_000}) for i in range(6)]
     (tmp_path / "decided.jsonl").write_text("\n".join(lines), encoding="utf-8")
     study, _ = asked(tmp_path, {"name": "p", "path": "decided.jsonl", "columns": {"retrieve": "retrieve"}})
-    check(tmp_path / "decided.jsonl", study.decisions[0])
+    check_decisions(tmp_path / "decided.jsonl", study.decisions[0])

@@ -1,4 +1,4 @@
-"""Every format in the same trouble: other encodings, broken JSON, rows of noise. Nothing is dropped without a word."""
+"""Every format in the same trouble: other encodings, broken JSON, rows of noise, hostile files. Nothing is lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longtail.errors import SourceError
-from longtail.imports.dataset import ImportedDataset
+from longtail.imports.format import ImportedDataset
 from longtail.imports.formats.answers.adaptive_retrieval import read_result_file, result_file
 from longtail.imports.formats.answers.lm_eval import read_log
 from longtail.imports.formats.paraphrases.popqa_tp import read_popqa_tp
@@ -25,6 +25,8 @@ from longtail.relations.sets import RELATION_SETS, relation_names
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import QUESTIONS, read_import
 from longtail.study.reader import Reader
+from tools.hostile_files.cases import CASES
+from tools.hostile_files.__main__ import try_case
 from tests.imported_files import (
     log_lines,
     popqa_rows,
@@ -183,3 +185,31 @@ def test_predictions_come_back_as_they_are(
     assert len(found) + len(told) == 3
     wanted = {row["id"]: row["pred"] for row in rows if "\0" not in row["pred"]}
     assert found == wanted
+
+
+REFUSED = (
+    "table: a pipe",
+    "parquet: data of noise",
+    "parquet: a footer of 2 GB",
+    "answers: inspect: paths that climb",
+    "model: gguf: a list of 2^60 numbers",
+    "model: gguf: lists nested 10,000 deep",
+    "model: gguf: a pipe",
+    "model: a path that climbs: package:os/../../../etc/passwd",
+    "model: a pickle as pytorch_model.bin",
+    "portrait: a header of huge numbers",
+)
+PUT_ASIDE = (
+    "table: JSON lines: nested 100,000 deep",
+    "pararel: a pattern without [Y]",
+    "dpr: NUL and controls",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"), [(n, "refused") for n in REFUSED] + [(n, "put aside") for n in PUT_ASIDE]
+)
+def test_a_hostile_file_is_refused_or_put_aside_in_one_line(name: str, outcome: str) -> None:
+    (case,) = (case for case in CASES if case.name == name)
+    tried = try_case(case)
+    assert tried.outcome == outcome, tried.said

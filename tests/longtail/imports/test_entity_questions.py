@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longtail.errors import SourceError
-from longtail.imports.dataset import LinkingCounts, by_name
+from longtail.imports.format import LinkingCounts, by_name
 from longtail.imports.formats.questions.entity_questions import mention, read_entity_questions
 from longtail.relations.entity_questions import RELATIONS
 from longtail.relations.relation import Relation

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from longtail.errors import SourceError
-from longtail.imports.dataset import ImportedDataset
-from longtail.imports.facts import read_questions
+from longtail.imports.datasets import read_questions
+from longtail.imports.format import ImportedDataset
 from longtail.imports.formats.questions.eli5 import LONGEST_ANSWER
 from longtail.questions.build import build_questions
 from longtail.storage.lake import Lake
@@ -125,7 +125,7 @@ def test_an_answer_longer_than_any_post_is_put_aside(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('[{"_id": "a"', "is no JSON list"),
+        ('[{"_id": "a"', "cannot be read as a JSON list"),
         ("[]", "holds no question that can be used"),
         ('[{"_id": "a", "question": "Who?"}]', "holds no question that can be used; .*at least one answer"),
         ("", "is empty"),

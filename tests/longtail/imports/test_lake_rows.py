@@ -16,7 +16,7 @@ from longtail.generation.engine.session import ModelSession
 from longtail.generation.tasks.registry import TASKS
 from longtail.generation.tasks.rows import answer_columns
 from longtail.imports.answers import import_answers
-from longtail.imports.facts import import_entities, import_popularity, import_triples
+from longtail.imports.datasets import import_entities, import_popularity, import_triples
 from longtail.questions.build import build_questions
 from longtail.questions.paraphrases import build_paraphrases
 from longtail.retrieval.needs import needs_of_retrievers
@@ -327,7 +327,7 @@ def test_a_batch_gives_answers_declined_ones_and_failures_which_are_in_no_rate(
         "failed": {missing: 3, busy: 2},
         "declined": 1,
     }
-    told = f"imported answers of others: no answer, so in no rate: 3 × {missing}, 2 × {busy}"
+    told = f"imported answers of others: requests without an answer, counted in no rate: 3 × {missing}, 2 × {busy}"
     assert told in caplog.messages
     reasons = {
         row["row_key"]: row["reason"]

@@ -258,7 +258,7 @@ def test_a_value_of_parquet_that_nobody_reads_costs_nothing(tmp_path: Path) -> N
 def test_a_column_of_parquet_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     columns = [pa.array(["a"])] * 3
     pq.write_table(pa.Table.from_arrays(columns, ["question", "answers", "question"]), tmp_path / "f")
-    with pytest.raises(SourceError, match="column question is there twice"):
+    with pytest.raises(SourceError, match="column question appears twice"):
         read(tmp_path / "f")
 
 

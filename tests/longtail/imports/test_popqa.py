@@ -11,15 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longtail.errors import SourceError
-from longtail.imports.dataset import clean
 from longtail.imports.formats.questions.popqa import (
-    COLUMNS,
     PROPERTY_NUMBERS,
     ImportedDataset,
     read_popqa,
 )
+from longtail.imports.lines import clean
 from longtail.relations.popqa import RELATIONS
-from tests.imported_files import delimited, popqa_rows, write_popqa
+from tests.imported_files import popqa_rows, write_popqa
 
 ROWS = popqa_rows(("occupation", "capital"), 4)
 
@@ -199,13 +198,6 @@ def test_nothing_to_use_is_an_error_with_the_first_reason(tmp_path: Path) -> Non
         SourceError, match=r"popqa.tsv: holds no question that can be used; popqa.tsv row 1: column prop"
     ):
         read(tmp_path, rows)
-
-
-def test_crlf_and_bom_make_no_difference(tmp_path: Path) -> None:
-    plain = read(tmp_path, ROWS)
-    path = tmp_path / "other.tsv"
-    path.write_bytes(b"\xef\xbb\xbf" + delimited(ROWS, COLUMNS, "\t", "\r\n").encode())
-    assert read_popqa(path).questions == plain.questions
 
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from longtail.errors import SourceError
+from longtail.imports.datasets import as_template, wordings
 from longtail.imports.formats.paraphrases.popqa_tp import ImportedParaphrases, read_popqa_tp
 from longtail.imports.formats.paraphrases.templates import FORMAT
 from longtail.imports.formats.questions.popqa import read_popqa
-from longtail.imports.questions import as_template, wordings
 from tests.imported_files import popqa_rows, popqa_tp_rows, write_popqa, write_popqa_tp
 from tests.real_data import REAL_DATA, needs_real_data
 

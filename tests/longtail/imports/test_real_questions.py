@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from longtail.imports.facts import import_entities
+from longtail.imports.datasets import import_entities, link_questions
 from longtail.imports.formats.questions.entity_questions import read_entity_questions
-from longtail.imports.questions import linked_questions
 from longtail.questions.build import build_questions
 from longtail.relations.sets import relation_names
 from longtail.storage.home import PROJECT_ROOT
@@ -93,7 +92,7 @@ def test_the_share_of_entity_questions_that_popqas_names_link(
     lake.ensure_schemas()
     lake.write("entities", [], fingerprint="none")
     import_entities(study, lake, LOG)
-    linked = linked_questions(study, study.datasets[0], lake)
+    linked = link_questions(study, study.datasets[0], lake)
     found = {name: linked.notes[name] for name in ("read", "linked", "most_popular", "several_entities")}
     assert found == {"read": 22_075, "linked": 862, "most_popular": 237, "several_entities": 0}
 

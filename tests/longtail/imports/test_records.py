@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longtail.errors import SourceError
-from longtail.imports import cells
+from longtail.imports import records
 from longtail.imports.lines import LONGEST_FIELD, LONGEST_LINE
 from longtail.imports.records import (
     RejectedRows,
@@ -54,7 +54,7 @@ def logged() -> Iterator[list[str]]:
     words: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: words.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger(cells.__name__)
+    logger = logging.getLogger(records.__name__)
     logger.addHandler(handler)
     try:
         yield words
@@ -151,7 +151,7 @@ def test_any_bytes_are_rows_or_put_aside_or_refused(
         ("a,b\n1,2\n".encode("utf-16-le"), "UTF-16"),
         ("a,b\n1,2\n".encode("utf-32"), "UTF-16"),
         (b"a,c\n1,2\n", "column b is missing; expected a, b; its header has: a, c"),
-        (b"a,b,a\n1,2,3\n", "column a is there twice"),
+        (b"a,b,a\n1,2,3\n", "column a appears twice"),
         (b'a,b\n1,2\n3,"open\nand on', "row 2 (line 3) opens a quote that is never closed"),
         (b'a,"b\n', "header cannot be read"),
     ],
@@ -319,7 +319,7 @@ def test_lines_that_may_be_rows_or_one_cell_are_refused_until_a_key_says_which(
 
 
 def test_what_decides_may_stand_far_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cells, "_BEGINNING", 10)
+    monkeypatch.setattr(records, "_BEGINNING", 10)
     path = written(tmp_path / "file.tsv", "a\tb\n" + "1\tx\n" * 9 + '2\t"y" is\n3\t"z\n4\tw\n')
     found, rejected = rows(path, delimiter="\t")
     assert [row["b"] for row in found[9:]] == ['"y" is', '"z', "w"]

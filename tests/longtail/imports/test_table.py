@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longtail.errors import SourceError
-from longtail.imports.dataset import LONGEST_QUESTION, ImportedDataset
-from longtail.imports.table import NO_IDS, made_id, read_questions
+from longtail.imports.format import LONGEST_QUESTION, ImportedDataset
+from longtail.imports.table import NO_IDS, make_id, read_questions
 from longtail.parsing.terms import LONGEST_LABEL
 from longtail.study.imports import QUESTIONS, read_import
 from longtail.study.reader import Reader
@@ -95,7 +95,7 @@ def test_every_kind_of_file_gives_the_same_questions(kind: str, is_gzip: bool, t
         path.write_bytes(gzip.compress(path.read_bytes()))
     found = read(path)
     assert asked(found) == [tuple(row[name] for name in HEADER) for row in ROWS]
-    assert list(found.questions) == [made_id("d", row["question"], row["answers"]) for row in ROWS]
+    assert list(found.questions) == [make_id("d", row["question"], row["answers"]) for row in ROWS]
     assert list(found.rows) == [1, 2]
     assert found.rejected == []
 
@@ -157,7 +157,7 @@ def test_a_tab_can_stand_between_answers(tmp_path: Path) -> None:
 def test_a_column_that_is_named_null_is_not_read(tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", "id,question,answer,passage\n7,Who?,Ada,Ada it was.\n")
     found = read(path, columns={"passage": None, "id": None})
-    assert (found.passages, list(found.questions)) == ({}, [made_id("d", "Who?", ["Ada"])])
+    assert (found.passages, list(found.questions)) == ({}, [make_id("d", "Who?", ["Ada"])])
 
 
 @settings(max_examples=60, deadline=None)
@@ -214,7 +214,7 @@ def test_an_id_is_made_from_dataset_question_and_sorted_answers_and_repeats_are_
     assert [ids[0], ids[2]] == [made, f"{made}-2"]
     assert found.rows == dict(enumerate(ids, 1))
     assert len(set(ids)) == 4
-    assert made_id("e", "Who?", ["Ada", "Bo"]) != made
+    assert make_id("e", "Who?", ["Ada", "Bo"]) != made
 
 
 @pytest.mark.parametrize(
@@ -265,12 +265,12 @@ def test_a_bad_row_is_put_aside_with_its_reason_and_the_others_stay(
         ("question,golds\na,b\n", {}, "no column has a usual name of answers (did you mean golds?)"),
         ("question,reference,target\na,b,c\n", {}, "columns reference and target may each be the answers; say which"),
         ("question,answer\na,b\n", {"columns": {"id": "key"}}, "column key is missing, which columns.id names"),
-        ("question,answer,question\na,b,c\n", {}, "column question is there twice"),
+        ("question,answer,question\na,b,c\n", {}, "column question appears twice"),
         ("question,answer\n", {}, "holds no question that can be used"),
         ("question,answer\n,b\n", {}, "f row 1: column question: a text was expected"),
         ("", {}, "is empty"),
-        ('[{"question": "a"}', {}, "is no JSON list (Expecting ',' delimiter"),
-        (b"PAR1 and no more", {}, "is no Parquet file that can be read"),
+        ('[{"question": "a"}', {}, "cannot be read as a JSON list (Expecting ',' delimiter"),
+        (b"PAR1 and no more", {}, "cannot be read as Parquet"),
         (gzip.compress(b"question,answer\na,b\n", mtime=0)[:-9], {}, "damaged gzip file"),
         ("question,answer\na,b\n".encode("utf-16"), {}, "looks like UTF-16"),
     ],

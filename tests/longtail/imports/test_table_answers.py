@@ -15,7 +15,7 @@ from longtail.errors import LongtailError, SourceError
 from longtail.generation.prompts.endings import FIRST_LINE, kept_text
 from longtail.imports.formats.answers.table import FORMAT, read_answers
 from longtail.imports.results import ImportedAnswer
-from longtail.imports.table import made_id, read_questions
+from longtail.imports.table import make_id, read_questions
 from longtail.scoring.confidence import Confidence
 from longtail.scoring.match import score_answer
 from longtail.storage.lake import QuarantinedRow
@@ -99,7 +99,7 @@ def test_one_file_can_be_dataset_and_results(tmp_path: Path) -> None:
 def test_rows_in_another_order_and_of_several_methods_are_joined_by_question_and_gold_answers(
     tmp_path: Path,
 ) -> None:
-    first, other = made_id("d", "Who?", ["Ada", "Bo"]), made_id("d", "Who?", ["Cy"])
+    first, other = make_id("d", "Who?", ["Ada", "Bo"]), make_id("d", "Who?", ["Cy"])
     questions = {key: {"question": "Who?"} for key in (first, other, f"{first}-2")}
     methods = [("a", "closed_book"), ("b", "bm25"), ("c", "closed_book")]
     rows = [{"question": "Who?", "reference": "Cy", "prediction": "z", "method": "bm25"}]

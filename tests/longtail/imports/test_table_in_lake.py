@@ -16,8 +16,7 @@ from longtail.generation.engine.partition import generate
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.tasks.registry import TASKS
 from longtail.imports.answers import import_answers
-from longtail.imports.facts import import_entities, import_popularity, import_triples
-from longtail.imports.questions import linked_questions
+from longtail.imports.datasets import import_entities, import_popularity, import_triples, link_questions
 from longtail.imports.table import NO_IDS
 from longtail.prompt_formats import GROUNDING_PROMPTS
 from longtail.questions.build import build_questions
@@ -212,7 +211,7 @@ def test_entities_of_a_table_are_no_namesakes_of_others_and_no_subject_is_linked
     study, lake = made(tmp_path, datasets=datasets, models=["sandbox:s"])
     known = {"entity_id": "Q1", "label": "Ann", "aliases": [], "source": "s"}
     lake.write("entities", [known], fingerprint="one")
-    found = linked_questions(study, study.datasets[1], lake).questions
+    found = link_questions(study, study.datasets[1], lake).questions
     assert [row["subject_id"] for row in found.values()] == ["Q1", None]
 
 

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from longtail.embedding.paraphrases import compare_paraphrases
 from longtail.errors import SourceError
 from longtail.generation.prompts.inputs import read_questions
-from longtail.imports.dataset import ImportedDataset
-from longtail.imports.format import QuestionFormat
-from longtail.imports.questions import as_template, kept_questions
+from longtail.imports.datasets import as_template, select_questions
+from longtail.imports.format import ImportedDataset, QuestionFormat
 from longtail.questions.build import build_questions
 from longtail.questions.paraphrases import build_paraphrases
 from longtail.questions.selection import Choice, chosen_questions, relation_order
@@ -79,7 +78,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 def drawn_by(study: Study, relations: Sequence[str | None], limit: int | None) -> Counter[str | None]:
     rows = [asked(relation, number) for number, relation in enumerate(relations)]
-    kept, rejected = kept_questions(rows)
+    kept, rejected = select_questions(rows)
     assert {row.row_key for row in rejected} == {row["question_id"] for row in rows} - {
         row["question_id"] for row in kept
     }

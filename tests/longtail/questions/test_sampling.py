@@ -23,7 +23,7 @@ from longtail.questions.sampling import (
     median_factor,
     sample_triples,
 )
-from longtail.tables.world import SAMPLING_MEASURE
+from longtail.tables.questions import SAMPLING_MEASURE
 
 Row = tuple[int, str, float | None, bool]  # number of the triple, relation, frequency, is_labelled
 

@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from longtail.commands import compare as command
-from longtail.report.comparison import compare
-from longtail.report.comparison_page import write_comparison
+from longtail.report.comparison import compare, write_comparison
 from longtail.statistics.method_comparisons import difference_interval
 from longtail.statistics.resampling import seed_of
 from tests.longtail.report.browser import show

@@ -14,8 +14,8 @@ import pytest
 
 from longtail.report import answers
 from longtail.report.answers import LONGEST, write_answers
+from longtail.report.published import open_warehouse, read_dimensions
 from longtail.report.report import head
-from longtail.report.rows import opened, read_dimensions
 from tests.longtail.report.generated_marts import World, write_marts
 
 WORLD = World(
@@ -50,7 +50,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def written(warehouse: Path, target: Path) -> dict[str, Any]:
-    with opened(warehouse) as connection:
+    with open_warehouse(warehouse) as connection:
         path = write_answers(connection, head(connection, read_dimensions(connection)), target)
     found = DATA.search(path.read_text(encoding="utf-8"))
     assert found

@@ -15,8 +15,8 @@ import pytest
 
 from longtail.report import answers
 from longtail.report.answers import write_answers
+from longtail.report.published import open_warehouse, read_dimensions
 from longtail.report.report import head
-from longtail.report.rows import opened, read_dimensions
 from tests.longtail.report.browser import element, press, show, shown
 from tests.longtail.report.generated_answers import MARKUP, METHODS, N_ANSWERS, write_answers_marts
 
@@ -27,7 +27,7 @@ OPENED = json.dumps(["d", "q00007", "p", MARKUP, METHODS[1]], separators=(",", "
 
 
 def write(warehouse: Path, target: Path) -> Path:
-    with opened(warehouse) as connection:
+    with open_warehouse(warehouse) as connection:
         return write_answers(connection, head(connection, read_dimensions(connection)), target)
 
 

@@ -11,11 +11,11 @@ from urllib.parse import parse_qs, urlsplit
 import duckdb
 import pytest
 
-from longtail.report.charts import ROLES, fitted, resolve
+from longtail.report.figure import ROLES, fit, resolve
 from longtail.report.figures import FIGURES
 from longtail.report.page import columnar
+from longtail.report.published import list_tables, open_warehouse, read_dimensions, read_figure
 from longtail.report.report import write_report
-from longtail.report.rows import opened, published_tables, read_dimensions, read_figure
 from tests.longtail.report.browser import again, element, press, settle, show, shown
 from tests.longtail.report.generated_marts import World, write_marts
 
@@ -289,8 +289,8 @@ def test_the_browser_lays_charts_out_as_the_pictures_are(driver: Any, hostile: t
     sources = "\n".join(
         (PAGE_SCRIPTS / f"{name}.js").read_text(encoding="utf-8") for name in ("data", "chart")
     )
-    with opened(hostile[0]) as connection:
-        tables, dimensions = published_tables(connection), read_dimensions(connection)
+    with open_warehouse(hostile[0]) as connection:
+        tables, dimensions = list_tables(connection), read_dimensions(connection)
         read = [read_figure(connection, figure, tables) for figure in FIGURES if figure.spec]
     driver.get("about:blank")
     payload = {
@@ -308,5 +308,5 @@ def test_the_browser_lays_charts_out_as_the_pictures_are(driver: Any, hostile: t
     done = json.loads(driver.execute_script(call, json.dumps(payload), json.dumps(given)))
     for one, layouts in zip(shown, done, strict=True):
         for width, layout in zip((400, 960), layouts, strict=True):
-            ours = fitted(resolve(one.figure.spec, one.rows, dimensions), one.rows, width)
+            ours = fit(resolve(one.figure.spec, one.rows, dimensions), one.rows, width)
             assert layout == json.loads(json.dumps(ours)), one.figure.key

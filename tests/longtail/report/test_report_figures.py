@@ -10,19 +10,18 @@ import duckdb
 import pytest
 
 from longtail.errors import PublishError
-from longtail.report.charts import Dimensions, fitted, present, resolve, spread
+from longtail.report.figure import Dimensions, colours, fit, present, resolve, spread
 from longtail.report.figures import FIGURES, SECTIONS
 from longtail.report.page import columnar, embedded, render
-from longtail.report.palette import colours
-from longtail.report.report import first_shown, picture, specification, write_report
-from longtail.report.rows import (
+from longtail.report.published import (
     FigureRows,
     in_order,
-    opened,
-    published_tables,
+    list_tables,
+    open_warehouse,
     read_dimensions,
     read_figure,
 )
+from longtail.report.report import first_shown, picture, specification, write_report
 from tests.longtail.report.generated_marts import World, contracts, write_marts
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -54,8 +53,8 @@ def rows_of(payload: dict, key: str) -> list[dict]:
 
 def test_every_query_fits_the_contracts_of_the_marts(warehouse: Path) -> None:
     known = contracts()
-    with opened(warehouse) as connection:
-        tables = published_tables(connection)
+    with open_warehouse(warehouse) as connection:
+        tables = list_tables(connection)
         for figure in FIGURES:
             if set(figure.tables) <= set(known):
                 read = read_figure(connection, figure, tables)
@@ -143,8 +142,8 @@ def test_pairs_with_another_parametric_method_are_not_drawn_over_one_another(tmp
     path = write_marts(tmp_path / "warehouse.duckdb", world)
     with duckdb.connect(str(path)) as connection:
         connection.execute("update marts.dim_methods set is_parametric = method <> 'bm25'")
-    with opened(path) as connection:
-        tables, dimensions = published_tables(connection), read_dimensions(connection)
+    with open_warehouse(path) as connection:
+        tables, dimensions = list_tables(connection), read_dimensions(connection)
         read = {figure.key: read_figure(connection, figure, tables) for figure in FIGURES}
     paired = {key: one for key, one in read.items() if "parametric_method" in one.names}
     assert len(paired) >= 10
@@ -161,8 +160,8 @@ def test_labels_that_look_like_colours_stay_labels(tmp_path: Path) -> None:
     """A picture has the light theme's colours for the page's variables; `var(--gone)` names none of them."""
     labels = ["var(--ink)", "var(--gone)"]
     path = write_marts(tmp_path / "warehouse.duckdb", World(models=labels, relations=labels))
-    with opened(path) as connection:
-        tables, dimensions = published_tables(connection), read_dimensions(connection)
+    with open_warehouse(path) as connection:
+        tables, dimensions = list_tables(connection), read_dimensions(connection)
         read = [read_figure(connection, figure, tables) for figure in FIGURES if figure.spec]
     for one in read:
         rows = first_shown(one, dimensions)
@@ -267,17 +266,17 @@ def test_a_legend_has_room_for_its_longest_entry() -> None:
     names = ["popularity_per_relation", "b", "c", "d", "e", "f"]
     spec = {"usermeta": meta, "encoding": {"color": {"type": "nominal", "scale": {"domain": names}}}}
     for width in (300, 700, 1100):
-        legend = fitted(spec, [{}], width)["config"]["legend"]
+        legend = fit(spec, [{}], width)["config"]["legend"]
         assert legend["labelLimit"] >= 7 * len(names[0])
         assert legend["columns"] * (legend["labelLimit"] + 46) <= width - 60
-    assert fitted(spec, [{}], 1100)["config"]["legend"]["columns"] == 5
+    assert fit(spec, [{}], 1100)["config"]["legend"]["columns"] == 5
 
 
 def test_panels_fit_their_width() -> None:
     meta = {"panels": {"by": "m", "least": 200, "ratio": 0.5, "rows": None, "step": 20, "axis": 60}}
     rows = [{"m": n} for n in range(10)]
     for width in (300, 400, 700, 960, 1400):
-        sized = fitted({"usermeta": meta, "facet": {"header": {}}, "spec": {}}, rows, width)
+        sized = fit({"usermeta": meta, "facet": {"header": {}}, "spec": {}}, rows, width)
         columns, panel = sized["columns"], sized["spec"]["width"]
         assert 1 <= columns <= 10
         assert columns * -(-10 // columns) - 10 <= -(
@@ -294,7 +293,7 @@ def test_a_row_has_room_for_what_stands_in_it() -> None:
     }
     for n_lanes, step in ((1, 22), (2, 27), (5, 54)):
         rows = [{"m": "m", "r": r, "l": lane} for r in range(3) for lane in range(n_lanes)]
-        sized = fitted({"usermeta": meta, "facet": {"header": {}}, "spec": {}}, rows, 700)
+        sized = fit({"usermeta": meta, "facet": {"header": {}}, "spec": {}}, rows, 700)
         assert sized["spec"]["height"] == 3 * step
 
 

@@ -11,14 +11,14 @@ import duckdb
 import pytest
 
 from longtail.report.figures import FIGURES
-from longtail.report.provenance import banner
-from longtail.report.report import payload
-from longtail.report.rows import (
+from longtail.report.published import (
     FigureRows,
-    published_tables,
+    banner,
+    list_tables,
     read_dimensions,
     read_figure,
 )
+from longtail.report.report import payload
 from tests.longtail.report.generated_marts import World, write_marts
 
 
@@ -38,7 +38,7 @@ def marts(warehouse: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 def read(marts: duckdb.DuckDBPyConnection, key: str) -> FigureRows:
     figure = next(figure for figure in FIGURES if figure.key == key)
-    return read_figure(marts, figure, published_tables(marts))
+    return read_figure(marts, figure, list_tables(marts))
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.key)
@@ -61,7 +61,7 @@ def test_captions_axes_and_tooltips_follow_the_measure(
     marts.execute("update marts.dim_questions set popularity_measure = ?", [measure])
     if measure != "page_views":
         marts.execute("delete from marts.fct_popularity_drift")  # it is of page views alone
-    tables, dimensions = published_tables(marts), read_dimensions(marts)
+    tables, dimensions = list_tables(marts), read_dimensions(marts)
     shown = payload(marts, [read_figure(marts, figure, tables) for figure in FIGURES], dimensions)
     captions = {figure["key"]: figure["shows"] for figure in shown["figures"] if not figure["missing"]}
     assert word in captions["scaling_by_level"]

@@ -14,8 +14,8 @@ from xml.sax.saxutils import escape
 import pytest
 
 from longtail.errors import LakeError, SourceError
-from longtail.imports.excluded_pages import DISAMBIGUATION, REDIRECT, ExcludedPage
 from longtail.imports.records import RejectedRows
+from longtail.imports.wiki import DISAMBIGUATION, REDIRECT, ExcludedPage
 from longtail.retrieval.excluded_pages import ExcludedPages, written_beside
 from longtail.retrieval.passages import build_passages
 from longtail.sandbox.content import page_lines

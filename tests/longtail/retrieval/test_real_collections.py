@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from longtail.imports.facts import import_entities
+from longtail.imports.datasets import import_entities
 from longtail.retrieval.passages import build_passages
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study

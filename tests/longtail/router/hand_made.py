@@ -13,8 +13,8 @@ import duckdb
 
 from longtail.router import Router, load_router
 from longtail.router.decisions import FORMAT, VERSION
-from longtail.router.documents import Marts, documents, read_marts
-from longtail.router.sealed import sealed
+from longtail.router.files import seal
+from longtail.router.publish import Marts, documents, read_marts
 
 BM25, DENSE = "d.p.m.closed_book.bm25", "d.p.m.closed_book.dense"
 QUESTIONS: Sequence[tuple[str, str | None, float | None, bool, bool, bool]] = (
@@ -218,5 +218,5 @@ def routers_of(marts: Marts, folder: Path) -> dict[str, Router]:
     """The routers of some marts, written and read again."""
     folder.mkdir(exist_ok=True)
     for name, fields in documents(marts, {"study": "s"}):
-        (folder / f"{name}.json").write_bytes(sealed(FORMAT, VERSION, fields, indent=1))
+        (folder / f"{name}.json").write_bytes(seal(FORMAT, VERSION, fields, indent=1))
     return {path.stem: load_router(path) for path in sorted(folder.glob("*.json"))}

@@ -1,4 +1,4 @@
-"""Decisions by hand-made routers, and files that are refused."""
+"""Decisions by hand-made routers: thresholds, promises, predicted probabilities by hand, and files that are refused."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hand_made import BM25, DENSE, marts_of, routers_of
 
 from longtail.router import Decision, Router, RouterError, load_names, load_router
 from longtail.router.decisions import FORMAT, VERSION
-from longtail.router.sealed import sealed
+from longtail.router.files import seal
+from longtail.router.publish import documents, prediction_fields
 from longtail.storage.home import PROJECT_ROOT
 
 ALONE = """
@@ -88,16 +93,6 @@ def test_a_router_without_a_sure_gain_always_decides_the_same(routers: dict[str,
     assert router.decide(3, "capital") == Decision(True, 0.5, 1.0, 2, "always retrieve for relation capital")
 
 
-@pytest.mark.parametrize("popularity", [-1, -1e-300, math.nan, math.inf, -math.inf])
-def test_what_is_no_popularity_is_refused(routers: dict[str, Router], popularity: float) -> None:
-    for router in routers.values():
-        with pytest.raises(
-            RouterError, match="popularity must be a number of at least 0, or None"
-        ) as refused:
-            router.decide(popularity=popularity, relation="composer")
-        assert "\n" not in str(refused.value)
-
-
 def test_decisions_cannot_be_changed(routers: dict[str, Router]) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         routers[BM25].decide(1).retrieve = False  # type: ignore[misc]
@@ -112,13 +107,8 @@ def test_reading_needs_the_standard_library_alone(routers: dict[str, Router], fo
     assert done.returncode == 0, done.stderr
     decided, modules = done.stdout.splitlines()
     assert decided == "True"
-    own = (
-        "",
-        ".errors",
-        ".router",
-        *(f".router.{one}" for one in ("decisions", "names", "predictions", "sealed")),
-    )
-    assert modules.split() == [f"longtail{name}" for name in own]
+    needed = ("", ".errors", ".router", ".router.decisions", ".router.files")
+    assert modules.split() == [f"longtail{name}" for name in needed]
 
 
 def test_the_checksum_is_of_the_file_with_zeros_in_its_place(
@@ -136,14 +126,14 @@ def _cut(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda content: b"", "does not begin like a file of format longtail-router"),
-        (lambda content: content[:50], "does not begin like a file of format longtail-router"),
-        (lambda content: b'{"format": 1}', "does not begin like a file of format longtail-router"),
-        (_cut, "does not fit its checksum"),
-        (lambda content: content + b" ", "does not fit its checksum"),
+        (lambda content: b"", "is not a file of format longtail-router"),
+        (lambda content: content[:50], "is not a file of format longtail-router"),
+        (lambda content: b'{"format": 1}', "is not a file of format longtail-router"),
+        (_cut, "checksum mismatch"),
+        (lambda content: content + b" ", "checksum mismatch"),
         (
             lambda content: content.replace(b'"threshold": 4.0', b'"threshold": 5.0'),
-            "does not fit its checksum",
+            "checksum mismatch",
         ),
         (
             lambda content: content.replace(b'"version": 3', b'"version": 1'),
@@ -153,7 +143,7 @@ def _cut(content: bytes) -> bytes:
             lambda content: _resealed(content, signal="predicted"),
             "decides by 'predicted'; this program decides by popularity, confidence, popularity_relation,",
         ),
-        (lambda content: _resealed(content, rules={}), "lacks 'all'"),
+        (lambda content: _resealed(content, rules={}), "field 'all' is missing"),
     ],
 )
 def test_a_damaged_or_foreign_file_is_refused_by_name(
@@ -171,7 +161,7 @@ def _resealed(content: bytes, **changed: object) -> bytes:
     fields = {
         key: value for key, value in json.loads(content).items() if key not in ("format", "version", "sha256")
     }
-    return sealed(FORMAT, VERSION, {**fields, **changed})
+    return seal(FORMAT, VERSION, {**fields, **changed})
 
 
 def test_fields_that_a_reader_does_not_know_are_no_hindrance(
@@ -187,5 +177,251 @@ def test_a_missing_file_and_one_of_another_kind(
 ) -> None:
     with pytest.raises(RouterError, match=r"none\.json: cannot be read \(No such file or directory\)"):
         load_router(tmp_path / "none.json")
-    with pytest.raises(RouterError, match="does not begin like a file of format longtail-names"):
+    with pytest.raises(RouterError, match="is not a file of format longtail-names"):
         load_names(folder / f"{BM25}.json")
+
+
+NAMED = "0.5, which promises that at most 0.2 of the answers are wrong"
+
+
+@pytest.fixture(scope="module")
+def predicting(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Router]:
+    marts = marts_of(tmp_path_factory.mktemp("marts"), predicts=True)
+    return routers_of(marts, tmp_path_factory.mktemp("predicting"))
+
+
+@pytest.mark.parametrize(
+    ("known", "retrieve", "abstain", "n", "why"),
+    [
+        ({"confidence": 0.51}, False, False, 40, f"confidence is above {NAMED}"),
+        ({"confidence": 0.5}, True, False, 40, f"confidence is not above {NAMED}; passage_confidence may be"),
+        ({"confidence": 0.1, "passage_confidence": 0.9}, True, False, 40, f"passage_confidence is above {NAMED}"),
+        ({"confidence": 0.9, "passage_confidence": 0.1}, False, False, 40, f"confidence is above {NAMED}"),
+        (
+            {"confidence": 0.5, "passage_confidence": 0.5, "popularity": 9},
+            False, True, 40, f"neither confidence nor passage_confidence is above {NAMED}",
+        ),
+        (
+            {"popularity": 4.5}, False, False, 20,
+            "popularity is above 4, which promises that at most 0.2 of the answers are wrong",
+        ),
+        (
+            {"popularity": 4}, False, True, 20,
+            "popularity is not above 4, which promises that at most 0.2 of the answers are wrong; what it says of a"
+            " passage's answer is not known",
+        ),
+        ({}, False, True, 0, "confidence and popularity are unknown, so no risk can be promised"),
+    ],
+)  # fmt: skip
+def test_the_laxest_threshold_that_promises_the_risk_decides(
+    predicting: dict[str, Router], known: dict[str, float], retrieve: bool, abstain: bool, n: int, why: str
+) -> None:
+    found = predicting[BM25].decide(**known, relation="composer", greatest_risk=0.2)
+    assert (found.retrieve, found.abstain, found.n, found.why) == (retrieve, abstain, n, why)
+    assert (found.accuracy_with, found.accuracy_without) == (None, None)
+
+
+def test_the_last_threshold_answers_everything_and_a_risk_that_nothing_promises_nothing(
+    predicting: dict[str, Router],
+) -> None:
+    lax = predicting[BM25].decide(confidence=0.0, passage_confidence=1.0, greatest_risk=0.5)
+    assert (lax.retrieve, lax.abstain) == (False, False)
+    assert lax.why == (
+        "every question is answered from memory, which promises that at most 0.5 of the answers are wrong"
+    )
+    for greatest in (0.1, 0.1249999):
+        found = predicting[BM25].decide(confidence=1.0, passage_confidence=1.0, greatest_risk=greatest)
+        assert (found.retrieve, found.abstain, found.n) == (False, True, 0)
+        assert (
+            found.why
+            == f"no threshold on confidence promises that at most {greatest:.4g} of the answers are wrong"
+        )
+    assert not predicting[BM25].decide(confidence=0.51, greatest_risk=0.125).abstain
+    unsure = predicting[DENSE].decide(5, confidence=1.0, greatest_risk=0.9)
+    assert unsure.why == "no threshold on confidence promises that at most 0.9 of the answers are wrong"
+
+
+def test_without_a_greatest_risk_nothing_abstains(predicting: dict[str, Router]) -> None:
+    for router in predicting.values():
+        for asked in (
+            {},
+            {"popularity": 3},
+            {"confidence": 0.0},
+            {"popularity": 3, "passage_confidence": 0.0},
+        ):
+            assert not router.decide(**asked).abstain
+
+
+NO_NUMBERS: tuple[Any, ...] = (math.nan, True, "0.5", [0.5], 1j, Decimal("0.5"), np.float32("nan"), np.True_)
+REFUSED = {
+    "popularity": ("a number of at least 0, or None if unknown", (-1, -1e-300, math.inf, *NO_NUMBERS)),
+    "relation": ("a text, or None if there is none", (["x"], 7, b"composer", {})),
+    "consistency": ("a mean cosine between -1 and 1, or None if unknown", (1.01, -2, math.inf, *NO_NUMBERS)),
+    "certainty": ("a mean cosine between -1 and 1, or None if unknown", (1.01, -2, math.inf, *NO_NUMBERS)),
+    "confidence": (
+        "a probability between 0 and 1, or None if unknown",
+        (1.0000001, -0.1, math.inf, *NO_NUMBERS),
+    ),
+    "passage_confidence": ("a probability between 0 and 1, or None if unknown", (1.01, -1, *NO_NUMBERS)),
+    "greatest_risk": ("a share above 0 and below 1", (0, 1, -0.1, 5, *NO_NUMBERS)),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, (_, values) in REFUSED.items() for value in values]
+)
+def test_arguments_that_are_no_such_value_are_refused_in_one_line(
+    predicting: dict[str, Router], name: str, value: Any
+) -> None:
+    for router in predicting.values():  # by a prediction, and by popularity
+        with pytest.raises(RouterError) as error:
+            router.decide(**{"popularity": 5, "relation": "composer", name: value})
+        assert str(error.value).startswith(f"{name} must be {REFUSED[name][0]}; it is ")
+        assert "\n" not in str(error.value)
+
+
+NEEDED = "not predicted, which needs popularity, consistency, certainty: "
+
+
+@pytest.fixture
+def router(predicting: dict[str, Router]) -> Router:
+    return predicting[BM25]
+
+
+def test_the_most_accurate_sure_signal_decides(predicting: dict[str, Router]) -> None:
+    assert {name: router.signal for name, router in predicting.items()} == {BM25: "all", DENSE: "popularity"}
+    router = predicting[BM25]
+    assert router.features == ("popularity", "consistency", "certainty", "relation")
+    prediction = router.document["prediction"]
+    assert prediction["signal_prompt"] == "asked"
+    assert prediction["held_out"]["accuracy"] == 0.95
+    assert prediction["why"] == (
+        "the predicted probability is surely better than what needs no prediction: held-out gain over always or never"
+        " +5.0 points (+4.0 to +6.0); over one threshold on popularity +3.0 points (+2.0 to +4.0); over thresholds per"
+        " relation +2.0 points (+1.0 to +3.0)"
+    )
+
+
+def test_without_a_sure_signal_popularity_decides(tmp_path: Path) -> None:
+    found = dict(documents(marts_of(tmp_path), {"study": "s"}))
+    assert {router["signal"] for router in found.values()} == {"popularity"}
+    assert not any("prediction" in router for router in found.values())
+
+
+@pytest.mark.parametrize(
+    ("popularity", "consistency", "certainty", "probability"),
+    [
+        # 0.5 - ln(popularity) + (consistency - 0.5) / 0.25 + 2 (certainty - 0.5) is the logit.
+        (1.0, 0.5, 0.5, 1 / (1 + math.exp(-0.5))),
+        (math.exp(2.5), 0.75, 0.75, 1 / (1 + math.exp(0.5))),
+        (math.exp(1), 0.5, 0.75, 0.5),
+    ],
+)
+def test_the_probability_is_compared_with_the_threshold(
+    router: Router, popularity: float, consistency: float, certainty: float, probability: float
+) -> None:
+    found = router.decide(popularity, "composer", consistency, certainty)
+    assert found.retrieve == (probability < 0.5)
+    side, counted = ("below", (1.0, 1 / 3, 3)) if found.retrieve else ("not below", (0.25, 1.0, 4))
+    assert (found.accuracy_with, found.accuracy_without, found.n) == counted
+    assert found.why == (
+        f"the probability that the answer is right without retrieval is {side} 0.5, the threshold for relation composer"
+    )
+
+
+def test_a_threshold_of_infinity_means_always(router: Router) -> None:
+    found = router.decide(1e9, "capital", 1, 1)
+    assert (found.retrieve, found.why) == (True, "always retrieve for relation capital")
+
+
+@pytest.mark.parametrize(
+    ("relation", "named"), [(None, "all relations"), ("sport", "all relations (this one is unknown)")]
+)
+def test_without_a_known_relation_the_common_coefficients_decide(
+    router: Router, relation: str | None, named: str
+) -> None:
+    found = router.decide(5, relation, 0.4, 0.9)
+    assert found.retrieve
+    assert found.why.endswith(f"below 0.5, the threshold for {named}")
+    assert not router.decide(5, relation, 0.6, 0.9).retrieve
+
+
+@pytest.mark.parametrize(
+    "known",
+    [{}, {"consistency": 0.5}, {"certainty": 0.5}, {"consistency": 0.5, "certainty": 0.5, "popularity": 0}],
+)
+def test_without_a_feature_popularity_decides_and_it_says_why(router: Router, known: dict[str, Any]) -> None:
+    found = router.decide(**{"popularity": 3.9, "relation": "composer", **known})
+    assert (found.retrieve, found.n) == (True, 2)
+    assert found.why == f"{NEEDED}popularity is below 4, the threshold for relation composer"
+    unpopular = router.decide(relation="composer", consistency=0.5, certainty=0.5)
+    assert unpopular.why == f"{NEEDED}popularity is unknown: the better fixed method is to never retrieve"
+
+
+def test_confidence_itself_is_compared_with_its_threshold(tmp_path: Path) -> None:
+    router = by_confidence(tmp_path, ["confidence"], [0.0], [1.0], [0.0, 1.0], signal="confidence")
+    assert (router.signal, router.features) == ("confidence", ("confidence", "relation"))
+    assert router.document["prediction"]["why"].startswith(
+        "confidence is surely better than what needs no prediction"
+    )
+    assert router.decide(confidence=0.49, relation="composer").retrieve
+    found = router.decide(confidence=0.5, relation="composer")
+    assert (found.retrieve, found.n) == (False, 4)
+    assert found.why == "confidence is not below 0.5, the threshold for relation composer"
+    unsure = router.decide(3.9, "composer")
+    assert unsure.why == "confidence is unknown: popularity is below 4, the threshold for relation composer"
+
+
+def test_a_prediction_takes_the_logarithms_of_popularity_and_confidence(tmp_path: Path) -> None:
+    predictors = ["popularity", "confidence"]
+    router = by_confidence(
+        tmp_path, predictors, [1.0, -2.0], [2.0, 0.5], [0.25, 1.0, 3.0], signal="popularity_confidence"
+    )
+    assert router.features == ("popularity", "confidence", "relation")
+    for popularity, confidence in ((3.0, 0.2), (9.0, 0.1), (0.5, 0.3), (40.0, 0.01), (2.0, 0.125)):
+        logit = 0.25 + (math.log(popularity) - 1) / 2 + 3 * (math.log(confidence) + 2) / 0.5
+        assert router.decide(popularity, "composer", confidence=confidence).retrieve == (logit < 0)
+    assert router.decide(1e300, "composer", confidence=0.0).retrieve == (
+        0.25 + (math.log(1e300) - 1) / 2 + 6 * (math.log(1e-30) + 2) < 0
+    )
+    assert router.decide(3, "composer").why.startswith(
+        "not predicted, which needs popularity, confidence: popularity is"
+    )
+
+
+def by_confidence(
+    folder: Path,
+    predictors: list[str],
+    means: list[float],
+    deviations: list[float],
+    coefficients: list[float],
+    signal: str,
+) -> Router:
+    """The router of `bm25` if `signal` is surely better than all others, with thresholds per relation."""
+    marts = marts_of(folder, predicts=True)
+    (pair,) = marts.signals
+    policy = {"signal": signal, "threshold_scope": "per_relation"}
+    changed = {"predictor_names": predictors, "predictor_means": means, "predictor_deviations": deviations,
+               "rule_coefficients": coefficients, "threshold_probability": 0.5}  # fmt: skip
+    rules = [{**row, **policy, **changed} for row in marts.signal_rules[pair]]
+    best = [{**marts.signals[pair][0], **policy, "accuracy": 0.99}]
+    changed_marts = replace(marts, signals={pair: best}, signal_rules={pair: rules})
+    return routers_of(changed_marts, folder / "predicting")[BM25]
+
+
+def test_a_router_by_popularity_ignores_the_measures(predicting: dict[str, Router]) -> None:
+    assert predicting[DENSE].decide(3, "composer", 0.1, 0.2, 0.3) == predicting[DENSE].decide(3, "composer")
+
+
+def test_of_equally_accurate_signals_the_cheaper_and_simpler_one_is_chosen(tmp_path: Path) -> None:
+    marts = marts_of(tmp_path, predicts=True)
+    (pair,) = marts.signals
+    rows = [{**row, "accuracy": 0.9} for row in marts.signals[pair]]
+    rules = [
+        {**marts.signal_rules[pair][0], "signal": row["signal"], "threshold_scope": row["threshold_scope"]}
+        for row in rows
+    ]
+    assert prediction_fields(rows, rules)["signal"] == "popularity_relation"
+    dear = [row for row in rows if row["signal"] != "popularity_relation"]
+    assert prediction_fields(dear, rules)["signal"] == "all"
+    assert prediction_fields([], rules) == {}

@@ -18,7 +18,7 @@ from starlette.websockets import WebSocket
 
 from dagster_project.same_origin import LARGEST_HEAD, SameOrigin, SmallHeads
 from longtail.commands.router import SERVED, LimitedConnection, application
-from longtail.router.router_store import RouterStore
+from longtail.router.service import RouterStore
 
 HOST = b"Host: 127.0.0.1\r\n"
 GET = b"GET /openapi.json HTTP/1.1\r\n" + HOST

@@ -25,10 +25,9 @@ from hand_made import BM25, DENSE, write_marts
 from longtail.commands.router import SERVED, application
 from longtail.router import RouterError, load_router
 from longtail.router.decisions import FORMAT, VERSION
+from longtail.router.files import seal
 from longtail.router.publish import publish_routers
-from longtail.router.router_store import EVERY_S, NAMES, RouterStore
-from longtail.router.sealed import sealed
-from longtail.router.service import LARGEST_BODY, MOST_QUESTIONS
+from longtail.router.service import EVERY_S, LARGEST_BODY, MOST_QUESTIONS, NAMES, RouterStore
 from longtail.study.study import Study
 from tests.journeys.commands import PROJECT, command, environment
 from tests.lakes import LakePlan, make_study
@@ -300,7 +299,7 @@ def _other_shape(path: Path) -> None:
         rule["below"]["n"] = rule["overall"]["n"] = "many"
     path.unlink()
     own = ("format", "version", "sha256")
-    path.write_bytes(sealed(FORMAT, VERSION, {key: value for key, value in fields.items() if key not in own}))
+    path.write_bytes(seal(FORMAT, VERSION, {key: value for key, value in fields.items() if key not in own}))
 
 
 @pytest.mark.parametrize("damage", [_fifo, _other_shape])
@@ -329,10 +328,10 @@ def test_a_folder_without_routers_is_told_as_unhealthy(client: Client, changed: 
 def test_a_bad_line_of_the_names_is_told_for_its_name_alone(client: Client, changed: Path) -> None:
     path = changed / NAMES
     path.unlink()
-    path.write_bytes(sealed("longtail-names", 1, {"n_names": 2}, b"lyon\t[]\nparis\t7\n"))
+    path.write_bytes(seal("longtail-names", 1, {"n_names": 2}, b"lyon\t[]\nparis\t7\n"))
     client.clock.seconds += EVERY_S
     refused = client.get("/lookup", params={"name": "Paris"})
-    assert (refused.status_code, f"{NAMES}: is not of its form" in refused.json()["error"]) == (503, True)
+    assert (refused.status_code, f"{NAMES}: is malformed" in refused.json()["error"]) == (503, True)
     assert client.get("/lookup", params={"name": "Lyon"}).json()["candidates"] == []
 
 
@@ -355,7 +354,7 @@ def test_without_a_good_version_the_service_does_not_start(
     path = study.home.published_router / f"{BM25}.json"
     path.unlink()
     path.write_bytes(b"")
-    with pytest.raises(RouterError, match=f"{BM25}.json: does not begin like"):
+    with pytest.raises(RouterError, match=f"{BM25}.json: is not a file of format"):
         RouterStore(study.home.published_router)
     shutil.rmtree(study.home.published / "routers")
     with pytest.raises(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from longtail.imports.dataset import ImportedDataset, by_name
+from longtail.imports.format import ImportedDataset, by_name
 from longtail.imports.formats.questions.pararel import read_pararel
 from longtail.relations.cloze import article_before_object, prefix_of
 from longtail.sandbox.pararel import PATTERNS, main

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from longtail.errors import BackendError
-from longtail.scoring.sentences import SPLITTER
+from longtail.scoring.model_answer import SPLITTER
 from longtail.storage.home import DEFAULT_STUDY_FILE
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study

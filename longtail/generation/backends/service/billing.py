@@ -10,8 +10,7 @@ from longtail.generation.backends.service.redaction import Redactor
 from longtail.generation.backends.service.replies import Answered
 from longtail.generation.backends.service.wire import LONGEST_TOKEN, Answer, Choice, Post
 from longtail.generation.prompts.endings import kept_part
-from longtail.scoring.confidence import Confidence
-from longtail.scoring.log_probabilities import confidence_of_part
+from longtail.scoring.confidence import Confidence, confidence_of_part
 from longtail.study.prices import Price
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from longtail.generation.backends.base import Decoding
 from longtail.generation.prompts.endings import AFTER_THINKING, END
-from longtail.scoring.log_probabilities import Token, read_tokens
+from longtail.scoring.confidence import Token, read_tokens
 
 STOP = "\n\n\n"
 PATHS = {"completions": "/completions", "chat": "/chat/completions"}

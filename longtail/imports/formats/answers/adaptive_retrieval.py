@@ -17,8 +17,8 @@ from longtail.imports.results import (
     ImportedAnswer,
     Questions,
     answer_of,
-    given,
-    judged,
+    drop_missing,
+    judge,
     text_of_field,
 )
 from longtail.methods import BACKGROUND, METHODS, RETRIEVAL
@@ -64,19 +64,19 @@ class ResultFile:
 
 def result_file(path: Path) -> ResultFile | None:
     """What a file's name says; None if it is no such file."""
-    found = _NAME.fullmatch(path.name)
-    if not found:
+    match = _NAME.fullmatch(path.name)
+    if not match:
         return None
     return ResultFile(
         path,
-        found["model"],
-        found["input"],
-        METHODS_OF_FILES[found["method"]],
-        int(found["shots"]),
-        int(found["n"]),
-        found["int8"] is not None,
-        int(found["worker"] or 0),
-        int(found["workers"] or 1),
+        match["model"],
+        match["input"],
+        METHODS_OF_FILES[match["method"]],
+        int(match["shots"]),
+        int(match["n"]),
+        match["int8"] is not None,
+        int(match["worker"] or 0),
+        int(match["workers"] or 1),
     )
 
 
@@ -106,11 +106,11 @@ def read_result_file(
     n_rows = 0
     for record in read_delimited(file.path, ",", COLUMNS, rejected):
         n_rows += 1
-        found = _answer(file, record, questions)
-        if isinstance(found, str):
-            rejected.put(record.row, found, record.fields)
+        answer = _answer(file, record, questions)
+        if isinstance(answer, str):
+            rejected.put(record.row, answer, record.fields)
         else:
-            yield found
+            yield answer
     if n_rows != file.n:
         rejected.put("count", f"the file's name says n={file.n}: it holds {n_rows} whole rows")
 
@@ -164,9 +164,9 @@ def _answer(file: ResultFile, record: Record, questions: Questions) -> ImportedA
     if subject and question["subject_id"] not in (None, subject):
         return f"columns id and s_uri disagree: question {question_id} is about {question['subject_id']}"
     unread: dict[str, str] = {}
-    verdicts = {name: judged(name, record.get(name), unread) for name in ("is_correct", "has_answer")}
+    verdicts = {name: judge(name, record.get(name), unread) for name in ("is_correct", "has_answer")}
     said: object = record.get("pred")
-    if given(record.get("generation")) is None:
+    if drop_missing(record.get("generation")) is None:
         said = text_of_field(record.get("pred"))
     method = METHODS.get(file.method)
     kind = method.kind if method else RETRIEVAL
@@ -175,11 +175,11 @@ def _answer(file: ResultFile, record: Record, questions: Questions) -> ImportedA
         method=file.method,
         place=f"{file.path.name} row {record.row}",
         shots=file.shots,
-        prompt_hash=prompt_hash(prompt) if (prompt := given(record.get("prompt"))) else None,
+        prompt_hash=prompt_hash(prompt) if (prompt := drop_missing(record.get("prompt"))) else None,
         is_correct=verdicts["is_correct"],
         has_answer=verdicts["has_answer"] if kind == RETRIEVAL else None,
-        passage=given(record.get("retrieval_id")) if kind == RETRIEVAL else None,
-        background=given(record.get("gen_passage")) if kind == BACKGROUND else None,
+        passage=drop_missing(record.get("retrieval_id")) if kind == RETRIEVAL else None,
+        background=drop_missing(record.get("gen_passage")) if kind == BACKGROUND else None,
         quantisation="8bit" if file.is_int8 else "none",
         made_by=file.model,
         **answer_of(said),

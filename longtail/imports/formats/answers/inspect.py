@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.choices import chosen_text, numbers_of
 from longtail.imports.format import AnswerFormat, optional_text
 from longtail.imports.lines import refuse_other_kinds
 from longtail.imports.records import RejectedRows
@@ -21,13 +20,15 @@ from longtail.imports.results import (
     ImportedAnswer,
     Questions,
     answer_of,
-    judged,
+    chosen_text,
+    judge,
+    numbers_of,
     only_log,
     only_one,
 )
 from longtail.methods import memory_method
 from longtail.needs import check_package
-from longtail.scoring.log_probabilities import confidence_of_part, read_tokens
+from longtail.scoring.confidence import confidence_of_part, read_tokens
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results
 
@@ -119,22 +120,22 @@ def _answer(
         raise ValueError("the sample was marked as invalid")
     question_id, unread = _question_id(sample, declared.option("id_field"), questions), dict[str, str]()
     usage, choice = sample.output.usage, next(iter(sample.output.choices), None)
-    is_correct = judged("score", value, unread)
-    found = _text(sample, choice)
+    is_correct = judge("score", value, unread)
+    fields = _text(sample, choice)
     tokens = read_tokens({"logprobs": choice.logprobs.model_dump()}) if choice and choice.logprobs else ()
     if choice and choice.logprobs and choice.logprobs.content and not tokens:
         unread["logprobs"] = "log-probabilities of all tokens were expected"
-    if sample.choices and not found.get("failure") and not found.get("is_declined"):
+    if sample.choices and not fields.get("failure") and not fields.get("is_declined"):
         chosen = _chosen_choices(sample, scorer)
         if chosen is not None:
             tokens = ()
-            found["text"] = chosen_text(
+            fields["text"] = chosen_text(
                 sample.choices, chosen, _right_choices(sample), questions[question_id]
             )
         if chosen == []:
             unread[_CHOICE] = "the answer names no choice"
     said = sample.output.completion
-    start = said.rfind(found["text"])
+    start = said.rfind(fields["text"])
     of_prompt = ("input_tokens", "input_tokens_cache_read", "input_tokens_cache_write")
     return ImportedAnswer(
         question_id=question_id,
@@ -146,8 +147,8 @@ def _answer(
         new_tokens=usage and usage.output_tokens,
         reasoning_tokens=usage and (usage.reasoning_tokens or None),
         latency_ms=None if sample.output.time is None else 1000 * sample.output.time,
-        confidence=confidence_of_part(said, tokens if start >= 0 else (), start, start + len(found["text"])),
-        **found,
+        confidence=confidence_of_part(said, tokens if start >= 0 else (), start, start + len(fields["text"])),
+        **fields,
         unread=unread,
     )
 
@@ -179,11 +180,11 @@ def _chosen_choices(sample: Any, scorer: str | None) -> list[int] | None:
     Empty: none that the log's scorer of choices could read; None: the sample is scored by something else.
     """
     said = sample.scores[scorer].answer if scorer in (sample.scores or {}) else None
-    found = numbers_of(said or "", len(sample.choices))
-    if found is None and scorer != _CHOICE:
+    numbers = numbers_of(said or "", len(sample.choices))
+    if numbers is None and scorer != _CHOICE:
         written = _SAID.findall(sample.output.completion)
         return numbers_of(written[-1], len(sample.choices)) if written else None
-    return found or []
+    return numbers or []
 
 
 def _right_choices(sample: Any) -> list[list[int]]:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.choices import chosen_text
 from longtail.imports.column_checks import check_keys
 from longtail.imports.format import AnswerFormat, optional_text
 from longtail.imports.records import RejectedRows, read_json_lines
@@ -23,7 +22,8 @@ from longtail.imports.results import (
     ImportedAnswer,
     Questions,
     answer_of,
-    judged,
+    chosen_text,
+    judge,
     only_log,
     only_one,
 )
@@ -95,7 +95,7 @@ class _Documents:
         """The question's id. Errors: `ValueError`."""
         doc = line.get("doc")
         if self._by_number and _NUMBER in line:
-            return self._numbered(line)
+            return self._find_by_number(line)
         if not isinstance(doc, dict) or self._key not in doc:
             raise ValueError(f"key doc: an object with {self._key!r} was expected")
         question_id = str(doc[self._key]).strip()
@@ -103,7 +103,7 @@ class _Documents:
             raise ValueError(f"key doc.{self._key}: no question of the dataset has it")
         return question_id
 
-    def _numbered(self, line: Mapping[str, Any]) -> str:
+    def _find_by_number(self, line: Mapping[str, Any]) -> str:
         number = line[_NUMBER]
         known = [str(number)] if str(number) in self._questions else []
         if known and self._key == _NUMBER:
@@ -145,7 +145,7 @@ def _answer(
         method=declared.option("method"),
         place=f"{path.name} line {number}",
         prompt_hash=prompt_hash(prompt) if (prompt := _prompt(line.get("arguments"))) else None,
-        is_correct=judged(metric, line.get(metric), unread) if metric else None,
+        is_correct=judge(metric, line.get(metric), unread) if metric else None,
         made_by=str(line.get("model_name", "")),
         **answer_of(text),
         unread=unread,
@@ -154,25 +154,25 @@ def _answer(
 
 def _text(line: Mapping[str, Any]) -> str | None:
     """The answer after the log's filter, None for null. Without that key: the first response. Errors: `ValueError`."""
-    found = line.get("filtered_resps", line.get("resps"))
-    while isinstance(found, list) and found:
-        found = found[0]
-    if found is None and ("filtered_resps" in line or "resps" in line):
+    response = line.get("filtered_resps", line.get("resps"))
+    while isinstance(response, list) and response:
+        response = response[0]
+    if response is None and ("filtered_resps" in line or "resps" in line):
         return None
-    if not isinstance(found, str):
+    if not isinstance(response, str):
         raise ValueError(
             "keys filtered_resps and resps: a generated text was expected, or the likelihoods of choices"
         )
-    return found
+    return response
 
 
 def _likelihoods(line: Mapping[str, Any]) -> list[float]:
     """The log likelihood of each choice, of a task of output type multiple_choice; empty for other tasks."""
-    found = line.get("filtered_resps", line.get("resps"))
-    if not isinstance(found, list) or not all(isinstance(one, list) for one in found):
+    responses = line.get("filtered_resps", line.get("resps"))
+    if not isinstance(responses, list) or not all(isinstance(response, list) for response in responses):
         return []
     try:
-        pairs = [(float(likelihood), str(is_greedy)) for likelihood, is_greedy in found]
+        pairs = [(float(likelihood), str(is_greedy)) for likelihood, is_greedy in responses]
     except (TypeError, ValueError):
         return []
     return [likelihood for likelihood, is_greedy in pairs if is_greedy in ("True", "False")]
@@ -183,36 +183,38 @@ def _choice(
 ) -> str:
     """The text of the likeliest choice, as the metric counts it. Errors: `ValueError` where it cannot be derived."""
     asked = [_argument(line.get("arguments"), number, 1) for number in range(len(likelihoods))]
-    choices = [one.strip() for one in asked if isinstance(one, str)]
+    choices = [text.strip() for text in asked if isinstance(text, str)]
     if len({*choices}) < max(2, len(likelihoods)):
         raise ValueError("key arguments: the text of each choice was expected, and each only once")
     if any(map(math.isnan, likelihoods)):
         raise ValueError("keys filtered_resps and resps: a likelihood is no number")
-    lengths = {"acc_norm": [*map(len, choices)], "acc_bytes": [len(one.encode()) for one in choices]}
+    lengths = {"acc_norm": [*map(len, choices)], "acc_bytes": [len(text.encode()) for text in choices]}
     divisors = [length or 1 for length in lengths.get(metric or "", [1] * len(choices))]
     shares = [likelihood / divisor for likelihood, divisor in zip(likelihoods, divisors, strict=True)]
     target = str(line.get("target"))
     right = [int(number) for number in re.findall(r"\d+", target)] if _INDEXES.fullmatch(target) else []
     right = [choices.index(target)] if target in choices else right
-    texts = _long_texts(line["doc"], len(choices)) if all(len(one) == 1 for one in choices) else None
+    texts = _long_texts(line["doc"], len(choices)) if all(len(text) == 1 for text in choices) else None
     known = [[number] for number in right if number < len(choices)]
     return chosen_text(texts or choices, [shares.index(max(shares))], known, question)
 
 
 def _long_texts(doc: Mapping[str, Any], n: int) -> list[str] | None:
     """The texts behind the letters that a task scores, where its document lists them, as MMLU's and ARC's do."""
-    found = doc.get("choices")
-    found = found.get("text") if isinstance(found, Mapping) else found
-    is_list = isinstance(found, list) and len(found) == n and all(isinstance(one, str) for one in found)
-    return found if is_list else None
+    choices = doc.get("choices")
+    choices = choices.get("text") if isinstance(choices, Mapping) else choices
+    is_list = (
+        isinstance(choices, list) and len(choices) == n and all(isinstance(choice, str) for choice in choices)
+    )
+    return choices if is_list else None
 
 
 def _prompt(arguments: object) -> str | None:
     """The prompt: the first argument of the first request."""
-    found = _argument(arguments, 0, 0)
-    if isinstance(found, list):
-        found = json.dumps(found, ensure_ascii=False)
-    return found if isinstance(found, str) else None
+    prompt = _argument(arguments, 0, 0)
+    if isinstance(prompt, list):
+        prompt = json.dumps(prompt, ensure_ascii=False)
+    return prompt if isinstance(prompt, str) else None
 
 
 def _argument(arguments: object, request: int, place: int) -> Any:
@@ -227,8 +229,8 @@ def _argument(arguments: object, request: int, place: int) -> Any:
 
 def _check(path: Path, declared: Results) -> None:
     key = declared.option("id_field")
-    own = f"doc.{key}|{_NUMBER}" if key in ("id", _NUMBER) else f"doc.{key}"
-    check_keys(path, [own, "filtered_resps|resps"], declared)
+    id_keys = f"doc.{key}|{_NUMBER}" if key in ("id", _NUMBER) else f"doc.{key}"
+    check_keys(path, [id_keys, "filtered_resps|resps"], declared)
 
 
 def _read(

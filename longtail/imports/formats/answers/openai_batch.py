@@ -17,7 +17,7 @@ from longtail.imports.format import AnswerFormat, optional_text
 from longtail.imports.records import MOST_ASIDE, RejectedRows, read_json_lines
 from longtail.imports.results import ImportedAnswer, Questions, answer_of, only_one
 from longtail.methods import memory_method
-from longtail.scoring.log_probabilities import confidence_of_part, read_tokens
+from longtail.scoring.confidence import confidence_of_part, read_tokens
 from longtail.storage.fingerprints import prompt_hash
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results
@@ -41,8 +41,8 @@ def read_batch(
     Errors: `SourceError` where a file cannot be read, or has results of several models, or several texts for a request,
     and the declaration chooses none.
     """
-    own = [path, *([declared.option("errors")] if declared.option("errors") else [])]
-    lines = [(file, number, line) for file in own for number, line in read_json_lines(file, rejected)]
+    files = [path, *([declared.option("errors")] if declared.option("errors") else [])]
+    lines = [(file, number, line) for file in files for number, line in read_json_lines(file, rejected)]
     asked, done = _requests(declared, rejected), {_id(line) for _, _, line in lines}
     missing = [
         (number, {"custom_id": id_, "error": NO_RESULT})
@@ -108,14 +108,14 @@ def _answer(line: _Object, body: _Object, index: int | None) -> dict[str, Any]:
     text, fields, scored = _of_response(body) if is_response else _of_choice(body, index)
     if usage["reasoning_tokens"] and not fields.get("reasoning"):
         fields["reasoning"] = _NOT_SHOWN
-    found = answer_of(text, **fields)
+    answer = answer_of(text, **fields)
     tokens, unread = read_tokens(scored), dict[str, str]()
     if _object(scored.get("logprobs")) and not tokens:
         unread["logprobs"] = "the log-probability of each token was expected"
-    written = text if isinstance(text, str) else found["text"]
-    start = written.rfind(found["text"])
-    sure = confidence_of_part(written, tokens, start, start + len(found["text"])) if start >= 0 else None
-    return {**found, **usage, "confidence": sure, "unread": unread}
+    written = text if isinstance(text, str) else answer["text"]
+    start = written.rfind(answer["text"])
+    sure = confidence_of_part(written, tokens, start, start + len(answer["text"])) if start >= 0 else None
+    return {**answer, **usage, "confidence": sure, "unread": unread}
 
 
 def _of_choice(body: _Object, index: int | None) -> tuple[object, dict[str, Any], _Object]:
@@ -168,9 +168,9 @@ def _usage(body: _Object) -> dict[str, int | None]:
 def _code(*errors: object) -> str:
     """The code that tells errors of one kind, of the first error that has one; empty without."""
     for error in errors:
-        found = error if isinstance(error, str) else _object(error).get("code") or _object(error).get("type")
-        if found:
-            return " ".join(str(found).split())[:_LONGEST_CODE]
+        code = error if isinstance(error, str) else _object(error).get("code") or _object(error).get("type")
+        if code:
+            return " ".join(str(code).split())[:_LONGEST_CODE]
     return ""
 
 
@@ -198,7 +198,7 @@ def _object(value: object) -> _Object:
 
 
 def _objects(value: object) -> list[_Object]:
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
 def _text(value: object) -> str | None:
@@ -235,7 +235,7 @@ def _read(
     place: Path, declared: Results, questions: Questions
 ) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
     rejected = RejectedRows(place.name, most=MOST_ASIDE)
-    return read_batch(place, declared, questions, rejected), rejected.told()
+    return read_batch(place, declared, questions, rejected), rejected.list_rows()
 
 
 FORMAT = AnswerFormat(

@@ -16,23 +16,24 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports import confidence
 from longtail.imports.column_checks import columns_at_beginning
-from longtail.imports.column_names import is_there, shown_names, unusual
-from longtail.imports.dataset import LONGEST_QUESTION
-from longtail.imports.format import QUOTING_KEYS, AnswerFormat, optional_text, separator_key
+from longtail.imports.column_names import is_there, list_names, unusual
+from longtail.imports.format import LONGEST_QUESTION, QUOTING_KEYS, AnswerFormat, optional_text, separator_key
 from longtail.imports.records import MOST_ASIDE, RejectedRows
 from longtail.imports.results import (
+    CONFIDENCE_MEANINGS,
     ImportedAnswer,
     Questions,
     answer_of,
-    given,
-    judged,
+    confidence_of_row,
+    drop_missing,
+    goes_on,
+    judge,
     only,
     text_of_field,
     verdict,
 )
-from longtail.imports.table import answers_of, made_id, numbered
+from longtail.imports.table import answers_of, make_id, number_id
 from longtail.imports.table_rows import (
     OptionalValues,
     RefusedError,
@@ -58,7 +59,7 @@ _READ_AS_TEXT = frozenset({
 _COUNTS = ("prompt_tokens", "new_tokens", "reasoning_tokens")
 MEANINGS = (
     "prediction", "id", "question", "answers", "model", "method", "prompt", "grounding_prompt", "is_correct",
-    "is_declined", *_FIELDS, "error", *_COUNTS, "latency_ms", *confidence.MEANINGS,
+    "is_declined", *_FIELDS, "error", *_COUNTS, "latency_ms", *CONFIDENCE_MEANINGS,
 )  # fmt: skip
 """What a column may hold."""
 _BESIDE_CONTENT = {
@@ -91,27 +92,27 @@ def read_answers(
     several models, or none of the one that is declared.
     """
     rejected = RejectedRows(path.name, most=MOST_ASIDE)
-    found = _rows(path, declared, rejected)
-    _check_joined(path, found.columns)
-    for line in unusual(found.columns, _columns(path, declared)):
+    table = _rows(path, declared, rejected)
+    _check_keys(path, table.columns)
+    for line in unusual(table.columns, _columns(path, declared)):
         _LOG.info("%s: %s", path.name, line)
-    answers, joined, values = [], _Joined(declared, questions), _Values(path, found.columns)
-    for row in _chosen(path, declared, list(found.rows)):
+    answers, joined, values = [], _Joined(declared, questions), _Values(path, table.columns)
+    for row in _chosen(path, declared, list(table.rows)):
         try:
-            question_id, said = joined.question_id(row), _text(row, is_typed=found.is_typed)
+            question_id, said = joined.question_id(row), _text(row, is_typed=table.is_typed)
             answers.append(_answer(path, row, declared, question_id, said, values))
         except RefusedError as refused:
             rejected.put(row.number, str(refused), row.values)
     values.lines()
-    known = [(answer.text, answer.confidence.confidence_tokens) for answer in answers if answer.confidence]
-    n_going_on = sum(confidence.goes_on(*one) for one in known)
-    if 10 * n_going_on > len(known):
+    sure = [(answer.text, answer.confidence.confidence_tokens) for answer in answers if answer.confidence]
+    n_going_on = sum(goes_on(text, n_tokens) for text, n_tokens in sure)
+    if 10 * n_going_on > len(sure):
         _LOG.info(
             "%s: %s of %s answers go on after their first line, so that mean and least probability are those of other"
             " text, too; the probability of the first token is not",
-            path.name, f"{n_going_on:,}", f"{len(known):,}",
+            path.name, f"{n_going_on:,}", f"{len(sure):,}",
         )  # fmt: skip
-    return answers, rejected.told()
+    return answers, rejected.list_rows()
 
 
 def _rows(path: Path, declared: Results, rejected: RejectedRows) -> Rows:
@@ -169,19 +170,19 @@ def _check(path: Path, declared: Results) -> None:
     """The whole file, since a column may turn out unreadable in its last rows."""
     columns = _columns(path, declared)
     there = check_table(path, declared, columns.items(), MEANINGS, ("prediction",), declared.option("rows"))
-    _check_joined(path, there)
+    _check_keys(path, there)
     if there <= _READ_AS_TEXT:
         return
-    found = _rows(path, declared, RejectedRows(path.name, most=0))
-    values = _Values(path, found.columns)
-    for row in _chosen(path, declared, list(found.rows)):
+    table = _rows(path, declared, RejectedRows(path.name, most=0))
+    values = _Values(path, table.columns)
+    for row in _chosen(path, declared, list(table.rows)):
         with contextlib.suppress(RefusedError):
             _answer(path, row, declared, "", {"text": ""}, values)
     values.lines()
 
 
-def _check_joined(path: Path, found: Collection[str]) -> None:
-    if not {"id", "question"} & {*found}:
+def _check_keys(path: Path, meanings: Collection[str]) -> None:
+    if not {"id", "question"} & {*meanings}:
         raise SourceError(
             f"{path}: has neither ids nor questions, so that its rows cannot be joined; name one in the study: columns"
         )
@@ -204,13 +205,13 @@ def _chosen(path: Path, declared: Results, rows: list[Row]) -> list[Row]:
         there = sorted({str(row.values[meaning]).strip() or "(empty)" for row in rows})
         if value is None and meaning == "model" and len(there) > 1:
             raise SourceError(
-                f"{path}: holds answers of several models: {shown_names(there)}; choose by key model of results"
+                f"{path}: holds answers of several models: {list_names(there)}; choose by key model of results"
             )
         if value is not None:
             rows = [row for row in rows if str(row.values[meaning]) == value]
             if not rows:
                 raise SourceError(
-                    f"{path}: holds no row of {meaning} {value}; there are: {shown_names(there)}"
+                    f"{path}: holds no row of {meaning} {value}; there are: {list_names(there)}"
                 )
     return rows
 
@@ -239,13 +240,13 @@ def _answer(
 
         return values.read(row.number, column, row.values.get(meaning), parse)
 
-    def judge(meaning: str) -> bool | None:
+    def read_verdict(meaning: str) -> bool | None:
         value = row.values.get(meaning)
         optional(meaning, lambda: verdict(value))
-        return judged(row.columns.get(meaning, meaning), value, unread)
+        return judge(row.columns.get(meaning, meaning), value, unread)
 
     counts = {meaning: optional(meaning, partial(row.count, meaning)) for meaning in _COUNTS}
-    is_declined = judge("is_declined")
+    is_declined = read_verdict("is_declined")
     return ImportedAnswer(
         question_id=question_id,
         method=row.text("method") or declared.option("method") or memory_method().name,
@@ -253,10 +254,10 @@ def _answer(
         prompt=row.text("prompt"),
         grounding_prompt=_grounding_prompt(row),
         made_by=row.text("model") or "",
-        is_correct=judge("is_correct"),
+        is_correct=read_verdict("is_correct"),
         **counts,
         latency_ms=optional("latency_ms", partial(row.amount, "latency_ms")),
-        confidence=confidence.confidence_of_row(
+        confidence=confidence_of_row(
             row, optional, counts["new_tokens"], has_end_token=declared.option("end_token")
         ),
         **said | ({} if is_declined is None or said.get("failure") else {"is_declined": is_declined}),
@@ -270,20 +271,20 @@ def _text(row: Row, *, is_typed: bool) -> dict[str, Any]:
     said = text_of_field(said) if isinstance(said, str) and not is_typed else only(said)
     try:
         said = said if isinstance(said, str | list) else text_of(said) or None
-        found = answer_of(said, **{meaning: _given(row, meaning) for meaning in _FIELDS})
+        answer = answer_of(said, **{meaning: _text_beside(row, meaning) for meaning in _FIELDS})
     except ValueError as error:
-        raise row.refused("prediction", error) from None
-    if not found["text"].strip() and not found.get("is_declined") and _given(row, "error"):
+        raise row.error("prediction", error) from None
+    if not answer["text"].strip() and not answer.get("is_declined") and _text_beside(row, "error"):
         return {"text": "", "failure": _ERROR}
-    return found
+    return answer
 
 
-def _given(row: Row, meaning: str) -> str | None:
+def _text_beside(row: Row, meaning: str) -> str | None:
     """A text beside the answer; None where it is missing. An object, as of an error, is its text."""
     value = only(row.values.get(meaning))
     if value in (None, False, 0, [], {}):
         return None
-    text = given(value if isinstance(value, str) else str(value))
+    text = drop_missing(value if isinstance(value, str) else str(value))
     return None if text in ("False", "false", "0", "{}", "[]") else text
 
 
@@ -311,28 +312,28 @@ class _Joined:
         own_id = row.id()
         if own_id is not None:
             if own_id not in self._questions:
-                raise row.refused("id", f"no question of the dataset has the id {own_id}")
+                raise row.error("id", f"no question of the dataset has the id {own_id}")
             return own_id
-        made = self._made_id(row) if {"question", "answers"} <= set(row.columns) else None
+        made = self._make_id(row) if {"question", "answers"} <= set(row.columns) else None
         return made if made is not None and made in self._questions else self._by_number(row)
 
-    def _made_id(self, row: Row) -> str | None:
+    def _make_id(self, row: Row) -> str | None:
         """The id that the row's question has in a table without ids; None if the row has no question or no answer."""
         try:
             question, golds = row.text("question", LONGEST_QUESTION), answers_of(row, self._separator)
         except RefusedError:
             return None
         how = [str(row.values.get(meaning)) for meaning in ("model", "method", "prompt")]
-        return question and numbered(made_id(self._dataset, question, golds), self._repeats, *how)
+        return question and number_id(make_id(self._dataset, question, golds), self._repeats, *how)
 
     def _by_number(self, row: Row) -> str:
         question_id = self._by_row.get(row.number)
         if question_id is None:
-            raise row.refused(
+            raise row.error(
                 "question", f"no question of the dataset is this one, or stands in row {row.number}"
             )
         if row.text("question", LONGEST_QUESTION) != self._questions[question_id]["question"]:
-            raise row.refused(
+            raise row.error(
                 "question", f"question {question_id} of the dataset is another; rows are joined by number"
             )
         return question_id
@@ -354,7 +355,6 @@ FORMAT = AnswerFormat(
     },
 )
 """`columns` says which columns hold the prediction and the rest, `rows` which rows count; `separator` is the sign between
-gold answers. `model`
-and `method`, and key `prompt`, choose rows by the columns of these meanings; without such a column, `method` says how
-the model was asked. With `end_token`, the lists of tokens' probabilities end with that of the end token, which does not
-count."""
+gold answers. `model` and `method`, and key `prompt`, choose rows by the columns of these meanings; without such a
+column, `method` says how the model was asked. With `end_token`, the lists of tokens' probabilities end with that of
+the end token, which does not count."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from longtail.imports.column_checks import having
+from longtail.imports.column_checks import require_keys
 from longtail.imports.format import CUT_KEYS, CollectedText, CollectionFormat
 from longtail.imports.records import (
     RejectedRows,
@@ -32,5 +32,5 @@ def read_articles(
 
 
 FORMAT = CollectionFormat(
-    read=read_articles, gives_articles=True, keys=CUT_KEYS, check=having("title", "text")
+    read=read_articles, gives_articles=True, keys=CUT_KEYS, check=require_keys("title", "text")
 )

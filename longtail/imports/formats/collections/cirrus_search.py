@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from longtail.imports.column_checks import having
-from longtail.imports.excluded_pages import DISAMBIGUATION, REDIRECT, ExcludedPage
+from longtail.imports.column_checks import require_keys
 from longtail.imports.format import CUT_KEYS, CollectedText, CollectionFormat
-from longtail.imports.page_kinds import is_disambiguation_by
 from longtail.imports.records import RejectedRows, optional_text, read_json_lines
+from longtail.imports.wiki import DISAMBIGUATION, REDIRECT, ExcludedPage, is_disambiguation_by
 
 
 def read_articles(
@@ -57,15 +56,19 @@ def _fault(page: dict[str, Any], *, is_announced: bool) -> str | None:
 
 def _redirects(page: dict[str, Any]) -> list[str]:
     """The titles in namespace 0 that lead to the page."""
-    found = page.get("redirect")
-    own = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-    return _texts([one.get("title") for one in own if one.get("namespace", 0) == 0])
+    redirects = page.get("redirect")
+    listed = (
+        [redirect for redirect in redirects if isinstance(redirect, dict)]
+        if isinstance(redirects, list)
+        else []
+    )
+    return _texts([redirect.get("title") for redirect in listed if redirect.get("namespace", 0) == 0])
 
 
-def _texts(found: object) -> list[str]:
-    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+def _texts(values: object) -> list[str]:
+    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
 
 FORMAT = CollectionFormat(
-    read=read_articles, gives_articles=True, keys=CUT_KEYS, check=having("title", "text")
+    read=read_articles, gives_articles=True, keys=CUT_KEYS, check=require_keys("title", "text")
 )

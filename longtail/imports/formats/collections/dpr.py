@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from longtail.imports.cells import AUTO
-from longtail.imports.column_checks import delimited
+from longtail.imports.column_checks import require_columns
 from longtail.imports.format import CUT_KEYS, QUOTING_KEYS, CollectedText, CollectionFormat
-from longtail.imports.records import RejectedRows, read_delimited
+from longtail.imports.records import AUTO, RejectedRows, read_delimited
 
 COLUMNS = ("id", "text", "title")
 
@@ -30,5 +29,5 @@ def read_passages(
 
 
 FORMAT = CollectionFormat(
-    read=read_passages, keys={**CUT_KEYS, **QUOTING_KEYS}, check=delimited("\t", COLUMNS)
+    read=read_passages, keys={**CUT_KEYS, **QUOTING_KEYS}, check=require_columns("\t", COLUMNS)
 )

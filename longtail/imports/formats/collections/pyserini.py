@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from longtail.imports.column_checks import having
+from longtail.imports.column_checks import require_keys
 from longtail.imports.format import CUT_KEYS, CollectedText, CollectionFormat
 from longtail.imports.records import RejectedRows, read_json_lines, text_of_key
 
@@ -25,7 +25,7 @@ def read_passages(
             rejected.put(number, f"key {missing}: a text was expected", loaded)
             continue
         first, end, rest = contents.strip().partition("\n")
-        title, own_title = _without_marks(first), text_of_key(loaded, "title")
+        title, own_title = _strip_marks(first), text_of_key(loaded, "title")
         if own_title is not None and own_title.strip():
             text = rest if title == own_title.strip() else contents
             yield CollectedText(number, own_id, own_title, text)
@@ -37,9 +37,9 @@ def read_passages(
             )
 
 
-def _without_marks(title: str) -> str:
+def _strip_marks(title: str) -> str:
     title = title.strip()
     return title[1:-1] if len(title) > 1 and title[0] == title[-1] == '"' else title
 
 
-FORMAT = CollectionFormat(read=read_passages, keys=CUT_KEYS, check=having("id", "contents"))
+FORMAT = CollectionFormat(read=read_passages, keys=CUT_KEYS, check=require_keys("id", "contents"))

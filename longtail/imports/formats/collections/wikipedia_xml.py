@@ -19,10 +19,10 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from longtail.errors import SourceError
-from longtail.imports.compressed import ACCEPT_CUT
 from longtail.imports.format import CUT_KEYS, CollectedText, CollectionFormat
+from longtail.imports.lines import ACCEPT_CUT
 from longtail.imports.records import RejectedRows
-from longtail.imports.wiki_pages import END, Article, Part, read_part
+from longtail.imports.wiki import END, Article, Part, read_part
 from longtail.parsing.line_files import DumpFile
 from longtail.processes import end_with_parent
 from longtail.threads import thread_count

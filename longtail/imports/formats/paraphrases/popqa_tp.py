@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.column_checks import delimited
-from longtail.imports.dataset import LONGEST_QUESTION, ImportedParaphrases, clean, reasons
-from longtail.imports.format import ParaphraseFormat
-from longtail.imports.records import Record, RejectedRows, read_delimited
+from longtail.imports.column_checks import require_columns
+from longtail.imports.format import LONGEST_QUESTION, ImportedParaphrases, ParaphraseFormat, reasons
+from longtail.imports.lines import clean
+from longtail.imports.records import Record, RejectedRows, first_reason, read_delimited
 
 COLUMNS = ("id", "template_id", "paraphrase")
 _MOST_TEMPLATES = 1_000
@@ -30,35 +30,40 @@ def read_popqa_tp(path: Path, questions: Mapping[str, Mapping[str, Any]]) -> Imp
     Errors: `SourceError` naming file and column if it is no such file, or if no row fits any question.
     """
     rejected = RejectedRows(path.name)
-    found = ImportedParaphrases(notes={"repaired_wordings": 0})
+    paraphrases = ImportedParaphrases(notes={"repaired_wordings": 0})
     for record in read_delimited(path, ",", COLUMNS, rejected):
-        reason = _add(found, record, questions)
+        reason = _add(paraphrases, record, questions)
         if reason:
             rejected.put(record.row, reason, record.fields)
-    if not found.wordings:
-        first = f"; {rejected.rows[0].row_key}: {rejected.rows[0].reason}" if rejected.rows else ""
-        raise SourceError(f"{path}: holds no paraphrase of a question of the dataset{first}")
-    found.rejected.extend(rejected.rows)
-    altered = [one for one, own in found.wordings.items() if _names_another(questions[one]["subject"], own)]
+    if not paraphrases.wordings:
+        raise SourceError(
+            f"{path}: holds no paraphrase of a question of the dataset{first_reason(rejected.rows)}"
+        )
+    paraphrases.rejected.extend(rejected.rows)
+    altered = [
+        question_id
+        for question_id, wordings in paraphrases.wordings.items()
+        if _names_another(questions[question_id]["subject"], wordings)
+    ]
     if altered:
-        found.says.append(
+        paraphrases.says.append(
             f"{path.name}: {len(altered)} questions name another subject in all other wordings, which are kept: ids"
             f" {', '.join(sorted(altered)[:20])}"
         )
-    if n := found.notes["repaired_wordings"]:
-        found.says.append(f"{path.name}: {n:,} wordings repaired, whose UTF-8 was read as MacRoman")
-    found.notes.update(
+    if n := paraphrases.notes["repaired_wordings"]:
+        paraphrases.says.append(f"{path.name}: {n:,} wordings repaired, whose UTF-8 was read as MacRoman")
+    paraphrases.notes.update(
         altered_subjects=sorted(altered),
-        paraphrase_rows=sum(map(len, found.wordings.values())),
+        paraphrase_rows=sum(map(len, paraphrases.wordings.values())),
         paraphrases_put_aside=len(rejected.rows),
         paraphrase_reasons=reasons(rejected.rows),
-        questions_without_paraphrases=len(questions) - len(found.wordings),
+        questions_without_paraphrases=len(questions) - len(paraphrases.wordings),
     )
-    return found
+    return paraphrases
 
 
 def _add(
-    found: ImportedParaphrases, record: Record, questions: Mapping[str, Mapping[str, Any]]
+    paraphrases: ImportedParaphrases, record: Record, questions: Mapping[str, Mapping[str, Any]]
 ) -> str | None:
     """Add a row, or say why not."""
     question_id = record.get("id").strip()
@@ -71,7 +76,7 @@ def _add(
     if not 0 <= template_id <= _MOST_TEMPLATES:
         return f"column template_id: a number of 0 to {_MOST_TEMPLATES} was expected"
     published = record.get("paraphrase")
-    repaired = _repaired(published, questions[question_id]["subject"])
+    repaired = _repair(published, questions[question_id]["subject"])
     wording = clean(repaired, LONGEST_QUESTION)
     if not wording:
         return "column paraphrase: a text was expected"
@@ -80,15 +85,15 @@ def _add(
         return f"columns id and prop disagree: question {question_id} is about {questions[question_id]['relation']}"
     if template_id == 0 and wording != questions[question_id]["question"]:
         return f"columns id and paraphrase disagree: template 0 is not the wording of question {question_id}"
-    known = found.wordings.setdefault(question_id, {})
+    known = paraphrases.wordings.setdefault(question_id, {})
     if template_id in known:
         return f"columns id and template_id: question {question_id} has wording {template_id} already; the first is kept"
     known[template_id] = wording
-    found.notes["repaired_wordings"] += repaired != published
+    paraphrases.notes["repaired_wordings"] += repaired != published
     return None
 
 
-def _repaired(text: str, subject: str | None) -> str:
+def _repair(text: str, subject: str | None) -> str:
     """The text before its UTF-8 was read as MacRoman, if it names the subject only then."""
     if text.isascii() or not subject or subject in text:
         return text
@@ -107,4 +112,4 @@ def _names_another(subject: str | None, wordings: Mapping[int, str]) -> bool:
     return bool(others) and all(re.search(r"\bnan\b", wording) for wording in others)
 
 
-FORMAT = ParaphraseFormat(of="popqa", read=read_popqa_tp, check=delimited(",", COLUMNS))
+FORMAT = ParaphraseFormat(of="popqa", read=read_popqa_tp, check=require_columns(",", COLUMNS))

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.dataset import LONGEST_QUESTION, ImportedParaphrases, clean
-from longtail.imports.format import ParaphraseFormat
+from longtail.imports.format import LONGEST_QUESTION, ImportedParaphrases, ParaphraseFormat
+from longtail.imports.lines import clean
 from longtail.imports.records import RejectedRows, read_delimited
 from longtail.relations.popqa import BY_NAME
 from longtail.relations.relation import SUBJECT, fill
@@ -28,14 +28,14 @@ def read_templates(path: Path) -> dict[str, dict[int, str]]:
     Errors: `SourceError` naming file, row and column of the first row that cannot be used.
     """
     rejected = RejectedRows(path.name)
-    found: dict[str, dict[int, str]] = {}
+    templates: dict[str, dict[int, str]] = {}
     for record in read_delimited(path, "\t", COLUMNS, rejected):
         relation, number, text = (clean(record.get(column), LONGEST_QUESTION) for column in COLUMNS)
         template = text.replace(_SUBJECT, SUBJECT)
         fault = None
         if relation not in BY_NAME:
             fault = f"column relation: {relation[:60]!r} is none of PopQA's: {', '.join(BY_NAME)}"
-        elif not re.fullmatch(r"[0-9]{1,3}", number) or int(number) in found.get(relation, {}):
+        elif not re.fullmatch(r"[0-9]{1,3}", number) or int(number) in templates.get(relation, {}):
             fault = f"column template_id: {number[:20]!r}; a number that {relation} has once was expected"
         elif template.count(SUBJECT) != 1:
             fault = f"column template: {_SUBJECT} was expected once, for the subject: {text[:100]!r}"
@@ -46,11 +46,11 @@ def read_templates(path: Path) -> dict[str, dict[int, str]]:
         if fault:
             rejected.put(record.row, fault)
         else:
-            found.setdefault(relation, {})[int(number)] = template
-    if rejected.rows or not found:
+            templates.setdefault(relation, {})[int(number)] = template
+    if rejected.rows or not templates:
         first = rejected.rows[0] if rejected.rows else None
         raise SourceError(f"{path}: {first.row_key}: {first.reason}" if first else f"{path}: has no template")
-    return found
+    return templates
 
 
 def _read(path: Path, questions: Mapping[str, Mapping[str, Any]]) -> ImportedParaphrases:

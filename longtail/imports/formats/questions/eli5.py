@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from longtail.imports.column_checks import having
+from longtail.imports.column_checks import require_keys
 from longtail.imports.format import QuestionFormat
-from longtail.imports.kilt import read_objects
+from longtail.imports.table import read_objects
 from longtail.study.imports import ROUGE_L
 
 LONGEST_ANSWER = 40_000
@@ -14,5 +14,5 @@ _OWN = {"id": "q_id", "question": "title", "answers": "answers"}
 FORMAT = QuestionFormat(
     read=lambda place, _declared, dataset, _names: read_objects(place, dataset.name, _OWN, LONGEST_ANSWER),
     end_task=ROUGE_L,
-    check=having("title|input", "answers|output"),
+    check=require_keys("title|input", "answers|output"),
 )

@@ -16,18 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.column_checks import having
-from longtail.imports.compressed import opened
-from longtail.imports.dataset import (
+from longtail.imports.column_checks import require_keys
+from longtail.imports.format import (
     LONGEST_QUESTION,
     ImportedDataset,
     LinkingCounts,
-    clean,
+    Names,
+    QuestionFormat,
+    ambiguous_key,
+    names_for,
     reasons,
 )
-from longtail.imports.format import Names, QuestionFormat, ambiguous_key, names_for
-from longtail.imports.lines import refuse_other_kinds
-from longtail.imports.records import RejectedRows
+from longtail.imports.lines import clean, open_file, refuse_other_kinds
+from longtail.imports.records import RejectedRows, first_reason
 from longtail.relations.entity_questions import RELATIONS
 from longtail.relations.relation import SUBJECT, Relation
 from longtail.study.datasets import Dataset
@@ -64,8 +65,9 @@ def read_entity_questions(
             _add_file(dataset, file, property_id, entities, popularity, counts)
     total = _total(dataset.linking.values())
     if not dataset.questions:
-        first = f"; {dataset.rejected[0].row_key}: {dataset.rejected[0].reason}" if dataset.rejected else ""
-        raise SourceError(f"{folder}: holds no question of split {split} that can be used{first}")
+        raise SourceError(
+            f"{folder}: holds no question of split {split} that can be used{first_reason(dataset.rejected)}"
+        )
     dataset.notes.update(
         read=total.n_questions,
         no_entity=total.n_no_entity,
@@ -81,7 +83,7 @@ def read_entity_questions(
 
 
 def _total(counts: Iterable[LinkingCounts]) -> LinkingCounts:
-    columns = zip(*(dataclasses.astuple(one) for one in counts), strict=True)
+    columns = zip(*(dataclasses.astuple(linking) for linking in counts), strict=True)
     return LinkingCounts(*map(sum, columns))
 
 
@@ -96,11 +98,11 @@ def mention(question: str, template: str) -> str | None:
 def find_files(folder: Path, split: str) -> list[Path]:
     """The files of the split, in or below `folder`, by property. Errors: `SourceError` where there is none."""
     named = (
-        (int(found[1][1:]), file)
+        (int(match[1][1:]), file)
         for place in (folder, folder / split, folder / "dataset" / split)
         if place.is_dir()
         for file in place.iterdir()
-        if (found := _FILE.fullmatch(file.name)) and found[2] == split
+        if (match := _FILE.fullmatch(file.name)) and match[2] == split
     )
     files = list(dict(sorted(named, reverse=True)).values())[
         ::-1
@@ -137,7 +139,7 @@ def _add_file(
 
 
 def _load(file: Path) -> list[Any]:
-    with opened(file) as stream:
+    with open_file(file) as stream:
         text = stream.read(_LARGEST_FILE + 1)
     if len(text) > _LARGEST_FILE:
         raise SourceError(
@@ -194,6 +196,6 @@ FORMAT = QuestionFormat(
     links_subjects=True,
     read=_read,
     files=lambda place, declared: find_files(place, declared.option("split")),
-    check=having("question", "answers"),
+    check=require_keys("question", "answers"),
     keys={"split": lambda read, key: read.choice(key, SPLITS, "test"), "ambiguous": ambiguous_key},
 )

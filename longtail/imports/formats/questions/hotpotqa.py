@@ -5,9 +5,9 @@ Only question and answer are read: the paragraphs that the file brings are no pa
 
 from __future__ import annotations
 
-from longtail.imports.column_checks import having
+from longtail.imports.column_checks import require_keys
 from longtail.imports.format import QuestionFormat
-from longtail.imports.kilt import read_objects
+from longtail.imports.table import read_objects
 from longtail.parsing.terms import LONGEST_LABEL
 from longtail.study.imports import F1
 
@@ -16,5 +16,5 @@ _OWN = {"id": "_id", "question": "question", "answers": "answer"}
 FORMAT = QuestionFormat(
     read=lambda place, _declared, dataset, _names: read_objects(place, dataset.name, _OWN, LONGEST_LABEL),
     end_task=F1,
-    check=having("question|input", "answer|output"),
+    check=require_keys("question|input", "answer|output"),
 )

@@ -19,16 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.dataset import (
+from longtail.imports.format import (
     LONGEST_QUESTION,
     ImportedDataset,
     ImportedPattern,
     LinkingCounts,
-    clean,
+    Names,
+    QuestionFormat,
+    ambiguous_key,
+    names_for,
     reasons,
 )
-from longtail.imports.format import Names, QuestionFormat, ambiguous_key, names_for
-from longtail.imports.records import RejectedRows, read_json_lines
+from longtail.imports.lines import clean
+from longtail.imports.records import RejectedRows, first_reason, read_json_lines
 from longtail.relations.cloze import OBJECT, SUBJECT, filled
 from longtail.study.datasets import Dataset
 from longtail.study.imports import Import
@@ -69,15 +72,14 @@ def read_pararel(
     if (folder / EDGES).is_file():
         _add_edges(dataset, folder / EDGES, there)
     if not dataset.questions:
-        first = f"; {dataset.rejected[0].row_key}: {dataset.rejected[0].reason}" if dataset.rejected else ""
-        raise SourceError(f"{folder}: holds no fact that can be asked{first}")
+        raise SourceError(f"{folder}: holds no fact that can be asked{first_reason(dataset.rejected)}")
     _tell(dataset)
     return dataset
 
 
 def find_files(folder: Path) -> list[Path]:
     """The files of patterns, of facts, and of edges. Errors: `SourceError` where one of the two folders has none."""
-    found = [folder / EDGES] if (folder / EDGES).is_file() else []
+    paths = [folder / EDGES] if (folder / EDGES).is_file() else []
     for name in (PATTERNS, FACTS):
         place = folder / name
         files = (
@@ -85,8 +87,8 @@ def find_files(folder: Path) -> list[Path]:
         )
         if not files:
             raise SourceError(f"{folder}: has no folder {name} with files P*.jsonl")
-        found += files
-    return found
+        paths += files
+    return paths
 
 
 def _number(relation: str) -> int:
@@ -123,18 +125,18 @@ def _add_relation(
 def _patterns(file: Path, rejected: RejectedRows) -> list[ImportedPattern]:
     if not file.is_file():
         return []
-    found: dict[str, ImportedPattern] = {}
+    patterns: dict[str, ImportedPattern] = {}
     for number, row in read_json_lines(file, rejected):
         text = clean(row["pattern"], LONGEST_QUESTION) if isinstance(row.get("pattern"), str) else ""
         fault = next((sign for sign in (SUBJECT, OBJECT) if text.count(sign) != 1), None)
         if fault:
             rejected.put(number, f"key pattern: {fault} was expected once", row)
-        elif text in found:
+        elif text in patterns:
             rejected.put(number, "key pattern: the relation has it already; the first is kept", row)
         else:
             said = {key: _said(row.get(key)) for key in ("lemma", "extended_lemma", "tense")}
-            found[text] = ImportedPattern(text, **said)
-    return list(found.values())
+            patterns[text] = ImportedPattern(text, **said)
+    return list(patterns.values())
 
 
 def _add_edges(dataset: ImportedDataset, file: Path, there: Container[str]) -> None:
@@ -149,7 +151,7 @@ def _add_edges(dataset: ImportedDataset, file: Path, there: Container[str]) -> N
         said = tuple(row.get(key) for key in ("syntactic", "lexical", "determiner"))
         if unknown := [text for text in texts if text not in known]:
             rejected.put(number, f"key from or to: {relation} has no such pattern: {unknown[0][:100]!r}", row)
-        elif not all(isinstance(one, bool) for one in said):
+        elif not all(isinstance(value, bool) for value in said):
             rejected.put(number, "keys syntactic, lexical and determiner: true or false was expected", row)
         elif (str(relation), *texts) in dataset.changes:
             rejected.put(number, "keys from and to: the pair is there already; the first is kept", row)
@@ -170,20 +172,20 @@ def _said(value: object) -> str | None:
 
 def _facts(file: Path, rejected: RejectedRows, dataset: ImportedDataset) -> dict[str, dict[str, str]]:
     """Uuid → subject and object."""
-    found: dict[str, dict[str, str]] = {}
+    facts: dict[str, dict[str, str]] = {}
     for number, row in read_json_lines(file, rejected) if file.is_file() else ():
         values = {
             name: clean(row[key]) if isinstance(row.get(key), str) else ""
             for name, key in (("id", "uuid"), ("subject", "sub_label"), ("object", "obj_label"))
         }
         fault = _fact_fault(values)
-        if not fault and (values["id"] in found or values["id"] in dataset.questions):
+        if not fault and (values["id"] in facts or values["id"] in dataset.questions):
             fault = "key uuid: another fact has it already; the first is kept"
         if fault:
             rejected.put(number, fault, row)
         else:
-            found[values["id"]] = values
-    return found
+            facts[values["id"]] = values
+    return facts
 
 
 def _fact_fault(values: Mapping[str, str]) -> str | None:

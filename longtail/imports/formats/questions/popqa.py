@@ -14,15 +14,9 @@ from typing import Any
 
 from longtail.errors import SourceError
 from longtail.imports.column_names import SHOWN
-from longtail.imports.dataset import (
-    LONGEST_QUESTION,
-    ImportedDataset,
-    ImportedEntity,
-    clean,
-    reasons,
-)
-from longtail.imports.format import QuestionFormat
-from longtail.imports.records import Record, RejectedRows, json_texts, read_delimited
+from longtail.imports.format import LONGEST_QUESTION, ImportedDataset, ImportedEntity, QuestionFormat, reasons
+from longtail.imports.lines import clean
+from longtail.imports.records import Record, RejectedRows, first_reason, json_texts, read_delimited
 from longtail.imports.table_rows import OptionalValues, RefusedError, Value, is_missing, number_of
 from longtail.parsing.terms import LONGEST_LABEL, clean_term
 from longtail.relations.popqa import BY_NAME
@@ -56,8 +50,7 @@ def read_popqa(path: Path) -> ImportedDataset:
             read.rejected.put(record.row, str(refused), record.fields)
     dataset, rejected = read.dataset, read.rejected.rows
     if not dataset.questions:
-        first = f"; {rejected[0].row_key}: {rejected[0].reason}" if rejected else ""
-        raise SourceError(f"{path}: holds no question that can be used{first}")
+        raise SourceError(f"{path}: holds no question that can be used{first_reason(rejected)}")
     dataset.rejected.extend(rejected)
     dataset.says.extend(read.values.lines())
     if read.n_contradictory:
@@ -133,12 +126,12 @@ class _Reading:
 
     def _entity(self, record: Record, letter: str, column: str) -> ImportedEntity:
         uri = f"{letter}_uri"
-        found = _ENTITY.fullmatch(record.get(uri).strip())
-        if not found:
+        match = _ENTITY.fullmatch(record.get(uri).strip())
+        if not match:
             raise RefusedError(
                 f"column {uri}: a Wikidata address was expected, as in http://www.wikidata.org/entity/Q42"
             )
-        entity_id = found[1]
+        entity_id = match[1]
         known = self._entity_of.get(("number", record.get(f"{column}_id")), entity_id)
         if known != entity_id:
             raise RefusedError(
@@ -151,8 +144,8 @@ class _Reading:
         popularity = self._optional(record, f"{letter}_pop", _popularity)
         if before and None not in (popularity, before.popularity):
             self.n_contradictory += before.popularity != popularity
-        kept = dict.fromkeys(alias for text in aliases if (alias := clean(text)) and alias != label)
-        return ImportedEntity(entity_id, label, tuple(kept), title, popularity)
+        distinct = dict.fromkeys(alias for text in aliases if (alias := clean(text)) and alias != label)
+        return ImportedEntity(entity_id, label, tuple(distinct), title, popularity)
 
     def _optional(self, record: Record, column: str, read: Callable[[str], Value]) -> Value | None:
         text = record.get(column).strip()

@@ -18,6 +18,5 @@ FORMAT = QuestionFormat(
         **QUOTING_KEYS,
     },
 )
-"""`columns` says which columns hold the question, its answers and the rest, `rows` which rows count; `separator` is
-the sign between answers,
-`thousands` that between the thousands of popularity."""
+"""`columns` says which columns hold the question, its answers and the rest, `rows` which rows count; `separator` is the
+sign between answers, `thousands` that between the thousands of popularity."""

@@ -15,8 +15,7 @@ from longtail.generation.backends.base import Decoding, Failure, Generation
 from longtail.generation.backends.openai import OpenAIBackend
 from longtail.generation.backends.registry import identify
 from longtail.generation.prompts.endings import AFTER_THINKING, FIRST_LINE, cut_answer, kept_part
-from longtail.scoring.confidence import Confidence
-from longtail.scoring.log_probabilities import confidence_of_part, read_tokens
+from longtail.scoring.confidence import Confidence, confidence_of_part, read_tokens
 from longtail.scoring.model_answer import ModelAnswer
 from longtail.study.backends import BACKENDS
 

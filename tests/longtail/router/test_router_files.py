@@ -1,13 +1,12 @@
-"""Files that are sealed well and say something else, files that are none, and arguments of other kinds."""
+"""Files of the router: popularity by name, files that say something else or are none, and arguments of other kinds."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
+import random
 from collections.abc import Callable
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,8 @@ import numpy as np
 import pytest
 from hand_made import BM25, marts_of, routers_of
 
-from longtail.router import Router, RouterError, decisions, load_names, load_router, names
-from longtail.router.names import Entity, names_file
-from longtail.router.sealed import sealed
+from longtail.router import Candidate, Names, Router, RouterError, decisions, files, load_names, load_router
+from longtail.router.files import Entity, fold, names_file, seal
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -82,13 +80,13 @@ def test_a_router_of_another_shape_is_refused_by_name(
     for own in ("format", "version", "sha256"):
         del fields[own]
     SHAPES[shape](fields)
-    _refused(load_router, tmp_path / "some.json", sealed(decisions.FORMAT, decisions.VERSION, fields))
+    _refused(load_router, tmp_path / "some.json", seal(decisions.FORMAT, decisions.VERSION, fields))
 
 
 @pytest.mark.parametrize("value", ["NaN", "1e999", "-Infinity", "[" * 100_000, '"\\ud800', "1" * 5_000])
 def test_json_that_no_writer_makes_is_refused_by_name(folder: Path, tmp_path: Path, value: str) -> None:
     """`sealed` writes none of these, so that the checksum is made for the changed text."""
-    start = sealed(decisions.FORMAT, decisions.VERSION, {})[: -len(b"}\n")]
+    start = seal(decisions.FORMAT, decisions.VERSION, {})[: -len(b"}\n")]
     content = start + b', "signal": "popularity", "rules": ' + value.encode() + b"}\n"
     _refused(load_router, tmp_path / "some.json", _with_checksum(content))
 
@@ -98,7 +96,7 @@ def test_json_that_no_writer_makes_is_refused_by_name(folder: Path, tmp_path: Pa
     [{}, {"n_names": "6"}, {"n_names": None}, {"n_names": 1.5}],
 )
 def test_names_without_their_number_are_refused(tmp_path: Path, fields: dict[str, Any]) -> None:
-    content = sealed(names.FORMAT, names.VERSION, fields, b"paris\t[]\n")
+    content = seal(files.NAMES_FORMAT, files.NAMES_VERSION, fields, b"paris\t[]\n")
     _refused(load_names, tmp_path / "entities.names", content)
 
 
@@ -111,9 +109,9 @@ def test_names_without_their_number_are_refused(tmp_path: Path, fields: dict[str
 )  # fmt: skip
 def test_a_line_of_another_shape_is_told_when_its_name_is_asked_for(tmp_path: Path, line: str) -> None:
     path = tmp_path / "entities.names"
-    path.write_bytes(sealed(names.FORMAT, names.VERSION, {"n_names": 1}, line.encode()))
+    path.write_bytes(seal(files.NAMES_FORMAT, files.NAMES_VERSION, {"n_names": 1}, line.encode()))
     found = load_names(path)
-    with pytest.raises(RouterError, match=r"entities\.names: is not of its form") as refused:
+    with pytest.raises(RouterError, match=r"entities\.names: is malformed") as refused:
         found.lookup("Paris")
     assert "\n" not in str(refused.value)
 
@@ -128,13 +126,13 @@ def test_only_regular_files_are_read(tmp_path: Path, kind: str) -> None:
         path.mkdir()
     else:
         path.symlink_to("/dev/zero")
-    with pytest.raises(RouterError, match=r"x\.json: (is no regular file|cannot be read \(Is a dir)"):
+    with pytest.raises(RouterError, match=r"x\.json: (is not a regular file|cannot be read \(Is a dir)"):
         load_router(path)
 
 
 def test_a_file_has_a_limit_of_size(tmp_path: Path) -> None:
-    content, _ = names_file([Entity(names.Candidate("Q1", "Paris", None, 1.0), [])], {})
-    for load, largest in ((load_router, decisions.LARGEST), (load_names, names.LARGEST)):
+    content, _ = names_file([Entity(files.Candidate("Q1", "Paris", None, 1.0), [])], {})
+    for load, largest in ((load_router, decisions.LARGEST), (load_names, files.LARGEST_NAMES)):
         path = tmp_path / "large"
         path.write_bytes(content)
         os.truncate(path, largest + 1)  # a hole: nothing is on the disk
@@ -144,21 +142,6 @@ def test_a_file_has_a_limit_of_size(tmp_path: Path) -> None:
             load(path)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("popularity", "12"), ("popularity", True), ("popularity", [1]), ("popularity", 1j), ("popularity", math.nan),
-        ("popularity", Decimal(1)), ("popularity", np.float32("nan")), ("popularity", np.True_),
-        ("relation", ["x"]), ("relation", 7), ("relation", b"composer"), ("relation", {}),
-        ("consistency", "0.5"), ("consistency", True), ("certainty", [0.5]), ("certainty", np.float64("nan")),
-    ],
-)  # fmt: skip
-def test_arguments_of_another_kind_are_refused(router: Router, name: str, value: Any) -> None:
-    with pytest.raises(RouterError, match=f"{name} must be a ") as refused:
-        router.decide(**{name: value})
-    assert "\n" not in str(refused.value)
-
-
 def test_numbers_of_numpy_are_numbers(router: Router) -> None:
     numpys: Any = (np.int64(3), np.str_("composer"), np.float32(0.5), np.float64(0.25))
     assert router.decide(*numpys) == router.decide(3, "composer", 0.5, 0.25)
@@ -166,7 +149,7 @@ def test_numbers_of_numpy_are_numbers(router: Router) -> None:
 
 
 def _with_checksum(content: bytes) -> bytes:
-    own = json.loads(sealed(decisions.FORMAT, decisions.VERSION, {}))["sha256"].encode()
+    own = json.loads(seal(decisions.FORMAT, decisions.VERSION, {}))["sha256"].encode()
     blank = content.replace(own, b"0" * 64, 1)
     return content.replace(own, hashlib.sha256(blank).hexdigest().encode(), 1)
 
@@ -178,3 +161,83 @@ def _refused(load: Callable[[Path], object], path: Path, content: bytes) -> None
     assert str(refused.value).startswith(f"{path}: ")
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < len(str(path)) + 300
+
+
+PARIS = Candidate("Q1", "Paris", "capital of France", 9.5)
+TROJAN = Candidate("Q2", "Paris", "son of Priam", 2.0)
+HILTON = Candidate("Q3", "Paris Hilton", None, None)
+CAFE = Candidate("Q4", "Café Straße", None, 0.0)
+ENTITIES = (
+    Entity(HILTON, ["Paris"]),
+    Entity(TROJAN, []),
+    Entity(PARIS, ["City of Light", "PARIS", ""]),
+    Entity(CAFE, ["tab\there\n", "ab\x01"]),
+)
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> Names:
+    path = tmp_path / "names"
+    path.write_bytes(names_file(ENTITIES, {"study": "s"})[0])
+    return load_names(path)
+
+
+def test_an_ambiguous_name_gives_all_candidates_the_unknown_popularity_last(names: Names) -> None:
+    assert names.lookup("Paris") == (PARIS, TROJAN, HILTON)
+
+
+def test_candidates_go_by_popularity_then_by_id_and_zero_is_known() -> None:
+    popularities = {"Q5": 0.5, "Q1": 0.0, "Q2": 1.0, "Q4": None, "Q3": 0.5}
+    entities = [Entity(Candidate(key, "Ada", None, value), ()) for key, value in popularities.items()]
+    found = Names(names_file(entities, {})[0]).lookup("Ada")
+    assert [one.entity_id for one in found] == ["Q2", "Q3", "Q5", "Q1", "Q4"]
+
+
+@pytest.mark.parametrize("name", ["city of light", " CITY  OF\tLIGHT ", "City of Light"])
+def test_case_and_spaces_do_not_count(names: Names, name: str) -> None:
+    assert names.lookup(name) == (PARIS,)
+
+
+@pytest.mark.parametrize(
+    "name", ["café strasse", "CAFE\u0301 STRASSE", "Cafe\u0301 Straße", "tab here", "AB\x01"]
+)
+def test_composed_and_decomposed_spellings_are_one_name(names: Names, name: str) -> None:
+    assert names.lookup(name) == (CAFE,)
+
+
+@pytest.mark.parametrize(
+    "name", ["", " ", "Pari", "Paris H", "Pariss", "zzz", "\U0010ffff", "a", "\ud800", '["Q1"']
+)
+def test_a_name_that_nobody_has_gives_no_candidate(names: Names, name: str) -> None:
+    assert names.lookup(name) == ()
+
+
+def test_the_head_says_where_the_names_are_from(names: Names) -> None:
+    assert (names.head["study"], len(names)) == ("s", 6)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 1_000])
+def test_every_name_of_any_list_is_found(n: int) -> None:
+    rng = random.Random(n)
+    letters = "ab \x01é東\U0001f600"
+    labels = {"".join(rng.choices(letters, k=rng.randint(1, 6))) for _ in range(n)}
+    found = Names(names_file((Entity(Candidate(label, label, None, 1.0), ()) for label in labels), {})[0])
+    same: dict[str, list[str]] = {"": []}
+    for label in sorted(labels):
+        if fold(label):
+            same.setdefault(fold(label), []).append(label)
+    assert len(found) == len(same) - 1
+    for label in labels:
+        assert [one.label for one in found.lookup(label)] == same[fold(label)]
+    assert found.lookup("c") == ()
+
+
+def test_a_cut_file_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "entities.names"
+    content, _ = names_file(ENTITIES, {})
+    for end in (0, 40, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:end])
+        with pytest.raises(
+            RouterError, match=r"entities\.names: (is not a file of format|checksum mismatch)"
+        ):
+            load_names(path)

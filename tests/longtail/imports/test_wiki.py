@@ -1,4 +1,4 @@
-"""Wikipedia's XML dumps: the sandbox's world read back, what is left out, and dumps that are damaged."""
+"""Wikis: dumps read back, damaged dumps, redirects as MediaWiki reads them, and wikitext as text by sections."""
 
 from __future__ import annotations
 
@@ -12,12 +12,25 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from longtail.errors import SourceError
-from longtail.imports.excluded_pages import DISAMBIGUATION, REDIRECT, ExcludedPage
 from longtail.imports.format import CollectedText
 from longtail.imports.formats.collections import wikipedia_xml
 from longtail.imports.records import RejectedRows
+from longtail.imports.wiki import (
+    DISAMBIGUATION,
+    REDIRECT,
+    ExcludedPage,
+    Section,
+    is_disambiguation,
+    is_disambiguation_by,
+    is_redirect,
+    redirect_target,
+    sections_of,
+    sections_or_reason,
+)
 from longtail.sandbox.content import page_lines
 from longtail.sandbox.dumps import write_dump
 from longtail.sandbox.rest import ARTICLES
@@ -240,3 +253,147 @@ def test_a_compressed_dump_that_breaks_off_names_its_byte(read, compress: Callab
 def test_a_file_that_is_no_dump_is_refused(read, content: str, message: str) -> None:
     with pytest.raises(SourceError, match=rf"dump\.xml: .*{message}"):
         read(content)
+
+
+# What MediaWiki forbids in titles, and what it would decode or trim.
+WORDS = st.text(
+    st.characters(exclude_categories=["C", "Z"], exclude_characters="#<>[]|{}_%&:\u200e\u200f"),
+    min_size=1,
+    max_size=8,
+)
+TITLES = st.lists(WORDS, min_size=1, max_size=4).map(" ".join)
+
+
+@pytest.mark.parametrize(
+    ("wikitext", "found"),
+    [
+        ("#REDIRECT [[Łódź]]", ("Łódź", None)),
+        ("#redirect[[Łódź]]", ("Łódź", None)),
+        ("\n #Redirect: [[łódź#Old_town|the city]] {{R from move}}", ("Łódź", "Old town")),
+        ("#REDIRECT [[ Ada__Quill ]]\n\n[[Category:Redirects]]", ("Ada Quill", None)),
+        ("#REDIRECT [[:Category:Weavers]]", ("Category:Weavers", None)),
+        ("#REDIRECT: [[2001: A Space Odyssey]]", ("2001: A Space Odyssey", None)),
+        ("#REDIRECT [[AT&amp;T]]", ("AT&T", None)),
+        ("#REDIRECT [[%C5%81%C3%B3d%C5%BA#A%20B]]", ("Łódź", "A B")),
+        ("#REDIRECT [[👩‍🚀]]", ("👩‍🚀", None)),
+        ("#REDIRECT [[ßx]]", ("ßx", None)),  # its capital has two letters: MediaWiki leaves it
+        ("#WEITERLEITUNG [[Łódź]]", ("Łódź", None)),
+        ("#REDIRECT [[#Section]]", (None, None)),
+        ("#REDIRECT [[]]", (None, None)),
+        ("#REDIRECT [[Łódź", (None, None)),
+        ("#REDIRECT [[Łó\ndź]]", (None, None)),
+        ("#REDIRECT Łódź", (None, None)),
+        ("#REDIRECT see [[Łódź]]", (None, None)),
+    ],
+)
+def test_the_first_link_is_the_target(wikitext: str, found: tuple[str | None, str | None]) -> None:
+    assert redirect_target(wikitext) == found
+
+
+def test_what_the_dump_declares_goes_before_the_text() -> None:
+    assert redirect_target("#REDIRECT [[lodz#Old town]]", "Łódź") == ("Łódź", "Old town")
+    assert redirect_target("#REDIRECT [[broken", "Łódź#Old town") == ("Łódź", "Old town")
+    assert redirect_target("#REDIRECT [[łódź]]", first_letter=False) == ("łódź", None)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    title=TITLES,
+    section=st.none() | TITLES,
+    label=st.none() | TITLES,
+    begin=st.sampled_from(["#REDIRECT ", "#redirect", " #ReDirect:  ", "#REDIRECT\t"]),
+    behind=st.text(max_size=20),
+)
+@example(title="a", section=None, label=None, begin="#REDIRECT ", behind="]] [[b]]")
+def test_a_redirect_that_is_written_is_read_back(
+    title: str, section: str | None, label: str | None, begin: str, behind: str
+) -> None:
+    link = title.replace(" ", "_") + (f"#{section}" if section else "") + (f"|{label}" if label else "")
+    wikitext = f"{begin}[[{link}]]{behind}"
+    capital = title[0].upper() if len(title[0].upper()) == 1 else title[0]
+    assert is_redirect(wikitext)
+    assert redirect_target(wikitext) == (capital + title[1:], section)
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=st.text(st.sampled_from("#redirct[]|:_ %&;\n\0é"), max_size=30))
+def test_any_text_is_read_without_an_error(text: str) -> None:
+    title, section = redirect_target(f"#REDIRECT {text}")
+    assert title is None or title == title.strip() != ""
+    assert section is None or title
+
+
+@pytest.mark.parametrize(
+    ("title", "templates", "is_one"),
+    [
+        ("Mercury", ["Template:Disambiguation", "Module:Message box"], True),
+        ("Smith", ["Template:Hndis"], True),
+        ("Ann (disambiguation)", [], True),
+        ("Łódź", ["Template:Disambiguation needed", "Module:Disambiguation", "Template:Infobox"], False),
+        ("Łódź", [], False),
+    ],
+)
+def test_templates_say_what_lists_meanings(title: str, templates: list[str], is_one: bool) -> None:
+    assert is_disambiguation_by(title, templates) == is_one
+    wikitext = "".join(f"{{{{{name.partition(':')[2]}}}}}" for name in templates if "Module" not in name)
+    assert is_disambiguation(title, wikitext) == is_one
+
+
+HIDDEN = frozenset({"file", "category", "datei"})
+
+
+def text_of(wikitext: str) -> str:
+    return "|".join(" ".join(section.text.split()) for section in sections_of(wikitext, HIDDEN))
+
+
+@pytest.mark.parametrize(
+    ("wikitext", "text"),
+    [
+        ("{{a|{{b|{{c}}}}}} '''X''' is ''a'' [[b|c]] and [[D]]s.", "X is a c and Ds."),
+        ("{| class=x\n|-\n| cell {{t}}\n|}\nAfter.", "After."),
+        ("Text<ref name=a>{{cite|title=x}}</ref> more<ref name=b />.", "Text more."),
+        ("[[File:x.jpg|thumb|A [[link]]]][[Datei:y.png]] Text [[Category:Z]]", "Text"),
+        ("[[:Category:Z]] and [[de:Foo]]", "Category:Z and"),
+        ("[[Category]]: [[2001: A Space Odyssey]]", "Category: 2001: A Space Odyssey"),
+        ("<gallery>\nFile:a.jpg|x\n</gallery><math>a^2</math><!-- c -->T", "T"),
+        ("[http://x.org words] http://y.org [http://z.org]", "words http://y.org"),
+        ("a &amp; b&nbsp;&#8364; &lt;b&gt; &bogus; &#x1F469;", "a & b € <b> &bogus; 👩"),
+        ("* a\n* b\nx<br>y __NOTOC__ <nowiki>[[z]]</nowiki>", "a b x y [[z]]"),
+        ("Łódź ({{IPA|x}}; ) is", "Łódź is"),
+        ("a\0b 👩‍🚀", "ab 👩‍🚀"),
+        ("<div>\n== In ==\ninside</div>", "In inside"),
+    ],
+)
+def test_markup_leaves_its_words(wikitext: str, text: str) -> None:
+    assert text_of(wikitext) == text
+
+
+def test_sections_have_the_titles_above_them() -> None:
+    text = "Lead.\n== ''A'' {{x}} ==\none\n=== B ===\ntwo\n== Empty ==\n{{only|a template}}\n== C ==\nthree"
+    assert sections_of(text) == [
+        Section(None, "Lead."),
+        Section("A", "one"),
+        Section("A: B", "two"),
+        Section("C", "three"),
+    ]
+
+
+@pytest.mark.parametrize("broken", ["{{", "[[", "<b>", "{|\n", "<ref>", "'''", "== ", "{{{", "<!-- ", "&#"])
+def test_markup_that_is_never_closed_keeps_the_words(broken: str) -> None:
+    for wikitext in (f"Before. {broken}after", f"{broken * 60}after"):
+        assert "after" in text_of(wikitext)
+
+
+def test_deep_nesting_is_no_fault() -> None:
+    assert "inside" in text_of("<div>" * 500 + "inside" + "</div>" * 500)
+    assert text_of("{{a|" * 30 + "x" + "}}" * 30 + "after") == "after"
+
+
+@pytest.mark.parametrize("broken", ["{{a|", "[http://x.org ", "<div>", "[["])
+def test_a_page_that_would_take_hours_is_refused_at_once(broken: str) -> None:
+    reason = sections_or_reason(broken * 100_000, HIDDEN)
+    assert str(reason).startswith("markup is opened")
+
+
+def test_a_page_without_text_says_so() -> None:
+    assert sections_or_reason("{{only|a template}}\n== Heading ==\n", HIDDEN) == "text: is empty"

@@ -1,0 +1,288 @@
+"""Reads a published warehouse for the report: rows of figures, the order of the study, the origin of the numbers.
+
+The report reads only the published file, never the lake or the build.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from longtail.report.figure import ROLES, Dimensions, Figure
+from longtail.warehouse.publication import open_published, publication_of
+
+_POPULARITY = {  # of a subject, and as a threshold
+    "page_views": ("monthly page views of the subject", "threshold: monthly views"),
+    "sitelinks": ("sitelinks of the subject", "threshold: sitelinks"),
+    "imported": ("popularity, as the imported file gives it", "threshold of popularity"),
+}
+_NO_MEASURE = ("popularity of the subject", "threshold of popularity")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+
+
+@dataclass(frozen=True)
+class FigureRows:
+    """A figure with its rows, columns in the order of the query. `missing` is the reason why there are none."""
+
+    figure: Figure
+    names: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...]
+    missing: str | None = None
+
+
+@contextmanager
+def open_warehouse(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A read-only connection to a published file that can read nothing else.
+
+    Errors: `PublishError` if the file is missing or unreadable.
+    """
+    with open_published(published) as connection:
+        connection.execute("set enable_external_access = false")
+        yield connection
+
+
+def read_figure(connection: duckdb.DuckDBPyConnection, figure: Figure, tables: frozenset[str]) -> FigureRows:
+    """The rows of one figure. If a table is absent or empty, or the query no longer fits, `missing` says so."""
+    absent = [name for name in figure.tables if name not in tables]
+    if absent:
+        return FigureRows(figure, (), (), f"Not shown: this warehouse has no table {' nor '.join(absent)}.")
+    empty = [name for name in figure.tables if not _count(connection, name)]
+    if empty:
+        return FigureRows(
+            figure, (), (), f"Not shown: table {' and '.join(empty)} of this study has no rows."
+        )
+    try:
+        names, rows = select(connection, figure.sql)
+    except (duckdb.BinderException, duckdb.CatalogException) as error:
+        reason = str(error).splitlines()[0].split(": ", 1)[-1]
+        return FigureRows(figure, (), (), f"Not shown: its query does not fit this warehouse ({reason}).")
+    why = None if rows else "Not shown: no row of this study meets the conditions of its query."
+    return FigureRows(figure, names, rows, why)
+
+
+def in_order(read: FigureRows, dimensions: Dimensions) -> FigureRows:
+    """The rows in the order of the study (models by size), as far as a dimension is in the leading columns."""
+    leading = list(takewhile(lambda name: name in ROLES, read.names))
+    places = [{value: at for at, value in enumerate(dimensions.order[ROLES[name]])} for name in leading]
+    key = lambda row: [at.get(row[name], len(at)) for name, at in zip(leading, places, strict=True)]  # noqa: E731
+    return replace(read, rows=tuple(sorted(read.rows, key=key)))
+
+
+def select(
+    connection: duckdb.DuckDBPyConnection, sql: str, bound: Mapping[str, Any] | None = None
+) -> tuple[tuple[str, ...], tuple[dict[str, Any], ...]]:
+    """Names of columns and rows of a query, ready for JSON. Undefined and infinite values become text or None."""
+    cursor = connection.execute(sql, bound)
+    names = tuple(column[0] for column in cursor.description or ())
+    return names, tuple(
+        {name: _plain(value) for name, value in zip(names, row, strict=True)} for row in cursor.fetchall()
+    )
+
+
+def list_tables(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    """Names of the tables and views of schema `marts`."""
+    rows = connection.execute(
+        "select table_name from information_schema.tables where table_schema = 'marts'"
+    ).fetchall()
+    return frozenset(name for (name,) in rows)
+
+
+def read_dimensions(connection: duckdb.DuckDBPyConnection) -> Dimensions:
+    """Datasets, prompts, grounding prompts and methods in the order of the study, models by size, and its word for
+    popularity.
+    """
+
+    def column(sql: str) -> Sequence[str]:
+        return [legible(value) for (value,) in connection.execute(sql).fetchall()]
+
+    views = "select distinct popularity_measure from marts.dim_questions where popularity_measure is not null"
+    measures = column(views)
+    popularity, threshold = _POPULARITY.get(measures[0], _NO_MEASURE) if len(measures) == 1 else _NO_MEASURE
+    return Dimensions(
+        order={
+            "dataset": column("select dataset from marts.dim_datasets order by position_in_study"),
+            "prompt": column("select prompt from marts.dim_prompts order by position_in_study"),
+            "model": column("select model from marts.dim_models order by n_parameters nulls last, model"),
+            "grounding_prompt": column(
+                "select grounding_prompt from marts.dim_grounding_prompts order by position_in_study"
+            ),
+            "method": column("select method from marts.dim_methods order by not is_parametric, method"),
+            "relation": ["all", *column("select relation from marts.dim_relations order by relation")],
+        },
+        labels={"popularity": popularity, "threshold": threshold},
+    )
+
+
+def _count(connection: duckdb.DuckDBPyConnection, table: str) -> int:
+    quoted = table.replace('"', '""')
+    row = connection.execute(f'select count(*) from (select 1 from marts."{quoted}" limit 1)').fetchone()  # noqa: S608
+    return int(row[0]) if row else 0
+
+
+def legible(text: str) -> str:
+    """A label that is safe in charts: control characters become visible, and reserved names of JavaScript change.
+
+    Vega groups by keys of plain objects, and `__proto__` cannot be such a key.
+    """
+    return "__proto__\u200b" if text == "__proto__" else _CONTROLS.sub("\ufffd", text)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return legible(value)
+    if value is None or isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return None if math.isnan(value) else value if math.isfinite(value) else ("∞" if value > 0 else "−∞")
+    if isinstance(value, decimal.Decimal):
+        return float(value)
+    if isinstance(value, (datetime.datetime, datetime.date)):
+        return value.isoformat()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return legible(str(value))
+
+
+_MOST = 12
+_WORLDS = """select dataset, case when source = 'sandbox' then 'synthetic world' end
+from marts.dim_datasets
+order by dataset"""
+_MODELS = """select model,
+    case
+        when path like 'sandbox:%' then 'reference models'
+        when path like 'fake:%' or engine like 'fake%' then 'scripted answers, no model'
+    end
+from marts.dim_models
+order by n_parameters nulls last, model"""
+_ALL_MODELS = (
+    "These numbers show that the platform finds effects whose truth is known. "
+    "They say nothing about real models."
+)
+_SOME_MODELS = "Their numbers say nothing about real models."
+_WORLD_ONLY = (
+    "Names and facts are invented: these numbers say nothing about what a model knows of the real world."
+)
+
+
+def study(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """Name and description of the study, and when it was published."""
+    stamp = publication_of(connection)
+    published = f"{stamp.published_at.astimezone(datetime.UTC):%Y-%m-%d %H:%M} UTC"
+    return {"name": stamp.study, "description": stamp.description, "published": published}
+
+
+def banner(connection: duckdb.DuckDBPyConnection) -> dict[str, str] | None:
+    """The warning that questions or answers are invented; None if both are real.
+
+    If only some are invented, the warning names them and says nothing about the others.
+    """
+    worlds = _kinds(connection, _WORLDS)
+    models = _kinds(connection, _MODELS)
+    invented = [
+        f"{kind}: {', '.join(names)}" if None in kinds else kind
+        for kinds in (worlds, models)
+        for kind, names in kinds.items()
+        if kind
+    ]
+    if not invented:
+        return None
+    title = ", ".join(invented)
+    meaning = _WORLD_ONLY if not any(models) else _SOME_MODELS if None in models else _ALL_MODELS
+    return {"title": f"{title[0].upper()}{title[1:]}.", "text": meaning}
+
+
+def list_fictional_models(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """The models whose answers are scripted or trained on an invented world."""
+    return [name for kind, names in _kinds(connection, _MODELS).items() if kind for name in names]
+
+
+def _kinds(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str | None, list[str]]:
+    """Names by kind; kind None means real."""
+    names_by_kind: dict[str | None, list[str]] = {}
+    for name, kind in connection.execute(sql).fetchall():
+        names_by_kind.setdefault(kind, []).append(name)
+    return names_by_kind
+
+
+def provenance(connection: duckdb.DuckDBPyConnection, now: datetime.datetime) -> dict[str, Any]:
+    """Name and value, or values, of everything that determines the numbers, in the order of the page."""
+    stamp = publication_of(connection)
+    return {
+        "study": stamp.study,
+        "description": stamp.description,
+        "published": f"{stamp.published_at.astimezone(datetime.UTC):%Y-%m-%d %H:%M:%S} UTC",
+        "dbt invocation": stamp.invocation_id,
+        "dbt": stamp.dbt_version,
+        "DuckDB": stamp.duckdb_version,
+        "code version": stamp.code_version,
+        "report written": f"{now:%Y-%m-%d %H:%M:%S} UTC",
+        "datasets": _lines(
+            connection,
+            "select dataset || ': ' || source || coalesce(', snapshot ' || snapshot, '') || ', ' || "
+            "format('{:,}', n_questions) || ' questions, ' || format('{:,}', n_questions_with_popularity) || "
+            "' with popularity' from marts.dim_datasets order by dataset",
+        ),
+        "models": _lines(
+            connection,
+            "select model || ': ' || path || coalesce(' @ ' || left(revision, 12), '') || coalesce(', ' || dtype, '') || "
+            "coalesce(', ' || nullif(quantisation, 'none'), '') || coalesce(', ' || engine, '') || "
+            "coalesce(', ' || format('{:,}', n_parameters) || ' parameters', '') "
+            "from marts.dim_models order by n_parameters nulls last, model",
+        ),
+        "methods": _lines(
+            connection, "select method || ': ' || description from marts.dim_methods order by method"
+        ),
+        "prompts": _lines(
+            connection,
+            "select prompt || ': ' || replace(template, chr(10), '⏎') || ', ' || shots || ' shots' "
+            "from marts.dim_prompts order by prompt",
+        ),
+        "months of popularity": _months(connection),
+        "seeds": _lines(
+            connection,
+            "select distinct seed::varchar from marts.fct_answers where seed is not null order by 1",
+        ),
+        "code of the answers": _lines(
+            connection,
+            "select distinct code_version from marts.fct_answers where code_version is not null order by 1",
+        ),
+        "runs of the answers": _lines(
+            connection, "select distinct run_id from marts.fct_answers where run_id is not null order by 1"
+        ),
+        "rows by table": [f"{table}: {n:,}" for table, n in sorted(stamp.n_rows.items())],
+    }
+
+
+def _months(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """First and last month of the history, by measure, and the number of months in the questions' mean popularity."""
+    return _lines(
+        connection,
+        "select measure || ': ' || coalesce(min(month) || ' to ' || max(month) || ' in the history', 'undated') "
+        "from marts.fct_popularity_history group by measure order by measure",
+    ) + _lines(
+        connection,
+        "select 'popularity of a question: mean of at most ' || max(n_popularity_months) || ' months' "
+        "from marts.dim_questions having max(n_popularity_months) is not null",
+    )
+
+
+def _lines(connection: duckdb.DuckDBPyConnection, sql: str) -> list[str]:
+    lines = [str(value) for value in _column(connection, sql) if value is not None]
+    more = [f"and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
+    return [*lines[:_MOST], *more] or ["none"]
+
+
+def _column(connection: duckdb.DuckDBPyConnection, sql: str) -> list[Any]:
+    return [row[0] for row in connection.execute(sql).fetchall()]

@@ -1,0 +1,199 @@
+"""Files that carry their version and checksum, so that a reader refuses one that is cut, changed or too new; the names.
+
+A file begins with a JSON object whose first fields are `format`, `version` and `sha256`. The checksum is the SHA-256 of
+the whole file with 64 zeros in place of the checksum's own digits, so that any language can compute it.
+
+The file of names has the popularity of entities by their names, and is searched by halving. Its first line is its head.
+Each further line is a folded name, a tab, and its candidates as JSON, in the order of the names' bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import operator
+import os
+import re
+import stat
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from longtail.errors import RouterError, single_line
+
+_ZEROS = b"0" * 64
+_AGAIN = "the next run of the study publishes it again"
+_BEGINNING = re.compile(
+    rb'\{\s*"format": "([a-z-]{1,40})",\s*"version": (\d{1,9}),\s*"sha256": "([0-9a-f]{64})"'
+)
+
+
+def seal(
+    format_name: str, version: int, fields: Mapping[str, Any], body: bytes = b"", indent: int | None = None
+) -> bytes:
+    """A file: one JSON object with `fields`, a line break, and `body`. Errors: `ValueError` for NaN and infinity."""
+    head = {"format": format_name, "version": version, "sha256": _ZEROS.decode(), **fields}
+    unsealed = json.dumps(head, ensure_ascii=False, allow_nan=False, indent=indent).encode() + b"\n" + body
+    return unsealed.replace(_ZEROS, hashlib.sha256(unsealed).hexdigest().encode(), 1)
+
+
+def read_sealed(path: Path, format_name: str, version: int, most_bytes: int) -> bytes:
+    """The whole file, once its format, its version and its checksum are right.
+
+    A file of more than `most_bytes` is refused. It is read and not mapped: whoever cuts a mapped file in place would kill
+    the process that reads it.
+    Errors: `RouterError`, with the file's name and what is wrong in one line.
+    """
+    content = _content(path, most_bytes)
+    match = _BEGINNING.match(content)
+    if match is None or match[1].decode() != format_name:
+        raise RouterError(f"{path}: is not a file of format {format_name}")
+    if int(match[2]) != version:
+        raise RouterError(
+            f"{path}: has version {int(match[2])} of format {format_name}; this program reads version {version}"
+        )
+    start, end = match.span(3)
+    digest = hashlib.sha256(content[:start] + _ZEROS)
+    digest.update(memoryview(content)[end:])
+    if digest.hexdigest().encode() != match[3]:
+        raise RouterError(f"{path}: checksum mismatch: the file was cut or changed; {_AGAIN}")
+    return content
+
+
+def _content(path: Path, most_bytes: int) -> bytes:
+    """The bytes of a regular file. A FIFO would keep the reader waiting for a writer, and a device may never end."""
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise RouterError(f"{path}: is not a regular file; {_AGAIN}")
+            if status.st_size > most_bytes:
+                raise RouterError(f"{path}: has {status.st_size:,} bytes; at most {most_bytes:,} are read")
+            return file.read(status.st_size)
+    except OSError as error:
+        raise RouterError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+@contextmanager
+def check_form(path: Path) -> Iterator[None]:
+    """Says of a file whose checksum fits, but whose contents do not, that it is malformed (`RouterError`)."""
+    try:
+        yield
+    except KeyError as error:
+        raise RouterError(f"{path}: field {error} is missing; {_AGAIN}") from error
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        reason = single_line(f"{type(error).__name__}: {error}")[:200]
+        raise RouterError(f"{path}: is malformed ({reason}); {_AGAIN}") from error
+
+
+def number(value: Any) -> float:
+    """A finite number of a file. Errors: `TypeError`, `ValueError`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{value!r} is no number")
+    if not -math.inf < value < math.inf:
+        raise ValueError(f"{value!r} is not finite")
+    return value
+
+
+NAMES_FORMAT, NAMES_VERSION = "longtail-names", 1
+LARGEST_NAMES = 1 << 30  # bytes; some ten million entities
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entity that a name may mean. `popularity` is None if it is unknown, which is not zero."""
+
+    entity_id: str
+    label: str
+    description: str | None
+    popularity: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """An entity with all its names: the label and the aliases."""
+
+    candidate: Candidate
+    aliases: Sequence[str]
+
+
+class Names:
+    """An opened file of names. `head` has its first line: the publication and the measure of popularity."""
+
+    def __init__(self, content: bytes, path: Path = Path(NAMES_FORMAT)) -> None:
+        """Errors: `RouterError`, with `path`, if the content has no head."""
+        self._content, self._path = content, path
+        with check_form(path):
+            self._start = content.index(b"\n") + 1
+            self.head: Mapping[str, Any] = json.loads(content[: self._start])
+            self._count = operator.index(self.head["n_names"])
+
+    def __len__(self) -> int:
+        return self._count
+
+    def lookup(self, name: str) -> tuple[Candidate, ...]:
+        """The entities with this label or alias, the most popular first; letter case and repeated spaces do not count.
+
+        No candidate: no entity has the name. Several: the name is ambiguous, and the caller chooses. Errors:
+        `RouterError` if the file's line for this name is malformed.
+        """
+        wanted = fold(name).encode("utf-8", "surrogatepass")
+        with check_form(self._path):
+            return self._search(wanted)
+
+    def _search(self, wanted: bytes) -> tuple[Candidate, ...]:
+        low, high = self._start, len(self._content)
+        while low < high:  # both are beginnings of lines, or the end
+            begin = self._content.rfind(b"\n", low, (low + high) // 2) + 1 or low
+            end = self._content.index(b"\n", begin)
+            name, _, candidates = self._content[begin:end].partition(b"\t")
+            if name == wanted:
+                return tuple(_candidate(*values) for values in json.loads(candidates))
+            low, high = (end + 1, high) if name < wanted else (low, begin)
+        return ()
+
+
+def load_names(path: str | Path) -> Names:
+    """The names of a published file. Errors: `RouterError` if it is missing, cut, changed or of another version."""
+    return Names(read_sealed(Path(path), NAMES_FORMAT, NAMES_VERSION, LARGEST_NAMES), Path(path))
+
+
+def names_file(entities: Iterable[Entity], about: Mapping[str, Any]) -> tuple[bytes, int]:
+    """The contents of a file of names, and the number of names. `about` joins its head. All names are held in memory."""
+    by_name: dict[str, set[Candidate]] = {}
+    for entity in entities:
+        for name in (entity.candidate.label, *entity.aliases):
+            if text := fold(name):
+                by_name.setdefault(text, set()).add(entity.candidate)
+    body = "".join(
+        f"{name}\t{_candidates_json(by_name[name])}\n" for name in sorted(by_name, key=str.encode)
+    ).encode()
+    return seal(NAMES_FORMAT, NAMES_VERSION, {**about, "n_names": len(by_name)}, body), len(by_name)
+
+
+def fold(name: str) -> str:
+    """A name without letter case, composed (NFC), with single spaces: two spellings of one name become equal."""
+    caseless = unicodedata.normalize("NFD", name).casefold()
+    return " ".join(unicodedata.normalize("NFC", caseless).split())
+
+
+def _candidate(entity_id: Any, label: Any, description: Any, popularity: Any) -> Candidate:
+    if not all(isinstance(text, str) for text in (entity_id, label, description or "")):
+        raise TypeError("a candidate's id, label and description are texts")
+    return Candidate(entity_id, label, description, None if popularity is None else number(popularity))
+
+
+def _candidates_json(candidates: Iterable[Candidate]) -> str:
+    """The most popular first; an unknown popularity comes last."""
+    ordered = sorted(
+        candidates,
+        key=lambda entity: (entity.popularity is None, -(entity.popularity or 0), entity.entity_id),
+    )
+    return json.dumps(
+        [[entity.entity_id, entity.label, entity.description, entity.popularity] for entity in ordered],
+        ensure_ascii=False,
+    )

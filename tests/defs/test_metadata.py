@@ -1,0 +1,102 @@
+"""Metadata in Dagster: plots and numbers on the marts, links to the pages, and labels from outside that stay text."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dagster_project.defs.report import observations, report_metadata
+from dagster_project.defs.results import clear_errors, markdown_table
+from longtail.errors import LakeError
+from longtail.report.report import ReportFiles
+
+
+def files(folder: Path) -> ReportFiles:
+    picture = folder / "figures" / "scaling.png"
+    picture.parent.mkdir()
+    picture.write_bytes(b"\x89PNG")
+    report = folder / "report.html"
+    report.write_text("<!doctype html>")
+    return ReportFiles(
+        path=report,
+        n_bytes=15,
+        seconds=1.5,
+        pictures={"scaling": picture, "headline": picture},
+        plotted_on={"scaling": "fct_accuracy_by_popularity_level"},
+        missing={"sampling": "Not shown: table fct_sampling of this study has no rows."},
+        numbers={"accuracy/s/bm25": 0.75, "adaptive_gain/s/bm25": 0.05},
+        n_figures=2,
+        answers=folder / "answers.html",
+    )
+
+
+def test_headline_numbers_are_time_series_and_pages_are_linked(tmp_path: Path) -> None:
+    written = files(tmp_path)
+    metadata = report_metadata(written, tmp_path / "docs.html")
+    assert metadata["accuracy/s/bm25"] == 0.75
+    assert metadata["report"] == dg.MetadataValue.path(written.path)
+    assert metadata["answers"] == dg.MetadataValue.path(written.answers)
+    assert "docs" not in metadata
+    assert "fct_sampling" in metadata["not_shown"].value
+    (tmp_path / "docs.html").write_text("")
+    assert report_metadata(written, tmp_path / "docs.html")["docs"] == dg.MetadataValue.path(
+        tmp_path / "docs.html"
+    )
+
+
+def test_marts_get_their_plots_and_numbers(tmp_path: Path) -> None:
+    found = {"/".join(one.asset_key.path): one.metadata for one in observations(files(tmp_path))}
+    assert set(found) == {
+        "marts/fct_accuracy_by_popularity_level",
+        "marts/fct_accuracy",
+        "marts/fct_adaptive_accuracy",
+    }
+    plot = found["marts/fct_accuracy_by_popularity_level"]["plot_scaling"]
+    assert plot.value == "![scaling](data:image/png;base64,iVBORw==)"
+    assert found["marts/fct_accuracy"]["accuracy/s/bm25"].value == 0.75
+    assert found["marts/fct_adaptive_accuracy"]["adaptive_gain/s/bm25"].value == 0.05
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        sqlite3.OperationalError("database or disk is full"),
+        LakeError("answers.parquet: could not be written (No space left on device)"),
+    ],
+)
+def test_a_full_disk_fails_with_one_line_that_says_what_to_do(error: Exception) -> None:
+    with pytest.raises(dg.Failure) as failed, clear_errors():
+        raise error
+    assert failed.value.description is not None
+    assert failed.value.description.endswith("make room and run again: finished work is kept")
+    assert "\n" not in failed.value.description
+
+
+def test_a_bug_keeps_its_trace() -> None:
+    with pytest.raises(PermissionError), clear_errors():
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+
+def test_markup_in_a_label_is_escaped() -> None:
+    table = markdown_table([{"label": "<script>alert(1)</script> | [a](javascript:b) `c` *d*", "n": 2}])
+    assert (
+        table.splitlines()[-1] == r"| \<script\>alert(1)\</script\> \| \[a\](javascript:b) \`c\` \*d\* | 2 |"
+    )
+
+
+@given(st.lists(st.text(max_size=200), min_size=1, max_size=5))
+def test_any_text_stays_in_its_cell(labels: list[str]) -> None:
+    lines = markdown_table([{"label": label} for label in labels]).split("\n")
+    assert len(lines) == 2 + len(labels)
+    for line in lines[2:]:
+        inner = line[2:-2]
+        assert line.startswith("| ")
+        assert line.endswith(" |")
+        assert "|" not in inner.replace("\\\\", "").replace("\\|", "")
