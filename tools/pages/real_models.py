@@ -293,13 +293,13 @@ def _verdicts(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
     yield from (
         "## A verdict for each data set and model",
         "",
-        *_filled(
+        *wrap(
             "From memory, with passages, and right by either of the two; how well popularity, and the best of all known signals,",
             "tell right answers from wrong ones (AUROC; the best signal is chosen on other subjects); and what a threshold on",
             "popularity gains, held out, over the better one of never and always retrieving. Mart `fct_verdicts`.",
         ),
         "",
-        *_table(
+        *rows_of(
             ("questions", "model", "n", "memory", "passages", "either", "popularity", "best signal", "gain by popularity"),
             [
                 [
@@ -327,22 +327,26 @@ def _sample(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
     areas = {row[:2]: row[2:] for row in marts.sql(_SAMPLE).fetchall()}
     models = [row[0] for row in quarters]
     popularity = [areas[model, "popularity"][1] for model in models]
-    worse = [model for model in models if (high := areas.get((model, "confidence"), (0, 1, 1, 1))[3]) is not None and high < 0.55]
+    worse = [
+        model
+        for model in models
+        if (high := areas.get((model, "confidence"), (0, 1, 1, 1))[3]) is not None and high < 0.55
+    ]
     yield from (
         "## Seven models on the same questions",
         "",
-        *_filled(
+        *wrap(
             f"Questions of PopQA (`popqa_sample`), a random {marts.sql(_N_OF_SAMPLE).fetchall()[0][0]} of them, from memory. By quarter of popularity, the least popular first:"
         ),
         "",
-        *_table(
+        *rows_of(
             ("model", "accuracy", "quarter 1", "2", "3", "4"),
             [[_NAMES[row[0]], _share(row[5]), *map(_share, row[1])] for row in quarters],
         ),
         "",
         "What tells right answers from wrong ones (AUROC, and the number of answers for which it is known):",
         "",
-        *_table(
+        *rows_of(
             ("model", *(f"`{signal}`" for signal in _SAMPLED)),
             [
                 [
@@ -356,7 +360,7 @@ def _sample(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
             ],
         ),
         "",
-        *_filled(
+        *wrap(
             f"Popularity has an AUROC of {_range(popularity)}. The Gemmas go on after their answer (`Rock`, a line break, `thought`), so",
             "that the probabilities of their later tokens are those of other text: these answers count for the first token alone.",
             *(f"The mean probability of {_NAMES[model]} is no better than chance." for model in worse),
@@ -374,12 +378,12 @@ def _effects(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
     yield from (
         "## Where retrieval helps and hurts",
         "",
-        *_filled(
+        *wrap(
             "Self-RAG on all questions of PopQA whose subject has fewer than 100 page views. What its passages add to accuracy, by",
             "tenth of popularity; tenths with the same popularity fall together. Mart `fct_retrieval_effect_by_popularity`.",
         ),
         "",
-        *_table(
+        *rows_of(
             ("popularity", "n", *(_NAMES[model] for model in models)),
             [
                 [
@@ -390,7 +394,7 @@ def _effects(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
             ],
         ),
         "",
-        *_filled(
+        *wrap(
             "Retrieval hurts in none of them." if not hurts else f"Retrieval hurts in {len(hurts)} of {len(rows)}.",
             "Below 100 page views accuracy does not rise with popularity, because relations differ: from memory, Self-RAG 7B is right",
             f"for {_estimate(relations[0][2:5])} of {relations[0][1]} questions of relation {relations[0][0]}, and for",
@@ -413,12 +417,12 @@ def _humans(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
     yield from (
         "## Rules and humans",
         "",
-        *_filled(
+        *wrap(
             "Five systems on Natural Questions, judged by humans (EVOUNA). Containment (`is_correct`, PopQA's rule) and exact match",
             "beside the humans' verdict. Mart `fct_rule_agreement`.",
         ),
         "",
-        *_table(
+        *rows_of(
             ("system", "rule", "n", "by humans", "by the rule", "agreement", "only the rule", "only humans", "κ"),
             [
                 [
@@ -429,7 +433,7 @@ def _humans(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
             ],
         ),
         "",
-        *_filled(
+        *wrap(
             f"Containment calls {_range(lost)} fewer answers right than humans do. It costs the most where answers are long and say the",
             "same in other words; the order of the systems stays the same." if _is_same_order(ours.values()) else "same in other words, and it changes the order of the systems.",
         ),

@@ -25,8 +25,6 @@ from longtail.relations.sets import RELATION_SETS, relation_names
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import QUESTIONS, read_import
 from longtail.study.reader import Reader
-from tools.hostile_files.cases import CASES
-from tools.hostile_files.__main__ import try_case
 from tests.imported_files import (
     log_lines,
     popqa_rows,
@@ -39,6 +37,8 @@ from tests.imported_files import (
     write_popqa_tp,
     write_results,
 )
+from tools.hostile_files.__main__ import try_case
+from tools.hostile_files.cases import CASES
 
 ROWS = popqa_rows(("occupation",), 3)
 RIGHT = [True, False, True]
