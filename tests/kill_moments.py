@@ -30,7 +30,7 @@ from longtail.router.publish import publish_routers
 from longtail.storage.blob_store import BlobStore
 from longtail.storage.files import remove_leftovers
 from longtail.storage.lake import Lake
-from longtail.study.grounding import Grounding
+from longtail.study.prompts import Grounding
 from tests.lakes import LakePlan, make_study
 from tests.longtail.generation.small_study import made, small_study
 from tests.longtail.grounding.test_portrait import built, some_texts

@@ -11,7 +11,7 @@ import dagster as dg
 
 from longtail.storage.home import study_file
 from longtail.study.file import load_study
-from longtail.study.months import FIRST_MONTH
+from longtail.study.source import FIRST_MONTH
 from longtail.study.study import Study
 
 

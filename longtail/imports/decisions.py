@@ -22,7 +22,7 @@ from longtail.imports.table_rows import (
 )
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
-from longtail.study.decisions import MEANINGS, Decisions
+from longtail.study.imports import DECISION_MEANINGS, Decisions
 from longtail.study.study import Study
 
 _TABLE = "imported_decisions"
@@ -60,7 +60,7 @@ def check(path: Path, declared: Decisions) -> None:
     """Look at a file's columns alone. Errors: `SourceError` where one is missing."""
     # the beginning of a long file need not show all columns: those that the study names count as there
     named = {name for name, column in declared.columns if column}
-    _check_decided(path, named | check_table(path, declared, declared.columns, MEANINGS, ("id",)))
+    _check_decided(path, named | check_table(path, declared, declared.columns, DECISION_MEANINGS, ("id",)))
 
 
 def _check_decided(path: Path, found: Collection[str]) -> None:
@@ -78,7 +78,7 @@ def _read(
     """Add the file's decisions to `kept`, the first one for each question and policy; the rows put aside."""
     unread: Counter[str] = Counter()
     rejected = RejectedRows(path.name, most=MOST_ASIDE)
-    found = read_table(path, dict(declared.columns), MEANINGS, ("id",), rejected)
+    found = read_table(path, dict(declared.columns), DECISION_MEANINGS, ("id",), rejected)
     _check_decided(path, found.columns)
     for row in found.rows:
         try:

@@ -42,7 +42,6 @@ from longtail.imports.dataset import clean
 from longtail.imports.lines import LONGEST_LINE, PYTHON_DICTS, is_python
 from longtail.imports.records import RejectedRows, header_of, read_delimited, read_json_lines
 from longtail.parsing.terms import LONGEST_LABEL
-from longtail.study.reader import Reader
 
 LONGEST_ID = 100
 THOUSANDS = (",", ".", " ", "'", "’", "_")
@@ -178,21 +177,6 @@ class Rows:
     is_typed: bool = True
 
 
-def columns_key(meanings: Sequence[str]) -> Callable[[Reader, str], tuple[tuple[str, str | None], ...]]:
-    """How a format reads its key `columns`: meanings and names of columns, as pairs; None: such a column is not read."""
-
-    def read(reader: Reader, key: str) -> tuple[tuple[str, str | None], ...]:
-        if reader.raw.get(key) is None:
-            return ()
-        named = reader.child(key)
-        named.only(*meanings)
-        return tuple(
-            (meaning, named.optional(meaning, named.text)) for meaning in meanings if meaning in named.raw
-        )
-
-    return read
-
-
 def check_table(
     path: Path,
     declared: Any,
@@ -204,11 +188,6 @@ def check_table(
     there, is_all = columns_at_beginning(path, declared)
     wanted = {name: column if is_all or name in required else None for name, column in columns}
     return {*(chosen_columns(path, there, wanted, meanings, required) if there else meanings)}
-
-
-def thousands_key(read: Reader, key: str) -> str | None:
-    """How a format reads the sign between the thousands of its numbers."""
-    return read.optional(key, lambda name: read.choice(name, THOUSANDS))
 
 
 def read_table(

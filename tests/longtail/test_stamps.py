@@ -67,20 +67,24 @@ from longtail.storage.lake import WHOLE, Lake, Outcome
 from longtail.storage.lake_stamps import Stamp
 from longtail.storage.parsed_code import ParsedCode
 from longtail.study.backends import BACKENDS, IMPORTED
-from longtail.study.counts import Counts
 from longtail.study.datasets import Dataset
-from longtail.study.decisions import Decisions
-from longtail.study.grounding import Grounding, PortraitOf
-from longtail.study.imports import Collection, Import, Place, Results
-from longtail.study.models import Model, Service
-from longtail.study.popularity import Popularity
-from longtail.study.prompts import Prompt
-from longtail.study.reference_questions import ReferenceQuestions, TagMe
-from longtail.study.source import FactSample, Source
+from longtail.study.imports import (
+    Collection,
+    Counts,
+    Decisions,
+    Import,
+    Paraphrases,
+    Place,
+    ReferenceQuestions,
+    Results,
+    TagMe,
+)
+from longtail.study.models import Model, Nli, Service
+from longtail.study.prompts import Grounding, PortraitOf, Prompt
+from longtail.study.source import FactSample, Popularity, Source
 from longtail.study.study import Study
 from longtail.study.sweep import Sweep
 from longtail.study.tables import STUDY_TABLES, describe_study
-from longtail.study.text_models import Nli
 from longtail.tables import TABLES
 from longtail.tuning.sweep import tune
 from longtail.warehouse import build
@@ -373,7 +377,7 @@ OTHERS: Mapping[str, Any] = {
     "Dataset.relations": lambda value: value[:-1] or ("capital",),
     "Dataset.max_questions_per_relation": 4,
     "Dataset.max_questions": 3,
-    "Dataset.imported": Import("questions", "table", Place("mine.csv")),
+    "Dataset.imported": Import("table", Place("mine.csv")),
     "Dataset.paraphrases": same,
     "Dataset.ids": Place("ids.txt"),
     "Dataset.first_rows": 2,
@@ -518,14 +522,14 @@ def make_study(folder: Path) -> Study:
             Dataset(
                 "asked",
                 ("capital", "occupation"),
-                imported=Import("questions", "popqa", Place("popqa.tsv")),
-                paraphrases=Import("paraphrases", "popqa_tp", Place("tp.csv")),
+                imported=Import("popqa", Place("popqa.tsv")),
+                paraphrases=Paraphrases("popqa_tp", Place("tp.csv")),
             ),
-            Dataset("wise", (), imported=Import("questions", "table", Place("mine.csv"))),
+            Dataset("wise", (), imported=Import("table", Place("mine.csv"))),
             Dataset(
                 "gaps",
                 ("P36", "P1376"),
-                imported=Import("questions", "pararel", Place("pararel"), (("ambiguous", "first"),)),
+                imported=Import("pararel", Place("pararel"), (("ambiguous", "first"),)),
             ),
         ),
         prompts=(

@@ -18,8 +18,8 @@ from longtail.imports.table import made_id, read_questions
 from longtail.scoring.confidence import Confidence
 from longtail.scoring.match import score_answer
 from longtail.storage.lake import QuarantinedRow
-from longtail.study.imports import QUESTIONS, read_import, read_results
-from longtail.study.reader import Reader
+from longtail.study.imports import Import, Results
+from longtail.study.values import read_part
 from tests.imported_files import results
 from tests.real_data import REAL_DATA, needs_real_data
 
@@ -30,7 +30,7 @@ def read(
     path: Path, questions: Mapping[str, Mapping[str, Any]] = ASKED, **keys: Any
 ) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
     raw = {"format": "table", "path": str(path), "dataset": "d", **keys}
-    return read_answers(path, read_results(Reader(path, "results[0]", raw)), questions)
+    return read_answers(path, read_part(Results, raw, path, "results[0]"), questions)
 
 
 def written(path: Path, rows: str | Sequence[Mapping[str, Any]]) -> Path:
@@ -84,7 +84,7 @@ def test_one_file_can_be_dataset_and_results(tmp_path: Path) -> None:
         tmp_path / "f.csv",
         "question,answer,prediction\nWho?,Ada,Bo\nWhere?,,Rome\nWhen?,Now,Now\nWho?,Ada,Ada\n",
     )
-    declared = read_import(Reader(path, "import", {"format": "table", "path": "f.csv"}), QUESTIONS)
+    declared = read_part(Import, {"format": "table", "path": "f.csv"}, path, "import")
     questions = read_questions(path, declared, "d").questions
     found, rejected = read(path, questions)
     assert [(answer.question_id, answer.text) for answer in found] == list(
@@ -247,7 +247,7 @@ def test_real_answers_are_judged_as_their_authors_did_but_for_a_few(
     """The files hold the same songs in the same order. The authors compared normalised texts; PopQA's rule does not."""
     files = [REAL_DATA / "songs" / f"{one}.jsonl.gz" for one in ("gpt_3.5_turbo", name)]
     raw = {"format": "table", "path": "x", "columns": {"answers": "reference"}}
-    dataset = read_questions(files[0], read_import(Reader(files[0], "import", raw), QUESTIONS), "d")
+    dataset = read_questions(files[0], read_part(Import, raw, files[0], "import"), "d")
     found, rejected = read(
         files[1], dataset.questions, columns={"is_correct": "has_answer", "answers": "reference"}
     )
@@ -337,7 +337,7 @@ def test_every_row_of_the_real_files_has_its_confidence(name: str) -> None:
     path = REAL_DATA / "songs_confidence" / f"{name}.jsonl.gz"
     columns = {"answers": "reference"}
     raw = {"format": "table", "path": str(path), "columns": columns}
-    questions = read_questions(path, read_import(Reader(path, "import", raw), QUESTIONS), "d").questions
+    questions = read_questions(path, read_part(Import, raw, path, "import"), "d").questions
     found, aside = read(path, questions, columns=columns, end_token=name.startswith("qwen"))
     assert (len(found), aside) == (2157, [])
     numbers = [one.confidence for one in found if one.confidence]

@@ -19,15 +19,12 @@ from longtail.retrieval.retrievers.bm25 import Bm25Settings
 from longtail.storage.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
 from longtail.study.datasets import Dataset
 from longtail.study.file import load_study
-from longtail.study.grounding import Grounding, PortraitOf
-from longtail.study.imports import Place
-from longtail.study.models import Model, Service
-from longtail.study.popularity import Popularity
-from longtail.study.prompts import Prompt, Sampling
-from longtail.study.reference_questions import TagMe
+from longtail.study.imports import Place, TagMe
+from longtail.study.models import Embeddings, Model, Nli, Service
+from longtail.study.prompts import Grounding, PortraitOf, Prompt, Sampling
+from longtail.study.source import Popularity
 from longtail.study.study import Study
 from longtail.study.sweep import Rates, Sweep
-from longtail.study.text_models import Embeddings, Nli
 from tests.longtail.study.valid_study import VALID, edited
 
 SHIPPED = [DEFAULT_STUDY_FILE, *sorted((PROJECT_ROOT / "studies").glob("*.yaml"))]

@@ -13,7 +13,7 @@ from typing import Any
 
 from longtail.imports.column_checks import having
 from longtail.imports.excluded_pages import DISAMBIGUATION, REDIRECT, ExcludedPage
-from longtail.imports.format import CUT_KEYS, CollectedText, CollectionFormat
+from longtail.imports.format import CollectedText, CollectionFormat, CutKeys
 from longtail.imports.page_kinds import is_disambiguation_by
 from longtail.imports.records import RejectedRows, optional_text, read_json_lines
 
@@ -67,5 +67,5 @@ def _texts(found: object) -> list[str]:
 
 
 FORMAT = CollectionFormat(
-    read=read_articles, gives_articles=True, keys=CUT_KEYS, check=having("title", "text")
+    read=read_articles, gives_articles=True, keys=CutKeys, check=having("title", "text")
 )

@@ -12,8 +12,9 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from longtail.errors import SourceError
 from longtail.imports.column_checks import having
@@ -25,13 +26,14 @@ from longtail.imports.dataset import (
     clean,
     reasons,
 )
-from longtail.imports.format import Names, QuestionFormat, ambiguous_key, names_for
+from longtail.imports.format import Ambiguous, Names, QuestionFormat, names_for
 from longtail.imports.lines import refuse_other_kinds
 from longtail.imports.records import RejectedRows
 from longtail.relations.entity_questions import RELATIONS
 from longtail.relations.relation import SUBJECT, Relation
 from longtail.study.datasets import Dataset
 from longtail.study.imports import Import
+from longtail.study.values import Part, one_of
 
 SPLITS = ("test", "dev", "train")
 _BY_PROPERTY = {relation.property_id: relation for relation in RELATIONS}
@@ -189,11 +191,18 @@ def _read(place: Path, declared: Import, dataset: Dataset, names: Names) -> Impo
     return read_entity_questions(place, declared.option("split"), dataset.relations, *known)
 
 
+@dataclass(frozen=True)
+class EntityQuestionsKeys(Part):
+    split: Annotated[str, one_of(SPLITS)] = "test"
+    """test, dev or train"""
+    ambiguous: Ambiguous = "left_out"
+
+
 FORMAT = QuestionFormat(
     relation_set="entity_questions",
     links_subjects=True,
     read=_read,
     files=lambda place, declared: find_files(place, declared.option("split")),
     check=having("question", "answers"),
-    keys={"split": lambda read, key: read.choice(key, SPLITS, "test"), "ambiguous": ambiguous_key},
+    keys=EntityQuestionsKeys,
 )

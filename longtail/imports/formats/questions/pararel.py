@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,12 @@ from longtail.imports.dataset import (
     clean,
     reasons,
 )
-from longtail.imports.format import Names, QuestionFormat, ambiguous_key, names_for
+from longtail.imports.format import Ambiguous, Names, QuestionFormat, names_for
 from longtail.imports.records import RejectedRows, read_json_lines
 from longtail.relations.cloze import OBJECT, SUBJECT, filled
 from longtail.study.datasets import Dataset
 from longtail.study.imports import Import
+from longtail.study.values import Part
 
 PATTERNS, FACTS, EDGES = "graphs_json", "trex_lms_vocab", "edges.jsonl"
 _FILE = re.compile(r"P[1-9]\d*\.jsonl")
@@ -242,10 +244,15 @@ def _read(place: Path, declared: Import, dataset: Dataset, names: Names) -> Impo
     return read_pararel(place, dataset.relations, *names_for(declared, names))
 
 
+@dataclass(frozen=True)
+class ParaRelKeys(Part):
+    ambiguous: Ambiguous = "left_out"
+
+
 FORMAT = QuestionFormat(
     links_subjects=True,
     has_candidates=True,
     read=_read,
     files=lambda place, _declared: find_files(place),
-    keys={"ambiguous": ambiguous_key},
+    keys=ParaRelKeys,
 )
