@@ -177,7 +177,7 @@ class Grounding(Part):
     services are drawn at temperature .3.
     """
 
-    portrait: PortraitOf = PortraitOf()
+    portrait: Annotated[PortraitOf, Default("all passages")] = PortraitOf()
     """the corpus; below"""
     prompts: Annotated[tuple[str, ...], _PROMPTS] = ()
     """grounding prompts under which every question is asked again: `null`, `based_on_evidence`, `expert_editor`,
