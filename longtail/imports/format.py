@@ -20,7 +20,7 @@ from longtail.imports.results import ImportedAnswer, Questions
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.datasets import Dataset
 from longtail.study.imports import EXACT_MATCH, Collection, Import, Results
-from longtail.study.values import Flag, Part, Text, one_of, read_text, value_of
+from longtail.study.values import Flag, Part, Text, fail, need_mapping, one_of, read_text, value_of
 
 Names = Callable[[], tuple[Mapping[str, set[str]], Mapping[str, float]]]
 """Gives the ids of the entities that bear a name, and the popularity by which one of them may be chosen."""
@@ -38,6 +38,19 @@ def _read_separator(value: Any) -> str:
     return value if isinstance(value, str) and value else read_text(value)
 
 
+def _read_rows(value: Any) -> tuple[tuple[str, str], ...]:
+    """Columns of the file and the value that a row has there, as pairs."""
+    wanted = {} if value is None else need_mapping(value)
+    if any(isinstance(one, Mapping | list) or one is None for one in wanted.values()):
+        raise fail("", "columns of the file with one value each were expected, as in {split: test}")
+    return tuple((str(column), str(one).strip().casefold()) for column, one in wanted.items())
+
+
+ChosenRows = Annotated[
+    tuple[tuple[str, str], ...],
+    value_of("a mapping of keys", _read_rows, type=["object", "null"]),
+    Field(description="columns of the file with the value of the rows that count, as in {split: test}"),
+]
 Ambiguous = Annotated[
     str,
     one_of(("left_out", MOST_POPULAR)),

@@ -22,7 +22,7 @@ from longtail.imports.cells import AUTO
 from longtail.imports.column_checks import columns_at_beginning
 from longtail.imports.column_names import is_there, shown_names, unusual
 from longtail.imports.dataset import LONGEST_QUESTION
-from longtail.imports.format import AnswerFormat, Quoting, Separator
+from longtail.imports.format import AnswerFormat, ChosenRows, Quoting, Separator
 from longtail.imports.records import MOST_ASIDE, RejectedRows
 from longtail.imports.results import (
     ImportedAnswer,
@@ -104,12 +104,27 @@ def read_answers(
         except RefusedError as refused:
             rejected.put(row.number, str(refused), row.values)
     values.lines()
+    known = [(answer.text, answer.confidence.confidence_tokens) for answer in answers if answer.confidence]
+    n_going_on = sum(confidence.goes_on(*one) for one in known)
+    if 10 * n_going_on > len(known):
+        _LOG.info(
+            "%s: %s of %s answers go on after their first line, so that mean and least probability are those of other text,"
+            " too; the probability of the first token is not",
+            path.name, f"{n_going_on:,}", f"{len(known):,}",
+        )  # fmt: skip
     return answers, rejected.told()
 
 
 def _rows(path: Path, declared: Results, rejected: RejectedRows) -> Rows:
-    quoting = dict(declared.options)["quoting"]
-    return read_table(path, _columns(path, declared), MEANINGS, ("prediction",), rejected, quoting=quoting)
+    return read_table(
+        path,
+        _columns(path, declared),
+        MEANINGS,
+        ("prediction",),
+        rejected,
+        quoting=declared.option("quoting"),
+        only=declared.option("rows"),
+    )
 
 
 class _Values(OptionalValues):
@@ -154,7 +169,7 @@ def refuse_log(path: Path, declared: Results) -> None:
 def _check(path: Path, declared: Results) -> None:
     """The whole file, since a column may turn out unreadable in its last rows."""
     columns = _columns(path, declared)
-    there = check_table(path, declared, columns.items(), MEANINGS, ("prediction",))
+    there = check_table(path, declared, columns.items(), MEANINGS, ("prediction",), declared.option("rows"))
     _check_joined(path, there)
     if there <= _READ_AS_TEXT:
         return
@@ -330,6 +345,7 @@ class TableKeys(Part):
 
     columns: Annotated[tuple[tuple[str, str | None], ...], column_names(MEANINGS, may_be_none=True)] = ()
     """which columns hold the prediction and the rest"""
+    rows: ChosenRows = ()
     quoting: Quoting = AUTO
     separator: Separator = None
     model: Text | None = None

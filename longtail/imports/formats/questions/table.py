@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from longtail.imports.cells import AUTO
-from longtail.imports.format import QuestionFormat, Quoting, Separator
+from longtail.imports.format import ChosenRows, QuestionFormat, Quoting, Separator
 from longtail.imports.table import MEANINGS, read_questions
 from longtail.imports.table_rows import THOUSANDS
 from longtail.study.values import Part, column_names, one_of
@@ -16,6 +16,7 @@ from longtail.study.values import Part, column_names, one_of
 class TableKeys(Part):
     columns: Annotated[tuple[tuple[str, str | None], ...], column_names(MEANINGS, may_be_none=True)] = ()
     """which columns hold the question, its answers and the rest"""
+    rows: ChosenRows = ()
     separator: Separator = None
     thousands: Annotated[str, one_of(THOUSANDS)] | None = None
     """the sign between the thousands of popularity"""
