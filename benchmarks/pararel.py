@@ -50,7 +50,7 @@ from longtail.statistics.factual_consistency import FACTUAL_CONSISTENCY
 from longtail.statistics.statistic import materialise
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study
-from longtail.study.reference_models import reference_model_path
+from longtail.study.model_files import reference_model_path
 from longtail.study.study import Study
 from longtail.threads import thread_count
 from longtail.warehouse.build import dbt_command

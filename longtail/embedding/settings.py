@@ -106,10 +106,6 @@ class EncoderSettings(Part):
             raise fail("query_revision", "goes with query_path")
         return {key: value for key, value in raw.items() if value is not None or not key.endswith("_prefix")}
 
-    @classmethod
-    def beside_keys(cls, reading: Reading) -> Mapping[str, Any]:
-        return {"study_folder": reading.path.parent}
-
     @property
     def of_queries(self) -> EncoderSettings:
         """Those of the encoder of questions alone."""

@@ -178,10 +178,6 @@ class Model(Part):
         given = {key: value for key, value in raw.items() if key != "declines" or value is not None}
         return {**defaults, **given}
 
-    @classmethod
-    def beside_keys(cls, reading: Reading) -> Mapping[str, Any]:
-        return {"study_folder": reading.path.parent}
-
     def check(self, raw: Mapping[str, Any], reading: Reading) -> Model:
         backend, top_k = BACKENDS[self.backend], reading.study.get("top_k", TOP_K)
         choose("dtype", self.dtype, backend.dtypes)
@@ -235,7 +231,3 @@ class Nli(Part):
     """a torch device"""
     study_folder: Path | None = field(default=None, compare=False)
     left_out = ("study_folder",)
-
-    @classmethod
-    def beside_keys(cls, reading: Reading) -> Mapping[str, Any]:
-        return {"study_folder": reading.path.parent}

@@ -166,10 +166,6 @@ class Study(Part):
         return {"methods": methods, "source": Source(NO_SOURCE, ""), **raw}
 
     @classmethod
-    def beside_keys(cls, reading: Reading) -> Mapping[str, Any]:
-        return {"path": reading.path}
-
-    @classmethod
     def all_keys(cls, raw: Mapping[str, Any]) -> list[str]:
         return [*super().all_keys(raw), QUESTIONS]
 

@@ -110,7 +110,7 @@ class Part:
 
     `inlined`: fields that hold a part whose keys stand beside this one's own. With `chosen_by`, the value of that key
     decides which part of further keys there is (`further_keys`); field `holder` has it. `left_out`: fields that are no
-    keys.
+    keys; of these, `path` is the file, and `study_folder` its folder.
     """
 
     inlined: ClassVar[Mapping[str, type[Part]]] = {}
@@ -137,11 +137,6 @@ class Part:
     def expand(cls, raw: Mapping[str, Any], reading: Reading) -> Mapping[str, Any]:
         """The mapping with values that follow from other keys. Errors: `fail`."""
         return raw
-
-    @classmethod
-    def beside_keys(cls, reading: Reading) -> Mapping[str, Any]:
-        """The values of fields that are no keys."""
-        return {}
 
     def check(self, raw: Mapping[str, Any], reading: Reading) -> Any:
         """The part, once its keys go together. Errors: `fail`."""
@@ -184,7 +179,9 @@ class Part:
                 part, {key: raw[key] for key in part.all_keys(raw) if key in raw}, info.context
             )
             values[name] = cls.hold(further) if name == cls.holder else further
-        return handler({**values, **cls.beside_keys(info.context)}).check(raw, info.context)
+        places = {"path": info.context.path, "study_folder": info.context.path.parent}
+        values |= {name: places[name] for name in cls.left_out if name in places}
+        return handler(values).check(raw, info.context)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:

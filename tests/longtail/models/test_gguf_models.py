@@ -26,7 +26,7 @@ from longtail.generation.backends.registry import identify, load_backend
 from longtail.models.gguf_models import convert
 from longtail.models.weights import check_folder
 from longtail.storage.checksums import RECORD
-from longtail.study.gguf_files import GgufHeader, find_gguf, read_header
+from longtail.study.model_files import GgufHeader, find_gguf, read_header
 from longtail.study.models import Model
 from longtail.study.values import read_part
 from tests.flipped_bits import flip_bit
