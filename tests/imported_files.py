@@ -12,7 +12,7 @@ from typing import Any
 from longtail.imports.formats.questions.popqa import COLUMNS, PROPERTY_NUMBERS
 from longtail.relations.popqa import RELATIONS
 from longtail.study.imports import Results
-from longtail.study.values import read_part
+from longtail.study.parts import read_part
 
 N_SUBJECTS = 12
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from longtail.study.values import Default, Flag, Part, Reading, Text, fail, one_of, whole
+from longtail.study.parts import Part
+from longtail.study.values import Default, Flag, Reading, Text, fail, one_of, whole
 
 POOLINGS = ("mean", "cls")
 VECTOR_DTYPES = ("float32", "float16")

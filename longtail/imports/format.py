@@ -20,7 +20,8 @@ from longtail.imports.results import ImportedAnswer, Questions
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.datasets import Dataset
 from longtail.study.imports import EXACT_MATCH, Collection, Import, Results
-from longtail.study.values import Flag, Part, Text, fail, need_mapping, one_of, read_text, value_of
+from longtail.study.parts import Part
+from longtail.study.values import Flag, Text, fail, need_mapping, one_of, read_text, value_of
 
 Names = Callable[[], tuple[Mapping[str, set[str]], Mapping[str, float]]]
 """Gives the ids of the entities that bear a name, and the popularity by which one of them may be chosen."""

@@ -11,18 +11,8 @@ from pydantic import Field
 
 from longtail.relations.sets import SOURCE_SET, relation_names
 from longtail.study.imports import EXACT_MATCH, F1, ROUGE_L, Import, Paraphrases, Place, load_format
-from longtail.study.values import (
-    NAMES,
-    Count,
-    Default,
-    Part,
-    Reading,
-    Slug,
-    Text,
-    choose_some,
-    fail,
-    one_of,
-)
+from longtail.study.parts import Part
+from longtail.study.values import NAMES, Count, Default, Reading, Slug, Text, choose_some, fail, one_of
 
 SPLITS_BY = ("question", "subject")
 

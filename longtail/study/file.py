@@ -20,8 +20,9 @@ from longtail.methods import memory_method
 from longtail.storage.home import RESERVED_NAMES
 from longtail.study.backends import IMPORTED
 from longtail.study.checks import check_study
+from longtail.study.parts import read_part
 from longtail.study.study import QUESTIONS, Study
-from longtail.study.values import LONGEST_NAME, describe, read_part
+from longtail.study.values import LONGEST_NAME, describe
 from longtail.study.yaml_text import read_yaml
 
 N_QUESTIONS = 150

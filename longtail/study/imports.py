@@ -20,11 +20,11 @@ from pydantic import BeforeValidator
 from longtail.errors import SourceError
 from longtail.listed import modules_of
 from longtail.storage.fingerprints import code_version
+from longtail.study.parts import Part
 from longtail.study.values import (
     TEXT,
     Checksum,
     Default,
-    Part,
     Reading,
     Slug,
     Text,

@@ -1,7 +1,7 @@
 """Where the weights of a model are: a reference model, a folder, a hub, or a GGUF file, and what its header says.
 
-A folder that is there wins. A path that cannot be a hub id (`./tiny`, `~/tiny`, `a/b/c`) must be a folder. The header of a
-GGUF file is read with plain Python: package `gguf` takes seconds for the words of a vocabulary.
+A folder that is there wins. A path that cannot be a hub id (`./tiny`, `~/tiny`, `a/b/c`) must be a folder. The header of
+a GGUF file is read with plain Python: package `gguf` takes seconds for the words of a vocabulary.
 """
 
 from __future__ import annotations

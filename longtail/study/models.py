@@ -11,13 +11,12 @@ from urllib.parse import urlsplit
 
 from longtail.study.backends import BACKENDS, DTYPES, IMPORTED, QUANTISATIONS
 from longtail.study.imports import Results
+from longtail.study.parts import Entries, Part
 from longtail.study.values import (
     Count,
     Default,
     Dollars,
-    Entries,
     Flag,
-    Part,
     Phrases,
     Reading,
     Slug,

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 from longtail.methods import METHODS, memory_method
 from longtail.prompt_formats import ASSEMBLIES, CLOZE_FORMATS, GROUNDING_PROMPTS, NULL, PAPER
+from longtail.study.parts import Part
 from longtail.study.values import (
     Default,
     Flag,
-    Part,
     Phrases,
     Reading,
     Slug,

@@ -26,11 +26,11 @@ from longtail.study.imports import (
     load_format,
 )
 from longtail.study.models import Embeddings, Model, Nli, Service
+from longtail.study.parts import Part, json_schema, keys_of, meanings_of
 from longtail.study.prompts import Grounding, PortraitOf, Prompt, Sampling
 from longtail.study.source import FactSample, Popularity, Source
 from longtail.study.study import QUESTIONS, SHORT_FORM, Study
 from longtail.study.sweep import Sweep
-from longtail.study.values import Part, json_schema, keys_of, meanings_of
 
 FILE = "study.schema.json"
 

@@ -11,11 +11,11 @@ from pydantic import BeforeValidator
 
 from longtail.study.backends import IMPORTED
 from longtail.study.imports import Counts, Place
+from longtail.study.parts import Part
 from longtail.study.values import (
     Default,
     Flag,
     Month,
-    Part,
     Reading,
     Text,
     Variable,

@@ -26,21 +26,11 @@ from longtail.study.imports import (
     load_format,
 )
 from longtail.study.models import TOP_K, Embeddings, Model, Nli
+from longtail.study.parts import Entries, Part
 from longtail.study.prompts import CANDIDATES, Grounding, Prompt, Sampling, list_methods
 from longtail.study.source import NO_SOURCE, Popularity, Source
 from longtail.study.sweep import Sweep
-from longtail.study.values import (
-    Default,
-    Entries,
-    Flag,
-    Part,
-    Reading,
-    Slug,
-    Text,
-    fail,
-    some_of,
-    whole,
-)
+from longtail.study.values import Default, Flag, Reading, Slug, Text, fail, some_of, whole
 
 QUESTIONS = "questions"
 SHORT_FORM = (

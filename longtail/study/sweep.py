@@ -10,20 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from longtail.study.values import (
-    NAMES,
-    Count,
-    Default,
-    Entries,
-    Part,
-    Reading,
-    Text,
-    fail,
-    list_of,
-    number,
-    one_of,
-    whole,
-)
+from longtail.study.parts import Entries, Part
+from longtail.study.values import NAMES, Count, Default, Reading, Text, fail, list_of, number, one_of, whole
 
 
 @dataclass(frozen=True)

@@ -1,59 +1,33 @@
-"""How a part of a study file is read: its keys, the values that they may have, and one line for what is wrong.
-
-A part is a frozen dataclass that derives from `Part`. pydantic reads it out of a mapping, and makes its JSON schema. Its
-fields are its keys, and the text below a field is the key's meaning:
-
-    seed: Annotated[int, whole(0)] = 0
-    'decides all draws'
-
-A part that code makes is not checked: a checkpoint's path need not be a name.
-"""
+"""The kinds of values that a key of a study file may have, each with its message and its JSON schema."""
 
 from __future__ import annotations
 
-import ast
 import copy
-import dataclasses
 import difflib
-import functools
-import inspect
-import itertools
 import re
-import textwrap
-import types
-import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
-    TypeAdapter,
-    ValidationError,
     ValidationInfo,
-    WrapValidator,
 )
-from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
-
-from longtail.errors import StudyError
 
 LONGEST_NAME = 60
 _SLUG = rf"[a-z0-9][a-z0-9_]{{0,{LONGEST_NAME - 1}}}"
-_SHOWN = 80
+SHOWN = 80
 _LONGEST_TEXT = 4_000
 _ENVIRONMENT_NAME = r"[A-Z_][A-Z0-9_]*"
 _SHA256 = r"[0-9a-f]{64}"
 _MONTH = r"20\d\d-(0[1-9]|1[0-2])"
-_NO_MAPPING = "no_mapping"
-_MISSING = object()
+NO_MAPPING = "no_mapping"
+MISSING = object()
 """What is read in place of a key that must be given and is not."""
-Record = TypeVar("Record")
-Entry = TypeVar("Entry")
 Schema = dict[str, Any]
 
 
@@ -93,7 +67,7 @@ class Value:
         return copy.deepcopy(self.schema())  # pydantic adds the default and the meaning to it
 
     def _read(self, value: Any, info: ValidationInfo[Reading]) -> Any:
-        if value is _MISSING:
+        if value is MISSING:
             raise fail("", f"is missing; it must be {self.wanted(info.context)}")
         return self.check(value, info.context)
 
@@ -105,138 +79,6 @@ class Default:
     text: str
 
 
-class Part:
-    """A part of a study file.
-
-    `inlined`: fields that hold a part whose keys stand beside this one's own. With `chosen_by`, the value of that key
-    decides which part of further keys there is (`further_keys`); field `holder` has it. `left_out`: fields that are no
-    keys; of these, `path` is the file, and `study_folder` its folder.
-    """
-
-    inlined: ClassVar[Mapping[str, type[Part]]] = {}
-    chosen_by: ClassVar[str] = ""
-    holder: ClassVar[str] = ""
-    left_out: ClassVar[Sequence[str]] = ()
-
-    @classmethod
-    def choices(cls) -> Sequence[str]:
-        """What key `chosen_by` may be, the default first."""
-        return ()
-
-    @classmethod
-    def further_keys(cls, choice: str) -> type[Part] | None:
-        """The part of the keys that a value of `chosen_by` brings."""
-        return None
-
-    @classmethod
-    def hold(cls, further: Any) -> Any:
-        """What field `holder` has of the further keys."""
-        return further
-
-    @classmethod
-    def expand(cls, raw: Mapping[str, Any], reading: Reading) -> Mapping[str, Any]:
-        """The mapping with values that follow from other keys. Errors: `fail`."""
-        return raw
-
-    def check(self, raw: Mapping[str, Any], reading: Reading) -> Any:
-        """The part, once its keys go together. Errors: `fail`."""
-        return self
-
-    @classmethod
-    def parts_beside(cls, raw: Mapping[str, Any]) -> dict[str, type[Part]]:
-        """The fields whose parts have keys beside this one's own, and these parts. Errors: `fail`."""
-        if not cls.chosen_by:
-            return dict(cls.inlined)
-        choices = cls.choices()
-        default = _MISSING if keys_of(cls)[cls.chosen_by].is_required else choices[0]
-        further = cls.further_keys(choose(cls.chosen_by, raw.get(cls.chosen_by, default), choices))
-        return {**cls.inlined, **({cls.holder: further} if further else {})}
-
-    @classmethod
-    def all_keys(cls, raw: Mapping[str, Any]) -> list[str]:
-        """The keys that a mapping may have. Errors: `fail`."""
-        beside = (key for part in cls.parts_beside(raw).values() for key in part.all_keys(raw))
-        return [*keys_of(cls), *beside]
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        # The reference moves to the reader: whoever names the part a second time must not find the fields alone.
-        fields = {**handler.resolve_ref_schema(handler(source))}
-        return core_schema.with_info_wrap_validator_function(cls._read, fields, ref=fields.pop("ref", None))
-
-    @classmethod
-    def _read(cls, value: Any, handler: Callable[[Any], Any], info: ValidationInfo[Reading]) -> Any:
-        if isinstance(value, cls):
-            return value
-        raw = cls.expand(need_mapping(value), info.context)
-        refuse_unknown(raw, cls.all_keys(raw))
-        keys = keys_of(cls)
-        values = {name: _MISSING for name, key in keys.items() if key.is_required}
-        values |= {key: raw[key] for key in keys if key in raw}
-        values.pop(cls.holder, None)
-        for name, part in cls.parts_beside(raw).items():
-            further = _read_beside(
-                part, {key: raw[key] for key in part.all_keys(raw) if key in raw}, info.context
-            )
-            values[name] = cls.hold(further) if name == cls.holder else further
-        places = {"path": info.context.path, "study_folder": info.context.path.parent}
-        values |= {name: places[name] for name in cls.left_out if name in places}
-        return handler(values).check(raw, info.context)
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
-        made = handler.resolve_ref_schema(handler(schema))
-        properties = {key: made["properties"][key] for key in keys_of(cls)}
-        made |= {"properties": properties, "additionalProperties": False}
-        made["required"] = [name for name, key in keys_of(cls).items() if key.is_required]
-        for name, meaning in meanings_of(cls).items():
-            properties[name] = {"description": meaning, **properties[name]} if meaning else properties[name]
-        for part in cls.inlined.values():
-            properties |= json_schema(part)["properties"]
-        if cls.chosen_by:
-            _add_choices(made, cls.chosen_by, {choice: cls.further_keys(choice) for choice in cls.choices()})
-        return made
-
-
-def read_part(
-    part: type[Record], raw: object, path: Path, where: str = "", study: Mapping[str, Any] | None = None
-) -> Record:
-    """Read a part that stands at `where` in file `path`. Errors: `StudyError` with file, key and what is allowed."""
-    try:
-        return _adapter(part).validate_python(raw, context=Reading(path, study or {}))
-    except ValidationError as error:
-        place, message = _first_of(error, where)
-        between = " " if error.errors(include_url=False)[0]["type"] == _NO_MAPPING else ": "
-        raise StudyError(f"{path}: {place or 'the file'}{between}{message}") from None
-
-
-def _read_beside(part: type[Part], raw: Mapping[str, Any], reading: Reading) -> Part:
-    """Read a part whose keys stand beside those of another. Errors: `fail`."""
-    try:
-        return _adapter(part).validate_python(raw, context=reading)
-    except ValidationError as error:
-        raise fail(*_first_of(error, "")) from None
-
-
-@functools.cache
-def _adapter(part: type[Any]) -> TypeAdapter[Any]:
-    return TypeAdapter(part)
-
-
-def _first_of(error: ValidationError, where: str) -> tuple[str, str]:
-    """The place of the first thing that is wrong, and what is wrong with it."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    context: Mapping[str, Any] = first.get("ctx", {})
-    place, key = where, context.get("key")
-    for step in (*first["loc"], *([key] if key else [])):
-        if isinstance(step, int):
-            place += f"[{step}]"
-        else:
-            shown = step if step.isprintable() and len(step) <= _SHOWN else _show(step)
-            place += f".{shown}" if place else shown
-    return place, context.get("message", first["msg"])
-
-
 def fail(key: str, message: str) -> PydanticCustomError:
     """An error at a key of the part that is read, or at the value itself (""); the caller raises it."""
     return PydanticCustomError("study", "{message}", {"key": key, "message": message})
@@ -244,30 +86,12 @@ def fail(key: str, message: str) -> PydanticCustomError:
 
 def need_mapping(value: Any) -> Mapping[str, Any]:
     """Errors: `fail` where it is no mapping."""
-    if value is _MISSING:
+    if value is MISSING:
         raise fail("", "is missing; it must be a mapping of keys")
     if not isinstance(value, Mapping):
         message = f"must be a mapping of keys, not {describe(value)}"
-        raise PydanticCustomError(_NO_MAPPING, "{message}", {"message": message})
+        raise PydanticCustomError(NO_MAPPING, "{message}", {"message": message})
     return value
-
-
-def _need_entries(value: Any, handler: Callable[[Any], Any]) -> Any:
-    wanted = "must be a list with at least one entry"
-    if value is _MISSING:
-        raise fail("", f"is missing; it {wanted}")
-    if not isinstance(value, list) or not value:
-        raise fail("", wanted)
-    entries = handler(value)
-    names = [entry.name for entry in entries if hasattr(entry, "name")]
-    for name in names:
-        if names.count(name) > 1:
-            raise fail("", f"{name!r} appears twice")
-    return entries
-
-
-Entries = Annotated[tuple[Entry, ...], WrapValidator(_need_entries)]
-"""A list with at least one entry, and with a different name each."""
 
 
 def refuse_unknown(raw: Iterable[Any], allowed: Sequence[str]) -> None:
@@ -277,108 +101,6 @@ def refuse_unknown(raw: Iterable[Any], allowed: Sequence[str]) -> None:
             near = difflib.get_close_matches(str(key), allowed, n=1)
             hint = f"did you mean {near[0]}? " if near else ""
             raise fail(str(key), f"unknown key; {hint}allowed: {', '.join(sorted(allowed))}")
-
-
-@dataclass(frozen=True)
-class Key:
-    """A key of a part: the field, and its default as docs/study_file.md writes it."""
-
-    field: str
-    default: str
-    is_required: bool
-    notes: Sequence[Any]
-
-
-@functools.cache
-def keys_of(part: type[Any]) -> dict[str, Key]:
-    """The keys of a part, by their names in the file."""
-    hints = typing.get_type_hints(part, include_extras=True)
-    no_keys = {*part.left_out, *part.inlined, part.holder} - {part.chosen_by}
-    keys = {}
-    for one in dataclasses.fields(part):
-        notes = [*_annotations(hints[one.name])]
-        if one.name not in no_keys:
-            words = [note.text for note in notes if isinstance(note, Default)]
-            names = [note.alias for note in notes if isinstance(note, FieldInfo) and note.alias]
-            default = words[0] if words else _show_default(one.default)
-            is_required = not words and one.default is dataclasses.MISSING
-            keys[names[0] if names else one.name] = Key(one.name, default, is_required, notes)
-    return keys
-
-
-def meanings_of(part: type[Part]) -> dict[str, str]:
-    """What each key means: the text below its field, or the description that its type has."""
-    texts: dict[str, str] = {}
-    for parent in reversed(part.__mro__[:-1]):
-        (declared,) = ast.parse(textwrap.dedent(inspect.getsource(parent))).body
-        body = declared.body if isinstance(declared, ast.ClassDef) else []
-        for one, below in itertools.pairwise(body):
-            if (
-                isinstance(one, ast.AnnAssign)
-                and isinstance(below, ast.Expr)
-                and isinstance(below.value, ast.Constant)
-            ):
-                texts[ast.unparse(one.target)] = " ".join(str(below.value.value).split())
-    return {
-        name: texts.get(key.field)
-        or next((note.description for note in key.notes if isinstance(note, FieldInfo)), "")
-        or ""
-        for name, key in keys_of(part).items()
-    }
-
-
-def _annotations(hint: Any) -> Iterator[Any]:
-    """The annotations of a type, and of the types in a union."""
-    if typing.get_origin(hint) is Annotated:
-        yield from hint.__metadata__
-        hint = hint.__origin__
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        for one in typing.get_args(hint):
-            yield from _annotations(one)
-
-
-def _show_default(value: Any) -> str:
-    if value is dataclasses.MISSING:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value)) or "none"
-    return "none" if value in (None, "") else f"{value:,}" if isinstance(value, int) else str(value)
-
-
-class _Plain(GenerateJsonSchema):
-    """Without titles: a key says it."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
-
-
-def json_schema(part: type[Part]) -> Schema:
-    """The JSON schema of a part."""
-    return TypeAdapter(part).json_schema(schema_generator=_Plain)
-
-
-def _add_choices(made: Schema, key: str, choices: Mapping[str, type[Part] | None]) -> None:
-    """Add to the schema of a mapping the further keys that each value of `key` brings, and refuse those of the others."""
-    schemas = {choice: json_schema(part) if part else {"properties": {}} for choice, part in choices.items()}
-    further = {name: what for schema in schemas.values() for name, what in schema["properties"].items()}
-    for name, what in further.items():
-        made["properties"].setdefault(name, {"description": what.get("description", "")})
-    made["properties"][key] = {
-        "description": made["properties"][key].get("description", ""),
-        "enum": [*choices],
-    }
-    made["allOf"] = []
-    for place, (choice, schema) in enumerate(schemas.items()):
-        is_default = place == 0 and key not in made["required"]
-        chosen: Schema = {"properties": {key: {"const": choice}}, "required": [] if is_default else [key]}
-        refused = {name: False for name in further if name not in schema["properties"]}
-        then = {word: schema[word] for word in ("required", "allOf") if schema.get(word)}
-        made["allOf"].append({"if": chosen, "then": {"properties": refused | schema["properties"], **then}})
-
-
-# Values of keys
 
 
 def _say(text: str) -> Callable[[Reading], str]:
@@ -396,7 +118,7 @@ def whole(low: int, high: int = 10**12) -> Value:
 
     def read(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise fail("", f"must be {wanted}, not {_show(value)}")
+            raise fail("", f"must be {wanted}, not {show(value)}")
         return value
 
     return value_of(wanted, read, type="integer", minimum=low, maximum=high)
@@ -405,7 +127,7 @@ def whole(low: int, high: int = 10**12) -> Value:
 def _number(wanted: str, is_allowed: Callable[[float], bool], **bounds: float) -> Value:
     def read(value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not is_allowed(value):
-            raise fail("", f"must be {wanted}, not {_show(value)}")
+            raise fail("", f"must be {wanted}, not {show(value)}")
         return float(value)
 
     return value_of(wanted, read, type="number", **bounds)
@@ -448,7 +170,7 @@ def some_of(allowed: Allowed, *, is_open: bool = False) -> Value:
 
 def choose(key: str, value: object, allowed: Sequence[str]) -> str:
     """A text of `allowed` at `key`. Errors: `fail`, with the nearest text that is allowed."""
-    if value is _MISSING:
+    if value is MISSING:
         raise fail(key, f"is missing; it must be one of {', '.join(allowed)}")
     if value not in allowed:
         raise fail(key, refuse(value, allowed))
@@ -459,7 +181,7 @@ def refuse(value: object, allowed: Sequence[str]) -> str:
     """What is wrong with a value that is not allowed."""
     near = difflib.get_close_matches(str(value), allowed, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
-    return f"{_show(value)} is not one of: {', '.join(allowed)}{hint}"
+    return f"{show(value)} is not one of: {', '.join(allowed)}{hint}"
 
 
 def choose_some(key: str, value: object, allowed: Sequence[str]) -> tuple[str, ...]:
@@ -514,13 +236,13 @@ def _read_slug(value: Any) -> str:
 
 def _read_flag(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise fail("", f"must be true or false, not {_show(value)}")
+        raise fail("", f"must be true or false, not {show(value)}")
     return value
 
 
 def _read_month(value: Any) -> str:
     if not isinstance(value, str) or not re.fullmatch(_MONTH, value):
-        raise fail("", f"must be a month in quotes, as in '2026-10', not {_show(value)}")
+        raise fail("", f"must be a month in quotes, as in '2026-10', not {show(value)}")
     return value
 
 
@@ -535,7 +257,7 @@ def _read_variable(value: Any) -> str:
 def _read_checksum(value: Any) -> str:
     text = read_text(value).lower()
     if not re.fullmatch(_SHA256, text):
-        raise fail("", f"must be a checksum of 64 hexadecimal digits, not {_show(text)}")
+        raise fail("", f"must be a checksum of 64 hexadecimal digits, not {show(text)}")
     return text
 
 
@@ -551,7 +273,7 @@ def _read_names(value: Any) -> tuple[str, ...]:
 def _read_phrases(value: Any) -> tuple[str, ...]:
     for text in _read_names(value):
         if not any(character.isalnum() for character in text):
-            raise fail("", f"must hold texts with letters or digits, not {_show(text)}")
+            raise fail("", f"must hold texts with letters or digits, not {show(text)}")
     return tuple(value)
 
 
@@ -628,13 +350,13 @@ def column_names(meanings: Sequence[str], *, may_be_none: bool = False) -> Value
 
 def describe(value: object) -> str:
     """What a value is, for a message."""
-    return "nothing" if value is None else f"{type(value).__name__} {_show(value)}"
+    return "nothing" if value is None else f"{type(value).__name__} {show(value)}"
 
 
-def _show(value: object) -> str:
+def show(value: object) -> str:
     """`value` as Python writes it, cut; a number with more digits than Python prints is only described."""
     try:
         text = repr(value)
     except ValueError:
         return "a huge number"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

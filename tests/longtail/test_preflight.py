@@ -31,10 +31,10 @@ from longtail.study.imports import (
     TagMe,
 )
 from longtail.study.models import Model, Service
+from longtail.study.parts import read_part
 from longtail.study.prompts import Prompt
 from longtail.study.source import FactSample, Popularity, Source
 from longtail.study.study import Study
-from longtail.study.values import read_part
 
 WIKIDATA = Source("wikidata", "2026-10")
 RDF_FILE = Source("rdf_file", "2026-10", path_env="FACTS_NT")

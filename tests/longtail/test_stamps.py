@@ -384,8 +384,10 @@ OTHERS: Mapping[str, Any] = {
     "Dataset.split_by": "subject",
     "Dataset.drawn_as": "other",
     "Dataset.end_task": "f1",
-    "Import.kind": same,
-    "Import.format": lambda value: {"popqa_tp": "templates", "pararel": "pararel"}.get(value, "hotpotqa"),
+    "Import.format": lambda value: value if value == "pararel" else "hotpotqa",
+    "Paraphrases.format": "templates",
+    "Paraphrases.options": lambda value: (*value, ("other", "1")),
+    "Paraphrases.licence": same,
     "Import.options": lambda value: (*value, ("other", "1")),
     "Import.licence": "none",
     "Popularity.measure": "sitelinks",
@@ -447,7 +449,6 @@ OTHERS: Mapping[str, Any] = {
     "Grounding.assembly": "reference",
     "Method.kind": same,
     "Method.retriever": same,
-    "Method.read": same,
     "Method.passages": "bound",
     "Bm25Settings.variant": "bm25l",
     "Bm25Settings.stop_words": "english",
@@ -825,10 +826,12 @@ Dataset.split_by: datasets
 Dataset.drawn_as: answers candidate_answers generated_passages paraphrase_answers paraphrase_similarities questions
     sampled_answers single_latencies
 Dataset.end_task: grounded_generations
-Import.kind: none, it follows from the key
 Import.format: OF_FILES datasets
 Import.options: OF_FILES candidates patterns
 Import.licence: warehouse
+Paraphrases.format Paraphrases.options: entities entity_linking excluded_pages imported_popularity paraphrases passages
+    questions triples
+Paraphrases.licence: none, wordings have none
 Prompt.name Prompt.shots: WORDED candidate_answers imported_answers
 Prompt.format Prompt.draw Prompt.demonstrations_from: WORDED
 Prompt.declines: WORDED candidate_answers
@@ -891,7 +894,7 @@ PortraitOf.false_positive_rate: portrait quip_scores
 Method.name: ENCODED answers candidate_answers cited_passages grounded_answers grounded_generations grounding_prompts
     imported_answers methods prompts quip_scores single_latencies sweep_settings
 Method.description Method.may_find_nothing: methods
-Method.kind Method.retriever Method.read: none, no study can choose it; the code of the class counts
+Method.kind Method.retriever: none, no study can choose it; the code of the class counts
 Method.index: none, the version of the tool has it
 Method.is_dense Method.is_seeded: retrieved_passages
 Method.cuts_last_sentence: answers candidate_answers grounded_answers grounded_generations methods single_latencies

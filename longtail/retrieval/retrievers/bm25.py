@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from longtail.methods import RETRIEVAL, Method
-from longtail.study.values import Part, Reading, Share, fail, number, one_of
+from longtail.study.parts import Part
+from longtail.study.values import Reading, Share, fail, number, one_of
 
 VARIANTS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 WITH_DELTA = ("bm25l", "bm25+")

@@ -24,7 +24,7 @@ from longtail.reference.nq_open import read_nq_open
 from longtail.relations.sets import RELATION_SETS, relation_names
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Import
-from longtail.study.values import read_part
+from longtail.study.parts import read_part
 from tests.imported_files import (
     log_lines,
     popqa_rows,

@@ -22,7 +22,7 @@ from longtail.imports.dataset import LONGEST_QUESTION, ImportedDataset
 from longtail.imports.table import NO_IDS, made_id, read_questions
 from longtail.parsing.terms import LONGEST_LABEL
 from longtail.study.imports import Import
-from longtail.study.values import read_part
+from longtail.study.parts import read_part
 from tests.real_data import REAL_DATA, needs_real_data
 
 HEADER = ["question", "answers", "relation", "popularity"]

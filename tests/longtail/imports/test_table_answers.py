@@ -19,7 +19,7 @@ from longtail.scoring.confidence import Confidence
 from longtail.scoring.match import score_answer
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Import, Results
-from longtail.study.values import read_part
+from longtail.study.parts import read_part
 from tests.imported_files import results
 from tests.real_data import REAL_DATA, needs_real_data
 

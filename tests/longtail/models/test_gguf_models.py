@@ -28,7 +28,7 @@ from longtail.models.weights import check_folder
 from longtail.storage.checksums import RECORD
 from longtail.study.model_files import GgufHeader, find_gguf, read_header
 from longtail.study.models import Model
-from longtail.study.values import read_part
+from longtail.study.parts import read_part
 from tests.flipped_bits import flip_bit
 from tests.longtail.generation.tiny_gguf import TEMPLATE, write_tiny_gguf
 from tests.longtail.generation.tiny_models import save_tiny_model

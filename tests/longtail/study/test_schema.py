@@ -17,9 +17,9 @@ from longtail.methods import METHODS, memory_method
 from longtail.prompt_formats import GROUNDING_PROMPTS
 from longtail.storage.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
 from longtail.study.imports import Place
+from longtail.study.parts import keys_of, meanings_of
 from longtail.study.prompts import PROMPT_FORMATS
 from longtail.study.schema import FILE, PARTS, fill_tables, schema_text
-from longtail.study.values import keys_of, meanings_of
 from longtail.study.yaml_text import read_yaml
 from tests.longtail.study.test_imports_declared import VALID as OF_FILES
 from tests.longtail.study.valid_study import VALID, edited

@@ -25,7 +25,8 @@ from longtail.methods import BACKGROUND, METHODS, RETRIEVAL
 from longtail.storage.fingerprints import prompt_hash
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results
-from longtail.study.values import Part, Text
+from longtail.study.parts import Part
+from longtail.study.values import Text
 
 METHODS_OF_FILES = {
     "vanilla": "closed_book",

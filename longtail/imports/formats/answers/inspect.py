@@ -31,7 +31,8 @@ from longtail.needs import check_package
 from longtail.scoring.log_probabilities import confidence_of_part, read_tokens
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results
-from longtail.study.values import Count, Flag, Part, Text
+from longtail.study.parts import Part
+from longtail.study.values import Count, Flag, Text
 
 PACKAGE = ("inspect_ai", "[inspect]")
 _UNREAD = {"messages", "events", "store", "attachments", "timelines"}

@@ -32,7 +32,8 @@ from longtail.methods import memory_method
 from longtail.storage.fingerprints import prompt_hash
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results
-from longtail.study.values import Part, Text, value_of
+from longtail.study.parts import Part
+from longtail.study.values import Text, value_of
 
 LOGS = "samples_*.jsonl"
 METRICS = ("exact_match", "em", "acc", "acc_norm", "acc_bytes")

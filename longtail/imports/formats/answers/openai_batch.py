@@ -22,7 +22,8 @@ from longtail.scoring.log_probabilities import confidence_of_part, read_tokens
 from longtail.storage.fingerprints import prompt_hash
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results
-from longtail.study.values import TEXT, Part, Reading, Text, Value, read_text, whole
+from longtail.study.parts import Part
+from longtail.study.values import TEXT, Reading, Text, Value, read_text, whole
 
 NO_RESULT = "the batch has no result for it"
 _FAILED = "the request failed: "

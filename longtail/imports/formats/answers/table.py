@@ -48,7 +48,8 @@ from longtail.methods import memory_method
 from longtail.prompt_formats import GROUNDING_PROMPTS, NULL
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results
-from longtail.study.values import Flag, Part, Text, column_names
+from longtail.study.parts import Part
+from longtail.study.values import Flag, Text, column_names
 
 _FIELDS = ("refusal", "finish_reason", "reasoning")
 """What a service says beside a text, as `scoring.model_answer` reads it."""

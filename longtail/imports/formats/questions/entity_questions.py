@@ -33,7 +33,8 @@ from longtail.relations.entity_questions import RELATIONS
 from longtail.relations.relation import SUBJECT, Relation
 from longtail.study.datasets import Dataset
 from longtail.study.imports import Import
-from longtail.study.values import Part, one_of
+from longtail.study.parts import Part
+from longtail.study.values import one_of
 
 SPLITS = ("test", "dev", "train")
 _BY_PROPERTY = {relation.property_id: relation for relation in RELATIONS}

@@ -33,7 +33,7 @@ from longtail.imports.records import RejectedRows, read_json_lines
 from longtail.relations.cloze import OBJECT, SUBJECT, filled
 from longtail.study.datasets import Dataset
 from longtail.study.imports import Import
-from longtail.study.values import Part
+from longtail.study.parts import Part
 
 PATTERNS, FACTS, EDGES = "graphs_json", "trex_lms_vocab", "edges.jsonl"
 _FILE = re.compile(r"P[1-9]\d*\.jsonl")

@@ -9,7 +9,8 @@ from longtail.imports.cells import AUTO
 from longtail.imports.format import ChosenRows, QuestionFormat, Quoting, Separator
 from longtail.imports.table import MEANINGS, read_questions
 from longtail.imports.table_rows import THOUSANDS
-from longtail.study.values import Part, column_names, one_of
+from longtail.study.parts import Part
+from longtail.study.values import column_names, one_of
 
 
 @dataclass(frozen=True)
