@@ -1,8 +1,8 @@
 """How a part of a study file is read: its keys, what goes together, and one line for what is wrong.
 
 A part is a frozen dataclass that derives from `Part`. pydantic reads it out of a mapping, and makes its JSON schema. Its
-fields are its keys: `seed: Annotated[int, whole(0)] = 0`, and below it, as a docstring, what the key means. A part that code
-makes is not checked: a checkpoint's path need not be a name.
+fields are its keys: `seed: Annotated[int, whole(0)] = 0`, and below it, as a docstring, what the key means. A part that
+code makes is not checked: a checkpoint's path need not be a name.
 """
 
 from __future__ import annotations
@@ -164,9 +164,7 @@ def _read_beside(part: type[Part], raw: Mapping[str, Any], reading: Reading) -> 
         raise fail(*_first_of(error, "")) from None
 
 
-@functools.cache
-def _adapter(part: type[Any]) -> TypeAdapter[Any]:
-    return TypeAdapter(part)
+_adapter = typing.cast(Callable[[type[Any]], TypeAdapter[Any]], functools.cache(TypeAdapter))
 
 
 def _first_of(error: ValidationError, where: str) -> tuple[str, str]:
@@ -211,13 +209,11 @@ class Key:
     notes: Sequence[Any]
 
 
-@functools.cache
-def keys_of(part: type[Any]) -> dict[str, Key]:
-    """The keys of a part, by their names in the file."""
+def _find_keys(part: type[Part]) -> dict[str, Key]:
     hints = typing.get_type_hints(part, include_extras=True)
     no_keys = {*part.left_out, *part.inlined, part.holder} - {part.chosen_by}
     keys = {}
-    for one in dataclasses.fields(part):
+    for one in dataclasses.fields(typing.cast(Any, part)):
         notes = [*_annotations(hints[one.name])]
         if one.name not in no_keys:
             words = [note.text for note in notes if isinstance(note, Default)]
@@ -226,6 +222,10 @@ def keys_of(part: type[Any]) -> dict[str, Key]:
             is_required = not words and one.default is dataclasses.MISSING
             keys[names[0] if names else one.name] = Key(one.name, default, is_required, notes)
     return keys
+
+
+keys_of = typing.cast(Callable[[type[Part]], dict[str, Key]], functools.cache(_find_keys))
+"""The keys of a part, by their names in the file."""
 
 
 def meanings_of(part: type[Part]) -> dict[str, str]:

@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from longtail.embedding.settings import SEARCHES
 from longtail.listed import about
 from longtail.methods import METHODS
 from longtail.study.backends import BACKENDS
@@ -102,12 +101,12 @@ def _methods() -> Iterator[str]:
 
 
 def _retrievers() -> Iterator[str]:
-    for name, method in METHODS.items():
-        if method.settings is not None:
-            yield from (f"`kind: {name}`:", "", *_keys(type(method.settings)), "")
-    for name, search in SEARCHES.items():
-        if search is not None:
-            yield from (f"`search: {name}`:", "", *_keys(search), "")
+    settings = {name: type(method.settings) for name, method in METHODS.items() if method.settings}
+    for name, part in settings.items():
+        yield from (f"`kind: {name}`:", "", *_keys(part), "")
+        for choice in part.choices():
+            if further := part.further_keys(choice):
+                yield from (f"`{part.chosen_by}: {choice}`:", "", *_keys(further), "")
 
 
 def _backends() -> Iterator[str]:
