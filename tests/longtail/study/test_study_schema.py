@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from longtail.commands import schema
+from longtail.errors import StudyError
 from longtail.imports import table
 from longtail.imports.column_names import USUAL_NAMES
 from longtail.imports.formats.answers import table as table_answers
@@ -20,6 +23,7 @@ from longtail.study.imports import Place
 from longtail.study.parts import keys_of, meanings_of
 from longtail.study.prompts import PROMPT_FORMATS
 from longtail.study.schema import FILE, PARTS, fill_tables, schema_text
+from longtail.study.study import Study
 from longtail.study.yaml_text import read_yaml
 from tests.longtail.study.test_imports_declared import VALID as OF_FILES
 from tests.longtail.study.valid_study import VALID, edited
@@ -71,8 +75,22 @@ def test_studies_with_every_key_fit_the_schema(raw: dict[str, Any]) -> None:
         (OF_FILES, "models.0.results.0.method", "bm25"),
     ],
 )
-def test_the_schema_refuses_what_is_wrong(raw: dict[str, Any], path: str, value: object) -> None:
-    assert [*SCHEMA.iter_errors(edited(raw, path, value))]
+def test_the_schema_refuses_what_a_run_refuses(
+    load: Callable[[object], Study], raw: dict[str, Any], path: str, value: object
+) -> None:
+    wrong = edited(raw, path, value)
+    assert [*SCHEMA.iter_errors(wrong)]
+    with pytest.raises(StudyError):
+        load(wrong)
+
+
+def test_an_installed_longtail_writes_the_schema_into_the_present_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "IS_CLONE", False)
+    monkeypatch.chdir(tmp_path)
+    assert schema.main() == 0
+    assert (tmp_path / FILE).read_text(encoding="utf-8") == schema_text()
 
 
 def test_the_tables_of_the_page_are_those_of_the_parts() -> None:
