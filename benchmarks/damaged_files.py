@@ -40,8 +40,8 @@ from longtail.storage.blob_store import BlobStore
 from longtail.storage.lake import Lake
 from longtail.storage.whole_files import remove
 from longtail.study.file import load_study
+from longtail.study.model_files import WEIGHTS
 from longtail.study.models import Model
-from longtail.study.reference_models import WEIGHTS
 from tests.lakes import LakePlan, make_lake
 
 OTHER, NAMELESS, SIGNAL = "other results, unseen", "an error without a name", "ended by a signal"

@@ -41,8 +41,8 @@ from benchmarks.real_model import (
 )
 from longtail.generation.backends.base import Decoding
 from longtail.generation.backends.registry import load_backend
+from longtail.study.model_files import reference_model_path
 from longtail.study.models import Model
-from longtail.study.reference_models import reference_model_path
 from longtail.threads import thread_count
 
 BATCHED = "transformers, padded batches"

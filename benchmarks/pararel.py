@@ -47,7 +47,7 @@ from longtail.prompt_formats import CLOZE_PREFIX, CLOZE_T5
 from longtail.relations.cloze import prefix_of
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study
-from longtail.study.reference_models import reference_model_path
+from longtail.study.model_files import reference_model_path
 from longtail.study.study import Study
 from longtail.threads import thread_count
 from longtail.warehouse.build import dbt_command

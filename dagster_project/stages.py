@@ -10,8 +10,8 @@ import dagster as dg
 
 from longtail.generation.tasks.registry import TASKS
 from longtail.study.models import Model
+from longtail.study.source import window
 from longtail.study.study import Study
-from longtail.study.window import window
 
 OUTPUTS = frozenset({"warehouse", "report"})
 """The groups that read the whole lake, with the groups inside them: the last stage materialises them together."""

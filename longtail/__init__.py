@@ -37,11 +37,11 @@ __all__ = ["LongtailError", "load_router", "load_study", "open_warehouse", "run"
 def load_study(path: str | Path, limit: int | None = None) -> Study:
     """Read and check a study file; with `limit`, of so many questions. Errors: `LongtailError`, which names the key."""
     from longtail.storage.home import in_project
+    from longtail.study.file import limit_study
     from longtail.study.file import load_study as load
-    from longtail.study.quick import limited
 
     study = load(in_project(Path(path)))
-    return study if limit is None else limited(study, limit)
+    return study if limit is None else limit_study(study, limit)
 
 
 def load_router(path: str | Path) -> Router:

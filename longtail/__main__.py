@@ -73,6 +73,7 @@ _COMMANDS = {
         "set two studies, or two versions of one, side by side: a page and a table",
         ("a", "b", "output"),
     ),
+    "schema": ("write study.schema.json, by which editors complete and check a study file", ()),
 }
 
 

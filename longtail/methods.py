@@ -6,8 +6,7 @@ declare further retrievers: records made from one of these, with other settings 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from longtail.listed import Listed
@@ -26,24 +25,13 @@ VERBALISED = "verbalised"
 """Column `source` of passages that are triples put into sentences: their last sentence is never cut."""
 
 
-def key(
-    meaning: str, default: Any = MISSING, told: str = "", kinds: Mapping[str, type[Any] | None] | None = None
-) -> Any:
-    """A field of settings that is a key of a study file: its `meaning` and its default, as docs/study_file.md tells them.
-
-    `told`: the default in words, if its value does not say it. `kinds`: what the key may be, the default first; some of
-    them bring keys of their own, those of a dataclass.
-    """
-    return field(default=default, metadata={"meaning": meaning, "told": told, "kinds": kinds})
-
-
 @dataclass(frozen=True)
 class Method:
     """One method. All fields below `kind` are for methods of kind `retrieval`, but for `is_default`.
 
     `retriever`: its class, as `module:class`. `index`: the library that builds its index; None: it has no index.
-    `settings`: what the class is made with, a dataclass of keys (`key`); None: it takes none.
-    `read`: reads other settings out of an entry of a study's `retrievers`; None: no study can declare others.
+    `settings`: what the class is made with, a dataclass of keys (`study.values`), of which an entry of a study's
+    `retrievers` may give others; None: it takes none.
     `is_dense`: it compares embeddings of questions and passages.
     `cuts_last_sentence`: its passages lose their last sentence before the model reads them (SPEC §3).
     `may_find_nothing`: it may leave every question without a passage, and that is no fault.
@@ -59,7 +47,6 @@ class Method:
     retriever: str | None = None
     index: str | None = None
     settings: Any = None
-    read: Callable[[Any], Any] | None = None
     is_dense: bool = False
     cuts_last_sentence: bool = False
     may_find_nothing: bool = False

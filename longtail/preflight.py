@@ -24,10 +24,16 @@ from longtail.reference.service import needs_of_links
 from longtail.retrieval.bm25 import NO_BOUNDARIES, unspaced_share
 from longtail.retrieval.needs import needs_of_retrievers
 from longtail.retrieval.retrievers.bm25 import WORDS, Bm25Settings
-from longtail.study.counts import Counts
-from longtail.study.decisions import Decisions
-from longtail.study.imports import Collection, Import, Place, Results, load_format
-from longtail.study.reference_questions import ReferenceQuestions
+from longtail.study.imports import (
+    Collection,
+    Counts,
+    Decisions,
+    Import,
+    Place,
+    ReferenceQuestions,
+    Results,
+    load_format,
+)
 from longtail.study.study import Study
 from longtail.tuning.needs import needs_of_sweep
 from longtail.warehouse.build import check_memory

@@ -11,8 +11,8 @@ from typing import Any
 
 from longtail.imports.formats.questions.popqa import COLUMNS, PROPERTY_NUMBERS
 from longtail.relations.popqa import RELATIONS
-from longtail.study.imports import Results, read_results
-from longtail.study.reader import Reader
+from longtail.study.imports import Results
+from longtail.study.parts import read_part
 
 N_SUBJECTS = 12
 
@@ -20,7 +20,7 @@ N_SUBJECTS = 12
 def results(format_: str, **options: Any) -> Results:
     """A declaration of answers to dataset popqa, read as study.yaml would be, at a place of no meaning."""
     raw = {"format": format_, "path": "x", "dataset": "popqa", **options}
-    return read_results(Reader(Path("study.yaml"), "results[0]", raw))
+    return read_part(Results, raw, Path("study.yaml"), "results[0]")
 
 
 TP_COLUMNS = ("id", "template_id", "paraphrase", "prop", "possible_answers")

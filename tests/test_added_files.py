@@ -39,12 +39,13 @@ def test_each_is_one_file(tmp_path: Path) -> None:
     shutil.copytree(PROJECT_ROOT / "longtail", copy / "longtail", ignore=left_out)
     page = copy / "docs/study_file.md"
     page.parent.mkdir()
+    (copy / "studies").mkdir()
     shutil.copy(PROJECT_ROOT / "docs/study_file.md", page)
     assert len(FILES) == 3
     for name, text in FILES.items():
         (copy / name).write_text(text, encoding="utf-8")
 
-    in_copy(copy, "-m", "longtail.study.page")
+    in_copy(copy, "-c", "from longtail.commands.schema import main; main()")
     told = page.read_text(encoding="utf-8")
     assert re.search(r"\| questions \| `flashcards` \| Flashcards: .* \| `titles` \(1\) \|", told)
     assert "| `title` | the first passage whose title stands in the question stands before it |" in told

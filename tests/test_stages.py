@@ -12,9 +12,9 @@ from dagster_project.defs import resources
 from dagster_project.stages import Stage, plan
 from longtail.storage.home import DEFAULT_STUDY_FILE, PROJECT_ROOT, longtail_home
 from longtail.study.file import load_study
-from longtail.study.grounding import Grounding
+from longtail.study.prompts import Grounding
+from longtail.study.source import window
 from longtail.study.study import Study
-from longtail.study.window import window
 from tests.in_process_dbt import put_parsed
 
 

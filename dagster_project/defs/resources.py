@@ -27,7 +27,7 @@ from longtail.storage.lake import Lake
 from longtail.storage.object_store import ObjectStore
 from longtail.storage.ownership import PLACE, hold_run, place_of
 from longtail.study.file import load_study
-from longtail.study.months import FIRST_MONTH
+from longtail.study.source import FIRST_MONTH
 from longtail.study.study import Study
 from longtail.warehouse.build import DBT, DBT_PROJECT, dbt_environment
 from longtail.warehouse.manifest import prepare_manifest

@@ -26,7 +26,7 @@ from longtail.models.weights import Weights, check_folder, find_weights
 from longtail.needs import install_command
 from longtail.progress import Progress
 from longtail.storage.fingerprints import code_version, fingerprint
-from longtail.study.model_paths import folder_of
+from longtail.study.model_files import folder_of
 from longtail.study.models import Model
 from longtail.threads import thread_count
 

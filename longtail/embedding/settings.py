@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated, Any
 
-from longtail.methods import key
+from longtail.study.parts import Part
+from longtail.study.values import Default, Flag, Reading, Text, fail, one_of, whole
 
 POOLINGS = ("mean", "cls")
 VECTOR_DTYPES = ("float32", "float16")
@@ -14,26 +17,35 @@ CODES = ("float16", "int8")
 
 
 @dataclass(frozen=True)
-class IvfPq:
+class IvfPq(Part):
     """faiss's IVF-PQ: lists of vectors by the nearest of as many centres, and codes in place of vectors. None: what
     suits the number of passages and of dimensions."""
 
-    nlist: int | None = key("lists", None, "by size")
-    nprobe: int | None = key("lists that a question looks at", None, "by size")
-    sub_vectors: int | None = key("codes of a vector", None, "by size")
-    bits: int = key("of a code", 8)
-    refine_factor: int = key("candidates for each wanted passage, which the stored vectors rank", 4)
+    nlist: Annotated[Annotated[int, whole(1, 1 << 24)] | None, Default("by size")] = None
+    """lists"""
+    nprobe: Annotated[Annotated[int, whole(1, 1 << 24)] | None, Default("by size")] = None
+    """lists that a question looks at"""
+    sub_vectors: Annotated[Annotated[int, whole(1, 4_096)] | None, Default("by size")] = None
+    """codes of a vector"""
+    bits: Annotated[int, whole(4, 12)] = 8
+    """of a code"""
+    refine_factor: Annotated[int, whole(1, 1_000)] = 4
+    """candidates for each wanted passage, which the stored vectors rank"""
 
 
 @dataclass(frozen=True)
-class Hnsw:
+class Hnsw(Part):
     """faiss's HNSW: graphs of neighbours, one for each 250,000 passages. They hold the vectors as `codes`; the vectors
     themselves rank what is found. The lowest level has twice as many `links`."""
 
-    links: int = key("neighbours of a vector", 32)
-    ef_construction: int = key("candidates while the graph is built", 80)
-    ef_search: int = key("candidates of a question", 128)
-    codes: str = key("or `int8`", "float16")
+    links: Annotated[int, whole(4, 256)] = 32
+    """neighbours of a vector"""
+    ef_construction: Annotated[int, whole(8, 4_096)] = 80
+    """candidates while the graph is built"""
+    ef_search: Annotated[int, whole(1, 16_384)] = 128
+    """candidates of a question"""
+    codes: Annotated[str, one_of(CODES)] = "float16"
+    """or `int8`"""
 
 
 SEARCH_KEYS = ("nprobe", "refine_factor", "ef_search")
@@ -42,7 +54,7 @@ SEARCHES: dict[str, type[IvfPq] | type[Hnsw] | None] = {"exact": None, "ivf_pq":
 
 
 @dataclass(frozen=True)
-class EncoderSettings:
+class EncoderSettings(Part):
     """A text encoder of transformers or sentence-transformers.
 
     A relative `path` is relative to the study file, in `study_folder`. With `query_path` all other settings hold for both
@@ -50,22 +62,50 @@ class EncoderSettings:
     unit length, so that scores are cosines. With `dtype` float16 a GPU also computes in it, and a CPU in float32.
     """
 
-    path: str = key(
-        "the encoder: a folder, a hub id (told apart as for [models](#models)), or `package:<package>/<folder>`"
-    )
-    revision: str | None = key("", None, "newest")
-    query_path: str | None = key("another encoder for questions, as in DPR", None, "`path`")
-    query_revision: str | None = key("", None, "newest")
-    pooling: str = key("or `cls`", "mean")
-    normalise: bool = key("cosines; false: dot products", True)
-    query_prefix: str = key("stands before every question", "")
-    passage_prefix: str = key("stands before every passage", "")
-    max_tokens: int | None = key("texts are cut there", None, "the encoder's")
-    dtype: str = key("of the stored vectors; or `float16`", "float32")
-    device: str | None = key("", None, "the study's")
-    batch_tokens: int | None = key("the largest number of tokens in a batch", None, "by device")
-    search: IvfPq | Hnsw | None = key("or `ivf_pq`, `hnsw`: approximate", None, "exact", kinds=SEARCHES)
+    path: Text
+    """the encoder: a folder, a hub id (told apart as for [models](#models)), or `package:<package>/<folder>`"""
+    revision: Annotated[Text | None, Default("newest")] = None
+    """of a hub id"""
+    query_path: Annotated[Text | None, Default("`path`")] = None
+    """another encoder for questions, as in DPR"""
+    query_revision: Annotated[Text | None, Default("newest")] = None
+    """of a hub id"""
+    pooling: Annotated[str, one_of(POOLINGS)] = "mean"
+    """or `cls`"""
+    normalise: Flag = True
+    """cosines; false: dot products"""
+    query_prefix: Text = ""
+    """stands before every question"""
+    passage_prefix: Text = ""
+    """stands before every passage"""
+    max_tokens: Annotated[Annotated[int, whole(4, 100_000)] | None, Default("the encoder's")] = None
+    """texts are cut there"""
+    dtype: Annotated[str, one_of(VECTOR_DTYPES)] = "float32"
+    """of the stored vectors; or `float16`"""
+    device: Annotated[Text | None, Default("the study's")] = None
+    """a torch device"""
+    batch_tokens: Annotated[Annotated[int, whole(64)] | None, Default("by device")] = None
+    """the largest number of tokens in a batch"""
+    search: Annotated[IvfPq | Hnsw | None, Default("exact")] = None
+    """or `ivf_pq`, `hnsw`: approximate"""
     study_folder: Path | None = field(default=None, compare=False)
+    left_out = ("study_folder",)
+    chosen_by = "search"
+    holder = "search"
+
+    @classmethod
+    def choices(cls) -> Sequence[str]:
+        return tuple(SEARCHES)
+
+    @classmethod
+    def further_keys(cls, choice: str) -> type[Part] | None:
+        return SEARCHES[choice]
+
+    @classmethod
+    def expand(cls, raw: Mapping[str, Any], reading: Reading) -> Mapping[str, Any]:
+        if "query_revision" in raw and "query_path" not in raw:
+            raise fail("query_revision", "goes with query_path")
+        return {key: value for key, value in raw.items() if value is not None or not key.endswith("_prefix")}
 
     @property
     def of_queries(self) -> EncoderSettings:

@@ -17,9 +17,8 @@ from longtail.models.limits import input_limit
 from longtail.models.model_files import ModelFiles, find_files
 from longtail.models.placement import find_device, lease_device
 from longtail.models.weights import check_folder, find_weights
-from longtail.study.model_paths import folder_of
-from longtail.study.models import Model
-from longtail.study.text_models import Nli
+from longtail.study.model_files import folder_of
+from longtail.study.models import Model, Nli
 from longtail.threads import thread_count
 
 Pair = tuple[str, str]

@@ -24,8 +24,7 @@ from longtail.models.weights import find_weights
 from longtail.progress import Progress
 from longtail.storage.blob_store import BlobStore
 from longtail.storage.fingerprints import code_version
-from longtail.study.models import Model
-from longtail.study.text_models import Nli
+from longtail.study.models import Model, Nli
 
 _FILE = "entailments.sqlite"
 _STORE_EVERY_S = 2.0

@@ -32,7 +32,7 @@ from longtail.grounding.texts import Texts
 from longtail.storage.files import STAGING, atomic_file, remove_leftovers
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Lake
-from longtail.study.grounding import Grounding
+from longtail.study.prompts import Grounding
 from longtail.study.study import Study
 
 _PLAN = "plan.json"

@@ -25,8 +25,7 @@ from longtail.imports.table_rows import (
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from longtail.study.datasets import Dataset
-from longtail.study.decisions import MEANINGS, Decisions
-from longtail.study.imports import Results, load_format, slice_of
+from longtail.study.imports import DECISION_MEANINGS, Decisions, Results, load_format, slice_of
 from longtail.study.models import Model
 from longtail.study.study import Study
 
@@ -295,7 +294,9 @@ def check_decisions(path: Path, declared: Decisions) -> None:
     """Look at a file's columns alone. Errors: `SourceError` where one is missing."""
     # the beginning of a long file need not show all columns: those that the study names count as there
     named = {name for name, column in declared.columns if column}
-    _check_decision_columns(path, named | check_table(path, declared, declared.columns, MEANINGS, ("id",)))
+    _check_decision_columns(
+        path, named | check_table(path, declared, declared.columns, DECISION_MEANINGS, ("id",))
+    )
 
 
 def _check_decision_columns(path: Path, meanings: Collection[str]) -> None:
@@ -313,7 +314,7 @@ def _read_decisions(
     """Add the file's decisions to `kept`, the first one for each question and policy; the rows put aside."""
     unread: Counter[str] = Counter()
     rejected = RejectedRows(path.name, most=MOST_ASIDE)
-    table = read_table(path, dict(declared.columns), MEANINGS, ("id",), rejected)
+    table = read_table(path, dict(declared.columns), DECISION_MEANINGS, ("id",), rejected)
     _check_decision_columns(path, table.columns)
     for row in table.rows:
         try:

@@ -10,16 +10,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from longtail.imports.column_checks import Check
-from longtail.imports.lines import ACCEPT_CUT, clean
+from longtail.imports.lines import clean
 from longtail.imports.records import AUTO, ENCLOSING, PLAIN
 from longtail.imports.results import ImportedAnswer, Questions
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.datasets import Dataset
 from longtail.study.imports import EXACT_MATCH, Collection, Import, Results
-from longtail.study.reader import Reader
+from longtail.study.parts import Part
+from longtail.study.values import Flag, Text, fail, need_mapping, one_of, read_text, value_of
 
 SOURCE = "imported"
 LONGEST_QUESTION = 2_000
@@ -130,15 +133,9 @@ def by_name(entities: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
     return names
 
 
-Keys = Mapping[str, Callable[[Reader, str], Any]]
 Names = Callable[[], tuple[Mapping[str, set[str]], Mapping[str, float]]]
 """Gives the ids of the entities that bear a name, and the popularity by which one of them may be chosen."""
 MOST_POPULAR = "most_popular"
-
-
-def ambiguous_key(read: Reader, key: str) -> str:
-    """How a format that links subjects reads what becomes of a name that several entities bear."""
-    return read.choice(key, ("left_out", MOST_POPULAR), "left_out")
 
 
 def names_for(declared: Import, names: Names) -> tuple[Mapping[str, set[str]], Mapping[str, float]]:
@@ -147,22 +144,52 @@ def names_for(declared: Import, names: Names) -> tuple[Mapping[str, set[str]], M
     return ids, popularity if declared.option("ambiguous") == MOST_POPULAR else {}
 
 
-def optional_text(read: Reader, key: str) -> str | None:
-    """How a format reads a key that holds a text, or None where the key is missing."""
-    return read.optional(key, read.text)
+def _read_separator(value: Any) -> str:
+    """Any text, as a tab."""
+    return value if isinstance(value, str) and value else read_text(value)
 
 
-def separator_key(read: Reader, key: str) -> str | None:
-    """How a format reads the sign between texts: any text, as a tab, or None where the key is missing."""
-    value = read.raw.get(key)
-    return value if isinstance(value, str) and value else optional_text(read, key)
+def _read_rows(value: Any) -> tuple[tuple[str, str], ...]:
+    """Columns of the file and the value that a row has there, as pairs."""
+    wanted = {} if value is None else need_mapping(value)
+    if any(isinstance(one, Mapping | list) or one is None for one in wanted.values()):
+        raise fail("", "columns of the file with one value each were expected, as in {split: test}")
+    return tuple((str(column), str(one).strip().casefold()) for column, one in wanted.items())
 
 
-CUT_KEYS: Keys = {ACCEPT_CUT: lambda read, key: read.flag(key)}
-"""The keys of a collection's format whose files may break off: they are then used up to the break."""
+ChosenRows = Annotated[
+    tuple[tuple[str, str], ...],
+    value_of("a mapping of keys", _read_rows, type=["object", "null"]),
+    Field(description="columns of the file with the value of the rows that count, as in {split: test}"),
+]
+Ambiguous = Annotated[
+    str,
+    one_of(("left_out", MOST_POPULAR)),
+    Field(
+        description="`most_popular` links a name that several entities have to the most popular one, `left_out` to none"
+    ),
+]
+Separator = Annotated[
+    Annotated[str, value_of("a text", _read_separator, type="string", minLength=1)] | None,
+    Field(description="the sign between the answers of one text"),
+]
+Quoting = Annotated[
+    str,
+    one_of((AUTO, PLAIN, ENCLOSING)),
+    Field(
+        description="what quotation marks at the beginning of cells mean: `csv`, they enclose cells; `none`, they belong"
+        " to the text; `auto`, what the file's rows say"
+    ),
+]
+Method = Annotated[Text, Field(description="how the model was asked")]
 
-QUOTING_KEYS: Keys = {"quoting": lambda read, key: read.choice(key, (AUTO, PLAIN, ENCLOSING), AUTO)}
-"""The keys of a format of delimited files that anybody may have written."""
+
+@dataclass(frozen=True)
+class CutKeys(Part):
+    """The keys of a collection's format whose files may break off."""
+
+    accept_cut_dumps: Flag = False
+    """use a truncated file, up to the break"""
 
 
 def the_file(place: Path, _declared: Import | Results | Collection) -> list[Path]:
@@ -195,7 +222,7 @@ class QuestionFormat:
     invents_ids: bool = False
     has_candidates: bool = False
     end_task: str = EXACT_MATCH
-    keys: Keys = field(default_factory=dict, hash=False)
+    keys: type[Part] | None = None
     check: Check = no_check
 
 
@@ -206,7 +233,7 @@ class ParaphraseFormat:
     of: str
     read: Callable[[Path, Questions], ImportedParaphrases]
     files: Callable[[Path, Import], list[Path]] = the_file
-    keys: Keys = field(default_factory=dict, hash=False)
+    keys: type[Part] | None = None
     check: Check = no_check
 
 
@@ -225,7 +252,7 @@ class AnswerFormat:
     tells_shots: bool = False
     joins_by_row: bool = False
     package: tuple[str, str] | None = None
-    keys: Keys = field(default_factory=dict, hash=False)
+    keys: type[Part] | None = None
     check: Check = no_check
 
 
@@ -260,5 +287,5 @@ class CollectionFormat:
     read: Callable[..., Iterator[CollectedText]]
     gives_articles: bool = False
     files: Callable[[Path, Collection], list[Path]] = the_file
-    keys: Keys = field(default_factory=dict, hash=False)
+    keys: type[Part] | None = None
     check: Check = no_check

@@ -41,7 +41,6 @@ from longtail.imports.column_names import (
 from longtail.imports.lines import LONGEST_LINE, PYTHON_DICTS, clean, is_python, open_file
 from longtail.imports.records import RejectedRows, header_of, read_delimited, read_json_lines
 from longtail.parsing.terms import LONGEST_LABEL
-from longtail.study.reader import Reader
 
 LONGEST_ID = 100
 THOUSANDS = (",", ".", " ", "'", "’", "_")
@@ -178,31 +177,6 @@ class Rows:
     left_out: list[int] = field(default_factory=list)
 
 
-def columns_key(meanings: Sequence[str]) -> Callable[[Reader, str], tuple[tuple[str, str | None], ...]]:
-    """How a format reads its key `columns`: meanings and names of columns, as pairs; None: such a column is not read."""
-
-    def read(reader: Reader, key: str) -> tuple[tuple[str, str | None], ...]:
-        if reader.raw.get(key) is None:
-            return ()
-        named = reader.child(key)
-        named.only(*meanings)
-        return tuple(
-            (meaning, named.optional(meaning, named.text)) for meaning in meanings if meaning in named.raw
-        )
-
-    return read
-
-
-def rows_key(reader: Reader, key: str) -> tuple[tuple[str, str], ...]:
-    """How a format reads its key `rows`: columns of the file and the value that a row has there, as pairs."""
-    if reader.raw.get(key) is None:
-        return ()
-    wanted = reader.child(key).raw
-    if any(isinstance(value, Mapping | list) or value is None for value in wanted.values()):
-        raise reader.fail(key, "columns of the file with one value each were expected, as in {split: test}")
-    return tuple((str(column), str(value).strip().casefold()) for column, value in wanted.items())
-
-
 def check_table(
     path: Path,
     declared: Any,
@@ -216,11 +190,6 @@ def check_table(
     named, meanings = _add_choosing_columns(columns, meanings, only)
     wanted = {name: column if is_all or name in required else None for name, column in named.items()}
     return {*(chosen_columns(path, there, wanted, meanings, required) if there else meanings)}
-
-
-def thousands_key(read: Reader, key: str) -> str | None:
-    """How a format reads the sign between the thousands of its numbers."""
-    return read.optional(key, lambda name: read.choice(name, THOUSANDS))
 
 
 def read_table(

@@ -10,8 +10,7 @@ from pathlib import Path
 from longtail.errors import BackendError
 from longtail.models.gguf_models import convert
 from longtail.models.model_files import PATTERNS, ModelFiles, find_files, is_complete
-from longtail.study.gguf_files import find_gguf, read_header
-from longtail.study.model_paths import folder_of, place_of
+from longtail.study.model_files import find_gguf, folder_of, place_of, read_header
 from longtail.study.models import Model
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -68,7 +67,7 @@ def check_folder(model: Model) -> None:
 def _local_folder(model: Model) -> Path | None:
     """The folder that a model's path names; None for a hub id."""
     if model.path.startswith(_SANDBOX):
-        from longtail.study.reference_models import reference_model_path
+        from longtail.study.model_files import reference_model_path
 
         try:
             return reference_model_path(model.path.removeprefix(_SANDBOX))

@@ -29,7 +29,7 @@ from longtail.scoring.match import dpr_tokens
 from longtail.scoring.model_answer import sentences
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
-from longtail.study.counts import MEANINGS, UNITS, WHATS, Counts
+from longtail.study.imports import COUNT_MEANINGS, UNITS, WHATS, Counts
 from longtail.study.study import Study
 
 TABLE = "question_counts"
@@ -77,7 +77,7 @@ def check(path: Path, declared: Counts) -> None:
     if declared.dataset is None:
         text_files(path)
     elif _whole_object(declared, path) is None:
-        _check_named(path, check_table(path, declared, declared.columns, MEANINGS, ("count",)))
+        _check_named(path, check_table(path, declared, declared.columns, COUNT_MEANINGS, ("count",)))
 
 
 def _in_texts(
@@ -170,7 +170,7 @@ def _entries(declared: Counts, path: Path, aside: RejectedRows) -> Iterable[Row]
     whole = _whole_object(declared, path)
     if whole is not None:
         return _of_object(whole)
-    rows = read_table(path, dict(declared.columns), MEANINGS, ("count",), aside)
+    rows = read_table(path, dict(declared.columns), COUNT_MEANINGS, ("count",), aside)
     _check_named(path, rows.columns)
     return rows.rows
 

@@ -13,7 +13,7 @@ from longtail.reference.service import linked_by_service, service_name
 from longtail.reference.tagme import Annotation
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
-from longtail.study.reference_questions import ReferenceQuestions
+from longtail.study.imports import ReferenceQuestions
 from longtail.study.study import Study
 from longtail.transfer.client import HttpClient
 

@@ -13,7 +13,7 @@ from longtail.progress import Progress
 from longtail.reference.link_cache import LinkCache
 from longtail.reference.tagme import SERVICE, Annotation, annotate, token_of
 from longtail.storage.lake import QuarantinedRow
-from longtail.study.reference_questions import TAGME_URL, TagMe
+from longtail.study.imports import TAGME_URL, TagMe
 from longtail.study.study import Study
 from longtail.transfer.client import HttpClient
 from longtail.transfer.failures import RefusedRequestError

@@ -12,7 +12,7 @@ from typing import Any
 
 from longtail.errors import SourceError
 from longtail.imports.lines import clean
-from longtail.study.reference_questions import TagMe
+from longtail.study.imports import TagMe
 from longtail.transfer.client import HttpClient
 from longtail.transfer.limits import Service
 

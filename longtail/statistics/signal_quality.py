@@ -145,7 +145,7 @@ class Answers:
         self.fold = folds(self.subjects)[self.subject]
 
     def choose(self, scores: Sequence[Values]) -> list[int]:
-        """The number of the score (n values) with the highest AUROC on the other folds, for each fold; -1: none has one."""
+        """For each fold the number of the score (n values) with the best AUROC on the other folds; -1: none has one."""
         choices = []
         for number in range(N_FOLDS):
             others = self.fold != number

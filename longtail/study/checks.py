@@ -1,132 +1,156 @@
-"""The rules for a study as a whole."""
+"""The rules for a study as a whole: what excludes what."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from longtail.errors import StudyError
+from longtail.methods import memory_method
 from longtail.prompt_formats import CLOZE_FORMATS
-from longtail.study.backends import IMPORTED
-from longtail.study.months import FIRST_MONTH, newest_complete_month
+from longtail.study.backends import BACKENDS, IMPORTED, PASSAGES
+from longtail.study.datasets import Dataset
+from longtail.study.imports import PARAPHRASES, QUESTIONS, load_format
+from longtail.study.models import Model
 from longtail.study.prompts import CANDIDATES
-from longtail.study.reader import Reader
-from longtail.study.source import NO_SOURCE, FactSample
+from longtail.study.source import FIRST_MONTH, NO_SOURCE, FactSample, newest_complete_month
 from longtail.study.study import Study
+from longtail.study.sweep import Sweep
+from longtail.study.values import refuse
+
+Problems = Iterator[tuple[str, str]]
+"""Keys, and what is wrong with each."""
 
 
-def check_whole(read: Reader, study: Study) -> None:
+def check_study(study: Study) -> None:
     """Errors: `StudyError` naming the key and what it needs."""
+    for key, message in _problems(study):
+        raise StudyError(f"{study.path}: {key}: {message}")
+
+
+def _problems(study: Study) -> Problems:
+    yield from _check_imports(study)
+    yield from _check_names(study)
+    yield from _check_methods_of_prompts(study)
+    yield from _check_cloze_formats(study)
+    yield from _check_popularity(study)
+    if study.grounding is not None:
+        allowed = [memory_method().name, *study.retrieval_methods]
+        others = [name for name in study.grounding.methods if name not in allowed]
+        if others:
+            yield ("grounding.methods", refuse(others[0], allowed))
+    if study.sweep is not None:
+        yield from _check_sweep(study, study.sweep)
+
+
+def _check_names(study: Study) -> Problems:
+    """Names are of what is there, and every retriever and prompt is used."""
     shared = {d.name for d in study.datasets} & {r.name for r in study.reference_questions}
     if shared:
-        raise read.fail("reference_questions", f"{min(shared)!r} is the name of a dataset; choose another")
+        yield ("reference_questions", f"{min(shared)!r} is the name of a dataset; choose another")
     for method in study.methods:
         if study.method(method).reads_results and not study.results_read_by(method):
             fusible = ", ".join(one.name for one in study.known_methods if one.can_be_fused)
-            raise read.fail(
+            yield (
                 "methods",
                 f"{method!r} takes the passages of other methods; name at least one of {fusible} beside it",
             )
     names = [dataset.name for dataset in study.datasets]
     for i, dataset in enumerate(study.datasets):
         if dataset.drawn_as and dataset.drawn_as not in names[:i] + names[i + 1 :]:
-            raise read.fail(
-                f"datasets[{i}].drawn_as", f"{dataset.drawn_as!r} is no other dataset of the study"
-            )
+            yield (f"datasets[{i}].drawn_as", f"{dataset.drawn_as!r} is no other dataset of the study")
     unused = [one.name for one in study.retrievers if one.name not in study.methods]
     if unused:
-        raise read.fail("retrievers", f"{unused[0]!r} is not used; name it under methods, or leave it out")
+        yield ("retrievers", f"{unused[0]!r} is not used; name it under methods, or leave it out")
     if not study.answer_prompts and not study.candidate_prompts:
-        raise read.fail("prompts", "at least one must ask questions or candidates")
-    _check_methods_of_prompts(read, study)
-    _check_cloze_formats(read, study)
+        yield ("prompts", "at least one must ask questions or candidates")
+
+
+def _check_popularity(study: Study) -> Problems:
+    """The source has what popularity is measured by."""
     if study.source.kind == "rdf_file" and study.popularity.measure == "page_views":
-        raise read.fail("popularity.measure", "an rdf_file holds no page views; allowed here: sitelinks")
+        yield ("popularity.measure", "an rdf_file holds no page views; allowed here: sitelinks")
     if study.source.kind == NO_SOURCE and study.popularity.measure in ("page_views", "sitelinks"):
-        raise read.fail(
+        yield (
             "popularity.measure",
             f"without a source nothing else is known; allowed here: {IMPORTED}, or a count",
         )
     if study.source.sample is not None:
-        _check_sample(read, study, study.source.sample)
+        yield from _check_sample(study, study.source.sample)
     if study.popularity.measure == "page_views":
-        _check_window(read, study)
+        yield from _check_window(study)
     if study.popularity.agent == "all" and study.source.views_from == "dump":
-        raise read.fail(
-            "popularity.agent", "the dumps have page views of users alone; all goes with views_from: api"
-        )
+        yield ("popularity.agent", "the dumps have page views of users alone; all goes with views_from: api")
 
 
-def _check_methods_of_prompts(read: Reader, study: Study) -> None:
+def _check_methods_of_prompts(study: Study) -> Problems:
     """Prompts name methods of the study, and every method has a prompt."""
     for i, prompt in enumerate(study.prompts):
         unknown = [method for method in prompt.methods if method not in study.methods]
         if unknown:
-            raise read.fail(
+            yield (
                 f"prompts[{i}].methods",
                 f"{unknown[0]!r} is not one of the study's: {', '.join(study.methods)}",
             )
         if prompt.methods and not {"questions", CANDIDATES} & {*prompt.generations}:
-            raise read.fail(f"prompts[{i}].methods", f"goes with generations: [questions] or [{CANDIDATES}]")
+            yield (f"prompts[{i}].methods", f"goes with generations: [questions] or [{CANDIDATES}]")
     for method in study.methods:
         scores = any(study.scores_by(prompt, method) for prompt in study.candidate_prompts)
         if not scores and not study.prompts_of(method):
-            raise read.fail(
-                "prompts", f"none asks questions by method {method!r}; add it under methods of a prompt"
-            )
+            yield ("prompts", f"none asks questions by method {method!r}; add it under methods of a prompt")
         own = study.method(method)
         if scores and not (own.is_parametric or own.is_fixed or study.retrieve_paraphrases):
-            raise read.fail(
+            yield (
                 "retrieve_paraphrases",
                 f"candidates are scored by method {method!r}, whose passages follow the wording; set it to true",
             )
 
 
-def _check_cloze_formats(read: Reader, study: Study) -> None:
+def _check_cloze_formats(study: Study) -> Problems:
     """Every model that is asked for candidates has a prompt of its kind."""
     for i, model in enumerate(study.models):
         if study.candidate_prompts and model.generates and not study.cloze_prompts(model):
             format_ = next(name for name, of in CLOZE_FORMATS.items() if of == model.encoder_decoder)
             kind = "an encoder-decoder" if model.encoder_decoder else "not an encoder-decoder"
-            raise read.fail(
+            yield (
                 "prompts",
                 f"none asks models[{i}] for candidates: {model.name} is {kind}, and needs a prompt of format {format_}",
             )
 
 
-def _check_sample(read: Reader, study: Study, sample: FactSample) -> None:
+def _check_sample(study: Study, sample: FactSample) -> Problems:
     """Check that the weights of a sample of facts are available."""
     if not study.datasets_of_source:
-        raise read.fail("source.sample", "no dataset is built from the source: there is nothing to sample")
+        yield ("source.sample", "no dataset is built from the source: there is nothing to sample")
     measure = study.popularity.measure
     if sample.frequency == "popularity" and measure not in ("page_views", "sitelinks"):
-        raise read.fail(
+        yield (
             "source.sample.frequency",
             f"popularity.measure {measure} does not cover the source's own facts; choose text, or measure them by"
             " page_views or sitelinks",
         )
     is_dated = sample.frequency == "popularity" and measure == "page_views"
     if is_dated and sample.month is None:
-        raise read.fail("source.sample.month", "is missing: the month whose page views weight the sample")
+        yield ("source.sample.month", "is missing: the month whose page views weight the sample")
     if sample.month is not None and not is_dated:
-        raise read.fail("source.sample.month", "goes with frequency: popularity, measured in page_views")
+        yield ("source.sample.month", "goes with frequency: popularity, measured in page_views")
     newest = _newest_month(study)
     if sample.month is not None and not FIRST_MONTH <= sample.month <= newest:
-        raise read.fail(
+        yield (
             "source.sample.month",
             f"{sample.month!r} has no page views; allowed: '{FIRST_MONTH}' to '{newest}'",
         )
 
 
-def _check_window(read: Reader, study: Study) -> None:
+def _check_window(study: Study) -> Problems:
     """The window must be within the months that have page views."""
     newest = _newest_month(study)
     last = study.popularity.last_month or newest
     if not FIRST_MONTH <= last <= newest:
-        raise read.fail(
-            "popularity.last_month", f"{last!r} has no page views; allowed: '{FIRST_MONTH}' to '{newest}'"
-        )
+        yield ("popularity.last_month", f"{last!r} has no page views; allowed: '{FIRST_MONTH}' to '{newest}'")
     most = _month_number(last) - _month_number(FIRST_MONTH) + 1
     if study.popularity.n_months > most:
-        raise read.fail(
+        yield (
             "popularity.n_months",
             f"{study.popularity.n_months} months up to {last} begin before {FIRST_MONTH}, the first month with"
             f" page views; allowed: 1 to {most}",
@@ -142,3 +166,94 @@ def _newest_month(study: Study) -> str:
 
 def _month_number(month: str) -> int:
     return int(month[:4]) * 12 + int(month[5:])
+
+
+def _check_imports(study: Study) -> Problems:
+    """Datasets, answers and passages of files fit the source, and name what is there."""
+    kind = study.source.kind
+    if kind == "none" and study.datasets_of_source:
+        name = study.datasets_of_source[0].name
+        yield ("source", f"is missing; dataset {name} is no import and needs one")
+    naming = [name for name in map(_questions_of, study.datasets) if name and _names_entities(name)]
+    if kind == "sandbox" and naming:
+        yield (
+            "source.kind",
+            "the sandbox has its own entities, whose identifiers do not fit those in imported files;"
+            " leave source out, or use wikidata or rdf_file",
+        )
+    if kind == "sandbox" and study.collections:
+        yield (
+            "collections",
+            "the sandbox has its own articles, and other texts say nothing about its entities; leave source out, or use"
+            " wikidata or rdf_file",
+        )
+    if study.popularity.measure == "imported" and not naming and kind != "none":
+        yield (
+            "popularity.measure",
+            "imported goes with a dataset whose import brings entities, as format popqa does",
+        )
+    formats = [load_format(QUESTIONS, name) for name in map(_questions_of, study.datasets) if name]
+    if study.candidate_prompts and not any(format_.has_candidates for format_ in formats):
+        yield ("prompts", "generations: [candidates] goes with a dataset of cloze queries, as format pararel")
+    for i, dataset in enumerate(study.datasets):
+        yield from _check_dataset(study, i, dataset)
+    for i, model in enumerate(study.models):
+        yield from _check_results(study, i, model)
+    names = [dataset.name for dataset in study.datasets]
+    named: dict[str, list[str | None]] = {
+        "counts": [one.dataset for one in study.counts],
+        "decisions": [one.dataset for one in study.decisions],
+    }
+    for key, datasets in named.items():
+        for i, dataset_name in enumerate(datasets):
+            if dataset_name not in (None, *names):
+                yield (f"{key}[{i}].dataset", f"{dataset_name!r} is not one of: {', '.join(names)}")
+
+
+def _questions_of(dataset: Dataset) -> str | None:
+    return dataset.imported.format if dataset.imported else None
+
+
+def _names_entities(name: str) -> bool:
+    return bool(load_format(QUESTIONS, name).names_entities)
+
+
+def _check_dataset(study: Study, i: int, dataset: Dataset) -> Problems:
+    name = _questions_of(dataset)
+    if dataset.paraphrases:
+        wanted = load_format(PARAPHRASES, dataset.paraphrases.format).of
+        if name != wanted:
+            yield (
+                f"datasets[{i}].paraphrases",
+                f"goes with an import of format {wanted}, whose ids it is joined by",
+            )
+
+
+def _check_results(study: Study, i: int, model: Model) -> Problems:
+    names = [dataset.name for dataset in study.datasets]
+    for j, results in enumerate(model.results):
+        place = f"models[{i}].results[{j}]"
+        if results.dataset not in names:
+            yield (f"{place}.dataset", f"{results.dataset!r} is not one of: {', '.join(names)}")
+        method = dict(results.options).get("method")
+        if method is not None and method not in study.methods:
+            yield (f"{place}.method", f"{method!r} is not one of methods: {', '.join(study.methods)}")
+        asking = study.answer_prompts if method is None else study.prompts_of(method)
+        prompts, by = [prompt.name for prompt in asking], f" by {method}" if method else ""
+        if results.prompt is not None and results.prompt not in prompts:
+            yield (
+                f"{place}.prompt",
+                f"{results.prompt!r} is not a prompt that asks questions{by}: {', '.join(prompts)}",
+            )
+        tells_shots = load_format(results.kind, results.format).tells_shots
+        if results.prompt is None and not tells_shots and len(prompts) > 1 and not study.grounding_prompts:
+            yield (f"{place}.prompt", f"is missing; the log does not say which: {', '.join(prompts)}")
+
+
+def _check_sweep(study: Study, sweep: Sweep) -> Problems:
+    """A reader that takes passages apart from the question is tuned, and a retriever by embeddings."""
+    readers = [one.name for one in study.models if PASSAGES in BACKENDS[one.backend].capabilities]
+    dense = [name for name in study.methods if study.method(name).is_dense]
+    for key, name, allowed in (("model", sweep.model, readers), ("retriever", sweep.retriever, dense)):
+        if name not in allowed:
+            yield (f"sweep.{key}", refuse(name, allowed))

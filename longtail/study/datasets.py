@@ -2,71 +2,73 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from longtail.relations.sets import SOURCE_SET, relation_names
-from longtail.study.imports import (
-    EXACT_MATCH,
-    F1,
-    PARAPHRASES,
-    QUESTIONS,
-    ROUGE_L,
-    Import,
-    Place,
-    load_format,
-    read_import,
-    read_only_place,
-)
-from longtail.study.reader import Reader
+from longtail.study.imports import EXACT_MATCH, F1, ROUGE_L, Import, Paraphrases, Place, load_format
+from longtail.study.parts import Part
+from longtail.study.values import NAMES, Count, Default, Reading, Slug, Text, choose_some, fail, one_of
 
 SPLITS_BY = ("question", "subject")
 
 
 @dataclass(frozen=True)
-class Dataset:
+class Dataset(Part):
     """A set of questions about the facts of `relations`.
 
-    With `imported` (key `import`) the questions come from an imported file instead of the study's source; with
-    `paraphrases` their other wordings also do. Left out, `relations` are all of the dataset's `relation_set`. A dataset
-    without a set then asks all questions of its file, also those that have no relation.
-
-    The other keys choose a part, in this order: `first_rows` (the first questions of the file), `ids` (those that a
-    text file names, one id or JSON object a line; blank lines and lines that begin with # do not count), `relations`,
-    then seeded draws of at most `max_questions_per_relation` from each relation and of at most `max_questions` in all.
-
-    `split_by` says what the splits of adaptive retrieval keep together (SPEC §6): every question stands alone, or all
-    questions of a subject are on the same side.
-
-    Draws of questions, demonstrations and samples depend on the dataset's name. `drawn_as` names another dataset, whose
-    draws this one shares: so two sets of wordings are compared on the same questions.
-
-    `end_task` is the score of a grounded answer (SPEC §9): `exact_match`, `f1` or `rouge_l`; None: its format's.
+    Left out, `relations` are all of the dataset's `relation_set`. A dataset without a set then asks all questions of its
+    file, also those that have no relation. In file `ids`, blank lines and lines that begin with # do not count.
     """
 
-    name: str
-    relations: tuple[str, ...] = relation_names(SOURCE_SET)
-    max_questions_per_relation: int | None = None
-    imported: Import | None = None
-    paraphrases: Import | None = None
-    max_questions: int | None = None
-    first_rows: int | None = None
-    ids: Place | None = None
-    split_by: str = SPLITS_BY[0]
-    drawn_as: str | None = None
-    end_task: str | None = None
+    name: Slug
+    """the dataset"""
+    relations: Annotated[tuple[str, ...], NAMES, Default("all")] = relation_names(SOURCE_SET)
+    """the relations that are asked about"""
+    max_questions_per_relation: Annotated[Count | None, Default("all")] = None
+    """a seeded draw from each relation"""
+    imported: Annotated[Import | None, Field(alias="import")] = None
+    """a file of questions; without it, the questions are made from the source's facts"""
+    paraphrases: Annotated[Paraphrases | None, Default("our own")] = None
+    """a file of other wordings (format `popqa_tp` or `templates`)"""
+    max_questions: Annotated[Count | None, Default("all")] = None
+    """a seeded draw from all questions"""
+    first_rows: Annotated[Count | None, Default("all")] = None
+    """the first questions of the file"""
+    ids: Annotated[Place | None, Default("all")] = None
+    """a text file with one id a line, or with JSON objects that have key id; it is named by the keys of a file"""
+    split_by: Annotated[str, one_of(SPLITS_BY)] = SPLITS_BY[0]
+    """what a split of adaptive retrieval keeps on one side: each question by itself, or with `subject` all questions of a
+    subject"""
+    drawn_as: Annotated[Text | None, Default("itself")] = None
+    """another dataset, whose draws of questions, demonstrations and samples this one shares: two sets of wordings are
+    compared on the same questions"""
+    end_task: Annotated[Annotated[str, one_of((EXACT_MATCH, F1, ROUGE_L))] | None, Default("by format")] = (
+        None
+    )
+    """how an answer under grounding prompts is scored: `exact_match`, `f1` or `rouge_l`"""
+
+    def check(self, raw: Mapping[str, Any], reading: Reading) -> Dataset:
+        """A format without a set of relations has names of its own; none means all."""
+        if "first_rows" in raw and "import" not in raw:
+            raise fail("first_rows", "goes with import: a dataset of the source has no rows in a file")
+        names = relation_names(self.relation_set)
+        relations = self.relations if "relations" in raw else names
+        if names:
+            relations = choose_some("relations", relations, names)
+        return dataclasses.replace(self, relations=relations)
 
     @property
     def relation_set(self) -> str | None:
-        """The set that its relations are of; None where its format has none."""
-        return relation_set_of(self.imported)
-
-
-def relation_set_of(imported: Import | None) -> str | None:
-    """The set of relations that goes with a dataset's source, or with its import's format; None without one."""
-    if imported is None:
-        return SOURCE_SET
-    relation_set: str | None = load_format(imported.kind, imported.format).relation_set
-    return relation_set
+        """The set that its relations are of: that of its format, or of the source. None where its format has none."""
+        if self.imported is None:
+            return SOURCE_SET
+        name: str | None = load_format(self.imported.kind, self.imported.format).relation_set
+        return name
 
 
 def end_task_of(dataset: Dataset) -> str:
@@ -75,44 +77,3 @@ def end_task_of(dataset: Dataset) -> str:
         return dataset.end_task or EXACT_MATCH
     score: str = load_format(dataset.imported.kind, dataset.imported.format).end_task
     return score
-
-
-def read_dataset(read: Reader) -> Dataset:
-    """One entry of `datasets`. Errors: `StudyError`."""
-    keys = (
-        "import",
-        "paraphrases",
-        "relations",
-        "first_rows",
-        "ids",
-        "max_questions_per_relation",
-        "max_questions",
-        "split_by",
-        "drawn_as",
-        "end_task",
-    )
-    read.only("name", *keys)
-    if "first_rows" in read.raw and "import" not in read.raw:
-        raise read.fail("first_rows", "goes with import: a dataset of the source has no rows in a file")
-    imported = read.optional("import", lambda key: read_import(read.child(key), QUESTIONS))
-    return Dataset(
-        name=read.slug("name"),
-        relations=_relations(read, imported),
-        max_questions_per_relation=read.optional("max_questions_per_relation", read.count),
-        imported=imported,
-        paraphrases=read.optional("paraphrases", lambda key: read_import(read.child(key), PARAPHRASES)),
-        max_questions=read.optional("max_questions", read.count),
-        first_rows=read.optional("first_rows", read.count),
-        ids=read.optional("ids", lambda key: read_only_place(read.child(key))),
-        split_by=read.choice("split_by", SPLITS_BY, SPLITS_BY[0]),
-        drawn_as=read.optional("drawn_as", read.text),
-        end_task=read.optional("end_task", lambda key: read.choice(key, (EXACT_MATCH, F1, ROUGE_L))),
-    )
-
-
-def _relations(read: Reader, imported: Import | None) -> tuple[str, ...]:
-    """The relations asked about. A format without a set of relations has names of its own; none means all."""
-    names = relation_names(relation_set_of(imported))
-    if names:
-        return read.choices("relations", names, names)
-    return read.names("relations") if "relations" in read.raw else ()

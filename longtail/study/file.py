@@ -1,36 +1,32 @@
-"""Reading and checking study.yaml.
+"""Reading and checking a study file: its short form, all of its parts, and how a quick run limits it.
 
-Every error names the file, the key and the allowed values.
+In the short form, a file of questions and models are enough: `questions: my_questions.csv` stands for one dataset of
+format table, and gives every other key but `models` a value. A model that is a text stands for a model of that path.
+Names are made from the names of files.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from pathlib import Path
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from longtail.methods import METHODS, Method
+from longtail.errors import StudyError
+from longtail.methods import memory_method
 from longtail.storage.home import RESERVED_NAMES
-from longtail.study import import_checks, quick
-from longtail.study.checks import check_whole
-from longtail.study.counts import read_counts
-from longtail.study.datasets import read_dataset
-from longtail.study.decisions import read_decisions
-from longtail.study.grounding import read_grounding
-from longtail.study.imports import read_collection
-from longtail.study.models import read_model
-from longtail.study.popularity import read_popularity
-from longtail.study.prompts import Sampling, read_prompt, read_sampling
-from longtail.study.reader import Reader
-from longtail.study.reference_questions import read_reference_questions
-from longtail.study.short_form import QUESTIONS as SHORT_QUESTIONS
-from longtail.study.short_form import in_full
-from longtail.study.source import NO_SOURCE, Source, read_source
-from longtail.study.study import Study
-from longtail.study.sweep import read_sweep
-from longtail.study.text_models import Embeddings, read_embeddings, read_nli
+from longtail.study.backends import IMPORTED
+from longtail.study.checks import check_study
+from longtail.study.parts import read_part
+from longtail.study.study import QUESTIONS, Study
+from longtail.study.values import LONGEST_NAME, describe
 from longtail.study.yaml_text import read_yaml
+
+N_QUESTIONS = 150
+"""What LONGTAIL_QUICK=1 (`make run QUICK=1`) means."""
 
 
 def load_study(path: Path) -> Study:
@@ -38,114 +34,87 @@ def load_study(path: Path) -> Study:
 
     Errors: `StudyError` with file, key and allowed values.
     """
-    study = _study(in_full(Reader(path, "", read_yaml(path))))
-    most = quick.limit()
-    return study if most is None else quick.limited(study, most)
+    raw = read_yaml(path)
+    if isinstance(raw, Mapping):
+        raw = _write_in_full(raw, path)
+    study = read_part(Study, raw, path, study=raw if isinstance(raw, Mapping) else None)
+    check_study(study)
+    limit = read_limit()
+    return study if limit is None else limit_study(study, limit)
 
 
-def _study(read: Reader) -> Study:
-    read.only(
-        SHORT_QUESTIONS, *(f.name for f in dataclasses.fields(Study) if f.name not in ("path", "limit"))
-    )
-    name = read.slug("name")
-    if name in RESERVED_NAMES:
-        raise read.fail("name", f"{name!r} is taken; not allowed: {', '.join(sorted(RESERVED_NAMES))}")
-    if quick.ENDING.search(name):
-        raise read.fail("name", f"{name!r} ends as the names of quick runs do (_limit_50); choose another")
-    collections = _each(read, "collections", read_collection, is_required=False)
-    datasets = _each(read, "datasets", read_dataset)
-    top_k = read.number("top_k", 20, 1, 100)
-    counts = _each(read, "counts", read_counts, is_required=False)
-    counted = tuple(measure for one in counts for measure in one.measures)
-    models = _each(read, "models", lambda one: read_model(one, top_k))
-    retrievers = _each(read, "retrievers", read_retriever, is_required=False)
-    known = {method.name: method for method in (*METHODS.values(), *retrievers)}
-    methods = read.choices(
-        "methods", tuple(known), tuple(name for name, method in METHODS.items() if method.is_default)
-    )
-    of_grounding = {
-        "collections": _names(collections),
-        "datasets": _names(datasets),
-        "models": _names(models),
-        "retrievers": tuple(method for method in methods if not known[method].is_parametric),
+def _write_in_full(raw: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+    """The study with its short keys written in full. Errors: `StudyError`."""
+    if isinstance(raw.get("models"), list):
+        paths = [one for one in raw["models"] if isinstance(one, str)]
+        models = [{"name": _name(one), "path": one} if isinstance(one, str) else one for one in raw["models"]]
+        names = Counter(str(one.get("name")) for one in models if isinstance(one, Mapping))
+        for one in paths:
+            if names[_name(one)] > 1:
+                raise StudyError(
+                    f"{path}: models: {_name(one)!r} appears twice; it was made from path {one}; key name sets another:"
+                    f" {{name: <name>, path: {one}}}"
+                )
+        raw = {**raw, "models": models}
+    if QUESTIONS not in raw:
+        return raw
+    file = raw[QUESTIONS]
+    if not isinstance(file, str):
+        raise StudyError(f"{path}: {QUESTIONS}: must be a text, not {describe(file)}")
+    if "datasets" in raw:
+        raise StudyError(f"{path}: {QUESTIONS}: stands for a dataset; name the file in datasets instead")
+    name = _name(file)
+    if name in RESERVED_NAMES and "name" not in raw:
+        raise StudyError(
+            f"{path}: {QUESTIONS}: the study's name would be made from {file}, but {name!r} is taken;"
+            " key name sets another"
+        )
+    return {
+        "name": name,
+        "description": f"The questions of {PurePosixPath(file).name}",
+        "datasets": [{"name": name, "import": {"format": "table", "path": file}}],
+        "prompts": [{"name": "zero_shot"}],
+        "methods": [memory_method().name],
+        "popularity": {"measure": IMPORTED},
+        **{key: value for key, value in raw.items() if key != QUESTIONS},
     }
-    study = Study(
-        name=name,
-        description=read.text("description"),
-        source=read_source(read.child("source")) if "source" in read.raw else Source(NO_SOURCE, ""),
-        datasets=datasets,
-        prompts=_each(read, "prompts", lambda one: read_prompt(one, tuple(known))),
-        models=models,
-        methods=methods,
-        popularity=read_popularity(read.child("popularity"), counted),
-        path=read.path,
-        top_k=top_k,
-        max_new_tokens=read.number("max_new_tokens", 15, 1, 4096),
-        background_tokens=read.number("background_tokens", 150, 1, 4096),
-        sampling=read_sampling(read.child("sampling")) if "sampling" in read.raw else Sampling(),
-        embeddings=read_embeddings(read.child("embeddings")) if "embeddings" in read.raw else Embeddings(),
-        nli=read.optional("nli", lambda key: read_nli(read.child(key))),
-        seed=read.number("seed", 0, 0),
-        reference_questions=_each(read, "reference_questions", read_reference_questions, is_required=False),
-        collections=collections,
-        counts=counts,
-        decisions=_each(read, "decisions", read_decisions, is_required=False),
-        grounding=read.optional("grounding", lambda key: read_grounding(read.child(key), **of_grounding)),
-        retrievers=retrievers,
-        retrieve_paraphrases=read.flag("retrieve_paraphrases"),
-    )
-    import_checks.check(read, study)
-    check_whole(read, study)
-    if read.raw.get("sweep") is None:
-        return study
-    searched = tuple(study.method(name) for name in study.methods)
-    sweep = read_sweep(read.child("sweep"), models, searched, tuple(one.name for one in datasets))
-    return dataclasses.replace(study, sweep=sweep)
 
 
-def _names(some: tuple[Any, ...]) -> tuple[str, ...]:
-    return tuple(one.name for one in some)
+def _name(path: str) -> str:
+    """A name from the last part of a path: `org/My-Model.gguf` → my_model."""
+    last = PurePosixPath(path).name.lower()
+    stem = re.sub(r"(\.[a-z]+)+$", "", last) or last
+    return re.sub(r"[^a-z0-9]+", "_", stem).strip("_")[:LONGEST_NAME].strip("_") or QUESTIONS
 
 
-def _each(
-    read: Reader, key: str, read_one: Callable[[Reader], Any], *, is_required: bool = True
-) -> tuple[Any, ...]:
-    """What stands in the list `key`, with a different name each."""
-    items = tuple(map(read_one, read.children(key))) if is_required or key in read.raw else ()
-    seen: set[str] = set()
-    for item in items:
-        if item.name in seen:
-            raise read.fail(key, f"{item.name!r} appears twice")
-        seen.add(item.name)
-    return items
+def read_limit() -> int | None:
+    """How many questions the environment allows, if it says so. Errors: `StudyError` where that is no number."""
+    limit = os.environ.get("LONGTAIL_LIMIT", "").strip()
+    if not limit:
+        return None if os.environ.get("LONGTAIL_QUICK", "").strip() in ("", "0") else N_QUESTIONS
+    if not (limit.isascii() and limit.isdigit() and int(limit[:9]) >= 1 and len(limit) < 10):
+        raise StudyError(f"LIMIT: {limit!r} is not a number of questions, 1 or more")
+    return int(limit)
 
 
-def read_retriever(read: Reader) -> Method:
-    """One entry of `retrievers`: the record of a method that is like the built-in one named by `kind`.
+def limit_study(study: Study, limit: int) -> Study:
+    """The study with at most `limit` questions, spread evenly over its datasets, in a home of its own: its name says so.
 
-    Errors: `StudyError`.
+    Each dataset has one question or more. No reader is fine-tuned: so few questions leave relations without facts to
+    train on.
     """
-    name = read.slug("name")
-    if name in METHODS:
-        raise read.fail("name", f"{name!r} is the name of a built-in method; choose another")
-    readers = {method.name: method.read for method in METHODS.values() if method.read}
-    like = METHODS[read.choice("kind", tuple(readers))]
-    read.only("name", "kind", *_keys(read, type(like.settings)))
-    told = ", ".join(f"{key}: {read.raw[key]}" for key in sorted(read.raw) if key not in ("name", "kind"))
+    n_each, n_more = divmod(limit, len(study.datasets))
+    datasets = []
+    for place, dataset in enumerate(study.datasets):
+        share = max(1, n_each + (place < n_more))
+        datasets.append(
+            dataclasses.replace(dataset, max_questions=min(share, dataset.max_questions or share))
+        )
     return dataclasses.replace(
-        like,
-        name=name,
-        description=f"{like.description} ({told})" if told else like.description,
-        settings=readers[like.name](read),
-        is_default=False,
+        study,
+        name=f"{study.name}_limit_{limit}",
+        description=f"{study.description} (quick run of at most {limit} questions)",
+        datasets=tuple(datasets),
+        sweep=None,
+        limit=limit,
     )
-
-
-def _keys(read: Reader, settings: type[Any]) -> Iterator[str]:
-    """The keys of settings, and those that a chosen value brings."""
-    for one in dataclasses.fields(settings):
-        if one.metadata:
-            yield one.name
-        kinds = one.metadata.get("kinds")
-        if kinds and (chosen := kinds[read.choice(one.name, tuple(kinds), next(iter(kinds)))]):
-            yield from _keys(read, chosen)

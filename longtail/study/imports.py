@@ -1,4 +1,4 @@
-"""What study.yaml says about imported files: questions, paraphrases, answers of models, and collections of passages.
+"""What study.yaml says about files of others: questions, paraphrases, answers, collections, counts and decisions.
 
 A format is a module with a record `FORMAT` (`imports.format`) in the folder of its kind in `imports/formats`, and has the
 module's name. Looking up a format imports only its module.
@@ -6,18 +6,37 @@ module's name. Looking up a format imports only its module.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator
 
 from longtail.errors import SourceError
 from longtail.listed import modules_of
 from longtail.storage.fingerprints import code_version
-from longtail.study.reader import Reader
+from longtail.study.parts import Part
+from longtail.study.values import (
+    TEXT,
+    Checksum,
+    Default,
+    Reading,
+    Slug,
+    Text,
+    Variable,
+    address,
+    column_names,
+    fail,
+    need_mapping,
+    number,
+    one_of,
+    value_of,
+)
 
 QUESTIONS, PARAPHRASES, ANSWERS, COLLECTIONS = "questions", "paraphrases", "answers", "collections"
 FORMATS = {
@@ -32,30 +51,45 @@ NO_LICENCE = "none"
 """What key `licence` says of a file whose source states none."""
 EXACT_MATCH, F1, ROUGE_L = "exact_match", "f1", "rouge_l"
 """Scores of grounded answers (SPEC §9)."""
-PLACE_KEYS = ("path", "path_env", "url", "sha256", "obtain")
-
-
-class Format(Protocol):
-    """What every format's record has: a reader for each key of study.yaml that only this format has."""
-
-    keys: Mapping[str, Callable[[Reader, str], Any]]
+COUNT_MEANINGS = ("id", "subject", "answer", "count")
+DECISION_MEANINGS = ("id", "method", "retrieve", "score")
+UNITS = ("sentences", "passages", "articles")
+WHATS = ("subject", "pair")
+NQ_OPEN = "nq_open"
+REFERENCE_FORMATS = (NQ_OPEN,)
+TAGME_URL = "https://tagme.d4science.org/tagme/tag"
+FormatName = Annotated[str, TEXT]
+"""The name of a format, which `_InFormat` reads."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """A file or folder: `path`, relative to the study file, or the value of environment variable `path_env`.
-
-    With both, `path` is inside the folder that the variable names. `url` is a file's address: it is fetched where the
-    variable is not set, or, without a variable, where `path` names nothing (`imports.data_files`). `sha256` is the
-    fetched file's checksum in hexadecimal digits; a file of the user's own may differ from it. `obtain` says where a
-    missing file comes from: errors repeat it.
+class Place(Part):
+    """A file or folder: `path`, or the value of environment variable `path_env`; with both, `path` is inside the folder
+    that the variable names. `url` is fetched where the variable is not set, or, without a variable, where `path` names
+    nothing (`imports.data_files`). A file of the user's own may differ from `sha256`.
     """
 
-    path: str | None = None
-    path_env: str | None = None
-    url: str | None = None
-    sha256: str | None = None
-    obtain: str | None = None
+    path: Annotated[Text | None, Default("")] = None
+    """relative to the study file; with `path_env`, inside the folder that the variable names"""
+    path_env: Annotated[Variable | None, Default("")] = None
+    """an environment variable that names the file"""
+    url: Annotated[Annotated[str, address("https://example.org/data/questions.tsv")] | None, Default("")] = (
+        None
+    )
+    """where the file is fetched from if you have no copy"""
+    sha256: Annotated[Checksum | None, Default("")] = None
+    """checksum of the fetched file"""
+    obtain: Annotated[Text | None, Default("")] = None
+    """how one gets the file: errors repeat it where the file is missing"""
+
+    def check(self, raw: Mapping[str, Any], reading: Reading) -> Place:
+        if not (self.path or self.path_env or self.url):
+            raise fail("path", "is missing; path, path_env or url must name the file to import")
+        if self.path and self.path_env and (Path(self.path).is_absolute() or ".." in Path(self.path).parts):
+            raise fail("path", f"must lie inside the folder that {self.path_env} names")
+        if self.sha256 and not self.url:
+            raise fail("sha256", "goes with url: it is the checksum of the fetched file")
+        return self
 
     def is_fetched(self, study_path: Path) -> bool:
         """Whether the file comes from `url`, since the user has no copy. Errors: as `find`."""
@@ -110,10 +144,31 @@ class Place:
         return f" ({self.path_env} names it)" if self.path_env else ""
 
 
-class _WithOptions:
-    """A declaration with keys that only its format has."""
+class _AtPlace(Part):
+    inlined: ClassVar[Mapping[str, type[Part]]] = {"place": Place}
 
+
+class _InFormat(_AtPlace):
+    """A declaration with keys that only its format has: pairs of a key and its value in `options`."""
+
+    kind: ClassVar[str]
+    """What the files hold: a key of `FORMATS`."""
+    chosen_by: ClassVar[str] = "format"
+    holder: ClassVar[str] = "options"
     options: tuple[tuple[str, Any], ...]
+
+    @classmethod
+    def choices(cls) -> Sequence[str]:
+        return tuple(FORMATS[cls.kind])
+
+    @classmethod
+    def further_keys(cls, choice: str) -> type[Part] | None:
+        keys: type[Part] | None = load_format(cls.kind, choice).keys
+        return keys
+
+    @classmethod
+    def hold(cls, further: Any) -> Any:
+        return tuple((one.name, getattr(further, one.name)) for one in dataclasses.fields(further))
 
     def option(self, key: str) -> Any:
         """The value of one of the format's own keys."""
@@ -121,101 +176,163 @@ class _WithOptions:
 
 
 @dataclass(frozen=True)
-class Import(_WithOptions):
-    """A file or folder of questions or paraphrases (`kind`), its format, and the format's own keys with their values.
+class Import(_InFormat):
+    """A file or folder of questions, its format, and the format's own keys with their values."""
 
-    `licence`: what questions may be used for, or `NO_LICENCE`; None: the study does not say.
-    """
-
-    kind: str
-    format: str
+    format: FormatName
+    """what the file holds"""
     place: Place
     options: tuple[tuple[str, Any], ...] = ()
-    licence: str | None = None
+    licence: Annotated[Text | None, Default("unknown")] = None
+    """what the questions may be used for; with `none` the export has no rows of them"""
+    kind = QUESTIONS
 
 
 @dataclass(frozen=True)
-class Results(_WithOptions):
+class Paraphrases(Import):
+    """A file or folder of other wordings of questions."""
+
+    left_out = ("licence",)
+    kind = PARAPHRASES
+
+
+@dataclass(frozen=True)
+class Results(_InFormat):
     """Imported answers of a model to the questions of one dataset; a model may have several such entries.
 
-    The rows belong to the study's `prompt`; None: to the prompt with the file's number of demonstrations. `licence`: as
-    of `Import`.
+    Without `prompt`, the rows belong to the prompt with the file's number of demonstrations.
     """
 
-    format: str
+    format: FormatName
+    """of the file"""
     place: Place
-    dataset: str
-    prompt: str | None = None
+    dataset: Text
+    """the dataset whose questions are answered"""
+    prompt: Annotated[Text | None, Default("")] = None
+    """the prompt to which the answers belong; needed if the study has several and the file does not say"""
     options: tuple[tuple[str, Any], ...] = ()
-    licence: str | None = None
+    licence: Annotated[Text | None, Default("unknown")] = None
+    """as of `import`: with `none` the export has no rows of these answers"""
     kind = ANSWERS
 
 
+def _read_date(value: Any) -> str | None:
+    """None: unknown."""
+    if str(value) != _UNKNOWN and not _DATE.fullmatch(str(value)):
+        raise fail("", f"must be the texts' date (2018, 2018-12 or 2018-12-20), or {_UNKNOWN}")
+    return None if value == _UNKNOWN else str(value)
+
+
 @dataclass(frozen=True)
-class Collection(_WithOptions):
-    """A file of texts with titles, which retrieval searches.
+class Collection(_InFormat):
+    """A file of texts with titles, which retrieval searches. The passages carry `source`, `date` (None: unknown) and
+    `licence`, wherever they are published."""
 
-    `source` says whose texts they are, `date` when they were taken from there (None: unknown), `licence` what they may
-    be used for. The passages carry all three, wherever they are published.
-    """
-
-    name: str
-    format: str
+    name: Slug
+    """the collection"""
+    format: FormatName
+    """of the file"""
     place: Place
-    source: str
-    date: str | None
-    licence: str
+    source: Text
+    """whose texts they are"""
+    date: Annotated[
+        str | None,
+        value_of(
+            "a date", _read_date, type=["string", "integer"], pattern=rf"^({_DATE.pattern}|{_UNKNOWN})$"
+        ),
+    ]
+    """when they were taken: 2018, "2018-12", "2018-12-20" or unknown"""
+    licence: Text
+    """what they may be used for; exports name it"""
     options: tuple[tuple[str, Any], ...] = ()
     kind = COLLECTIONS
 
+    @classmethod
+    def expand(cls, raw: Mapping[str, Any], reading: Reading) -> Mapping[str, Any]:
+        return {"date": "", **raw}
+
+
+@dataclass(frozen=True)
+class Counts(_AtPlace):
+    """A text, or with `dataset` a file of published counts for its questions. `columns`: meaning → the file's name."""
+
+    name: Slug
+    """begins the names of the measures: `NAME_subject_sentences`, `NAME_pair_articles`, …"""
+    place: Place
+    dataset: Text | None = None
+    """the file has published counts for questions of this dataset (`NAME_count`). Without it, the file is a text, or a
+    folder of texts, plain or JSON lines with key `text`, in which is counted"""
+    columns: Annotated[
+        tuple[tuple[str, str], ...], column_names(COUNT_MEANINGS), Default("their meanings")
+    ] = ()
+    """columns of published counts by meaning: `count`, and `id` (of the question) or `subject`, and `answer` if both were
+    counted together. Without it, the file may also be one JSON object: `{subject: count}` or `{subject: {answer:
+    count}}`"""
+
+    def check(self, raw: Mapping[str, Any], reading: Reading) -> Counts:
+        if "columns" in raw and "dataset" not in raw:
+            raise fail("columns", "goes with dataset: a text has no columns")
+        return self
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The names of what is counted: a text's unit by unit, and in each the subject first."""
+        if self.dataset:
+            return (f"{self.name}_count",)
+        return tuple(f"{self.name}_{what}_{unit}" for unit in UNITS for what in WHATS)
+
+
+@dataclass(frozen=True)
+class Decisions(_AtPlace):
+    """A table of decisions on the questions of `dataset`, by policy `name` or by those that its rows name.
+
+    `columns`: meaning → the file's name of the column.
+    """
+
+    name: Slug
+    """the policy, unless the rows name it"""
+    place: Place
+    dataset: Text
+    """the dataset whose questions it decides"""
+    columns: Annotated[
+        tuple[tuple[str, str], ...], column_names(DECISION_MEANINGS), Default("their meanings")
+    ] = ()
+    """columns of the file by meaning: `id` (of the question), `method` (the policy), `retrieve` (yes, no, or the number
+    of retrievals), `score` (the higher, the rather it retrieves; the threshold is fitted)"""
+
+
+@dataclass(frozen=True)
+class TagMe(Part):
+    """A TagMe-compatible service that links questions to Wikipedia articles (PopQA, appendix A)."""
+
+    url: Annotated[Annotated[str, address(TAGME_URL)] | None, Default("the public service")] = None
+    """its address"""
+    token_env: Variable = "TAGME_TOKEN"  # noqa: S105 (a name, no token)
+    """the variable with the token"""
+    min_rho: Annotated[float, number(-1e-9, 1)] = 0.22
+    """links at or below it are left out"""
+
+    @classmethod
+    def expand(cls, raw: Mapping[str, Any], reading: Reading) -> Mapping[str, Any]:
+        return {key: value for key, value in raw.items() if key != "token_env" or value is not None}
+
+
+@dataclass(frozen=True)
+class ReferenceQuestions(_AtPlace):
+    """A file of questions whose popularity is compared; no model answers them."""
+
+    name: Slug
+    """the questions"""
+    format: Annotated[str, one_of(REFERENCE_FORMATS)]
+    """`nq_open`"""
+    place: Place
+    tagme: Annotated[TagMe | None, BeforeValidator(need_mapping)] = None
+    """a service that links them to entities; without it, the names of the lake's entities do"""
+
 
 def load_format(kind: str, name: str) -> Any:
-    """The record of a format."""
+    """The record of a format of files with this content."""
     return importlib.import_module(FORMATS[kind][name]).FORMAT
-
-
-def read_import(read: Reader, kind: str) -> Import:
-    """The mapping under `import` or `paraphrases` of a dataset."""
-    format_, options = _format(read, kind, *(["licence"] if kind == QUESTIONS else []))
-    return Import(kind, format_, read_place(read), options, read.optional("licence", read.text))
-
-
-def read_results(read: Reader) -> Results:
-    """One entry of the list under `results` of a model."""
-    format_, options = _format(read, ANSWERS, "dataset", "prompt", "licence")
-    return Results(
-        format=format_,
-        place=read_place(read),
-        dataset=read.text("dataset"),
-        prompt=read.optional("prompt", read.text),
-        options=options,
-        licence=read.optional("licence", read.text),
-    )
-
-
-def read_collection(read: Reader) -> Collection:
-    """One entry of the list under `collections`."""
-    format_, options = _format(read, COLLECTIONS, "name", "source", "date", "licence")
-    date = str(read.raw.get("date", ""))
-    if date != _UNKNOWN and not _DATE.fullmatch(date):
-        raise read.fail("date", f"must be the texts' date (2018, 2018-12 or 2018-12-20), or {_UNKNOWN}")
-    return Collection(
-        name=read.slug("name"),
-        format=format_,
-        place=read_place(read),
-        source=read.text("source"),
-        date=None if date == _UNKNOWN else date,
-        licence=read.text("licence"),
-        options=options,
-    )
-
-
-def _format(read: Reader, kind: str, *shared: str) -> tuple[str, tuple[tuple[str, Any], ...]]:
-    """The format's name, and the values of its own keys."""
-    name = read.choice("format", tuple(FORMATS[kind]))
-    format_: Format = load_format(kind, name)
-    read.only("format", *PLACE_KEYS, *shared, *format_.keys)
-    return name, tuple((key, value(read, key)) for key, value in format_.keys.items())
 
 
 def slice_of(declared: Import | Results | Collection) -> list[Any]:
@@ -225,34 +342,3 @@ def slice_of(declared: Import | Results | Collection) -> list[Any]:
         own = [declared.name, declared.source, declared.date, declared.licence]
     options = [(key, value) for key, value in declared.options if not isinstance(value, Path)]
     return [declared.format, options, *own, code_version(FORMATS[declared.kind][declared.format])]
-
-
-def read_only_place(read: Reader) -> Place:
-    """A mapping that says where a file is, and nothing else."""
-    read.only(*PLACE_KEYS)
-    return read_place(read)
-
-
-def read_columns(read: Reader, meanings: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Key columns: pairs of a meaning and the file's name of the column; empty without it."""
-    named = read.child("columns") if "columns" in read.raw else Reader(read.path, "", {})
-    named.only(*meanings)
-    return tuple((meaning, named.text(meaning)) for meaning in meanings if meaning in named.raw)
-
-
-def read_place(read: Reader) -> Place:
-    """The keys of a place: one of path, path_env and url must be given, and sha256 goes with url."""
-    place = Place(
-        path=read.optional("path", read.text),
-        path_env=read.optional("path_env", read.environment_name),
-        url=read.optional("url", lambda key: read.address(key, "https://example.org/data/questions.tsv")),
-        sha256=read.optional("sha256", read.sha256),
-        obtain=read.optional("obtain", read.text),
-    )
-    if not (place.path or place.path_env or place.url):
-        raise read.fail("path", "is missing; path, path_env or url must name the file to import")
-    if place.path and place.path_env and (Path(place.path).is_absolute() or ".." in Path(place.path).parts):
-        raise read.fail("path", f"must lie inside the folder that {place.path_env} names")
-    if place.sha256 and not place.url:
-        raise read.fail("sha256", "goes with url: it is the checksum of the fetched file")
-    return place

@@ -1,93 +1,194 @@
-"""Key `models` of study.yaml: the language models, and the services that have them."""
+"""The models of a study: language models, the services that have them, and the models that compare texts."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from longtail.study.backends import BACKENDS, IMPORTED
-from longtail.study.imports import Results, read_results
-from longtail.study.reader import Reader
+from longtail.study.backends import BACKENDS, DTYPES, IMPORTED, QUANTISATIONS
+from longtail.study.imports import Results
+from longtail.study.parts import Entries, Part
+from longtail.study.values import (
+    Count,
+    Default,
+    Dollars,
+    Flag,
+    Phrases,
+    Reading,
+    Slug,
+    Text,
+    Variable,
+    choose,
+    fail,
+    number,
+    one_of,
+    read_text,
+    value_of,
+    whole,
+)
 
 DEVICE_MAPS = ("auto", "balanced", "sequential")
 APIS = ("completions", "chat")
 PACKAGE = "package:"
 """Begins the path of a file that an installed package carries."""
 GGUF = ".gguf"
-
-
 MOST_THINKING_TOKENS = 131_072
 BATCH_TOKENS = 16_384
 """The tokens of a batch on a CPU, and wherever a backend does not say how many it may have."""
+TOP_K = 20
+"""How many passages a study retrieves that does not say it."""
+
+
+def _read_base_url(value: Any) -> str:
+    """An address without secrets. The message does not show a wrong address, as it may contain a secret."""
+    url = read_text(value).rstrip("/")
+    if "@" in url or "?" in url or "#" in url:
+        raise fail("", "may hold no user name, password or query: name the key by api_key_env")
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address or any(char.isspace() for char in url):
+        raise fail("", "must be an address, as in http://127.0.0.1:8000/v1")
+    return url
 
 
 @dataclass(frozen=True)
-class Service:
-    """A server with an OpenAI-compatible HTTP API, for backend `openai`.
+class Service(Part):
+    """A server with an OpenAI-compatible HTTP API, for backend `openai`."""
 
-    `base_url` ends before `/completions` or `/chat/completions`. `api_key_env` names the environment variable with the
-    key. `requests_per_minute` and `tokens_per_minute` are the server's limits; None: no limit. A partition may cost
-    `max_cost_usd`. Prices are in dollars per million tokens; None: the price table's. With `log_probabilities`, greedy
-    answers are asked for with those of their tokens, from which their confidence follows.
-    """
+    base_url: Annotated[str, value_of("a text", _read_base_url, type="string", pattern="^https?://[^@?#]+$")]
+    """its address, up to `/completions`"""
+    api: Annotated[str, one_of(APIS)] = "completions"
+    """or `chat`"""
+    api_key_env: Variable | None = None
+    """the variable that holds the key"""
+    max_concurrency: Annotated[int, whole(1, 1024)] = 8
+    """requests at once"""
+    requests_per_minute: Annotated[Count | None, Default("no limit")] = None
+    """the server's limit"""
+    tokens_per_minute: Annotated[Count | None, Default("no limit")] = None
+    """the server's limit"""
+    max_cost_usd: Annotated[Dollars | None, Default("no limit")] = None
+    """what each partition may cost; a run has several"""
+    prompt_usd_per_million: Annotated[Dollars | None, Default("price list")] = None
+    """for a million tokens; give both prices or none"""
+    completion_usd_per_million: Annotated[Dollars | None, Default("price list")] = None
+    """for a million tokens"""
+    log_probabilities: Flag = False
+    """ask for those of greedy answers (SPEC §11), and anew for answers that lack them; some services refuse to give
+    them"""
 
-    base_url: str
-    api: str = "completions"
-    api_key_env: str | None = None
-    max_concurrency: int = 8
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
-    max_cost_usd: float | None = None
-    prompt_usd_per_million: float | None = None
-    completion_usd_per_million: float | None = None
-    log_probabilities: bool = False
+    def check(self, raw: Mapping[str, Any], reading: Reading) -> Service:
+        if (self.prompt_usd_per_million is None) != (self.completion_usd_per_million is None):
+            raise fail("prompt_usd_per_million", "goes together with completion_usd_per_million")
+        return self
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(Part):
     """A language model.
 
-    `path` is a hub id, a folder or a GGUF file (relative to the study file, in `study_folder`), `sandbox:s`, `sandbox:m`
-    or `sandbox:l` for the reference models, `package:<package>/<file>` for a GGUF file that an installed package
-    carries, or the model's name at a `service`. The `revision` of a GGUF file is its SHA-256. `device` is a torch device
-    or `auto`; `device_map` spreads a model over several GPUs. `batch_tokens` limits the tokens of a local batch (None: by
-    the device's memory). For a service, `dtype` and `quantisation` are `unknown` unless declared; they distinguish its
-    rows. `device_hour_usd` is the price of one hour of one local device. If a model `rambles`, only the first sentence of
-    its answer is kept (SPEC §3). A model that thinks before it answers may write `thinking_tokens` more than the study's
-    `max_new_tokens`; its reasoning is no part of the answer (SPEC §12). An answer that is one of `declines` is declined.
-    `encoder_decoder` says that it is one: some prompts then have another form. It reads
-    `passages` of what was retrieved apart from the question, and loses the end of one that makes the question longer than
-    `passage_tokens`; with 0 it reads the first passage before the question. `instruction_tuned` only describes it (None:
-    not said).
-    Backend `imported` loads no model: its answers are the imported `results`. `obtain` says how one gets a folder that
-    is missing: the error repeats it.
+    A relative `path` is relative to the study file, in `study_folder`. The `revision` of a GGUF file is its SHA-256. For
+    a service, `dtype` and `quantisation` are `unknown` unless declared; they distinguish its rows. If a model `rambles`,
+    the rest of its answer is dropped (SPEC §3). The reasoning of a model that thinks first is no part of the answer (SPEC
+    §12). Backend `imported` loads no model: its answers are the imported `results`.
     """
 
-    name: str
-    path: str
-    backend: str = "transformers"
-    family: str = ""
-    n_parameters: int | None = None
-    revision: str | None = None
-    dtype: str = "float32"
-    quantisation: str = "none"
-    device: str = "auto"
-    device_map: str | None = None
-    batch_tokens: int | None = None
-    device_hour_usd: float | None = None
-    rambles: bool = False
-    thinking_tokens: int = 0
-    declines: tuple[str, ...] = ()
-    encoder_decoder: bool = False
-    instruction_tuned: bool | None = None
-    passages: int = 0
-    passage_tokens: int = 384
-    service: Service | None = None
-    results: tuple[Results, ...] = ()
-    obtain: str | None = field(default=None, compare=False)
+    name: Slug
+    """the model"""
+    path: Annotated[Text, Default("")]
+    """a folder, a hub id, a GGUF file, `package:<package>/<file>`, `sandbox:s` (also m, l, e, f, i), or the name at a
+    service"""
+    backend: Annotated[str, one_of(lambda _reading: tuple(BACKENDS))] = "transformers"
+    """what answers; below"""
+    family: Annotated[Text, Default("its name")] = ""
+    """describes it"""
+    n_parameters: Annotated[Count | None, Default("unknown")] = None
+    """describes it; figures by size need it"""
+    revision: Annotated[Text | None, Default("newest")] = None
+    """of a hub id"""
+    dtype: Text = DTYPES[0]
+    """or `bfloat16`, `float16`"""
+    quantisation: Text = QUANTISATIONS[0]
+    """or `8bit`, `4bit`"""
+    device: Text = "auto"
+    """a torch device"""
+    device_map: Annotated[str, one_of(DEVICE_MAPS)] | None = None
+    """`auto`, `balanced` or `sequential`: one model over several GPUs"""
+    batch_tokens: Annotated[Annotated[int, whole(64)] | None, Default("by device")] = None
+    """the largest number of tokens in a batch: 16,384 on a CPU; on a GPU by its memory, at most 262,144"""
+    device_hour_usd: Annotated[Dollars | None, Default("unknown")] = None
+    """what an hour of the device costs"""
+    rambles: Flag = False
+    """keep only the first sentence of its answers"""
+    thinking_tokens: Annotated[int, whole(0, MOST_THINKING_TOKENS)] = 0
+    """new tokens that a model which thinks first may write on top of `max_new_tokens`; its answer is what follows its
+    reasoning. See [models.md](models.md#models-that-think-first)"""
+    declines: Phrases = ()
+    """answers by which it says that it does not know, as in `[No idea.]`: whole answers, whatever their case and end
+    marks. They are wrong, and counted apart"""
+    encoder_decoder: Flag = False
+    """it is one: some prompts then have another form"""
+    instruction_tuned: Annotated[Flag | None, Default("unknown")] = None
+    """describes it"""
+    passages: Annotated[int, whole(0)] = 0
+    """how many it reads apart from the question; fusion_in_decoder: 20, or `top_k` if that is smaller. With 0 it reads
+    the first passage before the question"""
+    passage_tokens: Annotated[int, whole(16)] = 384
+    """the largest number of tokens of question and passage"""
+    service: Annotated[Service | None, Default("")] = None
+    """backend openai: below"""
+    results: Annotated[Entries[Results], Default("")] = ()
+    """backend imported: a list of files of answers, below"""
+    obtain: Annotated[Text | None, Default("")] = field(default=None, compare=False)
+    """how one gets the folder of `path`: the error repeats it where the folder is missing"""
     study_folder: Path | None = field(default=None, compare=False)
+    left_out = ("study_folder",)
+
+    @classmethod
+    def expand(cls, raw: Mapping[str, Any], reading: Reading) -> Mapping[str, Any]:
+        """The keys that the backend understands, with its defaults: no key may be silently ignored."""
+        name = choose("backend", raw.get("backend", cls.backend), tuple(BACKENDS))
+        backend = BACKENDS[name]
+        needed = {one.needs: other for other, one in BACKENDS.items() if one.needs}
+        for key in sorted({key for one in BACKENDS.values() for key in one.keys} - backend.keys):
+            if raw.get(key) is not None:
+                owner = needed.get(key)
+                if owner:
+                    raise fail(key, f"goes with backend {owner}, and {BACKENDS[owner].because}")
+                raise fail(key, f"has no meaning for backend {name}; leave it out")
+        if backend.needs and raw.get(backend.needs) is None:
+            raise fail(backend.needs, f"goes with backend {name}, and {backend.because}")
+        if backend.generates and "path" not in raw:
+            raise fail("path", "is missing; it must be a text")
+        top_k = reading.study.get("top_k", TOP_K)
+        defaults = {
+            "dtype": backend.dtype,
+            "quantisation": backend.quantisation,
+            "passages": min(backend.passages, top_k) if isinstance(top_k, int) else 0,
+            **({} if backend.generates else {"path": IMPORTED}),
+        }
+        given = {key: value for key, value in raw.items() if key != "declines" or value is not None}
+        return {**defaults, **given}
+
+    def check(self, raw: Mapping[str, Any], reading: Reading) -> Model:
+        backend, top_k = BACKENDS[self.backend], reading.study.get("top_k", TOP_K)
+        choose("dtype", self.dtype, backend.dtypes)
+        choose("quantisation", self.quantisation, backend.quantisations)
+        if self.passages < min(backend.passages, 1):
+            raise fail("passages", f"must be a whole number of 1 to {10**12}, not {self.passages}")
+        if isinstance(top_k, int) and self.passages > top_k:
+            message = f"the study retrieves {top_k} for a question, not {self.passages}; raise top_k"
+            raise fail("passages", message)
+        if self.is_gguf and self.quantisation != "none":
+            raise fail("quantisation", "leave it out: a GGUF file has a quantisation of its own")
+        return self if self.family else dataclasses.replace(self, family=self.name)
 
     @property
     def generates(self) -> bool:
@@ -101,96 +202,31 @@ class Model:
         return self.backend == "transformers" and is_file
 
 
-def read_model(read: Reader, top_k: int) -> Model:
-    """One entry of `models`, in a study that retrieves `top_k` passages. Errors: `StudyError`."""
-    read.only(*(f.name for f in dataclasses.fields(Model) if f.name != "study_folder"))
-    name = read.slug("name")
-    name_of_backend = read.choice("backend", tuple(BACKENDS), "transformers")
-    _check_keys(read, name_of_backend)
-    backend = BACKENDS[name_of_backend]
-    model = Model(
-        name=name,
-        path=read.text("path", None if backend.generates else IMPORTED),
-        backend=name_of_backend,
-        family=read.text("family", name),
-        n_parameters=read.optional("n_parameters", lambda key: read.number(key, 1, 1)),
-        revision=read.optional("revision", read.text),
-        dtype=read.choice("dtype", backend.dtypes, backend.dtype),
-        quantisation=read.choice("quantisation", backend.quantisations, backend.quantisation),
-        device=read.text("device", "auto"),
-        device_map=read.optional("device_map", lambda key: read.choice(key, DEVICE_MAPS)),
-        batch_tokens=read.optional("batch_tokens", lambda key: read.number(key, 64, 64)),
-        device_hour_usd=read.optional("device_hour_usd", read.price),
-        rambles=read.flag("rambles"),
-        thinking_tokens=read.number("thinking_tokens", 0, 0, MOST_THINKING_TOKENS),
-        declines=read.phrases("declines"),
-        encoder_decoder=read.flag("encoder_decoder"),
-        instruction_tuned=read.optional("instruction_tuned", read.flag),
-        passages=_passages(read, backend.passages, top_k),
-        passage_tokens=read.number("passage_tokens", Model.passage_tokens, 16),
-        service=_service(read.child("service")) if read.raw.get("service") is not None else None,
-        results=tuple(map(read_results, read.children("results"))) if "results" in read.raw else (),
-        obtain=read.optional("obtain", read.text),
-        study_folder=read.path.parent,
-    )
-    if model.is_gguf and model.quantisation != "none":
-        raise read.fail("quantisation", "leave it out: a GGUF file has a quantisation of its own")
-    return model
+@dataclass(frozen=True)
+class Embeddings(Part):
+    """Where the sentence encoder computes, and what it checks.
+
+    `least_paraphrase_cosine` is compared with the mean of each relation; -1 lets all pass. The default is between two
+    groups: our paraphrases have 0.91 to 0.96 by relation, and questions about the same subject by other relations'
+    templates 0.64 to 0.77.
+    """
+
+    device: Text = "auto"
+    """a torch device; auto: a GPU if there is one"""
+    least_paraphrase_cosine: Annotated[float, number(-1 - 1e-9, 1)] = 0.8
+    """the run stops if a relation's paraphrases are less similar to their questions"""
 
 
-def _passages(read: Reader, default: int, top_k: int) -> int:
-    """How many passages the model reads apart from the question."""
-    found = read.number("passages", min(default, top_k), min(default, 1))
-    if found > top_k:
-        raise read.fail("passages", f"the study retrieves {top_k} for a question, not {found}; raise top_k")
-    return found
+@dataclass(frozen=True)
+class Nli(Part):
+    """A sequence-classification model that says whether one answer entails another (SPEC §7). A relative `path` is
+    relative to the study file, in `study_folder`."""
 
-
-def _check_keys(read: Reader, name: str) -> None:
-    """Refuse keys that the backend does not understand: no key may be silently ignored."""
-    backend = BACKENDS[name]
-    needed = {one.needs: other for other, one in BACKENDS.items() if one.needs}
-    for key in sorted({key for one in BACKENDS.values() for key in one.keys} - backend.keys):
-        if read.raw.get(key) is not None:
-            owner = needed.get(key)
-            if owner:
-                raise read.fail(key, f"goes with backend {owner}, and {BACKENDS[owner].because}")
-            raise read.fail(key, f"has no meaning for backend {name}; leave it out")
-    if backend.needs and read.raw.get(backend.needs) is None:
-        raise read.fail(backend.needs, f"goes with backend {name}, and {backend.because}")
-
-
-def _service(read: Reader) -> Service:
-    read.only(*(f.name for f in dataclasses.fields(Service)))
-    url = _base_url(read)
-    prices = {
-        key: read.optional(key, read.price)
-        for key in ("max_cost_usd", "prompt_usd_per_million", "completion_usd_per_million")
-    }
-    if (prices["prompt_usd_per_million"] is None) != (prices["completion_usd_per_million"] is None):
-        raise read.fail("prompt_usd_per_million", "goes together with completion_usd_per_million")
-    return Service(
-        base_url=url,
-        api=read.choice("api", APIS, "completions"),
-        api_key_env=read.optional("api_key_env", read.environment_name),
-        max_concurrency=read.number("max_concurrency", Service.max_concurrency, 1, 1024),
-        requests_per_minute=read.optional("requests_per_minute", lambda key: read.number(key, 1, 1)),
-        tokens_per_minute=read.optional("tokens_per_minute", lambda key: read.number(key, 1, 1)),
-        log_probabilities=read.flag("log_probabilities"),
-        **prices,
-    )
-
-
-def _base_url(read: Reader) -> str:
-    """An address without secrets. The message does not show a wrong address, as it may contain a secret."""
-    url = read.text("base_url").rstrip("/")
-    if "@" in url or "?" in url or "#" in url:
-        raise read.fail("base_url", "may hold no user name, password or query: name the key by api_key_env")
-    try:
-        parts = urlsplit(url)
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_address = False
-    if not is_address or any(char.isspace() for char in url):
-        raise read.fail("base_url", "must be an address, as in http://127.0.0.1:8000/v1")
-    return url
+    path: Text
+    """a folder or hub id of a sequence classifier"""
+    revision: Annotated[Text | None, Default("newest")] = None
+    """of a hub id"""
+    device: Text = "auto"
+    """a torch device"""
+    study_folder: Path | None = field(default=None, compare=False)
+    left_out = ("study_folder",)

@@ -1,11 +1,33 @@
-"""Key `source` of study.yaml: where facts, page views and texts come from."""
+"""Where facts, page views and texts come from, and how popularity is measured: keys `source` and `popularity`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
 
-from longtail.study.imports import Place
-from longtail.study.reader import Reader
+from pydantic import BeforeValidator
+
+from longtail.study.backends import IMPORTED
+from longtail.study.imports import Counts, Place
+from longtail.study.parts import Part
+from longtail.study.values import (
+    Default,
+    Flag,
+    Month,
+    Reading,
+    Text,
+    Variable,
+    fail,
+    need_mapping,
+    one_of,
+    refuse_unknown,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from longtail.study.study import Study
 
 SOURCE_KINDS = ("sandbox", "wikidata", "rdf_file")
 FACT_ORIGINS = ("query_service", "entity_api", "truthy_dump")
@@ -13,118 +35,189 @@ VIEW_ORIGINS = ("auto", "api", "dump")
 FREQUENCIES = ("popularity", "text")
 MATCHES = ("whole_words", "anywhere")
 NO_SOURCE = "none"
+REDIRECTS = ("ignore", "resolve", "sum")
+AGENTS = ("user", "all")
+MEASURES = ("page_views", "sitelinks", IMPORTED)
+FIRST_MONTH = "2015-07"  # Wikimedia's page views begin here
+_COUNTING_DAYS = 2
+_OF_DUMPS = ("facts_from", "ids_env", "accept_cut_dumps")
+_KEYS = {
+    "sandbox": ("seed", "facts_per_relation", "views_from", *_OF_DUMPS),
+    "wikidata": ("contact_env", "views_from", "dump_env", "page_view_dumps_env", *_OF_DUMPS),
+    "rdf_file": ("path_env", *_OF_DUMPS),
+}
+"""The keys that each kind of source has, beside those that all have."""
 
 
 @dataclass(frozen=True)
-class FactSample:
+class _SampleText(Part):
+    """The keys of `FactSample.text`."""
+
+    text: Annotated[Text | None, Default("")] = None
+    """text: the file or folder"""
+    text_env: Annotated[Variable | None, Default("")] = None
+    """text: the variable that names it, in place of `text`"""
+
+    def check(self, raw: Mapping[str, Any], reading: Reading) -> Place | None:
+        if self.text and self.text_env:
+            raise fail("text", _ONE_TEXT)
+        return Place(self.text, self.text_env) if self.text or self.text_env else None
+
+
+_ONE_TEXT = "exactly one of text and text_env must name the text sample: a file or a folder"
+
+
+@dataclass(frozen=True)
+class FactSample(Part):
     """Which of the source's facts are asked about: a sample weighted by frequency (SPEC §1; PopQA, appendix A).
 
-    `frequency` says how the subject's frequency is measured. `text`: how often its names occur in `text`, rescaled to
-    800 MB (`match`: as `whole_words`, or `anywhere`). `popularity`: the study's measure; page views are those of
-    `month`. At most `per_relation` facts per relation are kept. The study's `seed` also seeds this draw.
+    The frequency in a text is rescaled to 800 MB. The study's `seed` also seeds this draw.
     """
 
-    frequency: str
-    per_relation: int = 2_000
-    month: str | None = None
+    frequency: Annotated[str, one_of(FREQUENCIES)]
+    """`popularity`, or `text`: how often the subject's names occur in your text"""
+    per_relation: Annotated[int, whole(1)] = 2_000
+    """the most facts of a relation"""
+    month: Annotated[Month | None, Default("")] = None
+    """popularity in page views: the month that weights the sample"""
     text: Place | None = None
-    match: str = "whole_words"
+    match: Annotated[str, one_of(MATCHES)] = "whole_words"
+    """text: or `anywhere`"""
+    inlined = {"text": _SampleText}  # noqa: RUF012 (a class variable of `Part`)
+
+    def check(self, raw: Mapping[str, Any], reading: Reading) -> FactSample:
+        for key in ("text", "text_env", "match") if self.frequency != "text" else ():
+            if key in raw:
+                raise fail(key, "goes with frequency: text")
+        if self.frequency == "text" and self.text is None:
+            raise fail("text", _ONE_TEXT)
+        return self
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(Part):
     """Where facts, views and texts come from.
 
-    `sandbox`: a synthetic world with `facts_per_relation` questions per relation, made from `seed`.
-    `wikidata`: the live services; the environment variable `contact_env` must hold the operator's address.
-    `rdf_file`: an N-Triples file (plain or gzip) named by the environment variable `path_env`.
-    `none`: the study has no source; all its datasets are imports.
-    `snapshot` is the month that the facts are pinned to; a new value fetches them again.
-
-    `facts_from`: the SPARQL service; wbgetentities, for the subjects in the file of `ids_env`; or the truthy dump of
-    `dump_env`, which is downloaded if that variable is not set. `views_from`: the page view API; the monthly dumps in
-    the folder of `page_view_dumps_env` (downloaded if it is not set); or `auto`: the dumps if there are many articles.
-    A truncated dump is used up to the break only if `accept_cut_dumps` is set. Without `sample`, all facts are asked
-    about.
+    Kind `none`: the study has no source, since all its datasets are imports.
     """
 
-    kind: str
-    snapshot: str
-    seed: int = 0
-    facts_per_relation: int = 140
-    path_env: str = "LONGTAIL_RDF_FILE"
-    contact_env: str = "LONGTAIL_CONTACT"
-    facts_from: str = "query_service"
-    views_from: str = "auto"
-    ids_env: str = "LONGTAIL_ENTITY_IDS"
-    dump_env: str = "LONGTAIL_TRUTHY_DUMP"
-    page_view_dumps_env: str = "LONGTAIL_PAGE_VIEW_DUMPS"
-    accept_cut_dumps: bool = False
-    sample: FactSample | None = None
+    kind: Annotated[str, one_of(SOURCE_KINDS)]
+    """`sandbox` (a synthetic world), `wikidata` (the live services), or `rdf_file` (an N-Triples file)"""
+    snapshot: Month
+    """the month that the facts are pinned to, as "2026-10". A new value fetches them again"""
+    seed: Annotated[int, whole(0)] = 0
+    """sandbox: the world"""
+    facts_per_relation: Annotated[int, whole(8, 1_000_000)] = 140
+    """sandbox: the size of the world"""
+    path_env: Text = "LONGTAIL_RDF_FILE"
+    """rdf_file: the variable that names the file"""
+    contact_env: Text = "LONGTAIL_CONTACT"
+    """wikidata: the variable with your address, for which Wikimedia asks"""
+    facts_from: Annotated[str, one_of(FACT_ORIGINS)] = "query_service"
+    """or `entity_api` (the claims of listed entities), or `truthy_dump`"""
+    views_from: Annotated[str, one_of(VIEW_ORIGINS)] = "auto"
+    """`api`, `dump` (monthly dumps), or `auto`: dumps above 20,000 titles"""
+    ids_env: Text = "LONGTAIL_ENTITY_IDS"
+    """entity_api: the variable that names the file of ids"""
+    dump_env: Text = "LONGTAIL_TRUTHY_DUMP"
+    """truthy_dump: the variable that names the dump; it is downloaded if the variable is not set"""
+    page_view_dumps_env: Text = "LONGTAIL_PAGE_VIEW_DUMPS"
+    """the variable that names the folder of page-view dumps; they are downloaded if it is not set"""
+    accept_cut_dumps: Flag = False
+    """use a truncated dump, up to the break"""
+    sample: Annotated[FactSample | None, BeforeValidator(need_mapping)] = None
+    """ask about a sample of the facts; see below"""
+
+    @classmethod
+    def expand(cls, raw: Mapping[str, Any], reading: Reading) -> Mapping[str, Any]:
+        kind = raw.get("kind")
+        if isinstance(kind, str) and kind in _KEYS:
+            refuse_unknown(raw, ("kind", "snapshot", "sample", *_KEYS[kind]))
+        return raw
+
+    def check(self, raw: Mapping[str, Any], reading: Reading) -> Source:
+        """Refuse keys that would have no effect."""
+        has_views = self.kind != "rdf_file" and self.views_from != "api"
+        for key, has_effect, needed in (
+            ("ids_env", self.facts_from == "entity_api", "facts_from: entity_api"),
+            ("dump_env", self.facts_from == "truthy_dump", "facts_from: truthy_dump"),
+            ("page_view_dumps_env", has_views, "views_from: dump or auto"),
+            ("accept_cut_dumps", has_views or self.facts_from == "truthy_dump", "a dump to read"),
+        ):
+            if key in raw and not has_effect:
+                raise fail(key, f"goes with {needed}")
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        made = super().__get_pydantic_json_schema__(schema, handler)
+        of_some = dict.fromkeys(key for keys in _KEYS.values() for key in keys)
+        made["allOf"] = [
+            {
+                "if": {"properties": {"kind": {"const": kind}}},
+                "then": {"properties": {key: False for key in of_some if key not in keys}},
+            }
+            for kind, keys in _KEYS.items()
+        ]
+        return made
 
 
-def read_source(read: Reader) -> Source:
-    """Key `source`: where facts and page views come from. Errors: `StudyError`."""
-    kind = read.choice("kind", SOURCE_KINDS)
-    dumps = ("facts_from", "ids_env", "accept_cut_dumps")
-    keys = {
-        "sandbox": ("seed", "facts_per_relation", "views_from", *dumps),
-        "wikidata": ("contact_env", "views_from", "dump_env", "page_view_dumps_env", *dumps),
-        "rdf_file": ("path_env", *dumps),
-    }[kind]
-    read.only("kind", "snapshot", "sample", *keys)
-    source = Source(
-        kind=kind,
-        snapshot=read.month("snapshot"),
-        seed=read.number("seed", 0, 0),
-        facts_per_relation=read.number("facts_per_relation", 140, 8, 1_000_000),
-        path_env=read.text("path_env", Source.path_env),
-        contact_env=read.text("contact_env", Source.contact_env),
-        facts_from=read.choice("facts_from", FACT_ORIGINS, Source.facts_from),
-        views_from=read.choice("views_from", VIEW_ORIGINS, Source.views_from),
-        ids_env=read.text("ids_env", Source.ids_env),
-        dump_env=read.text("dump_env", Source.dump_env),
-        page_view_dumps_env=read.text("page_view_dumps_env", Source.page_view_dumps_env),
-        accept_cut_dumps=read.flag("accept_cut_dumps"),
-        sample=_sample(read.child("sample")) if "sample" in read.raw else None,
-    )
-    _check_source(read, source)
-    return source
+def _find_measures(reading: Reading) -> tuple[str, ...]:
+    entries = reading.study.get("counts")
+    counted = [one for one in entries if isinstance(one, Mapping)] if isinstance(entries, list) else []
+    found = [Counts(str(one.get("name")), Place(), one.get("dataset")).measures for one in counted]
+    return (*MEASURES, *(measure for measures in found for measure in measures))
 
 
-def _check_source(read: Reader, source: Source) -> None:
-    """Refuse keys that would have no effect."""
-    has_views = source.kind != "rdf_file" and source.views_from != "api"
-    for key, has_effect, needed in (
-        ("ids_env", source.facts_from == "entity_api", "facts_from: entity_api"),
-        ("dump_env", source.facts_from == "truthy_dump", "facts_from: truthy_dump"),
-        ("page_view_dumps_env", has_views, "views_from: dump or auto"),
-        ("accept_cut_dumps", has_views or source.facts_from == "truthy_dump", "a dump to read"),
-    ):
-        if key in read.raw and not has_effect:
-            raise read.fail(key, f"goes with {needed}")
+@dataclass(frozen=True)
+class Popularity(Part):
+    """The measure and window of popularity: the mean of `n_months` months up to `last_month`.
+
+    Measure `imported` is the one number per entity in an imported file, without a month. Wikimedia counts page views of
+    a redirect separately from its article's. `redirects`: `resolve` looks up where an article is now and takes the views
+    there; `sum` adds those of all redirects to the article; `ignore` takes the title that the entity links to, even if
+    the page has moved.
+    """
+
+    measure: Annotated[str, one_of(_find_measures, is_open=True)] = "page_views"
+    """or `sitelinks`, `imported` (the number in a dataset's file), or a measure of `counts`, as `leads_subject_articles`:
+    how often the subject's name stands in your text. This needs no entity and no dump"""
+    n_months: Annotated[int, whole(1, 240)] = 12
+    """the window's months"""
+    last_month: Annotated[Month | None, Default("the newest")] = None
+    """the window's end. Without it, popularity follows the newest month"""
+    redirects: Annotated[str, one_of(REDIRECTS)] = "resolve"
+    """or `sum`, `ignore`: how page views of moved pages count"""
+    agent: Annotated[str, one_of(AGENTS)] = "user"
+    """or `all`: page views of crawlers too, from the API alone. PopQA counted `all`, in October 2021"""
+
+    def check(self, raw: Mapping[str, Any], reading: Reading) -> Popularity:
+        for key in ("redirects", "agent"):
+            if key in raw and self.measure != "page_views":
+                raise fail(key, "goes with measure: page_views")
+        return self
 
 
-def _sample(read: Reader) -> FactSample:
-    frequency = read.choice("frequency", FREQUENCIES)
-    of_text = ("text", "text_env", "match")
-    for key in of_text if frequency != "text" else ():
-        if key in read.raw:
-            raise read.fail(key, "goes with frequency: text")
-    read.only("frequency", "per_relation", "month", *of_text)
-    return FactSample(
-        frequency=frequency,
-        per_relation=read.number("per_relation", FactSample.per_relation, 1),
-        month=read.optional("month", read.month),
-        text=_text(read) if frequency == "text" else None,
-        match=read.choice("match", MATCHES, FactSample.match),
-    )
+def window(study: Study) -> tuple[str, ...]:
+    """The months (YYYY-MM) of the popularity window, oldest first.
+
+    If the study names no last month, it is the newest complete one.
+    """
+    newest = newest_ended_month if study.source.kind == "sandbox" else newest_complete_month
+    last = study.popularity.last_month or newest(datetime.now(UTC).date())
+    end = int(last[:4]) * 12 + int(last[5:])
+    months = range(end - study.popularity.n_months, end)
+    return tuple(f"{month // 12:04d}-{month % 12 + 1:02d}" for month in months)
 
 
-def _text(read: Reader) -> Place:
-    path, variable = read.optional("text", read.text), read.optional("text_env", read.environment_name)
-    if (path is None) == (variable is None):
-        raise read.fail(
-            "text", "exactly one of text and text_env must name the text sample: a file or a folder"
-        )
-    return Place(path, variable)
+def newest_complete_month(today: date) -> str:
+    """The newest month (YYYY-MM) that a live service has counted: it is complete from day 3 of the next month.
+
+    Wikimedia counts a month's last days late. Before that, it answers with too few views, or none.
+    """
+    return newest_ended_month(today - timedelta(days=_COUNTING_DAYS))
+
+
+def newest_ended_month(today: date) -> str:
+    """The last month (YYYY-MM) that has ended, even if its views are not counted yet."""
+    return f"{today.year - 1}-12" if today.month == 1 else f"{today.year}-{today.month - 1:02d}"

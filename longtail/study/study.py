@@ -2,67 +2,171 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import GetCoreSchemaHandler, GetPydanticSchema
+from pydantic_core import CoreSchema
 
 from longtail.errors import StudyError
 from longtail.methods import BACKGROUND, FUSED, METHODS, Method
 from longtail.prompt_formats import CLOZE_FORMATS
-from longtail.storage.home import StudyHome
-from longtail.study.counts import Counts
+from longtail.storage.home import RESERVED_NAMES, StudyHome
 from longtail.study.datasets import Dataset, end_task_of
-from longtail.study.decisions import Decisions
-from longtail.study.grounding import Grounding
-from longtail.study.imports import ROUGE_L, Collection, load_format
-from longtail.study.models import Model
-from longtail.study.popularity import Popularity
-from longtail.study.prompts import CANDIDATES, Prompt, Sampling
-from longtail.study.reference_questions import ReferenceQuestions
-from longtail.study.source import Source
+from longtail.study.imports import (
+    ROUGE_L,
+    Collection,
+    Counts,
+    Decisions,
+    ReferenceQuestions,
+    load_format,
+)
+from longtail.study.models import TOP_K, Embeddings, Model, Nli
+from longtail.study.parts import Entries, Part
+from longtail.study.prompts import CANDIDATES, Grounding, Prompt, Sampling, list_methods
+from longtail.study.source import NO_SOURCE, Popularity, Source
 from longtail.study.sweep import Sweep
-from longtail.study.text_models import Embeddings, Nli
+from longtail.study.values import Default, Flag, Reading, Slug, Text, fail, some_of, whole
+
+QUESTIONS = "questions"
+SHORT_FORM = (
+    "the short form: a file of questions. It stands for one dataset of format `table`; only `models` must then be given,"
+    " the prompt is `zero_shot`, and the method closed_book"
+)
+"""What key `questions` means, which `study.file` writes in full."""
+LIMITED_NAME = re.compile(r"_limit_\d+$")
+"""How the names of quick runs end, and no study's: their homes are side by side."""
 
 
 @dataclass(frozen=True)
-class Study:
+class _Retriever(Part):
+    """One entry of `retrievers`: a method like the built-in one named by `kind`, with other settings."""
+
+    name: Slug
+    """the method"""
+    kind: Text
+    """the built-in method that it is like"""
+    settings: Any = None
+    chosen_by = "kind"
+    holder = "settings"
+
+    @classmethod
+    def choices(cls) -> Sequence[str]:
+        return [method.name for method in METHODS.values() if method.settings is not None]
+
+    @classmethod
+    def further_keys(cls, choice: str) -> type[Part]:
+        return type(METHODS[choice].settings)
+
+    def check(self, raw: Mapping[str, Any], reading: Reading) -> Method:
+        if self.name in METHODS:
+            raise fail("name", f"{self.name!r} is the name of a built-in method; choose another")
+        like = METHODS[self.kind]
+        changes = ", ".join(f"{key}: {raw[key]}" for key in sorted(raw) if key not in ("name", "kind"))
+        return dataclasses.replace(
+            like,
+            name=self.name,
+            description=f"{like.description} ({changes})" if changes else like.description,
+            settings=self.settings,
+            is_default=False,
+        )
+
+
+def _read_retriever(_source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    return handler.generate_schema(_Retriever)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(Part):
     """One study: study.yaml decides everything that `make run` does.
 
-    `max_new_tokens` limits an answer, `background_tokens` a background text. No model answers the
-    `reference_questions`: the report compares the popularity of their entities with the datasets' (PopQA, Figure 3).
-    With `collections`, retrieval searches their passages, and no others. `counts` of subjects and answers are measures
-    beside popularity. `decisions` of others are compared with the study's own policies. `retrievers` are methods that
-    the study declares itself; `methods` names those that it uses, declared or built in. With `retrieve_paraphrases`,
-    they also find passages for every paraphrase. With `nli`, answers are also compared by entailment. With `grounding`,
-    what models write is compared with a corpus, and models are asked to quote it.
-    With `sweep`, readers are fine-tuned. `limit` is no key of the file: LONGTAIL_LIMIT sets it (`study.quick`).
+    `decisions` of others are compared with the study's own policies. The report compares the popularity of the
+    `reference_questions`' entities with the datasets' (PopQA, Figure 3). `limit` is no key of the file: LONGTAIL_LIMIT
+    sets it (`study.file`).
     """
 
-    name: str
-    description: str
-    source: Source
-    datasets: tuple[Dataset, ...]
-    prompts: tuple[Prompt, ...]
-    models: tuple[Model, ...]
-    methods: tuple[str, ...]
+    name: Slug
+    """the name of the study, and of its folder of state; in the short form that of the file of questions"""
+    description: Text
+    """one line about it"""
+    source: Annotated[Source, Default("none")]
+    """where facts, page views and texts come from; not needed if all datasets are imports"""
+    datasets: Entries[Dataset]
+    """the sets of questions"""
+    collections: Entries[Collection] = ()
+    """files of passages. Retrieval then searches these passages and no others"""
+    counts: Entries[Counts] = ()
+    """texts in which subjects and answers are counted, and counts of others"""
+    retrievers: Entries[Annotated[Method, GetPydanticSchema(_read_retriever)]] = ()
+    """retrievers of the study's own"""
+    top_k: Annotated[int, whole(1, 100)] = TOP_K
+    """passages that are kept for a question"""
+    models: Entries[Model]
+    """the language models"""
+    methods: Annotated[
+        tuple[str, ...],
+        some_of(list_methods, is_open=True),
+        Default("closed_book, bm25, dense, oracle; short form: closed_book"),
+    ]
+    """how each question is asked; see [Methods](#methods)"""
+    prompts: Entries[Prompt]
+    """in which form questions are asked"""
     popularity: Popularity
+    """the measure and window of popularity"""
     path: Path
-    top_k: int = 20
-    max_new_tokens: int = 15
-    background_tokens: int = 150
-    sampling: Sampling = field(default_factory=Sampling)
-    embeddings: Embeddings = field(default_factory=Embeddings)
+    max_new_tokens: Annotated[int, whole(1, 4096)] = 15
+    """the longest answer"""
+    background_tokens: Annotated[int, whole(1, 4096)] = 150
+    """the longest background text (method `genread`)"""
+    sampling: Annotated[Sampling, Default("below")] = Sampling()  # noqa: RUF009 (frozen)
+    """how many answers are sampled, and at which temperature"""
+    embeddings: Annotated[Embeddings, Default("below")] = Embeddings()  # noqa: RUF009 (frozen)
+    """the sentence encoder that compares answers"""
     nli: Nli | None = None
-    seed: int = 0
-    reference_questions: tuple[ReferenceQuestions, ...] = ()
-    collections: tuple[Collection, ...] = ()
-    counts: tuple[Counts, ...] = ()
-    decisions: tuple[Decisions, ...] = ()
+    """a classifier that says whether one answer entails another"""
+    seed: Annotated[int, whole(0)] = 0
+    """decides all draws"""
+    reference_questions: Entries[ReferenceQuestions] = ()
+    """questions whose popularity is compared, and that no model is asked"""
+    decisions: Entries[Decisions] = ()
+    """files that say for which questions other policies retrieve"""
     grounding: Grounding | None = None
-    retrievers: tuple[Method, ...] = ()
-    retrieve_paraphrases: bool = False
+    """how much of what models write is quoted from a corpus"""
+    retrieve_paraphrases: Flag = False
+    """search passages for each paraphrase, too"""
     sweep: Sweep | None = None
+    """readers that are fine-tuned"""
     limit: int | None = None
+    left_out = ("path", "limit")
+
+    @classmethod
+    def expand(cls, raw: Mapping[str, Any], reading: Reading) -> Mapping[str, Any]:
+        name = raw.get("name")
+        if isinstance(name, str) and name in RESERVED_NAMES:
+            taken = ", ".join(sorted(RESERVED_NAMES))
+            raise fail("name", f"{name!r} is taken; not allowed: {taken}")
+        if isinstance(name, str) and LIMITED_NAME.search(name):
+            message = "ends as the names of quick runs do (_limit_50); choose another"
+            raise fail("name", f"{name!r} {message}")
+        methods = [name for name, method in METHODS.items() if method.is_default]
+        return {"methods": methods, "source": Source(NO_SOURCE, ""), **raw}
+
+    @classmethod
+    def all_keys(cls, raw: Mapping[str, Any]) -> list[str]:
+        return [*super().all_keys(raw), QUESTIONS]
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        made = super().__get_pydantic_json_schema__(schema, handler)
+        made["properties"][QUESTIONS] = {"description": SHORT_FORM, "type": "string", "minLength": 1}
+        models = made["properties"]["models"]
+        models["items"] = {"anyOf": [{"type": "string", "minLength": 1}, models["items"]]}
+        made["anyOf"] = [{"required": made.pop("required")}, {"required": [QUESTIONS, "models"]}]
+        return made
 
     @property
     def home(self) -> StudyHome:

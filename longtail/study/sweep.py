@@ -6,21 +6,22 @@ import dataclasses
 import itertools
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from longtail.methods import Method
-from longtail.study.backends import BACKENDS, PASSAGES
-from longtail.study.reader import Reader
+from longtail.study.parts import Entries, Part
+from longtail.study.values import NAMES, Count, Default, Reading, Text, fail, list_of, number, one_of, whole
 
 
 @dataclass(frozen=True)
-class Rates:
+class Rates(Part):
     """The learning rates of the reader and of the retriever, which go together."""
 
-    reader: float
-    retriever: float
+    reader: Annotated[float, number(0, 1)]
+    """of the reader"""
+    retriever: Annotated[float, number(0, 1)]
+    """of the retriever"""
 
 
 @dataclass(frozen=True)
@@ -81,36 +82,83 @@ _SCRIPTS = (
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Sweep(Part):
     """Readers that are fine-tuned on cloze queries of `dataset`, one for each of `settings` settings (None: those of the
     public scripts).
 
-    `model` names the reader to begin with, `retriever` a dense retriever of the study, whose queries are trained too. The
-    settings are drawn from the grid of all combinations, with `seed`. A model is trained for `steps` steps, and there is
-    a checkpoint after `every` steps. Each checkpoint is judged on at most `judged_facts` facts of each of the
-    `judged_relations`, and on the share `held_out` of the training relations' facts, which no step trains on. The reader
-    before training is judged on the same facts. The checkpoint that is best on the held-out facts is kept. With
-    `patience`, training ends after that many checkpoints that were no better than an earlier one. The defaults are those
-    of the study of Atlas (SPEC §8).
+    The settings are drawn from the grid of all combinations, with `seed`. A model is trained for `steps` steps, and there
+    is a checkpoint after `every` steps. Each checkpoint is judged on facts of the `judged_relations`, and on the share
+    `held_out` of the training relations' facts, which no step trains on. The reader before training is judged on the same
+    facts. The checkpoint that is best on the held-out facts is kept. The defaults are those of the study
+    of Atlas (SPEC §8).
     """
 
-    model: str
-    retriever: str
-    dataset: str
-    seed: int = 0
-    schedule: str = "constant"
-    settings: int | None = len(_SCRIPTS)
-    batch_sizes: tuple[int, ...] = (4, 32, 64)
-    learning_rates: tuple[Rates, ...] = (Rates(5e-5, 1e-5), Rates(4e-5, 4e-5))
-    temperatures: tuple[float, ...] = (0.1, 0.01)
-    passages: tuple[int, ...] = (10, 20, 30)
-    training_relations: tuple[tuple[str, ...], ...] = (("P138",), ("P138", "P127"), ("P138", "P127", "P1412"))
-    steps: int = 150
-    every: int = 25
-    judged_relations: tuple[str, ...] = ("P17", "P101", "P264", "P449")
-    judged_facts: int = 100
-    held_out: float = 0.1
-    patience: int | None = None
+    model: Text
+    """the reader to begin with; its backend is fusion_in_decoder"""
+    retriever: Text
+    """a dense retriever of the study, whose queries are trained too"""
+    dataset: Annotated[str, one_of(lambda reading: reading.names("datasets"))]
+    """a dataset of cloze queries"""
+    seed: Annotated[int, whole(0)] = 0
+    """draws the settings"""
+    schedule: Annotated[str, one_of(tuple(SCHEDULES))] = "constant"
+    """how the learning rates change; `reference` takes that of the public scripts, and, without the next six keys, their
+    settings"""
+    settings: Count | None = 22
+    """how many are drawn from the grid of the next five keys"""
+    batch_sizes: Annotated[tuple[int, ...], list_of(whole(1, 4096))] = (4, 32, 64)
+    """queries of a step"""
+    learning_rates: Annotated[Entries[Rates], Default("5e-5 and 1e-5; 4e-5 and 4e-5")] = (
+        Rates(5e-5, 1e-5),
+        Rates(4e-5, 4e-5),
+    )
+    """a list of `{reader: …, retriever: …}`"""
+    temperatures: Annotated[tuple[float, ...], list_of(number(0, 100))] = (0.1, 0.01)
+    """of the retriever"""
+    passages: Annotated[tuple[int, ...], list_of(whole(1, 100))] = (10, 20, 30)
+    """that are read for a query"""
+    training_relations: Annotated[tuple[tuple[str, ...], ...], list_of(NAMES), Default("SPEC §8")] = (
+        ("P138",),
+        ("P138", "P127"),
+        ("P138", "P127", "P1412"),
+    )
+    """a list of lists"""
+    steps: Annotated[int, whole(1, 10**6)] = 150
+    """of one training"""
+    every: Annotated[int, whole(1, 10**6)] = 25
+    """steps between checkpoints"""
+    judged_relations: Annotated[tuple[str, ...], NAMES] = (
+        "P17",
+        "P101",
+        "P264",
+        "P449",
+    )
+    """no setting may train on them"""
+    judged_facts: Annotated[int, whole(1)] = 100
+    """the most of each of these relations"""
+    held_out: Annotated[float, number(0, 0.9)] = 0.1
+    """share of the training relations' facts that chooses the checkpoint"""
+    patience: Count | None = None
+    """checkpoints that are no better, after which training ends"""
+
+    def check(self, raw: Mapping[str, Any], reading: Reading) -> Sweep:
+        if len(set(self.learning_rates)) < len(self.learning_rates):
+            raise fail("learning_rates", "names something twice")
+        if self.steps % self.every:
+            raise fail("every", f"{self.every} does not divide the {self.steps} steps")
+        trained = {name for relations in self.training_relations for name in relations}
+        shared = trained & set(self.judged_relations)
+        if shared:
+            raise fail("judged_relations", f"{min(shared)!r} is trained on; judge by other relations")
+        names = [setting.name for setting in self.grid]
+        if len(set(names)) < len(names):
+            raise fail("training_relations", "two settings would have the same name")
+        if self.schedule == REFERENCE and not set(_GRID) & set(raw):
+            return dataclasses.replace(self, settings=None)
+        n_settings = raw.get("settings", min(len(_SCRIPTS), len(self.grid)))
+        if not n_settings or n_settings > len(self.grid):
+            raise fail("settings", f"must be a whole number of 1 to {len(self.grid)}, not {n_settings}")
+        return dataclasses.replace(self, settings=n_settings)
 
     @property
     def grid(self) -> tuple[Setting, ...]:
@@ -132,70 +180,3 @@ class Sweep:
     def setting(self, name: str) -> Setting:
         """The drawn setting of that name."""
         return next(one for one in self.drawn if one.name == name)
-
-
-def read_sweep(
-    read: Reader, models: Sequence[Any], methods: Sequence[Method], datasets: tuple[str, ...]
-) -> Sweep:
-    """The mapping under `sweep`; `models`, `methods` and `datasets` are those of the study. Errors: `StudyError`."""
-    read.only(*(f.name for f in dataclasses.fields(Sweep)))
-    readers = tuple(one.name for one in models if PASSAGES in BACKENDS[one.backend].capabilities)
-    dense = tuple(one.name for one in methods if one.is_dense)
-    found = Sweep(
-        model=read.choice("model", readers),
-        retriever=read.choice("retriever", dense),
-        dataset=read.choice("dataset", datasets),
-        seed=read.number("seed", Sweep.seed, 0),
-        schedule=read.choice("schedule", tuple(SCHEDULES), Sweep.schedule),
-        batch_sizes=_numbers(read, "batch_sizes", 4096),
-        learning_rates=_rates(read) if "learning_rates" in read.raw else Sweep.learning_rates,
-        temperatures=read.listed(
-            "temperatures", Sweep.temperatures, lambda one, key: one.real(key, 1.0, 0, 100)
-        ),
-        passages=_numbers(read, "passages", 100),
-        training_relations=read.listed(
-            "training_relations", Sweep.training_relations, lambda one, key: one.names(key)
-        ),
-        steps=read.number("steps", Sweep.steps, 1, 10**6),
-        every=read.number("every", Sweep.every, 1, 10**6),
-        judged_relations=read.names("judged_relations")
-        if "judged_relations" in read.raw
-        else Sweep.judged_relations,
-        judged_facts=read.number("judged_facts", Sweep.judged_facts, 1),
-        held_out=read.real("held_out", Sweep.held_out, 0, 0.9),
-        patience=read.optional("patience", lambda key: read.number(key, 1, 1)),
-    )
-    _check(read, found)
-    if found.schedule == REFERENCE and not set(_GRID) & set(read.raw):
-        return dataclasses.replace(found, settings=None)
-    n_settings = len(found.grid)
-    return dataclasses.replace(
-        found, settings=read.number("settings", min(len(_SCRIPTS), n_settings), 1, n_settings)
-    )
-
-
-def _numbers(read: Reader, key: str, most: int) -> tuple[int, ...]:
-    default: tuple[int, ...] = getattr(Sweep, key)
-    return read.listed(key, default, lambda one, place: one.number(place, 1, 1, most))
-
-
-def _rates(read: Reader) -> tuple[Rates, ...]:
-    found = []
-    for one in read.children("learning_rates"):
-        one.only("reader", "retriever")
-        found.append(Rates(*(one.real(key, 0.0, 0, 1) for key in ("reader", "retriever"))))
-    if len(set(found)) < len(found):
-        raise read.fail("learning_rates", "names something twice")
-    return tuple(found)
-
-
-def _check(read: Reader, sweep: Sweep) -> None:
-    if sweep.steps % sweep.every:
-        raise read.fail("every", f"{sweep.every} does not divide the {sweep.steps} steps")
-    trained = {name for relations in sweep.training_relations for name in relations}
-    shared = trained & set(sweep.judged_relations)
-    if shared:
-        raise read.fail("judged_relations", f"{min(shared)!r} is trained on; judge by other relations")
-    names = [setting.name for setting in sweep.grid]
-    if len(set(names)) < len(names):
-        raise read.fail("training_relations", "two settings would have the same name")

@@ -27,11 +27,9 @@ from longtail.scoring.model_answer import SPLITTER
 from longtail.storage.fingerprints import fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
 from longtail.study.datasets import Dataset
-from longtail.study.gguf_files import find_gguf, read_header
-from longtail.study.model_paths import place_of
+from longtail.study.model_files import find_gguf, place_of, read_header, reference_model_path
 from longtail.study.models import Model
 from longtail.study.prices import prices_of
-from longtail.study.reference_models import reference_model_path
 from longtail.study.study import Study
 
 Rows = list[dict[str, Any]]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from longtail.embedding.settings import EncoderSettings
 from longtail.storage.whole_files import remove
-from longtail.study.model_paths import place_of
+from longtail.study.model_files import place_of
 from longtail.study.study import Study
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from longtail.needs import Need
+from longtail.study.source import window
 from longtail.study.study import Study
-from longtail.study.window import window
 from longtail.wikimedia.dump_store import named_page_view_dump, named_truthy_dump
 from longtail.wikimedia.protocols.claims import listed_ids
 from longtail.wikimedia.rdf_file import rdf_path

@@ -13,8 +13,7 @@ from longtail.errors import SourceError
 from longtail.storage.columns import with_constants
 from longtail.storage.fingerprints import code_version
 from longtail.storage.lake import QuarantinedRow
-from longtail.study.popularity import Popularity
-from longtail.study.source import Source
+from longtail.study.source import Popularity, Source
 from longtail.study.study import Study
 from longtail.wikimedia.dump_store import dump_identity, named_page_view_dump, page_view_dump
 from longtail.wikimedia.dumps import page_views as dumped_page_views

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 from longtail.errors import SourceError
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
-from longtail.study.months import FIRST_MONTH, newest_complete_month, newest_ended_month
-from longtail.study.source import NO_SOURCE
+from longtail.study.source import FIRST_MONTH, NO_SOURCE, newest_complete_month, newest_ended_month
 from longtail.study.study import Study
 from longtail.wikimedia import page_view_origins
 from longtail.wikimedia.page_view_origins import (

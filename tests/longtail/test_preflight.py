@@ -17,25 +17,23 @@ import pytest
 from longtail.needs import install_command
 from longtail.preflight import misses
 from longtail.storage.home import PROJECT_ROOT
-from longtail.study.counts import Counts, read_counts
 from longtail.study.datasets import Dataset
-from longtail.study.decisions import read_decisions
 from longtail.study.file import load_study
 from longtail.study.imports import (
     Collection,
+    Counts,
+    Decisions,
     Import,
+    Paraphrases,
     Place,
+    ReferenceQuestions,
     Results,
-    read_collection,
-    read_import,
-    read_results,
+    TagMe,
 )
 from longtail.study.models import Model, Service
-from longtail.study.popularity import Popularity
+from longtail.study.parts import read_part
 from longtail.study.prompts import Prompt
-from longtail.study.reader import Reader
-from longtail.study.reference_questions import ReferenceQuestions, TagMe
-from longtail.study.source import FactSample, Source
+from longtail.study.source import FactSample, Popularity, Source
 from longtail.study.study import Study
 
 WIKIDATA = Source("wikidata", "2026-10")
@@ -76,9 +74,9 @@ def model(**keys: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"datasets": (Dataset("d", imported=Import("questions", "popqa", Place("no.tsv"))),)},
+        ({"datasets": (Dataset("d", imported=Import("popqa", Place("no.tsv"))),)},
          "datasets[0].import: {here}/no.tsv: there is no such file or folder to import; named in {study}"),
-        ({"datasets": (Dataset("d", paraphrases=Import("paraphrases", "popqa_tp", Place(None, "TABLE"))),)},
+        ({"datasets": (Dataset("d", paraphrases=Paraphrases("popqa_tp", Place(None, "TABLE"))),)},
          "datasets[0].paraphrases: {study}: environment variable TABLE is not set; set it to the file to import"),
         (model(backend="imported", results=(Results("lm_eval", Place("log.jsonl"), "sandbox"),)),
          "models[0].results[0]: {here}/log.jsonl: there is no such file"),
@@ -133,7 +131,7 @@ def test_an_amount_of_memory_that_duckdb_cannot_read_is_named(
 
 
 def test_all_misses_are_listed_at_once_and_an_equal_one_a_single_time(study: Study) -> None:
-    lost = Import("questions", "popqa", Place(None, "TABLE"))
+    lost = Import("popqa", Place(None, "TABLE"))
     source = dataclasses.replace(WIKIDATA, facts_from="entity_api")
     tagme = ReferenceQuestions("nq", "nq_open", Place("nq.jsonl"), TagMe("https://tagme.example/tag"))
     many = dataclasses.replace(
@@ -189,7 +187,7 @@ def test_a_package_that_reads_a_format_is_looked_for(study: Study, monkeypatch: 
 
 
 def test_a_place_with_an_address_is_fetched_where_it_is_missing(study: Study) -> None:
-    here = Import("questions", "popqa", Place("no.tsv", url="https://example.org/popqa.tsv"))
+    here = Import("popqa", Place("no.tsv", url="https://example.org/popqa.tsv"))
     assert not misses(dataclasses.replace(study, datasets=(Dataset("d", imported=here),)))
 
 
@@ -266,23 +264,23 @@ def declaring(study: Study, kind: str, raw: dict[str, Any]) -> Study:
     """The study, which declares a file too."""
     changes: dict[str, Any] = {}
     if kind == "answers":
-        results = read_results(Reader(study.path, "results[0]", {**raw, "dataset": "sandbox"}))
+        results = read_part(Results, {**raw, "dataset": "sandbox"}, study.path, "results[0]")
         changes = {"models": (Model("one", "imported", "imported", results=(results,)),)}
     elif kind == "collections":
         more = {"name": "c", "source": "s", "date": "2018", "licence": "l"}
-        changes = {"collections": (read_collection(Reader(study.path, "collections[0]", {**raw, **more})),)}
+        changes = {"collections": (read_part(Collection, {**raw, **more}, study.path, "collections[0]"),)}
     elif kind in ("decisions", "counts"):
-        read = {"decisions": read_decisions, "counts": read_counts}[kind]
+        part = {"decisions": Decisions, "counts": Counts}[kind]
         own = {name: raw[name] for name in ("path", "columns") if name in raw} | {
             "name": "theirs",
             "dataset": "d",
         }
-        changes = {kind: (read(Reader(study.path, f"{kind}[0]", own)),)}
+        changes = {kind: (read_part(part, own, study.path, f"{kind}[0]"),)}
     elif kind == "reference":
         changes = {"reference_questions": (ReferenceQuestions("nq", "nq_open", Place("file")),)}
     else:
-        key = "imported" if kind == "questions" else kind
-        changes = {"datasets": (Dataset("d", **{key: read_import(Reader(study.path, "import", raw), kind)}),)}
+        key, part = ("imported", Import) if kind == "questions" else (kind, Paraphrases)
+        changes = {"datasets": (Dataset("d", **{key: read_part(part, raw, study.path, "import")}),)}
     return dataclasses.replace(study, **changes)
 
 

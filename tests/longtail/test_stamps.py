@@ -65,20 +65,24 @@ from longtail.storage.lake import WHOLE, Lake, Outcome
 from longtail.storage.lake_stamps import Stamp
 from longtail.storage.parsed_code import ParsedCode
 from longtail.study.backends import BACKENDS, IMPORTED
-from longtail.study.counts import Counts
 from longtail.study.datasets import Dataset
-from longtail.study.decisions import Decisions
-from longtail.study.grounding import Grounding, PortraitOf
-from longtail.study.imports import Collection, Import, Place, Results
-from longtail.study.models import Model, Service
-from longtail.study.popularity import Popularity
-from longtail.study.prompts import Prompt
-from longtail.study.reference_questions import ReferenceQuestions, TagMe
-from longtail.study.source import FactSample, Source
+from longtail.study.imports import (
+    Collection,
+    Counts,
+    Decisions,
+    Import,
+    Paraphrases,
+    Place,
+    ReferenceQuestions,
+    Results,
+    TagMe,
+)
+from longtail.study.models import Model, Nli, Service
+from longtail.study.prompts import Grounding, PortraitOf, Prompt
+from longtail.study.source import FactSample, Popularity, Source
 from longtail.study.study import Study
 from longtail.study.sweep import Sweep
 from longtail.study.tables import STUDY_TABLES, describe_study
-from longtail.study.text_models import Nli
 from longtail.tables import TABLES
 from longtail.tuning.sweep import tune
 from longtail.warehouse import build
@@ -371,15 +375,17 @@ OTHERS: Mapping[str, Any] = {
     "Dataset.relations": lambda value: value[:-1] or ("capital",),
     "Dataset.max_questions_per_relation": 4,
     "Dataset.max_questions": 3,
-    "Dataset.imported": Import("questions", "table", Place("mine.csv")),
+    "Dataset.imported": Import("table", Place("mine.csv")),
     "Dataset.paraphrases": same,
     "Dataset.ids": Place("ids.txt"),
     "Dataset.first_rows": 2,
     "Dataset.split_by": "subject",
     "Dataset.drawn_as": "other",
     "Dataset.end_task": "f1",
-    "Import.kind": same,
-    "Import.format": lambda value: {"popqa_tp": "templates", "pararel": "pararel"}.get(value, "hotpotqa"),
+    "Import.format": lambda value: value if value == "pararel" else "hotpotqa",
+    "Paraphrases.format": "templates",
+    "Paraphrases.options": lambda value: (*value, ("other", "1")),
+    "Paraphrases.licence": same,
     "Import.options": lambda value: (*value, ("other", "1")),
     "Import.licence": "none",
     "Popularity.measure": "sitelinks",
@@ -441,7 +447,6 @@ OTHERS: Mapping[str, Any] = {
     "Grounding.assembly": "reference",
     "Method.kind": same,
     "Method.retriever": same,
-    "Method.read": same,
     "Method.passages": "bound",
     "Bm25Settings.variant": "bm25l",
     "Bm25Settings.stop_words": "english",
@@ -516,14 +521,14 @@ def make_study(folder: Path) -> Study:
             Dataset(
                 "asked",
                 ("capital", "occupation"),
-                imported=Import("questions", "popqa", Place("popqa.tsv")),
-                paraphrases=Import("paraphrases", "popqa_tp", Place("tp.csv")),
+                imported=Import("popqa", Place("popqa.tsv")),
+                paraphrases=Paraphrases("popqa_tp", Place("tp.csv")),
             ),
-            Dataset("wise", (), imported=Import("questions", "table", Place("mine.csv"))),
+            Dataset("wise", (), imported=Import("table", Place("mine.csv"))),
             Dataset(
                 "gaps",
                 ("P36", "P1376"),
-                imported=Import("questions", "pararel", Place("pararel"), (("ambiguous", "first"),)),
+                imported=Import("pararel", Place("pararel"), (("ambiguous", "first"),)),
             ),
         ),
         prompts=(
@@ -818,10 +823,12 @@ Dataset.split_by: datasets
 Dataset.drawn_as: answers candidate_answers generated_passages paraphrase_answers paraphrase_similarities questions
     sampled_answers single_latencies
 Dataset.end_task: grounded_generations
-Import.kind: none, it follows from the key
 Import.format: OF_FILES datasets
 Import.options: OF_FILES candidates patterns
 Import.licence: warehouse
+Paraphrases.format Paraphrases.options: entities entity_linking excluded_pages imported_popularity paraphrases passages
+    questions triples
+Paraphrases.licence: none, wordings have none
 Prompt.name Prompt.shots: WORDED candidate_answers imported_answers
 Prompt.format Prompt.draw Prompt.demonstrations_from: WORDED
 Prompt.declines: WORDED candidate_answers
@@ -884,7 +891,7 @@ PortraitOf.false_positive_rate: portrait quip_scores
 Method.name: ENCODED answers candidate_answers cited_passages grounded_answers grounded_generations grounding_prompts
     imported_answers methods prompts quip_scores single_latencies sweep_settings
 Method.description Method.may_find_nothing: methods
-Method.kind Method.retriever Method.read: none, no study can choose it; the code of the class counts
+Method.kind Method.retriever: none, no study can choose it; the code of the class counts
 Method.index: none, the version of the tool has it
 Method.is_dense Method.is_seeded: retrieved_passages
 Method.cuts_last_sentence: answers candidate_answers grounded_answers grounded_generations methods single_latencies

@@ -17,7 +17,7 @@ from pathlib import Path
 from longtail.processes import end_with_parent
 from longtail.storage.checksums import RECORD, file_checksum
 from longtail.storage.home import longtail_home
-from longtail.study.reference_models import (
+from longtail.study.model_files import (
     ENCODER_DECODER,
     FUSION,
     INSTRUCTION_TUNED,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.sandbox.world import World
-from longtail.study.reference_models import FUSION
+from longtail.study.model_files import FUSION
 from tools.reference_models.clozes import Cloze, ClozeFact, cloze_facts, queries_of
 from tools.reference_models.gates import SEEDS, Gate
 from tools.reference_models.search import Search

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from longtail.sandbox.world import World
 from longtail.scoring.match import matches_popqa
-from longtail.study.reference_models import ENCODER_DECODER, SIZES
+from longtail.study.model_files import ENCODER_DECODER, SIZES
 from tools.reference_models.evaluate import (
     Question,
     Reader,

@@ -13,7 +13,7 @@ from pathlib import Path
 from longtail.prompt_formats import ANTI_GROUNDING, GROUNDING, GROUNDING_PROMPTS, NULL, PAPER
 from longtail.sandbox.world import World
 from longtail.scoring.match import matches_popqa
-from longtail.study.reference_models import INSTRUCTION_TUNED
+from longtail.study.model_files import INSTRUCTION_TUNED
 from tools.reference_models.evaluate import Reader, load_questions, prompt
 from tools.reference_models.forms import BACKGROUND
 from tools.reference_models.gates import SEEDS, Gate

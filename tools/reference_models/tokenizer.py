@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from longtail.relations.cloze import SENTINEL
-from longtail.study.reference_models import SIZES, WEIGHTS
+from longtail.study.model_files import SIZES, WEIGHTS
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

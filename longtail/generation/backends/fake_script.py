@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from longtail.errors import BackendError
-from longtail.study.model_paths import place_of
+from longtail.study.model_files import place_of
 from longtail.study.models import Model
 
 RULES = ("digest", "passage", "echo")

@@ -17,9 +17,9 @@ from longtail.generation.prompts.inputs import read_first_passages, read_questio
 from longtail.generation.tasks.rows import end_of, storable, text_of
 from longtail.prompt_formats import FORMATS, PAPER, REFERENCE
 from longtail.study.datasets import Dataset
-from longtail.study.grounding import PROMPT_PLACE
 from longtail.study.imports import ROUGE_L
 from longtail.study.models import Model
+from longtail.study.prompts import PROMPT_PLACE
 from longtail.study.study import Study
 
 REFERENCE_TEMPERATURE = 0.3

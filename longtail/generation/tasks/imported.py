@@ -1,9 +1,9 @@
 """Answers that others generated, scored by our rules: their rows in lake tables answers, generated_passages and
 grounded_generations.
 
-What a file does not say (tokens, times, demonstrations) is null, never zero. So is the confidence of an answer of which the
-end is cut off, but for that of its first token: a file does not say which tokens the rest has. A request without an answer is no row: it goes to the
-quarantine with its reason, as a failed generation does.
+What a file does not say (tokens, times, demonstrations) is null, never zero. So is the confidence of an answer of which
+the end is cut off, but for that of its first token: a file does not say which tokens the rest has. A request without an
+answer is no row: it goes to the quarantine with its reason, as a failed generation does.
 """
 
 from __future__ import annotations

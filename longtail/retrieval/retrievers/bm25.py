@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated, Any
 
-from longtail.methods import RETRIEVAL, Method, key
-from longtail.study.reader import Reader
+from longtail.methods import RETRIEVAL, Method
+from longtail.study.parts import Part
+from longtail.study.values import Reading, Share, fail, number, one_of
 
 VARIANTS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 WITH_DELTA = ("bm25l", "bm25+")
@@ -24,38 +27,32 @@ STEMMERS = (
 
 
 @dataclass(frozen=True)
-class Bm25Settings:
+class Bm25Settings(Part):
     """A `variant` of bm25s with its `k1` and `b`, and with `delta` if it is one of `WITH_DELTA`.
 
     `tokens` says what a token is. Tokens that are `stop_words` of a language do not count; then the others are stemmed by
     the `stemmer` of a language.
     """
 
-    k1: float = key("", 1.5)
-    b: float = key("", 0.75)
-    variant: str = key("or `robertson`, `atire`, `bm25l`, `bm25+`", "lucene")
-    delta: float = key("of bm25l and bm25+", 0.5)
-    stop_words: str | None = key("a language", None)
-    stemmer: str | None = key("a language", None)
-    tokens: str = key(
-        "or `cjk_bigrams`: pairs of characters where words have no boundaries, as in Chinese, Japanese, Thai",
-        WORDS,
-    )
+    k1: Annotated[float, number(0, 100)] = 1.5
+    """how slowly repetitions of a word lose weight"""
+    b: Share = 0.75
+    """how much long passages lose"""
+    variant: Annotated[str, one_of(VARIANTS)] = "lucene"
+    """or `robertson`, `atire`, `bm25l`, `bm25+`"""
+    delta: Annotated[float, number(0, 100)] = 0.5
+    """of bm25l and bm25+"""
+    stop_words: Annotated[str, one_of(STOP_WORDS)] | None = None
+    """a language"""
+    stemmer: Annotated[str, one_of(STEMMERS)] | None = None
+    """a language"""
+    tokens: Annotated[str, one_of((WORDS, CJK_BIGRAMS))] = WORDS
+    """or `cjk_bigrams`: pairs of characters where words have no boundaries, as in Chinese, Japanese, Thai"""
 
-
-def _read(read: Reader) -> Bm25Settings:
-    variant = read.choice("variant", VARIANTS, Bm25Settings.variant)
-    if "delta" in read.raw and variant not in WITH_DELTA:
-        raise read.fail("delta", f"goes with variant: {' or '.join(WITH_DELTA)}")
-    return Bm25Settings(
-        k1=read.real("k1", Bm25Settings.k1, 0, 100),
-        b=read.share("b", Bm25Settings.b),
-        variant=variant,
-        delta=read.real("delta", Bm25Settings.delta, 0, 100),
-        stop_words=read.optional("stop_words", lambda key: read.choice(key, STOP_WORDS)),
-        stemmer=read.optional("stemmer", lambda key: read.choice(key, STEMMERS)),
-        tokens=read.choice("tokens", (WORDS, CJK_BIGRAMS), WORDS),
-    )
+    def check(self, raw: Mapping[str, Any], reading: Reading) -> Bm25Settings:
+        if "delta" in raw and self.variant not in WITH_DELTA:
+            raise fail("delta", f"goes with variant: {' or '.join(WITH_DELTA)}")
+        return self
 
 
 RETRIEVER = Method(
@@ -65,6 +62,5 @@ RETRIEVER = Method(
     retriever="longtail.retrieval.bm25:Bm25",
     index="bm25s",
     settings=Bm25Settings(),
-    read=_read,
     is_default=True,
 )

@@ -19,8 +19,8 @@ from longtail.questions.build import build_questions
 from longtail.questions.paraphrases import build_paraphrases
 from longtail.relations.paraphrases import PARAPHRASES
 from longtail.storage.lake import Lake
+from longtail.study.models import Embeddings
 from longtail.study.study import Study
-from longtail.study.text_models import Embeddings
 
 
 def test_each_paraphrase_is_compared_with_its_own_question(

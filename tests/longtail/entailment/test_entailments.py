@@ -17,9 +17,9 @@ from longtail.entailment.classifier import Classifier, check, model_of
 from longtail.entailment.scores import Entailments
 from longtail.errors import BackendError
 from longtail.storage.lake import Lake
+from longtail.study.models import Nli
 from longtail.study.prompts import Prompt
 from longtail.study.study import Study
-from longtail.study.text_models import Nli
 from tests.lake_rows import fill
 from tests.longtail.generation.tiny_models import save_tiny_classifier
 

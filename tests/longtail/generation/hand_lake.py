@@ -12,9 +12,8 @@ from pathlib import Path
 from longtail.storage.lake import Lake
 from longtail.study.datasets import Dataset
 from longtail.study.models import Model
-from longtail.study.popularity import Popularity
 from longtail.study.prompts import Prompt, Sampling
-from longtail.study.source import Source
+from longtail.study.source import Popularity, Source
 from longtail.study.study import Study
 
 METHODS = ("closed_book", "genread", "bm25", "dense", "oracle")

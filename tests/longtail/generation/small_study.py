@@ -22,9 +22,8 @@ from longtail.relations.popqa import RELATIONS
 from longtail.storage.lake import Lake, Outcome
 from longtail.study.datasets import Dataset
 from longtail.study.models import Model
-from longtail.study.popularity import Popularity
 from longtail.study.prompts import Prompt, Sampling
-from longtail.study.source import Source
+from longtail.study.source import Popularity, Source
 from longtail.study.study import Study
 
 LOG = logging.getLogger("small_study")

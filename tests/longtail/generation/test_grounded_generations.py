@@ -20,9 +20,9 @@ from longtail.generation.tasks.registry import TASKS
 from longtail.prompt_formats import GROUNDING_PROMPTS
 from longtail.storage.lake import Lake, Outcome
 from longtail.study.datasets import Dataset
-from longtail.study.grounding import Grounding
 from longtail.study.imports import Import, Place
 from longtail.study.models import Service
+from longtail.study.prompts import Grounding
 from longtail.study.study import Study
 
 NAMES = ("null", "according_to_wikipedia", "without_wikipedia")
@@ -31,7 +31,7 @@ _BLANK = Generation("", prompt_tokens=1, new_tokens=1, n_truncated_tokens=0, lat
 
 
 def dataset(name: str, format_: str | None = None) -> Dataset:
-    imported = Import("questions", format_, Place("any")) if format_ else None
+    imported = Import(format_, Place("any")) if format_ else None
     return Dataset(name, imported=imported)
 
 

@@ -33,8 +33,7 @@ from longtail.models.ray_workers import workers
 from longtail.retrieval import passage_vectors
 from longtail.retrieval.passage_vectors import build_vectors, read_vectors
 from longtail.storage.lake import Lake
-from longtail.study.models import Model
-from longtail.study.text_models import Nli
+from longtail.study.models import Model, Nli
 from tests.longtail.generation.tiny_models import save_tiny_classifier
 from tests.longtail.retrieval.test_stored_passages import ENCODER, generated
 

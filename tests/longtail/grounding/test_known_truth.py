@@ -19,7 +19,7 @@ from longtail.prompt_formats import GROUNDING_PROMPTS
 from longtail.sandbox.world import World
 from longtail.statistics.grounding_intervals import compare_prompts
 from longtail.storage.lake import Lake
-from longtail.study.grounding import Grounding
+from longtail.study.prompts import Grounding
 from tests.lake_rows import fill
 from tests.longtail.generation.small_study import LOG, made, small_study
 

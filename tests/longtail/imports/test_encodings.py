@@ -23,8 +23,8 @@ from longtail.imports.table import read_questions
 from longtail.reference.nq_open import read_nq_open
 from longtail.relations.sets import RELATION_SETS, relation_names
 from longtail.storage.lake import QuarantinedRow
-from longtail.study.imports import QUESTIONS, read_import
-from longtail.study.reader import Reader
+from longtail.study.imports import Import
+from longtail.study.parts import read_part
 from tests.imported_files import (
     log_lines,
     popqa_rows,
@@ -63,7 +63,7 @@ def write_table(path: Path) -> Path:
 
 
 def read_table(path: Path) -> ImportedDataset:
-    declared = read_import(Reader(path, "import", {"format": "table", "path": path.name}), QUESTIONS)
+    declared = read_part(Import, {"format": "table", "path": path.name}, path, "import")
     return read_questions(path, declared, "d")
 
 

@@ -21,8 +21,8 @@ from longtail.errors import SourceError
 from longtail.imports.format import LONGEST_QUESTION, ImportedDataset
 from longtail.imports.table import NO_IDS, make_id, read_questions
 from longtail.parsing.terms import LONGEST_LABEL
-from longtail.study.imports import QUESTIONS, read_import
-from longtail.study.reader import Reader
+from longtail.study.imports import Import
+from longtail.study.parts import read_part
 from tests.real_data import REAL_DATA, needs_real_data
 
 HEADER = ["question", "answers", "relation", "popularity"]
@@ -36,7 +36,7 @@ LINE = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_siz
 def read(path: Path, **keys: Any) -> ImportedDataset:
     """The questions of a file, declared as study.yaml would declare it."""
     raw = {"format": "table", "path": str(path), **keys}
-    return read_questions(path, read_import(Reader(path, "import", raw), QUESTIONS), "d")
+    return read_questions(path, read_part(Import, raw, path, "import"), "d")
 
 
 def asked(found: ImportedDataset) -> list[tuple[Any, ...]]:

@@ -19,8 +19,8 @@ from longtail.imports.table import make_id, read_questions
 from longtail.scoring.confidence import Confidence
 from longtail.scoring.match import score_answer
 from longtail.storage.lake import QuarantinedRow
-from longtail.study.imports import QUESTIONS, read_import, read_results
-from longtail.study.reader import Reader
+from longtail.study.imports import Import, Results
+from longtail.study.parts import read_part
 from tests.imported_files import results
 from tests.real_data import REAL_DATA, needs_real_data
 
@@ -31,7 +31,7 @@ def read(
     path: Path, questions: Mapping[str, Mapping[str, Any]] = ASKED, **keys: Any
 ) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
     raw = {"format": "table", "path": str(path), "dataset": "d", **keys}
-    return read_answers(path, read_results(Reader(path, "results[0]", raw)), questions)
+    return read_answers(path, read_part(Results, raw, path, "results[0]"), questions)
 
 
 def written(path: Path, rows: str | Sequence[Mapping[str, Any]]) -> Path:
@@ -85,7 +85,7 @@ def test_one_file_can_be_dataset_and_results(tmp_path: Path) -> None:
         tmp_path / "f.csv",
         "question,answer,prediction\nWho?,Ada,Bo\nWhere?,,Rome\nWhen?,Now,Now\nWho?,Ada,Ada\n",
     )
-    declared = read_import(Reader(path, "import", {"format": "table", "path": "f.csv"}), QUESTIONS)
+    declared = read_part(Import, {"format": "table", "path": "f.csv"}, path, "import")
     questions = read_questions(path, declared, "d").questions
     found, rejected = read(path, questions)
     assert [(answer.question_id, answer.text) for answer in found] == list(
@@ -248,7 +248,7 @@ def test_real_answers_are_judged_as_their_authors_did_but_for_a_few(
     """The files hold the same songs in the same order. The authors compared normalised texts; PopQA's rule does not."""
     files = [REAL_DATA / "songs" / f"{one}.jsonl.gz" for one in ("gpt_3.5_turbo", name)]
     raw = {"format": "table", "path": "x", "columns": {"answers": "reference"}}
-    dataset = read_questions(files[0], read_import(Reader(files[0], "import", raw), QUESTIONS), "d")
+    dataset = read_questions(files[0], read_part(Import, raw, files[0], "import"), "d")
     found, rejected = read(
         files[1], dataset.questions, columns={"is_correct": "has_answer", "answers": "reference"}
     )
@@ -338,7 +338,7 @@ def test_every_row_of_the_real_files_has_its_confidence(name: str) -> None:
     path = REAL_DATA / "songs_confidence" / f"{name}.jsonl.gz"
     columns = {"answers": "reference"}
     raw = {"format": "table", "path": str(path), "columns": columns}
-    questions = read_questions(path, read_import(Reader(path, "import", raw), QUESTIONS), "d").questions
+    questions = read_questions(path, read_part(Import, raw, path, "import"), "d").questions
     found, aside = read(path, questions, columns=columns, end_token=name.startswith("qwen"))
     assert (len(found), aside) == (2157, [])
     numbers = [one.confidence for one in found if one.confidence]
@@ -388,7 +388,7 @@ def test_questions_that_key_rows_leaves_out_are_counted(tmp_path: Path) -> None:
     rows = [{"question": f"Who is {i}?", "answers": ["Ada"], "improper": i == 2} for i in (1, 2, 3)]
     path = written(tmp_path / "q.jsonl", rows)
     raw = {"format": "table", "path": str(path), "rows": {"improper": False}}
-    dataset = read_questions(path, read_import(Reader(path, "import", raw), QUESTIONS), "d")
+    dataset = read_questions(path, read_part(Import, raw, path, "import"), "d")
     assert [question["question"] for question in dataset.questions.values()] == ["Who is 1?", "Who is 3?"]
     assert "1 rows are left out by key rows of the study" in dataset.says
     assert (dataset.notes["rows"], dataset.notes["put_aside"], dataset.notes["left_out"]) == (2, 0, 1)

@@ -26,9 +26,9 @@ from longtail.generation.backends.registry import identify, load_backend
 from longtail.models.gguf_models import convert
 from longtail.models.weights import check_folder
 from longtail.storage.checksums import RECORD
-from longtail.study.gguf_files import GgufHeader, find_gguf, read_header
-from longtail.study.models import Model, read_model
-from longtail.study.reader import Reader
+from longtail.study.model_files import GgufHeader, find_gguf, read_header
+from longtail.study.models import Model
+from longtail.study.parts import read_part
 from tests.flipped_bits import flip_bit
 from tests.longtail.generation.tiny_gguf import TEMPLATE, write_tiny_gguf
 from tests.longtail.generation.tiny_models import save_tiny_model
@@ -275,7 +275,7 @@ def test_an_architecture_that_transformers_does_not_convert_is_named(tiny: Tiny,
 def test_a_study_names_a_file_beside_it_and_its_hash(tiny: Tiny, tmp_path: Path) -> None:
     shutil.copy(tiny.path, tmp_path / "tiny.gguf")
     study = tmp_path / "study.yaml"
-    model = read_model(Reader(study, "models[0]", {"name": "tiny", "path": "tiny.gguf"}), 20)
+    model = read_part(Model, {"name": "tiny", "path": "tiny.gguf"}, study, "models[0]")
     assert find_gguf(model) == tmp_path / "tiny.gguf"
     assert convert(replace(model, revision=convert(model).revision)).quantisation == "Q8_0"
     with pytest.raises(BackendError, match="and the study asks for revision 0123"):
@@ -283,7 +283,7 @@ def test_a_study_names_a_file_beside_it_and_its_hash(tiny: Tiny, tmp_path: Path)
     with pytest.raises(BackendError, match=f"there is no file {tmp_path}/other.gguf"):
         check_folder(replace(model, path="other.gguf"))
     with pytest.raises(StudyError, match="a GGUF file has a quantisation of its own"):
-        read_model(Reader(study, "models[0]", {"name": "tiny", "path": "t.gguf", "quantisation": "8bit"}), 20)
+        read_part(Model, {"name": "tiny", "path": "t.gguf", "quantisation": "8bit"}, study, "models[0]")
 
 
 def test_a_file_of_an_installed_package_is_found(

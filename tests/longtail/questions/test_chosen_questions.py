@@ -13,7 +13,7 @@ import pytest
 from longtail.errors import SourceError
 from longtail.questions.selection import Choice, choice_slice, chosen_questions
 from longtail.study.datasets import Dataset
-from longtail.study.imports import QUESTIONS, Import, Place
+from longtail.study.imports import Import, Place
 from longtail.study.study import Study
 
 FILE = [
@@ -23,7 +23,7 @@ FILE = [
 
 def ask(study: Study, log: logging.Logger, **keys: Any) -> tuple[list[str], list[str]]:
     """The ids that are asked, and the rows put aside."""
-    dataset = Dataset("open", (), imported=Import(QUESTIONS, "table", Place("x")), **keys)
+    dataset = Dataset("open", (), imported=Import("table", Place("x")), **keys)
     choice = Choice.of(dataclasses.replace(study, datasets=(dataset,)))
     rows, rejected = chosen_questions(choice, dataset, FILE, log)
     return [row["question_id"] for row in rows], [row.row_key for row in rejected]

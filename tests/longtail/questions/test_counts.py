@@ -21,7 +21,7 @@ from longtail.questions.phrases import Asked, as_words
 from longtail.questions.text_matches import articles
 from longtail.scoring.match import has_answer
 from longtail.storage.lake import Lake
-from longtail.study.counts import UNITS, WHATS
+from longtail.study.imports import UNITS, WHATS
 from tests.longtail.imports.test_table_in_lake import made
 
 LOG = logging.getLogger("test")

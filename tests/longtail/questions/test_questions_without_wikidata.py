@@ -68,7 +68,7 @@ FORMAT = QuestionFormat(read=read_lines)
 def dataset_of(
     limit: int | None = None, relations: tuple[str, ...] = (), path: str = "questions.csv"
 ) -> Dataset:
-    return Dataset("open", relations, limit, imported=Import(QUESTIONS, "lines", Place(path)))
+    return Dataset("open", relations, limit, imported=Import("lines", Place(path)))
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from longtail.reference.nq_open import import_reference_questions
 from longtail.reference.page_views import ingest_reference_page_views
 from longtail.reference.tagme import Annotation
 from longtail.sandbox.world import World
-from longtail.study.reference_questions import TagMe
+from longtail.study.imports import TagMe
 from tests.longtail.reference.conftest import LOG, MONTHS, Make
 
 

@@ -11,8 +11,8 @@ from longtail.generation.backends.fusion_in_decoder import FusionInDecoder
 from longtail.relations.cloze import SENTINEL
 from longtail.sandbox.pararel import PATTERNS
 from longtail.sandbox.world import World
+from longtail.study.model_files import reference_model_path
 from longtail.study.models import Model
-from longtail.study.reference_models import reference_model_path
 from tools.reference_models.clozes import Cloze, ClozeSampler, cloze_facts, queries_of
 from tools.reference_models.fusion import matching_loss, new_head, with_titles_alone
 from tools.reference_models.fusion_gates import (

@@ -15,7 +15,7 @@ from longtail.relations.popqa import RELATIONS
 from longtail.sandbox.world import World
 from longtail.scoring.match import matches_popqa
 from longtail.storage.checksums import file_checksum, recorded_checksums
-from longtail.study.reference_models import (
+from longtail.study.model_files import (
     ENCODER_DECODER,
     INSTRUCTION_TUNED,
     SIZES,

@@ -11,7 +11,7 @@ import pytest
 
 from longtail.errors import BackendError, SourceError, StudyError
 from longtail.generation.backends.registry import entry
-from longtail.study.imports import NO_LICENCE, Collection, Import, Place, Results, slice_of
+from longtail.study.imports import NO_LICENCE, Collection, Import, Paraphrases, Place, Results, slice_of
 from longtail.study.study import Study
 from tests.longtail.study.valid_study import edited
 
@@ -68,10 +68,10 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     study = load(VALID)
     popqa, entity_questions = study.datasets
     assert study.source.kind == "none"
-    assert popqa.imported == Import("questions", "popqa", Place("popqa.tsv"), licence="MIT")
-    assert popqa.paraphrases == Import("paraphrases", "popqa_tp", Place(None, "TP_CSV"))
+    assert popqa.imported == Import("popqa", Place("popqa.tsv"), licence="MIT")
+    assert popqa.paraphrases == Paraphrases("popqa_tp", Place(None, "TP_CSV"))
     assert entity_questions.imported == Import(
-        "questions", "entity_questions", Place("eq"), (("split", "dev"), ("ambiguous", "left_out"))
+        "entity_questions", Place("eq"), (("split", "dev"), ("ambiguous", "left_out"))
     )
     assert (popqa.relations, entity_questions.relations) == (("father",), ("spouse",))
     model = study.models[0]

@@ -198,7 +198,7 @@ def test_parameters_are_counted_from_the_header(
 def test_counts_equal_those_of_the_loaded_reference_models() -> None:
     from transformers import AutoModelForCausalLM
 
-    from longtail.study.reference_models import reference_model_path
+    from longtail.study.model_files import reference_model_path
 
     folder = reference_model_path("s")
     assert count_parameters(folder) == AutoModelForCausalLM.from_pretrained(folder).num_parameters()

@@ -67,7 +67,7 @@ def test_lake_and_study_count(study: Study) -> None:
     before = warehouse_inputs(study)
     described = dataclasses.replace(study, description="in other words")
     assert warehouse_inputs(described) != before
-    stated = Import("questions", "popqa", Place("questions.tsv"), licence=NO_LICENCE)
+    stated = Import("popqa", Place("questions.tsv"), licence=NO_LICENCE)
     datasets = (dataclasses.replace(study.datasets[0], imported=stated), *study.datasets[1:])
     assert warehouse_inputs(dataclasses.replace(study, datasets=datasets)) != before
     put(study, "triples/all.parquet")

@@ -201,7 +201,7 @@ def test_rows_whose_source_states_no_licence_leave_the_export_of_the_same_public
     monkeypatch.setenv("LONGTAIL_HOME", str(folder / "home"))
     study, whole = load_study(folder / "study.yaml"), exported.n_rows
     (one, other), model = study.datasets, study.models[0]
-    questions = Import("questions", "popqa", Place("questions.tsv"), licence=NO_LICENCE)
+    questions = Import("popqa", Place("questions.tsv"), licence=NO_LICENCE)
     answers = Results("table", Place("answers.csv"), other.name, licence=NO_LICENCE)
     stated = dataclasses.replace(
         study,

@@ -17,8 +17,7 @@ from longtail.sandbox.dumps import truthy_lines, write_dump
 from longtail.sandbox.rdf import literal, write_ntriples
 from longtail.sandbox.world import World
 from longtail.storage.lake import Lake
-from longtail.study.imports import Place
-from longtail.study.reference_questions import ReferenceQuestions
+from longtail.study.imports import Place, ReferenceQuestions
 from longtail.wikimedia import page_view_origins as views
 from longtail.wikimedia.dump_store import page_view_dump, truthy_dump
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples

@@ -12,8 +12,7 @@ from longtail.errors import SourceError
 from longtail.sandbox.content import ServedArticle
 from longtail.sandbox.pages import Pages
 from longtail.storage.lake import QuarantinedRow
-from longtail.study.months import newest_complete_month
-from longtail.study.window import window
+from longtail.study.source import newest_complete_month, window
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
 from longtail.wikimedia.page_views import ingest_page_view_months
 from longtail.wikimedia.protocols.page_views import fetch_page_views, per_article_url

@@ -16,7 +16,7 @@ from longtail.sandbox.dumps import page_view_lines
 from longtail.sandbox.pages import Pages
 from longtail.sandbox.world import World
 from longtail.storage.lake import Lake
-from longtail.study.popularity import Popularity
+from longtail.study.source import Popularity
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
 from longtail.wikimedia.page_view_origins import views_origin
 from longtail.wikimedia.page_views import ingest_page_view_months

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from longtail.errors import SourceError
-from longtail.imports.format import AnswerFormat, optional_text
+from longtail.imports.format import AnswerFormat
 from longtail.imports.records import Record, RejectedRows, read_delimited
 from longtail.imports.results import (
     ImportedAnswer,
@@ -25,6 +25,8 @@ from longtail.methods import BACKGROUND, METHODS, RETRIEVAL
 from longtail.storage.fingerprints import prompt_hash
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results
+from longtail.study.parts import Part
+from longtail.study.values import Text
 
 METHODS_OF_FILES = {
     "vanilla": "closed_book",
@@ -199,10 +201,17 @@ def _read(
     return answers, rows
 
 
+@dataclass(frozen=True)
+class ResultKeys(Part):
+    model: Text | None = None
+    """chooses among the files of a folder, as their names write it"""
+    input: Text | None = None
+    """chooses among the files of a folder, as their names write it"""
+
+
 FORMAT = AnswerFormat(
     read=_read,
     files=lambda place, declared: [file.path for file in find_results(place, declared)],
     tells_shots=True,
-    keys={"model": optional_text, "input": optional_text},
+    keys=ResultKeys,
 )
-"""`model` and `input` choose among the files of a folder, as the files' names write them."""

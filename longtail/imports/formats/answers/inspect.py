@@ -9,11 +9,12 @@ log-probabilities of its tokens follows the confidence of a written answer, at t
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.format import AnswerFormat, optional_text
+from longtail.imports.format import AnswerFormat, Method
 from longtail.imports.lines import refuse_other_kinds
 from longtail.imports.records import RejectedRows
 from longtail.imports.results import (
@@ -31,6 +32,8 @@ from longtail.needs import check_package
 from longtail.scoring.confidence import confidence_of_part, read_tokens
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results
+from longtail.study.parts import Part
+from longtail.study.values import Count, Flag, Text
 
 PACKAGE = ("inspect_ai", "[inspect]")
 _UNREAD = {"messages", "events", "store", "attachments", "timelines"}
@@ -218,19 +221,24 @@ def _read(
     return read_log(log, declared, questions, rejected), rejected.rows
 
 
+@dataclass(frozen=True)
+class LogKeys(Part):
+    method: Method = memory_method().name
+    id_field: Text | None = None
+    """the key of the samples' metadata with the question's id; without it, their own id is meant"""
+    epoch: Count | None = None
+    """chooses where a log has several"""
+    scorer: Text | None = None
+    """chooses where a log has several"""
+    metric: Text | None = None
+    """of a scorer that gives several values"""
+    accept_unfinished: Flag = False
+    """read the log of a cancelled, failed or running evaluation"""
+
+
 FORMAT = AnswerFormat(
     read=_read,
     files=_files,
     package=PACKAGE,
-    keys={
-        "method": lambda read, key: read.text(key, memory_method().name),
-        "id_field": optional_text,
-        "epoch": lambda read, key: read.optional(key, read.count),
-        "scorer": optional_text,
-        "metric": optional_text,
-        "accept_unfinished": lambda read, key: read.flag(key),
-    },
+    keys=LogKeys,
 )
-"""`method` says how the model was asked, `id_field` which key of the samples' metadata holds the question's id (without
-it, their own id is meant). `epoch`, `scorer` and `metric` (of a scorer that gives several values) choose where a log has
-several."""

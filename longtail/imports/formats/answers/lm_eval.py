@@ -11,12 +11,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from longtail.errors import SourceError
 from longtail.imports.column_checks import check_keys
-from longtail.imports.format import AnswerFormat, optional_text
+from longtail.imports.format import AnswerFormat, Method
 from longtail.imports.records import RejectedRows, read_json_lines
 from longtail.imports.results import (
     ImportedAnswer,
@@ -31,6 +32,8 @@ from longtail.methods import memory_method
 from longtail.storage.fingerprints import prompt_hash
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results
+from longtail.study.parts import Part
+from longtail.study.values import Text, value_of
 
 LOGS = "samples_*.jsonl"
 METRICS = ("exact_match", "em", "acc", "acc_norm", "acc_bytes")
@@ -241,17 +244,21 @@ def _read(
     return read_log(log, declared, questions, rejected), rejected.rows
 
 
+@dataclass(frozen=True)
+class LogKeys(Part):
+    method: Method = memory_method().name
+    id_field: Text = "id"
+    """the key of `doc` with the question's id, or `doc_id`"""
+    filter: Annotated[str, value_of("a text", str, type=["string", "integer"])] | None = None
+    """chooses where a log has several; where an older log does not name them, 2 is the second line of each document"""
+    metric: Text | None = None
+    """chooses where a log has several"""
+
+
 FORMAT = AnswerFormat(
     read=_read,
     files=lambda place, _: [only_log(place, LOGS)],
     joins_by_row=True,
     check=_check,
-    keys={
-        "method": lambda read, key: read.text(key, memory_method().name),
-        "id_field": lambda read, key: read.text(key, "id"),
-        "filter": lambda read, key: read.optional(key, lambda name: str(read.raw[name])),
-        "metric": optional_text,
-    },
+    keys=LogKeys,
 )
-"""`method` says how the model was asked, `id_field` which key of `doc` holds the question's id (or `doc_id`), `filter`
-and `metric` which filter and metric of the harness is meant where a log has several."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from longtail.errors import SourceError
 from longtail.imports.column_checks import check_keys
-from longtail.imports.format import AnswerFormat, optional_text
+from longtail.imports.format import AnswerFormat, Method
 from longtail.imports.records import MOST_ASIDE, RejectedRows, read_json_lines
 from longtail.imports.results import ImportedAnswer, Questions, answer_of, only_one
 from longtail.methods import memory_method
@@ -21,7 +22,8 @@ from longtail.scoring.confidence import confidence_of_part, read_tokens
 from longtail.storage.fingerprints import prompt_hash
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results
-from longtail.study.reader import Reader
+from longtail.study.parts import Part
+from longtail.study.values import TEXT, Reading, Text, Value, read_text, whole
 
 NO_RESULT = "the batch has no result for it"
 _FAILED = "the request failed: "
@@ -218,12 +220,6 @@ def _check(path: Path, declared: Results) -> None:
     return None
 
 
-def _beside(read: Reader, key: str) -> Path | None:
-    """A file beside the results, relative to the study file."""
-    named = read.optional(key, read.text)
-    return None if named is None else read.path.parent / Path(named).expanduser()
-
-
 def _files(place: Path, declared: Results) -> list[Path]:
     files = [place, *(declared.option(key) for key in ("errors", "requests") if declared.option(key))]
     if missing := [file for file in files if not file.is_file()]:
@@ -238,19 +234,33 @@ def _read(
     return read_batch(place, declared, questions, rejected), rejected.list_rows()
 
 
+def _find_beside(value: Any, reading: Reading) -> Path:
+    """A file beside the results, relative to the study file."""
+    return reading.path.parent / Path(read_text(value)).expanduser()
+
+
+Beside = Annotated[Path, Value(TEXT.wanted, _find_beside, TEXT.schema)]
+
+
+@dataclass(frozen=True)
+class BatchKeys(Part):
+    method: Method = memory_method().name
+    requests: Beside | None = None
+    """the batch's input file, relative to the study file: it gives the prompts, and shows which requests have no
+    result"""
+    errors: Beside | None = None
+    """the batch's file of errors, relative to the study file"""
+    id_prefix: Text | None = None
+    """what stands before a question's id in `custom_id`"""
+    model: Text | None = None
+    """chooses where results are of several models"""
+    choice: Annotated[int, whole(0)] | None = None
+    """chooses, from 0, where a request has several texts"""
+
+
 FORMAT = AnswerFormat(
     read=_read,
     files=_files,
     check=_check,
-    keys={
-        "method": lambda read, key: read.text(key, memory_method().name),
-        "requests": _beside,
-        "errors": _beside,
-        "id_prefix": optional_text,
-        "model": optional_text,
-        "choice": lambda read, key: read.optional(key, lambda name: read.number(name, 0, 0)),
-    },
+    keys=BatchKeys,
 )
-"""`requests` is the input file of the batch: it gives the prompts, and says which requests have no result; `errors` is
-its file of errors. `id_prefix` is what stands before a question's id in `custom_id`. `model` and `choice` (from 0) choose
-where results are of several models, or a request has several texts."""

@@ -11,15 +11,16 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from longtail.errors import SourceError
 from longtail.imports.column_checks import columns_at_beginning
 from longtail.imports.column_names import is_there, list_names, unusual
-from longtail.imports.format import LONGEST_QUESTION, QUOTING_KEYS, AnswerFormat, optional_text, separator_key
-from longtail.imports.records import MOST_ASIDE, RejectedRows
+from longtail.imports.format import LONGEST_QUESTION, AnswerFormat, ChosenRows, Quoting, Separator
+from longtail.imports.records import AUTO, MOST_ASIDE, RejectedRows
 from longtail.imports.results import (
     CONFIDENCE_MEANINGS,
     ImportedAnswer,
@@ -40,15 +41,15 @@ from longtail.imports.table_rows import (
     Row,
     Rows,
     check_table,
-    columns_key,
     read_table,
-    rows_key,
     text_of,
 )
 from longtail.methods import memory_method
 from longtail.prompt_formats import GROUNDING_PROMPTS, NULL
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results
+from longtail.study.parts import Part
+from longtail.study.values import Flag, Text, column_names
 
 _FIELDS = ("refusal", "finish_reason", "reasoning")
 """What a service says beside a text, as `scoring.model_answer` reads it."""
@@ -339,22 +340,27 @@ class _Joined:
         return question_id
 
 
+@dataclass(frozen=True)
+class TableKeys(Part):
+    """`model` and `method`, and key `prompt` of the results, choose rows by the columns of these meanings."""
+
+    columns: Annotated[tuple[tuple[str, str | None], ...], column_names(MEANINGS, may_be_none=True)] = ()
+    """which columns hold the prediction and the rest"""
+    rows: ChosenRows = ()
+    quoting: Quoting = AUTO
+    separator: Separator = None
+    model: Text | None = None
+    """chooses rows by their column `model`"""
+    method: Text | None = None
+    """chooses rows by their column `method`; without it, how the model was asked"""
+    end_token: Flag = False
+    """lists of tokens' probabilities end with that of the end token, which does not count"""
+
+
 FORMAT = AnswerFormat(
     read=read_answers,
     tells_shots=True,
     joins_by_row=True,
     check=_check,
-    keys={
-        "columns": columns_key(MEANINGS),
-        "rows": rows_key,
-        **QUOTING_KEYS,
-        "separator": separator_key,
-        "model": optional_text,
-        "method": optional_text,
-        "end_token": lambda reader, key: reader.flag(key),
-    },
+    keys=TableKeys,
 )
-"""`columns` says which columns hold the prediction and the rest, `rows` which rows count; `separator` is the sign between
-gold answers. `model` and `method`, and key `prompt`, choose rows by the columns of these meanings; without such a
-column, `method` says how the model was asked. With `end_token`, the lists of tokens' probabilities end with that of
-the end token, which does not count."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from longtail.imports.column_checks import require_keys
-from longtail.imports.format import CUT_KEYS, CollectedText, CollectionFormat
+from longtail.imports.format import CollectedText, CollectionFormat, CutKeys
 from longtail.imports.records import (
     RejectedRows,
     optional_text,
@@ -32,5 +32,5 @@ def read_articles(
 
 
 FORMAT = CollectionFormat(
-    read=read_articles, gives_articles=True, keys=CUT_KEYS, check=require_keys("title", "text")
+    read=read_articles, gives_articles=True, keys=CutKeys, check=require_keys("title", "text")
 )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from longtail.imports.column_checks import require_keys
-from longtail.imports.format import CUT_KEYS, CollectedText, CollectionFormat
+from longtail.imports.format import CollectedText, CollectionFormat, CutKeys
 from longtail.imports.records import (
     RejectedRows,
     optional_text,
@@ -32,4 +32,4 @@ def read_passages(
             yield CollectedText(number, own_id, title, text, optional_text(loaded, "section", rejected))
 
 
-FORMAT = CollectionFormat(read=read_passages, keys=CUT_KEYS, check=require_keys("id", "title", "text"))
+FORMAT = CollectionFormat(read=read_passages, keys=CutKeys, check=require_keys("id", "title", "text"))

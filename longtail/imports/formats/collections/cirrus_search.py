@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.imports.column_checks import require_keys
-from longtail.imports.format import CUT_KEYS, CollectedText, CollectionFormat
+from longtail.imports.format import CollectedText, CollectionFormat, CutKeys
 from longtail.imports.records import RejectedRows, optional_text, read_json_lines
 from longtail.imports.wiki import DISAMBIGUATION, REDIRECT, ExcludedPage, is_disambiguation_by
 
@@ -70,5 +70,5 @@ def _texts(values: object) -> list[str]:
 
 
 FORMAT = CollectionFormat(
-    read=read_articles, gives_articles=True, keys=CUT_KEYS, check=require_keys("title", "text")
+    read=read_articles, gives_articles=True, keys=CutKeys, check=require_keys("title", "text")
 )

@@ -9,10 +9,11 @@ then left at both ends are taken off, and nothing else is cleaned. Files of othe
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from longtail.imports.column_checks import require_columns
-from longtail.imports.format import CUT_KEYS, QUOTING_KEYS, CollectedText, CollectionFormat
+from longtail.imports.format import CollectedText, CollectionFormat, CutKeys, Quoting
 from longtail.imports.records import AUTO, RejectedRows, read_delimited
 
 COLUMNS = ("id", "text", "title")
@@ -28,6 +29,9 @@ def read_passages(
         yield CollectedText(record.row, fields["id"], fields["title"], text)
 
 
-FORMAT = CollectionFormat(
-    read=read_passages, keys={**CUT_KEYS, **QUOTING_KEYS}, check=require_columns("\t", COLUMNS)
-)
+@dataclass(frozen=True)
+class DprKeys(CutKeys):
+    quoting: Quoting = AUTO
+
+
+FORMAT = CollectionFormat(read=read_passages, keys=DprKeys, check=require_columns("\t", COLUMNS))

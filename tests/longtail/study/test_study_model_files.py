@@ -15,8 +15,7 @@ from longtail.models.weights import find_weights
 from longtail.preflight import misses
 from longtail.storage.home import PROJECT_ROOT
 from longtail.study.file import load_study
-from longtail.study.gguf_files import find_gguf
-from longtail.study.model_paths import folder_of
+from longtail.study.model_files import find_gguf, folder_of
 from longtail.study.study import Study
 from longtail.study.tables import local_parameters
 
