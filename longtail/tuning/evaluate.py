@@ -16,7 +16,7 @@ from longtail.embedding.declared import DeclaredEncoder
 from longtail.embedding.vectors import placed
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Failure
-from longtail.generation.backends.fusion_in_decoder import FusionInDecoder
+from longtail.generation.backends.hf import FusionInDecoder
 from longtail.generation.tasks.candidate_answers import ranked, targets
 from longtail.progress import Progress
 from longtail.prompt_formats import CLOZE_T5

@@ -1,10 +1,16 @@
 """Local language models of the Hugging Face format, by transformers, on a CPU or CUDA devices.
 
 Greedy text may differ in rare near-ties between batches of other sizes; nothing here promises bit equality.
+
+Fusion-in-Decoder readers (Izacard & Grave, 2021), as in Atlas, are T5 checkpoints whose decoder reads many passages.
+Each passage is encoded behind the prompt's text, alone, and the decoder attends to the states of all of them. A passage
+loses its end where prompt and passage have more than `passage_tokens` tokens; a prompt that leaves a passage no room is
+a `Failure`. A prompt without passages is read as any encoder-decoder reads it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import os
 from collections.abc import Sequence
@@ -19,31 +25,35 @@ from longtail.generation.backends.base import (
     Secret,
     Usage,
 )
-from longtail.generation.backends.local.accounts import (
+from longtail.generation.backends.local.batches import (
     Candidates,
+    DeviceBatches,
+    Gauge,
     OfPrompt,
     Row,
     Tokens,
     accounted_scores,
     accounted_texts,
+    batch_tokens_on,
 )
-from longtail.generation.backends.local.candidates import CandidateTokens
 from longtail.generation.backends.local.choose import choose_steppers
-from longtail.generation.backends.local.decode import Ending, decode_greedily, decode_samples
-from longtail.generation.backends.local.device_batches import DeviceBatches, batch_tokens_on
-from longtail.generation.backends.local.fusion import tokens_of
-from longtail.generation.backends.local.loading import load_model
-from longtail.generation.backends.local.rules import Rules
+from longtail.generation.backends.local.decoding import (
+    Ending,
+    Stepper,
+    Texts,
+    decode_greedily,
+    decode_samples,
+)
+from longtail.generation.backends.local.encoder_decoder import joined, parts_of, tokens_of
+from longtail.generation.backends.local.loading import LoadedModel, load_model
+from longtail.generation.backends.local.rules import Rules, read_settings
 from longtail.generation.backends.local.scoring import (
+    CandidateTokens,
     score_continuations,
     tree_size,
 )
-from longtail.generation.backends.local.stepper import Stepper
-from longtail.generation.backends.local.texts import Texts
-from longtail.generation.backends.local.usage import Gauge
-from longtail.generation.backends.settings import read_settings
-from longtail.models.weights import find_weights
-from longtail.study.backends import GENERATE, MEASURE, SAMPLE, SCORE
+from longtail.models.weights import check_folder, find_weights
+from longtail.study.backends import GENERATE, MEASURE, PASSAGES, SAMPLE, SCORE
 from longtail.study.models import Model
 from longtail.threads import thread_count
 
@@ -248,3 +258,72 @@ class TransformersBackend:
         if self._batches is None:
             raise BackendError(f"model {self._loaded.name}: it is closed")
         return self._batches
+
+
+def check(model: Model) -> None:
+    """Look at once for what a reader needs. Errors: `BackendError`."""
+    if not model.encoder_decoder:
+        raise BackendError(
+            f"model {model.name}: backend {model.backend} needs an encoder-decoder; set encoder_decoder: true"
+        )
+    check_folder(model)
+
+
+class FusionInDecoder(TransformersBackend):
+    """An encoder-decoder in memory that reads passages apart."""
+
+    capabilities = TransformersBackend.capabilities | {PASSAGES}
+    no_tokens = Failure("the prompt leaves no room for a passage; raise passage_tokens of the model")
+
+    def __init__(self, model: Model, secret: Secret = os.environ.get) -> None:
+        check(model)
+        super().__init__(model, secret)
+        self._passage_tokens = model.passage_tokens
+
+    @staticmethod
+    def identify(model: Model) -> Identity:
+        """As for any model; the length of a passage is one of the rules, since it decides the text."""
+        found = TransformersBackend.identify(model)
+        own = f"passage_tokens={model.passage_tokens}"
+        return dataclasses.replace(found, rules=f"{found.rules} {own}".strip())
+
+    def _encoded(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Tokens]:
+        """Each prompt's parts as one list of tokens, not cut; empty where the prompt leaves a passage no room."""
+        owned = [tuple(own) for own in passages] or [()] * len(prompts)
+        return encode_apart(self._loaded, prompts, owned, self._passage_tokens)
+
+    def _kept(self, tokens: Sequence[int], n_new: int) -> Tokens:
+        """The parts, each cut at its end but for the end token. Errors: `BackendError` where no new token fits."""
+        return keep(self._loaded, tokens, n_new, self._passage_tokens)
+
+
+def encode_apart(
+    loaded: LoadedModel, prompts: Sequence[str], passages: Sequence[Sequence[str]], passage_tokens: int
+) -> list[Tokens]:
+    """Each prompt's parts as one list of tokens, not cut; empty where the prompt leaves a passage no room."""
+    texts = [
+        [f"{prompt} {passage}" for passage in own] or [prompt]
+        for prompt, own in zip(prompts, passages, strict=True)
+    ]
+    parts = iter(loaded.encode([text for own in texts for text in own]))
+    found = [joined(next(parts) for _ in own) for own in texts]
+    with_passages = [place for place, own in enumerate(passages) if own]
+    alone = loaded.encode([prompts[place] for place in with_passages])
+    for place, tokens in zip(with_passages, alone, strict=True):
+        if len(tokens) >= passage_tokens:
+            found[place] = ()
+    return found
+
+
+def keep(loaded: LoadedModel, tokens: Sequence[int], n_new: int, passage_tokens: int) -> Tokens:
+    """The parts, each cut at its end but for the end token. Errors: `BackendError` where no new token fits."""
+    room = loaded.room(n_new)
+    limit = passage_tokens if room is None else min(room, passage_tokens)
+    return joined(_cut_part(part, limit, loaded.end_ids) for part in parts_of(tokens))
+
+
+def _cut_part(part: Sequence[int], limit: int, ends: frozenset[int]) -> Sequence[int]:
+    """The first `limit` tokens; the end token stays the last."""
+    if len(part) <= limit:
+        return part
+    return [*part[: limit - 1], part[-1]] if part[-1] in ends else part[:limit]

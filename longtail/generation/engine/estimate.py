@@ -7,12 +7,11 @@ from datetime import date
 
 import pyarrow.compute as pc
 
-from longtail.generation.engine.batching import distinct_works
-from longtail.generation.engine.items import BYTES_PER_TOKEN
+from longtail.generation.engine.job import distinct_works
 from longtail.generation.engine.partition import cache_of, fingerprint_of
 from longtail.generation.engine.row_cache import row_key
 from longtail.generation.engine.session import ModelSession
-from longtail.generation.engine.task import Scope, Task
+from longtail.generation.engine.task import BYTES_PER_TOKEN, Scope, Task
 from longtail.storage.lake import Lake
 from longtail.study.models import Model
 from longtail.study.prices import price_on

@@ -36,7 +36,7 @@ from longtail.generation.backends.base import (
     Result,
     Scored,
 )
-from longtail.generation.engine.items import Request, how
+from longtail.generation.engine.task import Request, how
 from longtail.scoring.confidence import Confidence
 from longtail.storage.postgres import PostgresSchema
 from longtail.storage.sqlite_file import SqliteFile

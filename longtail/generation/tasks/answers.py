@@ -9,10 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from longtail.generation.backends.base import Generation
-from longtail.generation.engine.items import Generate
-from longtail.generation.engine.task import Plan, Scope, Task
-from longtail.generation.prompts.build import Passages, Question
-from longtail.generation.prompts.demonstrations import Demonstrations
+from longtail.generation.engine.task import Generate, Plan, Scope, Task
+from longtail.generation.prompts.build import Demonstrations, Passages, Question
 from longtail.generation.prompts.inputs import (
     passages_of_questions,
     read_first_passages,
@@ -24,13 +22,14 @@ from longtail.generation.tasks.imported import score_answers
 from longtail.generation.tasks.questions import (
     Group,
     QuestionItem,
+    asked_end,
     by_name,
     decisive_keys,
     decisive_prompt,
     declines_of,
+    generated_columns,
     template_of,
 )
-from longtail.generation.tasks.rows import asked_end, generated_columns
 from longtail.methods import BACKGROUND, MEMORY, RETRIEVAL, Method
 from longtail.progress import Progress
 from longtail.storage.lake import Outcome

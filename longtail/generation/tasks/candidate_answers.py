@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtail.generation.backends.base import CandidateScore, Decoding, Scored
-from longtail.generation.engine.items import ModelInput, Score
-from longtail.generation.engine.task import Plan, Scope, Task
+from longtail.generation.engine.task import ModelInput, Plan, Scope, Score, Task
 from longtail.generation.prompts.build import Passage, Question, bare_prompt, block
 from longtail.generation.prompts.endings import FIRST_LINE, kept_text
 from longtail.generation.prompts.inputs import (
@@ -38,9 +37,9 @@ from longtail.generation.tasks.questions import (
     by_name,
     decisive_keys,
     decisive_prompt,
+    storable,
     template_of,
 )
-from longtail.generation.tasks.rows import storable
 from longtail.methods import RETRIEVAL
 from longtail.prompt_formats import CLOZE_PREFIX, CLOZE_T5
 from longtail.relations.cloze import SENTINEL, WORD_START, prefix_of, with_sentinel

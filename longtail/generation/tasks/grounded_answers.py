@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtail.generation.backends.base import Generation
-from longtail.generation.engine.items import Generate, ModelInput, Sample
-from longtail.generation.engine.task import Plan, Scope, Task
-from longtail.generation.prompts.build import Passage, Question, block
+from longtail.generation.engine.task import Generate, ModelInput, Plan, Sample, Scope, Task
+from longtail.generation.prompts.build import Passage, Question, block, first_step_prompt
 from longtail.generation.prompts.endings import FIRST_LINE, kept_text
-from longtail.generation.prompts.grounded import first_step_prompt
 from longtail.generation.prompts.inputs import read_first_passages, read_questions
-from longtail.generation.tasks.rows import end_of, storable, text_of
+from longtail.generation.tasks.questions import end_of, storable, text_of
 from longtail.prompt_formats import FORMATS, PAPER, REFERENCE
 from longtail.study.datasets import Dataset
 from longtail.study.grounding import PROMPT_PLACE

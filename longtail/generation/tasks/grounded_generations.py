@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtail.generation.backends.base import Generation
-from longtail.generation.engine.items import Generate, ModelInput, Sample
-from longtail.generation.engine.task import Plan, Scope, Task
-from longtail.generation.prompts.endings import END
-from longtail.generation.prompts.grounded import (
+from longtail.generation.engine.task import Generate, ModelInput, Plan, Sample, Scope, Task
+from longtail.generation.prompts.build import (
     long_form_prompt,
     one_step_prompt,
     reference_parts,
     second_step_prompt,
     split_answer,
 )
+from longtail.generation.prompts.endings import END
 from longtail.generation.prompts.inputs import records
 from longtail.generation.tasks.grounded_answers import (
     Asked,
@@ -31,7 +30,7 @@ from longtail.generation.tasks.grounded_answers import (
     turns_of,
 )
 from longtail.generation.tasks.imported import import_generations
-from longtail.generation.tasks.rows import storable, text_of
+from longtail.generation.tasks.questions import storable, text_of
 from longtail.prompt_formats import GROUNDING_PROMPTS, NULL
 from longtail.scoring.match import hotpot_f1, is_exact_match, kilt_rouge_l, rouge_l, token_f1
 from longtail.storage.lake import Outcome

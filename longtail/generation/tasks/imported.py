@@ -13,8 +13,7 @@ from typing import Any
 
 from longtail.generation.engine.task import Scope
 from longtail.generation.prompts.build import background_passage_id
-from longtail.generation.tasks.questions import declines_of
-from longtail.generation.tasks.rows import answer_columns, background_columns
+from longtail.generation.tasks.questions import answer_columns, background_columns, declines_of
 from longtail.imports.results import questions_by_dataset
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Outcome, QuarantinedRow

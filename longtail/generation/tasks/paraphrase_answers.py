@@ -11,21 +11,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtail.generation.backends.base import Generation
-from longtail.generation.engine.items import Generate, ModelInput
-from longtail.generation.engine.task import Plan, Scope, Task
-from longtail.generation.prompts.build import build_prompt
-from longtail.generation.prompts.demonstrations import Demonstrations
+from longtail.generation.engine.task import Generate, ModelInput, Plan, Scope, Task
+from longtail.generation.prompts.build import Demonstrations, build_prompt
 from longtail.generation.prompts.inputs import read_questions, read_wordings
 from longtail.generation.tasks.questions import (
     Group,
     QuestionItem,
+    asked_end,
     by_name,
     decisive_keys,
     decisive_prompt,
     declines_of,
+    generated_columns,
     template_of,
 )
-from longtail.generation.tasks.rows import asked_end, generated_columns
 from longtail.study.models import Model
 from longtail.study.study import Study
 

@@ -15,7 +15,7 @@ from typing import Any
 from longtail.generation.engine.partition import generate
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import Task
-from longtail.generation.latency.calibrate import calibrate_latency
+from longtail.generation.latency import calibrate_latency
 from longtail.generation.tasks.registry import TASKS
 from longtail.relations.paraphrases import PARAPHRASES
 from longtail.relations.popqa import RELATIONS

@@ -19,8 +19,7 @@ from small_study import fill_lake, small_study, with_model
 from dagster_project.defs.generation import generated_table
 from dagster_project.stages import plan
 from longtail.errors import BackendError
-from longtail.generation.engine.items import ModelInput, Request
-from longtail.generation.engine.task import Plan, Scope
+from longtail.generation.engine.task import ModelInput, Plan, Request, Scope
 from longtail.generation.tasks.questions import QuestionItem
 from longtail.generation.tasks.registry import TASKS
 from longtail.preflight import misses

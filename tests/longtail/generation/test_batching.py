@@ -10,14 +10,14 @@ from itertools import pairwise, takewhile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longtail.generation.engine.batching import (
+from longtail.generation.engine.job import (
     Distinct,
     batches,
     distinct_works,
     shared_bytes,
     signature,
 )
-from longtail.generation.engine.items import Generate, ModelInput, Request, Sample, Score
+from longtail.generation.engine.task import Generate, ModelInput, Request, Sample, Score
 
 PROMPTS = st.lists(
     st.text(max_size=80) | st.text(max_size=3).map(lambda text: "shared " * 40 + text), max_size=60

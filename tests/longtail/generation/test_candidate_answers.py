@@ -14,9 +14,8 @@ from small_study import made, small_study, with_model
 
 from longtail.errors import BackendError
 from longtail.generation.backends.base import CandidateScore, Decoding
-from longtail.generation.engine.items import ModelInput
 from longtail.generation.engine.session import ModelSession
-from longtail.generation.engine.task import Scope
+from longtail.generation.engine.task import ModelInput, Scope
 from longtail.generation.tasks.candidate_answers import is_mismatch, ranked
 from longtail.generation.tasks.registry import TASKS
 from longtail.storage.lake import Lake, Outcome

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longtail.generation.prompts.build import Question
-from longtail.generation.prompts.demonstrations import Demonstrations
+from longtail.generation.prompts.build import Demonstrations, Question
 from longtail.study.prompts import DEMONSTRATION_POOLS, Prompt
 
 

@@ -13,8 +13,7 @@ from hand_lake import PASSAGES, fill, hand_study
 from small_study import answer, calibrate, fill_lake, small_study, with_model
 
 from longtail.errors import BackendError, StudyError
-from longtail.generation.engine.items import ModelInput
-from longtail.generation.engine.task import Scope
+from longtail.generation.engine.task import ModelInput, Scope
 from longtail.generation.tasks.registry import TASKS
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study

@@ -12,8 +12,7 @@ import pyarrow as pa
 import small_study
 
 from longtail.generation.backends.base import Scored
-from longtail.generation.engine.items import Score
-from longtail.generation.engine.task import Plan, Scope, Task
+from longtail.generation.engine.task import Plan, Scope, Score, Task
 from longtail.generation.prompts.inputs import read_questions
 from longtail.generation.tasks.questions import Group, QuestionItem, decisive_keys
 from longtail.generation.tasks.registry import TASKS

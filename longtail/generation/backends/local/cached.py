@@ -17,8 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from longtail.errors import BackendError
-from longtail.generation.backends.local.checks import find_difference
-from longtail.generation.backends.local.loading import LoadedModel
+from longtail.generation.backends.local.loading import LoadedModel, find_difference
 from longtail.generation.backends.local.prefixes import (
     GROUP_COST,
     Group,

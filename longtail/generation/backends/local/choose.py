@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from longtail.generation.backends.local.attention import UnsupportedAttentionError
-from longtail.generation.backends.local.checks import allowed_distance
-from longtail.generation.backends.local.loading import LoadedModel
+from longtail.generation.backends.local.decoding import Steppers
+from longtail.generation.backends.local.loading import LoadedModel, allowed_distance
 from longtail.generation.backends.local.packed import PackedSteppers
-from longtail.generation.backends.local.stepper import Steppers
 from longtail.models.failures import first_line, is_out_of_memory
 from longtail.progress import Progress
 from longtail.storage.fingerprints import code_version, fingerprint

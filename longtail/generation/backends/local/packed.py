@@ -1,7 +1,7 @@
 """Causal models without padding: all tokens of a batch are one sequence, and the attention holds the structure.
 
 A forward pass takes the tokens of all rows as one sequence, with explicit positions: no linear layer computes
-padding. A prefix is computed once and read by all rows under it where it lies; see `levels`.
+padding. A prefix is computed once and read by all rows under it where it lies; see `passes`.
 """
 
 from __future__ import annotations
@@ -11,17 +11,25 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from longtail.generation.backends.local.attention import CURRENT, IMPLEMENTATION, Pass, register
-from longtail.generation.backends.local.levels import Grown, Layers, Own, Seats, joined
 from longtail.generation.backends.local.loading import LoadedModel
 from longtail.generation.backends.local.passes import (
     Fill,
+    Grown,
+    Layers,
+    Own,
     PrefixGrid,
     SeatedPrefixes,
+    Seats,
     Span,
     Step,
+    joined,
 )
-from longtail.generation.backends.local.prefixes import GROUP_COST, PrefixStore, group_by_prefix
-from longtail.generation.backends.local.shared import SharedPrefixes
+from longtail.generation.backends.local.prefixes import (
+    GROUP_COST,
+    PrefixStore,
+    SharedPrefixes,
+    group_by_prefix,
+)
 from longtail.models.failures import is_out_of_memory
 
 if TYPE_CHECKING:

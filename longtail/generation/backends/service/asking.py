@@ -14,24 +14,26 @@ from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Failure, Generation, Postponed
 from longtail.generation.backends.service.billing import (
     Bound,
+    Budget,
+    Purchase,
     bound,
     counted,
     exact_usd,
     generations,
 )
-from longtail.generation.backends.service.budget import Budget, Purchase
-from longtail.generation.backends.service.connection import Connection
-from longtail.generation.backends.service.quota import MinuteQuota, nap
-from longtail.generation.backends.service.redaction import Redactor
-from longtail.generation.backends.service.replies import (
+from longtail.generation.backends.service.connection import Connection, MinuteQuota, nap
+from longtail.generation.backends.service.wire import (
     Again,
+    Answer,
     Answered,
     Fatal,
     Interpreter,
     Meaning,
+    Post,
+    Redactor,
     Refused,
+    idempotency_key,
 )
-from longtail.generation.backends.service.wire import Answer, Post, idempotency_key
 from longtail.study.prices import Price
 from longtail.transfer.http import Clock, RetryPolicy
 

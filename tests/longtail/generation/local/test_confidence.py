@@ -15,13 +15,13 @@ from tokenizers import AddedToken
 
 from longtail.generation.backends.base import Decoding, Generation
 from longtail.generation.backends.hf import TransformersBackend
-from longtail.generation.backends.local.confidence import (
+from longtail.generation.backends.local.decoding import (
+    Texts,
     TokenScore,
     confidence_of_text,
     token_scores,
 )
 from longtail.generation.backends.local.loading import load_model
-from longtail.generation.backends.local.texts import Texts
 from longtail.generation.prompts.endings import (
     AFTER_THINKING,
     END,

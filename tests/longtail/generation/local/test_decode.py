@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest
 
-from longtail.generation.backends.local.decode import (
+from longtail.generation.backends.local.decoding import (
     Ending,
     decode_greedily,
     decode_samples,
@@ -147,7 +147,7 @@ def test_numbers_are_of_seed_and_step_alone() -> None:
 
 @pytest.mark.parametrize("number", [0.0, 1 - 2.0**-53])
 def test_the_ends_of_the_unit_interval_draw_tokens_of_some_probability(number: float) -> None:
-    from longtail.generation.backends.local.decode import _inverse
+    from longtail.generation.backends.local.decoding import _inverse
 
     logits = torch.tensor([[-float("inf"), 1.0, 0.0, -float("inf")]])
     token = int(_inverse(logits, 0.5, torch.tensor([[number]], dtype=torch.float64))[0, 0])

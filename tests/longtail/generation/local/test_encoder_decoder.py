@@ -14,9 +14,9 @@ from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Failure, Generation, Scored
 from longtail.generation.backends.hf import TransformersBackend
 from longtail.generation.backends.local import cross_attention
+from longtail.generation.backends.local.decoding import Steppers
 from longtail.generation.backends.local.encoder_decoder import EncoderDecoderSteppers
 from longtail.generation.backends.local.loading import LoadedModel, load_model
-from longtail.generation.backends.local.stepper import Steppers
 from longtail.generation.prompts.endings import END, SENTENCE, cut_answer, kept_text
 from longtail.study.models import Model
 

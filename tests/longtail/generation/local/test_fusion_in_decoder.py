@@ -11,9 +11,8 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Failure, Scored
-from longtail.generation.backends.fusion_in_decoder import FusionInDecoder
-from longtail.generation.backends.hf import TransformersBackend
-from longtail.generation.backends.local.fusion import BREAK, KeptStates, joined, parts_of
+from longtail.generation.backends.hf import FusionInDecoder, TransformersBackend
+from longtail.generation.backends.local.encoder_decoder import BREAK, KeptStates, joined, parts_of
 from longtail.generation.prompts.endings import END
 from longtail.study.models import Model
 

@@ -13,9 +13,8 @@ from tiny_models import ARCHITECTURES, save_tiny_model
 
 from longtail.generation.backends.base import CandidateScore, Failure, Scored
 from longtail.generation.backends.hf import TransformersBackend
-from longtail.generation.backends.local.candidates import CandidateTokens
 from longtail.generation.backends.local.loading import load_model
-from longtail.generation.backends.local.scoring import Continuation, tree_size
+from longtail.generation.backends.local.scoring import CandidateTokens, Continuation, tree_size
 from longtail.generation.tasks.candidate_answers import ranked
 from longtail.study.models import Model
 

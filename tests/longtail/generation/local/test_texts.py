@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longtail.generation.backends.local.texts import Texts
+from longtail.generation.backends.local.decoding import Texts
 from longtail.generation.prompts.endings import (
     AFTER_THINKING,
     ENDS,

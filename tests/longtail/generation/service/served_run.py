@@ -12,8 +12,8 @@ from pathlib import Path
 from served import GREEDY, WARM
 
 from longtail.generation.backends.openai import OpenAIBackend
-from longtail.generation.engine.items import Generate, Sample
 from longtail.generation.engine.row_cache import CachedRow, RowCache, row_key
+from longtail.generation.engine.task import Generate, Sample
 from longtail.storage.fingerprints import prompt_hash
 from longtail.study.models import Model, Service
 from longtail.transfer.http import RetryPolicy

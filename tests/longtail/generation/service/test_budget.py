@@ -14,7 +14,7 @@ from served import QUICK, FakeTime, service_model
 
 from longtail.generation.backends.base import Decoding, Postponed
 from longtail.generation.backends.openai import OpenAIBackend
-from longtail.generation.backends.service.budget import Budget, Purchase
+from longtail.generation.backends.service.billing import Budget, Purchase
 
 FAULTS = (
     "drop_before",

@@ -11,9 +11,8 @@ from flaky_server import WITHHOLD, FlakyServer, words
 from served import GREEDY, PRICES, PROMPTS, WARM, Open, service_model
 
 from longtail.errors import BackendError
-from longtail.generation.backends.base import Decoding, Failure, Generation
+from longtail.generation.backends.base import Decoding, Failure, Generation, identify
 from longtail.generation.backends.openai import OpenAIBackend
-from longtail.generation.backends.registry import identify
 from longtail.generation.prompts.endings import AFTER_THINKING, FIRST_LINE, cut_answer, kept_part
 from longtail.scoring.confidence import Confidence
 from longtail.scoring.log_probabilities import confidence_of_part, read_tokens

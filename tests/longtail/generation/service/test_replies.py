@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from served import service_model
 
 from longtail.generation.backends.service.connection import Lost, Reply
-from longtail.generation.backends.service.redaction import Redactor
-from longtail.generation.backends.service.replies import (
+from longtail.generation.backends.service.wire import (
     Again,
     Answered,
     Fatal,
     Interpreter,
+    Redactor,
     Refused,
 )
 

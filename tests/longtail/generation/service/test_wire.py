@@ -28,7 +28,7 @@ from longtail.generation.backends.service.wire import (
     read_error,
 )
 from longtail.generation.prompts.endings import FIRST_LINE, SENTENCE, cut_answer
-from longtail.generation.tasks.rows import asked_end
+from longtail.generation.tasks.questions import asked_end
 from longtail.study.models import Model, Service
 
 JSON = st.recursive(

@@ -1,24 +1,209 @@
-"""The decoding loop over states: greedy answers and samples.
+"""The decoding loop over states: greedy answers and samples, each token with its score.
 
-One loop serves greedy decoding (one member per prompt) and sampling (one member per seed). Members of a prompt that
-agree so far share one state. A step costs one forward pass, one transfer from the device, and little Python. Each token
-is kept with its score.
+A *state* is one distinct (prompt, tokens generated so far). One loop serves greedy decoding (one member per prompt) and
+sampling (one member per seed); members of a prompt that agree so far share one state. A step costs one forward pass, one
+transfer from the device, and little Python.
+
+Scores (SPEC §11) are read off the logits that a token is chosen from, at temperature 1 whatever the sampling, after what
+the checkpoint's own settings did to them. No model runs twice.
 """
 
 from __future__ import annotations
 
+import bisect
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from longtail.generation.backends.local.confidence import TokenScore, token_scores
 from longtail.generation.backends.local.rules import Adjust
-from longtail.generation.backends.local.stepper import Stepper
+from longtail.generation.prompts.endings import AFTER_THINKING, END, FIRST_LINE, is_complete, kept_part
+from longtail.scoring.confidence import Confidence, confidence_of
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
+
+
+class Stepper(Protocol):
+    """One device batch under way. `start` is called once, before all `step`s.
+
+    Runs under `torch.inference_mode`, which the caller enters. Out of memory may be raised by any call.
+    """
+
+    shared_tokens: list[int]
+    """For each prompt how many of its tokens were not computed for it; known after `start`."""
+
+    def start(self) -> torch.Tensor:
+        """Logits after each prompt: float32 (n_prompts, vocabulary). State i of the first step is prompt i."""
+        ...
+
+    def step(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
+        """New state i continues state `parents[i]` of the call before by `tokens[i]`.
+
+        A parent may be named several times (a fork) or never (it is done). `parents` never falls, so that the states
+        of one prompt stay together. Logits of the new states: float32 (n_states, vocabulary).
+        """
+        ...
+
+
+class Steppers(Protocol):
+    """A loaded model, ready to open batches. The choice is made once per model."""
+
+    def batches(
+        self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int
+    ) -> list[list[int]]:
+        """Indices of `prompts` in device batches of about `budget` tokens at most (a batch of one may exceed it).
+
+        `new_tokens`: for each prompt the generated tokens that all its states together may hold at once.
+        """
+        ...
+
+    def open(self, prompts: Sequence[Sequence[int]]) -> Stepper:
+        """A batch over distinct prompts, each of at least one token id, at most the model's length."""
+        ...
+
+    def forget(self) -> None:
+        """Drop what is kept for later batches."""
+        ...
+
+
+_LINE_END = frozenset("\n")
+_SENTENCE_END = frozenset("\n.!?…")
+
+
+class Texts:
+    """One tokenizer's texts, special tokens left out."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._alone: dict[int, str] = {}
+        added = tokenizer.added_tokens_decoder.items()
+        self.special_ids = frozenset(number for number, token in added if token.special)
+
+    def is_done(self, end: str) -> Callable[[list[int]], bool]:
+        """Tells of the tokens of a text whether the text is complete up to `end`.
+
+        A text is decoded only where some token can make it complete; other texts cost nothing. A first line is
+        completed by a token with a line end, or by the token after a line end that opened the text.
+        """
+        if end == END:
+            return lambda tokens: False
+        if end == FIRST_LINE or end.startswith(AFTER_THINKING):
+            marks = _LINE_END if end.endswith(FIRST_LINE) else _SENTENCE_END
+            return lambda tokens: self._any(tokens[-2:], marks) and self._is_complete(tokens, end)
+        return lambda tokens: self._any(tokens, _SENTENCE_END) and self._is_complete(tokens, end)
+
+    def _is_complete(self, tokens: list[int], end: str) -> bool:
+        return is_complete(self.decode([tokens])[0], end)
+
+    def _any(self, tokens: Sequence[int], marks: frozenset[str]) -> bool:
+        """Whether some token holds one of the marks."""
+        return any(not marks.isdisjoint(self.alone(token)) for token in tokens)
+
+    def alone(self, token: int) -> str:
+        """The text of one token without others around it."""
+        if token not in self._alone:
+            self._alone[token] = self.decode([[token]])[0]
+        return self._alone[token]
+
+    def decode(self, written: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each list of tokens."""
+        if not written:
+            return []
+        texts: list[str] = self._tokenizer.batch_decode(
+            list(written), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return texts
+
+
+_CHUNKS = {"cpu": 1 << 18}
+_LARGE_CHUNK = 1 << 26
+"""Logits that are read at once: on a CPU as many as its caches hold."""
+_LEAST = -80.0
+"""Logits so far below the largest count as this far: exp(-80) is 0 beside 1, and 0 times infinity is no number."""
+
+
+class TokenScore(NamedTuple):
+    """One token: its natural log-probability; entropy of the whole vocabulary in nats, and the probability of the
+    likeliest token minus that of the second, where it was chosen."""
+
+    log_probability: float
+    entropy: float
+    margin: float
+
+
+def token_scores(
+    logits: torch.Tensor,
+    largest: torch.Tensor,
+    likeliest: torch.Tensor,
+    rows: torch.Tensor,
+    tokens: torch.Tensor,
+) -> torch.Tensor:
+    """Log-probability, entropy and margin of tokens[i], chosen from row rows[i]: float64 (3, len(tokens)).
+
+    `logits`: float32 (n, vocabulary); `largest` (n) and `likeliest` (n) are each row's maximum and its place.
+    """
+    import torch
+
+    size = max(1, _CHUNKS.get(logits.device.type, _LARGE_CHUNK) // logits.shape[-1])
+    parts = zip(logits.split(size), largest.split(size), likeliest.split(size), strict=True)
+    totals, entropies, margins = torch.cat([_of_rows(*part) for part in parts], dim=1)
+    own = (logits[rows, tokens] - largest[rows]) - totals[rows]
+    return torch.stack([own, entropies[rows], margins[rows]])
+
+
+def _of_rows(logits: torch.Tensor, largest: torch.Tensor, likeliest: torch.Tensor) -> torch.Tensor:
+    """Log of the sum of exp(logits - largest), entropy, margin: float64 (3, n). `torch.topk` would take longer."""
+    import torch
+
+    below = (logits - largest[:, None]).clamp_(min=_LEAST)
+    weights = below.exp()
+    total = weights.sum(dim=-1).double()
+    mean = below.mul_(weights).sum(dim=-1) / total
+    second = weights.scatter_(1, likeliest[:, None], 0).amax(dim=-1)
+    return torch.stack([total.log(), total.log() - mean, (1 - second) / total])
+
+
+def confidence_of_text(
+    tokens: Sequence[int], scores: Sequence[TokenScore], text: str, end: str, texts: Texts
+) -> Confidence | None:
+    """The confidence of what is kept of a text where its decoding stops at `end`; None where that is empty.
+
+    `text` is that of all `tokens`. A token counts if it has part in the kept text: special tokens have no text.
+    """
+    kept = [scores[place] for place in _places_of_part(tokens, text, end, texts)]
+    if not kept:
+        return None
+    entropy = math.fsum(score.entropy for score in kept) / len(kept)
+    return confidence_of([score.log_probability for score in kept], kept[0].margin, entropy)
+
+
+def tokens_before(tokens: Sequence[int], start: int, texts: Texts) -> int:
+    """How many of the first tokens have no part in what follows the first `start` characters of their text."""
+    if not start:
+        return 0
+    return bisect.bisect_right(
+        range(len(tokens)), start, key=lambda place: len(texts.decode([tokens[: place + 1]])[0])
+    )
+
+
+def _places_of_part(tokens: Sequence[int], text: str, end: str, texts: Texts) -> list[int]:
+    """The places of the tokens whose text is kept."""
+    start, stop = kept_part(text, end)
+    if start == stop:
+        return []
+    last = len(tokens)
+    if stop < len(text):
+        if texts.alone(tokens[-1]) == text[stop:]:
+            last -= 1
+        else:
+            while texts.decode([tokens[: last - 1]])[0].startswith(text[:stop]):
+                last -= 1
+    first = tokens_before(tokens, start, texts)
+    return [place for place in range(first, last) if tokens[place] not in texts.special_ids]
+
 
 _CHUNK = 1 << 24
 """Probabilities that are cumulated at once, in float64."""
