@@ -133,7 +133,7 @@ def _shard_of_model(scope: Scope, shard: Shard, session: ModelSession) -> None:
         return
     unfinished = set()
     for task, own in _partitions(scope):
-        if (before := task.made_from(own)) in unfinished:
+        if (before := task.source_table(own)) in unfinished:
             _LOG.info(
                 "%s %s waits for %s: when all shards are done, run them again", task.table, own.name, before
             )

@@ -38,7 +38,7 @@ from typing import Any
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Backend, Decoding, Failure, entry
 from longtail.generation.engine.session import ModelSession
-from longtail.generation.engine.task import ModelInput, Scope, passages_of, without_rows
+from longtail.generation.engine.task import ModelInput, Scope, materialise_empty, passages_of
 from longtail.generation.prompts.build import bare_prompt
 from longtail.generation.tasks.answers import Answers, AskedQuestion
 from longtail.methods import BACKGROUND, MEMORY
@@ -72,7 +72,7 @@ class _Calibration:
     run_id: str
     log: logging.Logger
 
-    def asked_by(self, method: str) -> Study:
+    def study_of(self, method: str) -> Study:
         """The study; the method of memory asks questions with the prompts of paraphrases and samples too.
 
         Scoring candidates is no answer that a user waits for.
@@ -89,7 +89,7 @@ class _Calibration:
         return dataclasses.replace(self.study, prompts=prompts)
 
     def scope(self, method: str) -> Scope:
-        return Scope(self.asked_by(method), self.lake, self.model, method, self.log)
+        return Scope(self.study_of(method), self.lake, self.model, method, self.log)
 
     def plan(self, method: str) -> Sequence[AskedQuestion]:
         return _ANSWERS.plan(self.scope(method)).items
@@ -130,7 +130,7 @@ def calibrate_latency(
     """
     model = study.model(model_name)
     if not model.generates:
-        return without_rows(lake, _TABLE, model_name)
+        return materialise_empty(lake, _TABLE, model_name)
     entry(model, GENERATE)
     c = _Calibration(study, lake, model, session, run_id, log)
     stamp = _fingerprint(c)
@@ -191,7 +191,7 @@ def _times_alone(
     spent = 0.0
     for number, planned in enumerate(rounds):
         is_late = c.study.is_quick or spent >= 1000 * SECONDS
-        one = planned.without({way for way, n in n_times.items() if is_late and n >= N_LEAST})
+        one = planned.leave_out({way for way, n in n_times.items() if is_late and n >= N_LEAST})
         turns = one.turns(c.study)
         key = "\n".join((*one.place, *map(str, sorted(one.rows))))
         known = finished.get(key)
@@ -300,7 +300,7 @@ class Round:
     place: Place
     rows: Mapping[Way, AskedQuestion]
 
-    def without(self, ways: Collection[Way]) -> Round:
+    def leave_out(self, ways: Collection[Way]) -> Round:
         """The same question, not asked in these ways."""
         return Round(self.place, {way: row for way, row in self.rows.items() if way not in ways})
 
@@ -333,12 +333,12 @@ def choose_rounds(plans: Mapping[str, Sequence[AskedQuestion]], seed: int) -> li
         for question in sorted(rows_of, key=places.__getitem__)[:N_QUESTIONS]:
             chosen.setdefault(question, []).append(way)
     return [
-        Round(question, {way: asked[way][question] for way in _shuffled(chosen[question], seed, question)})
+        Round(question, {way: asked[way][question] for way in _shuffle(chosen[question], seed, question)})
         for question in sorted(chosen, key=places.__getitem__)
     ]
 
 
-def _shuffled(ways: Sequence[Way], seed: int, question: Place) -> list[Way]:
+def _shuffle(ways: Sequence[Way], seed: int, question: Place) -> list[Way]:
     return sorted(ways, key=lambda way: _digest(seed, *question, *way))
 
 

@@ -40,7 +40,7 @@ _GENERATION_VERSION = 1
 class Decoding:
     """Decoding that ends after `max_new_tokens`, at the end token, or once what `end` keeps is complete.
 
-    `end` is one of `prompts.endings`. A text may stop later than there: `kept_text` gives the same from both.
+    `end` is one of `prompts.endings`. A text may stop later than there: `cut_text` gives the same from both.
     Temperature 0 is greedy; above 0 the whole distribution is drawn from (top_p 1, no top_k).
     """
 

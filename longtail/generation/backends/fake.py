@@ -50,7 +50,7 @@ from longtail.generation.backends.base import (
     Secret,
     Usage,
 )
-from longtail.generation.prompts.endings import kept_text
+from longtail.generation.prompts.endings import cut_text
 from longtail.scoring.confidence import confidence_of
 from longtail.study.backends import CAPABILITIES, PASSAGES, STREAM
 from longtail.study.model_paths import place_of
@@ -301,7 +301,7 @@ class FakeBackend:
     ) -> Generation:
         words = f" {text_of(prompt, seed, self.script)}".split(" ")[: decoding.max_new_tokens + 1]
         text = " ".join(words)
-        kept = kept_text(text, decoding.end)
+        kept = cut_text(text, decoding.end)
         own = confidence_of([-digest(f"{kept}\n{n}")[0] / 256 for n in range(len(kept.split()))])
         n_new = len(words) - 1
         reason = decoding.finish_reason(text, n_new)

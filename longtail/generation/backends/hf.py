@@ -32,8 +32,8 @@ from longtail.generation.backends.local.batches import (
     OfPrompt,
     Row,
     Tokens,
-    accounted_scores,
-    accounted_texts,
+    account_scores,
+    account_texts,
     batch_tokens_on,
 )
 from longtail.generation.backends.local.choose import choose_steppers
@@ -44,7 +44,7 @@ from longtail.generation.backends.local.decoding import (
     decode_greedily,
     decode_samples,
 )
-from longtail.generation.backends.local.encoder_decoder import joined, parts_of, tokens_of
+from longtail.generation.backends.local.encoder_decoder import join_parts, parts_of, tokens_of
 from longtail.generation.backends.local.loading import LoadedModel, load_model
 from longtail.generation.backends.local.rules import Rules, read_settings
 from longtail.generation.backends.local.scoring import (
@@ -77,7 +77,7 @@ class TransformersBackend:
             self._check_kind(model)
             self.batch_tokens = model.batch_tokens or batch_tokens_on(self._loaded)
             steppers = choose_steppers(self._loaded, self.batch_tokens)
-            self._rules = self._checked_rules(getattr(steppers, "start", ()))
+            self._rules = self._read_rules(getattr(steppers, "start", ()))
         except BaseException:
             self._loaded.close()
             raise
@@ -103,7 +103,7 @@ class TransformersBackend:
         A batch that does not fit the memory is halved, and so is the budget, which grows again slowly. A prompt that
         does not fit alone is a `Failure`.
         """
-        encoded = self._encoded(prompts, passages)
+        encoded = self._encode(prompts, passages)
         found = self._generations(encoded, decoding, [_GREEDY] * len(prompts), is_sampled=False)
         return [own if isinstance(own, Failure) else own[0] for own in found]
 
@@ -123,7 +123,7 @@ class TransformersBackend:
             raise BackendError(
                 f"model {self._loaded.name}: nothing is sampled at temperature {decoding.temperature:g}"
             )
-        return self._generations(self._encoded(prompts, passages), decoding, seeds, is_sampled=True)
+        return self._generations(self._encode(prompts, passages), decoding, seeds, is_sampled=True)
 
     def score(
         self,
@@ -138,7 +138,7 @@ class TransformersBackend:
         """
         results: list[Scored | Failure] = [self.no_tokens] * len(prompts)
         asked: dict[Tokens, list[Candidates]] = {}
-        encoded = self._encoded(prompts, passages)
+        encoded = self._encode(prompts, passages)
         for i, (prompt, tokens, own) in enumerate(zip(prompts, encoded, candidates, strict=True)):
             n_before, found = self._candidates.continuations(prompt, tokens, own)
             before = self._cut(tokens[:n_before], max((len(c.tokens) for c in found), default=0))
@@ -154,7 +154,7 @@ class TransformersBackend:
 
         for done in self._running().run(distinct, [tree_size(own) for own in wanted], work):
             self._gauge.read()
-            for i, scored in accounted_scores(done, distinct, rows, len(self._loaded.devices)):
+            for i, scored in account_scores(done, distinct, rows, len(self._loaded.devices)):
                 results[i] = scored
         return results
 
@@ -207,11 +207,11 @@ class TransformersBackend:
             asked = [[(i, rows[i]) for i in places[index]] for index in done.rows]
             seeds_of = [wanted[index] for index in done.rows]
             n_devices = len(self._loaded.devices)
-            for i, found in accounted_texts(done, asked, seeds_of, self._texts, decoding, n_devices):
+            for i, found in account_texts(done, asked, seeds_of, self._texts, decoding, n_devices):
                 results[i] = found
         return results
 
-    def _encoded(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> Sequence[Sequence[int]]:
+    def _encode(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> Sequence[Sequence[int]]:
         """The tokens of each prompt, not cut. Errors: `BackendError` for passages, which this backend does not read."""
         if any(passages):
             raise BackendError(f"model {self._loaded.name}: its backend reads no passages apart from prompts")
@@ -220,7 +220,7 @@ class TransformersBackend:
     def _rows(
         self, encoded: Sequence[Sequence[int]], decoding: Decoding, seeds: Sequence[Sequence[int]]
     ) -> list[Row]:
-        kept = [self._kept(tokens, decoding.max_new_tokens) for tokens in encoded]
+        kept = [self._fit(tokens, decoding.max_new_tokens) for tokens in encoded]
         return [
             Row(own, len(tokens) - len(own), tuple(drawn))
             for tokens, own, drawn in zip(encoded, kept, seeds, strict=True)
@@ -229,16 +229,16 @@ class TransformersBackend:
     def _cut(self, tokens: Sequence[int], n_new: int) -> Tokens | None:
         """The prompt that fits before so many new tokens; None where none does."""
         try:
-            return self._kept(tokens, n_new)
+            return self._fit(tokens, n_new)
         except BackendError:
             return None
 
-    def _kept(self, tokens: Sequence[int], n_new: int) -> Tokens:
+    def _fit(self, tokens: Sequence[int], n_new: int) -> Tokens:
         """The end of a prompt that fits before so many new tokens. Errors: `BackendError` where none does."""
         room = self._loaded.room(n_new)
         return tuple(tokens if room is None else tokens[-room:])
 
-    def _checked_rules(self, start: Sequence[int]) -> Rules:
+    def _read_rules(self, start: Sequence[int]) -> Rules:
         """The checkpoint's own rules. Errors: `BackendError` where one cannot be followed."""
         rules = Rules(self._loaded.settings.followed, self._loaded.end_ids, start)
         rules.check(self._loaded.name, self._loaded.n_embeddings, self._loaded.device)
@@ -287,12 +287,12 @@ class FusionInDecoder(TransformersBackend):
         own = f"passage_tokens={model.passage_tokens}"
         return dataclasses.replace(found, rules=f"{found.rules} {own}".strip())
 
-    def _encoded(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Tokens]:
+    def _encode(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Tokens]:
         """Each prompt's parts as one list of tokens, not cut; empty where the prompt leaves a passage no room."""
         owned = [tuple(own) for own in passages] or [()] * len(prompts)
         return encode_apart(self._loaded, prompts, owned, self._passage_tokens)
 
-    def _kept(self, tokens: Sequence[int], n_new: int) -> Tokens:
+    def _fit(self, tokens: Sequence[int], n_new: int) -> Tokens:
         """The parts, each cut at its end but for the end token. Errors: `BackendError` where no new token fits."""
         return keep(self._loaded, tokens, n_new, self._passage_tokens)
 
@@ -306,7 +306,7 @@ def encode_apart(
         for prompt, own in zip(prompts, passages, strict=True)
     ]
     parts = iter(loaded.encode([text for own in texts for text in own]))
-    found = [joined(next(parts) for _ in own) for own in texts]
+    found = [join_parts(next(parts) for _ in own) for own in texts]
     with_passages = [place for place, own in enumerate(passages) if own]
     alone = loaded.encode([prompts[place] for place in with_passages])
     for place, tokens in zip(with_passages, alone, strict=True):
@@ -319,7 +319,7 @@ def keep(loaded: LoadedModel, tokens: Sequence[int], n_new: int, passage_tokens:
     """The parts, each cut at its end but for the end token. Errors: `BackendError` where no new token fits."""
     room = loaded.room(n_new)
     limit = passage_tokens if room is None else min(room, passage_tokens)
-    return joined(_cut_part(part, limit, loaded.end_ids) for part in parts_of(tokens))
+    return join_parts(_cut_part(part, limit, loaded.end_ids) for part in parts_of(tokens))
 
 
 def _cut_part(part: Sequence[int], limit: int, ends: frozenset[int]) -> Sequence[int]:

@@ -119,14 +119,14 @@ class OpenAIBackend:
         """One greedy text per prompt."""
         if decoding.temperature:
             raise BackendError(f"model {self._model.name}: generate is greedy; sample takes a temperature")
-        results = self._collected(prompts, decoding, None)
+        results = self._collect(prompts, decoding, None)
         return [result if isinstance(result, Failure) else result[0] for result in results]
 
     def sample(
         self, prompts: Sequence[str], decoding: Decoding, seeds: Sequence[Sequence[int]]
     ) -> list[list[Generation] | Failure]:
         """One text per seed. Each prompt is one request with its first seed: the service spreads it over the samples."""
-        return self._collected(prompts, decoding, seeds)
+        return self._collect(prompts, decoding, seeds)
 
     def score(self, prompts: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[Scored | Failure]:
         """Not offered by these services."""
@@ -175,7 +175,7 @@ class OpenAIBackend:
         self._pool.shutdown(cancel_futures=True)
         self._connection.close()
 
-    def _collected(
+    def _collect(
         self, prompts: Sequence[str], decoding: Decoding, seeds: Sequence[Sequence[int]] | None
     ) -> list[list[Generation] | Failure]:
         """The results of a call without a budget, in order."""

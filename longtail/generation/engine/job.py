@@ -107,7 +107,7 @@ def signature(content: bytes) -> bytes:
     return b"".join(parts)
 
 
-def shared_bytes(left: bytes, right: bytes) -> int:
+def common_bytes(left: bytes, right: bytes) -> int:
     """The length in bytes up to which two prompts are surely equal, by their signatures."""
     low, high = 0, min(len(left), len(right))
     while low < high:
@@ -133,7 +133,7 @@ def batches(works: Sequence[Work], batch_tokens: int) -> Iterator[tuple[list[Wor
     total, n_parts, before = 0, 0, b""
     for work in in_order(works):
         n = len(work.seeds)
-        shared = shared_bytes(before, work.signature) // BYTES_PER_TOKEN
+        shared = common_bytes(before, work.signature) // BYTES_PER_TOKEN
         tokens = max(1, work.effort(n) - shared)
         before = work.signature
         if batch and (total + tokens > 2 * batch_tokens or n_parts + n > _MAX_PARTS):

@@ -23,7 +23,7 @@ from longtail.generation.engine.job import Completed, Job, Shard
 from longtail.generation.engine.resume import complete
 from longtail.generation.engine.row_cache import RowCache
 from longtail.generation.engine.session import ModelSession
-from longtail.generation.engine.task import Item, Plan, Scope, Task, how
+from longtail.generation.engine.task import Item, Plan, Scope, Task, describe_decoding
 from longtail.progress import Progress
 from longtail.scoring.model_answer import LIMIT_BEFORE_TEXT, THINKING_CUT, NoAnswerError
 from longtail.storage.fingerprints import fingerprint
@@ -60,7 +60,7 @@ def generate(
     model = study.model(model_name)
     scope = Scope(study, lake, model, method, log)
     if not model.generates:
-        return task.imported(scope, run_id)
+        return task.import_rows(scope, run_id)
     entry(model, task.capability)  # a backend that cannot do it is refused before anything is read
     stamp, home = fingerprint_of(task, scope, session), study.home
 
@@ -194,7 +194,7 @@ def _rows(
                 **decided,
                 **accounts(cached.result, job.model, copies[key], key not in met),
                 "prompt_hash": work.prompt_hash,
-                "decoding": how(item.request, identity),
+                "decoding": describe_decoding(item.request, identity),
                 "seed": seed if own_seed is None else own_seed,
                 "engine": cached.engine,
                 "is_reused": cached.origin != job.origin,

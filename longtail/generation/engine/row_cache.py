@@ -36,7 +36,7 @@ from longtail.generation.backends.base import (
     Result,
     Scored,
 )
-from longtail.generation.engine.task import Request, how
+from longtail.generation.engine.task import Request, describe_decoding
 from longtail.scoring.confidence import Confidence
 from longtail.storage.postgres import PostgresSchema
 from longtail.storage.sqlite_file import SqliteFile
@@ -101,7 +101,7 @@ class CachedRow:
 def row_key(prompt_hash: str, identity: Identity, request: Request, sample_seed: int | None = None) -> bytes:
     """The key of one part of a request: 32 bytes. `sample_seed` is None for greedy text and for scores."""
     precision = [identity.dtype, identity.quantisation]
-    parts = [prompt_hash, identity.revision, *precision, how(request, identity), sample_seed]
+    parts = [prompt_hash, identity.revision, *precision, describe_decoding(request, identity), sample_seed]
     if request.candidates:
         parts += request.candidates
     return hashlib.sha256(json.dumps(parts).encode()).digest()

@@ -197,16 +197,16 @@ class ModelSession:
         """The loaded model: on the workers of `$LONGTAIL_RAY`, else in this process. Errors: `BackendError`."""
         if not os.environ.get(CLUSTER) or model.service:
             return self._local(model)
-        return self._held(model, OnRay, lambda: OnRay(model, self.identity(model), self._log))
+        return self._hold(model, OnRay, lambda: OnRay(model, self.identity(model), self._log))
 
     def backend(self, model: Model) -> Backend:
         """The model, loaded in this process. Errors: `BackendError`."""
         return self._local(model).backend
 
     def _local(self, model: Model) -> Local:
-        return self._held(model, Local, lambda: Local(load_backend(model, self._secret)))
+        return self._hold(model, Local, lambda: Local(load_backend(model, self._secret)))
 
-    def _held(self, model: Model, kind: type[Kind], load: Callable[[], Kind]) -> Kind:
+    def _hold(self, model: Model, kind: type[Kind], load: Callable[[], Kind]) -> Kind:
         if self._loaded is not None and self._loaded[0] == model and isinstance(self._loaded[1], kind):
             return self._loaded[1]
         self._release()

@@ -112,7 +112,7 @@ class Score:
 Request = Generate | Sample | Score
 
 
-def how(request: Request, identity: Identity) -> str:
+def describe_decoding(request: Request, identity: Identity) -> str:
     """What decides a result besides prompt, candidates, weights and seed: as rows say it, and in cache keys."""
     if request.decoding is not None:
         return identity.decoding(request.decoding)
@@ -169,7 +169,7 @@ class Scope:
         return self.model.name if self.method is None else f"{self.model.name}|{self.method}"
 
     @property
-    def asked_by(self) -> Method:
+    def method_record(self) -> Method:
         """The record of its method. Errors: `StudyError` where the study does not have it."""
         methods = self.study.methods
         if self.method is None or self.method not in methods:
@@ -180,7 +180,7 @@ class Scope:
     @property
     def n_apart(self) -> int:
         """How many passages the model reads apart from the question by its method."""
-        return self.model.passages if self.asked_by.kind == RETRIEVAL else 0
+        return self.model.passages if self.method_record.kind == RETRIEVAL else 0
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ class Task(ABC):
     @property
     def is_imported(self) -> bool:
         """Whether files of imported answers may hold rows of this table."""
-        return type(self).imported is not Task.imported
+        return type(self).import_rows is not Task.import_rows
 
     @abstractmethod
     def is_asked(self, study: Study) -> bool:
@@ -215,7 +215,7 @@ class Task(ABC):
     def inputs(self, scope: Scope) -> list[str]:
         """Content hashes of all lake tables that its prompts and rows are made from. Errors: `LakeError`."""
 
-    def made_from(self, scope: Scope) -> str | None:
+    def source_table(self, scope: Scope) -> str | None:
         """The generated table of the same model that its prompts are made from; it stands before this one in `TASKS`."""
         return None
 
@@ -238,11 +238,11 @@ class Task(ABC):
         """A hash of the code that decides its rows: its own module's, and that of the partition around it."""
         return code_version(type(self).__module__, f"{__package__}.partition")
 
-    def imported(self, scope: Scope, run_id: str) -> Outcome:
+    def import_rows(self, scope: Scope, run_id: str) -> Outcome:
         """The partition of a model whose answers are imported: empty, unless files may hold rows of this table."""
-        return without_rows(scope.lake, self.table, scope.name)
+        return materialise_empty(scope.lake, self.table, scope.name)
 
 
-def without_rows(lake: Lake, table: str, name: str) -> Outcome:
+def materialise_empty(lake: Lake, table: str, name: str) -> Outcome:
     """Materialise a partition of no rows: nothing is generated or timed for a model whose answers are imported."""
     return lake.materialise(table, fingerprint(table, name, IMPORTED), lambda: Computed([]), name)

@@ -157,12 +157,12 @@ class Demonstrations:
         relation = question.relation or _NO_RELATION
         if prompt.draw == "per_question":
             return self._draw(question.question_id, relation, prompt, question)
-        shared = self._shared_draw(relation, prompt)
+        shared = self._draw_for_relation(relation, prompt)
         if any(_is_same(drawn, question) for drawn in shared):
             return self._draw(relation, relation, prompt, question)
         return shared
 
-    def _shared_draw(self, relation: str, prompt: Prompt) -> tuple[Question, ...]:
+    def _draw_for_relation(self, relation: str, prompt: Prompt) -> tuple[Question, ...]:
         """The draw for all questions of a relation, except those that are drawn themselves."""
         key = (relation, prompt.shots, prompt.demonstrations_from)
         if key not in self._shared:
@@ -238,13 +238,13 @@ _SEPARATOR = ";"
 
 def one_step_prompt(question: str, grounding_prompt: str, assembly: str = PAPER) -> str:
     """Asks for a short answer and its explanation at once."""
-    asked = _asked(question, assembly, mark="? ")
-    return _ended(f"{_BOTH}{asked}{_behind(grounding_prompt, assembly)}", assembly)
+    asked = _question_text(question, assembly, mark="? ")
+    return _trim(f"{_BOTH}{asked}{_behind(grounding_prompt, assembly)}", assembly)
 
 
 def first_step_prompt(question: str, assembly: str = PAPER) -> str:
     """Asks for a short answer; the grounding prompt comes in the second step alone."""
-    return f"Output the answer only. {_asked(question, assembly, mark='?')}\nAnswer string only:"
+    return f"Output the answer only. {_question_text(question, assembly, mark='?')}\nAnswer string only:"
 
 
 def second_step_prompt(question: str, answer: str, grounding_prompt: str, assembly: str = PAPER) -> str:
@@ -257,8 +257,8 @@ def second_step_prompt(question: str, answer: str, grounding_prompt: str, assemb
 
 def long_form_prompt(question: str, grounding_prompt: str, assembly: str = PAPER, *, is_small: bool) -> str:
     """Asks for a long answer. Small models need the word `Answer:` at the end, else they hardly write anything."""
-    asked = _asked(question, assembly, mark="")
-    return _ended(f"{asked}{_behind(grounding_prompt, assembly)}{' Answer:' if is_small else ''}", assembly)
+    asked = _question_text(question, assembly, mark="")
+    return _trim(f"{asked}{_behind(grounding_prompt, assembly)}{' Answer:' if is_small else ''}", assembly)
 
 
 def split_answer(text: str) -> tuple[str, str | None]:
@@ -281,12 +281,12 @@ def _behind(grounding_prompt: str, assembly: str) -> str:
     return GROUNDING_PROMPTS[grounding_prompt].behind(assembly)
 
 
-def _asked(question: str, assembly: str, mark: str) -> str:
+def _question_text(question: str, assembly: str, mark: str) -> str:
     """The question as a prompt has it; `mark` follows one that does not end with a question mark."""
     if assembly == PAPER:
         return question
     return question.capitalize() + ("" if question.endswith("?") else mark)
 
 
-def _ended(prompt: str, assembly: str) -> str:
+def _trim(prompt: str, assembly: str) -> str:
     return prompt if assembly == PAPER else prompt.strip()

@@ -22,12 +22,12 @@ from longtail.generation.tasks.imported import score_answers
 from longtail.generation.tasks.questions import (
     Group,
     QuestionItem,
-    asked_end,
     by_name,
     decisive_keys,
     decisive_prompt,
     declines_of,
-    generated_columns,
+    generation_columns,
+    request_end,
     template_of,
 )
 from longtail.methods import BACKGROUND, MEMORY, RETRIEVAL, Method
@@ -65,19 +65,19 @@ class Answers(Task):
         return bool(study.answer_prompts)
 
     def inputs(self, scope: Scope) -> list[str]:
-        lake, method = scope.lake, scope.asked_by
+        lake, method = scope.lake, scope.method_record
         inputs = [lake.content("questions")]
         if method.kind == RETRIEVAL:
             inputs += [lake.content("retrieved_passages", method.name), lake.content("passages")]
-        if before := self.made_from(scope):
+        if before := self.source_table(scope):
             inputs.append(lake.content(before, scope.model.name))
         return inputs
 
-    def made_from(self, scope: Scope) -> str | None:
-        return "generated_passages" if scope.asked_by.kind == BACKGROUND else None
+    def source_table(self, scope: Scope) -> str | None:
+        return "generated_passages" if scope.method_record.kind == BACKGROUND else None
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        method = scope.asked_by
+        method = scope.method_record
         prompts = [
             _decisive(prompt, scope.model, method) for prompt in by_name(scope.study.prompts_of(method.name))
         ]
@@ -96,9 +96,9 @@ class Answers(Task):
         found = _passages(scope)
         # Arrow keeps what it has read: as much memory again as the records take
         pa.default_memory_pool().release_unused()
-        prompts = by_name(study.prompts_of(scope.asked_by.name))
+        prompts = by_name(study.prompts_of(scope.method_record.name))
         n_new = study.max_new_tokens + scope.model.thinking_tokens
-        request = Generate(n_new, asked_end(scope.model))
+        request = Generate(n_new, request_end(scope.model))
         n_all = len(prompts) * sum(map(len, by_dataset.values()))
         progress = Progress(scope.log, f"{scope.method}: prompts planned", n_all)
         plan = plan_answers(
@@ -109,10 +109,10 @@ class Answers(Task):
         return plan
 
     def row(self, model: Model, item: AskedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = generated_columns(result, item.question.gold_answers, model, item.group.declines)
+        columns = generation_columns(result, item.question.gold_answers, model, item.group.declines)
         return item.ingredients() | columns
 
-    def imported(self, scope: Scope, run_id: str) -> Outcome:
+    def import_rows(self, scope: Scope, run_id: str) -> Outcome:
         """The rows of table imported_answers, scored by our rules."""
         return score_answers(scope, run_id)
 
@@ -171,7 +171,7 @@ def _passages_of(
 
 def _passages(scope: Scope) -> Mapping[str, Mapping[str, Any]] | None:
     """Dataset → question_id → the method's passage, or those that are apart; None for a method without passages."""
-    method = scope.asked_by
+    method = scope.method_record
     if scope.n_apart:
         return read_passages_apart(scope.lake, method, scope.model.passages)
     if method.kind == RETRIEVAL:

@@ -24,7 +24,7 @@ from typing import Any
 from longtail.generation.backends.base import CandidateScore, Decoding, Scored
 from longtail.generation.engine.task import ModelInput, Plan, Scope, Score, Task
 from longtail.generation.prompts.build import Passage, Question, bare_prompt, block
-from longtail.generation.prompts.endings import FIRST_LINE, kept_text
+from longtail.generation.prompts.endings import FIRST_LINE, cut_text
 from longtail.generation.prompts.inputs import (
     read_candidates,
     read_passages_of_wordings,
@@ -98,14 +98,14 @@ class CandidateAnswers(Task):
         return bool(study.candidate_prompts)
 
     def inputs(self, scope: Scope) -> list[str]:
-        lake, method = scope.lake, scope.asked_by
+        lake, method = scope.lake, scope.method_record
         inputs = [lake.content(table) for table in ("questions", "paraphrases", "candidates")]
         if method.kind == RETRIEVAL and _prompts(scope):
             inputs += [lake.content("retrieved_passages", method.name), lake.content("passages")]
         return inputs
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        method = scope.asked_by
+        method = scope.method_record
         prompts = [[prompt.format, *decisive_prompt(prompt, scope.model)] for prompt in _prompts(scope)]
         return decisive_keys(
             scope.study,
@@ -144,20 +144,20 @@ class CandidateAnswers(Task):
             for group, question, text, number in asked
             if text is not None
         ]
-        from_memory = scope.asked_by.kind != RETRIEVAL
+        from_memory = scope.method_record.kind != RETRIEVAL
         items = [query for query in queries if from_memory or query.passages]
         scope.log.info("cloze queries: %d; %d more do not end in [Y]", len(items), len(asked) - len(queries))
         return Plan(items, len(queries) - len(items))
 
     def row(self, model: Model, item: ClozeQuery, part: int, result: Scored) -> Mapping[str, Any]:
         names = item.candidates
-        order = ranked(result.scores, len(names))
+        order = rank_candidates(result.scores, len(names))
         found = [result.scores[place] for place in order]
         gold = [
             rank for rank, at in enumerate(order, 1) if names[at % len(names)] in item.question.gold_answers
         ]
         return {
-            "free_generation": (free := kept_text(storable(result.text), FIRST_LINE).strip()),
+            "free_generation": (free := cut_text(storable(result.text), FIRST_LINE).strip()),
             "is_mismatch": is_mismatch(free, names[order[0] % len(names)], names),
             "passage_ids": [passage.passage_id for passage in item.passages] or None,
             "prediction": names[order[0] % len(names)],
@@ -174,7 +174,7 @@ class CandidateAnswers(Task):
 
 def _prompts(scope: Scope) -> list[Prompt]:
     """The prompts that ask the partition's model by its method."""
-    method = scope.asked_by.name
+    method = scope.method_record.name
     asked = scope.study.cloze_prompts(scope.model)
     return by_name(prompt for prompt in asked if scope.study.scores_by(prompt, method))
 
@@ -197,7 +197,7 @@ def _groups(
 
 def _passages(scope: Scope) -> Callable[[str, Question, int], Sequence[Passage]]:
     """From a dataset, a question and a paraphrase_id to the passages; a method without passages has none."""
-    method = scope.asked_by
+    method = scope.method_record
     is_read = method.kind == RETRIEVAL and bool(_prompts(scope))
     found = read_passages_of_wordings(scope.lake, method, scope.n_apart) if is_read else {}
 
@@ -213,7 +213,7 @@ def is_mismatch(text: str, chosen: str, candidates: Sequence[str]) -> bool:
     return own != normalized(chosen) and own in map(normalized, candidates)
 
 
-def ranked(scores: Sequence[CandidateScore], n_candidates: int) -> list[int]:
+def rank_candidates(scores: Sequence[CandidateScore], n_candidates: int) -> list[int]:
     """The likeliest target of each candidate, from the likeliest to the least likely; equal ones keep their order.
 
     `scores`: one list of targets behind the other, each with the candidates in the same order.

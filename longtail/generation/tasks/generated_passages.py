@@ -58,6 +58,6 @@ class GeneratedPassages(Task):
             text, question.question_id, question.gold_answers, model, raw_text=result.raw_text
         )
 
-    def imported(self, scope: Scope, run_id: str) -> Outcome:
+    def import_rows(self, scope: Scope, run_id: str) -> Outcome:
         """The background texts that the model's files hold."""
         return import_passages(scope, run_id)

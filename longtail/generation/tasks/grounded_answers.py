@@ -10,7 +10,7 @@ from typing import Any
 from longtail.generation.backends.base import Generation
 from longtail.generation.engine.task import Generate, ModelInput, Plan, Sample, Scope, Task
 from longtail.generation.prompts.build import Passage, Question, block, first_step_prompt
-from longtail.generation.prompts.endings import FIRST_LINE, kept_text
+from longtail.generation.prompts.endings import FIRST_LINE, cut_text
 from longtail.generation.prompts.inputs import read_first_passages, read_questions
 from longtail.generation.tasks.questions import end_of, storable, text_of
 from longtail.prompt_formats import FORMATS, PAPER, REFERENCE
@@ -73,7 +73,7 @@ class GroundedAnswers(Task):
         return any(has_first_step(study, model.name) for model in study.models)
 
     def inputs(self, scope: Scope) -> list[str]:
-        return content_of_asked(scope)
+        return content_of_questions(scope)
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
         return {
@@ -88,14 +88,14 @@ class GroundedAnswers(Task):
     def plan(self, scope: Scope) -> Plan[FirstStep]:
         """Ordered by dataset, method (as in the study) and question_id."""
         request = request_of(scope, scope.study.max_new_tokens, FIRST_LINE)
-        asked, n_without = asked_of(scope, _of_two_steps(scope))
+        asked, n_without = plan_questions(scope, _of_two_steps(scope))
         return Plan(
             [FirstStep(one, request, turns_of(scope), assembly_of(scope)) for one in asked], n_without
         )
 
     def row(self, model: Model, item: FirstStep, part: int, result: Generation) -> Mapping[str, Any]:
         text = storable(text_of(result, model))
-        return {"raw_text": storable(result.raw_text), "answer": kept_text(text, FIRST_LINE).strip()}
+        return {"raw_text": storable(result.raw_text), "answer": cut_text(text, FIRST_LINE).strip()}
 
 
 def has_first_step(study: Study, model: str) -> bool:
@@ -132,7 +132,7 @@ def wants_short_answers(study: Study, dataset: Dataset) -> bool:
     return study.end_task_of(dataset) != ROUGE_L
 
 
-def asked_of(scope: Scope, datasets: Iterable[Dataset]) -> tuple[list[Asked], int]:
+def plan_questions(scope: Scope, datasets: Iterable[Dataset]) -> tuple[list[Asked], int]:
     """The questions of datasets by each grounding method, ordered by dataset, method and question_id; and how many
     have no passage of a method."""
     questions = read_questions(scope.study, scope.lake)
@@ -151,8 +151,8 @@ def asked_of(scope: Scope, datasets: Iterable[Dataset]) -> tuple[list[Asked], in
     return asked, n_without
 
 
-def content_of_asked(scope: Scope) -> list[str]:
-    """Content hashes of the lake tables that `asked_of` reads."""
+def content_of_questions(scope: Scope) -> list[str]:
+    """Content hashes of the lake tables that `plan_questions` reads."""
     retrievers = [method for method in _methods(scope) if not scope.study.method(method).is_parametric]
     content = scope.lake.content
     passages = [content("cited_passages")] if retrievers else []

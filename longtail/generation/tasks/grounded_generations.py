@@ -20,11 +20,11 @@ from longtail.generation.prompts.endings import END
 from longtail.generation.prompts.inputs import records
 from longtail.generation.tasks.grounded_answers import (
     Asked,
-    asked_of,
     assembly_of,
-    content_of_asked,
+    content_of_questions,
     decisive_methods,
     has_first_step,
+    plan_questions,
     request_of,
     steps_of,
     turns_of,
@@ -80,10 +80,13 @@ class GroundedGenerations(Task):
         return bool(study.grounding_prompts)
 
     def inputs(self, scope: Scope) -> list[str]:
-        before = self.made_from(scope)
-        return [*content_of_asked(scope), *([scope.lake.content(before, scope.model.name)] if before else [])]
+        before = self.source_table(scope)
+        return [
+            *content_of_questions(scope),
+            *([scope.lake.content(before, scope.model.name)] if before else []),
+        ]
 
-    def made_from(self, scope: Scope) -> str | None:
+    def source_table(self, scope: Scope) -> str | None:
         return "grounded_answers" if _has_first_step(scope) else None
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
@@ -110,7 +113,7 @@ class GroundedGenerations(Task):
 
         A question whose first step failed is left out: the quarantine of grounded_answers has it.
         """
-        asked, n_without = asked_of(scope, scope.study.grounded_datasets)
+        asked, n_without = plan_questions(scope, scope.study.grounded_datasets)
         return Plan(list(_items(scope, asked)), n_without * len(scope.study.grounding_prompts))
 
     def row(self, model: Model, item: GroundedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
@@ -118,7 +121,7 @@ class GroundedGenerations(Task):
         text = storable(text_of(result, model))
         return _columns(item.grounding_prompt, item.end_task, golds, item.answer, text)
 
-    def imported(self, scope: Scope, run_id: str) -> Outcome:
+    def import_rows(self, scope: Scope, run_id: str) -> Outcome:
         """The rows of table imported_answers under grounding prompts: answer and explanation in one text."""
         end_tasks = {one.name: scope.study.end_task_of(one) for one in scope.study.grounded_datasets}
 

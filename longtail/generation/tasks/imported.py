@@ -45,9 +45,9 @@ def score_answers(scope: Scope, run_id: str) -> Outcome:
             common | _answer(scope, prompts, row, golds[row["dataset"], row["question_id"]])
             for row in imported
         ]
-        notes = _compared(rows, imported) | {"failed": len(asked) - len(rows)}
+        notes = _compare(rows, imported) | {"failed": len(asked) - len(rows)}
         scope.log.info("answers %s: %s", scope.name, ", ".join(f"{k} {v}" for k, v in notes.items()))
-        return Computed(rows, _failed(asked, "dataset", "question_id", "prompt"), notes)
+        return Computed(rows, _failures(asked, "dataset", "question_id", "prompt"), notes)
 
     declines = [[prompt.name, declines_of(prompt, scope.model)] for prompt in scope.study.prompts]
     stamp = fingerprint(_stamp("answers", scope), scope.model.declines, declines)
@@ -73,7 +73,7 @@ def import_generations(
             if row["failure"] is None and not row["is_declined"]
         ]  # fmt: skip
         return Computed(
-            rows, _failed(asked, "dataset", "question_id", "method", "prompt", without_declined=True)
+            rows, _failures(asked, "dataset", "question_id", "method", "prompt", without_declined=True)
         )
 
     table = "grounded_generations"
@@ -110,7 +110,7 @@ def _rows(scope: Scope) -> list[dict[str, Any]]:
     return rows
 
 
-def _failed(asked: Sequence[Row], *keys: str, without_declined: bool = False) -> list[QuarantinedRow]:
+def _failures(asked: Sequence[Row], *keys: str, without_declined: bool = False) -> list[QuarantinedRow]:
     """The requests without an answer, by the keys that generation gives its failures. With `without_declined`, so are
     declined ones, for a table that knows none."""
     reasons = (
@@ -166,7 +166,7 @@ def _answer(
     return {**_of_file(row), **asked, "passage_id": passage_id, "passage_ids": own, **columns, **sure}
 
 
-def _compared(scored: Sequence[Row], imported: Sequence[Row]) -> dict[str, Any]:
+def _compare(scored: Sequence[Row], imported: Sequence[Row]) -> dict[str, Any]:
     """How our rule (PopQA's) and the file's own is_correct agree, over the rows that the file judges."""
     judged = [
         (ours["is_correct"], theirs["is_correct"])

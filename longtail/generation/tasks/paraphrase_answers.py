@@ -17,12 +17,12 @@ from longtail.generation.prompts.inputs import read_questions, read_wordings
 from longtail.generation.tasks.questions import (
     Group,
     QuestionItem,
-    asked_end,
     by_name,
     decisive_keys,
     decisive_prompt,
     declines_of,
-    generated_columns,
+    generation_columns,
+    request_end,
     template_of,
 )
 from longtail.study.models import Model
@@ -66,7 +66,7 @@ class ParaphraseAnswers(Task):
         """Ordered by dataset, prompt, question_id and paraphrase_id."""
         wordings = read_wordings(scope.lake)
         n_new = scope.study.max_new_tokens + scope.model.thinking_tokens
-        request = Generate(n_new, asked_end(scope.model))
+        request = Generate(n_new, request_end(scope.model))
         return Plan([
             WordedQuestion(group, question, wording, number, shown=shown)
             for dataset, questions in read_questions(scope.study, scope.lake).items()
@@ -82,5 +82,5 @@ class ParaphraseAnswers(Task):
         ])  # fmt: skip
 
     def row(self, model: Model, item: WordedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = generated_columns(result, item.question.gold_answers, model, item.group.declines)
+        columns = generation_columns(result, item.question.gold_answers, model, item.group.declines)
         return {"demonstration_ids": item.demonstration_ids(), **columns}

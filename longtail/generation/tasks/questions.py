@@ -13,7 +13,7 @@ from typing import Any
 from longtail.generation.backends.base import LENGTH, Generation
 from longtail.generation.engine.task import ModelInput, Request
 from longtail.generation.prompts.build import Passages, Question, background_passage_id, build_prompt
-from longtail.generation.prompts.endings import AFTER_THINKING, FIRST_LINE, SENTENCE, kept_text
+from longtail.generation.prompts.endings import AFTER_THINKING, FIRST_LINE, SENTENCE, cut_text
 from longtail.prompt_formats import FOR_ENCODER_DECODERS, FORMATS
 from longtail.scoring.confidence import Confidence
 from longtail.scoring.match import has_answer, has_answer_popqa, score_answer
@@ -98,16 +98,16 @@ def decisive_keys(study: Study, *prompts: list[Any], **more: Any) -> dict[str, A
 _DECLINED = "the service declined to answer"
 
 
-def kept_end(model: Model) -> str:
+def answer_end(model: Model) -> str:
     """What is kept of a model's answer: a rambling model's first sentence, else the first line."""
     return SENTENCE if model.rambles else FIRST_LINE
 
 
-def asked_end(model: Model) -> str:
+def request_end(model: Model) -> str:
     """Where a request for an answer may stop: for a model that thinks, behind its reasoning. A service stops at lines
     alone, and its paid answers keep that key unless their confidence is asked for, which is that of the part kept."""
     is_line = model.service is not None and not model.service.log_probabilities and not model.thinking_tokens
-    return end_of(model, FIRST_LINE if is_line else kept_end(model))
+    return end_of(model, FIRST_LINE if is_line else answer_end(model))
 
 
 def end_of(model: Model, end: str) -> str:
@@ -133,7 +133,7 @@ def text_of(generation: Generation, model: Model) -> str:
     return answer.text
 
 
-def generated_columns(
+def generation_columns(
     generation: Generation, gold_answers: Sequence[str], model: Model, declines: Sequence[str]
 ) -> dict[str, Any]:
     """A generated answer: its text's columns, and how sure the model was of it. Errors: `NoAnswerError`."""
@@ -160,7 +160,7 @@ def answer_columns(
     answer is wrong by every rule that has a gold answer, whatever it says.
     """
     raw_text = storable(text)
-    prediction = kept_text(raw_text, kept_end(model))
+    prediction = cut_text(raw_text, answer_end(model))
     if declined is None:
         declined = is_declined(prediction, declines)
     scores = dataclasses.asdict(score_answer("" if declined else prediction, gold_answers))
@@ -172,7 +172,7 @@ def background_columns(
 ) -> dict[str, Any]:
     """A background text, its first line, and whether that line holds an answer. `raw_text`: the text with reasoning."""
     raw_text = storable(text if raw_text is None else raw_text)
-    passage = kept_text(storable(text), FIRST_LINE)
+    passage = cut_text(storable(text), FIRST_LINE)
     return {
         "passage_id": background_passage_id(model.name, question_id),
         "raw_text": raw_text,

@@ -14,12 +14,12 @@ from longtail.generation.prompts.inputs import read_questions
 from longtail.generation.tasks.questions import (
     Group,
     QuestionItem,
-    asked_end,
     by_name,
     decisive_keys,
     decisive_prompt,
     declines_of,
-    generated_columns,
+    generation_columns,
+    request_end,
     template_of,
 )
 from longtail.study.backends import SAMPLE
@@ -66,7 +66,7 @@ class SampledAnswers(Task):
         """Ordered by dataset, prompt and question_id; the rows of a question by sample."""
         study = scope.study
         n_new = study.max_new_tokens + scope.model.thinking_tokens
-        n, temperature, end = study.sampling.n, study.sampling.temperature, asked_end(scope.model)
+        n, temperature, end = study.sampling.n, study.sampling.temperature, request_end(scope.model)
         return Plan([
             SampledQuestion(group, question, request, shown=pool.draw(question, prompt))
             for dataset, questions in read_questions(study, scope.lake).items()
@@ -82,7 +82,7 @@ class SampledAnswers(Task):
         ])  # fmt: skip
 
     def row(self, model: Model, item: SampledQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = generated_columns(result, item.question.gold_answers, model, item.group.declines)
+        columns = generation_columns(result, item.question.gold_answers, model, item.group.declines)
         drawn = {
             "demonstration_ids": item.demonstration_ids(),
             "temperature": item.sampling.temperature,

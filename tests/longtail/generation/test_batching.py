@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from longtail.generation.engine.job import (
     Distinct,
     batches,
+    common_bytes,
     distinct_works,
-    shared_bytes,
     signature,
 )
 from longtail.generation.engine.task import Generate, ModelInput, Request, Sample, Score
@@ -103,7 +103,7 @@ def test_a_signature_tells_where_prompts_part(common: bytes, left: bytes, right:
     one, other = common + left, common + right
     agree = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
     exact = sum(1 for _ in agree)
-    told = shared_bytes(signature(one), signature(other))
+    told = common_bytes(signature(one), signature(other))
     if exact < min(len(one), len(other)):
         assert exact - 128 < told <= exact
 

@@ -16,7 +16,7 @@ from longtail.errors import BackendError
 from longtail.generation.backends.base import CandidateScore, Decoding
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import ModelInput, Scope
-from longtail.generation.tasks.candidate_answers import is_mismatch, ranked
+from longtail.generation.tasks.candidate_answers import is_mismatch, rank_candidates
 from longtail.generation.tasks.registry import TASKS
 from longtail.storage.lake import Lake, Outcome
 from longtail.study.prompts import Prompt
@@ -181,12 +181,12 @@ def test_a_mismatch_is_another_candidate_after_normalisation(text: str, chosen: 
 
 
 def test_equal_scores_keep_the_order_of_the_candidates() -> None:
-    assert ranked([CandidateScore(one, 1) for one in (-2.0, -1.0, -3.0, -1.0)], 4) == [1, 3, 0, 2]
+    assert rank_candidates([CandidateScore(one, 1) for one in (-2.0, -1.0, -3.0, -1.0)], 4) == [1, 3, 0, 2]
 
 
 def test_a_candidate_counts_by_the_better_of_its_two_targets() -> None:
     scores = [CandidateScore(one, 1) for one in (-2.0, -1.0, -3.0, -2.5, -1.0, -0.5)]
-    assert ranked(scores, 3) == [5, 1, 0]
+    assert rank_candidates(scores, 3) == [5, 1, 0]
 
 
 def test_an_encoder_decoder_reads_every_pattern_and_writes_sentinel_and_candidate(study: Study) -> None:

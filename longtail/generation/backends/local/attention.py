@@ -43,10 +43,10 @@ def register() -> None:
     """Make `IMPLEMENTATION` known to transformers; without a mask function of its own no mask is built."""
     from transformers import AttentionInterface
 
-    AttentionInterface.register(IMPLEMENTATION, _packed_attention)
+    AttentionInterface.register(IMPLEMENTATION, _attend_packed)
 
 
-def _packed_attention(
+def _attend_packed(
     module: Any,
     query: torch.Tensor,
     key: torch.Tensor,
@@ -63,11 +63,11 @@ def _packed_attention(
     return CURRENT.get().attend(query[0], key[0], value[0], scale)[None], None
 
 
-def attend_shared(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> Part:
+def attend_prefix(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> Part:
     """All queries (H, n, d) see all keys (G, m, d): output (H, n, d) and log-sum-exp (H, n)."""
     heads, n, d = query.shape
     folded = query.reshape(1, key.shape[0], -1, d)
-    fused = fused_attention(query.device.type, query.dtype)
+    fused = find_kernel(query.device.type, query.dtype)
     if fused is None:
         out, lse = attend_block(folded, key[None], value[None], scale)
     else:
@@ -79,7 +79,7 @@ def attend_causally(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
     """Rows of queries (H, rows, n, d) see the keys (G, rows, n, d) of their row up to their own place."""
     repeat = query.shape[0] // key.shape[0]
     n = query.shape[2]
-    fused = fused_attention(query.device.type, query.dtype)
+    fused = find_kernel(query.device.type, query.dtype)
     if repeat > 1:
         key, value = key.repeat_interleave(repeat, 0), value.repeat_interleave(repeat, 0)
     if fused is None or (n <= _SHORT and query.device.type == "cpu"):
@@ -131,7 +131,7 @@ def _causal_mask(n: int, device: torch.device) -> torch.Tensor:
 
 
 @functools.lru_cache(maxsize=16)
-def fused_attention(device_type: str, dtype: torch.dtype) -> Any:
+def find_kernel(device_type: str, dtype: torch.dtype) -> Any:
     """torch's fused kernel with log-sum-exp that agrees here with attention written out; None where none does.
 
     The kernels lie below torch's public functions, which keep the log-sum-exp to themselves; hence the trial.

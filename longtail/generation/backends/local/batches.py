@@ -228,7 +228,7 @@ class Candidates:
     continuations: list[Continuation]
 
 
-def accounted_texts(
+def account_texts(
     done: Finished[OfPrompt],
     asked: Sequence[Sequence[tuple[int, Row]]],
     seeds: Sequence[Sequence[int]],
@@ -273,7 +273,7 @@ def accounted_texts(
             yield i, own
 
 
-def accounted_scores(
+def account_scores(
     done: Finished[list[float] | None],
     distinct: Sequence[Tokens],
     rows: Sequence[Sequence[Candidates]],

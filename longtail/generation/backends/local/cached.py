@@ -124,7 +124,7 @@ class CachedSteppers:
         self._kept = (tokens, cache)
         return n, cache, False
 
-    def padded(self, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+    def pad(self, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """Token ids and mask, both (n, longest prompt), padded on the left."""
         import torch
 
@@ -191,7 +191,7 @@ class CachedStepper:
         import torch
 
         n_shared, cache, was_kept = self._steppers.prefix(self._prompts, self._least)
-        ids, self._mask = self._steppers.padded(self._prompts)
+        ids, self._mask = self._steppers.pad(self._prompts)
         if not n_shared:
             self._cache = self._steppers.new_cache()
             return self._steppers.forward(ids, self._mask, self._cache)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from longtail.generation.backends.local.attention import UnsupportedAttentionError
 from longtail.generation.backends.local.decoding import Steppers
-from longtail.generation.backends.local.loading import LoadedModel, allowed_distance
+from longtail.generation.backends.local.loading import LoadedModel, tolerance_of
 from longtail.generation.backends.local.packed import PackedSteppers
 from longtail.models.failures import first_line, is_out_of_memory
 from longtail.progress import Progress
@@ -37,7 +37,7 @@ def choose_steppers(loaded: LoadedModel, batch_tokens: int) -> Steppers:
         if proof.is_file():
             return PackedSteppers(loaded, batch_tokens)
         before = loaded.model.config._attn_implementation
-        packed, reason = _tried(loaded, batch_tokens)
+        packed, reason = _try(loaded, batch_tokens)
         if packed:
             with contextlib.suppress(OSError):  # a home that cannot be written: tried again next time
                 proof.parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def _proof(loaded: LoadedModel) -> Path:
     return longtail_home() / "cache" / "packed" / fingerprint(loaded.revision, config, device, versions)
 
 
-def _tried(loaded: LoadedModel, batch_tokens: int) -> tuple[PackedSteppers | None, str]:
+def _try(loaded: LoadedModel, batch_tokens: int) -> tuple[PackedSteppers | None, str]:
     """Packed steppers, or the reason why they are not right."""
     import torch
 
@@ -87,7 +87,7 @@ def _tried(loaded: LoadedModel, batch_tokens: int) -> tuple[PackedSteppers | Non
     finally:
         loaded.free_memory()
     packed.prefixes.clear()
-    if distance <= allowed_distance(loaded.model):
+    if distance <= tolerance_of(loaded.model):
         return packed, ""
     return None, f"its logits differ by {distance:.2g} of their spread"
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from longtail.generation.backends.local.rules import Adjust
-from longtail.generation.prompts.endings import AFTER_THINKING, END, FIRST_LINE, is_complete, kept_part
+from longtail.generation.prompts.endings import AFTER_THINKING, END, FIRST_LINE, cut_span, is_complete
 from longtail.scoring.confidence import Confidence, confidence_of
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def tokens_before(tokens: Sequence[int], start: int, texts: Texts) -> int:
 
 def _places_of_part(tokens: Sequence[int], text: str, end: str, texts: Texts) -> list[int]:
     """The places of the tokens whose text is kept."""
-    start, stop = kept_part(text, end)
+    start, stop = cut_span(text, end)
     if start == stop:
         return []
     last = len(tokens)
@@ -276,7 +276,7 @@ def decode_samples(
 
     def draw(logits: torch.Tensor, alive: list[_State], step: int) -> _Chosen:
         drawn = [[numbers[state.prompt][member][step] for member in state.members] for state in alive]
-        return _drawn(logits, temperature, drawn)
+        return _draw(logits, temperature, drawn)
 
     written = _decode(stepper, states, ending, adjust, draw)
     found: list[list[Written] | None] = []
@@ -355,10 +355,10 @@ def _best(logits: torch.Tensor, states: list[_State], step: int) -> _Chosen:
     import torch
 
     largest, tokens = logits.max(dim=-1)
-    return _chosen(logits, largest, tokens, torch.arange(len(states), device=logits.device), tokens)
+    return _choose(logits, largest, tokens, torch.arange(len(states), device=logits.device), tokens)
 
 
-def _drawn(logits: torch.Tensor, temperature: float, numbers: list[list[float]]) -> _Chosen:
+def _draw(logits: torch.Tensor, temperature: float, numbers: list[list[float]]) -> _Chosen:
     """For each of a state's numbers in [0, 1) a token; `numbers` has one list per state."""
     import numpy as np
     import torch
@@ -372,10 +372,10 @@ def _drawn(logits: torch.Tensor, temperature: float, numbers: list[list[float]])
     found = [
         _inverse(part, temperature, own) for part, own in zip(logits.split(rows), at.split(rows), strict=True)
     ]
-    return _chosen(logits, *logits.max(dim=-1), row, torch.cat(found)[row, column])
+    return _choose(logits, *logits.max(dim=-1), row, torch.cat(found)[row, column])
 
 
-def _chosen(
+def _choose(
     logits: torch.Tensor,
     largest: torch.Tensor,
     likeliest: torch.Tensor,

@@ -56,10 +56,10 @@ class EncoderDecoderSteppers:
     def _share(self) -> bool:
         """Let states share their prompt's keys and values; False where the architecture does not allow it."""
         model = self._loaded.model
-        if model.config._attn_implementation not in ("sdpa", NAME):
+        if model.config._attn_implementation not in ("sdpa", CROSS_ATTENTION):
             return False
         register_cross_attention()
-        model.set_attn_implementation(NAME)
+        model.set_attn_implementation(CROSS_ATTENTION)
         self._is_shared = True
         error = self._check()
         if error:
@@ -96,17 +96,17 @@ class EncoderDecoderSteppers:
         sentinel, the token of that piece does too, whatever a tokenizer would make of it. A token that the decoder is
         forced to begin with (BART) is read, but not scored. Errors: `BackendError` where the tokenizer has no sentinel.
         """
-        ids = self._written(candidates)
+        ids = self._encode_targets(candidates)
         named = self._loaded.settings.followed.get("forced_bos_token_id")
         forced = [] if named is None else [named]
         own = [tokens[len(forced) :] if tokens[: len(forced)] == forced else tokens for tokens in ids]
         return [Continuation((*forced, *tokens), len(forced)) for tokens in own]
 
-    def _written(self, candidates: Sequence[str]) -> list[list[int]]:
+    def _encode_targets(self, candidates: Sequence[str]) -> list[list[int]]:
         """The tokens of each text, without the end token."""
         behind = f"{SENTINEL}{WORD_START}"
         texts = [text.replace(behind, SENTINEL, 1) for text in candidates]
-        ids = [_without_end(tokens, self._loaded.end_ids) for tokens in self._loaded.encode(texts)]
+        ids = [_cut_end(tokens, self._loaded.end_ids) for tokens in self._loaded.encode(texts)]
         if not any(text.startswith(SENTINEL) for text in texts):
             return ids
         known = self._loaded.tokenizer.get_vocab()
@@ -148,7 +148,7 @@ def _start_token(loaded: LoadedModel) -> list[int]:
     return [start[0] if isinstance(start, list) else start]
 
 
-def _without_end(tokens: list[int], end_ids: frozenset[int]) -> list[int]:
+def _cut_end(tokens: list[int], end_ids: frozenset[int]) -> list[int]:
     n = len(tokens)
     while n and tokens[n - 1] in end_ids:
         n -= 1
@@ -223,7 +223,7 @@ class EncoderDecoderStepper:
         self._encoded.last_hidden_state = self._encoded.last_hidden_state[index]
 
     def _forward(self, ids: torch.Tensor) -> torch.Tensor:
-        with grouped(self._groups()):
+        with group_states(self._groups()):
             out = self._model(
                 encoder_outputs=self._encoded,
                 attention_mask=self._mask,
@@ -249,7 +249,7 @@ def _self_attention_cache(config: Any) -> Any:
     return DynamicCache(config=config) if slides else DynamicCache()
 
 
-NAME = "longtail_shared_cross_attention"
+CROSS_ATTENTION = "longtail_shared_cross_attention"
 
 
 @dataclass(frozen=True)
@@ -276,8 +276,8 @@ _GROUPS: ContextVar[Groups | None] = ContextVar("_GROUPS", default=None)
 
 
 @contextlib.contextmanager
-def grouped(groups: Groups | None) -> Iterator[None]:
-    """Within, models whose attention is `NAME` read cross-attention by these groups."""
+def group_states(groups: Groups | None) -> Iterator[None]:
+    """Within, models whose attention is `CROSS_ATTENTION` read cross-attention by these groups."""
     token = _GROUPS.set(groups)
     try:
         yield
@@ -286,12 +286,12 @@ def grouped(groups: Groups | None) -> Iterator[None]:
 
 
 def register_cross_attention() -> None:
-    """Make `NAME` known to transformers as an attention implementation."""
+    """Make `CROSS_ATTENTION` known to transformers as an attention implementation."""
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
 
-    AttentionInterface.register(NAME, _attention)
-    AttentionMaskInterface.register(NAME, sdpa_mask)
+    AttentionInterface.register(CROSS_ATTENTION, _attention)
+    AttentionMaskInterface.register(CROSS_ATTENTION, sdpa_mask)
 
 
 def _attention(
@@ -321,7 +321,7 @@ BREAK = -1
 """Stands between the parts of a prompt. It is no token, and costs as much as one when batches are planned."""
 
 
-def joined(parts: Iterable[Sequence[int]]) -> tuple[int, ...]:
+def join_parts(parts: Iterable[Sequence[int]]) -> tuple[int, ...]:
     """Parts as one list of tokens. A prompt of one part is its own list."""
     return tuple(chain.from_iterable((BREAK, *part) for part in parts))[1:]
 
@@ -351,14 +351,14 @@ def encode(encoder: Any, prompts: Sequence[Sequence[int]], device: Any) -> tuple
     from torch.nn.utils.rnn import pad_sequence
 
     parts = [parts_of(prompt) for prompt in prompts]
-    ids, mask = padded([part for own in parts for part in own], device)
+    ids, mask = pad([part for own in parts for part in own], device)
     out = encoder(input_ids=ids, attention_mask=mask)
     if len(ids) == len(prompts):
         return out, mask
     lengths = [sum(map(len, own)) for own in parts]
     states = out.last_hidden_state[mask.bool()].split(lengths)
     out.last_hidden_state = pad_sequence(list(states), batch_first=True)
-    return out, padded([[0] * length for length in lengths], device)[1]
+    return out, pad([[0] * length for length in lengths], device)[1]
 
 
 class KeptStates:
@@ -386,7 +386,7 @@ class KeptStates:
             self._keep({key: found[key] for key in new})
         if known:
             out = BaseModelOutput(last_hidden_state=pad_sequence([found[key] for key in keys], True))
-            mask = padded([[0] * len(found[key]) for key in keys], self._device)[1]
+            mask = pad([[0] * len(found[key]) for key in keys], self._device)[1]
         return out, mask, [len(known.get(key, ())) for key in keys]
 
     def forget(self) -> None:
@@ -403,7 +403,7 @@ class KeptStates:
             n_tokens -= len(self._kept.pop(key))
 
 
-def padded(rows: Sequence[Sequence[int]], device: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def pad(rows: Sequence[Sequence[int]], device: Any) -> tuple[torch.Tensor, torch.Tensor]:
     """Token ids and mask, both (n, longest row), padded on the right."""
     import torch
 

@@ -225,7 +225,7 @@ def _weights(model: Model, files: ModelFiles, folder: Path, config: Any, device:
         if model.quantisation == "none" and model.device_map is None:
             loaded = loaded.to(device)
     except Exception as error:
-        raise _why_not(files, folder, device, error) from error
+        raise _loading_error(files, folder, device, error) from error
     if report["missing_keys"]:
         some = ", ".join(sorted(report["missing_keys"])[:3])
         raise BackendError(
@@ -235,7 +235,7 @@ def _weights(model: Model, files: ModelFiles, folder: Path, config: Any, device:
     return loaded.eval()
 
 
-def _why_not(files: ModelFiles, folder: Path, device: Any, error: Exception) -> BackendError:
+def _loading_error(files: ModelFiles, folder: Path, device: Any, error: Exception) -> BackendError:
     if is_out_of_memory(error):
         return BackendError(
             f"model {files.model}: its weights do not fit the memory of {device}; use a smaller dtype, quantisation "
@@ -314,10 +314,10 @@ def find_difference(
         if is_out_of_memory(error):
             raise
         return first_line(error)
-    return _difference(torch.cat(found), torch.cat(alone), allowed_distance(model))
+    return _difference(torch.cat(found), torch.cat(alone), tolerance_of(model))
 
 
-def allowed_distance(model: Any) -> float:
+def tolerance_of(model: Any) -> float:
     """The tolerance for a model of this precision."""
     import torch
 

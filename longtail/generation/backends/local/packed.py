@@ -22,7 +22,7 @@ from longtail.generation.backends.local.passes import (
     Seats,
     Span,
     Step,
-    joined,
+    stack_rows,
 )
 from longtail.generation.backends.local.prefixes import (
     GROUP_COST,
@@ -175,7 +175,7 @@ class PackedStepper:
             layers, found = self._fill(own[start:end], used[start:end], start)
             parts.append(layers)
             logits.append(found)
-        self._own = Own(joined(parts, int(lengths.max())), lengths)
+        self._own = Own(stack_rows(parts, int(lengths.max())), lengths)
         self._slot = np.arange(len(rows))
         self._length = np.array([len(self._prompts[row]) for row in rows])
         self._prompt = np.arange(len(rows))
@@ -249,7 +249,7 @@ class PackedStepper:
         device = self._steppers.device
         n_grown = self._n_grown
         kind = Step(
-            self._shared_of_states(),
+            self._prefixes_of_states(),
             self._own,
             Seats.of(self._slot[self._prompt], len(self._own.lengths), device),
             self._grown,
@@ -283,7 +283,7 @@ class PackedStepper:
             self._own = self._own.select(self._slot[alive])
             self._slot[alive] = np.arange(len(alive))
 
-    def _shared_of_states(self) -> SeatedPrefixes | list[Span]:
+    def _prefixes_of_states(self) -> SeatedPrefixes | list[Span]:
         """Level 0 for the states: in one grid where several prefixes are read, else span for span."""
         import numpy as np
 
@@ -296,7 +296,7 @@ class PackedStepper:
             return spans
         if self._grid is None or len(spans) < _MUCH_EMPTY * len(self._grid.prefixes.lengths):
             self._grid = PrefixGrid.of([span for _, span in alive], len(self._length))
-        return self._grid.seated(self._prompt, self._steppers.device) or spans
+        return self._grid.seat(self._prompt, self._steppers.device) or spans
 
     def _outward(self, logits: torch.Tensor) -> torch.Tensor:
         """Rows in the caller's order."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from longtail.generation.backends.local.attention import attend_block, attend_causally, attend_shared, merge
+from longtail.generation.backends.local.attention import attend_block, attend_causally, attend_prefix, merge
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,8 +63,8 @@ class Seats:
         groups = key.shape[0]
         if self.query_of_seat is not None:
             query = query.index_select(1, self.query_of_seat.to(query.device))
-        seated = query.reshape(groups, heads // groups, self.rows, self.widest, d).transpose(1, 2)
-        folded = seated.reshape(groups, self.rows, -1, d)
+        seat = query.reshape(groups, heads // groups, self.rows, self.widest, d).transpose(1, 2)
+        folded = seat.reshape(groups, self.rows, -1, d)
         out, lse = attend_block(folded, key, value, scale, mask if mask is None else mask.to(query.device))
         shape = (groups, self.rows, heads // groups, self.widest)
         flat = out.reshape(*shape, -1).transpose(1, 2).reshape(heads, self.rows * self.widest, -1)
@@ -128,7 +128,7 @@ class Grown:
             self.layers.append((_room(key, 1), _room(value, 1)))
         pair = self.layers[layer]
         if pair[0].shape[2] <= self.n_tokens:
-            pair = self.layers[layer] = (_widened(pair[0], self.spare), _widened(pair[1], self.spare))
+            pair = self.layers[layer] = (_widen(pair[0], self.spare), _widen(pair[1], self.spare))
         for kept, new in zip(pair, (key, value), strict=True):
             place = kept[:, :, self.n_tokens]
             if row is None:
@@ -142,19 +142,19 @@ class Grown:
         return key[:, :, : self.n_tokens + 1], value[:, :, : self.n_tokens + 1]
 
 
-def joined(parts: list[Layers], longest: int) -> Layers:
+def stack_rows(parts: list[Layers], longest: int) -> Layers:
     """The rows of several passes in one grid per layer, filled up to `longest` tokens. Empties `parts`."""
     if len(parts) == 1:
         return parts.pop()
     layers: Layers = []
     for _ in range(len(parts[0])):
         pairs = [part.pop(0) for part in parts]
-        keys, values = (_stacked([pair[i] for pair in pairs], longest) for i in (0, 1))
+        keys, values = (_stack([pair[i] for pair in pairs], longest) for i in (0, 1))
         layers.append((keys, values))
     return layers
 
 
-def _stacked(grids: Sequence[torch.Tensor], longest: int) -> torch.Tensor:
+def _stack(grids: Sequence[torch.Tensor], longest: int) -> torch.Tensor:
     heads, _, _, size = grids[0].shape
     stacked = grids[0].new_zeros((heads, sum(grid.shape[1] for grid in grids), longest, size))
     first = 0
@@ -168,7 +168,7 @@ def _room(like: torch.Tensor, tokens: int) -> torch.Tensor:
     return like.new_zeros((like.shape[0], like.shape[1], tokens, like.shape[2]))
 
 
-def _widened(kept: torch.Tensor, more: int) -> torch.Tensor:
+def _widen(kept: torch.Tensor, more: int) -> torch.Tensor:
     import torch
 
     return torch.nn.functional.pad(kept, (0, 0, 0, more))
@@ -234,10 +234,10 @@ class Fill:
         self.layers.append((keys, values))
         queries = self._grid(query)
         if not self._spans:
-            return self._packed(_plain(queries, keys, values, scale)).transpose(0, 1)
+            return self._pack(_plain(queries, keys, values, scale)).transpose(0, 1)
         out, lse = attend_causally(queries, keys, values, scale)
-        own = self._packed(out), self._packed(lse)
-        shared = _shared_part(self._spans, len(self.layers) - 1, query, scale)
+        own = self._pack(out), self._pack(lse)
+        shared = _attend_spans(self._spans, len(self.layers) - 1, query, scale)
         return merge([own, shared]).to(query.dtype).transpose(0, 1)
 
     def _grid(self, packed: torch.Tensor) -> torch.Tensor:
@@ -246,7 +246,7 @@ class Fill:
             packed = packed.index_select(1, self._token_of_cell.to(packed.device))
         return packed.reshape(packed.shape[0], self._rows, self._longest, -1)
 
-    def _packed(self, grid: torch.Tensor) -> torch.Tensor:
+    def _pack(self, grid: torch.Tensor) -> torch.Tensor:
         """(heads, rows, longest, …) as (heads, tokens, …)."""
         flat = grid.reshape(grid.shape[0], self._rows * self._longest, *grid.shape[3:])
         return flat if self._is_even else flat.index_select(1, self._cell_of_token.to(grid.device))
@@ -262,18 +262,18 @@ def _plain(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: f
     return out.transpose(0, 1)
 
 
-def _shared_part(spans: Sequence[Span], layer: int, query: torch.Tensor, scale: float) -> Part:
+def _attend_spans(spans: Sequence[Span], layer: int, query: torch.Tensor, scale: float) -> Part:
     """Level 0 for queries (H, n, d); no weight for those outside all spans."""
     import torch
 
     heads, n = query.shape[:2]
     if len(spans) == 1 and spans[0].end - spans[0].start == n:
-        return attend_shared(query, *spans[0].layers[layer], scale)
+        return attend_prefix(query, *spans[0].layers[layer], scale)
     value_size = spans[0].layers[layer][1].shape[-1]
     out = query.new_zeros((heads, n, value_size))
     lse = torch.full((heads, n), float("-inf"), device=query.device)
     for span in spans:
-        part, part_lse = attend_shared(query[:, span.start : span.end], *span.layers[layer], scale)
+        part, part_lse = attend_prefix(query[:, span.start : span.end], *span.layers[layer], scale)
         out[:, span.start : span.end] = part
         lse[:, span.start : span.end] = part_lse
     return out, lse
@@ -302,9 +302,9 @@ class PrefixGrid:
         outside = (prompts < starts[row]) | (prompts >= ends[row])
         rows = [[(key[:, None], value[:, None]) for key, value in span.layers] for span in spans]
         lengths = np.array([span.layers[0][0].shape[1] for span in spans])
-        return cls(Own(joined(rows, int(lengths.max())), lengths), row, outside)
+        return cls(Own(stack_rows(rows, int(lengths.max())), lengths), row, outside)
 
-    def seated(self, prompts: np.ndarray, device: torch.device) -> SeatedPrefixes | None:
+    def seat(self, prompts: np.ndarray, device: torch.device) -> SeatedPrefixes | None:
         """For states of these prompts, which rise; None where the grid would be mostly empty."""
         import numpy as np
         import torch
@@ -367,5 +367,5 @@ class Step:
         if isinstance(self._shared, SeatedPrefixes):
             parts.append(self._shared.attend(query, layer, scale))
         elif self._shared:
-            parts.append(_shared_part(self._shared, layer, query, scale))
+            parts.append(_attend_spans(self._shared, layer, query, scale))
         return merge(parts).to(query.dtype).transpose(0, 1)

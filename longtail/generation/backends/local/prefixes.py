@@ -80,7 +80,7 @@ def group_by_prefix(prompts: Sequence[Sequence[int]], group_cost: int = GROUP_CO
     if not prompts:
         return []
     order = sorted(range(len(prompts)), key=lambda row: tuple(prompts[row]))
-    depths = [_shared(prompts[row], prompts[other]) for row, other in pairwise(order)]
+    depths = [_common(prompts[row], prompts[other]) for row, other in pairwise(order)]
     opened = [_Beginning(0)]
     for row, depth in zip(order, [*depths, 0], strict=True):
         if opened[-1].depth < depth:
@@ -105,7 +105,7 @@ def group_by_prefix(prompts: Sequence[Sequence[int]], group_cost: int = GROUP_CO
     return [Group(tuple(rows), chosen[rows[0]].depth) for rows in groups.values()]
 
 
-def _shared(one: Sequence[int], other: Sequence[int]) -> int:
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
     """Tokens with which both begin, so that each has one behind them."""
     return min(common_length(one, other), len(one) - 1, len(other) - 1)
 

@@ -80,13 +80,13 @@ class Settings:
     @property
     def text(self) -> str:
         """The settings as rows and the row cache's keys state them; empty where none is followed."""
-        return " ".join(f"{name}={_shown(value)}" for name, value in sorted(self.followed.items()))
+        return " ".join(f"{name}={_text_of(value)}" for name, value in sorted(self.followed.items()))
 
 
 def read_settings(files: ModelFiles) -> Settings:
     """The settings of a checkpoint. Errors: `BackendError` where one is needed that Longtail cannot follow."""
     config = files.settings(CONFIG)
-    named = _named(files, config)
+    named = _read_config(files, config)
     for name, idle in REFUSED.items():
         if _is_set(named.get(name), idle):
             raise files.refusal(
@@ -103,7 +103,7 @@ def read_settings(files: ModelFiles) -> Settings:
     return Settings(MappingProxyType(followed), left, _dtype(config))
 
 
-def _named(files: ModelFiles, config: Mapping[str, Any]) -> Mapping[str, Any]:
+def _read_config(files: ModelFiles, config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The settings where `generate` looks for them: in the parts of a configuration where the whole has none."""
     if dict(files.paths).get(GENERATION):
         return files.settings(GENERATION)
@@ -132,7 +132,7 @@ def _dtype(config: Mapping[str, Any]) -> str:
     return next((name.removeprefix("torch.") for name in named if isinstance(name, str)), "")
 
 
-def _shown(value: Any) -> str:
+def _text_of(value: Any) -> str:
     """The value as JSON; a long one as the beginning of its SHA-256."""
     text = json.dumps(value, separators=(",", ":"), sort_keys=True)
     if len(text) <= _MAX_SHOWN:
@@ -182,7 +182,7 @@ class Rules:
             try:
                 for n_new in range(2):  # a forced end comes with the last token
                     logits = torch.zeros((1, n_tokens), device=device)
-                    alone._processed(logits, [([0], [0] * n_new)], 2)
+                    alone._process(logits, [([0], [0] * n_new)], 2)
             except (
                 Exception
             ) as error:  # a processor may raise anything on a value that it does not understand
@@ -196,7 +196,7 @@ class Rules:
         if not self._names:
             return None
 
-        def adjusted(logits: torch.Tensor, states: Sequence[tuple[int, list[int]]]) -> torch.Tensor:
+        def adjust_logits(logits: torch.Tensor, states: Sequence[tuple[int, list[int]]]) -> torch.Tensor:
             alike: dict[int, list[int]] = {}
             for row, (prompt, _) in enumerate(states):
                 n = len(prompts[prompt]) if self._sees_prompt or not self._start else 0
@@ -204,12 +204,12 @@ class Rules:
             found = logits.clone()
             for rows in alike.values():
                 seen = [(prompts[states[row][0]], states[row][1]) for row in rows]
-                found[rows] = self._processed(logits[rows], seen, max_new_tokens)
+                found[rows] = self._process(logits[rows], seen, max_new_tokens)
             return found
 
-        return adjusted
+        return adjust_logits
 
-    def _processed(
+    def _process(
         self, logits: torch.Tensor, states: Sequence[tuple[Sequence[int], list[int]]], max_new_tokens: int
     ) -> torch.Tensor:
         """Logits of states, each a prompt and its tokens so far, all equally long."""

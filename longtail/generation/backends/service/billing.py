@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from longtail.generation.backends.base import Generation
 from longtail.generation.backends.service.wire import LONGEST_TOKEN, Answer, Answered, Choice, Post, Redactor
-from longtail.generation.prompts.endings import kept_part
+from longtail.generation.prompts.endings import cut_span
 from longtail.scoring.confidence import Confidence
 from longtail.scoring.log_probabilities import confidence_of_part
 from longtail.study.prices import Price
@@ -59,12 +59,6 @@ class Budget:
         with self._changed:
             self.open -= opened
             self._changed.notify_all()
-
-    @property
-    def left(self) -> Fraction | None:
-        """What is neither spent nor possibly spent; None without a limit."""
-        with self._changed:
-            return None if self._limit is None else self._limit - self.settled - self.open
 
     def _fits(self, usd: Fraction) -> bool:
         return self._limit is None or self.settled + self.open + self._aside + usd <= self._limit
@@ -133,7 +127,7 @@ def bound(post: Post, api: str, price: Price | None) -> Bound:
     return Bound(prompt, new, post.n, exact_usd(price, prompt, post.n * new))
 
 
-def counted(answer: Answer, most: Bound) -> tuple[int, int]:
+def count_tokens(answer: Answer, most: Bound) -> tuple[int, int]:
     """Prompt and new tokens by the server's usage; their upper bounds where it tells none."""
     most_new = most.new_tokens_of_one * max(len(answer.choices), most.n)
     return (
@@ -155,7 +149,7 @@ def generations(
     The first bears the prompt, which the others share, and the surplus choices.
     """
     answer, kept = answered.answer, answered.answer.choices[: most.n]
-    prompt_tokens, new_tokens = counted(answer, most)
+    prompt_tokens, new_tokens = count_tokens(answer, most)
     counts = answer.tokens_by_choice(new_tokens)
     thoughts = answer.tokens_by_choice(answer.reasoning_tokens or 0, are_reasoning=True)
     surplus = sum(counts[len(kept) :])
@@ -188,7 +182,7 @@ def generations(
 
 def _confidence(choice: Choice, end: str) -> Confidence | None:
     text = choice.text or ""
-    return confidence_of_part(text, choice.tokens, *kept_part(text, end))
+    return confidence_of_part(text, choice.tokens, *cut_span(text, end))
 
 
 def _cost(price: Price | None, prompt_tokens: int, new_tokens: int) -> float | None:

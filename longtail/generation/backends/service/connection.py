@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import requests
 import urllib3
 from requests.auth import AuthBase
 
-from longtail.generation.backends.service.wire import Redactor
+from longtail.generation.backends.service.wire import Lost, Redactor, Reply
 from longtail.transfer.deadlines import OverdueError, body_parts, deadline, timed_session
 from longtail.transfer.http import Clock, RetryPolicy, Sessions, is_loopback, own_version
 
@@ -107,26 +106,6 @@ _UNSENT = (
 """No connection, or no address at all."""
 
 
-@dataclass(frozen=True)
-class Reply:
-    """An HTTP answer, whatever its status, and how long the request took, in seconds. `is_cut`: it was longer than any
-    answer to the request may be, and the rest was not read."""
-
-    status: int
-    headers: Mapping[str, str]
-    content: bytes = field(repr=False)
-    seconds: float
-    is_cut: bool = False
-
-
-@dataclass(frozen=True)
-class Lost:
-    """No answer. `may_be_billed`: the request may have reached the server."""
-
-    what: str
-    may_be_billed: bool
-
-
 class _Bearer(AuthBase):
     """Sets the key. Also without a key it is given to `requests`, which would otherwise look for one in ~/.netrc."""
 
@@ -166,12 +145,12 @@ class Connection:
         except OverdueError as error:
             return Lost(f"no whole answer in time ({error})", may_be_billed=True)
         except requests.Timeout as error:
-            return Lost(f"no answer in time ({type(error).__name__})", _may_have_arrived(error))
+            return Lost(f"no answer in time ({type(error).__name__})", _is_billable(error))
         except (
             OSError,
             urllib3.exceptions.HTTPError,
         ) as error:  # OSError: also a file of certificates not found
-            return Lost(f"no answer ({self._reason(error)})", _may_have_arrived(error))
+            return Lost(f"no answer ({self._reason(error)})", _is_billable(error))
 
     def _post(self, body: bytes, idempotency_key: str, most_bytes: int) -> Reply:
         started = self._clock.monotonic()
@@ -206,7 +185,7 @@ class Connection:
         return self._redactor.message(f"{type(error).__name__}: {cause}")
 
 
-def _may_have_arrived(error: Exception) -> bool:
+def _is_billable(error: Exception) -> bool:
     """Whether the request may have been sent; only where it was not is it certain that nothing is billed."""
     cause = getattr(error.args[0], "reason", None) if error.args else None
     unmet = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)

@@ -27,12 +27,11 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 from longtail.generation.backends.base import Decoding
-from longtail.generation.backends.service.connection import Lost, Reply
 from longtail.generation.prompts.endings import AFTER_THINKING, END
 from longtail.scoring.log_probabilities import Token, read_tokens
 from longtail.study.models import Model, Service
@@ -47,22 +46,22 @@ class Redactor:
     """Replaces a key, also where it is escaped for JSON, HTML or URLs. Its repr does not show the key."""
 
     def __init__(self, key: str | None) -> None:
-        self._key = re.compile("".join(map(_escaped, key))) if key else None
+        self._key = re.compile("".join(map(_pattern_of, key))) if key else None
         self._is_secret = key is not None and len(key) >= _SHORTEST_SECRET
 
     def message(self, text: str) -> str:
         """The beginning of a message for people, in one line; redacted before it is cut."""
-        return snippet(self._replaced(text))
+        return snippet(self._replace(text))
 
     def answer(self, text: str) -> str:
         """A generated text, whole: a server that echoes its headers must not get the key into a row."""
-        return self._replaced(text) if self._is_secret else text
+        return self._replace(text) if self._is_secret else text
 
-    def _replaced(self, text: str) -> str:
+    def _replace(self, text: str) -> str:
         return self._key.sub(_MARK, text) if self._key else text
 
 
-def _escaped(character: str) -> str:
+def _pattern_of(character: str) -> str:
     """A pattern for a character of a key as it is, or escaped, however often, in the ways of JSON, HTML and URLs."""
     if character.isalnum():
         return character
@@ -187,6 +186,26 @@ class ErrorBody:
 
 class MalformedError(Exception):
     """Not an answer; the message says what it is."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An HTTP answer, whatever its status, and how long the request took, in seconds. `is_cut`: it was longer than any
+    answer to the request may be, and the rest was not read."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes = field(repr=False)
+    seconds: float
+    is_cut: bool = False
+
+
+@dataclass(frozen=True)
+class Lost:
+    """No answer. `may_be_billed`: the request may have reached the server."""
+
+    what: str
+    may_be_billed: bool
 
 
 def idempotency_key(name: str, url: str, body: bytes) -> str:

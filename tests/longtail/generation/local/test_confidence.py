@@ -27,7 +27,7 @@ from longtail.generation.prompts.endings import (
     END,
     FIRST_LINE,
     SENTENCE,
-    kept_text,
+    cut_text,
 )
 from longtail.study.models import Model
 
@@ -116,7 +116,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def places(tokenizer: Any, tokens: list[int], text: str, end: str) -> list[int]:
     """Places of the tokens of the kept text, by decoding every beginning of the tokens."""
-    kept = kept_text(text, end)
+    kept = cut_text(text, end)
     start = text.index(kept)
     beginnings = [tokenizer.decode(tokens[:n], skip_special_tokens=True) for n in range(len(tokens) + 1)]
     whole = text[: start + len(kept)]

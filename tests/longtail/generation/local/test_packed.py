@@ -48,13 +48,13 @@ def test_a_trial_that_has_passed_is_made_again_only_for_other_weights_or_setting
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
-    tried, trial, refusal = [], choose._tried, (None, "its logits differ")
+    tried, trial, refusal = [], choose._try, (None, "its logits differ")
 
     def counted(loaded: LoadedModel, batch_tokens: int) -> tuple[PackedSteppers | None, str]:
         tried.append(str(loaded.model.dtype))
         return trial(loaded, batch_tokens) if len(tried) > 2 else refusal
 
-    monkeypatch.setattr(choose, "_tried", counted)
+    monkeypatch.setattr(choose, "_try", counted)
     folder = str(save_tiny_model(tmp_path / "tiny", "llama"))
     for dtype in ["float32"] * 4 + ["bfloat16"] * 2:
         loaded = load_model(Model(name="tiny", path=folder, device="cpu", dtype=dtype))

@@ -12,8 +12,8 @@ from longtail.generation.prompts.endings import (
     AFTER_THINKING,
     ENDS,
     FIRST_LINE,
+    cut_text,
     is_complete,
-    kept_text,
 )
 
 PIECES = ("\n", "\n\n", " ", "a", "b\n", "\nc", "é", ". ", " He", "!", "<think>\n", "</think>")
@@ -36,7 +36,7 @@ def test_a_text_is_done_as_soon_as_it_is_complete(tokens: list[int], end: str) -
         is_done = is_done_at(tokens[:n])
         assert is_done == is_complete(text, end)
         if is_done:
-            assert kept_text(text, end) == kept_text("".join(PIECES[token] for token in tokens), end)
+            assert cut_text(text, end) == cut_text("".join(PIECES[token] for token in tokens), end)
             break
 
 

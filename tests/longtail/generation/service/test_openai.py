@@ -13,7 +13,7 @@ from served import GREEDY, PRICES, PROMPTS, WARM, Open, service_model
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Failure, Generation, identify
 from longtail.generation.backends.openai import OpenAIBackend
-from longtail.generation.prompts.endings import AFTER_THINKING, FIRST_LINE, cut_answer, kept_part
+from longtail.generation.prompts.endings import AFTER_THINKING, FIRST_LINE, cut_answer, cut_span
 from longtail.scoring.confidence import Confidence
 from longtail.scoring.log_probabilities import confidence_of_part, read_tokens
 from longtail.scoring.model_answer import ModelAnswer
@@ -85,7 +85,7 @@ def test_only_tokens_of_the_kept_line_count() -> None:
     given = {"tokens": ["\n\n", " A", "da", "\n", "B"], "token_logprobs": [-1, -2, -3, -4, -5]}
     tokens = read_tokens({"logprobs": given | {"top_logprobs": [None] * 5}})
     text = "\n\n Ada\nB"
-    found = confidence_of_part(text, tokens, *kept_part(text, FIRST_LINE))
+    found = confidence_of_part(text, tokens, *cut_span(text, FIRST_LINE))
     assert found == Confidence(2, -5.0, 0.04978707, 0.1353353)
 
 

@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from served import service_model
 
-from longtail.generation.backends.service.connection import Lost, Reply
 from longtail.generation.backends.service.wire import (
     Again,
     Answered,
     Fatal,
     Interpreter,
+    Lost,
     Redactor,
     Refused,
+    Reply,
 )
 
 GOOD = b'{"choices": [{"text": "a"}]}'

@@ -28,7 +28,7 @@ from longtail.generation.backends.service.wire import (
     read_error,
 )
 from longtail.generation.prompts.endings import FIRST_LINE, SENTENCE, cut_answer
-from longtail.generation.tasks.questions import asked_end
+from longtail.generation.tasks.questions import request_end
 from longtail.study.models import Model, Service
 
 JSON = st.recursive(
@@ -323,4 +323,4 @@ def test_paid_answers_of_a_rambling_model_keep_their_key_unless_confidence_is_as
     rambling = Model("paid", "m", "openai", rambles=True, service=Service("http://127.0.0.1"))
     measured = dataclasses.replace(rambling, service=Service("http://127.0.0.1", log_probabilities=True))
     local = dataclasses.replace(rambling, backend="transformers", service=None)
-    assert [asked_end(model) for model in (rambling, measured, local)] == [FIRST_LINE, SENTENCE, SENTENCE]
+    assert [request_end(model) for model in (rambling, measured, local)] == [FIRST_LINE, SENTENCE, SENTENCE]
