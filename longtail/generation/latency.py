@@ -165,10 +165,10 @@ def _compute(c: _Calibration, finished: BlobStore) -> Computed:
     if not rounds:
         return Computed([])
     if c.model.service:
-        found, device = list(_times_of_requests(c, rounds)), _SERVICE
+        times, device = list(_times_of_requests(c, rounds)), _SERVICE
     else:
         backend = c.session.backend(c.model)
-        found, device = list(_times_alone(c, backend, rounds, finished)), backend.usage().device
+        times, device = list(_times_alone(c, backend, rounds, finished)), backend.usage().device
     finished.close()
     identity = c.session.identity(c.model)
     common = {
@@ -177,7 +177,7 @@ def _compute(c: _Calibration, finished: BlobStore) -> Computed:
         "engine": f"{identity.engine} {identity.engine_version}",
         "run_id": c.run_id,
     }
-    return Computed([{**common, **one.row()} for one in found], notes=_notes(c, rounds, found))
+    return Computed([{**common, **time.row()} for time in times], notes=_notes(c, rounds, times))
 
 
 def _times_alone(
@@ -243,17 +243,17 @@ def _times_of_requests(c: _Calibration, rounds: Sequence[Round]) -> Iterator[_Ti
                 "generated_passages", c.model.name, ["dataset", "question_id", "latency_ms"]
             )
             before = {(row["dataset"], row["question_id"]): row["latency_ms"] for row in written.to_pylist()}
-        for one in rounds:
-            for way in one.rows:
-                own = known.get((*one.place, way[1])) if way[0] == method else None
-                if own is not None:
-                    yield _Timed(one.place, way, own + before.get(one.place, 0.0))
+        for question in rounds:
+            for way in question.rows:
+                milliseconds = known.get((*question.place, way[1])) if way[0] == method else None
+                if milliseconds is not None:
+                    yield _Timed(question.place, way, milliseconds + before.get(question.place, 0.0))
 
 
-def _notes(c: _Calibration, rounds: Iterable[Round], found: Iterable[_Timed]) -> dict[str, float]:
+def _notes(c: _Calibration, rounds: Iterable[Round], answers: Iterable[_Timed]) -> dict[str, float]:
     """The median of each way. Errors: `BackendError` where a way has no answer."""
     times: dict[Way, list[float]] = defaultdict(list)
-    for one in found:
+    for one in answers:
         times[one.way].append(one.milliseconds)
     for method, prompt in sorted({way for one in rounds for way in one.rows}):
         if (method, prompt) not in times:
@@ -261,8 +261,8 @@ def _notes(c: _Calibration, rounds: Iterable[Round], found: Iterable[_Timed]) ->
                 f"{_TABLE} {c.model.name}: none of the questions of method {method} with prompt {prompt} was answered"
             )
     return {
-        f"{method}_{prompt}_ms": round(statistics.median(some), 2)
-        for (method, prompt), some in sorted(times.items())
+        f"{method}_{prompt}_ms": round(statistics.median(milliseconds), 2)
+        for (method, prompt), milliseconds in sorted(times.items())
     }
 
 
@@ -306,10 +306,10 @@ class Round:
 
     def turns(self, study: Study) -> dict[Steps, list[Way]]:
         """Each distinct prompt once, with the ways that ask it."""
-        found: dict[Steps, list[Way]] = {}
+        turns: dict[Steps, list[Way]] = {}
         for (method, prompt), row in self.rows.items():
-            found.setdefault(_steps(study, method, row), []).append((method, prompt))
-        return found
+            turns.setdefault(_steps(study, method, row), []).append((method, prompt))
+        return turns
 
 
 def choose_rounds(plans: Mapping[str, Sequence[AskedQuestion]], seed: int) -> list[Round]:

@@ -268,20 +268,23 @@ class StreamingBackend(Backend, Protocol):
 
 def entry(model: Model, capability: str = GENERATE) -> BackendRecord:
     """The record of a model's backend. Errors: `BackendError` where it is unknown or lacks the capability."""
-    found = BACKENDS.get(model.backend)
-    if found is None:
-        known = ", ".join(sorted(name for name, one in BACKENDS.items() if one.generates))
+    record = BACKENDS.get(model.backend)
+    if record is None:
+        known = ", ".join(sorted(name for name, other in BACKENDS.items() if other.generates))
         raise BackendError(f"model {model.name}: unknown backend {model.backend!r}; use one of: {known}")
-    if not found.generates:
+    if not record.generates:
         raise BackendError(
             f"model {model.name}: its answers are imported (results); it cannot {capability} any"
         )
-    if capability not in found.capabilities:
-        able = ", ".join(sorted(n for n, one in BACKENDS.items() if capability in one.capabilities)) or "none"
+    if capability not in record.capabilities:
+        able = (
+            ", ".join(sorted(n for n, other in BACKENDS.items() if capability in other.capabilities))
+            or "none"
+        )
         raise BackendError(
             f"model {model.name}: backend {model.backend} cannot {capability}; backends that can: {able}"
         )
-    return found
+    return record
 
 
 def identify(model: Model) -> Identity:

@@ -205,12 +205,12 @@ class FakeBackend:
         """The scores of each prompt's candidates."""
         seconds = self._call(len(prompts)) / max(1, len(prompts))
         results: list[Scored | Failure] = []
-        for prompt, own in zip(_read(prompts, passages), candidates, strict=True):
+        for prompt, continuations in zip(_read(prompts, passages), candidates, strict=True):
             if self._refuses(prompt):
                 results.append(Failure(self._refusal()))
                 continue
-            self._note_made(f"{prompt}\n{list(own)}", [None], "scores")
-            scores = tuple(self._score(prompt, candidate) for candidate in own)
+            self._note_made(f"{prompt}\n{list(continuations)}", [None], "scores")
+            scores = tuple(self._score(prompt, candidate) for candidate in continuations)
             results.append(
                 Scored(
                     scores=scores,
@@ -301,11 +301,13 @@ class FakeBackend:
     ) -> Generation:
         words = f" {text_of(prompt, seed, self.script)}".split(" ")[: decoding.max_new_tokens + 1]
         text = " ".join(words)
-        kept = cut_text(text, decoding.end)
-        own = confidence_of([-digest(f"{kept}\n{n}")[0] / 256 for n in range(len(kept.split()))])
+        answer = cut_text(text, decoding.end)
+        confidence = confidence_of([-digest(f"{answer}\n{n}")[0] / 256 for n in range(len(answer.split()))])
         n_new = len(words) - 1
         reason = decoding.finish_reason(text, n_new)
-        return Generation(text, own, finish_reason=reason, new_tokens=n_new, shared_tokens=shared, **accounts)
+        return Generation(
+            text, confidence, finish_reason=reason, new_tokens=n_new, shared_tokens=shared, **accounts
+        )
 
     def _call(self, n_prompts: int) -> float:
         """Take the time of one call; its seconds."""
@@ -330,8 +332,8 @@ class FakeBackend:
 
     def _note_made(self, prompt: str, seeds: Sequence[int | None], how: str) -> None:
         if self.script.ledger:
-            made = (digest(f"{prompt}\n{how}\n{seed}").hex() for seed in seeds)
-            self._write("".join(f"made {name}\n" for name in made))
+            names = (digest(f"{prompt}\n{how}\n{seed}").hex() for seed in seeds)
+            self._write("".join(f"made {name}\n" for name in names))
 
     def _bill(self, name: str) -> None:
         if self.script.ledger:
@@ -348,4 +350,4 @@ def _read(prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> Sequence
     """Each prompt's text behind its passages."""
     if not passages:
         return prompts
-    return ["\n\n".join([*own, prompt]) for own, prompt in zip(passages, prompts, strict=True)]
+    return ["\n\n".join([*texts, prompt]) for texts, prompt in zip(passages, prompts, strict=True)]

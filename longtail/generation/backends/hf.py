@@ -90,10 +90,10 @@ class TransformersBackend:
     def identify(model: Model) -> Identity:
         """Hub commit or SHA-256 of the files, without loading; a GGUF file is converted once. Errors: `BackendError`."""
         version = importlib.metadata.version("transformers")
-        found = find_weights(model)
-        rules = read_settings(found.files).text
-        quantisation = found.quantisation or model.quantisation
-        return Identity(found.revision, model.dtype, quantisation, "transformers", version, rules)
+        weights = find_weights(model)
+        rules = read_settings(weights.files).text
+        quantisation = weights.quantisation or model.quantisation
+        return Identity(weights.revision, model.dtype, quantisation, "transformers", version, rules)
 
     def generate(
         self, prompts: Sequence[str], decoding: Decoding, *, passages: Sequence[Sequence[str]] = ()
@@ -104,8 +104,8 @@ class TransformersBackend:
         does not fit alone is a `Failure`.
         """
         encoded = self._encode(prompts, passages)
-        found = self._generations(encoded, decoding, [_GREEDY] * len(prompts), is_sampled=False)
-        return [own if isinstance(own, Failure) else own[0] for own in found]
+        generations = self._generations(encoded, decoding, [_GREEDY] * len(prompts), is_sampled=False)
+        return [texts if isinstance(texts, Failure) else texts[0] for texts in generations]
 
     def sample(
         self,
@@ -139,20 +139,20 @@ class TransformersBackend:
         results: list[Scored | Failure] = [self.no_tokens] * len(prompts)
         asked: dict[Tokens, list[Candidates]] = {}
         encoded = self._encode(prompts, passages)
-        for i, (prompt, tokens, own) in enumerate(zip(prompts, encoded, candidates, strict=True)):
-            n_before, found = self._candidates.continuations(prompt, tokens, own)
-            before = self._cut(tokens[:n_before], max((len(c.tokens) for c in found), default=0))
+        for i, (prompt, tokens, texts) in enumerate(zip(prompts, encoded, candidates, strict=True)):
+            n_before, continuations = self._candidates.continuations(prompt, tokens, texts)
+            before = self._cut(tokens[:n_before], max((len(c.tokens) for c in continuations), default=0))
             if before is None:
                 results[i] = Failure("the longest candidate leaves no room for the prompt")
             elif before:
-                asked.setdefault(before, []).append(Candidates(i, n_before - len(before), found))
+                asked.setdefault(before, []).append(Candidates(i, n_before - len(before), continuations))
         distinct, rows = list(asked), list(asked.values())
-        wanted = [[c for own in some for c in own.continuations] for some in rows]
+        wanted = [[c for texts in group for c in texts.continuations] for group in rows]
 
         def work(stepper: Stepper, batch: Sequence[int]) -> list[list[float] | None]:
             return score_continuations(stepper, [wanted[index] for index in batch])
 
-        for done in self._running().run(distinct, [tree_size(own) for own in wanted], work):
+        for done in self._running().run(distinct, [tree_size(texts) for texts in wanted], work):
             self._gauge.read()
             for i, scored in account_scores(done, distinct, rows, len(self._loaded.devices)):
                 results[i] = scored
@@ -186,7 +186,7 @@ class TransformersBackend:
             if row.tokens and row.seeds:
                 copies.setdefault(row.tokens, []).append(i)
         distinct = list(copies)
-        wanted = [sorted({seed for i in own for seed in rows[i].seeds}) for own in copies.values()]
+        wanted = [sorted({seed for i in indices for seed in rows[i].seeds}) for indices in copies.values()]
         ending = Ending(decoding.max_new_tokens, self._loaded.end_ids, self._texts.is_done(decoding.end))
 
         def work(stepper: Stepper, batch: Sequence[int]) -> list[OfPrompt]:
@@ -197,18 +197,18 @@ class TransformersBackend:
                 drawn = [wanted[index] for index in batch]
                 return decode_samples(stepper, ending, decoding.temperature, drawn, adjust)
             written = decode_greedily(stepper, len(batch), ending, adjust)
-            return [None if one is None else [one] for one in written]
+            return [None if text is None else [text] for text in written]
 
         results: list[list[Generation] | Failure] = [[] if row.tokens else self.no_tokens for row in rows]
-        new_tokens = [len(own) * decoding.max_new_tokens for own in wanted]
+        new_tokens = [len(indices) * decoding.max_new_tokens for indices in wanted]
         places = list(copies.values())
         for done in self._running().run(distinct, new_tokens, work):
             self._gauge.read()
             asked = [[(i, rows[i]) for i in places[index]] for index in done.rows]
             seeds_of = [wanted[index] for index in done.rows]
             n_devices = len(self._loaded.devices)
-            for i, found in account_texts(done, asked, seeds_of, self._texts, decoding, n_devices):
-                results[i] = found
+            for i, generations in account_texts(done, asked, seeds_of, self._texts, decoding, n_devices):
+                results[i] = generations
         return results
 
     def _encode(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> Sequence[Sequence[int]]:
@@ -220,10 +220,10 @@ class TransformersBackend:
     def _rows(
         self, encoded: Sequence[Sequence[int]], decoding: Decoding, seeds: Sequence[Sequence[int]]
     ) -> list[Row]:
-        kept = [self._fit(tokens, decoding.max_new_tokens) for tokens in encoded]
+        cut = [self._fit(tokens, decoding.max_new_tokens) for tokens in encoded]
         return [
-            Row(own, len(tokens) - len(own), tuple(drawn))
-            for tokens, own, drawn in zip(encoded, kept, seeds, strict=True)
+            Row(fitting, len(tokens) - len(fitting), tuple(drawn))
+            for tokens, fitting, drawn in zip(encoded, cut, seeds, strict=True)
         ]
 
     def _cut(self, tokens: Sequence[int], n_new: int) -> Tokens | None:
@@ -283,9 +283,9 @@ class FusionInDecoder(TransformersBackend):
     @staticmethod
     def identify(model: Model) -> Identity:
         """As for any model; the length of a passage is one of the rules, since it decides the text."""
-        found = TransformersBackend.identify(model)
-        own = f"passage_tokens={model.passage_tokens}"
-        return dataclasses.replace(found, rules=f"{found.rules} {own}".strip())
+        identity = TransformersBackend.identify(model)
+        rule = f"passage_tokens={model.passage_tokens}"
+        return dataclasses.replace(identity, rules=f"{identity.rules} {rule}".strip())
 
     def _encode(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Tokens]:
         """Each prompt's parts as one list of tokens, not cut; empty where the prompt leaves a passage no room."""
@@ -302,17 +302,17 @@ def encode_apart(
 ) -> list[Tokens]:
     """Each prompt's parts as one list of tokens, not cut; empty where the prompt leaves a passage no room."""
     texts = [
-        [f"{prompt} {passage}" for passage in own] or [prompt]
-        for prompt, own in zip(prompts, passages, strict=True)
+        [f"{prompt} {passage}" for passage in texts_of_prompt] or [prompt]
+        for prompt, texts_of_prompt in zip(prompts, passages, strict=True)
     ]
-    parts = iter(loaded.encode([text for own in texts for text in own]))
-    found = [join_parts(next(parts) for _ in own) for own in texts]
-    with_passages = [place for place, own in enumerate(passages) if own]
+    parts = iter(loaded.encode([text for texts_of_prompt in texts for text in texts_of_prompt]))
+    encoded = [join_parts(next(parts) for _ in texts_of_prompt) for texts_of_prompt in texts]
+    with_passages = [place for place, texts_of_prompt in enumerate(passages) if texts_of_prompt]
     alone = loaded.encode([prompts[place] for place in with_passages])
     for place, tokens in zip(with_passages, alone, strict=True):
         if len(tokens) >= passage_tokens:
-            found[place] = ()
-    return found
+            encoded[place] = ()
+    return encoded
 
 
 def keep(loaded: LoadedModel, tokens: Sequence[int], n_new: int, passage_tokens: int) -> Tokens:

@@ -68,13 +68,13 @@ KeyOf = Callable[[str, Request, int | None], bytes]
 
 def distinct_works(items: Sequence[Item], key_of: KeyOf, tick: Callable[[], None]) -> Distinct:
     """Hash every item's prompt; parts of equal prompt, request and seed share a key. `tick` is called once per item."""
-    found: dict[tuple[object, ...], Work] = {}
+    works: dict[tuple[object, ...], Work] = {}
     of_item: list[Work] = []
     keys: list[tuple[bytes, ...]] = []
     for number, item in enumerate(items):
         prompt, request = item.prompt(), item.request
         digest = prompt.hash()
-        work = found.get((digest, request.decoding, request.candidates))
+        work = works.get((digest, request.decoding, request.candidates))
         if work is None:
             content = "".join((*prompt.passages, prompt.text)).encode("utf-8", "surrogatepass")
             work = Work(
@@ -86,7 +86,7 @@ def distinct_works(items: Sequence[Item], key_of: KeyOf, tick: Callable[[], None
                 part_tokens=part_tokens(request),
                 has_passages=bool(prompt.passages),
             )
-            found[digest, request.decoding, request.candidates] = work
+            works[digest, request.decoding, request.candidates] = work
         for seed in request.seeds:
             if seed not in work.seeds:
                 work.seeds.append(seed)
@@ -94,7 +94,7 @@ def distinct_works(items: Sequence[Item], key_of: KeyOf, tick: Callable[[], None
         of_item.append(work)
         keys.append(tuple(work.keys[work.seeds.index(seed)] for seed in request.seeds))
         tick()
-    return Distinct(list(found.values()), of_item, keys)
+    return Distinct(list(works.values()), of_item, keys)
 
 
 def signature(content: bytes) -> bytes:
@@ -227,20 +227,20 @@ class Missing:
 
 def missing_of(works: Sequence[Work], there: Mapping[bytes, CachedRow]) -> list[Missing]:
     """The works that lack some part, in their order."""
-    found = []
+    lacking_works = []
     for work in works:
         lacking = [(seed, key) for seed, key in zip(work.seeds, work.keys, strict=True) if key not in there]
         if lacking:
             seeds, keys = zip(*lacking, strict=True)
-            found.append(Missing(work, seeds, keys))
-    return found
+            lacking_works.append(Missing(work, seeds, keys))
+    return lacking_works
 
 
-def sample_seeds(some: Sequence[Missing]) -> list[list[int]] | None:
+def sample_seeds(works: Sequence[Missing]) -> list[list[int]] | None:
     """The seeds of each work; None where greedy texts are asked for. One decoding never asks for both."""
-    if any(seed is None for missing in some for seed in missing.seeds):
+    if any(seed is None for missing in works for seed in missing.seeds):
         return None
-    return [[seed for seed in missing.seeds if seed is not None] for missing in some]
+    return [[seed for seed in missing.seeds if seed is not None] for missing in works]
 
 
 def keep(
@@ -261,9 +261,9 @@ def keep(
             raise BackendError(
                 f"{job.label}: {job.engine} gave {len(result)} texts for {len(missing.keys)} seeds"
             )
-        for key, one in zip(missing.keys, result, strict=True):
-            computed[key] = CachedRow(one, job.engine, job.origin)
-            n_tokens += one.prompt_tokens - one.shared_tokens + one.new_tokens
+        for key, part in zip(missing.keys, result, strict=True):
+            computed[key] = CachedRow(part, job.engine, job.origin)
+            n_tokens += part.prompt_tokens - part.shared_tokens + part.new_tokens
     done.rows.update(job.cache.store(computed))
     done.n_computed += len(computed)
     done.n_tokens += n_tokens

@@ -135,8 +135,8 @@ def generate_rows(
     rows = Streamed.of(task.table, _rows(task, plan, done, job, seed, constants, rejected))
     table = pa.concat_tables([TABLES[task.table].schema.empty_table(), *rows.tables])
     _tell(job, [row.reason for row in rejected], sum(map(len, done.distinct.keys)))
-    told = {**notes(table, done), "failed": len(rejected), "without_passage": plan.n_without_passage}
-    return Computed(table, rejected, {**told, "seconds": round(time.monotonic() - job.started, 3)})
+    report = {**notes(table, done), "failed": len(rejected), "without_passage": plan.n_without_passage}
+    return Computed(table, rejected, {**report, "seconds": round(time.monotonic() - job.started, 3)})
 
 
 def _tell(job: Job, reasons: Sequence[str], n_all: int) -> None:
@@ -218,14 +218,14 @@ def accounts(result: Accounts, model: Model, n_copies: int = 1, is_first: bool =
     Rows of equal prompts are copies of one result: each bears its share of time and cost, the first one the
     prompt's tokens. The time of a service's request is not shared: each copy waited for all of it.
     """
-    own = {name: getattr(result, name) for name in _OF_RESULT}
+    columns = {name: getattr(result, name) for name in _OF_RESULT}
     if not is_first:
-        own["shared_tokens"] = result.prompt_tokens
+        columns["shared_tokens"] = result.prompt_tokens
     if result.device_seconds is not None:
-        own["device_seconds"] = result.device_seconds / n_copies
-        own["latency_ms"] = result.latency_ms / n_copies
+        columns["device_seconds"] = result.device_seconds / n_copies
+        columns["latency_ms"] = result.latency_ms / n_copies
     costs = {"cost_usd": cost_usd(result, model), "reasoning_usd": result.reasoning_usd}
-    return own | {name: None if cost is None else cost / n_copies for name, cost in costs.items()}
+    return columns | {name: None if cost is None else cost / n_copies for name, cost in costs.items()}
 
 
 def cost_usd(result: Accounts, model: Model) -> float | None:

@@ -88,10 +88,10 @@ def _answerer(job: Job, works: Sequence[Work]) -> Answerer:
 
 def _by_decoding(works: Sequence[Work]) -> dict[Decoding | None, list[Work]]:
     """The works that one call of a backend can serve: those of one decoding, or those to be scored."""
-    found: dict[Decoding | None, list[Work]] = {}
+    groups: dict[Decoding | None, list[Work]] = {}
     for work in works:
-        found.setdefault(work.decoding, []).append(work)
-    return found
+        groups.setdefault(work.decoding, []).append(work)
+    return groups
 
 
 def _distinct(job: Job, items: Sequence[Item]) -> Distinct:
@@ -105,10 +105,12 @@ def _distinct(job: Job, items: Sequence[Item]) -> Distinct:
 
 
 def _from_cache(job: Job, distinct: Distinct) -> Completed:
-    found = job.cache.find(key for work in distinct.works for key in work.keys)
-    own = [row for row in found.values() if row.origin == job.origin]
-    spent = sum(row.result.cost_usd or 0.0 for row in own)
-    return Completed(distinct, found, n_resumed=len(own), n_reused=len(found) - len(own), spent_usd=spent)
+    rows = job.cache.find(key for work in distinct.works for key in work.keys)
+    resumed = [row for row in rows.values() if row.origin == job.origin]
+    spent = sum(row.result.cost_usd or 0.0 for row in resumed)
+    return Completed(
+        distinct, rows, n_resumed=len(resumed), n_reused=len(rows) - len(resumed), spent_usd=spent
+    )
 
 
 def _compute_missing(
@@ -120,8 +122,8 @@ def _compute_missing(
     items: Sequence[Item],
 ) -> None:
     planned = enumerate(batches(works, job.model.batch_tokens or answerer.batch_tokens))
-    own = [one for place, one in planned if job.shard is None or job.shard.has(place, job.label)]
-    waiting = [(missing_of(batch, done.rows), tokens) for batch, tokens in own]
+    of_shard = [batch for place, batch in planned if job.shard is None or job.shard.has(place, job.label)]
+    waiting = [(missing_of(batch, done.rows), tokens) for batch, tokens in of_shard]
     waiting = [(batch, tokens) for batch, tokens in waiting if batch]
     n_results = sum(len(missing.keys) for batch, _ in waiting for missing in batch)
     with Progress(job.log, job.label, n_results, sum(tokens for _, tokens in waiting)) as progress:
@@ -183,8 +185,8 @@ def stream_missing(
     Errors: `BackendError` in one line where requests had to be postponed, after all others are kept.
     """
     missing = missing_of(in_order(works), done.rows)
-    efforts = [one.work.effort(len(one.keys)) for one in missing]
-    n_left = sum(len(one.keys) for one in missing)
+    efforts = [part.work.effort(len(part.keys)) for part in missing]
+    n_left = sum(len(part.keys) for part in missing)
     progress = Progress(job.log, job.label, n_left, sum(efforts))
     postponed: Postponed | None = None
     service = cast(StreamingBackend, backend)
@@ -221,8 +223,8 @@ class _Losses:
 
     def note(self) -> None:
         """Bring the note up to date. Errors: `LongtailError` of the row cache."""
-        kept = self._done.spent_usd - self._of_texts
-        lost = self._backend.spent_usd - self._of_all - kept
+        paid = self._done.spent_usd - self._of_texts
+        lost = self._backend.spent_usd - self._of_all - paid
         lost = lost if lost > _ROUNDING_USD else 0.0
         if self._before + lost != self._done.lost_usd:
             self._job.cache.note_loss(self._job.origin, self._run, lost)
@@ -242,7 +244,7 @@ def _results(
         _Texts(missing, items),
         decoding,
         sample_seeds(missing),
-        names=[_name(one) for one in missing],
+        names=[_name(part) for part in missing],
         budget_usd=_budget(job, done),
         is_resumed=bool(done.rows),
     )

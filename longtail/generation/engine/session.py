@@ -139,8 +139,8 @@ class _Loader:
 
     def describe(self, model: Backend) -> dict[str, Any]:
         local, identity = Local(model), model.identity
-        own = {"capabilities": local.capabilities, "batch_tokens": local.batch_tokens}
-        return {"weights": identity.weights, "packages": identity, **own}
+        abilities = {"capabilities": local.capabilities, "batch_tokens": local.batch_tokens}
+        return {"weights": identity.weights, "packages": identity, **abilities}
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _both(scored: Scored | Failure, written: Generation | Failure) -> Scored | F
         return scored
     if isinstance(written, Failure):
         return written
-    seconds = [one.device_seconds for one in (scored, written) if one.device_seconds is not None]
+    seconds = [result.device_seconds for result in (scored, written) if result.device_seconds is not None]
     return dataclasses.replace(
         scored,
         text=written.text,

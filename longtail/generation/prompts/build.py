@@ -64,8 +64,8 @@ class Passages:
 
     def of(self, question_id: str) -> Sequence[Passage]:
         """All that the model reads for a question, best first."""
-        own = self.asked.get(question_id)
-        return self.apart.get(question_id, ()) if own is None else (own,)
+        passage = self.asked.get(question_id)
+        return self.apart.get(question_id, ()) if passage is None else (passage,)
 
 
 def build_prompt(
@@ -111,8 +111,8 @@ def text_as_read(text: str, source: str, method: Method) -> str:
     """
     if not method.cuts_last_sentence or source == VERBALISED:
         return text
-    kept = text.rpartition(". ")[0]
-    return text if is_blank(kept) else f"{kept}."
+    whole = text.rpartition(". ")[0]
+    return text if is_blank(whole) else f"{whole}."
 
 
 def text_apart(title: str, text: str) -> str:
@@ -224,8 +224,8 @@ def _stream(
             yield drawn
 
 
-def _is_same(one: Question, other: Question) -> bool:
-    return one.question_id == other.question_id or one.question == other.question
+def _is_same(left: Question, right: Question) -> bool:
+    return left.question_id == right.question_id or left.question == right.question
 
 
 _BOTH = (

@@ -93,7 +93,7 @@ class Answers(Task):
         """Ordered by dataset, prompt and question_id; the log hears how far the draws of demonstrations are."""
         study = scope.study
         by_dataset = read_questions(study, scope.lake)
-        found = _passages(scope)
+        passages = _passages(scope)
         # Arrow keeps what it has read: as much memory again as the records take
         pa.default_memory_pool().release_unused()
         prompts = by_name(study.prompts_of(scope.method_record.name))
@@ -102,7 +102,7 @@ class Answers(Task):
         n_all = len(prompts) * sum(map(len, by_dataset.values()))
         progress = Progress(scope.log, f"{scope.method}: prompts planned", n_all)
         plan = plan_answers(
-            scope.model, prompts, request, by_dataset, found, study.seed, are_apart=scope.n_apart > 0,
+            scope.model, prompts, request, by_dataset, passages, study.seed, are_apart=scope.n_apart > 0,
             tick=lambda: progress.add(1), drawn_as=study.drawn_as,
         )  # fmt: skip
         progress.done()
@@ -137,18 +137,22 @@ def plan_answers(
     """
     items: list[AskedQuestion] = []
     n_without = 0
-    for dataset, own in questions.items():
-        found = None if passages is None else passages.get(dataset, {})
-        asked = [question for question in own if found is None or question.question_id in found]
-        pool = Demonstrations(drawn_as(dataset), own, seed)
+    for dataset, all_questions in questions.items():
+        by_question = None if passages is None else passages.get(dataset, {})
+        asked = [
+            question
+            for question in all_questions
+            if by_question is None or question.question_id in by_question
+        ]
+        pool = Demonstrations(drawn_as(dataset), all_questions, seed)
         for prompt in prompts:
-            before = _passages_of(prompt, own, found, are_apart=are_apart)
+            before = _passages_of(prompt, all_questions, by_question, are_apart=are_apart)
             template, declines = template_of(prompt, model), declines_of(prompt, model)
             group = Group(dataset, prompt.name, template, request, before, declines)
             for question in asked:
                 items.append(AskedQuestion(group, question, shown=pool.draw(question, prompt)))
                 tick()
-            n_without += len(own) - len(asked)
+            n_without += len(all_questions) - len(asked)
     return Plan(items, n_without)
 
 
@@ -159,14 +163,14 @@ def _decisive(prompt: Prompt, model: Model, method: Method) -> list[Any]:
 
 
 def _passages_of(
-    prompt: Prompt, questions: Sequence[Question], found: Mapping[str, Any] | None, *, are_apart: bool
+    prompt: Prompt, questions: Sequence[Question], by_question: Mapping[str, Any] | None, *, are_apart: bool
 ) -> Passages | None:
     """The passages of a prompt. Where they are apart from the question, demonstrations have none (chosen)."""
-    if found is None:
+    if by_question is None:
         return None
     if are_apart:
-        return Passages({}, {}, found)
-    return passages_of_questions(questions, found, reference_demos=prompt.reference_demos)
+        return Passages({}, {}, by_question)
+    return passages_of_questions(questions, by_question, reference_demos=prompt.reference_demos)
 
 
 def _passages(scope: Scope) -> Mapping[str, Mapping[str, Any]] | None:

@@ -25,7 +25,7 @@ def count_faults(lake: Lake, run_id: str) -> tuple[int, int]:
     """
     asked = lake.read("questions", columns=_QUESTION)
     n_doubled, n_unknown = 0, 0
-    for partition in filter(lambda one: lake.stamp(_TABLE, one), lake.partitions(_TABLE)):
+    for partition in filter(lambda name: lake.stamp(_TABLE, name), lake.partitions(_TABLE)):
         rows = lake.read(_TABLE, partition, [*_KEYS, "run_id"])
         n_doubled += rows.num_rows - _distinct(rows, _KEYS).num_rows
         ours = rows.filter(pc.equal(rows["run_id"], run_id))
@@ -64,7 +64,8 @@ def tell_accuracy(lake: Lake, outcome: Outcome, log: logging.Logger) -> list[dic
     for dataset, prompt, correct, question_ids, n_empty in groups:
         n, share = len(correct), float(np.mean(correct))
         ends = share_interval(
-            correct, [subjects.get((dataset, one), f"question {one}") for one in question_ids]
+            correct,
+            [subjects.get((dataset, question_id), f"question {question_id}") for question_id in question_ids],
         )
         names = {"partition": outcome.partition, "dataset": dataset, "prompt": prompt}
         low, high = ends or (None, None)

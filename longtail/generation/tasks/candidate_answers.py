@@ -152,7 +152,7 @@ class CandidateAnswers(Task):
     def row(self, model: Model, item: ClozeQuery, part: int, result: Scored) -> Mapping[str, Any]:
         names = item.candidates
         order = rank_candidates(result.scores, len(names))
-        found = [result.scores[place] for place in order]
+        scores = [result.scores[place] for place in order]
         gold = [
             rank for rank, at in enumerate(order, 1) if names[at % len(names)] in item.question.gold_answers
         ]
@@ -161,11 +161,11 @@ class CandidateAnswers(Task):
             "is_mismatch": is_mismatch(free, names[order[0] % len(names)], names),
             "passage_ids": [passage.passage_id for passage in item.passages] or None,
             "prediction": names[order[0] % len(names)],
-            "log_likelihood": found[0].log_likelihood,
-            "prediction_tokens": found[0].n_tokens,
-            "mean_log_likelihood": found[0].mean,
-            "margin": found[0].log_likelihood - found[1].log_likelihood if found[1:] else None,
-            "confidence": confidence([score.log_likelihood for score in found]),
+            "log_likelihood": scores[0].log_likelihood,
+            "prediction_tokens": scores[0].n_tokens,
+            "mean_log_likelihood": scores[0].mean,
+            "margin": scores[0].log_likelihood - scores[1].log_likelihood if scores[1:] else None,
+            "confidence": confidence([score.log_likelihood for score in scores]),
             "gold_rank": gold[0] if gold else None,
             "n_candidates": len(names),
             "is_correct": bool(gold) and gold[0] == 1,
@@ -188,9 +188,9 @@ def _groups(
             dataset,
             prompt.name,
             template_of(prompt, scope.model),
-            Score(targets(prompt.format, own), Decoding(scope.study.max_new_tokens)),
+            Score(targets(prompt.format, names), Decoding(scope.study.max_new_tokens)),
         )
-        for (dataset, relation), own in candidates.items()
+        for (dataset, relation), names in candidates.items()
         for prompt in prompts
     }
 
@@ -199,18 +199,18 @@ def _passages(scope: Scope) -> Callable[[str, Question, int], Sequence[Passage]]
     """From a dataset, a question and a paraphrase_id to the passages; a method without passages has none."""
     method = scope.method_record
     is_read = method.kind == RETRIEVAL and bool(_prompts(scope))
-    found = read_passages_of_wordings(scope.lake, method, scope.n_apart) if is_read else {}
+    by_wording = read_passages_of_wordings(scope.lake, method, scope.n_apart) if is_read else {}
 
     def passages_for(dataset: str, question: Question, number: int) -> Sequence[Passage]:
-        return found.get((dataset, question.question_id, 0 if method.is_fixed else number), ())
+        return by_wording.get((dataset, question.question_id, 0 if method.is_fixed else number), ())
 
     return passages_for
 
 
 def is_mismatch(text: str, chosen: str, candidates: Sequence[str]) -> bool:
     """Whether a free text equals a candidate other than the chosen one, all of them SQuAD-normalised (SPEC §8)."""
-    own = normalized(text)
-    return own != normalized(chosen) and own in map(normalized, candidates)
+    answer = normalized(text)
+    return answer != normalized(chosen) and answer in map(normalized, candidates)
 
 
 def rank_candidates(scores: Sequence[CandidateScore], n_candidates: int) -> list[int]:
@@ -227,9 +227,9 @@ def rank_candidates(scores: Sequence[CandidateScore], n_candidates: int) -> list
 
 def confidence(log_likelihoods: Sequence[float]) -> float:
     """The softmax of the first of several log-likelihoods, which is the largest (SPEC §11)."""
-    return 1 / math.fsum(math.exp(one - log_likelihoods[0]) for one in log_likelihoods)
+    return 1 / math.fsum(math.exp(value - log_likelihoods[0]) for value in log_likelihoods)
 
 
 def targets(format_: str, candidates: Sequence[str]) -> tuple[str, ...]:
     """What the model may write behind what it reads in a format, list by list."""
-    return tuple(f"{begin}{one}" for begin in _FORMS[format_].begins for one in candidates)
+    return tuple(f"{begin}{candidate}" for begin in _FORMS[format_].begins for candidate in candidates)

@@ -90,7 +90,8 @@ class GroundedAnswers(Task):
         request = request_of(scope, scope.study.max_new_tokens, FIRST_LINE)
         asked, n_without = plan_questions(scope, _of_two_steps(scope))
         return Plan(
-            [FirstStep(one, request, turns_of(scope), assembly_of(scope)) for one in asked], n_without
+            [FirstStep(question, request, turns_of(scope), assembly_of(scope)) for question in asked],
+            n_without,
         )
 
     def row(self, model: Model, item: FirstStep, part: int, result: Generation) -> Mapping[str, Any]:
@@ -136,16 +137,16 @@ def plan_questions(scope: Scope, datasets: Iterable[Dataset]) -> tuple[list[Aske
     """The questions of datasets by each grounding method, ordered by dataset, method and question_id; and how many
     have no passage of a method."""
     questions = read_questions(scope.study, scope.lake)
-    found = {method: _passages(scope, method) for method in _methods(scope)}
+    passages_of = {method: _passages(scope, method) for method in _methods(scope)}
     asked: list[Asked] = []
     n_without = 0
-    for dataset, (method, passages) in itertools.product(datasets, found.items()):
-        own = None if passages is None else passages.get(dataset.name, {})
+    for dataset, (method, passages) in itertools.product(datasets, passages_of.items()):
+        by_question = None if passages is None else passages.get(dataset.name, {})
         for question in questions.get(dataset.name, ()):
-            if own is None:
+            if by_question is None:
                 asked.append(Asked(dataset.name, method, question, ""))
-            elif question.question_id in own:
-                asked.append(Asked(dataset.name, method, question, own[question.question_id].text))
+            elif question.question_id in by_question:
+                asked.append(Asked(dataset.name, method, question, by_question[question.question_id].text))
             else:
                 n_without += 1
     return asked, n_without
@@ -156,7 +157,7 @@ def content_of_questions(scope: Scope) -> list[str]:
     retrievers = [method for method in _methods(scope) if not scope.study.method(method).is_parametric]
     content = scope.lake.content
     passages = [content("cited_passages")] if retrievers else []
-    return [content("questions"), *(content("retrieved_passages", one) for one in retrievers), *passages]
+    return [content("questions"), *(content("retrieved_passages", name) for name in retrievers), *passages]
 
 
 def decisive_methods(scope: Scope) -> list[list[Any]]:
@@ -170,10 +171,12 @@ def _methods(scope: Scope) -> tuple[str, ...]:
 
 def _passages(scope: Scope, method: str) -> Mapping[str, Mapping[str, Passage]] | None:
     """Dataset → question_id → the method's passage; None from memory."""
-    own = scope.study.method(method)
-    return None if own.is_parametric else read_first_passages(scope.lake, own)
+    record = scope.study.method(method)
+    return None if record.is_parametric else read_first_passages(scope.lake, record)
 
 
 def _of_two_steps(scope: Scope) -> Iterator[Dataset]:
     if steps_of(scope.study, scope.model.name) == 2:
-        yield from (one for one in scope.study.grounded_datasets if wants_short_answers(scope.study, one))
+        yield from (
+            dataset for dataset in scope.study.grounded_datasets if wants_short_answers(scope.study, dataset)
+        )

@@ -92,7 +92,9 @@ class GroundedGenerations(Task):
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
         how = assembly_of(scope)
         return {
-            "datasets": [[one.name, scope.study.end_task_of(one)] for one in scope.study.grounded_datasets],
+            "datasets": [
+                [dataset.name, scope.study.end_task_of(dataset)] for dataset in scope.study.grounded_datasets
+            ],
             "methods": decisive_methods(scope),
             "seed": scope.study.seed,
             "prompts": [
@@ -123,7 +125,9 @@ class GroundedGenerations(Task):
 
     def import_rows(self, scope: Scope, run_id: str) -> Outcome:
         """The rows of table imported_answers under grounding prompts: answer and explanation in one text."""
-        end_tasks = {one.name: scope.study.end_task_of(one) for one in scope.study.grounded_datasets}
+        end_tasks = {
+            dataset.name: scope.study.end_task_of(dataset) for dataset in scope.study.grounded_datasets
+        }
 
         def columns(row: Mapping[str, Any], golds: Sequence[str]) -> dict[str, Any]:
             name = row["prompt"]
@@ -139,13 +143,15 @@ def _items(scope: Scope, asked: Sequence[Asked]) -> Iterator[GroundedQuestion]:
     first = _first_answers(scope) if _has_first_step(scope) else {}
     is_small = steps_of(study, scope.model.name) == 2
     end_tasks = {dataset.name: study.end_task_of(dataset) for dataset in study.grounded_datasets}
-    for (dataset, _), some in itertools.groupby(asked, key=lambda one: (one.dataset, one.method)):
-        together, end_task = list(some), end_tasks[dataset]
+    for (dataset, _), group in itertools.groupby(
+        asked, key=lambda question: (question.dataset, question.method)
+    ):
+        together, end_task = list(group), end_tasks[dataset]
         needs_answer = is_small and end_task != ROUGE_L
-        for name, one in itertools.product(study.grounding_prompts, together):
-            answer = first.get(tuple(one.key().values()))
+        for name, question in itertools.product(study.grounding_prompts, together):
+            answer = first.get(tuple(question.key().values()))
             if answer is not None or not needs_answer:
-                yield GroundedQuestion(one, name, end_task, request, is_small, turns, how, answer)
+                yield GroundedQuestion(question, name, end_task, request, is_small, turns, how, answer)
 
 
 def _columns(

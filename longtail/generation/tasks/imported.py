@@ -86,14 +86,14 @@ def import_passages(scope: Scope, run_id: str) -> Outcome:
 
     def compute() -> Computed:
         golds, common = _gold_answers(scope), _common(scope, run_id)
-        found = {
+        backgrounds = {
             (row["dataset"], row["question_id"]): row
             for row in reversed(_rows(scope))
             if row["background"] is not None
         }
         return Computed([
             common | _of_file(row) | background_columns(row["background"], key[1], golds[key], scope.model)
-            for key, row in sorted(found.items())
+            for key, row in sorted(backgrounds.items())
         ])  # fmt: skip
 
     stamp = _stamp("generated_passages", scope)
@@ -157,13 +157,13 @@ def _answer(
     passage_id = None if row["passage"] is None else f"{IMPORTED}:{row['passage']}"
     if row["background"] is not None:
         passage_id = background_passage_id(scope.model.name, row["question_id"])
-    own = None if passage_id is None else [passage_id]
+    passage_ids = None if passage_id is None else [passage_id]
     declines = declines_of(prompts.get(row["prompt"]), scope.model)
     columns = answer_columns(row["text"], gold_answers, scope.model, declines, row["is_declined"])
     asked = {name: row[name] for name in ("prompt", *_ASKED)}
     is_whole = columns["prediction"].strip() == columns["raw_text"].strip() != ""
     sure = {column.name: row[column.name] for column in CONFIDENCE if is_whole}
-    return {**_of_file(row), **asked, "passage_id": passage_id, "passage_ids": own, **columns, **sure}
+    return {**_of_file(row), **asked, "passage_id": passage_id, "passage_ids": passage_ids, **columns, **sure}
 
 
 def _compare(scored: Sequence[Row], imported: Sequence[Row]) -> dict[str, Any]:

@@ -53,8 +53,8 @@ class QuestionItem:
 
     def key(self, part: int) -> dict[str, Any]:
         """Dataset, question, and prompt where the table has that column."""
-        own = {"dataset": self.group.dataset, "question_id": self.question.question_id}
-        return own if self.group.prompt is None else own | {"prompt": self.group.prompt}
+        columns = {"dataset": self.group.dataset, "question_id": self.question.question_id}
+        return columns if self.group.prompt is None else columns | {"prompt": self.group.prompt}
 
     def prompt(self) -> ModelInput:
         """Demonstrations, then the question, each in the template and behind its passage, if it has one."""
@@ -91,7 +91,7 @@ def declines_of(prompt: Prompt | None, model: Model) -> tuple[str, ...]:
 
 def decisive_keys(study: Study, *prompts: list[Any], **more: Any) -> dict[str, Any]:
     """The keys of the study that decide the rows of every table of questions, and `more`."""
-    datasets = sorted((one.name, study.drawn_as(one.name)) for one in study.datasets)
+    datasets = sorted((dataset.name, study.drawn_as(dataset.name)) for dataset in study.datasets)
     return {"datasets": datasets, "seed": study.seed, "prompts": list(prompts), **more}
 
 

@@ -76,8 +76,8 @@ def tokens_in(n_bytes: float, config: Any, width: int) -> int:
     if not isinstance(layers, int) or not isinstance(heads, int):
         return BATCH_TOKENS
     size = getattr(config, "head_dim", None) or config.hidden_size // heads
-    kept = 2 * layers * (getattr(config, "num_key_value_heads", None) or heads) * size * width
-    return int(min(max(n_bytes // kept, BATCH_TOKENS), MOST_TOKENS))
+    bytes_per_token = 2 * layers * (getattr(config, "num_key_value_heads", None) or heads) * size * width
+    return int(min(max(n_bytes // bytes_per_token, BATCH_TOKENS), MOST_TOKENS))
 
 
 @dataclass
@@ -134,13 +134,13 @@ class DeviceBatches:
         started = time.perf_counter()
         while waiting:
             rows = waiting.popleft()
-            own = [prompts[row] for row in rows]
-            found = self._attempt(own, rows, work)
-            if found is None and len(rows) == 1:
+            batch = [prompts[row] for row in rows]
+            outcome = self._attempt(batch, rows, work)
+            if outcome is None and len(rows) == 1:
                 self.forget()  # it may fit where nothing is kept for later batches
-                found = self._attempt(own, rows, work)
-            if found is not None:
-                yield Finished(rows, found[0], found[1], time.perf_counter() - started)
+                outcome = self._attempt(batch, rows, work)
+            if outcome is not None:
+                yield Finished(rows, outcome[0], outcome[1], time.perf_counter() - started)
                 started = time.perf_counter()
                 if self.budget.succeed() and waiting:
                     waiting = self._replan(waiting, prompts, new_tokens)
@@ -159,8 +159,8 @@ class DeviceBatches:
         """Halve the budget until these rows no longer make one batch."""
         before = self.budget.now
         self.budget.fail(sum(len(prompts[row]) + new_tokens[row] for row in rows))
-        own = [prompts[row] for row in rows], [new_tokens[row] for row in rows]
-        while len(self._steppers.batches(*own, self.budget.now)) == 1:
+        sizes = [prompts[row] for row in rows], [new_tokens[row] for row in rows]
+        while len(self._steppers.batches(*sizes, self.budget.now)) == 1:
             self.budget.fail(self.budget.now)
         _LOG.warning(
             "%s: out of memory with %s rows; batches of %s tokens instead of %s",
@@ -178,8 +178,8 @@ class DeviceBatches:
     def _plan(
         self, rows: Sequence[int], prompts: Sequence[Sequence[int]], new_tokens: Sequence[int]
     ) -> deque[list[int]]:
-        own = [prompts[row] for row in rows], [new_tokens[row] for row in rows]
-        planned = self._steppers.batches(*own, self.budget.now)
+        sizes = [prompts[row] for row in rows], [new_tokens[row] for row in rows]
+        planned = self._steppers.batches(*sizes, self.budget.now)
         return deque([rows[i] for i in batch] for batch in planned)
 
     def _attempt(
@@ -250,17 +250,17 @@ def account_texts(
             if written is None:
                 yield i, _reason(done, row.tokens)
                 continue
-            own = []
+            generations = []
             for seed in row.seeds:
-                one = written[seeds[place].index(seed)]
-                text, confidence, n_reasoning = read[id(one)]
-                own.append(
+                new = written[seeds[place].index(seed)]
+                text, confidence, n_reasoning = read[id(new)]
+                generations.append(
                     Generation(
                         text=text,
                         confidence=confidence,
-                        finish_reason=decoding.finish_reason(text, len(one.tokens)),
+                        finish_reason=decoding.finish_reason(text, len(new.tokens)),
                         prompt_tokens=row.n_tokens,
-                        new_tokens=len(one.tokens),
+                        new_tokens=len(new.tokens),
                         reasoning_tokens=n_reasoning or None,
                         n_truncated_tokens=row.n_truncated,
                         latency_ms=1000 * share,
@@ -270,7 +270,7 @@ def account_texts(
                     )
                 )
                 shared = row.n_tokens
-            yield i, own
+            yield i, generations
 
 
 def account_scores(
@@ -286,18 +286,18 @@ def account_scores(
         sums = done.results[place] if done.results else None
         rest, shared = iter(sums or ()), done.shared_tokens[place]
         n_tokens = len(tokens_of(distinct[index]))
-        for own in rows[index]:
+        for candidates in rows[index]:
             if sums is None:
-                yield own.row, _reason(done, distinct[index])
+                yield candidates.row, _reason(done, distinct[index])
                 continue
-            counts = [len(c.tokens) - c.n_unscored for c in own.continuations]
+            counts = [len(c.tokens) - c.n_unscored for c in candidates.continuations]
             yield (
-                own.row,
+                candidates.row,
                 Scored(
                     scores=tuple(CandidateScore(next(rest), n) for n in counts),
                     prompt_tokens=n_tokens,
                     new_tokens=sum(counts),
-                    n_truncated_tokens=own.n_truncated,
+                    n_truncated_tokens=candidates.n_truncated,
                     latency_ms=1000 * share,
                     batch_size=n_results,
                     shared_tokens=shared,
@@ -311,15 +311,15 @@ def _read(
     written: Sequence[OfPrompt], texts: Texts, end: str
 ) -> dict[int, tuple[str, Confidence | None, int]]:
     """Texts, their confidence and tokens of reasoning by the identity of what was written: equal samples share it."""
-    distinct = {id(one): one for own in written for one in own or ()}
-    found = texts.decode([one.tokens for one in distinct.values()])
+    distinct = {id(text_written): text_written for samples in written for text_written in samples or ()}
+    decoded = texts.decode([text_written.tokens for text_written in distinct.values()])
     return {
         key: (
             text,
-            confidence_of_text(one.tokens, one.scores, text, end, texts),
-            tokens_before(one.tokens, answer_start(text) or 0, texts),
+            confidence_of_text(text_written.tokens, text_written.scores, text, end, texts),
+            tokens_before(text_written.tokens, answer_start(text) or 0, texts),
         )
-        for (key, one), text in zip(distinct.items(), found, strict=True)
+        for (key, text_written), text in zip(distinct.items(), decoded, strict=True)
     }
 
 

@@ -80,9 +80,9 @@ class CachedSteppers:
         planned: list[list[int]] = []
         alike = [_by_length(group.rows, prompts) for group in groups if group.n_shared]
         alike.append(_by_length(loose, prompts) if self._is_padding_free else [loose])
-        for some in chain.from_iterable(alike):
-            own = [prompts[row] for row in some], [new_tokens[row] for row in some]
-            planned += [[some[i] for i in batch] for batch in padded_batches(*own, budget)]
+        for rows in chain.from_iterable(alike):
+            sizes = [prompts[row] for row in rows], [new_tokens[row] for row in rows]
+            planned += [[rows[i] for i in batch] for batch in padded_batches(*sizes, budget)]
         return planned
 
     def forget(self) -> None:
@@ -107,13 +107,13 @@ class CachedSteppers:
         if not self._shares or any(len(prompt) != length for prompt in prompts):
             return 0, None, False
         n = min([length - 1, *(common_length(prompts[0], prompt) for prompt in prompts[1:])])
-        kept, cache = self._kept
+        beginning, cache = self._kept
         if (
-            len(kept) >= max(least, n - GROUP_COST)
-            and len(kept) <= n
-            and list(prompts[0][: len(kept)]) == kept
+            len(beginning) >= max(least, n - GROUP_COST)
+            and len(beginning) <= n
+            and list(prompts[0][: len(beginning)]) == beginning
         ):
-            return len(kept), cache, True
+            return len(beginning), cache, True
         if n < least or len(prompts) == 1:
             return 0, None, False
         self.forget()
@@ -215,10 +215,10 @@ class CachedStepper:
 
 
 def _by_length(rows: Sequence[int], prompts: Sequence[Sequence[int]]) -> list[list[int]]:
-    found: dict[int, list[int]] = {}
+    groups: dict[int, list[int]] = {}
     for row in sorted(rows, key=lambda row: len(prompts[row])):
-        found.setdefault(len(prompts[row]), []).append(row)
-    return list(found.values())
+        groups.setdefault(len(prompts[row]), []).append(row)
+    return list(groups.values())
 
 
 def _feels_the_longest(config: Any) -> bool:

@@ -70,12 +70,12 @@ def _try(loaded: LoadedModel, batch_tokens: int) -> tuple[PackedSteppers | None,
     try:
         with checked, torch.inference_mode():
             prompts, parents, added = _trial(loaded.model)
-            forked = [[*prompts[parent], *own] for parent, own in zip(parents, added, strict=True)]
-            alone = _plain(loaded, [*prompts, *(own[:-1] for own in forked), *forked])
+            forked = [[*prompts[parent], *tokens] for parent, tokens in zip(parents, added, strict=True)]
+            alone = _plain(loaded, [*prompts, *(tokens[:-1] for tokens in forked), *forked])
             packed = PackedSteppers(loaded, batch_tokens)
             batch = packed.open(prompts, group_cost=0)
-            together = [batch.start(), batch.step(parents, [own[0] for own in added])]
-            together.append(batch.step(range(len(parents)), [own[1] for own in added]))
+            together = [batch.start(), batch.step(parents, [tokens[0] for tokens in added])]
+            together.append(batch.step(range(len(parents)), [tokens[1] for tokens in added]))
         error = (torch.cat(together) - alone).square().mean(dim=1).sqrt()
         distance = (error / alone.std(dim=1).clamp(min=1e-6)).max()
     except UnsupportedAttentionError as refusal:
@@ -117,13 +117,13 @@ def _plain(loaded: LoadedModel, sequences: list[list[int]]) -> torch.Tensor:
     import torch
 
     rows: list[list[int]] = []
-    for own in sorted(sequences, key=len, reverse=True):
-        if all(row[: len(own)] != own for row in rows):
-            rows.append(own)
+    for tokens in sorted(sequences, key=len, reverse=True):
+        if all(row[: len(tokens)] != tokens for row in rows):
+            rows.append(tokens)
     ids = [[*row, *row[-1:] * (len(rows[0]) - len(row))] for row in rows]
     passed = loaded.model(input_ids=torch.tensor(ids, device=loaded.device), use_cache=False)
     logits: torch.Tensor = passed.logits
     return torch.cat([
-        next(logits[i, len(own) - 1 : len(own)] for i, row in enumerate(rows) if row[: len(own)] == own)
-        for own in sequences
+        next(logits[i, len(tokens) - 1 : len(tokens)] for i, row in enumerate(rows) if row[: len(tokens)] == tokens)
+        for tokens in sequences
     ]).float()  # fmt: skip

@@ -150,8 +150,8 @@ def token_scores(
     size = max(1, _CHUNKS.get(logits.device.type, _LARGE_CHUNK) // logits.shape[-1])
     parts = zip(logits.split(size), largest.split(size), likeliest.split(size), strict=True)
     totals, entropies, margins = torch.cat([_of_rows(*part) for part in parts], dim=1)
-    own = (logits[rows, tokens] - largest[rows]) - totals[rows]
-    return torch.stack([own, entropies[rows], margins[rows]])
+    log_probabilities = (logits[rows, tokens] - largest[rows]) - totals[rows]
+    return torch.stack([log_probabilities, entropies[rows], margins[rows]])
 
 
 def _of_rows(logits: torch.Tensor, largest: torch.Tensor, likeliest: torch.Tensor) -> torch.Tensor:
@@ -173,11 +173,11 @@ def confidence_of_text(
 
     `text` is that of all `tokens`. A token counts if it has part in the kept text: special tokens have no text.
     """
-    kept = [scores[place] for place in _places_of_part(tokens, text, end, texts)]
-    if not kept:
+    part = [scores[place] for place in _places_of_part(tokens, text, end, texts)]
+    if not part:
         return None
-    entropy = math.fsum(score.entropy for score in kept) / len(kept)
-    return confidence_of([score.log_probability for score in kept], kept[0].margin, entropy)
+    entropy = math.fsum(score.entropy for score in part) / len(part)
+    return confidence_of([score.log_probability for score in part], part[0].margin, entropy)
 
 
 def tokens_before(tokens: Sequence[int], start: int, texts: Texts) -> int:
@@ -270,20 +270,22 @@ def decode_samples(
     Token t of a sample is the inverse of the cumulated probabilities, softmax(logits / temperature), at a
     number that depends on seed and t alone: the text is the same whatever else is in the batch.
     """
-    distinct = [sorted(set(own)) for own in seeds]
-    states = [_State(prompt, list(range(len(own))), Written([], [])) for prompt, own in enumerate(distinct)]
-    numbers = [[uniform_numbers(seed, ending.max_new_tokens) for seed in own] for own in distinct]
+    distinct = [sorted(set(wanted)) for wanted in seeds]
+    states = [
+        _State(prompt, list(range(len(unique))), Written([], [])) for prompt, unique in enumerate(distinct)
+    ]
+    numbers = [[uniform_numbers(seed, ending.max_new_tokens) for seed in unique] for unique in distinct]
 
     def draw(logits: torch.Tensor, alive: list[_State], step: int) -> _Chosen:
         drawn = [[numbers[state.prompt][member][step] for member in state.members] for state in alive]
         return _draw(logits, temperature, drawn)
 
     written = _decode(stepper, states, ending, adjust, draw)
-    found: list[list[Written] | None] = []
-    for own, sought, texts in zip(distinct, seeds, written, strict=True):
-        by_seed = dict(zip(own, texts or (), strict=False))
-        found.append(None if texts is None else [by_seed[seed] for seed in sought])
-    return found
+    samples: list[list[Written] | None] = []
+    for unique, wanted, texts in zip(distinct, seeds, written, strict=True):
+        by_seed = dict(zip(unique, texts or (), strict=False))
+        samples.append(None if texts is None else [by_seed[seed] for seed in wanted])
+    return samples
 
 
 def uniform_numbers(seed: int, n: int) -> np.ndarray:
@@ -305,11 +307,11 @@ def _decode(
             logits = adjust(logits, [(state.prompt, state.written.tokens) for state in states])
         parents, new = _advance(texts, states, choose(logits, states, step), ending)
         # where one sample fails, its prompt fails
-        kept = [i for i, state in enumerate(new) if texts[state.prompt] is not None]
-        states = [new[i] for i in kept]
+        alive = [i for i, state in enumerate(new) if texts[state.prompt] is not None]
+        states = [new[i] for i in alive]
         if not states or step == ending.max_new_tokens - 1:
             break
-        logits = stepper.step([parents[i] for i in kept], [state.written.tokens[-1] for state in states])
+        logits = stepper.step([parents[i] for i in alive], [state.written.tokens[-1] for state in states])
     return texts
 
 
@@ -321,18 +323,18 @@ def _advance(
     new: list[_State] = []
     place = 0
     for parent, state in enumerate(states):
-        own, first = texts[state.prompt], place
+        samples, first = texts[state.prompt], place
         place += len(state.members)
         if not chosen.finite[first]:
-            own = texts[state.prompt] = None
-        if own is None:
+            samples = texts[state.prompt] = None
+        if samples is None:
             continue
         for token, score, members in _forks(state.members, chosen, first):
             if token in ending.end_ids:
                 continue
             longer = Written([*state.written.tokens, token], [*state.written.scores, score])
             for member in members:
-                own[member] = longer
+                samples[member] = longer
             if not ending.is_done(longer.tokens):
                 parents.append(parent)
                 new.append(_State(state.prompt, members, longer))
@@ -363,16 +365,17 @@ def _draw(logits: torch.Tensor, temperature: float, numbers: list[list[float]]) 
     import numpy as np
     import torch
 
-    counts = np.array([len(own) for own in numbers])
+    counts = np.array([len(uniform) for uniform in numbers])
     grid = np.zeros((len(numbers), int(counts.max())))
     inside = np.arange(grid.shape[1]) < counts[:, None]
-    grid[inside] = np.concatenate([np.asarray(own) for own in numbers])
-    at, row, column = (torch.from_numpy(some).to(logits.device) for some in (grid, *np.nonzero(inside)))
+    grid[inside] = np.concatenate([np.asarray(uniform) for uniform in numbers])
+    at, row, column = (torch.from_numpy(array).to(logits.device) for array in (grid, *np.nonzero(inside)))
     rows = max(1, _CHUNK // logits.shape[-1])
-    found = [
-        _inverse(part, temperature, own) for part, own in zip(logits.split(rows), at.split(rows), strict=True)
+    drawn = [
+        _inverse(part, temperature, uniform)
+        for part, uniform in zip(logits.split(rows), at.split(rows), strict=True)
     ]
-    return _choose(logits, *logits.max(dim=-1), row, torch.cat(found)[row, column])
+    return _choose(logits, *logits.max(dim=-1), row, torch.cat(drawn)[row, column])
 
 
 def _choose(
@@ -386,9 +389,11 @@ def _choose(
     import torch
 
     scores = token_scores(logits, largest, likeliest, rows, tokens)
-    own, finite, *rest = torch.cat([torch.stack([tokens, largest[rows].isfinite()]), scores]).tolist()
+    numbers, finite, *rest = torch.cat([torch.stack([tokens, largest[rows].isfinite()]), scores]).tolist()
     return _Chosen(
-        list(map(int, own)), [TokenScore(*one) for one in zip(*rest, strict=True)], list(map(bool, finite))
+        list(map(int, numbers)),
+        [TokenScore(*triple) for triple in zip(*rest, strict=True)],
+        list(map(bool, finite)),
     )
 
 
@@ -398,7 +403,7 @@ def _inverse(logits: torch.Tensor, temperature: float, numbers: torch.Tensor) ->
 
     cumulated = (logits / temperature).softmax(dim=-1).cumsum(dim=-1, dtype=torch.float64)
     total = cumulated[:, -1:]
-    found = torch.searchsorted(cumulated, numbers * total, right=True)
+    places = torch.searchsorted(cumulated, numbers * total, right=True)
     # a number just below 1 may round to the total: the last token that has any probability
     last = torch.searchsorted(cumulated, total.contiguous())
-    return torch.minimum(found, last).clamp_(max=logits.shape[-1] - 1)
+    return torch.minimum(places, last).clamp_(max=logits.shape[-1] - 1)

@@ -99,8 +99,8 @@ class EncoderDecoderSteppers:
         ids = self._encode_targets(candidates)
         named = self._loaded.settings.followed.get("forced_bos_token_id")
         forced = [] if named is None else [named]
-        own = [tokens[len(forced) :] if tokens[: len(forced)] == forced else tokens for tokens in ids]
-        return [Continuation((*forced, *tokens), len(forced)) for tokens in own]
+        free = [tokens[len(forced) :] if tokens[: len(forced)] == forced else tokens for tokens in ids]
+        return [Continuation((*forced, *tokens), len(forced)) for tokens in free]
 
     def _encode_targets(self, candidates: Sequence[str]) -> list[list[int]]:
         """The tokens of each text, without the end token."""
@@ -116,8 +116,8 @@ class EncoderDecoderSteppers:
             )
         piece = [known[WORD_START]] if WORD_START in known else []
         return [
-            [own[0], *piece, *own[1:]] if text.startswith(behind) else own
-            for text, own in zip(candidates, ids, strict=True)
+            [tokens[0], *piece, *tokens[1:]] if text.startswith(behind) else tokens
+            for text, tokens in zip(candidates, ids, strict=True)
         ]
 
     def _run_alone(self, prompt: list[int], tokens: list[int]) -> torch.Tensor:
@@ -351,11 +351,11 @@ def encode(encoder: Any, prompts: Sequence[Sequence[int]], device: Any) -> tuple
     from torch.nn.utils.rnn import pad_sequence
 
     parts = [parts_of(prompt) for prompt in prompts]
-    ids, mask = pad([part for own in parts for part in own], device)
+    ids, mask = pad([part for parts_of_prompt in parts for part in parts_of_prompt], device)
     out = encoder(input_ids=ids, attention_mask=mask)
     if len(ids) == len(prompts):
         return out, mask
-    lengths = [sum(map(len, own)) for own in parts]
+    lengths = [sum(map(len, parts_of_prompt)) for parts_of_prompt in parts]
     states = out.last_hidden_state[mask.bool()].split(lengths)
     out.last_hidden_state = pad_sequence(list(states), batch_first=True)
     return out, pad([[0] * length for length in lengths], device)[1]
@@ -378,15 +378,15 @@ class KeptStates:
 
         keys = [tuple(prompt) for prompt in prompts]
         known = {key: self._kept[key] for key in keys if key in self._kept}
-        found, new = dict(known), [key for key in keys if key not in known]
+        states_of, new = dict(known), [key for key in keys if key not in known]
         if new:
             out, mask = encode(self._encoder, new, self._device)
             rows = zip(out.last_hidden_state, mask.sum(dim=1).tolist(), strict=True)
-            found |= {key: states[:length] for key, (states, length) in zip(new, rows, strict=True)}
-            self._keep({key: found[key] for key in new})
+            states_of |= {key: states[:length] for key, (states, length) in zip(new, rows, strict=True)}
+            self._keep({key: states_of[key] for key in new})
         if known:
-            out = BaseModelOutput(last_hidden_state=pad_sequence([found[key] for key in keys], True))
-            mask = pad([[0] * len(found[key]) for key in keys], self._device)[1]
+            out = BaseModelOutput(last_hidden_state=pad_sequence([states_of[key] for key in keys], True))
+            mask = pad([[0] * len(states_of[key]) for key in keys], self._device)[1]
         return out, mask, [len(known.get(key, ())) for key in keys]
 
     def forget(self) -> None:

@@ -87,7 +87,7 @@ class LoadedModel:
         clean = [text.encode("utf-8", "replace").decode() for text in texts]
         ids: list[list[int]] = self.tokenizer(clean, verbose=False)["input_ids"] if clean else []
         if len(self.tokenizer) > self.n_embeddings:
-            return [[i for i in own if i < self.n_embeddings] for own in ids]
+            return [[i for i in tokens if i < self.n_embeddings] for tokens in ids]
         return ids
 
     def close(self) -> None:
@@ -110,8 +110,8 @@ def load_model(model: Model) -> LoadedModel:
     import torch
 
     device = find_device(model)
-    found = find_weights(model, is_read=True)
-    files = found.files
+    weights = find_weights(model, is_read=True)
+    files = weights.files
     settings = read_settings(files)
     device, lease = lease_device(model, device)
     try:
@@ -126,7 +126,7 @@ def load_model(model: Model) -> LoadedModel:
     devices = tuple(torch.device("cuda", i) for i in lease.positions) or (device,)
     return LoadedModel(
         name=model.name,
-        revision=found.revision,
+        revision=weights.revision,
         tokenizer=tokenizer,
         model=loaded,
         device=loaded.device,
@@ -227,9 +227,9 @@ def _weights(model: Model, files: ModelFiles, folder: Path, config: Any, device:
     except Exception as error:
         raise _loading_error(files, folder, device, error) from error
     if report["missing_keys"]:
-        some = ", ".join(sorted(report["missing_keys"])[:3])
+        names = ", ".join(sorted(report["missing_keys"])[:3])
         raise BackendError(
-            f"model {model.name}: the files in {files.folder} lack weights of the model, as {some}"
+            f"model {model.name}: the files in {files.folder} lack weights of the model, as {names}"
         )
     check_spread(model, getattr(loaded, "hf_device_map", {}))
     return loaded.eval()
@@ -290,31 +290,31 @@ def find_difference(
     size = min(model.get_input_embeddings().weight.shape[0], _MAX_DRAWN)
     shared = torch.randint(size, (n_shared,), generator=drawn).tolist()
     prompts = [[*shared, *torch.randint(size, (n,), generator=drawn).tolist()] for n in lengths]
-    one, two, three, four = torch.randint(size, (4,), generator=drawn).tolist()
+    first, second, third, fourth = torch.randint(size, (4,), generator=drawn).tolist()
     try:
         with torch.inference_mode():
             batch = open_batch(prompts)
             # a state of each prompt; the second forks; the first is done, and the second's forks change places
-            found = [
+            together = [
                 batch.start(),
-                batch.step([0, 1, 1], [one, two, three]),
-                batch.step([1, 2], [three, four]),
+                batch.step([0, 1, 1], [first, second, third]),
+                batch.step([1, 2], [third, fourth]),
             ]
             states = [
                 (0, []),
                 (1, []),
-                (0, [one]),
-                (1, [two]),
-                (1, [three]),
-                (1, [two, three]),
-                (1, [three, four]),
+                (0, [first]),
+                (1, [second]),
+                (1, [third]),
+                (1, [second, third]),
+                (1, [third, fourth]),
             ]
             alone = [run_alone(prompts[prompt], tokens) for prompt, tokens in states]
     except Exception as error:  # whatever a model's code raises on what it does not know
         if is_out_of_memory(error):
             raise
         return first_line(error)
-    return _difference(torch.cat(found), torch.cat(alone), tolerance_of(model))
+    return _difference(torch.cat(together), torch.cat(alone), tolerance_of(model))
 
 
 def tolerance_of(model: Any) -> float:
@@ -325,6 +325,6 @@ def tolerance_of(model: Any) -> float:
     return TOLERANCE if is_exact else LOW_PRECISION_TOLERANCE
 
 
-def _difference(found: torch.Tensor, expected: torch.Tensor, allowed: float) -> str:
-    distance = ((found - expected).square().mean(dim=1).sqrt() / expected.std(dim=1).clamp(min=1e-6)).max()
+def _difference(logits: torch.Tensor, expected: torch.Tensor, allowed: float) -> str:
+    distance = ((logits - expected).square().mean(dim=1).sqrt() / expected.std(dim=1).clamp(min=1e-6)).max()
     return "" if distance <= allowed else f"its logits differ by {distance:.2g} of their spread"

@@ -168,13 +168,13 @@ class PackedStepper:
 
         rows = [row for group in self._groups for row in group.rows]
         used = self._open_prefixes()
-        own = [self._prompts[row][n:] for row, n in zip(rows, used, strict=True)]
-        lengths = np.array([len(tokens) for tokens in own])
+        rests = [self._prompts[row][n:] for row, n in zip(rows, used, strict=True)]
+        lengths = np.array([len(tokens) for tokens in rests])
         parts, logits = [], []
         for start, end in self._pieces(lengths):
-            layers, found = self._fill(own[start:end], used[start:end], start)
+            layers, after_rows = self._fill(rests[start:end], used[start:end], start)
             parts.append(layers)
-            logits.append(found)
+            logits.append(after_rows)
         self._own = Own(stack_rows(parts, int(lengths.max())), lengths)
         self._slot = np.arange(len(rows))
         self._length = np.array([len(self._prompts[row]) for row in rows])
@@ -195,37 +195,37 @@ class PackedStepper:
         yield start, len(lengths)
 
     def _fill(
-        self, own: Sequence[Sequence[int]], used: Sequence[int], first: int
+        self, rests: Sequence[Sequence[int]], used: Sequence[int], first: int
     ) -> tuple[Layers, torch.Tensor]:
         """Keys and values of the own tokens of some rows, from row `first` on, and the logits after each row."""
         import numpy as np
 
-        lengths = np.array([len(tokens) for tokens in own])
+        lengths = np.array([len(tokens) for tokens in rests])
         ends = np.cumsum(lengths)
         starts = ends - lengths
         positions = np.arange(ends[-1]) + np.repeat(np.array(used) - starts, lengths)
         spans = [
             Span(
                 int(starts[max(span.start - first, 0)]),
-                int(ends[min(span.end - first, len(own)) - 1]),
+                int(ends[min(span.end - first, len(rests)) - 1]),
                 span.layers,
             )
             for span in self._spans
-            if span.start < first + len(own) and span.end > first
+            if span.start < first + len(rests) and span.end > first
         ]
         fill = Fill(lengths, spans, self._steppers.device)
-        tokens = np.concatenate([np.asarray(tokens, dtype=np.int64) for tokens in own])
+        tokens = np.concatenate([np.asarray(tokens, dtype=np.int64) for tokens in rests])
         return fill.layers, self._steppers.forward(fill, tokens, positions, ends - 1)
 
     def _open_prefixes(self) -> list[int]:
         """Prefixes computed or found, as spans of prompts; the length of each prompt's, in the inner order."""
         shared = [group for group in self._groups if group.n_shared]
         wanted = [(tuple(self._prompts[g.rows[0]][: g.n_shared]), len(g.rows)) for g in shared]
-        found = dict(zip(shared, self._steppers.prefixes.open(wanted), strict=True))
+        prefixes = dict(zip(shared, self._steppers.prefixes.open(wanted), strict=True))
         used: list[int] = []
         for group in self._groups:
-            if group in found:
-                prefix = found[group]
+            if group in prefixes:
+                prefix = prefixes[group]
                 self._spans.append(Span(len(used), len(used) + len(group.rows), prefix.layers))
                 for row in group.rows:
                     self.shared_tokens[row] = prefix.n_tokens
@@ -290,7 +290,7 @@ class PackedStepper:
         edges = np.searchsorted(self._prompt, [edge for s in self._spans for edge in (s.start, s.end)])
         bounds = zip(edges[::2].tolist(), edges[1::2].tolist(), self._spans, strict=True)
         alive = [(Span(start, end, span.layers), span) for start, end, span in bounds if start < end]
-        spans = [own for own, _ in alive]
+        spans = [states for states, _ in alive]
         lengths = [span.layers[0][0].shape[1] for span in spans]
         if len(spans) < 2 or len(spans) * max(lengths) > _UNEVEN * sum(lengths):
             return spans

@@ -129,8 +129,8 @@ class Grown:
         pair = self.layers[layer]
         if pair[0].shape[2] <= self.n_tokens:
             pair = self.layers[layer] = (_widen(pair[0], self.spare), _widen(pair[1], self.spare))
-        for kept, new in zip(pair, (key, value), strict=True):
-            place = kept[:, :, self.n_tokens]
+        for grid, new in zip(pair, (key, value), strict=True):
+            place = grid[:, :, self.n_tokens]
             if row is None:
                 place.copy_(new)
             else:
@@ -168,10 +168,10 @@ def _room(like: torch.Tensor, tokens: int) -> torch.Tensor:
     return like.new_zeros((like.shape[0], like.shape[1], tokens, like.shape[2]))
 
 
-def _widen(kept: torch.Tensor, more: int) -> torch.Tensor:
+def _widen(grid: torch.Tensor, more: int) -> torch.Tensor:
     import torch
 
-    return torch.nn.functional.pad(kept, (0, 0, 0, more))
+    return torch.nn.functional.pad(grid, (0, 0, 0, more))
 
 
 def _select(layers: Layers, rows: np.ndarray, longest: int) -> Layers:
@@ -216,11 +216,11 @@ class Fill:
         self.layers: Layers = []
         self._spans = spans
         self._rows, self._longest = len(lengths), int(max(lengths))
-        own = np.asarray(lengths)
-        starts = np.cumsum(own) - own
+        counts = np.asarray(lengths)
+        starts = np.cumsum(counts) - counts
         places = np.arange(self._longest)
-        inside = places < own[:, None]
-        self._n = int(own.sum())
+        inside = places < counts[:, None]
+        self._n = int(counts.sum())
         self._is_even = bool(inside.all())
         tokens = np.where(inside, starts[:, None] + places, starts[:, None])
         self._token_of_cell = torch.from_numpy(tokens.reshape(-1)).to(device)
@@ -236,9 +236,9 @@ class Fill:
         if not self._spans:
             return self._pack(_plain(queries, keys, values, scale)).transpose(0, 1)
         out, lse = attend_causally(queries, keys, values, scale)
-        own = self._pack(out), self._pack(lse)
+        rows = self._pack(out), self._pack(lse)
         shared = _attend_spans(self._spans, len(self.layers) - 1, query, scale)
-        return merge([own, shared]).to(query.dtype).transpose(0, 1)
+        return merge([rows, shared]).to(query.dtype).transpose(0, 1)
 
     def _grid(self, packed: torch.Tensor) -> torch.Tensor:
         """(heads, tokens, d) as (heads, rows, longest, d)."""

@@ -56,15 +56,17 @@ class _Beginning:
         alone = len(self.rows) + sum(n for start, n in below if not start)
         self.saved = sum(child.saved for child in self.longer)
         self.joins = [(0.0, alone), *sorted(join for join in below if join[0])]
-        own = self.saved + sum(n * (self.depth - start) for start, n in self.joins) - self.depth - group_cost
-        if own <= self.saved:
+        saved = (
+            self.saved + sum(n * (self.depth - start) for start, n in self.joins) - self.depth - group_cost
+        )
+        if saved <= self.saved:
             return
         at, value, slope, n_passed = 0.0, self.saved, 0, 0
         for start, n in self.joins:
-            if value + slope * (start - at) >= own:
+            if value + slope * (start - at) >= saved:
                 break
             at, value, slope, n_passed = start, value + slope * (start - at), slope + n, n_passed + 1
-        self.saved, self.worth_below = own, at + (own - value) / slope
+        self.saved, self.worth_below = saved, at + (saved - value) / slope
         self.joins = [(self.worth_below, slope), *self.joins[n_passed:]]
 
 
@@ -105,17 +107,17 @@ def group_by_prefix(prompts: Sequence[Sequence[int]], group_cost: int = GROUP_CO
     return [Group(tuple(rows), chosen[rows[0]].depth) for rows in groups.values()]
 
 
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
+def _common(left: Sequence[int], right: Sequence[int]) -> int:
     """Tokens with which both begin, so that each has one behind them."""
-    return min(common_length(one, other), len(one) - 1, len(other) - 1)
+    return min(common_length(left, right), len(left) - 1, len(right) - 1)
 
 
-def common_length(one: Sequence[int], other: Sequence[int]) -> int:
+def common_length(left: Sequence[int], right: Sequence[int]) -> int:
     """Length of the common beginning: by halves, as comparing slices is much faster than comparing items."""
-    low, high = 0, min(len(one), len(other))
+    low, high = 0, min(len(left), len(right))
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if left[low:middle] == right[low:middle]:
             low = middle
         else:
             high = middle - 1
@@ -135,8 +137,8 @@ class PrefixStore:
     def longest(self, tokens: Tokens) -> tuple[int, Layers]:
         """How many first tokens some kept prefix shares with `tokens`, and the layers of that prefix."""
         best: tuple[int, Tokens] = (0, ())
-        for kept in self._kept:
-            best = max(best, (common_length(kept, tokens), kept))
+        for prefix in self._kept:
+            best = max(best, (common_length(prefix, tokens), prefix))
         if not best[0]:
             return 0, []
         self._kept.move_to_end(best[1])
@@ -237,16 +239,16 @@ class SharedPrefixes:
             if layers
         ]
         fill = Fill(lengths, spans, self._model.device)
-        own = np.concatenate([np.asarray(tokens[n:], dtype=np.int64) for tokens, n, _ in wave])
+        rests = np.concatenate([np.asarray(tokens[n:], dtype=np.int64) for tokens, n, _ in wave])
         positions = np.arange(ends[-1]) + np.repeat(known - starts, lengths)
-        self._model.forward(fill, own, positions, ends[-1:] - 1)
+        self._model.forward(fill, rests, positions, ends[-1:] - 1)
         computed = []
         for row, (_, _, base) in enumerate(wave):
             new = [tuple(x[:, row, : lengths[row]] for x in pair) for pair in fill.layers]
             if base:
                 joined = [
-                    tuple(torch.cat(both, dim=1) for both in zip(old, own, strict=True))
-                    for old, own in zip(base, new, strict=True)
+                    tuple(torch.cat(both, dim=1) for both in zip(old, rests, strict=True))
+                    for old, rests in zip(base, new, strict=True)
                 ]
             else:
                 joined = [tuple(x.contiguous() for x in pair) for pair in new]

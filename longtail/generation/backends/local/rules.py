@@ -121,8 +121,8 @@ def _is_set(value: Any, idle: tuple[Any, ...]) -> bool:
 
 
 def _ids(named: Any) -> frozenset[Any]:
-    found = named if isinstance(named, list) else [named]
-    return frozenset(i for i in found if isinstance(i, int))
+    values = named if isinstance(named, list) else [named]
+    return frozenset(i for i in values if isinstance(i, int))
 
 
 def _dtype(config: Mapping[str, Any]) -> str:
@@ -201,11 +201,11 @@ class Rules:
             for row, (prompt, _) in enumerate(states):
                 n = len(prompts[prompt]) if self._sees_prompt or not self._start else 0
                 alike.setdefault(n, []).append(row)
-            found = logits.clone()
+            adjusted = logits.clone()
             for rows in alike.values():
                 seen = [(prompts[states[row][0]], states[row][1]) for row in rows]
-                found[rows] = self._process(logits[rows], seen, max_new_tokens)
-            return found
+                adjusted[rows] = self._process(logits[rows], seen, max_new_tokens)
+            return adjusted
 
         return adjust_logits
 

@@ -57,7 +57,7 @@ def score_continuations(
 
     An empty continuation scores 0. Sums are float64 over float32 logits.
     """
-    roots = [_tree(own) for own in continuations]
+    roots = [_tree(of_prompt) for of_prompt in continuations]
     nodes = list(roots)
     owners = list(range(len(roots)))
     failed: set[int] = set()
@@ -79,8 +79,8 @@ def score_continuations(
         nodes = deeper
         logits = stepper.step(parents, tokens)
     return [
-        None if prompt in failed else [_sum(root, continuation) for continuation in own]
-        for prompt, (root, own) in enumerate(zip(roots, continuations, strict=True))
+        None if prompt in failed else [_sum(root, continuation) for continuation in of_prompt]
+        for prompt, (root, of_prompt) in enumerate(zip(roots, continuations, strict=True))
     ]
 
 
@@ -103,8 +103,8 @@ def _read(logits: torch.Tensor, nodes: list[_Node], owners: list[int], failed: s
     device = logits.device
     row, token = torch.tensor([rows, tokens], dtype=torch.long).to(device)
     totals = logits.logsumexp(dim=-1).double()
-    found = logits[row, token].double() - totals[row]
-    for child, value in zip(children, found.tolist(), strict=True):
+    values = logits[row, token].double() - totals[row]
+    for child, value in zip(children, values.tolist(), strict=True):
         child.log_probability = value
     bad = (~totals.isfinite()).nonzero().flatten().tolist()
     failed.update(owners[i] for i in bad)
@@ -145,15 +145,15 @@ class CandidateTokens:
         if self._targets is not None:
             return len(tokens), list(self._targets(tuple(candidates)))
         split = self._behind_last_word(prompt, tokens, tuple(candidates))
-        melted = [i for i, own in enumerate(split) if own is None]
+        melted = [i for i, tokens_behind in enumerate(split) if tokens_behind is None]
         whole = self._encode([prompt + candidates[i] for i in melted], special=True)
-        seams = [common_length(list(tokens), own) for own in whole]
+        seams = [common_length(list(tokens), tokens_behind) for tokens_behind in whole]
         n_before = min([len(tokens), *seams])
         rest = tuple(tokens[n_before:])
-        found = [Continuation(rest + (own or ()), len(rest)) for own in split]
-        for i, own, seam in zip(melted, whole, seams, strict=True):
-            found[i] = Continuation(tuple(own[n_before:]), seam - n_before)
-        return n_before, found
+        continuations = [Continuation(rest + (tokens_behind or ()), len(rest)) for tokens_behind in split]
+        for i, tokens_behind, seam in zip(melted, whole, seams, strict=True):
+            continuations[i] = Continuation(tuple(tokens_behind[n_before:]), seam - n_before)
+        return n_before, continuations
 
     def _behind_last_word(self, prompt: str, tokens: Sequence[int], candidates: tuple[str, ...]) -> _Split:
         """Each candidate's tokens; None where the seam melts."""
@@ -171,7 +171,7 @@ class CandidateTokens:
         if key not in self._kept:
             head, *whole = self._encode([anchor, *(anchor + candidate for candidate in candidates)])
             n = len(head)
-            split: _Split = [tuple(own[n:]) if own[:n] == head else None for own in whole]
+            split: _Split = [tuple(ids[n:]) if ids[:n] == head else None for ids in whole]
             self._kept[key] = head, split
             if len(self._kept) > _MAX_KEPT:
                 self._kept.popitem(last=False)

@@ -148,11 +148,11 @@ def generations(
 
     The first bears the prompt, which the others share, and the surplus choices.
     """
-    answer, kept = answered.answer, answered.answer.choices[: most.n]
+    answer, choices = answered.answer, answered.answer.choices[: most.n]
     prompt_tokens, new_tokens = count_tokens(answer, most)
     counts = answer.tokens_by_choice(new_tokens)
     thoughts = answer.tokens_by_choice(answer.reasoning_tokens or 0, are_reasoning=True)
-    surplus = sum(counts[len(kept) :])
+    surplus = sum(counts[len(choices) :])
 
     def cut(text: str | None) -> str | None:
         return redactor.answer(text[: most.characters_of_one]) if text else None
@@ -169,14 +169,14 @@ def generations(
             prompt_tokens=prompt_tokens,
             new_tokens=counts[i],
             n_truncated_tokens=0,  # a service refuses what is too long
-            latency_ms=1000 * answered.seconds / len(kept),
-            batch_size=len(kept),
+            latency_ms=1000 * answered.seconds / len(choices),
+            batch_size=len(choices),
             shared_tokens=prompt_tokens if i else answer.cached_tokens,
             cost_usd=_cost(price, 0 if i else prompt_tokens, counts[i] + (0 if i else surplus)),
             reasoning_tokens=thoughts[i] or None,
             reasoning_usd=_cost(price, 0, thoughts[i]) if thoughts[i] else None,
         )
-        for i, choice in enumerate(kept)
+        for i, choice in enumerate(choices)
     ]
 
 
