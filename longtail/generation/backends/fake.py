@@ -96,15 +96,12 @@ def answer_of(prompt: str, script: Script) -> str:
     return shown if script.rule == "passage" and shown else _words(prompt)
 
 
-def sample_of(prompt: str, seed: int, script: Script) -> str:
-    """The answer that a script gives to a prompt under a sample's seed."""
-    drawn = f"{prompt}\n{seed}"
-    return _words(drawn) if digest(drawn)[31] % 2 else answer_of(prompt, script)
-
-
 def text_of(prompt: str, seed: int | None, script: Script) -> str:
-    """The sample of a seed; without one, the greedy answer."""
-    return answer_of(prompt, script) if seed is None else sample_of(prompt, seed, script)
+    """The answer that a script gives to a prompt under a sample's seed; without one, the greedy answer."""
+    drawn = f"{prompt}\n{seed}"
+    if seed is not None and digest(drawn)[31] % 2:
+        return _words(drawn)
+    return answer_of(prompt, script)
 
 
 def _words(text: str) -> str:

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from longtail.errors import BackendError
-from longtail.generation.backends.base import Decoding, Failure, Result, Usage
-from longtail.generation.engine.row_cache import CachedRow, RowCache
+from longtail.generation.backends.base import Decoding, Failure, Identity, Result, Usage
+from longtail.generation.engine.row_cache import CachedRow, RowCache, row_key
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import BYTES_PER_TOKEN, Item, ModelInput, Request, part_tokens
 from longtail.study.models import Model
@@ -62,11 +62,9 @@ class Distinct:
     keys: list[tuple[bytes, ...]]
 
 
-KeyOf = Callable[[str, Request, int | None], bytes]
-"""From a prompt's hash, a request and the seed of a part to the row cache's key."""
-
-
-def distinct_works(items: Sequence[Item], key_of: KeyOf, tick: Callable[[], None]) -> Distinct:
+def distinct_works(
+    items: Sequence[Item], identity: Identity, tick: Callable[[], None] = lambda: None
+) -> Distinct:
     """Hash every item's prompt; parts of equal prompt, request and seed share a key. `tick` is called once per item."""
     works: dict[tuple[object, ...], Work] = {}
     of_item: list[Work] = []
@@ -90,7 +88,7 @@ def distinct_works(items: Sequence[Item], key_of: KeyOf, tick: Callable[[], None
         for seed in request.seeds:
             if seed not in work.seeds:
                 work.seeds.append(seed)
-                work.keys.append(key_of(digest, request, seed))
+                work.keys.append(row_key(digest, identity, request, seed))
         of_item.append(work)
         keys.append(tuple(work.keys[work.seeds.index(seed)] for seed in request.seeds))
         tick()

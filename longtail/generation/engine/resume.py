@@ -43,7 +43,6 @@ from longtail.generation.engine.job import (
     missing_of,
     sample_seeds,
 )
-from longtail.generation.engine.row_cache import row_key
 from longtail.generation.engine.session import Answerer, Call, Local
 from longtail.generation.engine.task import Item, passages_of
 from longtail.progress import Progress
@@ -95,13 +94,8 @@ def _by_decoding(works: Sequence[Work]) -> dict[Decoding | None, list[Work]]:
 
 
 def _distinct(job: Job, items: Sequence[Item]) -> Distinct:
-    identity = job.session.identity(job.model)
     with Progress(job.log, f"{job.label}: prompts", len(items)) as progress:
-        return distinct_works(
-            items,
-            lambda digest, request, seed: row_key(digest, identity, request, seed),
-            lambda: progress.add(1),
-        )
+        return distinct_works(items, job.session.identity(job.model), lambda: progress.add(1))
 
 
 def _from_cache(job: Job, distinct: Distinct) -> Completed:

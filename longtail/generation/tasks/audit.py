@@ -6,7 +6,6 @@ import logging
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from longtail.generation.tasks.answers import Answers
@@ -16,6 +15,8 @@ from longtail.storage.lake import Lake, Outcome
 _QUESTION = ["dataset", "question_id"]
 _TABLE = Answers.table
 _KEYS = list(Answers.keys)
+_COLUMNS = ["dataset", "prompt", "question_id", "is_correct", "prediction"]
+_MANY_EMPTY = 0.2
 
 
 def count_faults(lake: Lake, run_id: str) -> tuple[int, int]:
@@ -27,19 +28,10 @@ def count_faults(lake: Lake, run_id: str) -> tuple[int, int]:
     n_doubled, n_unknown = 0, 0
     for partition in filter(lambda name: lake.stamp(_TABLE, name), lake.partitions(_TABLE)):
         rows = lake.read(_TABLE, partition, [*_KEYS, "run_id"])
-        n_doubled += rows.num_rows - _distinct(rows, _KEYS).num_rows
+        n_doubled += rows.num_rows - rows.group_by(_KEYS).aggregate([]).num_rows
         ours = rows.filter(pc.equal(rows["run_id"], run_id))
         n_unknown += ours.join(asked, _QUESTION, join_type="left anti").num_rows
     return n_doubled, n_unknown
-
-
-def _distinct(rows: pa.Table, keys: list[str]) -> pa.Table:
-    return rows.group_by(keys).aggregate([])
-
-
-_ANSWERS = "answers"
-_COLUMNS = ["dataset", "prompt", "question_id", "is_correct", "prediction"]
-_MANY_EMPTY = 0.2
 
 
 def tell_accuracy(lake: Lake, outcome: Outcome, log: logging.Logger) -> list[dict[str, Any]]:
@@ -47,9 +39,9 @@ def tell_accuracy(lake: Lake, outcome: Outcome, log: logging.Logger) -> list[dic
 
     A line of the log tells each that was written just now, and another one if many predictions are empty.
     """
-    if outcome.table != _ANSWERS:
+    if outcome.table != _TABLE:
         return []
-    rows = lake.read(_ANSWERS, outcome.partition, _COLUMNS)
+    rows = lake.read(_TABLE, outcome.partition, _COLUMNS)
     rows = rows.append_column("is_empty", pc.equal(pc.utf8_trim_whitespace(rows["prediction"]), ""))
     subjects = {
         (row["dataset"], row["question_id"]): row["subject_id"] or f"question {row['question_id']}"

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from longtail.errors import BackendError
-from longtail.generation.backends.local.loading import LoadedModel, find_difference
+from longtail.generation.backends.local.loading import LoadedModel, find_difference, pad, scales_positions
 from longtail.generation.backends.local.prefixes import (
     GROUP_COST,
     Group,
@@ -43,7 +43,7 @@ class CachedSteppers:
 
     def __init__(self, loaded: LoadedModel) -> None:
         self._model = loaded.model
-        self._device = loaded.device
+        self.device = loaded.device
         self._accepted = frozenset(inspect.signature(loaded.model.forward).parameters)
         self._shares = False
         self._kept: tuple[list[int], Any] = ([], None)
@@ -53,7 +53,7 @@ class CachedSteppers:
             raise BackendError(
                 f"model {loaded.name}: architecture {kind} keeps no cache that a batch can select from"
             )
-        self._is_padding_free = _feels_the_longest(loaded.model.config)
+        self._is_padding_free = scales_positions(loaded.model.config)
         error = self._check()
         if error and not self._is_padding_free:
             self._is_padding_free = True
@@ -119,22 +119,10 @@ class CachedSteppers:
         self.forget()
         cache = self.new_cache()
         tokens = list(prompts[0][:n])
-        mask = torch.ones((1, n), dtype=torch.long, device=self._device)
-        self.forward(torch.tensor([tokens], device=self._device), mask, cache)
+        mask = torch.ones((1, n), dtype=torch.long, device=self.device)
+        self.forward(torch.tensor([tokens], device=self.device), mask, cache)
         self._kept = (tokens, cache)
         return n, cache, False
-
-    def pad(self, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Token ids and mask, both (n, longest prompt), padded on the left."""
-        import torch
-
-        longest = max(len(prompt) for prompt in prompts)
-        ids = torch.zeros((len(prompts), longest), dtype=torch.long)
-        mask = torch.zeros((len(prompts), longest), dtype=torch.long)
-        for row, prompt in enumerate(prompts):
-            ids[row, longest - len(prompt) :] = torch.tensor(prompt)
-            mask[row, longest - len(prompt) :] = 1
-        return ids.to(self._device), mask.to(self._device)
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor, cache: Any) -> torch.Tensor:
         """Logits after new tokens `ids` (n, m), `mask` (n, old and new): float32 (n, vocabulary)."""
@@ -162,7 +150,7 @@ class CachedSteppers:
         """Logits after one sequence, by the plain forward pass without a cache: (1, vocabulary)."""
         import torch
 
-        ids = torch.tensor([[*prompt, *tokens]], device=self._device)
+        ids = torch.tensor([[*prompt, *tokens]], device=self.device)
         logits: torch.Tensor = self._model(input_ids=ids, use_cache=False).logits[:, -1].float()
         return logits
 
@@ -191,7 +179,7 @@ class CachedStepper:
         import torch
 
         n_shared, cache, was_kept = self._steppers.prefix(self._prompts, self._least)
-        ids, self._mask = self._steppers.pad(self._prompts)
+        ids, self._mask = pad(self._prompts, self._steppers.device, on_left=True)
         if not n_shared:
             self._cache = self._steppers.new_cache()
             return self._steppers.forward(ids, self._mask, self._cache)
@@ -219,13 +207,3 @@ def _by_length(rows: Sequence[int], prompts: Sequence[Sequence[int]]) -> list[li
     for row in sorted(rows, key=lambda row: len(prompts[row])):
         groups.setdefault(len(prompts[row]), []).append(row)
     return list(groups.values())
-
-
-def _feels_the_longest(config: Any) -> bool:
-    """Whether positions are scaled by the longest prompt of a batch: then all must be equally long."""
-    ropes = getattr(config.get_text_config(), "rope_parameters", None) or {}
-    kinds = {
-        ropes.get("rope_type"),
-        *(rope.get("rope_type") for rope in ropes.values() if isinstance(rope, dict)),
-    }
-    return bool(kinds & {"dynamic", "longrope"})

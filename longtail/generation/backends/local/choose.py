@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from longtail.generation.backends.local.attention import UnsupportedAttentionError
 from longtail.generation.backends.local.decoding import Steppers
-from longtail.generation.backends.local.loading import LoadedModel, tolerance_of
+from longtail.generation.backends.local.loading import LoadedModel, difference
 from longtail.generation.backends.local.packed import PackedSteppers
 from longtail.models.failures import first_line, is_out_of_memory
 from longtail.progress import Progress
@@ -76,8 +76,6 @@ def _try(loaded: LoadedModel, batch_tokens: int) -> tuple[PackedSteppers | None,
             batch = packed.open(prompts, group_cost=0)
             together = [batch.start(), batch.step(parents, [tokens[0] for tokens in added])]
             together.append(batch.step(range(len(parents)), [tokens[1] for tokens in added]))
-        error = (torch.cat(together) - alone).square().mean(dim=1).sqrt()
-        distance = (error / alone.std(dim=1).clamp(min=1e-6)).max()
     except UnsupportedAttentionError as refusal:
         return None, f"its attention has {refusal}"
     except Exception as failure:  # whatever a model's code raises where it is called in an unforeseen way
@@ -87,9 +85,8 @@ def _try(loaded: LoadedModel, batch_tokens: int) -> tuple[PackedSteppers | None,
     finally:
         loaded.free_memory()
     packed.prefixes.clear()
-    if distance <= tolerance_of(loaded.model):
-        return packed, ""
-    return None, f"its logits differ by {distance:.2g} of their spread"
+    reason = difference(loaded.model, torch.cat(together), alone)
+    return (None, reason) if reason else (packed, "")
 
 
 def _trial(model: Any) -> tuple[list[list[int]], list[int], list[list[int]]]:

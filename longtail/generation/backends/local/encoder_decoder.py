@@ -18,7 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from longtail.errors import BackendError
-from longtail.generation.backends.local.loading import LoadedModel, find_difference
+from longtail.generation.backends.local.loading import LoadedModel, find_difference, pad
 from longtail.generation.backends.local.scoring import Continuation
 from longtail.models.batches import padded_batches
 from longtail.relations.cloze import SENTINEL, WORD_START
@@ -401,16 +401,3 @@ class KeptStates:
             if n_tokens <= self._most:
                 break
             n_tokens -= len(self._kept.pop(key))
-
-
-def pad(rows: Sequence[Sequence[int]], device: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids and mask, both (n, longest row), padded on the right."""
-    import torch
-
-    longest = max(len(row) for row in rows)
-    ids = torch.zeros((len(rows), longest), dtype=torch.long)
-    mask = torch.zeros((len(rows), longest), dtype=torch.long)
-    for place, row in enumerate(rows):
-        ids[place, : len(row)] = torch.tensor(row)
-        mask[place, : len(row)] = 1
-    return ids.to(device), mask.to(device)

@@ -314,17 +314,38 @@ def find_difference(
         if is_out_of_memory(error):
             raise
         return first_line(error)
-    return _difference(torch.cat(together), torch.cat(alone), tolerance_of(model))
+    return difference(model, torch.cat(together), torch.cat(alone))
 
 
-def tolerance_of(model: Any) -> float:
-    """The tolerance for a model of this precision."""
+def difference(model: Any, logits: torch.Tensor, expected: torch.Tensor) -> str:
+    """How far logits of a batch are from those of one sequence alone, where it is more than rounding; else empty."""
     import torch
 
     is_exact = model.dtype == torch.float32 and not getattr(model, "is_quantized", False)
-    return TOLERANCE if is_exact else LOW_PRECISION_TOLERANCE
-
-
-def _difference(logits: torch.Tensor, expected: torch.Tensor, allowed: float) -> str:
     distance = ((logits - expected).square().mean(dim=1).sqrt() / expected.std(dim=1).clamp(min=1e-6)).max()
-    return "" if distance <= allowed else f"its logits differ by {distance:.2g} of their spread"
+    if distance <= (TOLERANCE if is_exact else LOW_PRECISION_TOLERANCE):
+        return ""
+    return f"its logits differ by {distance:.2g} of their spread"
+
+
+def scales_positions(config: Any) -> bool:
+    """Whether positions are scaled by the longest prompt of a batch."""
+    ropes = getattr(config.get_text_config(), "rope_parameters", None) or {}
+    kinds = {ropes.get("rope_type"), *(r.get("rope_type") for r in ropes.values() if isinstance(r, dict))}
+    return bool(kinds & {"dynamic", "longrope"})
+
+
+def pad(
+    rows: Sequence[Sequence[int]], device: Any, *, on_left: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids and mask, both (n, longest row)."""
+    import torch
+
+    longest = max(len(row) for row in rows)
+    ids = torch.zeros((len(rows), longest), dtype=torch.long)
+    mask = torch.zeros((len(rows), longest), dtype=torch.long)
+    for place, row in enumerate(rows):
+        start = longest - len(row) if on_left else 0
+        ids[place, start : start + len(row)] = torch.tensor(row)
+        mask[place, start : start + len(row)] = 1
+    return ids.to(device), mask.to(device)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from longtail.generation.backends.local.attention import CURRENT, IMPLEMENTATION, Pass, register
-from longtail.generation.backends.local.loading import LoadedModel
+from longtail.generation.backends.local.loading import LoadedModel, scales_positions
 from longtail.generation.backends.local.passes import (
     Fill,
     Grown,
@@ -63,9 +63,7 @@ class PackedSteppers:
         for name in ("position_ids", "logits_to_keep"):
             if name not in accepted:
                 return f"its forward pass takes no {name}"
-        ropes = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
-        kinds = {ropes.get("rope_type"), *(r.get("rope_type") for r in ropes.values() if isinstance(r, dict))}
-        if kinds & {"dynamic", "longrope"}:
+        if scales_positions(model.config):
             return "its positions depend on the length of the input"
         return ""
 

@@ -128,28 +128,23 @@ class Asker:
         key = idempotency_key(name, self._connection.url, body)
         most = bound(post, self._api, call.price)
         try:
-            return self._ask_repeatedly(body, key, post.most_bytes(body), most, call, purchase)
+            for number in range(1, self._policy.attempts + 1):
+                if not purchase.set_aside(wait=True):
+                    return Postponed(NO_BUDGET)
+                meaning = self._attempt(body, key, post.most_bytes(body), most, call.stop)
+                if isinstance(meaning, Answered):
+                    billed = self._learn(meaning.answer, most, call.price)
+                    purchase.settle(billed, is_replayed=meaning.is_replayed)
+                    return generations(meaning, most, call.price, self._redactor, call.decoding.end)
+                if isinstance(meaning, Again | Refused) and meaning.may_be_billed:
+                    purchase.leave_open()
+                if not self._is_worth_another(meaning, number):
+                    purchase.release()
+                    return self._give_up(meaning, number, call)
+                self._wait(meaning, number, call.stop)
+            raise AssertionError("a policy allows at least one attempt")
         finally:
             purchase.abandon()
-
-    def _ask_repeatedly(
-        self, body: bytes, key: str, most_bytes: int, most: Bound, call: Call, purchase: Purchase
-    ) -> Result:
-        for number in range(1, self._policy.attempts + 1):
-            if not purchase.set_aside(wait=True):
-                return Postponed(NO_BUDGET)
-            meaning = self._attempt(body, key, most_bytes, most, call.stop)
-            if isinstance(meaning, Answered):
-                billed = self._learn(meaning.answer, most, call.price)
-                purchase.settle(billed, is_replayed=meaning.is_replayed)
-                return generations(meaning, most, call.price, self._redactor, call.decoding.end)
-            if isinstance(meaning, Again | Refused) and meaning.may_be_billed:
-                purchase.leave_open()
-            if not self._is_worth_another(meaning, number):
-                purchase.release()
-                return self._give_up(meaning, number, call)
-            self._wait(meaning, number, call.stop)
-        raise AssertionError("a policy allows at least one attempt")
 
     def _attempt(
         self, body: bytes, key: str, most_bytes: int, most: Bound, stop: threading.Event
@@ -244,7 +239,8 @@ class Asker:
             self._unanswered += 1
             if self._unanswered >= _MOST_UNANSWERED or (again.is_unmet and not self.has_answered):
                 raise BackendError(
-                    f"{self.who}: {again.what}; rows given up: {self._unanswered}, after {number} attempts. Run again"
+                    f"{self.who}: {again.what}; gave up {self._unanswered} row"
+                    f"{'s' * (self._unanswered > 1)} after {number} attempts{' each' * (self._unanswered > 1)}. Run again"
                     " once it answers: what is done stays"
                 )
         return Failure(f"the service: {again.what}; asked {number} times")

@@ -128,7 +128,7 @@ def test_prefixes_are_read_in_one_call_unless_their_lengths_are_too_uneven(
         batch = steppers.open(prompts, 0)
         batch.start()
         assert len(batch._spans) == 10
-        assert isinstance(batch._shared_of_states(), SeatedPrefixes) == is_one_call
+        assert isinstance(batch._prefixes_of_states(), SeatedPrefixes) == is_one_call
         logits = batch.step(range(len(prompts)), [7] * len(prompts))
         assert distance(plain, logits, [[*prompt, 7] for prompt in prompts]) < TOLERANCE["float32"]
 
