@@ -136,8 +136,7 @@ class DeviceBatches:
             rows = waiting.popleft()
             batch = [prompts[row] for row in rows]
             outcome = self._attempt(batch, rows, work)
-            if outcome is None and len(rows) == 1:
-                self.forget()  # it may fit where nothing is kept for later batches
+            if outcome is None and len(rows) == 1:  # it may fit where nothing is kept for later batches
                 outcome = self._attempt(batch, rows, work)
             if outcome is not None:
                 yield Finished(rows, outcome[0], outcome[1], time.perf_counter() - started)
@@ -196,6 +195,7 @@ class DeviceBatches:
             if not is_out_of_memory(error):
                 raise BackendError(f"model {self._loaded.name}: {first_line(error)}") from error
         # outside the handler: its traceback would keep the batch's tensors alive
+        self.forget()
         self._loaded.free_memory()
         return None
 

@@ -25,7 +25,6 @@ from longtail.generation.backends.local.prefixes import (
     group_by_prefix,
 )
 from longtail.models.batches import padded_batches
-from longtail.models.failures import is_out_of_memory
 
 if TYPE_CHECKING:
     import torch
@@ -168,14 +167,6 @@ class CachedStepper:
 
     def start(self) -> torch.Tensor:
         """Logits after each prompt: float32 (n_prompts, vocabulary)."""
-        try:
-            return self._start()
-        except (RuntimeError, MemoryError) as error:
-            if is_out_of_memory(error):
-                self._steppers.forget()
-            raise
-
-    def _start(self) -> torch.Tensor:
         import torch
 
         n_shared, cache, was_kept = self._steppers.prefix(self._prompts, self._least)

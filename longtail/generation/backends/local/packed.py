@@ -30,7 +30,6 @@ from longtail.generation.backends.local.prefixes import (
     SharedPrefixes,
     group_by_prefix,
 )
-from longtail.models.failures import is_out_of_memory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -142,25 +141,6 @@ class PackedStepper:
 
     def start(self) -> torch.Tensor:
         """As in `Stepper`."""
-        try:
-            return self._start()
-        except (RuntimeError, MemoryError) as error:
-            self._make_room(error)
-            raise
-
-    def step(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
-        """As in `Stepper`."""
-        try:
-            return self._step(parents, tokens)
-        except (RuntimeError, MemoryError) as error:
-            self._make_room(error)
-            raise
-
-    def _make_room(self, error: BaseException) -> None:
-        if is_out_of_memory(error):
-            self._steppers.prefixes.clear()
-
-    def _start(self) -> torch.Tensor:
         import numpy as np
         import torch
 
@@ -233,7 +213,8 @@ class PackedStepper:
                 used += [0] * len(group.rows)
         return used
 
-    def _step(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
+    def step(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
+        """As in `Stepper`."""
         import numpy as np
 
         inner = self._inner[np.asarray(parents, dtype=np.int64)]

@@ -9,15 +9,12 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from longtail.generation.backends.local.passes import Fill, Layers, Span
 
 if TYPE_CHECKING:
-    import numpy as np
-    import torch
-
-    from longtail.generation.backends.local.passes import Layers
+    from longtail.generation.backends.local.packed import PackedSteppers
 
 
 Tokens = tuple[int, ...]
@@ -173,20 +170,10 @@ class Prefix:
     n_computed: int
 
 
-class Forward(Protocol):
-    """What computes a pass."""
-
-    device: torch.device
-
-    def forward(self, kind: Any, tokens: Any, positions: np.ndarray, last: np.ndarray) -> torch.Tensor:
-        """As in `packed`."""
-        ...
-
-
 class SharedPrefixes:
     """The prefixes of one model."""
 
-    def __init__(self, model: Forward, store: PrefixStore) -> None:
+    def __init__(self, model: PackedSteppers, store: PrefixStore) -> None:
         self._model = model
         self._store = store
 
