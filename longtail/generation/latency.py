@@ -184,16 +184,16 @@ def _times_alone(
     c: _Calibration, backend: Backend, rounds: Sequence[Round], finished: BlobStore
 ) -> Iterator[_Timed]:
     """The times of all answers; rounds without a failure are kept in `finished`, and not asked again."""
-    n_all = sum(len(one.turns(c.study)) for one in rounds)
+    n_all = sum(len(asked.turns(c.study)) for asked in rounds)
     progress = Progress(c.log, f"{_TABLE} {c.model.name}: prompts sent alone", n_all)
     warm: set[Way] = set()
     n_times: Counter[Way] = Counter()
     spent = 0.0
     for number, planned in enumerate(rounds):
         is_late = c.study.is_quick or spent >= 1000 * SECONDS
-        one = planned.leave_out({way for way, n in n_times.items() if is_late and n >= N_LEAST})
-        turns = one.turns(c.study)
-        key = "\n".join((*one.place, *map(str, sorted(one.rows))))
+        asked = planned.leave_out({way for way, n in n_times.items() if is_late and n >= N_LEAST})
+        turns = asked.turns(c.study)
+        key = "\n".join((*asked.place, *map(str, sorted(asked.rows))))
         known = finished.get(key)
         times = json.loads(known) if known else _times_of_round(backend, turns, warm)
         if not known and None not in times:
@@ -203,7 +203,7 @@ def _times_alone(
             if milliseconds is not None:
                 spent += milliseconds
                 n_times.update(ways)
-                yield from (_Timed(one.place, way, milliseconds, number, turn) for way in ways)
+                yield from (_Timed(asked.place, way, milliseconds, number, turn) for way in ways)
     progress.done()
 
 
@@ -253,9 +253,9 @@ def _times_of_requests(c: _Calibration, rounds: Sequence[Round]) -> Iterator[_Ti
 def _notes(c: _Calibration, rounds: Iterable[Round], answers: Iterable[_Timed]) -> dict[str, float]:
     """The median of each way. Errors: `BackendError` where a way has no answer."""
     times: dict[Way, list[float]] = defaultdict(list)
-    for one in answers:
-        times[one.way].append(one.milliseconds)
-    for method, prompt in sorted({way for one in rounds for way in one.rows}):
+    for answer in answers:
+        times[answer.way].append(answer.milliseconds)
+    for method, prompt in sorted({way for planned in rounds for way in planned.rows}):
         if (method, prompt) not in times:
             raise BackendError(
                 f"{_TABLE} {c.model.name}: none of the questions of method {method} with prompt {prompt} was answered"

@@ -289,7 +289,7 @@ class FusionInDecoder(TransformersBackend):
 
     def _encode(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Tokens]:
         """Each prompt's parts as one list of tokens, not cut; empty where the prompt leaves a passage no room."""
-        owned = [tuple(own) for own in passages] or [()] * len(prompts)
+        owned = [tuple(texts) for texts in passages] or [()] * len(prompts)
         return encode_apart(self._loaded, prompts, owned, self._passage_tokens)
 
     def _fit(self, tokens: Sequence[int], n_new: int) -> Tokens:

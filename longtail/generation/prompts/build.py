@@ -80,8 +80,8 @@ def build_prompt(
         passage = passages.shown.get(demonstration.question_id) if passages else None
         text = passage.text if passage else ""
         blocks.append(block(template, demonstration.question, text, demonstration.answer))
-    own = passages.asked.get(question.question_id) if passages else None
-    blocks.append(block(template, question.question, own.text if own else ""))
+    passage = passages.asked.get(question.question_id) if passages else None
+    blocks.append(block(template, question.question, passage.text if passage else ""))
     return join_blocks(blocks)
 
 
