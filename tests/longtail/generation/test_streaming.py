@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import random
 import signal
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -15,6 +17,7 @@ import pytest
 from small_study import MAKERS, answer, fill_lake, sample, small_study, with_model
 
 from longtail.errors import BackendError, LakeError
+from longtail.generation.engine.row_cache import CachedRow, RowCache
 from longtail.storage.lake import Lake
 from longtail.study.models import Service
 from longtail.study.study import Study
@@ -122,6 +125,25 @@ def test_a_crash_between_results_loses_none(study: Study, ledger: Path, table: s
         assert bought(ledger) == {"paid": 6 * n_runs}
     assert MAKERS[table](study).notes["resumed"] == (18 if table == "answers" else 18 * 4)
     assert bought(ledger) == {"paid": n_requests}
+
+
+@pytest.mark.parametrize(("table", "n_requests"), [("answers", 40), ("sampled_answers", 20)])
+def test_what_was_paid_for_and_not_kept_is_asked_again_under_its_name(
+    study: Study, ledger: Path, monkeypatch: pytest.MonkeyPatch, table: str, n_requests: int
+) -> None:
+    """As after a kill between a result and its commit."""
+    store, n_calls = RowCache.store, itertools.count(1)
+
+    def store_until_full(cache: RowCache, rows: Mapping[bytes, CachedRow]) -> dict[bytes, CachedRow]:
+        if next(n_calls) == 5:
+            raise LakeError("the disk is full")
+        return store(cache, rows)
+
+    monkeypatch.setattr(RowCache, "store", store_until_full)
+    with pytest.raises(LakeError, match="disk is full"):
+        MAKERS[table](study)
+    assert MAKERS[table](study).notes["resumed"] > 0
+    assert bought(ledger) == {"paid": n_requests, "again": 1}
 
 
 def test_a_refused_row_is_put_aside_and_not_billed(study: Study, ledger: Path) -> None:
