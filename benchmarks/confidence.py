@@ -13,7 +13,7 @@ from unittest import mock
 
 from benchmarks.harness import table
 from longtail.generation.backends.base import Backend, Decoding, Generation
-from longtail.generation.backends.local import accounts, decode
+from longtail.generation.backends.local import batches, decoding
 
 
 def confidence_overhead(backend: Backend, prompts: Sequence[str], new_tokens: int) -> float:
@@ -31,8 +31,8 @@ def confidence_overhead(backend: Backend, prompts: Sequence[str], new_tokens: in
 
     backend.forget()
     with (
-        mock.patch.object(decode, "token_scores", timed(decode.token_scores)),
-        mock.patch.object(accounts, "confidence_of_text", timed(accounts.confidence_of_text)),
+        mock.patch.object(decoding, "token_scores", timed(decoding.token_scores)),
+        mock.patch.object(batches, "confidence_of_text", timed(batches.confidence_of_text)),
     ):
         started = time.process_time()
         made = backend.generate(prompts, Decoding(new_tokens))

@@ -18,8 +18,7 @@ import numpy as np
 from benchmarks.harness import Contestant, race, say
 from benchmarks.peers import NEW_TOKENS
 from benchmarks.shapes import Shape, write_model
-from longtail.generation.backends.base import Decoding, Scored
-from longtail.generation.backends.registry import load_backend
+from longtail.generation.backends.base import Decoding, Scored, load_backend
 from longtail.relations.cloze import SENTINEL
 from longtail.study.models import Model
 

@@ -39,8 +39,7 @@ from benchmarks.real_model import (
     real_questions_file,
     texts,
 )
-from longtail.generation.backends.base import Decoding
-from longtail.generation.backends.registry import load_backend
+from longtail.generation.backends.base import Decoding, load_backend
 from longtail.study.model_files import reference_model_path
 from longtail.study.models import Model
 from longtail.threads import thread_count

@@ -16,8 +16,7 @@ from benchmarks.harness import Contestant, race, say, spread, table
 from benchmarks.peers import NEW_TOKENS, Harness, Transformers
 from benchmarks.prompts import fifteen_shot, sandbox_questions
 from benchmarks.shapes import NEOX_20B, OPT_6_7B, TINY, Shape, peaks_of, write_model
-from longtail.generation.backends.base import Decoding, Generation
-from longtail.generation.backends.registry import load_backend
+from longtail.generation.backends.base import Decoding, Generation, load_backend
 from longtail.generation.prompts.endings import cut_answer
 from longtail.study.models import Model
 

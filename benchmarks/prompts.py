@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from longtail.generation.engine.items import Generate, ModelInput, Request
-from longtail.generation.prompts.build import Question, build_prompt
-from longtail.generation.prompts.demonstrations import Demonstrations
+from longtail.generation.engine.task import Generate, ModelInput, Request
+from longtail.generation.prompts.build import Demonstrations, Question, build_prompt
 from longtail.prompt_formats import FORMATS
 from longtail.relations.paraphrases import PARAPHRASES
 from longtail.relations.relation import SUBJECT

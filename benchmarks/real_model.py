@@ -18,8 +18,7 @@ from typing import Any
 from benchmarks.harness import Contestant, race, say, spread, table
 from benchmarks.peers import NEW_TOKENS, Harness, LlamaCpp, Transformers
 from benchmarks.prompts import fifteen_shot, popqa_questions, zero_shot
-from longtail.generation.backends.base import Decoding, Failure, Generation
-from longtail.generation.backends.registry import load_backend
+from longtail.generation.backends.base import Decoding, Failure, Generation, load_backend
 from longtail.generation.prompts.build import Question
 from longtail.generation.prompts.endings import cut_answer
 from longtail.models.gguf_models import convert

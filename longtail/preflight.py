@@ -14,7 +14,7 @@ from typing import Any
 from longtail.embedding.encoder import check_files
 from longtail.entailment.classifier import check as check_classifier
 from longtail.errors import LongtailError, single_line
-from longtail.generation.tasks.capabilities import needs_of_models
+from longtail.generation.tasks.registry import needs_of_models
 from longtail.imports.answers import check_decisions
 from longtail.imports.column_checks import beginning_of_text, check_keys
 from longtail.imports.datasets import read_questions

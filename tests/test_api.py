@@ -95,7 +95,7 @@ absent, found = set(sys.argv[2].split()), PathFinder.find_spec
 PathFinder.find_spec = lambda name, *more: None if name.partition(".")[0] in absent else found(name, *more)
 import longtail
 from longtail.generation.backends.base import Decoding
-from longtail.generation.backends.registry import load_backend
+from longtail.generation.backends.base import load_backend
 study = longtail.load_study("study.yaml")
 [answer] = load_backend(study.models[0]).generate(["Q: What is the capital of France?\\nA:"], Decoding(4))
 [scores] = longtail.score([answer.text], [[answer.text]])

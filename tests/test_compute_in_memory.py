@@ -15,10 +15,10 @@ from longtail.embedding.answers import embed_texts
 from longtail.embedding.encoder import ENCODER
 from longtail.embedding.vectors import Embedded
 from longtail.errors import SourceError
-from longtail.generation.engine.items import Generate
 from longtail.generation.engine.job import Job
 from longtail.generation.engine.partition import generate_rows
 from longtail.generation.engine.session import ModelSession
+from longtail.generation.engine.task import Generate
 from longtail.generation.prompts.build import Passage as ReadPassage
 from longtail.generation.prompts.build import Question
 from longtail.generation.tasks.answers import Answers, plan_answers

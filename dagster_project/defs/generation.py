@@ -25,9 +25,8 @@ from dagster_project.defs.retrieval import cited_passages, passages, retrieved_p
 from longtail.embedding.answers import embed_answers
 from longtail.entailment.answers import compare_answers
 from longtail.generation.engine.partition import generate
-from longtail.generation.latency.calibrate import calibrate_latency
-from longtail.generation.provisional import tell_accuracy
-from longtail.generation.tasks.audit import count_faults
+from longtail.generation.latency import calibrate_latency
+from longtail.generation.tasks.audit import count_faults, tell_accuracy
 from longtail.generation.tasks.registry import TASKS
 from longtail.grounding.cooccurrences import count_cooccurrences
 from longtail.grounding.corpus import build_portrait

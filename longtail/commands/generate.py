@@ -23,9 +23,8 @@ from longtail.generation.engine.partition import generate, generate_shard
 from longtail.generation.engine.row_cache import DATABASE
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import Scope, Task
-from longtail.generation.provisional import tell_accuracy
-from longtail.generation.tasks.capabilities import needs_of_models
-from longtail.generation.tasks.registry import TASKS
+from longtail.generation.tasks.audit import tell_accuracy
+from longtail.generation.tasks.registry import TASKS, needs_of_models
 from longtail.needs import needs_of_machines
 from longtail.storage.disk import advised
 from longtail.storage.home import study_file
@@ -134,7 +133,7 @@ def _shard_of_model(scope: Scope, shard: Shard, session: ModelSession) -> None:
         return
     unfinished = set()
     for task, own in _partitions(scope):
-        if (before := task.made_from(own)) in unfinished:
+        if (before := task.source_table(own)) in unfinished:
             _LOG.info(
                 "%s %s waits for %s: when all shards are done, run them again", task.table, own.name, before
             )

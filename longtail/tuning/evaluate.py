@@ -16,8 +16,8 @@ from longtail.embedding.declared import DeclaredEncoder
 from longtail.embedding.vectors import placed
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Failure
-from longtail.generation.backends.fusion_in_decoder import FusionInDecoder
-from longtail.generation.tasks.candidate_answers import ranked, targets
+from longtail.generation.backends.hf import FusionInDecoder
+from longtail.generation.tasks.candidate_answers import rank_candidates, targets
 from longtail.progress import Progress
 from longtail.prompt_formats import CLOZE_T5
 from longtail.storage.checksums import sealed, unsealed
@@ -104,7 +104,7 @@ def _judged(
         if isinstance(scored, Failure):
             raise BackendError(f"{query.text!r} cannot be scored: {scored.reason}")
         names = facts.candidates[query.relation]
-        best = ranked(scored.scores, len(names))[0]
+        best = rank_candidates(scored.scores, len(names))[0]
         prediction = names[best % len(names)]
         yield {
             "split": split,

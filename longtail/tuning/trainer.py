@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from longtail.embedding.declared import DeclaredEncoder
 from longtail.errors import BackendError
-from longtail.generation.backends.fusion_in_decoder import encode_apart, keep
-from longtail.generation.backends.local.fusion import encode, parts_of
+from longtail.generation.backends.hf import encode_apart, keep
+from longtail.generation.backends.local.encoder_decoder import encode, parts_of
 from longtail.generation.backends.local.loading import load_model
 from longtail.models.linear_layers import use_trainable
 from longtail.models.model_files import CONFIG, INDEX, ModelFiles

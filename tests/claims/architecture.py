@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dagster_project.same_origin import LARGEST_HEAD
 from longtail.commands.router import LimitedConnection
-from longtail.generation.latency.rounds import N_QUESTIONS
+from longtail.generation.latency import N_QUESTIONS
 from longtail.processes import GRACE_S
 from longtail.statistics.risk_coverage import DELTA
 from longtail.study.study import Study

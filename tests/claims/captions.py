@@ -6,7 +6,7 @@ import re
 
 import duckdb
 
-from longtail.generation.latency.rounds import N_QUESTIONS
+from longtail.generation.latency import N_QUESTIONS
 from longtail.report.figures import FIGURES
 from longtail.statistics import correlation_intervals
 from longtail.statistics.method_comparisons import N_RESAMPLES

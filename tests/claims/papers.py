@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longtail.generation.latency.rounds import N_QUESTIONS
+from longtail.generation.latency import N_QUESTIONS
 from tests.claims.form import Claim, by_model, constant, dbt_variable, row_of
 
 PLACE = "docs/paper_claims.md"

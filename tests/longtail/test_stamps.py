@@ -29,11 +29,11 @@ from longtail.embedding.settings import EncoderSettings, Hnsw, IvfPq
 from longtail.entailment.answers import compare_answers
 from longtail.errors import LongtailError
 from longtail.generation.backends.base import Decoding, Identity
-from longtail.generation.engine.items import Generate, Request, Sample, Score
 from longtail.generation.engine.partition import generate
 from longtail.generation.engine.row_cache import row_key
 from longtail.generation.engine.session import ModelSession
-from longtail.generation.latency.calibrate import calibrate_latency
+from longtail.generation.engine.task import Generate, Request, Sample, Score
+from longtail.generation.latency import calibrate_latency
 from longtail.generation.tasks.registry import TASKS
 from longtail.grounding.cooccurrences import count_cooccurrences
 from longtail.grounding.corpus import portrait_fingerprint

@@ -173,7 +173,7 @@ def _collection(case: Case, folder: Path) -> tuple[int, str]:
 
 
 def _model(case: Case, folder: Path) -> tuple[int, str]:
-    from longtail.generation.backends.registry import load_backend
+    from longtail.generation.backends.base import load_backend
 
     study = _study(folder, model=f"{{name: m, path: '{case.file}', device: cpu}}")
     load_backend(study.models[0]).close()

@@ -14,13 +14,18 @@ A backend declares its capabilities. A study that asks for a missing one fails b
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from longtail.errors import BackendError
 from longtail.generation.prompts.endings import AFTER_THINKING, FIRST_LINE, is_complete
 from longtail.scoring.confidence import Confidence
 from longtail.scoring.model_answer import ModelAnswer, read_answer_text
+from longtail.study.backends import BACKENDS, GENERATE
+from longtail.study.backends import Backend as BackendRecord
+from longtail.study.models import Model
 
 Secret = Callable[[str], str | None]
 """The value of an environment variable that holds a key; None where it is not set."""
@@ -35,7 +40,7 @@ _GENERATION_VERSION = 1
 class Decoding:
     """Decoding that ends after `max_new_tokens`, at the end token, or once what `end` keeps is complete.
 
-    `end` is one of `prompts.endings`. A text may stop later than there: `kept_text` gives the same from both.
+    `end` is one of `prompts.endings`. A text may stop later than there: `cut_text` gives the same from both.
     Temperature 0 is greedy; above 0 the whole distribution is drawn from (top_p 1, no top_k).
     """
 
@@ -259,3 +264,36 @@ class StreamingBackend(Backend, Protocol):
         the partition were answered before, so that refusals alone say nothing about the rest.
         """
         ...
+
+
+def entry(model: Model, capability: str = GENERATE) -> BackendRecord:
+    """The record of a model's backend. Errors: `BackendError` where it is unknown or lacks the capability."""
+    record = BACKENDS.get(model.backend)
+    if record is None:
+        known = ", ".join(sorted(name for name, other in BACKENDS.items() if other.generates))
+        raise BackendError(f"model {model.name}: unknown backend {model.backend!r}; use one of: {known}")
+    if not record.generates:
+        raise BackendError(
+            f"model {model.name}: its answers are imported (results); it cannot {capability} any"
+        )
+    if capability not in record.capabilities:
+        able = (
+            ", ".join(sorted(n for n, other in BACKENDS.items() if capability in other.capabilities))
+            or "none"
+        )
+        raise BackendError(
+            f"model {model.name}: backend {model.backend} cannot {capability}; backends that can: {able}"
+        )
+    return record
+
+
+def identify(model: Model) -> Identity:
+    """The identity of a model's weights, without loading them. Errors: `BackendError`."""
+    identity: Identity = entry(model).load().identify(model)
+    return identity
+
+
+def load_backend(model: Model, secret: Secret = os.environ.get) -> Backend:
+    """Load a model. Errors: `BackendError`, in one line."""
+    backend: Backend = entry(model).load()(model, secret)
+    return backend

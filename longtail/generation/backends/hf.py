@@ -1,10 +1,16 @@
 """Local language models of the Hugging Face format, by transformers, on a CPU or CUDA devices.
 
 Greedy text may differ in rare near-ties between batches of other sizes; nothing here promises bit equality.
+
+Fusion-in-Decoder readers (Izacard & Grave, 2021), as in Atlas, are T5 checkpoints whose decoder reads many passages.
+Each passage is encoded behind the prompt's text, alone, and the decoder attends to the states of all of them. A passage
+loses its end where prompt and passage have more than `passage_tokens` tokens; a prompt that leaves a passage no room is
+a `Failure`. A prompt without passages is read as any encoder-decoder reads it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 import os
 from collections.abc import Sequence
@@ -19,31 +25,35 @@ from longtail.generation.backends.base import (
     Secret,
     Usage,
 )
-from longtail.generation.backends.local.accounts import (
+from longtail.generation.backends.local.batches import (
     Candidates,
+    DeviceBatches,
+    Gauge,
     OfPrompt,
     Row,
     Tokens,
-    accounted_scores,
-    accounted_texts,
+    account_scores,
+    account_texts,
+    batch_tokens_on,
 )
-from longtail.generation.backends.local.candidates import CandidateTokens
 from longtail.generation.backends.local.choose import choose_steppers
-from longtail.generation.backends.local.decode import Ending, decode_greedily, decode_samples
-from longtail.generation.backends.local.device_batches import DeviceBatches, batch_tokens_on
-from longtail.generation.backends.local.fusion import tokens_of
-from longtail.generation.backends.local.loading import load_model
-from longtail.generation.backends.local.rules import Rules
+from longtail.generation.backends.local.decoding import (
+    Ending,
+    Stepper,
+    Texts,
+    decode_greedily,
+    decode_samples,
+)
+from longtail.generation.backends.local.encoder_decoder import join_parts, parts_of, tokens_of
+from longtail.generation.backends.local.loading import LoadedModel, load_model
+from longtail.generation.backends.local.rules import Rules, read_settings
 from longtail.generation.backends.local.scoring import (
+    CandidateTokens,
     score_continuations,
     tree_size,
 )
-from longtail.generation.backends.local.stepper import Stepper
-from longtail.generation.backends.local.texts import Texts
-from longtail.generation.backends.local.usage import Gauge
-from longtail.generation.backends.settings import read_settings
-from longtail.models.weights import find_weights
-from longtail.study.backends import GENERATE, MEASURE, SAMPLE, SCORE
+from longtail.models.weights import check_folder, find_weights
+from longtail.study.backends import GENERATE, MEASURE, PASSAGES, SAMPLE, SCORE
 from longtail.study.models import Model
 from longtail.threads import thread_count
 
@@ -67,7 +77,7 @@ class TransformersBackend:
             self._check_kind(model)
             self.batch_tokens = model.batch_tokens or batch_tokens_on(self._loaded)
             steppers = choose_steppers(self._loaded, self.batch_tokens)
-            self._rules = self._checked_rules(getattr(steppers, "start", ()))
+            self._rules = self._read_rules(getattr(steppers, "start", ()))
         except BaseException:
             self._loaded.close()
             raise
@@ -80,10 +90,10 @@ class TransformersBackend:
     def identify(model: Model) -> Identity:
         """Hub commit or SHA-256 of the files, without loading; a GGUF file is converted once. Errors: `BackendError`."""
         version = importlib.metadata.version("transformers")
-        found = find_weights(model)
-        rules = read_settings(found.files).text
-        quantisation = found.quantisation or model.quantisation
-        return Identity(found.revision, model.dtype, quantisation, "transformers", version, rules)
+        weights = find_weights(model)
+        rules = read_settings(weights.files).text
+        quantisation = weights.quantisation or model.quantisation
+        return Identity(weights.revision, model.dtype, quantisation, "transformers", version, rules)
 
     def generate(
         self, prompts: Sequence[str], decoding: Decoding, *, passages: Sequence[Sequence[str]] = ()
@@ -93,9 +103,9 @@ class TransformersBackend:
         A batch that does not fit the memory is halved, and so is the budget, which grows again slowly. A prompt that
         does not fit alone is a `Failure`.
         """
-        encoded = self._encoded(prompts, passages)
-        found = self._generations(encoded, decoding, [_GREEDY] * len(prompts), is_sampled=False)
-        return [own if isinstance(own, Failure) else own[0] for own in found]
+        encoded = self._encode(prompts, passages)
+        generations = self._generations(encoded, decoding, [_GREEDY] * len(prompts), is_sampled=False)
+        return [texts if isinstance(texts, Failure) else texts[0] for texts in generations]
 
     def sample(
         self,
@@ -113,7 +123,7 @@ class TransformersBackend:
             raise BackendError(
                 f"model {self._loaded.name}: nothing is sampled at temperature {decoding.temperature:g}"
             )
-        return self._generations(self._encoded(prompts, passages), decoding, seeds, is_sampled=True)
+        return self._generations(self._encode(prompts, passages), decoding, seeds, is_sampled=True)
 
     def score(
         self,
@@ -128,23 +138,23 @@ class TransformersBackend:
         """
         results: list[Scored | Failure] = [self.no_tokens] * len(prompts)
         asked: dict[Tokens, list[Candidates]] = {}
-        encoded = self._encoded(prompts, passages)
-        for i, (prompt, tokens, own) in enumerate(zip(prompts, encoded, candidates, strict=True)):
-            n_before, found = self._candidates.continuations(prompt, tokens, own)
-            before = self._cut(tokens[:n_before], max((len(c.tokens) for c in found), default=0))
+        encoded = self._encode(prompts, passages)
+        for i, (prompt, tokens, texts) in enumerate(zip(prompts, encoded, candidates, strict=True)):
+            n_before, continuations = self._candidates.continuations(prompt, tokens, texts)
+            before = self._cut(tokens[:n_before], max((len(c.tokens) for c in continuations), default=0))
             if before is None:
                 results[i] = Failure("the longest candidate leaves no room for the prompt")
             elif before:
-                asked.setdefault(before, []).append(Candidates(i, n_before - len(before), found))
+                asked.setdefault(before, []).append(Candidates(i, n_before - len(before), continuations))
         distinct, rows = list(asked), list(asked.values())
-        wanted = [[c for own in some for c in own.continuations] for some in rows]
+        wanted = [[c for texts in group for c in texts.continuations] for group in rows]
 
         def work(stepper: Stepper, batch: Sequence[int]) -> list[list[float] | None]:
             return score_continuations(stepper, [wanted[index] for index in batch])
 
-        for done in self._running().run(distinct, [tree_size(own) for own in wanted], work):
+        for done in self._running().run(distinct, [tree_size(texts) for texts in wanted], work):
             self._gauge.read()
-            for i, scored in accounted_scores(done, distinct, rows, len(self._loaded.devices)):
+            for i, scored in account_scores(done, distinct, rows, len(self._loaded.devices)):
                 results[i] = scored
         return results
 
@@ -176,7 +186,7 @@ class TransformersBackend:
             if row.tokens and row.seeds:
                 copies.setdefault(row.tokens, []).append(i)
         distinct = list(copies)
-        wanted = [sorted({seed for i in own for seed in rows[i].seeds}) for own in copies.values()]
+        wanted = [sorted({seed for i in indices for seed in rows[i].seeds}) for indices in copies.values()]
         ending = Ending(decoding.max_new_tokens, self._loaded.end_ids, self._texts.is_done(decoding.end))
 
         def work(stepper: Stepper, batch: Sequence[int]) -> list[OfPrompt]:
@@ -187,21 +197,21 @@ class TransformersBackend:
                 drawn = [wanted[index] for index in batch]
                 return decode_samples(stepper, ending, decoding.temperature, drawn, adjust)
             written = decode_greedily(stepper, len(batch), ending, adjust)
-            return [None if one is None else [one] for one in written]
+            return [None if text is None else [text] for text in written]
 
         results: list[list[Generation] | Failure] = [[] if row.tokens else self.no_tokens for row in rows]
-        new_tokens = [len(own) * decoding.max_new_tokens for own in wanted]
+        new_tokens = [len(indices) * decoding.max_new_tokens for indices in wanted]
         places = list(copies.values())
         for done in self._running().run(distinct, new_tokens, work):
             self._gauge.read()
             asked = [[(i, rows[i]) for i in places[index]] for index in done.rows]
             seeds_of = [wanted[index] for index in done.rows]
             n_devices = len(self._loaded.devices)
-            for i, found in accounted_texts(done, asked, seeds_of, self._texts, decoding, n_devices):
-                results[i] = found
+            for i, generations in account_texts(done, asked, seeds_of, self._texts, decoding, n_devices):
+                results[i] = generations
         return results
 
-    def _encoded(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> Sequence[Sequence[int]]:
+    def _encode(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> Sequence[Sequence[int]]:
         """The tokens of each prompt, not cut. Errors: `BackendError` for passages, which this backend does not read."""
         if any(passages):
             raise BackendError(f"model {self._loaded.name}: its backend reads no passages apart from prompts")
@@ -210,25 +220,25 @@ class TransformersBackend:
     def _rows(
         self, encoded: Sequence[Sequence[int]], decoding: Decoding, seeds: Sequence[Sequence[int]]
     ) -> list[Row]:
-        kept = [self._kept(tokens, decoding.max_new_tokens) for tokens in encoded]
+        cut = [self._fit(tokens, decoding.max_new_tokens) for tokens in encoded]
         return [
-            Row(own, len(tokens) - len(own), tuple(drawn))
-            for tokens, own, drawn in zip(encoded, kept, seeds, strict=True)
+            Row(fitting, len(tokens) - len(fitting), tuple(drawn))
+            for tokens, fitting, drawn in zip(encoded, cut, seeds, strict=True)
         ]
 
     def _cut(self, tokens: Sequence[int], n_new: int) -> Tokens | None:
         """The prompt that fits before so many new tokens; None where none does."""
         try:
-            return self._kept(tokens, n_new)
+            return self._fit(tokens, n_new)
         except BackendError:
             return None
 
-    def _kept(self, tokens: Sequence[int], n_new: int) -> Tokens:
+    def _fit(self, tokens: Sequence[int], n_new: int) -> Tokens:
         """The end of a prompt that fits before so many new tokens. Errors: `BackendError` where none does."""
         room = self._loaded.room(n_new)
         return tuple(tokens if room is None else tokens[-room:])
 
-    def _checked_rules(self, start: Sequence[int]) -> Rules:
+    def _read_rules(self, start: Sequence[int]) -> Rules:
         """The checkpoint's own rules. Errors: `BackendError` where one cannot be followed."""
         rules = Rules(self._loaded.settings.followed, self._loaded.end_ids, start)
         rules.check(self._loaded.name, self._loaded.n_embeddings, self._loaded.device)
@@ -248,3 +258,72 @@ class TransformersBackend:
         if self._batches is None:
             raise BackendError(f"model {self._loaded.name}: it is closed")
         return self._batches
+
+
+def check(model: Model) -> None:
+    """Look at once for what a reader needs. Errors: `BackendError`."""
+    if not model.encoder_decoder:
+        raise BackendError(
+            f"model {model.name}: backend {model.backend} needs an encoder-decoder; set encoder_decoder: true"
+        )
+    check_folder(model)
+
+
+class FusionInDecoder(TransformersBackend):
+    """An encoder-decoder in memory that reads passages apart."""
+
+    capabilities = TransformersBackend.capabilities | {PASSAGES}
+    no_tokens = Failure("the prompt leaves no room for a passage; raise passage_tokens of the model")
+
+    def __init__(self, model: Model, secret: Secret = os.environ.get) -> None:
+        check(model)
+        super().__init__(model, secret)
+        self._passage_tokens = model.passage_tokens
+
+    @staticmethod
+    def identify(model: Model) -> Identity:
+        """As for any model; the length of a passage is one of the rules, since it decides the text."""
+        identity = TransformersBackend.identify(model)
+        rule = f"passage_tokens={model.passage_tokens}"
+        return dataclasses.replace(identity, rules=f"{identity.rules} {rule}".strip())
+
+    def _encode(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Tokens]:
+        """Each prompt's parts as one list of tokens, not cut; empty where the prompt leaves a passage no room."""
+        owned = [tuple(texts) for texts in passages] or [()] * len(prompts)
+        return encode_apart(self._loaded, prompts, owned, self._passage_tokens)
+
+    def _fit(self, tokens: Sequence[int], n_new: int) -> Tokens:
+        """The parts, each cut at its end but for the end token. Errors: `BackendError` where no new token fits."""
+        return keep(self._loaded, tokens, n_new, self._passage_tokens)
+
+
+def encode_apart(
+    loaded: LoadedModel, prompts: Sequence[str], passages: Sequence[Sequence[str]], passage_tokens: int
+) -> list[Tokens]:
+    """Each prompt's parts as one list of tokens, not cut; empty where the prompt leaves a passage no room."""
+    texts = [
+        [f"{prompt} {passage}" for passage in texts_of_prompt] or [prompt]
+        for prompt, texts_of_prompt in zip(prompts, passages, strict=True)
+    ]
+    parts = iter(loaded.encode([text for texts_of_prompt in texts for text in texts_of_prompt]))
+    encoded = [join_parts(next(parts) for _ in texts_of_prompt) for texts_of_prompt in texts]
+    with_passages = [place for place, texts_of_prompt in enumerate(passages) if texts_of_prompt]
+    alone = loaded.encode([prompts[place] for place in with_passages])
+    for place, tokens in zip(with_passages, alone, strict=True):
+        if len(tokens) >= passage_tokens:
+            encoded[place] = ()
+    return encoded
+
+
+def keep(loaded: LoadedModel, tokens: Sequence[int], n_new: int, passage_tokens: int) -> Tokens:
+    """The parts, each cut at its end but for the end token. Errors: `BackendError` where no new token fits."""
+    room = loaded.room(n_new)
+    limit = passage_tokens if room is None else min(room, passage_tokens)
+    return join_parts(_cut_part(part, limit, loaded.end_ids) for part in parts_of(tokens))
+
+
+def _cut_part(part: Sequence[int], limit: int, ends: frozenset[int]) -> Sequence[int]:
+    """The first `limit` tokens; the end token stays the last."""
+    if len(part) <= limit:
+        return part
+    return [*part[: limit - 1], part[-1]] if part[-1] in ends else part[:limit]

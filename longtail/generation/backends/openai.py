@@ -11,6 +11,9 @@ penalty; vLLM takes them from the model's generation_config.json unless started 
 
 The same request always carries the same `Idempotency-Key`, in another run also. A service that heeds it bills no row
 twice. Another service may bill a request twice, but only where its answer was lost on the way.
+
+Until the service has answered once, one row goes at a time: a wrong key, path or price then shows in one request, not
+in as many as may run at once.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ import os
 import random
 import resource
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 
@@ -31,18 +35,15 @@ from longtail.generation.backends.base import (
     Failure,
     Generation,
     Identity,
+    Postponed,
     Scored,
     Secret,
     Usage,
 )
-from longtail.generation.backends.service.asking import Asker, Call, Result
-from longtail.generation.backends.service.budget import Budget
-from longtail.generation.backends.service.connection import Connection
-from longtail.generation.backends.service.dispatch import Rows, dispatch
-from longtail.generation.backends.service.quota import MinuteQuota
-from longtail.generation.backends.service.redaction import Redactor
-from longtail.generation.backends.service.replies import Interpreter
-from longtail.generation.backends.service.wire import PATHS
+from longtail.generation.backends.service.asking import NO_BUDGET, Asker, Call, Result
+from longtail.generation.backends.service.billing import Budget
+from longtail.generation.backends.service.connection import Connection, MinuteQuota
+from longtail.generation.backends.service.wire import PATHS, Interpreter, Post, Redactor
 from longtail.storage.fingerprints import prompt_hash
 from longtail.study.backends import GENERATE, SAMPLE, STREAM
 from longtail.study.models import Model, Service
@@ -118,14 +119,14 @@ class OpenAIBackend:
         """One greedy text per prompt."""
         if decoding.temperature:
             raise BackendError(f"model {self._model.name}: generate is greedy; sample takes a temperature")
-        results = self._collected(prompts, decoding, None)
+        results = self._collect(prompts, decoding, None)
         return [result if isinstance(result, Failure) else result[0] for result in results]
 
     def sample(
         self, prompts: Sequence[str], decoding: Decoding, seeds: Sequence[Sequence[int]]
     ) -> list[list[Generation] | Failure]:
         """One text per seed. Each prompt is one request with its first seed: the service spreads it over the samples."""
-        return self._collected(prompts, decoding, seeds)
+        return self._collect(prompts, decoding, seeds)
 
     def score(self, prompts: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[Scored | Failure]:
         """Not offered by these services."""
@@ -174,7 +175,7 @@ class OpenAIBackend:
         self._pool.shutdown(cancel_futures=True)
         self._connection.close()
 
-    def _collected(
+    def _collect(
         self, prompts: Sequence[str], decoding: Decoding, seeds: Sequence[Sequence[int]] | None
     ) -> list[list[Generation] | Failure]:
         """The results of a call without a budget, in order."""
@@ -212,3 +213,68 @@ def _key(model: Model, service: Service, secret: Secret) -> str | None:
         f"model {model.name}: the environment variable {variable}, the key of {service.base_url}, {wrong}:"
         " set it, then run again (nothing was sent)"
     )
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Prompts, their seeds (None: greedy) and names; prompts are taken one by one, each once."""
+
+    prompts: Sequence[str]
+    seeds: Sequence[Sequence[int]] | None
+    names: Sequence[str]
+
+    def seeds_of(self, index: int) -> Sequence[int] | None:
+        return None if self.seeds is None else self.seeds[index]
+
+    def post(self, index: int, call: Call) -> Post:
+        """The first request of a row."""
+        seeds = self.seeds_of(index)
+        n, first = (1, None) if seeds is None else (len(seeds), next(iter(seeds), None))
+        return Post(self.prompts[index], call.decoding, n, first)
+
+
+def dispatch(
+    asker: Asker, pool: ThreadPoolExecutor, width: int, rows: Rows, call: Call
+) -> Iterator[tuple[int, Result]]:
+    """Each row's index and result. Errors: `BackendError` once all that was under way has been handed on.
+
+    The same holds for Ctrl-C and an ended run, as the requests under way are paid for. A second Ctrl-C ends at once.
+    """
+    flying: dict[Future[Result], int] = {}
+    end: BaseException | None = None
+    waiting = ((i, rows.post(i, call)) for i in range(len(rows.prompts)))
+    head = next(waiting, None)
+    try:
+        while flying or (head and end is None):
+            while head and end is None and len(flying) < (width if asker.has_answered else 1):
+                index, post = head
+                if not post.n:
+                    yield index, []
+                elif (purchase := asker.purchase(post, call)).set_aside():
+                    seeds, name = rows.seeds_of(index), rows.names[index]
+                    flying[pool.submit(asker.ask, post.prompt, seeds, name, call, purchase)] = index
+                elif flying:
+                    break  # what is under way may cost less than was set aside for it
+                else:
+                    yield index, Postponed(NO_BUDGET)
+                head = next(waiting, None)
+            try:
+                done = wait(flying, return_when=FIRST_COMPLETED).done
+            except BaseException as interruption:
+                if end is not None:
+                    raise
+                end = interruption
+                call.stop.set()
+                continue
+            for future in done:
+                index, failed = flying.pop(future), future.exception()
+                if failed is None:
+                    yield index, future.result()
+                else:
+                    end = end or failed
+                    call.stop.set()
+    finally:
+        call.stop.set()
+        wait(flying)
+    if end is not None:
+        raise end

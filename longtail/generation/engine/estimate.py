@@ -7,12 +7,10 @@ from datetime import date
 
 import pyarrow.compute as pc
 
-from longtail.generation.engine.batching import distinct_works
-from longtail.generation.engine.items import BYTES_PER_TOKEN
+from longtail.generation.engine.job import distinct_works
 from longtail.generation.engine.partition import cache_of, fingerprint_of
-from longtail.generation.engine.row_cache import row_key
 from longtail.generation.engine.session import ModelSession
-from longtail.generation.engine.task import Scope, Task
+from longtail.generation.engine.task import BYTES_PER_TOKEN, Scope, Task
 from longtail.storage.lake import Lake
 from longtail.study.models import Model
 from longtail.study.prices import price_on
@@ -47,12 +45,7 @@ def estimate(task: Task, scope: Scope, session: ModelSession) -> Estimate | None
         task.table, fingerprint_of(task, scope, session), scope.name
     ):
         return None
-    identity = session.identity(model)
-    works = distinct_works(
-        task.plan(scope).items,
-        lambda digest, request, seed: row_key(digest, identity, request, seed),
-        lambda: None,
-    ).works
+    works = distinct_works(task.plan(scope).items, session.identity(model)).works
     with cache_of(task, scope, session) as cache:
         there = cache.find(key for work in works for key in work.keys)
     missing = [(work, n) for work in works if (n := sum(key not in there for key in work.keys))]

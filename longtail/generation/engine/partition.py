@@ -15,22 +15,22 @@ from itertools import chain
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from longtail.errors import BackendError
-from longtail.generation.backends.registry import entry
-from longtail.generation.engine.accounts import accounts, notes
-from longtail.generation.engine.items import Item, how
+from longtail.generation.backends.base import Accounts, entry
 from longtail.generation.engine.job import Completed, Job, Shard
 from longtail.generation.engine.resume import complete
 from longtail.generation.engine.row_cache import RowCache
 from longtail.generation.engine.session import ModelSession
-from longtail.generation.engine.task import Plan, Scope, Task
+from longtail.generation.engine.task import Item, Plan, Scope, Task, describe_decoding
 from longtail.progress import Progress
 from longtail.scoring.model_answer import LIMIT_BEFORE_TEXT, THINKING_CUT, NoAnswerError
 from longtail.storage.fingerprints import fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow, Streamed
 from longtail.storage.ownership import model_lock
 from longtail.study.backends import MEASURE
+from longtail.study.models import Model
 from longtail.study.study import Study
 from longtail.tables import TABLES
 
@@ -60,7 +60,7 @@ def generate(
     model = study.model(model_name)
     scope = Scope(study, lake, model, method, log)
     if not model.generates:
-        return task.imported(scope, run_id)
+        return task.import_rows(scope, run_id)
     entry(model, task.capability)  # a backend that cannot do it is refused before anything is read
     stamp, home = fingerprint_of(task, scope, session), study.home
 
@@ -135,8 +135,8 @@ def generate_rows(
     rows = Streamed.of(task.table, _rows(task, plan, done, job, seed, constants, rejected))
     table = pa.concat_tables([TABLES[task.table].schema.empty_table(), *rows.tables])
     _tell(job, [row.reason for row in rejected], sum(map(len, done.distinct.keys)))
-    told = {**notes(table, done), "failed": len(rejected), "without_passage": plan.n_without_passage}
-    return Computed(table, rejected, {**told, "seconds": round(time.monotonic() - job.started, 3)})
+    report = {**notes(table, done), "failed": len(rejected), "without_passage": plan.n_without_passage}
+    return Computed(table, rejected, {**report, "seconds": round(time.monotonic() - job.started, 3)})
 
 
 def _tell(job: Job, reasons: Sequence[str], n_all: int) -> None:
@@ -194,7 +194,7 @@ def _rows(
                 **decided,
                 **accounts(cached.result, job.model, copies[key], key not in met),
                 "prompt_hash": work.prompt_hash,
-                "decoding": how(item.request, identity),
+                "decoding": describe_decoding(item.request, identity),
                 "seed": seed if own_seed is None else own_seed,
                 "engine": cached.engine,
                 "is_reused": cached.origin != job.origin,
@@ -203,3 +203,77 @@ def _rows(
             met.add(key)
         progress.add(1)
     progress.done()
+
+
+_SECONDS_PER_HOUR = 3600
+_OF_RESULT = (
+    "prompt_tokens", "shared_tokens", "new_tokens", "reasoning_tokens", "n_truncated_tokens", "latency_ms", "batch_size",
+    "device_seconds", "served_model",
+)  # fmt: skip
+
+
+def accounts(result: Accounts, model: Model, n_copies: int = 1, is_first: bool = True) -> dict[str, Any]:
+    """The accounting columns that a result decides; `cost_usd` in US dollars, None without a price.
+
+    Rows of equal prompts are copies of one result: each bears its share of time and cost, the first one the
+    prompt's tokens. The time of a service's request is not shared: each copy waited for all of it.
+    """
+    columns = {name: getattr(result, name) for name in _OF_RESULT}
+    if not is_first:
+        columns["shared_tokens"] = result.prompt_tokens
+    if result.device_seconds is not None:
+        columns["device_seconds"] = result.device_seconds / n_copies
+        columns["latency_ms"] = result.latency_ms / n_copies
+    costs = {"cost_usd": cost_usd(result, model), "reasoning_usd": result.reasoning_usd}
+    return columns | {name: None if cost is None else cost / n_copies for name, cost in costs.items()}
+
+
+def cost_usd(result: Accounts, model: Model) -> float | None:
+    """What a service billed, else the device's time at the model's price of an hour."""
+    if result.cost_usd is not None:
+        return result.cost_usd
+    if model.device_hour_usd is None or result.device_seconds is None:
+        return None
+    return model.device_hour_usd * result.device_seconds / _SECONDS_PER_HOUR
+
+
+def notes(table: pa.Table, done: Completed) -> dict[str, Any]:
+    """A partition's report from its rows, and from what was computed for them now.
+
+    Tokens, cost and the share of shared prompt tokens cover all rows. Rates cover the results computed now, without
+    shared tokens, over the time that they took. `cost_usd` is None without prices. `lost_usd` is what services billed
+    on top, for failures and lost answers.
+    """
+    prompt_tokens, shared_tokens = _total(table, "prompt_tokens"), _total(table, "shared_tokens")
+    judged = next((name for name in ("is_correct", "has_answer") if name in table.column_names), None)
+    mean = pc.mean(table[judged].cast(pa.float64())).as_py() if judged else None
+    usage = done.usage
+    return {
+        "rows": table.num_rows,
+        "has_answer" if judged == "has_answer" else "accuracy": mean,
+        "distinct_prompts": len(done.distinct.works),
+        "computed": done.n_computed,
+        "resumed": done.n_resumed,
+        "reused": done.n_reused,
+        "truncated": _total(table, pc.greater(table["n_truncated_tokens"], 0)),
+        "prompt_tokens": prompt_tokens,
+        "shared_tokens": shared_tokens,
+        "new_tokens": _total(table, "new_tokens"),
+        "shared_share": round(shared_tokens / prompt_tokens, 4) if prompt_tokens else None,
+        "cost_usd": pc.sum(table["cost_usd"]).as_py(),
+        "lost_usd": done.lost_usd,
+        "rows_per_second": _rate(done.n_computed, done.seconds),
+        "tokens_per_second": _rate(done.n_tokens, done.seconds),
+        "device": usage.device if usage else None,
+        "peak_memory_mb": round(usage.peak_memory_mb, 1) if usage else None,
+        "utilisation": round(usage.utilisation, 3) if usage and usage.utilisation is not None else None,
+    }
+
+
+def _total(table: pa.Table, values: str | pa.ChunkedArray) -> int:
+    column = table[values] if isinstance(values, str) else values
+    return pc.sum(column).as_py() or 0
+
+
+def _rate(n: int, seconds: float) -> float | None:
+    return round(n / seconds, 1) if n and seconds else None

@@ -2,29 +2,49 @@
 
 Batches are a function of the whole plan's distinct works, never of what happens to be cached. Each is stored in one
 transaction before the next begins, so a killed batch leaves nothing and the next run computes it whole: a resumed
-partition asks for the same batches as an uninterrupted one. A service's results are stored one by one instead, as
-they are paid for by then.
+partition asks for the same batches as an uninterrupted one.
+
+A service's results are stored one by one instead, as they are paid for by then: each is committed before the next is
+looked at. A kill -9 can lose no more than the requests under way and the results not yet committed. Their requests are
+repeated under the same names, by which a service can know that they were paid for. `max_cost_usd` bounds what one
+partition fingerprint is billed, over all its runs: its texts, billed failures, and the most that lost answers can have
+cost (except those that a kill -9 lost). Rows that other partitions paid for do not count.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Generator, Sequence
+from typing import cast, overload
 
 from longtail.errors import BackendError
-from longtail.generation.backends.base import Decoding
-from longtail.generation.backends.registry import entry
-from longtail.generation.engine.batching import (
+from longtail.generation.backends.base import (
+    Backend,
+    Decoding,
+    Failure,
+    Generation,
+    Postponed,
+    StreamingBackend,
+    entry,
+)
+from longtail.generation.engine.job import (
+    Completed,
     Distinct,
+    Job,
+    Missing,
     Work,
     batches,
     distinct_works,
+    in_order,
+    keep,
+    missing_of,
+    sample_seeds,
 )
-from longtail.generation.engine.calls import Answerer, Call, Local
-from longtail.generation.engine.items import Item, passages_of
-from longtail.generation.engine.job import Completed, Job, Missing, keep, missing_of, sample_seeds
-from longtail.generation.engine.row_cache import row_key
-from longtail.generation.engine.streaming import stream_missing
+from longtail.generation.engine.session import Answerer, Call, Local
+from longtail.generation.engine.task import Item, passages_of
 from longtail.progress import Progress
 from longtail.study.backends import PASSAGES, STREAM
 
@@ -67,27 +87,24 @@ def _answerer(job: Job, works: Sequence[Work]) -> Answerer:
 
 def _by_decoding(works: Sequence[Work]) -> dict[Decoding | None, list[Work]]:
     """The works that one call of a backend can serve: those of one decoding, or those to be scored."""
-    found: dict[Decoding | None, list[Work]] = {}
+    groups: dict[Decoding | None, list[Work]] = {}
     for work in works:
-        found.setdefault(work.decoding, []).append(work)
-    return found
+        groups.setdefault(work.decoding, []).append(work)
+    return groups
 
 
 def _distinct(job: Job, items: Sequence[Item]) -> Distinct:
-    identity = job.session.identity(job.model)
     with Progress(job.log, f"{job.label}: prompts", len(items)) as progress:
-        return distinct_works(
-            items,
-            lambda digest, request, seed: row_key(digest, identity, request, seed),
-            lambda: progress.add(1),
-        )
+        return distinct_works(items, job.session.identity(job.model), lambda: progress.add(1))
 
 
 def _from_cache(job: Job, distinct: Distinct) -> Completed:
-    found = job.cache.find(key for work in distinct.works for key in work.keys)
-    own = [row for row in found.values() if row.origin == job.origin]
-    spent = sum(row.result.cost_usd or 0.0 for row in own)
-    return Completed(distinct, found, n_resumed=len(own), n_reused=len(found) - len(own), spent_usd=spent)
+    rows = job.cache.find(key for work in distinct.works for key in work.keys)
+    resumed = [row for row in rows.values() if row.origin == job.origin]
+    spent = sum(row.result.cost_usd or 0.0 for row in resumed)
+    return Completed(
+        distinct, rows, n_resumed=len(resumed), n_reused=len(rows) - len(resumed), spent_usd=spent
+    )
 
 
 def _compute_missing(
@@ -99,8 +116,8 @@ def _compute_missing(
     items: Sequence[Item],
 ) -> None:
     planned = enumerate(batches(works, job.model.batch_tokens or answerer.batch_tokens))
-    own = [one for place, one in planned if job.shard is None or job.shard.has(place, job.label)]
-    waiting = [(missing_of(batch, done.rows), tokens) for batch, tokens in own]
+    of_shard = [batch for place, batch in planned if job.shard is None or job.shard.has(place, job.label)]
+    waiting = [(missing_of(batch, done.rows), tokens) for batch, tokens in of_shard]
     waiting = [(batch, tokens) for batch, tokens in waiting if batch]
     n_results = sum(len(missing.keys) for batch, _ in waiting for missing in batch)
     with Progress(job.log, job.label, n_results, sum(tokens for _, tokens in waiting)) as progress:
@@ -123,3 +140,149 @@ def _call(decoding: Decoding | None, batch: Sequence[Missing], items: Sequence[I
     requests = [missing.request(items) for missing in batch]
     candidates = [request.candidates for request in requests]
     return Call(None, texts, passages, candidates=candidates, free=requests[0].free)
+
+
+_ROUNDING_USD = 1e-9
+"""Bills are exact and costs of texts are floats: smaller differences do not count."""
+Result = list[Generation] | Failure | Postponed
+
+
+class _Texts(Sequence[str]):
+    """The prompts of requests, each built when a backend asks for it: thousands of them wait for their turn."""
+
+    def __init__(self, missing: Sequence[Missing], items: Sequence[Item]) -> None:
+        self._missing, self._items = missing, items
+
+    def __len__(self) -> int:
+        return len(self._missing)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        if isinstance(index, slice):
+            return _Texts(self._missing[index], self._items)
+        return self._missing[index].prompt(self._items).text
+
+
+def stream_missing(
+    job: Job,
+    backend: Backend,
+    decoding: Decoding,
+    works: Sequence[Work],
+    done: Completed,
+    items: Sequence[Item],
+) -> None:
+    """Ask for what the cache lacks, neighbours together, until all is there or the budget is spent.
+
+    Errors: `BackendError` in one line where requests had to be postponed, after all others are kept.
+    """
+    missing = missing_of(in_order(works), done.rows)
+    efforts = [part.work.effort(len(part.keys)) for part in missing]
+    n_left = sum(len(part.keys) for part in missing)
+    progress = Progress(job.log, job.label, n_left, sum(efforts))
+    postponed: Postponed | None = None
+    service = cast(StreamingBackend, backend)
+    losses = _Losses(job, done, service)
+    try:
+        with contextlib.closing(_results(job, service, decoding, done, missing, items)) as results:
+            for index, result in results:
+                if isinstance(result, Postponed):
+                    postponed = result
+                    continue
+                n_kept, n_tokens = keep(job, done, [(missing[index], result)])
+                n_left -= n_kept
+                progress.add(n_kept, efforts[index], n_tokens)
+                if isinstance(result, Failure):
+                    losses.note()
+    finally:
+        losses.note()
+        progress.done()
+    if postponed:
+        raise BackendError(_over_budget(job, done, n_left, postponed))
+
+
+class _Losses:
+    """Notes in the row cache, for later runs, what the service has billed without a text that was kept.
+
+    The bills of requests under way count as lost: if this process is killed now, they are.
+    """
+
+    def __init__(self, job: Job, done: Completed, backend: StreamingBackend) -> None:
+        self._job, self._done, self._backend = job, done, backend
+        self._before = done.lost_usd = job.cache.lost_usd(job.origin)
+        self._of_texts, self._of_all = done.spent_usd, backend.spent_usd
+        self._run = uuid.uuid4().hex
+
+    def note(self) -> None:
+        """Bring the note up to date. Errors: `LongtailError` of the row cache."""
+        paid = self._done.spent_usd - self._of_texts
+        lost = self._backend.spent_usd - self._of_all - paid
+        lost = lost if lost > _ROUNDING_USD else 0.0
+        if self._before + lost != self._done.lost_usd:
+            self._job.cache.note_loss(self._job.origin, self._run, lost)
+            self._done.lost_usd = self._before + lost
+
+
+def _results(
+    job: Job,
+    backend: StreamingBackend,
+    decoding: Decoding,
+    done: Completed,
+    missing: Sequence[Missing],
+    items: Sequence[Item],
+) -> Generator[tuple[int, Result], None, None]:
+    """The backend's results, with a check that it answers each request exactly once."""
+    stream = backend.stream(
+        _Texts(missing, items),
+        decoding,
+        sample_seeds(missing),
+        names=[_name(part) for part in missing],
+        budget_usd=_budget(job, done),
+        is_resumed=bool(done.rows),
+    )
+    waiting = set(range(len(missing)))
+    try:
+        for index, result in stream:
+            if index not in waiting:
+                raise BackendError(
+                    f"{job.label}: {job.engine} gave a result that was not asked for ({index})"
+                )
+            waiting.remove(index)
+            yield index, result
+    finally:
+        # where keeping a result fails, nothing more is asked for
+        if isinstance(stream, Generator):
+            stream.close()
+    if waiting:
+        raise BackendError(
+            f"{job.label}: {job.engine} gave no result for {len(waiting)} of {len(missing)} requests"
+        )
+
+
+def _name(missing: Missing) -> str:
+    """The row key of a greedy text; for samples, which are asked for together, a hash of their keys."""
+    if len(missing.keys) == 1:
+        return missing.keys[0].hex()
+    return hashlib.sha256(b"".join(missing.keys)).hexdigest()
+
+
+def _budget(job: Job, done: Completed) -> float | None:
+    service = job.model.service
+    if service is None or service.max_cost_usd is None:
+        return None
+    return max(0.0, service.max_cost_usd - done.spent_usd - done.lost_usd)
+
+
+def _over_budget(job: Job, done: Completed, n_left: int, postponed: Postponed) -> str:
+    service = job.model.service
+    limit = (
+        f" of max_cost_usd ${service.max_cost_usd:g}" if service and service.max_cost_usd is not None else ""
+    )
+    lost = f" (${done.lost_usd:.4f} of it for failures and lost answers)" if done.lost_usd else ""
+    return (
+        f"{job.label}: ${done.spent_usd + done.lost_usd:.4f}{limit} spent{lost}, {n_left:,} texts left "
+        f"({postponed.reason}); what is paid for is kept: raise max_cost_usd of model {job.model.name} in the study, "
+        "and run again"
+    )

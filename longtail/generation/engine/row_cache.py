@@ -36,7 +36,7 @@ from longtail.generation.backends.base import (
     Result,
     Scored,
 )
-from longtail.generation.engine.items import Request, how
+from longtail.generation.engine.task import Request, describe_decoding
 from longtail.scoring.confidence import Confidence
 from longtail.storage.postgres import PostgresSchema
 from longtail.storage.sqlite_file import SqliteFile
@@ -101,7 +101,7 @@ class CachedRow:
 def row_key(prompt_hash: str, identity: Identity, request: Request, sample_seed: int | None = None) -> bytes:
     """The key of one part of a request: 32 bytes. `sample_seed` is None for greedy text and for scores."""
     precision = [identity.dtype, identity.quantisation]
-    parts = [prompt_hash, identity.revision, *precision, how(request, identity), sample_seed]
+    parts = [prompt_hash, identity.revision, *precision, describe_decoding(request, identity), sample_seed]
     if request.candidates:
         parts += request.candidates
     return hashlib.sha256(json.dumps(parts).encode()).digest()
@@ -181,8 +181,8 @@ def merge(folder: Path, other: Path, log: logging.Logger) -> int:
                 sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)
             ) as source:
                 rows = source.execute("select key, text, accounts, origin, checksum from generations")
-                while some := rows.fetchmany(_KEYS_PER_QUERY):
-                    whole = [row for row in some if row[-1] == _checksum(*row[:-1])]
+                while chunk := rows.fetchmany(_KEYS_PER_QUERY):
+                    whole = [row for row in chunk if row[-1] == _checksum(*row[:-1])]
                     _put(into, {row[0]: row for row in sorted(whole)}, measures=True)
                     n_read += len(whole)
         except sqlite3.Error as error:
@@ -193,17 +193,17 @@ def merge(folder: Path, other: Path, log: logging.Logger) -> int:
 
 
 def _select(connection: Any, keys: list[bytes], measures: bool) -> dict[bytes, CachedRow]:
-    found: dict[bytes, CachedRow] = {}
+    rows: dict[bytes, CachedRow] = {}
     for start in range(0, len(keys), _KEYS_PER_QUERY):
-        some = keys[start : start + _KEYS_PER_QUERY]
-        marks = ",".join("?" * len(some))
+        chunk = keys[start : start + _KEYS_PER_QUERY]
+        marks = ",".join("?" * len(chunk))
         query = f"select key, text, accounts, origin, checksum from generations where key in ({marks})"  # noqa: S608
-        for key, text, accounts, origin, checksum in connection.execute(query, some):
+        for key, text, accounts, origin, checksum in connection.execute(query, chunk):
             if checksum == _checksum(key, text, accounts, origin):
                 row = _row(text, accounts, origin, measures)
                 if row is not None:
-                    found[key] = row
-    return found
+                    rows[key] = row
+    return rows
 
 
 def _put(
@@ -225,29 +225,29 @@ def _add(connection: Any, rows: Mapping[bytes, Sequence[object]], measures: bool
 
 def _values(key: bytes, row: CachedRow) -> tuple[bytes, bytes, bytes, bytes, int]:
     """The columns of a row; scores and confidence stand among the accounts."""
-    kept = {**vars(row.result), "engine": row.engine}
-    kept = {name: value for name, value in kept.items() if value != _OF_SERVICES.get(name, _REQUIRED)}
-    text = str(kept.pop("text", "")).encode("utf-8", "surrogatepass")
-    accounts, origin = json.dumps(kept, default=vars).encode(), row.origin.encode()
+    fields = {**vars(row.result), "engine": row.engine}
+    fields = {name: value for name, value in fields.items() if value != _OF_SERVICES.get(name, _REQUIRED)}
+    text = str(fields.pop("text", "")).encode("utf-8", "surrogatepass")
+    accounts, origin = json.dumps(fields, default=vars).encode(), row.origin.encode()
     return key, text, accounts, origin, _checksum(key, text, accounts, origin)
 
 
 def _row(text: bytes, accounts: bytes, origin: bytes, measures: bool) -> CachedRow | None:
     """The row; None where an earlier version of this program kept less or more of it."""
-    kept = json.loads(accounts)
-    scores = kept.pop(_SCORES, None)
-    is_measured = scores is not None or _CONFIDENCE in kept
-    confidence = kept.pop(_CONFIDENCE, None)
-    if kept.keys() - _OF_SERVICES.keys() != _ACCOUNTS or (measures and not is_measured):
+    fields = json.loads(accounts)
+    scores = fields.pop(_SCORES, None)
+    is_measured = scores is not None or _CONFIDENCE in fields
+    confidence = fields.pop(_CONFIDENCE, None)
+    if fields.keys() - _OF_SERVICES.keys() != _ACCOUNTS or (measures and not is_measured):
         return None
-    engine = sys.intern(kept.pop("engine"))
+    engine = sys.intern(fields.pop("engine"))
     result: Result
     if scores is None:
         own_confidence = Confidence(**confidence) if confidence else None
-        result = Generation(text.decode("utf-8", "surrogatepass"), own_confidence, **kept)
+        result = Generation(text.decode("utf-8", "surrogatepass"), own_confidence, **fields)
     else:
-        own = tuple(CandidateScore(**score) for score in scores)
-        result = Scored(scores=own, text=text.decode("utf-8", "surrogatepass"), **kept)
+        candidates = tuple(CandidateScore(**score) for score in scores)
+        result = Scored(scores=candidates, text=text.decode("utf-8", "surrogatepass"), **fields)
     return CachedRow(result, engine, sys.intern(origin.decode()))
 
 

@@ -1,18 +1,169 @@
-"""The models that one run holds."""
+"""The models that one run holds, here or on a Ray cluster, and the batches that they are asked."""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import logging
 import os
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
-from longtail.generation.backends.base import Backend, Identity, Secret
-from longtail.generation.backends.registry import identify, load_backend
-from longtail.generation.engine.calls import Answerer, Local, OnRay
+from longtail.generation.backends.base import (
+    Backend,
+    Decoding,
+    Failure,
+    Generation,
+    Identity,
+    Result,
+    Scored,
+    Secret,
+    Usage,
+    identify,
+    load_backend,
+)
+from longtail.models.ray_workers import RayWorkers
+from longtail.models.workers import Killed
 from longtail.needs import CLUSTER
 from longtail.progress import Progress
-from longtail.study.models import Model
+from longtail.study.models import BATCH_TOKENS, Model
+
+Answers = Sequence[Sequence[Result] | Failure]
+"""For each prompt of a call its results, one for each seed, or why there are none."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One batch of prompts: greedy texts, samples (with `seeds`), or scores of `candidates` (without `decoding`).
+
+    `free`: the decoding of a text that is wanted beside the scores. `passages`: the keyword of backends that read them.
+    """
+
+    decoding: Decoding | None
+    texts: Sequence[str]
+    passages: Mapping[str, Sequence[Sequence[str]]]
+    seeds: Sequence[Sequence[int]] | None = None
+    candidates: Sequence[Sequence[str]] = ()
+    free: Decoding | None = None
+
+    def answer(self, backend: Backend) -> Answers:
+        """Ask a backend. Errors: its own."""
+        results: Sequence[Sequence[Result] | Result | Failure]
+        if self.decoding is None:
+            results = backend.score(self.texts, self.candidates, **self.passages)
+            if self.free is not None:
+                results = list(map(_both, results, backend.generate(self.texts, self.free, **self.passages)))
+        elif self.seeds is not None:
+            results = backend.sample(self.texts, self.decoding, self.seeds, **self.passages)
+        else:
+            results = backend.generate(self.texts, self.decoding, **self.passages)
+        return [[result] if isinstance(result, Generation | Scored) else result for result in results]
+
+
+class Answerer(Protocol):
+    """A loaded model, here or on several machines. `batch_tokens`: the size of a batch that suits its device."""
+
+    capabilities: frozenset[str]
+    batch_tokens: int
+
+    def answers(self, calls: Iterable[Call]) -> Iterator[tuple[int, Answers]]:
+        """The place of each call and its answers, in any order. Errors: `BackendError`."""
+        ...
+
+    def usage(self) -> Usage:
+        """As `Backend.usage`."""
+        ...
+
+    def close(self) -> None:
+        """Release the model."""
+        ...
+
+
+class Local:
+    """The model in this process."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.capabilities = backend.capabilities
+        self.batch_tokens = int(getattr(backend, "batch_tokens", BATCH_TOKENS))
+        self.usage, self.close = backend.usage, backend.close
+
+    def answers(self, calls: Iterable[Call]) -> Iterator[tuple[int, Answers]]:
+        """One call after the other."""
+        for place, call in enumerate(calls):
+            yield place, call.answer(self.backend)
+
+
+class OnRay:
+    """The model on the workers of a Ray cluster. Errors: `BackendError`."""
+
+    def __init__(self, model: Model, identity: Identity, log: logging.Logger) -> None:
+        expected = {"weights": identity.weights, "packages": identity}
+        self._workers = RayWorkers(_Loader(model), expected, log)
+        self.capabilities = self._workers.described["capabilities"]
+        self.batch_tokens = self._workers.described["batch_tokens"]
+        self.close = self._workers.close
+
+    def answers(self, calls: Iterable[Call]) -> Iterator[tuple[int, Answers]]:
+        """As soon as a worker has them. A call that kills its workers fails, and the others do not."""
+        for place, answers in self._workers.answers(calls):
+            if isinstance(answers, Killed) and isinstance(answers.call, Call):
+                answers = [Failure(answers.why)] * len(answers.call.texts)
+            yield place, answers
+
+    def usage(self) -> Usage:
+        """How many workers answer now, the device of the first, and the most memory that one of them held."""
+        known: list[Usage] = self._workers.ask_all(_UsageCall())
+        busy = [usage.utilisation for usage in known if usage.utilisation is not None]
+        return Usage(
+            f"Ray, {len(known)} x {known[0].device}" if known else "Ray",
+            max((usage.peak_memory_mb for usage in known), default=0.0),
+            sum(busy) / len(busy) if busy else None,
+        )
+
+
+@dataclass(frozen=True)
+class _Loader:
+    """A model of a study, for a worker."""
+
+    model: Model
+
+    @property
+    def name(self) -> str:
+        return f"model {self.model.name}"
+
+    def loaded(self) -> AbstractContextManager[Backend]:
+        return contextlib.closing(load_backend(self.model))
+
+    def describe(self, model: Backend) -> dict[str, Any]:
+        local, identity = Local(model), model.identity
+        abilities = {"capabilities": local.capabilities, "batch_tokens": local.batch_tokens}
+        return {"weights": identity.weights, "packages": identity, **abilities}
+
+
+@dataclass(frozen=True)
+class _UsageCall:
+    def answer(self, model: Backend) -> Usage:
+        return model.usage()
+
+
+def _both(scored: Scored | Failure, written: Generation | Failure) -> Scored | Failure:
+    """One result of scores and a text; a failure of either fails both."""
+    if isinstance(scored, Failure):
+        return scored
+    if isinstance(written, Failure):
+        return written
+    seconds = [result.device_seconds for result in (scored, written) if result.device_seconds is not None]
+    return dataclasses.replace(
+        scored,
+        text=written.text,
+        new_tokens=scored.new_tokens + written.new_tokens,
+        latency_ms=scored.latency_ms + written.latency_ms,
+        device_seconds=sum(seconds) if seconds else None,
+    )
+
 
 Kind = TypeVar("Kind", bound=Answerer)
 
@@ -46,16 +197,16 @@ class ModelSession:
         """The loaded model: on the workers of `$LONGTAIL_RAY`, else in this process. Errors: `BackendError`."""
         if not os.environ.get(CLUSTER) or model.service:
             return self._local(model)
-        return self._held(model, OnRay, lambda: OnRay(model, self.identity(model), self._log))
+        return self._hold(model, OnRay, lambda: OnRay(model, self.identity(model), self._log))
 
     def backend(self, model: Model) -> Backend:
         """The model, loaded in this process. Errors: `BackendError`."""
         return self._local(model).backend
 
     def _local(self, model: Model) -> Local:
-        return self._held(model, Local, lambda: Local(load_backend(model, self._secret)))
+        return self._hold(model, Local, lambda: Local(load_backend(model, self._secret)))
 
-    def _held(self, model: Model, kind: type[Kind], load: Callable[[], Kind]) -> Kind:
+    def _hold(self, model: Model, kind: type[Kind], load: Callable[[], Kind]) -> Kind:
         if self._loaded is not None and self._loaded[0] == model and isinstance(self._loaded[1], kind):
             return self._loaded[1]
         self._release()

@@ -1,21 +1,152 @@
-"""The interface between the engine and a generated lake table: a task."""
+"""The interface between the engine and a generated lake table: a task, its scope, its plan, and the plan's items."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from longtail.errors import StudyError
-from longtail.generation.engine.items import Item
+from longtail.generation.backends.base import Decoding, Identity
+from longtail.generation.prompts.endings import FIRST_LINE
 from longtail.methods import RETRIEVAL, Method
-from longtail.storage.fingerprints import code_version, fingerprint
+from longtail.storage.fingerprints import code_version, fingerprint, prompt_hash
 from longtail.storage.lake import Computed, Lake, Outcome
-from longtail.study.backends import GENERATE, IMPORTED
+from longtail.study.backends import GENERATE, IMPORTED, SAMPLE, SCORE
 from longtail.study.models import Model
 from longtail.study.study import Study
+
+_SCORING = "v1 score"
+"""Raised when the same prompt and candidates ought to get other scores: cached ones then no longer count."""
+BYTES_PER_TOKEN = 4
+_NEW_SHARE = 2
+"""A text is taken to have at most this part of its tokens, for the size of batches and the time left."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInput:
+    """A prompt: its text, and passages that the model reads apart from the text (most models read none)."""
+
+    text: str
+    passages: tuple[str, ...] = ()
+
+    def hash(self) -> str:
+        """SHA-256 of the text as hexadecimal digits.
+
+        With passages, that of a list of such digits, one a line: the text's, then each passage's. SQL does the same.
+        """
+        if not self.passages:
+            return prompt_hash(self.text)
+        return prompt_hash("\n".join(map(prompt_hash, (self.text, *self.passages))))
+
+
+def passages_of(prompts: Sequence[ModelInput]) -> dict[str, Any]:
+    """The keyword `passages` of a backend that declares `PASSAGES`; nothing where no prompt has any."""
+    apart = [prompt.passages for prompt in prompts]
+    return {"passages": apart} if any(apart) else {}
+
+
+@dataclass(frozen=True)
+class Generate:
+    """One greedy text of at most `max_new_tokens`, up to `end` (see `prompts.endings`)."""
+
+    max_new_tokens: int
+    end: str = FIRST_LINE
+    capability: ClassVar[str] = GENERATE
+    seeds: ClassVar[tuple[int | None, ...]] = (None,)
+    candidates: ClassVar[tuple[str, ...]] = ()
+    free: ClassVar[Decoding | None] = None
+
+    @property
+    def decoding(self) -> Decoding | None:
+        return Decoding(self.max_new_tokens, end=self.end)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """`n` texts, each drawn at `temperature` by a seed of its own.
+
+    The seed of text i is 63 bits of the SHA-256 of (`seeded_by`, i): more samples keep the first ones.
+    """
+
+    n: int
+    temperature: float
+    max_new_tokens: int
+    seeded_by: tuple[Any, ...]
+    end: str = FIRST_LINE
+    capability: ClassVar[str] = SAMPLE
+    candidates: ClassVar[tuple[str, ...]] = ()
+    free: ClassVar[Decoding | None] = None
+
+    @property
+    def decoding(self) -> Decoding | None:
+        return Decoding(self.max_new_tokens, self.temperature, self.end)
+
+    @property
+    def seeds(self) -> tuple[int | None, ...]:
+        return tuple(self._seed(number) for number in range(self.n))
+
+    def _seed(self, number: int) -> int:
+        text = "\n".join(map(str, (*self.seeded_by, number)))
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        return int.from_bytes(digest[:8], "big") >> 1
+
+
+@dataclass(frozen=True)
+class Score:
+    """The log-likelihood of each candidate behind the prompt; a candidate brings its own leading space.
+
+    With `free`, the model also writes a greedy text behind the prompt. The works of one call share it.
+    """
+
+    candidates: tuple[str, ...]
+    free: Decoding | None = None
+    capability: ClassVar[str] = SCORE
+    seeds: ClassVar[tuple[int | None, ...]] = (None,)
+    decoding: ClassVar[Decoding | None] = None
+
+
+Request = Generate | Sample | Score
+
+
+def describe_decoding(request: Request, identity: Identity) -> str:
+    """What decides a result besides prompt, candidates, weights and seed: as rows say it, and in cache keys."""
+    if request.decoding is not None:
+        return identity.decoding(request.decoding)
+    return f"{_SCORING}, and {identity.decoding(request.free)}" if request.free else _SCORING
+
+
+def part_tokens(request: Request) -> int:
+    """Tokens to compute for one part of a request, behind its prompt: an estimate."""
+    if request.decoding is None:
+        free = max(1, request.free.max_new_tokens // _NEW_SHARE) if request.free else 0
+        return free + sum(
+            len(candidate.encode("utf-8", "replace")) // BYTES_PER_TOKEN + 1
+            for candidate in request.candidates
+        )
+    return max(1, request.decoding.max_new_tokens // _NEW_SHARE)
+
+
+class Item(Protocol):
+    """One prompt to be asked, and what is asked. The texts of a `Sample` are its parts; others have one part.
+
+    Items that share a prompt and a request, or seeds of it, share their results.
+    """
+
+    @property
+    def request(self) -> Request: ...
+
+    def prompt(self) -> ModelInput:
+        """What the model reads; built anew at each call, never kept."""
+        ...
+
+    def key(self, part: int) -> Mapping[str, Any]:
+        """The key columns of a part's row, but those of the partition (model, method)."""
+        ...
+
 
 AnyItem = TypeVar("AnyItem", bound=Item, covariant=True)
 _SILENT = logging.getLogger(f"{__name__}.silent")
@@ -38,7 +169,7 @@ class Scope:
         return self.model.name if self.method is None else f"{self.model.name}|{self.method}"
 
     @property
-    def asked_by(self) -> Method:
+    def method_record(self) -> Method:
         """The record of its method. Errors: `StudyError` where the study does not have it."""
         methods = self.study.methods
         if self.method is None or self.method not in methods:
@@ -49,7 +180,7 @@ class Scope:
     @property
     def n_apart(self) -> int:
         """How many passages the model reads apart from the question by its method."""
-        return self.model.passages if self.asked_by.kind == RETRIEVAL else 0
+        return self.model.passages if self.method_record.kind == RETRIEVAL else 0
 
 
 @dataclass(frozen=True)
@@ -74,7 +205,7 @@ class Task(ABC):
     @property
     def is_imported(self) -> bool:
         """Whether files of imported answers may hold rows of this table."""
-        return type(self).imported is not Task.imported
+        return type(self).import_rows is not Task.import_rows
 
     @abstractmethod
     def is_asked(self, study: Study) -> bool:
@@ -84,7 +215,7 @@ class Task(ABC):
     def inputs(self, scope: Scope) -> list[str]:
         """Content hashes of all lake tables that its prompts and rows are made from. Errors: `LakeError`."""
 
-    def made_from(self, scope: Scope) -> str | None:
+    def source_table(self, scope: Scope) -> str | None:
         """The generated table of the same model that its prompts are made from; it stands before this one in `TASKS`."""
         return None
 
@@ -107,11 +238,11 @@ class Task(ABC):
         """A hash of the code that decides its rows: its own module's, and that of the partition around it."""
         return code_version(type(self).__module__, f"{__package__}.partition")
 
-    def imported(self, scope: Scope, run_id: str) -> Outcome:
+    def import_rows(self, scope: Scope, run_id: str) -> Outcome:
         """The partition of a model whose answers are imported: empty, unless files may hold rows of this table."""
-        return without_rows(scope.lake, self.table, scope.name)
+        return materialise_empty(scope.lake, self.table, scope.name)
 
 
-def without_rows(lake: Lake, table: str, name: str) -> Outcome:
+def materialise_empty(lake: Lake, table: str, name: str) -> Outcome:
     """Materialise a partition of no rows: nothing is generated or timed for a model whose answers are imported."""
     return lake.materialise(table, fingerprint(table, name, IMPORTED), lambda: Computed([]), name)

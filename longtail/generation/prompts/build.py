@@ -4,14 +4,30 @@ A prompt is its blocks, joined by blank lines: the demonstrations, then the ques
 question in it. If the question has a passage that is not blank, the passage and a blank line stand before it. A
 demonstration ends with a space and its answer. SQL rebuilds a prompt by this rule alone, so nothing here depends on
 more.
+
+A draw is a function of (seed, dataset, key) and the pool alone, never of the order in which questions come: `key` is
+the question's id under `per_question`, and its relation's name under `per_relation`. The question itself and questions
+of the same wording are never drawn.
+
+The demonstrations of a question without a relation are drawn from all other questions of its dataset. Under
+`per_relation` such questions share one draw. In the draws of the others they count as questions of one more relation.
+
+The paper leaves open what stands between a question and its grounding prompt: by assembly `paper` it is one space. By
+assembly `reference` it is what the authors' code writes: grounding prompts stand on lines of their own, the question is
+capitalised as Python does it (its other letters in lower case) except in the second step, a short answer's question ends
+with a question mark, and white space at the ends of a prompt is dropped. At the place of the null prompt stands nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from longtail.methods import VERBALISED, Method
+from longtail.prompt_formats import GROUNDING_PROMPTS, PAPER
+from longtail.study.prompts import Prompt
 
 _BLANK_LINE = "\n\n"
 
@@ -48,8 +64,8 @@ class Passages:
 
     def of(self, question_id: str) -> Sequence[Passage]:
         """All that the model reads for a question, best first."""
-        own = self.asked.get(question_id)
-        return self.apart.get(question_id, ()) if own is None else (own,)
+        passage = self.asked.get(question_id)
+        return self.apart.get(question_id, ()) if passage is None else (passage,)
 
 
 def build_prompt(
@@ -64,8 +80,8 @@ def build_prompt(
         passage = passages.shown.get(demonstration.question_id) if passages else None
         text = passage.text if passage else ""
         blocks.append(block(template, demonstration.question, text, demonstration.answer))
-    own = passages.asked.get(question.question_id) if passages else None
-    blocks.append(block(template, question.question, own.text if own else ""))
+    passage = passages.asked.get(question.question_id) if passages else None
+    blocks.append(block(template, question.question, passage.text if passage else ""))
     return join_blocks(blocks)
 
 
@@ -95,8 +111,8 @@ def text_as_read(text: str, source: str, method: Method) -> str:
     """
     if not method.cuts_last_sentence or source == VERBALISED:
         return text
-    kept = text.rpartition(". ")[0]
-    return text if is_blank(kept) else f"{kept}."
+    whole = text.rpartition(". ")[0]
+    return text if is_blank(whole) else f"{whole}."
 
 
 def text_apart(title: str, text: str) -> str:
@@ -112,3 +128,165 @@ def background_passage_id(model_name: str, question_id: str) -> str:
 def is_blank(text: str) -> bool:
     """Whether there is nothing but spaces (as for SQL's `trim`; other white space counts as text)."""
     return not text.strip(" ")
+
+
+_WHOLE_POOL = "all questions"
+_NO_RELATION = ""
+
+
+class Demonstrations:
+    """The pool of one dataset's questions, and draws from it."""
+
+    def __init__(self, dataset: str, questions: Iterable[Question], seed: int) -> None:
+        self._stem = f"{seed}\n{dataset}"
+        self._all = sorted(questions, key=lambda q: q.question_id)
+        self._by_relation: dict[str, list[Question]] = {}
+        for question in self._all:
+            self._by_relation.setdefault(question.relation or _NO_RELATION, []).append(question)
+        self._shared: dict[tuple[str, int, str], tuple[Question, ...]] = {}
+
+    def draw(self, question: Question, prompt: Prompt) -> tuple[Question, ...]:
+        """The prompt's `shots` demonstrations for a question, shuffled; fewer only where the dataset holds no more.
+
+        From `other_relations` they are spread evenly over them (15 shots and 16 relations: one each), and come from
+        the question's own relation only when the others are used up. From `all_questions`, and for a question without
+        a relation, they are a simple random sample of the dataset.
+        """
+        if not prompt.shots:
+            return ()
+        relation = question.relation or _NO_RELATION
+        if prompt.draw == "per_question":
+            return self._draw(question.question_id, relation, prompt, question)
+        shared = self._draw_for_relation(relation, prompt)
+        if any(_is_same(drawn, question) for drawn in shared):
+            return self._draw(relation, relation, prompt, question)
+        return shared
+
+    def _draw_for_relation(self, relation: str, prompt: Prompt) -> tuple[Question, ...]:
+        """The draw for all questions of a relation, except those that are drawn themselves."""
+        key = (relation, prompt.shots, prompt.demonstrations_from)
+        if key not in self._shared:
+            self._shared[key] = self._draw(relation, relation, prompt, None)
+        return self._shared[key]
+
+    def _draw(self, key: str, relation: str, prompt: Prompt, barred: Question | None) -> tuple[Question, ...]:
+        chance = _Chance(f"{self._stem}\n{key}")
+        if prompt.demonstrations_from == "all_questions" or relation == _NO_RELATION:
+            chosen = list(islice(_stream(self._all, chance, _WHOLE_POOL, barred), prompt.shots))
+        else:
+            others = [name for name in self._by_relation if name != relation]
+            others.sort(key=lambda name: chance.number("relations", name))
+            chosen = self._spread(others, prompt.shots, chance, barred)
+            chosen += self._spread([relation], prompt.shots - len(chosen), chance, barred)
+        return tuple(sorted(chosen, key=lambda q: chance.number("order", q.question_id)))
+
+    def _spread(
+        self, relations: Sequence[str], n: int, chance: _Chance, barred: Question | None
+    ) -> list[Question]:
+        """Up to `n` questions, in turn one of each relation."""
+        streams = [_stream(self._by_relation.get(name, []), chance, name, barred) for name in relations]
+        chosen: list[Question] = []
+        while streams and len(chosen) < n:
+            for stream in list(streams):
+                if len(chosen) == n:
+                    break
+                drawn = next(stream, None)
+                if drawn is None:
+                    streams.remove(stream)
+                else:
+                    chosen.append(drawn)
+        return chosen
+
+
+class _Chance:
+    """Random numbers that follow from a key and the numbers' own names."""
+
+    def __init__(self, key: str) -> None:
+        self._begun = hashlib.sha256(key.encode("utf-8", "surrogatepass"))
+
+    def number(self, kind: str, name: str) -> int:
+        """A number of 64 bits."""
+        digest = self._begun.copy()
+        digest.update(f"\n{kind}\n{name}".encode("utf-8", "surrogatepass"))
+        return int.from_bytes(digest.digest()[:8], "big")
+
+
+def _stream(
+    pool: Sequence[Question], chance: _Chance, pool_name: str, barred: Question | None
+) -> Iterator[Question]:
+    """The pool in random order, without repetition (Fisher-Yates on demand), without what is `barred`."""
+    moved: dict[int, int] = {}
+    for i in range(len(pool)):
+        j = i + chance.number(pool_name, str(i)) % (len(pool) - i)
+        drawn = pool[moved.get(j, j)]
+        moved[j] = moved.get(i, i)
+        if barred is None or not _is_same(drawn, barred):
+            yield drawn
+
+
+def _is_same(left: Question, right: Question) -> bool:
+    return left.question_id == right.question_id or left.question == right.question
+
+
+_BOTH = (
+    "You are a highly intelligent & complex question-answer generative model. You take a question as an input and answer"
+    " it by imitating the way a human gives short answers with a corresponding explanation. You answer should be short -"
+    " only a few words.\n\nYour output format should be the answer, then a semicolon, then the explanation.\n"
+)
+_SEPARATOR = ";"
+
+
+def one_step_prompt(question: str, grounding_prompt: str, assembly: str = PAPER) -> str:
+    """Asks for a short answer and its explanation at once."""
+    asked = _question_text(question, assembly, mark="? ")
+    return _trim(f"{_BOTH}{asked}{_behind(grounding_prompt, assembly)}", assembly)
+
+
+def first_step_prompt(question: str, assembly: str = PAPER) -> str:
+    """Asks for a short answer; the grounding prompt comes in the second step alone."""
+    return f"Output the answer only. {_question_text(question, assembly, mark='?')}\nAnswer string only:"
+
+
+def second_step_prompt(question: str, answer: str, grounding_prompt: str, assembly: str = PAPER) -> str:
+    """Asks for the explanation of the answer that the first step gave."""
+    return (
+        f"Question: {question}\nAnswer: {answer}\n\n\n"
+        f"Give a detailed explanation for why this is true.{_behind(grounding_prompt, assembly)}\nExplanation:"
+    )
+
+
+def long_form_prompt(question: str, grounding_prompt: str, assembly: str = PAPER, *, is_small: bool) -> str:
+    """Asks for a long answer. Small models need the word `Answer:` at the end, else they hardly write anything."""
+    asked = _question_text(question, assembly, mark="")
+    return _trim(f"{asked}{_behind(grounding_prompt, assembly)}{' Answer:' if is_small else ''}", assembly)
+
+
+def split_answer(text: str) -> tuple[str, str | None]:
+    """The answer before the first semicolon and the explanation behind it, without white space at their ends.
+
+    Without a semicolon all of the text is the answer, and the explanation is None.
+    """
+    answer, separator, explanation = text.partition(_SEPARATOR)
+    return answer.strip(), explanation.strip() if separator else None
+
+
+def reference_parts(text: str) -> tuple[str, str]:
+    """Answer and explanation as the authors' code tells them apart: the explanation ends before a second semicolon;
+    without any, all of the text is both."""
+    parts = text.split(_SEPARATOR)
+    return parts[0], parts[1].strip() if len(parts) > 1 else text
+
+
+def _behind(grounding_prompt: str, assembly: str) -> str:
+    return GROUNDING_PROMPTS[grounding_prompt].behind(assembly)
+
+
+def _question_text(question: str, assembly: str, mark: str) -> str:
+    """The question as a prompt has it; `mark` follows one that does not end with a question mark."""
+    if assembly == PAPER:
+        return question
+    return question.capitalize() + ("" if question.endswith("?") else mark)
+
+
+def _trim(prompt: str, assembly: str) -> str:
+    return prompt if assembly == PAPER else prompt.strip()

@@ -18,15 +18,15 @@ _MARKS = ("<", "[", "◁")
 
 def cut_answer(raw_text: str) -> str:
     """The first line of a generation, after one empty line if it begins with one (SPEC §3)."""
-    return kept_text(raw_text, FIRST_LINE)
+    return cut_text(raw_text, FIRST_LINE)
 
 
-def kept_text(raw_text: str, end: str) -> str:
+def cut_text(raw_text: str, end: str) -> str:
     """The part of a generation that is kept where its decoding stops at `end`."""
-    return raw_text[slice(*kept_part(raw_text, end))]
+    return raw_text[slice(*cut_span(raw_text, end))]
 
 
-def kept_part(raw_text: str, end: str) -> tuple[int, int]:
+def cut_span(raw_text: str, end: str) -> tuple[int, int]:
     """Where that part starts and stops, in characters: equal where the text has no answer in one piece."""
     start = answer_start(raw_text)
     if start is None:
@@ -54,7 +54,7 @@ def answer_start(raw_text: str) -> int | None:
 
 
 def is_complete(raw_text: str, end: str) -> bool:
-    """Whether no further token can change what `kept_text` keeps."""
+    """Whether no further token can change what `cut_text` keeps."""
     if end.startswith(AFTER_THINKING):
         start = answer_start(raw_text)
         return bool(start) and is_complete(raw_text[start:], end.removeprefix(AFTER_THINKING))

@@ -27,11 +27,11 @@ _QUESTION_ALONE = pc.field("paraphrase_id") == 0
 def read_questions(study: Study, lake: Lake) -> dict[str, list[Question]]:
     """The study's questions by dataset, in the order of the datasets' names and of question_id."""
     columns = ["dataset", "question_id", "relation", "question", "objects", "gold_answers"]
-    found: dict[str, list[Question]] = {}
+    by_dataset: dict[str, list[Question]] = {}
     wanted = {dataset.name for dataset in study.datasets}
     for row in records(lake.read("questions", columns=columns)):
         if row["dataset"] in wanted:
-            found.setdefault(row["dataset"], []).append(
+            by_dataset.setdefault(row["dataset"], []).append(
                 Question(
                     row["question_id"],
                     row["relation"],
@@ -40,30 +40,30 @@ def read_questions(study: Study, lake: Lake) -> dict[str, list[Question]]:
                     tuple(row["gold_answers"]),
                 )
             )
-    for questions in found.values():
+    for questions in by_dataset.values():
         questions.sort(key=lambda question: question.question_id)
-    return dict(sorted(found.items()))
+    return dict(sorted(by_dataset.items()))
 
 
 def read_wordings(lake: Lake) -> dict[tuple[str, str], list[tuple[int, str]]]:
     """From (dataset, question_id) to the question's paraphrases as (paraphrase_id, text), sorted."""
     columns = ["dataset", "question_id", "paraphrase_id", "paraphrase"]
-    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    by_question: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for row in records(lake.read("paraphrases", columns=columns)):
-        found.setdefault((row["dataset"], row["question_id"]), []).append(
+        by_question.setdefault((row["dataset"], row["question_id"]), []).append(
             (row["paraphrase_id"], row["paraphrase"])
         )
-    for wordings in found.values():
+    for wordings in by_question.values():
         wordings.sort()
-    return found
+    return by_question
 
 
 def read_candidates(lake: Lake) -> dict[tuple[str, str], list[str]]:
     """From (dataset, relation) to the candidates of its cloze queries, in the order in which they are scored."""
-    found: dict[tuple[str, str], list[str]] = {}
+    by_relation: dict[tuple[str, str], list[str]] = {}
     for row in records(lake.read("candidates")):
-        found.setdefault((row["dataset"], row["relation"]), []).append(row["candidate"])
-    return found
+        by_relation.setdefault((row["dataset"], row["relation"]), []).append(row["candidate"])
+    return by_relation
 
 
 def read_first_passages(lake: Lake, retriever: Method) -> dict[str, dict[str, Passage]]:
@@ -71,10 +71,10 @@ def read_first_passages(lake: Lake, retriever: Method) -> dict[str, dict[str, Pa
 
     Errors: `LakeError` where lake table cited_passages lacks one that was retrieved.
     """
-    found: dict[str, dict[str, Passage]] = {}
+    by_dataset: dict[str, dict[str, Passage]] = {}
     for row, passage in _read(lake, retriever, _QUESTION_ALONE, 0):
-        found.setdefault(row["dataset"], {})[row["question_id"]] = passage
-    return found
+        by_dataset.setdefault(row["dataset"], {})[row["question_id"]] = passage
+    return by_dataset
 
 
 def read_passages_apart(lake: Lake, retriever: Method, n: int) -> dict[str, dict[str, list[Passage]]]:
@@ -82,10 +82,10 @@ def read_passages_apart(lake: Lake, retriever: Method, n: int) -> dict[str, dict
 
     Errors: as `read_first_passages`.
     """
-    found: dict[str, dict[str, list[Passage]]] = {}
+    by_dataset: dict[str, dict[str, list[Passage]]] = {}
     for row, passage in _read(lake, retriever, _QUESTION_ALONE, n):
-        found.setdefault(row["dataset"], {}).setdefault(row["question_id"], []).append(passage)
-    return found
+        by_dataset.setdefault(row["dataset"], {}).setdefault(row["question_id"], []).append(passage)
+    return by_dataset
 
 
 def read_passages_of_wordings(
@@ -96,10 +96,10 @@ def read_passages_of_wordings(
 
     Errors: as `read_first_passages`.
     """
-    found: dict[tuple[str, str, int], list[Passage]] = {}
+    by_wording: dict[tuple[str, str, int], list[Passage]] = {}
     for row, passage in _read(lake, retriever, None, n):
-        found.setdefault((row["dataset"], row["question_id"], row["paraphrase_id"]), []).append(passage)
-    return found
+        by_wording.setdefault((row["dataset"], row["question_id"], row["paraphrase_id"]), []).append(passage)
+    return by_wording
 
 
 def _read(
@@ -127,22 +127,24 @@ def _texts_as_read(
     """From passage_id to the passage as the model reads it, where lake table cited_passages holds it."""
     only = pc.field("passage_id").isin(pa.array(passage_ids, pa.string()))
     table = lake.read("cited_passages", columns=["passage_id", "title", "text", "source"], only=only)
-    found = {}
+    passages = {}
     for row in records(table):
         text = text_as_read(row["text"], row["source"], retriever)
-        found[row["passage_id"]] = Passage(
+        passages[row["passage_id"]] = Passage(
             row["passage_id"], text_apart(row["title"], text) if are_apart else text
         )
-    return found
+    return passages
 
 
 def read_generated_passages(lake: Lake, model_name: str) -> dict[str, dict[str, Passage]]:
     """Dataset → question_id → the background text that the model wrote, uncut."""
     columns = ["dataset", "question_id", "passage_id", "text"]
-    found: dict[str, dict[str, Passage]] = {}
+    by_dataset: dict[str, dict[str, Passage]] = {}
     for row in records(lake.read("generated_passages", model_name, columns)):
-        found.setdefault(row["dataset"], {})[row["question_id"]] = Passage(row["passage_id"], row["text"])
-    return found
+        by_dataset.setdefault(row["dataset"], {})[row["question_id"]] = Passage(
+            row["passage_id"], row["text"]
+        )
+    return by_dataset
 
 
 def passages_of_questions(

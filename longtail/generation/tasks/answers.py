@@ -9,10 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from longtail.generation.backends.base import Generation
-from longtail.generation.engine.items import Generate
-from longtail.generation.engine.task import Plan, Scope, Task
-from longtail.generation.prompts.build import Passages, Question
-from longtail.generation.prompts.demonstrations import Demonstrations
+from longtail.generation.engine.task import Generate, Plan, Scope, Task
+from longtail.generation.prompts.build import Demonstrations, Passages, Question
 from longtail.generation.prompts.inputs import (
     passages_of_questions,
     read_first_passages,
@@ -28,9 +26,10 @@ from longtail.generation.tasks.questions import (
     decisive_keys,
     decisive_prompt,
     declines_of,
+    generation_columns,
+    request_end,
     template_of,
 )
-from longtail.generation.tasks.rows import asked_end, generated_columns
 from longtail.methods import BACKGROUND, MEMORY, RETRIEVAL, Method
 from longtail.progress import Progress
 from longtail.storage.lake import Outcome
@@ -66,19 +65,19 @@ class Answers(Task):
         return bool(study.answer_prompts)
 
     def inputs(self, scope: Scope) -> list[str]:
-        lake, method = scope.lake, scope.asked_by
+        lake, method = scope.lake, scope.method_record
         inputs = [lake.content("questions")]
         if method.kind == RETRIEVAL:
             inputs += [lake.content("retrieved_passages", method.name), lake.content("passages")]
-        if before := self.made_from(scope):
+        if before := self.source_table(scope):
             inputs.append(lake.content(before, scope.model.name))
         return inputs
 
-    def made_from(self, scope: Scope) -> str | None:
-        return "generated_passages" if scope.asked_by.kind == BACKGROUND else None
+    def source_table(self, scope: Scope) -> str | None:
+        return "generated_passages" if scope.method_record.kind == BACKGROUND else None
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        method = scope.asked_by
+        method = scope.method_record
         prompts = [
             _decisive(prompt, scope.model, method) for prompt in by_name(scope.study.prompts_of(method.name))
         ]
@@ -94,26 +93,26 @@ class Answers(Task):
         """Ordered by dataset, prompt and question_id; the log hears how far the draws of demonstrations are."""
         study = scope.study
         by_dataset = read_questions(study, scope.lake)
-        found = _passages(scope)
+        passages = _passages(scope)
         # Arrow keeps what it has read: as much memory again as the records take
         pa.default_memory_pool().release_unused()
-        prompts = by_name(study.prompts_of(scope.asked_by.name))
+        prompts = by_name(study.prompts_of(scope.method_record.name))
         n_new = study.max_new_tokens + scope.model.thinking_tokens
-        request = Generate(n_new, asked_end(scope.model))
+        request = Generate(n_new, request_end(scope.model))
         n_all = len(prompts) * sum(map(len, by_dataset.values()))
         progress = Progress(scope.log, f"{scope.method}: prompts planned", n_all)
         plan = plan_answers(
-            scope.model, prompts, request, by_dataset, found, study.seed, are_apart=scope.n_apart > 0,
+            scope.model, prompts, request, by_dataset, passages, study.seed, are_apart=scope.n_apart > 0,
             tick=lambda: progress.add(1), drawn_as=study.drawn_as,
         )  # fmt: skip
         progress.done()
         return plan
 
     def row(self, model: Model, item: AskedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = generated_columns(result, item.question.gold_answers, model, item.group.declines)
+        columns = generation_columns(result, item.question.gold_answers, model, item.group.declines)
         return item.ingredients() | columns
 
-    def imported(self, scope: Scope, run_id: str) -> Outcome:
+    def import_rows(self, scope: Scope, run_id: str) -> Outcome:
         """The rows of table imported_answers, scored by our rules."""
         return score_answers(scope, run_id)
 
@@ -138,18 +137,22 @@ def plan_answers(
     """
     items: list[AskedQuestion] = []
     n_without = 0
-    for dataset, own in questions.items():
-        found = None if passages is None else passages.get(dataset, {})
-        asked = [question for question in own if found is None or question.question_id in found]
-        pool = Demonstrations(drawn_as(dataset), own, seed)
+    for dataset, all_questions in questions.items():
+        by_question = None if passages is None else passages.get(dataset, {})
+        asked = [
+            question
+            for question in all_questions
+            if by_question is None or question.question_id in by_question
+        ]
+        pool = Demonstrations(drawn_as(dataset), all_questions, seed)
         for prompt in prompts:
-            before = _passages_of(prompt, own, found, are_apart=are_apart)
+            before = _passages_of(prompt, all_questions, by_question, are_apart=are_apart)
             template, declines = template_of(prompt, model), declines_of(prompt, model)
             group = Group(dataset, prompt.name, template, request, before, declines)
             for question in asked:
                 items.append(AskedQuestion(group, question, shown=pool.draw(question, prompt)))
                 tick()
-            n_without += len(own) - len(asked)
+            n_without += len(all_questions) - len(asked)
     return Plan(items, n_without)
 
 
@@ -160,19 +163,19 @@ def _decisive(prompt: Prompt, model: Model, method: Method) -> list[Any]:
 
 
 def _passages_of(
-    prompt: Prompt, questions: Sequence[Question], found: Mapping[str, Any] | None, *, are_apart: bool
+    prompt: Prompt, questions: Sequence[Question], by_question: Mapping[str, Any] | None, *, are_apart: bool
 ) -> Passages | None:
     """The passages of a prompt. Where they are apart from the question, demonstrations have none (chosen)."""
-    if found is None:
+    if by_question is None:
         return None
     if are_apart:
-        return Passages({}, {}, found)
-    return passages_of_questions(questions, found, reference_demos=prompt.reference_demos)
+        return Passages({}, {}, by_question)
+    return passages_of_questions(questions, by_question, reference_demos=prompt.reference_demos)
 
 
 def _passages(scope: Scope) -> Mapping[str, Mapping[str, Any]] | None:
     """Dataset → question_id → the method's passage, or those that are apart; None for a method without passages."""
-    method = scope.asked_by
+    method = scope.method_record
     if scope.n_apart:
         return read_passages_apart(scope.lake, method, scope.model.passages)
     if method.kind == RETRIEVAL:

@@ -22,10 +22,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtail.generation.backends.base import CandidateScore, Decoding, Scored
-from longtail.generation.engine.items import ModelInput, Score
-from longtail.generation.engine.task import Plan, Scope, Task
+from longtail.generation.engine.task import ModelInput, Plan, Scope, Score, Task
 from longtail.generation.prompts.build import Passage, Question, bare_prompt, block
-from longtail.generation.prompts.endings import FIRST_LINE, kept_text
+from longtail.generation.prompts.endings import FIRST_LINE, cut_text
 from longtail.generation.prompts.inputs import (
     read_candidates,
     read_passages_of_wordings,
@@ -38,9 +37,9 @@ from longtail.generation.tasks.questions import (
     by_name,
     decisive_keys,
     decisive_prompt,
+    storable,
     template_of,
 )
-from longtail.generation.tasks.rows import storable
 from longtail.methods import RETRIEVAL
 from longtail.prompt_formats import CLOZE_PREFIX, CLOZE_T5
 from longtail.relations.cloze import SENTINEL, WORD_START, prefix_of, with_sentinel
@@ -99,14 +98,14 @@ class CandidateAnswers(Task):
         return bool(study.candidate_prompts)
 
     def inputs(self, scope: Scope) -> list[str]:
-        lake, method = scope.lake, scope.asked_by
+        lake, method = scope.lake, scope.method_record
         inputs = [lake.content(table) for table in ("questions", "paraphrases", "candidates")]
         if method.kind == RETRIEVAL and _prompts(scope):
             inputs += [lake.content("retrieved_passages", method.name), lake.content("passages")]
         return inputs
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
-        method = scope.asked_by
+        method = scope.method_record
         prompts = [[prompt.format, *decisive_prompt(prompt, scope.model)] for prompt in _prompts(scope)]
         return decisive_keys(
             scope.study,
@@ -145,28 +144,28 @@ class CandidateAnswers(Task):
             for group, question, text, number in asked
             if text is not None
         ]
-        from_memory = scope.asked_by.kind != RETRIEVAL
+        from_memory = scope.method_record.kind != RETRIEVAL
         items = [query for query in queries if from_memory or query.passages]
         scope.log.info("cloze queries: %d; %d more do not end in [Y]", len(items), len(asked) - len(queries))
         return Plan(items, len(queries) - len(items))
 
     def row(self, model: Model, item: ClozeQuery, part: int, result: Scored) -> Mapping[str, Any]:
         names = item.candidates
-        order = ranked(result.scores, len(names))
-        found = [result.scores[place] for place in order]
+        order = rank_candidates(result.scores, len(names))
+        scores = [result.scores[place] for place in order]
         gold = [
             rank for rank, at in enumerate(order, 1) if names[at % len(names)] in item.question.gold_answers
         ]
         return {
-            "free_generation": (free := kept_text(storable(result.text), FIRST_LINE).strip()),
+            "free_generation": (free := cut_text(storable(result.text), FIRST_LINE).strip()),
             "is_mismatch": is_mismatch(free, names[order[0] % len(names)], names),
             "passage_ids": [passage.passage_id for passage in item.passages] or None,
             "prediction": names[order[0] % len(names)],
-            "log_likelihood": found[0].log_likelihood,
-            "prediction_tokens": found[0].n_tokens,
-            "mean_log_likelihood": found[0].mean,
-            "margin": found[0].log_likelihood - found[1].log_likelihood if found[1:] else None,
-            "confidence": confidence([score.log_likelihood for score in found]),
+            "log_likelihood": scores[0].log_likelihood,
+            "prediction_tokens": scores[0].n_tokens,
+            "mean_log_likelihood": scores[0].mean,
+            "margin": scores[0].log_likelihood - scores[1].log_likelihood if scores[1:] else None,
+            "confidence": confidence([score.log_likelihood for score in scores]),
             "gold_rank": gold[0] if gold else None,
             "n_candidates": len(names),
             "is_correct": bool(gold) and gold[0] == 1,
@@ -175,7 +174,7 @@ class CandidateAnswers(Task):
 
 def _prompts(scope: Scope) -> list[Prompt]:
     """The prompts that ask the partition's model by its method."""
-    method = scope.asked_by.name
+    method = scope.method_record.name
     asked = scope.study.cloze_prompts(scope.model)
     return by_name(prompt for prompt in asked if scope.study.scores_by(prompt, method))
 
@@ -189,32 +188,32 @@ def _groups(
             dataset,
             prompt.name,
             template_of(prompt, scope.model),
-            Score(targets(prompt.format, own), Decoding(scope.study.max_new_tokens)),
+            Score(targets(prompt.format, names), Decoding(scope.study.max_new_tokens)),
         )
-        for (dataset, relation), own in candidates.items()
+        for (dataset, relation), names in candidates.items()
         for prompt in prompts
     }
 
 
 def _passages(scope: Scope) -> Callable[[str, Question, int], Sequence[Passage]]:
     """From a dataset, a question and a paraphrase_id to the passages; a method without passages has none."""
-    method = scope.asked_by
+    method = scope.method_record
     is_read = method.kind == RETRIEVAL and bool(_prompts(scope))
-    found = read_passages_of_wordings(scope.lake, method, scope.n_apart) if is_read else {}
+    by_wording = read_passages_of_wordings(scope.lake, method, scope.n_apart) if is_read else {}
 
     def passages_for(dataset: str, question: Question, number: int) -> Sequence[Passage]:
-        return found.get((dataset, question.question_id, 0 if method.is_fixed else number), ())
+        return by_wording.get((dataset, question.question_id, 0 if method.is_fixed else number), ())
 
     return passages_for
 
 
 def is_mismatch(text: str, chosen: str, candidates: Sequence[str]) -> bool:
     """Whether a free text equals a candidate other than the chosen one, all of them SQuAD-normalised (SPEC §8)."""
-    own = normalize(text)
-    return own != normalize(chosen) and own in map(normalize, candidates)
+    answer = normalize(text)
+    return answer != normalize(chosen) and answer in map(normalize, candidates)
 
 
-def ranked(scores: Sequence[CandidateScore], n_candidates: int) -> list[int]:
+def rank_candidates(scores: Sequence[CandidateScore], n_candidates: int) -> list[int]:
     """The likeliest target of each candidate, from the likeliest to the least likely; equal ones keep their order.
 
     `scores`: one list of targets behind the other, each with the candidates in the same order.
@@ -228,9 +227,9 @@ def ranked(scores: Sequence[CandidateScore], n_candidates: int) -> list[int]:
 
 def confidence(log_likelihoods: Sequence[float]) -> float:
     """The softmax of the first of several log-likelihoods, which is the largest (SPEC §11)."""
-    return 1 / math.fsum(math.exp(one - log_likelihoods[0]) for one in log_likelihoods)
+    return 1 / math.fsum(math.exp(value - log_likelihoods[0]) for value in log_likelihoods)
 
 
 def targets(format_: str, candidates: Sequence[str]) -> tuple[str, ...]:
     """What the model may write behind what it reads in a format, list by list."""
-    return tuple(f"{begin}{one}" for begin in _FORMS[format_].begins for one in candidates)
+    return tuple(f"{begin}{candidate}" for begin in _FORMS[format_].begins for candidate in candidates)

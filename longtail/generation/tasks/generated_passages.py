@@ -6,13 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from longtail.generation.backends.base import Generation
-from longtail.generation.engine.items import Generate
-from longtail.generation.engine.task import Plan, Scope, Task
+from longtail.generation.engine.task import Generate, Plan, Scope, Task
 from longtail.generation.prompts.endings import FIRST_LINE
 from longtail.generation.prompts.inputs import read_questions
 from longtail.generation.tasks.imported import import_passages
-from longtail.generation.tasks.questions import Group, QuestionItem, decisive_keys
-from longtail.generation.tasks.rows import background_columns, end_of, text_of
+from longtail.generation.tasks.questions import (
+    Group,
+    QuestionItem,
+    background_columns,
+    decisive_keys,
+    end_of,
+    text_of,
+)
 from longtail.prompt_formats import BACKGROUND_TEMPLATE
 from longtail.storage.lake import Outcome
 from longtail.study.models import Model
@@ -53,6 +58,6 @@ class GeneratedPassages(Task):
             text, question.question_id, question.gold_answers, model, raw_text=result.raw_text
         )
 
-    def imported(self, scope: Scope, run_id: str) -> Outcome:
+    def import_rows(self, scope: Scope, run_id: str) -> Outcome:
         """The background texts that the model's files hold."""
         return import_passages(scope, run_id)

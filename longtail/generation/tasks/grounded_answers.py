@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtail.generation.backends.base import Generation
-from longtail.generation.engine.items import Generate, ModelInput, Sample
-from longtail.generation.engine.task import Plan, Scope, Task
-from longtail.generation.prompts.build import Passage, Question, block
-from longtail.generation.prompts.endings import FIRST_LINE, kept_text
-from longtail.generation.prompts.grounded import first_step_prompt
+from longtail.generation.engine.task import Generate, ModelInput, Plan, Sample, Scope, Task
+from longtail.generation.prompts.build import Passage, Question, block, first_step_prompt
+from longtail.generation.prompts.endings import FIRST_LINE, cut_text
 from longtail.generation.prompts.inputs import read_first_passages, read_questions
-from longtail.generation.tasks.rows import end_of, storable, text_of
+from longtail.generation.tasks.questions import end_of, storable, text_of
 from longtail.prompt_formats import FORMATS, PAPER, REFERENCE
 from longtail.study.datasets import Dataset
 from longtail.study.imports import ROUGE_L
@@ -75,7 +73,7 @@ class GroundedAnswers(Task):
         return any(has_first_step(study, model.name) for model in study.models)
 
     def inputs(self, scope: Scope) -> list[str]:
-        return content_of_asked(scope)
+        return content_of_questions(scope)
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
         return {
@@ -90,14 +88,15 @@ class GroundedAnswers(Task):
     def plan(self, scope: Scope) -> Plan[FirstStep]:
         """Ordered by dataset, method (as in the study) and question_id."""
         request = request_of(scope, scope.study.max_new_tokens, FIRST_LINE)
-        asked, n_without = asked_of(scope, _of_two_steps(scope))
+        asked, n_without = plan_questions(scope, _of_two_steps(scope))
         return Plan(
-            [FirstStep(one, request, turns_of(scope), assembly_of(scope)) for one in asked], n_without
+            [FirstStep(question, request, turns_of(scope), assembly_of(scope)) for question in asked],
+            n_without,
         )
 
     def row(self, model: Model, item: FirstStep, part: int, result: Generation) -> Mapping[str, Any]:
         text = storable(text_of(result, model))
-        return {"raw_text": storable(result.raw_text), "answer": kept_text(text, FIRST_LINE).strip()}
+        return {"raw_text": storable(result.raw_text), "answer": cut_text(text, FIRST_LINE).strip()}
 
 
 def has_first_step(study: Study, model: str) -> bool:
@@ -134,31 +133,31 @@ def wants_short_answers(study: Study, dataset: Dataset) -> bool:
     return study.end_task_of(dataset) != ROUGE_L
 
 
-def asked_of(scope: Scope, datasets: Iterable[Dataset]) -> tuple[list[Asked], int]:
+def plan_questions(scope: Scope, datasets: Iterable[Dataset]) -> tuple[list[Asked], int]:
     """The questions of datasets by each grounding method, ordered by dataset, method and question_id; and how many
     have no passage of a method."""
     questions = read_questions(scope.study, scope.lake)
-    found = {method: _passages(scope, method) for method in _methods(scope)}
+    passages_of = {method: _passages(scope, method) for method in _methods(scope)}
     asked: list[Asked] = []
     n_without = 0
-    for dataset, (method, passages) in itertools.product(datasets, found.items()):
-        own = None if passages is None else passages.get(dataset.name, {})
+    for dataset, (method, passages) in itertools.product(datasets, passages_of.items()):
+        by_question = None if passages is None else passages.get(dataset.name, {})
         for question in questions.get(dataset.name, ()):
-            if own is None:
+            if by_question is None:
                 asked.append(Asked(dataset.name, method, question, ""))
-            elif question.question_id in own:
-                asked.append(Asked(dataset.name, method, question, own[question.question_id].text))
+            elif question.question_id in by_question:
+                asked.append(Asked(dataset.name, method, question, by_question[question.question_id].text))
             else:
                 n_without += 1
     return asked, n_without
 
 
-def content_of_asked(scope: Scope) -> list[str]:
-    """Content hashes of the lake tables that `asked_of` reads."""
+def content_of_questions(scope: Scope) -> list[str]:
+    """Content hashes of the lake tables that `plan_questions` reads."""
     retrievers = [method for method in _methods(scope) if not scope.study.method(method).is_parametric]
     content = scope.lake.content
     passages = [content("cited_passages")] if retrievers else []
-    return [content("questions"), *(content("retrieved_passages", one) for one in retrievers), *passages]
+    return [content("questions"), *(content("retrieved_passages", name) for name in retrievers), *passages]
 
 
 def decisive_methods(scope: Scope) -> list[list[Any]]:
@@ -172,10 +171,12 @@ def _methods(scope: Scope) -> tuple[str, ...]:
 
 def _passages(scope: Scope, method: str) -> Mapping[str, Mapping[str, Passage]] | None:
     """Dataset → question_id → the method's passage; None from memory."""
-    own = scope.study.method(method)
-    return None if own.is_parametric else read_first_passages(scope.lake, own)
+    record = scope.study.method(method)
+    return None if record.is_parametric else read_first_passages(scope.lake, record)
 
 
 def _of_two_steps(scope: Scope) -> Iterator[Dataset]:
     if steps_of(scope.study, scope.model.name) == 2:
-        yield from (one for one in scope.study.grounded_datasets if wants_short_answers(scope.study, one))
+        yield from (
+            dataset for dataset in scope.study.grounded_datasets if wants_short_answers(scope.study, dataset)
+        )

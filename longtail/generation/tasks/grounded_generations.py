@@ -8,30 +8,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtail.generation.backends.base import Generation
-from longtail.generation.engine.items import Generate, ModelInput, Sample
-from longtail.generation.engine.task import Plan, Scope, Task
-from longtail.generation.prompts.endings import END
-from longtail.generation.prompts.grounded import (
+from longtail.generation.engine.task import Generate, ModelInput, Plan, Sample, Scope, Task
+from longtail.generation.prompts.build import (
     long_form_prompt,
     one_step_prompt,
     reference_parts,
     second_step_prompt,
     split_answer,
 )
+from longtail.generation.prompts.endings import END
 from longtail.generation.prompts.inputs import records
 from longtail.generation.tasks.grounded_answers import (
     Asked,
-    asked_of,
     assembly_of,
-    content_of_asked,
+    content_of_questions,
     decisive_methods,
     has_first_step,
+    plan_questions,
     request_of,
     steps_of,
     turns_of,
 )
 from longtail.generation.tasks.imported import import_generations
-from longtail.generation.tasks.rows import storable, text_of
+from longtail.generation.tasks.questions import storable, text_of
 from longtail.prompt_formats import GROUNDING_PROMPTS, NULL
 from longtail.scoring.match import hotpot_f1, is_exact_match, kilt_rouge_l, rouge_l, token_f1
 from longtail.storage.lake import Outcome
@@ -81,16 +80,21 @@ class GroundedGenerations(Task):
         return bool(study.grounding_prompts)
 
     def inputs(self, scope: Scope) -> list[str]:
-        before = self.made_from(scope)
-        return [*content_of_asked(scope), *([scope.lake.content(before, scope.model.name)] if before else [])]
+        before = self.source_table(scope)
+        return [
+            *content_of_questions(scope),
+            *([scope.lake.content(before, scope.model.name)] if before else []),
+        ]
 
-    def made_from(self, scope: Scope) -> str | None:
+    def source_table(self, scope: Scope) -> str | None:
         return "grounded_answers" if _has_first_step(scope) else None
 
     def decisive(self, scope: Scope) -> Mapping[str, Any]:
         how = assembly_of(scope)
         return {
-            "datasets": [[one.name, scope.study.end_task_of(one)] for one in scope.study.grounded_datasets],
+            "datasets": [
+                [dataset.name, scope.study.end_task_of(dataset)] for dataset in scope.study.grounded_datasets
+            ],
             "methods": decisive_methods(scope),
             "seed": scope.study.seed,
             "prompts": [
@@ -111,7 +115,7 @@ class GroundedGenerations(Task):
 
         A question whose first step failed is left out: the quarantine of grounded_answers has it.
         """
-        asked, n_without = asked_of(scope, scope.study.grounded_datasets)
+        asked, n_without = plan_questions(scope, scope.study.grounded_datasets)
         return Plan(list(_items(scope, asked)), n_without * len(scope.study.grounding_prompts))
 
     def row(self, model: Model, item: GroundedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
@@ -119,9 +123,11 @@ class GroundedGenerations(Task):
         text = storable(text_of(result, model))
         return _columns(item.grounding_prompt, item.end_task, golds, item.answer, text)
 
-    def imported(self, scope: Scope, run_id: str) -> Outcome:
+    def import_rows(self, scope: Scope, run_id: str) -> Outcome:
         """The rows of table imported_answers under grounding prompts: answer and explanation in one text."""
-        end_tasks = {one.name: scope.study.end_task_of(one) for one in scope.study.grounded_datasets}
+        end_tasks = {
+            dataset.name: scope.study.end_task_of(dataset) for dataset in scope.study.grounded_datasets
+        }
 
         def columns(row: Mapping[str, Any], golds: Sequence[str]) -> dict[str, Any]:
             name = row["prompt"]
@@ -137,13 +143,15 @@ def _items(scope: Scope, asked: Sequence[Asked]) -> Iterator[GroundedQuestion]:
     first = _first_answers(scope) if _has_first_step(scope) else {}
     is_small = steps_of(study, scope.model.name) == 2
     end_tasks = {dataset.name: study.end_task_of(dataset) for dataset in study.grounded_datasets}
-    for (dataset, _), some in itertools.groupby(asked, key=lambda one: (one.dataset, one.method)):
-        together, end_task = list(some), end_tasks[dataset]
+    for (dataset, _), group in itertools.groupby(
+        asked, key=lambda question: (question.dataset, question.method)
+    ):
+        together, end_task = list(group), end_tasks[dataset]
         needs_answer = is_small and end_task != ROUGE_L
-        for name, one in itertools.product(study.grounding_prompts, together):
-            answer = first.get(tuple(one.key().values()))
+        for name, question in itertools.product(study.grounding_prompts, together):
+            answer = first.get(tuple(question.key().values()))
             if answer is not None or not needs_answer:
-                yield GroundedQuestion(one, name, end_task, request, is_small, turns, how, answer)
+                yield GroundedQuestion(question, name, end_task, request, is_small, turns, how, answer)
 
 
 def _columns(

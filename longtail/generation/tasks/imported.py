@@ -13,8 +13,7 @@ from typing import Any
 
 from longtail.generation.engine.task import Scope
 from longtail.generation.prompts.build import background_passage_id
-from longtail.generation.tasks.questions import declines_of
-from longtail.generation.tasks.rows import answer_columns, background_columns
+from longtail.generation.tasks.questions import answer_columns, background_columns, declines_of
 from longtail.imports.results import questions_by_dataset
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Outcome, QuarantinedRow
@@ -47,9 +46,9 @@ def score_answers(scope: Scope, run_id: str) -> Outcome:
             common | _answer(scope, prompts, row, golds[row["dataset"], row["question_id"]])
             for row in imported
         ]
-        notes = _compared(rows, imported) | {"failed": len(asked) - len(rows)}
+        notes = _compare(rows, imported) | {"failed": len(asked) - len(rows)}
         scope.log.info("answers %s: %s", scope.name, ", ".join(f"{k} {v}" for k, v in notes.items()))
-        return Computed(rows, _failed(asked, "dataset", "question_id", "prompt"), notes)
+        return Computed(rows, _failures(asked, "dataset", "question_id", "prompt"), notes)
 
     declines = [[prompt.name, declines_of(prompt, scope.model)] for prompt in scope.study.prompts]
     stamp = fingerprint(_stamp("answers", scope), scope.model.declines, declines)
@@ -75,7 +74,7 @@ def import_generations(
             if row["failure"] is None and not row["is_declined"]
         ]  # fmt: skip
         return Computed(
-            rows, _failed(asked, "dataset", "question_id", "method", "prompt", without_declined=True)
+            rows, _failures(asked, "dataset", "question_id", "method", "prompt", without_declined=True)
         )
 
     table = "grounded_generations"
@@ -88,14 +87,14 @@ def import_passages(scope: Scope, run_id: str) -> Outcome:
 
     def compute() -> Computed:
         golds, common = _gold_answers(scope), _common(scope, run_id)
-        found = {
+        backgrounds = {
             (row["dataset"], row["question_id"]): row
             for row in reversed(_rows(scope))
             if row["background"] is not None
         }
         return Computed([
             common | _of_file(row) | background_columns(row["background"], key[1], golds[key], scope.model)
-            for key, row in sorted(found.items())
+            for key, row in sorted(backgrounds.items())
         ])  # fmt: skip
 
     stamp = _stamp("generated_passages", scope)
@@ -112,7 +111,7 @@ def _rows(scope: Scope) -> list[dict[str, Any]]:
     return rows
 
 
-def _failed(asked: Sequence[Row], *keys: str, without_declined: bool = False) -> list[QuarantinedRow]:
+def _failures(asked: Sequence[Row], *keys: str, without_declined: bool = False) -> list[QuarantinedRow]:
     """The requests without an answer, by the keys that generation gives its failures. With `without_declined`, so are
     declined ones, for a table that knows none."""
     reasons = (
@@ -159,17 +158,17 @@ def _answer(
     passage_id = None if row["passage"] is None else f"{IMPORTED}:{row['passage']}"
     if row["background"] is not None:
         passage_id = background_passage_id(scope.model.name, row["question_id"])
-    own = None if passage_id is None else [passage_id]
+    passage_ids = None if passage_id is None else [passage_id]
     declines = declines_of(prompts.get(row["prompt"]), scope.model)
     columns = answer_columns(row["text"], gold_answers, scope.model, declines, row["is_declined"])
     asked = {name: row[name] for name in ("prompt", *_ASKED)}
     answer, text = columns["prediction"].strip(), columns["raw_text"].strip()
     known = CONFIDENCE if answer == text else _OF_FIRST_TOKEN if text.startswith(answer) else ()
     sure = {column.name: row[column.name] for column in known if answer}
-    return {**_of_file(row), **asked, "passage_id": passage_id, "passage_ids": own, **columns, **sure}
+    return {**_of_file(row), **asked, "passage_id": passage_id, "passage_ids": passage_ids, **columns, **sure}
 
 
-def _compared(scored: Sequence[Row], imported: Sequence[Row]) -> dict[str, Any]:
+def _compare(scored: Sequence[Row], imported: Sequence[Row]) -> dict[str, Any]:
     """How our rule (PopQA's) and the file's own is_correct agree, over the rows that the file judges."""
     judged = [
         (ours["is_correct"], theirs["is_correct"])

@@ -11,21 +11,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtail.generation.backends.base import Generation
-from longtail.generation.engine.items import Generate, ModelInput
-from longtail.generation.engine.task import Plan, Scope, Task
+from longtail.generation.engine.task import Generate, ModelInput, Plan, Scope, Task
 from longtail.generation.prompts.build import build_prompt
-from longtail.generation.prompts.demonstrations import Demonstrations
-from longtail.generation.prompts.inputs import read_questions, read_wordings
+from longtail.generation.prompts.inputs import read_wordings
 from longtail.generation.tasks.questions import (
-    Group,
     QuestionItem,
+    ask_from_memory,
     by_name,
     decisive_keys,
     decisive_prompt,
-    declines_of,
-    template_of,
+    generation_columns,
+    request_end,
 )
-from longtail.generation.tasks.rows import asked_end, generated_columns
 from longtail.study.models import Model
 from longtail.study.study import Study
 
@@ -67,21 +64,15 @@ class ParaphraseAnswers(Task):
         """Ordered by dataset, prompt, question_id and paraphrase_id."""
         wordings = read_wordings(scope.lake)
         n_new = scope.study.max_new_tokens + scope.model.thinking_tokens
-        request = Generate(n_new, asked_end(scope.model))
+        request = Generate(n_new, request_end(scope.model))
         return Plan([
             WordedQuestion(group, question, wording, number, shown=shown)
-            for dataset, questions in read_questions(scope.study, scope.lake).items()
-            for pool in [Demonstrations(scope.study.drawn_as(dataset), questions, scope.study.seed)]
-            for prompt in by_name(scope.study.paraphrase_prompts)
-            for declines in [declines_of(prompt, scope.model)]
-            for group in [
-                Group(dataset, prompt.name, template_of(prompt, scope.model), request, declines=declines)
-            ]
-            for question in questions
-            for shown in [pool.draw(question, prompt)]
-            for number, wording in wordings.get((dataset, question.question_id), ())
+            for group, question, shown in ask_from_memory(
+                scope, scope.study.paraphrase_prompts, lambda _: request
+            )
+            for number, wording in wordings.get((group.dataset, question.question_id), ())
         ])  # fmt: skip
 
     def row(self, model: Model, item: WordedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = generated_columns(result, item.question.gold_answers, model, item.group.declines)
+        columns = generation_columns(result, item.question.gold_answers, model, item.group.declines)
         return {"demonstration_ids": item.demonstration_ids(), **columns}

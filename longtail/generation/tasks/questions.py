@@ -1,17 +1,30 @@
-"""What tasks that ask the study's questions have in common: items, and the part of the study that decides them.
+"""What tasks that ask the study's questions have in common: items, what decides them, and the columns of a text.
 
 An item holds ids and records that items share, never a prompt: its text is built when it is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from longtail.generation.engine.items import ModelInput, Request
-from longtail.generation.prompts.build import Passages, Question, build_prompt
+from longtail.generation.backends.base import LENGTH, Generation
+from longtail.generation.engine.task import ModelInput, Request, Scope
+from longtail.generation.prompts.build import (
+    Demonstrations,
+    Passages,
+    Question,
+    background_passage_id,
+    build_prompt,
+)
+from longtail.generation.prompts.endings import AFTER_THINKING, FIRST_LINE, SENTENCE, cut_text
+from longtail.generation.prompts.inputs import read_questions
 from longtail.prompt_formats import FOR_ENCODER_DECODERS, FORMATS
+from longtail.scoring.confidence import Confidence
+from longtail.scoring.match import has_answer, has_answer_popqa, score_answer
+from longtail.scoring.model_answer import THINKING_CUT, ModelAnswer, NoAnswerError, is_declined
 from longtail.study.models import Model
 from longtail.study.prompts import Prompt
 from longtail.study.study import Study
@@ -47,8 +60,8 @@ class QuestionItem:
 
     def key(self, part: int) -> dict[str, Any]:
         """Dataset, question, and prompt where the table has that column."""
-        own = {"dataset": self.group.dataset, "question_id": self.question.question_id}
-        return own if self.group.prompt is None else own | {"prompt": self.group.prompt}
+        columns = {"dataset": self.group.dataset, "question_id": self.question.question_id}
+        return columns if self.group.prompt is None else columns | {"prompt": self.group.prompt}
 
     def prompt(self) -> ModelInput:
         """Demonstrations, then the question, each in the template and behind its passage, if it has one."""
@@ -60,6 +73,24 @@ class QuestionItem:
     def demonstration_ids(self) -> list[str]:
         """question_ids of the demonstrations, in the prompt's order."""
         return [question.question_id for question in self.shown]
+
+
+def ask_from_memory(
+    scope: Scope, prompts: Iterable[Prompt], request_for: Callable[[str], Request]
+) -> Iterator[tuple[Group, Question, tuple[Question, ...]]]:
+    """Each question in each prompt, with its group and its demonstrations: by dataset, prompt's name and question_id.
+
+    `request_for`: from a dataset's name, as draws name it, to the request of its questions.
+    """
+    study = scope.study
+    for dataset, questions in read_questions(study, scope.lake).items():
+        drawn_as = study.drawn_as(dataset)
+        request, pool = request_for(drawn_as), Demonstrations(drawn_as, questions, study.seed)
+        for prompt in by_name(prompts):
+            template, declines = template_of(prompt, scope.model), declines_of(prompt, scope.model)
+            group = Group(dataset, prompt.name, template, request, declines=declines)
+            for question in questions:
+                yield group, question, pool.draw(question, prompt)
 
 
 def by_name(prompts: Iterable[Prompt]) -> list[Prompt]:
@@ -85,5 +116,97 @@ def declines_of(prompt: Prompt | None, model: Model) -> tuple[str, ...]:
 
 def decisive_keys(study: Study, *prompts: list[Any], **more: Any) -> dict[str, Any]:
     """The keys of the study that decide the rows of every table of questions, and `more`."""
-    datasets = sorted((one.name, study.drawn_as(one.name)) for one in study.datasets)
+    datasets = sorted((dataset.name, study.drawn_as(dataset.name)) for dataset in study.datasets)
     return {"datasets": datasets, "seed": study.seed, "prompts": list(prompts), **more}
+
+
+_DECLINED = "the service declined to answer"
+
+
+def answer_end(model: Model) -> str:
+    """What is kept of a model's answer: a rambling model's first sentence, else the first line."""
+    return SENTENCE if model.rambles else FIRST_LINE
+
+
+def request_end(model: Model) -> str:
+    """Where a request for an answer may stop: for a model that thinks, behind its reasoning. A service stops at lines
+    alone, and its paid answers keep that key unless their confidence is asked for, which is that of the part kept."""
+    is_line = model.service is not None and not model.service.log_probabilities and not model.thinking_tokens
+    return end_of(model, FIRST_LINE if is_line else answer_end(model))
+
+
+def end_of(model: Model, end: str) -> str:
+    """An end, behind the reasoning of a model that thinks."""
+    return f"{AFTER_THINKING}{end}" if model.thinking_tokens else end
+
+
+def answer_of(generation: Generation, model: Model) -> ModelAnswer:
+    """The model's answer, without its reasoning. Errors: `NoAnswerError` where there is none: also where a model that
+    thinks has spent all its tokens, and nothing in its text tells reasoning from answer."""
+    answer = generation.answer()
+    is_unmarked = not (answer.reasoning or generation.reasoning_tokens or answer.is_declined)
+    if model.thinking_tokens and is_unmarked and generation.finish_reason == LENGTH:
+        raise NoAnswerError(THINKING_CUT)
+    return answer
+
+
+def text_of(generation: Generation, model: Model) -> str:
+    """The answer's text, for tables that know no declined rows. Errors: `NoAnswerError` where it is none, or declined."""
+    answer = answer_of(generation, model)
+    if answer.is_declined:
+        raise NoAnswerError(_DECLINED)
+    return answer.text
+
+
+def generation_columns(
+    generation: Generation, gold_answers: Sequence[str], model: Model, declines: Sequence[str]
+) -> dict[str, Any]:
+    """A generated answer: its text's columns, and how sure the model was of it. Errors: `NoAnswerError`."""
+    answer = answer_of(generation, model)
+    columns = answer_columns(answer.text, gold_answers, model, declines, answer.is_declined or None)
+    return columns | {"raw_text": storable(generation.raw_text)} | confidence_columns(generation.confidence)
+
+
+def confidence_columns(confidence: Confidence | None) -> dict[str, Any]:
+    """The columns of a confidence; none, which makes them null, where it is not known."""
+    return {} if confidence is None else dataclasses.asdict(confidence)
+
+
+def answer_columns(
+    text: str,
+    gold_answers: Sequence[str],
+    model: Model,
+    declines: Sequence[str],
+    declined: bool | None = None,
+) -> dict[str, Any]:
+    """An answer's text, what is kept of it (a rambling model's first sentence), and its scores.
+
+    `declined`: what its service or file says; None: it is declined if it is one of the phrases `declines`. A declined
+    answer is wrong by every rule that has a gold answer, whatever it says.
+    """
+    raw_text = storable(text)
+    prediction = cut_text(raw_text, answer_end(model))
+    if declined is None:
+        declined = is_declined(prediction, declines)
+    scores = dataclasses.asdict(score_answer("" if declined else prediction, gold_answers))
+    return {"raw_text": raw_text, "prediction": prediction, "is_declined": declined, **scores}
+
+
+def background_columns(
+    text: str, question_id: str, gold_answers: Sequence[str], model: Model, raw_text: str | None = None
+) -> dict[str, Any]:
+    """A background text, its first line, and whether that line holds an answer. `raw_text`: the text with reasoning."""
+    raw_text = storable(text if raw_text is None else raw_text)
+    passage = cut_text(storable(text), FIRST_LINE)
+    return {
+        "passage_id": background_passage_id(model.name, question_id),
+        "raw_text": raw_text,
+        "text": passage,
+        "has_answer": has_answer(passage, gold_answers),
+        "has_answer_popqa": has_answer_popqa(passage, gold_answers),
+    }
+
+
+def storable(text: str) -> str:
+    """The text with question marks in place of lone surrogates, which Parquet cannot hold."""
+    return text.encode("utf-8", "replace").decode()

@@ -5,23 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from longtail.generation.backends.base import Generation
-from longtail.generation.engine.items import Request, Sample
-from longtail.generation.engine.task import Plan, Scope, Task
-from longtail.generation.prompts.demonstrations import Demonstrations
-from longtail.generation.prompts.inputs import read_questions
+from longtail.generation.engine.task import Plan, Request, Sample, Scope, Task
 from longtail.generation.tasks.questions import (
-    Group,
     QuestionItem,
+    ask_from_memory,
     by_name,
     decisive_keys,
     decisive_prompt,
-    declines_of,
-    template_of,
+    generation_columns,
+    request_end,
 )
-from longtail.generation.tasks.rows import asked_end, generated_columns
 from longtail.study.backends import SAMPLE
 from longtail.study.models import Model
 from longtail.study.study import Study
@@ -31,12 +27,10 @@ from longtail.study.study import Study
 class SampledQuestion(QuestionItem):
     """One question whose samples are seeded by (the study's seed, dataset, question, number of the sample)."""
 
-    sampling: Sample
-
     @property
     def request(self) -> Request:
-        seeded_by = (*self.sampling.seeded_by, self.question.question_id)
-        return dataclasses.replace(self.sampling, seeded_by=seeded_by)
+        sampling = cast(Sample, self.group.request)
+        return dataclasses.replace(sampling, seeded_by=(*sampling.seeded_by, self.question.question_id))
 
     def key(self, part: int) -> dict[str, Any]:
         """Dataset, question, sample and prompt."""
@@ -64,27 +58,17 @@ class SampledAnswers(Task):
 
     def plan(self, scope: Scope) -> Plan[SampledQuestion]:
         """Ordered by dataset, prompt and question_id; the rows of a question by sample."""
-        study = scope.study
+        study, end = scope.study, request_end(scope.model)
         n_new = study.max_new_tokens + scope.model.thinking_tokens
-        n, temperature, end = study.sampling.n, study.sampling.temperature, asked_end(scope.model)
-        return Plan([
-            SampledQuestion(group, question, request, shown=pool.draw(question, prompt))
-            for dataset, questions in read_questions(study, scope.lake).items()
-            for drawn_as in [study.drawn_as(dataset)]
-            for request in [Sample(n, temperature, n_new, (study.seed, drawn_as), end)]
-            for pool in [Demonstrations(drawn_as, questions, study.seed)]
-            for prompt in by_name(study.sample_prompts)
-            for declines in [declines_of(prompt, scope.model)]
-            for group in [
-                Group(dataset, prompt.name, template_of(prompt, scope.model), request, declines=declines)
-            ]
-            for question in questions
-        ])  # fmt: skip
+        n, temperature = study.sampling.n, study.sampling.temperature
+        asked = ask_from_memory(
+            scope,
+            study.sample_prompts,
+            lambda drawn_as: Sample(n, temperature, n_new, (study.seed, drawn_as), end),
+        )
+        return Plan([SampledQuestion(group, question, shown=shown) for group, question, shown in asked])
 
     def row(self, model: Model, item: SampledQuestion, part: int, result: Generation) -> Mapping[str, Any]:
-        columns = generated_columns(result, item.question.gold_answers, model, item.group.declines)
-        drawn = {
-            "demonstration_ids": item.demonstration_ids(),
-            "temperature": item.sampling.temperature,
-        }
-        return drawn | columns
+        columns = generation_columns(result, item.question.gold_answers, model, item.group.declines)
+        temperature = cast(Sample, item.group.request).temperature
+        return {"demonstration_ids": item.demonstration_ids(), "temperature": temperature, **columns}

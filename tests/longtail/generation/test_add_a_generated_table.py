@@ -1,12 +1,8 @@
-"""A new generated table is one lake table and one task: the toy's scores land in the lake, resumed after a kill."""
+"""A new generated table is one lake table and one task: the toy's scores land in the lake, and no stop loses any."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import os
-import sqlite3
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +10,18 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 import toy_scores
-from small_study import fill_lake, small_study, with_model
+from small_study import fill_lake, small_study, stop_before_every_batch, with_model
 
 from dagster_project.defs.generation import generation_asset
 from dagster_project.stages import plan
 from longtail.errors import BackendError
-from longtail.generation.engine.items import ModelInput, Request
-from longtail.generation.engine.task import Plan, Scope
+from longtail.generation.engine.task import ModelInput, Plan, Request, Scope
 from longtail.generation.tasks.questions import QuestionItem
 from longtail.generation.tasks.registry import TASKS
 from longtail.preflight import misses
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
 from longtail.tables import TABLES
-from tests import fork_server
-
-PROGRAM = Path(toy_scores.__file__)
-ROOT = Path(__file__).resolve().parents[3]
-RUN_COLUMNS = ["run_id", "latency_ms", "device_seconds", "cost_usd", "shared_tokens", "generated_for"]
 
 
 @pytest.fixture(autouse=True)
@@ -79,52 +69,8 @@ def test_a_refused_prompt_is_put_aside(study: Study) -> None:
     assert rejected["row_key"].startswith("sandbox/Q7-")
 
 
-@pytest.mark.parametrize("backend", ["fake", "transformers"])
-def test_a_killed_scoring_goes_on_and_ends_like_an_uninterrupted_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
-) -> None:
-    path = {"fake": "fake:digest", "transformers": "sandbox:s"}[backend]
-    slow = {"fake": "fake:digest?seconds_per_call=0.2", "transformers": path}[backend]
-    study = small_study(tmp_path, path, backend=backend)
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "whole"))
-    fill_lake(Lake(study.home.lake), 12)
-    toy_scores.score(study)
-    whole = rows(study).drop_columns(RUN_COLUMNS)
-
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "killed"))
-    command = [str(PROGRAM), str(tmp_path), slow, "12", backend, "64", "toy_scores"]
-    with open(os.devnull, "w") as nowhere:
-        process = fork_server.start(command, ROOT, {**os.environ, "PYTHONPATH": str(ROOT)}, nowhere, nowhere)
-    deadline = time.monotonic() + 120
-    while not n_cached(study) and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.002)
-    assert process.kill()
-    assert Lake(study.home.lake).partitions("toy_scores") == []
-    notes = toy_scores.score(study).notes
-    assert notes["resumed"] > 0 < notes["computed"]
-    assert notes["resumed"] + notes["computed"] == notes["distinct_prompts"] == 60
-    assert rows(study).drop_columns(RUN_COLUMNS).equals(whole)
-
-
-def n_cached(study: Study) -> int:
-    """Rows in the study's only row cache; a look from outside while another process writes."""
-    for cache in study.home.row_cache.glob("*.sqlite"):
-        with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(cache)) as connection:
-            return int(connection.execute("select count(*) from generations").fetchone()[0])
-    return 0
-
-
 def test_a_stop_before_every_batch_repeats_nothing(study: Study, tmp_path: Path) -> None:
-    failing = with_model(study, path=f"{study.models[0].path}&fail_on_call=2")
-    n_stops = 0
-    while not Lake(study.home.lake).partitions("toy_scores"):
-        with contextlib.suppress(BackendError):
-            toy_scores.score(failing)
-            break
-        n_stops += 1
-    lines = (tmp_path / "ledger").read_text().splitlines()
-    assert n_stops > 1
-    assert len(lines) == len(set(lines)) == 20
+    assert len(stop_before_every_batch(study, toy_scores.score, "toy_scores", tmp_path / "ledger")) == 20
 
 
 def test_a_service_that_cannot_score_is_refused_before_anything_loads(study: Study) -> None:

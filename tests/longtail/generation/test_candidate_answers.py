@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 from pathlib import Path
@@ -10,14 +9,12 @@ from typing import Any
 
 import pytest
 from scipy.special import softmax
-from small_study import made, small_study, with_model
+from small_study import made, small_study, stop_before_every_batch, with_model
 
-from longtail.errors import BackendError
 from longtail.generation.backends.base import CandidateScore, Decoding
-from longtail.generation.engine.items import ModelInput
 from longtail.generation.engine.session import ModelSession
-from longtail.generation.engine.task import Scope
-from longtail.generation.tasks.candidate_answers import is_mismatch, ranked
+from longtail.generation.engine.task import ModelInput, Scope
+from longtail.generation.tasks.candidate_answers import is_mismatch, rank_candidates
 from longtail.generation.tasks.registry import TASKS
 from longtail.storage.lake import Lake, Outcome
 from longtail.study.prompts import Prompt
@@ -182,12 +179,12 @@ def test_a_mismatch_is_another_candidate_after_normalisation(text: str, chosen: 
 
 
 def test_equal_scores_keep_the_order_of_the_candidates() -> None:
-    assert ranked([CandidateScore(one, 1) for one in (-2.0, -1.0, -3.0, -1.0)], 4) == [1, 3, 0, 2]
+    assert rank_candidates([CandidateScore(one, 1) for one in (-2.0, -1.0, -3.0, -1.0)], 4) == [1, 3, 0, 2]
 
 
 def test_a_candidate_counts_by_the_better_of_its_two_targets() -> None:
     scores = [CandidateScore(one, 1) for one in (-2.0, -1.0, -3.0, -2.5, -1.0, -0.5)]
-    assert ranked(scores, 3) == [5, 1, 0]
+    assert rank_candidates(scores, 3) == [5, 1, 0]
 
 
 def test_an_encoder_decoder_reads_every_pattern_and_writes_sentinel_and_candidate(study: Study) -> None:
@@ -245,16 +242,8 @@ def test_a_stop_before_every_batch_repeats_nothing_and_ends_the_same(
     retrieve(again)
     for cache in study.home.row_cache.glob("*"):
         cache.unlink()
-    (tmp_path / "ledger").write_text("")
-    # a batch is two calls: scores, then free texts
-    failing = with_model(again, path=f"{study.models[0].path}&fail_on_call=3")
-    n_stops = 0
-    while not lake.partitions("candidate_answers"):
-        with contextlib.suppress(BackendError):
-            score(failing, method)
-            break
-        n_stops += 1
-    lines = (tmp_path / "ledger").read_text().splitlines()
-    assert n_stops > 1
-    assert len(lines) == len(set(lines)) == 2 * len({row["prompt_hash"] for row in whole})
+    lines = stop_before_every_batch(
+        again, lambda failing: score(failing, method), "candidate_answers", tmp_path / "ledger", 2
+    )  # a batch is two calls: scores, then free texts
+    assert len(lines) == 2 * len({row["prompt_hash"] for row in whole})
     assert [{k: v for k, v in row.items() if k not in varying} for row in rows_of(again, method)] == whole

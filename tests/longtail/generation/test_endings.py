@@ -14,8 +14,8 @@ from longtail.generation.prompts.endings import (
     SENTENCE,
     answer_start,
     cut_answer,
+    cut_text,
     is_complete,
-    kept_text,
 )
 
 PIECES = ["\n", "\n\n", "a", " b", "", " He", ".", ". ", " J.", "!", '"', " St", "\u2026"]
@@ -48,9 +48,9 @@ def test_answers_are_the_first_line(raw: str, answer: str) -> None:
     ],
 )
 def test_rambling_answers_are_the_first_sentence_of_the_first_line(raw: str, answer: str) -> None:
-    assert kept_text(raw, SENTENCE) == answer
-    assert kept_text(raw, FIRST_LINE) == cut_answer(raw)
-    assert kept_text(raw, END) == raw
+    assert cut_text(raw, SENTENCE) == answer
+    assert cut_text(raw, FIRST_LINE) == cut_answer(raw)
+    assert cut_text(raw, END) == raw
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_the_answer_is_what_follows_the_reasoning(
 def test_reasoning_before_a_text_changes_nothing_of_what_is_kept(thoughts: str, raw: str, end: str) -> None:
     """Blanks between the two count for neither."""
     whole, raw = f"<think>{thoughts}</think>{raw}", raw.lstrip()
-    assert kept_text(whole, f"{AFTER_THINKING}{end}") == kept_text(whole, end) == kept_text(raw, end)
+    assert cut_text(whole, f"{AFTER_THINKING}{end}") == cut_text(whole, end) == cut_text(raw, end)
     assert is_complete(whole, f"{AFTER_THINKING}{end}") == is_complete(raw, end)
     assert not is_complete(f"<think>{thoughts}", f"{AFTER_THINKING}{end}")
 
@@ -85,7 +85,7 @@ def test_reasoning_before_a_text_changes_nothing_of_what_is_kept(thoughts: str, 
 @given(TEXTS, TEXTS, st.sampled_from(ENDS))
 def test_what_is_kept_of_a_complete_text_does_not_change_with_more(raw: str, more: str, end: str) -> None:
     if is_complete(raw, end):
-        assert kept_text(raw + more, end) == kept_text(raw, end)
+        assert cut_text(raw + more, end) == cut_text(raw, end)
 
 
 @given(TEXTS)

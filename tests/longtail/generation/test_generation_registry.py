@@ -14,8 +14,15 @@ import pytest
 from small_study import small_study
 
 from longtail.errors import BackendError
-from longtail.generation.backends.base import Decoding, Failure, Generation, Scored
-from longtail.generation.backends.registry import entry, identify, load_backend
+from longtail.generation.backends.base import (
+    Decoding,
+    Failure,
+    Generation,
+    Scored,
+    entry,
+    identify,
+    load_backend,
+)
 from longtail.preflight import misses
 from longtail.study.backends import (
     BACKENDS,
@@ -49,9 +56,9 @@ def test_looking_up_and_identifying_import_no_engine(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "from longtail.generation.tasks import registry as tasks\n"
-        "from longtail.generation.backends import registry, hf, fake\n"
+        "from longtail.generation.backends import base, hf, fake\n"
         "from longtail.study.models import Model\n"
-        f"registry.identify(Model(name='t', path={str(tmp_path)!r}))\n"
+        f"base.identify(Model(name='t', path={str(tmp_path)!r}))\n"
         "print([m for m in ('torch', 'transformers', 'tokenizers') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_study import made, small_study, with_model
+from small_study import made, small_study, stop_before_every_batch
 
-from longtail.errors import BackendError
 from longtail.generation.backends.base import Generation
 from longtail.generation.engine.task import Scope
-from longtail.generation.prompts import grounded
+from longtail.generation.prompts import build
 from longtail.generation.tasks.grounded_generations import GroundedQuestion
 from longtail.generation.tasks.registry import TASKS
 from longtail.prompt_formats import GROUNDING_PROMPTS
@@ -235,18 +233,18 @@ def test_the_authors_code_splits_at_the_first_two_semicolons_and_scores_by_kilt(
 
 
 def test_prompts_are_those_of_the_authors_code(study: Study) -> None:
-    assert grounded.one_step_prompt("who is Al", "according_to_wikipedia", "reference").endswith(
+    assert build.one_step_prompt("who is Al", "according_to_wikipedia", "reference").endswith(
         "then the explanation.\nWho is al? \nAnswer according to Wikipedia."
     )
-    assert grounded.one_step_prompt("Why?", "find_quotes", "reference").endswith(
+    assert build.one_step_prompt("Why?", "find_quotes", "reference").endswith(
         'Why?\nGo to https://www.wikipedia.org and find direct quotes to answer the question. \nResponse: "'
     )
-    assert grounded.one_step_prompt("who is Al", "null", "reference").endswith("\nWho is al?")
-    assert grounded.first_step_prompt("who is Al", "reference").endswith("Who is al?\nAnswer string only:")
-    assert "Question: who is Al\n" in grounded.second_step_prompt("who is Al", "X", "null", "reference")
-    assert grounded.long_form_prompt(
-        "why", "attributed_to_wikipedia", "reference", is_small=False
-    ).startswith("Why\n\nRespond to this question")
+    assert build.one_step_prompt("who is Al", "null", "reference").endswith("\nWho is al?")
+    assert build.first_step_prompt("who is Al", "reference").endswith("Who is al?\nAnswer string only:")
+    assert "Question: who is Al\n" in build.second_step_prompt("who is Al", "X", "null", "reference")
+    assert build.long_form_prompt("why", "attributed_to_wikipedia", "reference", is_small=False).startswith(
+        "Why\n\nRespond to this question"
+    )
     by_reference = in_two_steps(study, assembly="reference")
     generate(by_reference)
     for table in ("grounded_answers", "grounded_generations"):
@@ -283,21 +281,12 @@ def test_a_stop_before_every_batch_repeats_nothing_and_ends_the_same(study: Stud
     fill(lake)
     for cache in study.home.row_cache.glob("*"):
         cache.unlink()
-    (tmp_path / "ledger").write_text("")
-    failing = with_model(again, path=f"{study.models[0].path}&fail_on_call=2")
-    n_stops = 0
-    while not lake.partitions("grounded_generations"):
-        with contextlib.suppress(BackendError):
-            generate(failing)
-            break
-        n_stops += 1
-    lines = (tmp_path / "ledger").read_text().splitlines()
-    assert n_stops > 1
-    assert len(lines) == len(set(lines)) == 6 + 27
+    lines = stop_before_every_batch(again, generate, "grounded_generations", tmp_path / "ledger")
+    assert len(lines) == 6 + 27
     assert [{k: v for k, v in row.items() if k not in VARYING} for row in rows_of(again)] == whole
 
 
 def test_every_prompt_of_the_paper_is_there() -> None:
     kinds = [prompt.kind for prompt in GROUNDING_PROMPTS.values()]
     assert kinds == ["null"] + 8 * ["grounding"] + 3 * ["anti_grounding"]
-    assert grounded.one_step_prompt("Why?", "null").endswith("Why?")
+    assert build.one_step_prompt("Why?", "null").endswith("Why?")

@@ -12,9 +12,8 @@ import torch
 from tiny_models import ARCHITECTURES, LENGTH, save_tiny_model
 
 from longtail.errors import BackendError
-from longtail.generation.backends.base import Decoding, Failure, Generation
+from longtail.generation.backends.base import Decoding, Failure, Generation, identify, load_backend
 from longtail.generation.backends.hf import TransformersBackend
-from longtail.generation.backends.registry import identify, load_backend
 from longtail.generation.prompts.endings import FIRST_LINE, cut_answer, is_complete
 from longtail.study.models import Model
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 from pathlib import Path
@@ -10,11 +9,10 @@ from typing import Any
 
 import pytest
 from hand_lake import PASSAGES, fill, hand_study
-from small_study import answer, calibrate, fill_lake, small_study, with_model
+from small_study import answer, calibrate, fill_lake, small_study, stop_before_every_batch, with_model
 
-from longtail.errors import BackendError, StudyError
-from longtail.generation.engine.items import ModelInput
-from longtail.generation.engine.task import Scope
+from longtail.errors import StudyError
+from longtail.generation.engine.task import ModelInput, Scope
 from longtail.generation.tasks.registry import TASKS
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study
@@ -98,17 +96,10 @@ def test_a_stop_before_every_batch_repeats_nothing_and_ends_the_same(study: Stud
     lake.write("retrieved_passages", found, fingerprint="f", partition="bm25")
     for cache in study.home.row_cache.glob("*"):
         cache.unlink()
-    (tmp_path / "ledger").write_text("")
-    failing = with_model(again, path=f"{study.models[0].path}&fail_on_call=2")
-    n_stops = 0
-    while not lake.partitions("answers"):
-        with contextlib.suppress(BackendError):
-            answer(failing, "bm25")
-            break
-        n_stops += 1
-    lines = (tmp_path / "ledger").read_text().splitlines()
-    assert n_stops > 1
-    assert len(lines) == len(set(lines)) == len(whole)
+    lines = stop_before_every_batch(
+        again, lambda failing: answer(failing, "bm25"), "answers", tmp_path / "ledger"
+    )
+    assert len(lines) == len(whole)
     assert rows_of(again) == whole
 
 

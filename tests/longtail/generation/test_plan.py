@@ -13,9 +13,8 @@ import pytest
 from hand_lake import METHODS, QUESTIONS, fill, hand_study
 
 from longtail.errors import LakeError
-from longtail.generation.engine.items import Generate, Item
-from longtail.generation.engine.task import Plan, Scope
-from longtail.generation.prompts.demonstrations import Demonstrations
+from longtail.generation.engine.task import Generate, Item, Plan, Scope
+from longtail.generation.prompts.build import Demonstrations
 from longtail.generation.prompts.inputs import read_questions
 from longtail.generation.tasks.answers import AskedQuestion
 from longtail.generation.tasks.registry import TASKS

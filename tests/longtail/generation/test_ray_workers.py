@@ -24,10 +24,9 @@ from benchmarks.cluster import ray_head, ray_node
 from longtail.entailment import scores
 from longtail.entailment.scores import Entailments
 from longtail.errors import BackendError
-from longtail.generation.backends.base import Decoding, Failure, Generation
+from longtail.generation.backends.base import Decoding, Failure, Generation, identify
 from longtail.generation.backends.fake import FakeBackend
-from longtail.generation.backends.registry import identify
-from longtail.generation.engine.calls import Answers, Call, OnRay
+from longtail.generation.engine.session import Answers, Call, OnRay
 from longtail.models import ray_workers
 from longtail.models.ray_workers import workers
 from longtail.retrieval import passage_vectors

@@ -6,14 +6,12 @@ import contextlib
 import dataclasses
 import logging
 import os
-import random
 import shutil
 import signal
 import sqlite3
 import time
 from pathlib import Path
 
-import cloze_study
 import pyarrow as pa
 import pytest
 from cached_rows import forget_confidence
@@ -65,36 +63,6 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, pa.T
             os.environ["LONGTAIL_HOME"] = previous
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_kill_9_in_the_middle_then_resume(
-    tmp_path: Path, uninterrupted: tuple[Study, pa.Table, Path], seed: int
-) -> None:
-    command = [
-        str(PROGRAM),
-        str(tmp_path),
-        "fake:digest?seconds_per_call=0.25",
-        "6",
-        "fake",
-        "64",
-    ]
-    draw = random.Random(seed)
-    for _ in range(2):
-        process = fork_server.start_piped(command, ROOT, os.environ)
-        assert process.stdout is not None
-        assert process.stdout.readline().strip() == "ready"
-        time.sleep(draw.uniform(0.02, 0.8))
-        process.kill()
-        assert process.returncode == -signal.SIGKILL
-    study = small_study(tmp_path, "fake:digest")
-    assert Lake(study.home.lake).partitions("answers") == []
-    outcome = answer(study, run_id="second")
-    assert outcome.notes["resumed"] + outcome.notes["computed"] == outcome.notes["distinct_prompts"] == 60
-    resumed = rows(study)
-    assert resumed.equals(uninterrupted[1])
-    keys = [(r["dataset"], r["prompt"], r["question_id"]) for r in resumed.to_pylist()]
-    assert len(set(keys)) == len(keys) == 60
-
-
 def test_kill_9_with_a_real_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = save_tiny_model(tmp_path / "model", "llama")
     study = small_study(tmp_path, str(model), backend="transformers", batch_tokens=400)
@@ -113,31 +81,6 @@ def test_kill_9_with_a_real_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert process.returncode == -signal.SIGKILL
     assert answer(study).notes["resumed"] >= 5
     assert rows(study).equals(whole)
-
-
-def test_kill_9_while_candidates_are_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def scored(study: Study) -> pa.Table:
-        return Lake(study.home.lake).read_all("candidate_answers").drop_columns(RUN_COLUMNS)
-
-    study = cloze_study.cloze_study(tmp_path, "fake:digest")
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "whole"))
-    cloze_study.fill_lake(Lake(study.home.lake))
-    cloze_study.score(study)
-    uninterrupted = scored(study)
-
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "killed"))
-    command = [str(PROGRAM.with_name("cloze_study.py")), str(tmp_path), "fake:digest?seconds_per_call=0.1"]
-    process = fork_server.start_piped(command, ROOT, os.environ)
-    deadline = time.monotonic() + 120
-    while n_cached(study) < 5 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.kill()
-    assert process.returncode == -signal.SIGKILL
-    assert scored(study).num_rows == 0
-    notes = cloze_study.score(study).notes
-    assert notes["resumed"] >= 5
-    assert notes["resumed"] + notes["computed"] == 2 * cloze_study.N_FACTS
-    assert scored(study).equals(uninterrupted)
 
 
 def n_cached(study: Study) -> int:

@@ -20,7 +20,7 @@ from longtail.errors import LakeError
 from longtail.generation.backends.base import CandidateScore, Generation, Identity, Scored
 from longtail.generation.engine import row_cache
 from longtail.generation.engine.row_cache import DATABASE, CachedRow, RowCache, merge
-from longtail.generation.tasks.capabilities import needs_of_models
+from longtail.generation.tasks.registry import needs_of_models
 from longtail.scoring.confidence import Confidence
 from longtail.storage import postgres
 from longtail.storage.home import DEFAULT_STUDY_FILE

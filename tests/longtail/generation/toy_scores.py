@@ -12,8 +12,7 @@ import pyarrow as pa
 import small_study
 
 from longtail.generation.backends.base import Scored
-from longtail.generation.engine.items import Score
-from longtail.generation.engine.task import Plan, Scope, Task
+from longtail.generation.engine.task import Plan, Scope, Score, Task
 from longtail.generation.prompts.inputs import read_questions
 from longtail.generation.tasks.questions import Group, QuestionItem, decisive_keys
 from longtail.generation.tasks.registry import TASKS
@@ -21,7 +20,6 @@ from longtail.storage.lake import Outcome
 from longtail.study.backends import SCORE
 from longtail.study.models import Model
 from longtail.study.study import Study
-from longtail.tables import TABLES
 from longtail.tables.generation import ACCOUNTS
 from longtail.tables.schema import DATASET, MODEL, QUESTION_ID, Table, column
 
@@ -80,19 +78,6 @@ class ToyScores(Task):
         }  # fmt: skip
 
 
-def register(tasks: dict[str, Task] = TASKS, tables: dict[str, Table] = TABLES) -> None:
-    """All that makes the table known."""
-    tasks[TABLE.name] = ToyScores()
-    tables[TABLE.name] = TABLE
-
-
 def score(study: Study) -> Outcome:
     """Partition `tiny` of toy_scores."""
     return small_study.made(study, TASKS[TABLE.name])
-
-
-if __name__ == "__main__":
-    import toy_scores
-
-    toy_scores.register()
-    small_study.main({toy_scores.TABLE.name: toy_scores.score})

@@ -13,8 +13,8 @@ import yaml
 from longtail.errors import SourceError
 from longtail.generation.engine.partition import generate
 from longtail.generation.engine.session import ModelSession
+from longtail.generation.tasks.questions import answer_columns
 from longtail.generation.tasks.registry import TASKS
-from longtail.generation.tasks.rows import answer_columns
 from longtail.imports.answers import import_answers
 from longtail.imports.datasets import import_entities, import_popularity, import_triples
 from longtail.questions.build import build_questions

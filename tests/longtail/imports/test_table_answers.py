@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from longtail.errors import LongtailError, SourceError
-from longtail.generation.prompts.endings import FIRST_LINE, kept_text
+from longtail.generation.prompts.endings import FIRST_LINE, cut_text
 from longtail.imports.formats.answers.table import FORMAT, read_answers
 from longtail.imports.results import ImportedAnswer
 from longtail.imports.table import make_id, read_questions
@@ -254,7 +254,7 @@ def test_real_answers_are_judged_as_their_authors_did_but_for_a_few(
     )
     assert (len(dataset.questions), dataset.rejected, len(found), rejected) == (2_157, [], 2_157, [])
     golds = {key: question["gold_answers"] for key, question in dataset.questions.items()}
-    scores = [score_answer(kept_text(one.text, FIRST_LINE), golds[one.question_id]) for one in found]
+    scores = [score_answer(cut_text(one.text, FIRST_LINE), golds[one.question_id]) for one in found]
     assert sum(bool(one.is_correct) for one in found) == right_by_file
     assert sum(score.is_correct for score in scores) == right_by_us
     pairs = list(zip(scores, found, strict=True))

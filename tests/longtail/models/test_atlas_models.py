@@ -17,8 +17,8 @@ from transformers import AutoModelForSeq2SeqLM, BertConfig, BertModel, BertToken
 from longtail.embedding.declared import DeclaredEncoder
 from longtail.embedding.settings import EncoderSettings
 from longtail.errors import BackendError
-from longtail.generation.backends.fusion_in_decoder import FusionInDecoder
-from longtail.generation.backends.registry import load_backend
+from longtail.generation.backends.base import load_backend
+from longtail.generation.backends.hf import FusionInDecoder
 from longtail.models import atlas_models
 from longtail.models.atlas_models import FILE, READER, RETRIEVER, convert
 from longtail.study.models import Model

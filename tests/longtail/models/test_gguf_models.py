@@ -20,9 +20,8 @@ import pytest
 
 from benchmarks.real_model import race_real_model
 from longtail.errors import BackendError, StudyError
-from longtail.generation.backends.base import Decoding
+from longtail.generation.backends.base import Decoding, identify, load_backend
 from longtail.generation.backends.local.loading import load_model
-from longtail.generation.backends.registry import identify, load_backend
 from longtail.models.gguf_models import convert
 from longtail.models.weights import check_folder
 from longtail.storage.checksums import RECORD

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from longtail.errors import BackendError
+from longtail.generation.backends.base import identify
 from longtail.generation.backends.local.loading import load_model
-from longtail.generation.backends.registry import identify
 from longtail.models.model_files import PATTERNS, find_files
 from longtail.storage.checksums import RECORD, record
 from longtail.storage.files import STAGING

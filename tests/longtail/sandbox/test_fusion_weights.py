@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from longtail.generation.backends.base import Decoding, Generation
-from longtail.generation.backends.fusion_in_decoder import FusionInDecoder
+from longtail.generation.backends.hf import FusionInDecoder
 from longtail.relations.cloze import SENTINEL
 from longtail.sandbox.pararel import PATTERNS
 from longtail.sandbox.world import World

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from longtail.errors import BackendError, SourceError, StudyError
-from longtail.generation.backends.registry import entry
+from longtail.generation.backends.base import entry
 from longtail.study.imports import NO_LICENCE, Collection, Import, Paraphrases, Place, Results, slice_of
 from longtail.study.study import Study
 from tests.longtail.study.valid_study import edited

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from longtail.errors import StudyError
-from longtail.generation.tasks.capabilities import needs_of_models
+from longtail.generation.tasks.registry import needs_of_models
 from longtail.study.file import load_study
 from longtail.study.study import Study
 

@@ -10,7 +10,7 @@ import pytest
 from longtail.embedding.declared import DeclaredEncoder
 from longtail.entailment.classifier import model_of
 from longtail.errors import BackendError
-from longtail.generation.backends.fake_script import read_script
+from longtail.generation.backends.fake import read_script
 from longtail.models.weights import find_weights
 from longtail.preflight import misses
 from longtail.storage.home import PROJECT_ROOT

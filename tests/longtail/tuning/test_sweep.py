@@ -23,7 +23,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from longtail.embedding.settings import EncoderSettings
 from longtail.errors import BackendError, LakeError
-from longtail.generation.backends.fusion_in_decoder import FusionInDecoder
+from longtail.generation.backends.hf import FusionInDecoder
 from longtail.generation.backends.local.loading import LoadedModel
 from longtail.methods import METHODS
 from longtail.preflight import misses

@@ -8,5 +8,5 @@ BACKEND = Backend(
     "longtail.generation.backends.fake:FakeBackend",
     CAPABILITIES,
     LOCAL_KEYS - {"device", "device_map", "quantisation"} | {"passages"},
-    check="longtail.generation.backends.fake_script:read_script",
+    check="longtail.generation.backends.fake:read_script",
 )

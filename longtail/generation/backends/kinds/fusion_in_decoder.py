@@ -13,9 +13,9 @@ from longtail.study.backends import (
 )
 
 BACKEND = Backend(
-    "longtail.generation.backends.fusion_in_decoder:FusionInDecoder",
+    "longtail.generation.backends.hf:FusionInDecoder",
     frozenset({GENERATE, SAMPLE, SCORE, MEASURE, PASSAGES}),
     LOCAL_KEYS | {"passages", "passage_tokens"},
-    check="longtail.generation.backends.fusion_in_decoder:check",
+    check="longtail.generation.backends.hf:check",
     passages=20,
 )

@@ -1,4 +1,7 @@
-"""Generation by transformers on this machine: states, steppers, batches, confidence.
+"""Generation by transformers on this machine.
 
-Nothing here knows which rows it computes (`generation.engine`), or where weights come from (`models`).
+`loading` loads and checks models, `choose` says how each is run: `packed` (without padding; `attention`, `passes` and
+`prefixes` are its parts), `cached` (padded batches) or `encoder_decoder`. `decoding` and `scoring` walk the states of a
+batch, `rules` follows a checkpoint's own settings, and `batches` plans device batches and accounts for them. Nothing
+here knows which rows it computes (`generation.engine`), or where weights come from (`models`).
 """

@@ -43,10 +43,10 @@ def register() -> None:
     """Make `IMPLEMENTATION` known to transformers; without a mask function of its own no mask is built."""
     from transformers import AttentionInterface
 
-    AttentionInterface.register(IMPLEMENTATION, _packed_attention)
+    AttentionInterface.register(IMPLEMENTATION, _attend_packed)
 
 
-def _packed_attention(
+def _attend_packed(
     module: Any,
     query: torch.Tensor,
     key: torch.Tensor,
@@ -56,18 +56,18 @@ def _packed_attention(
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
     """What a layer calls, with one packed sequence: query (1, H, n, d), key and value (1, G, n, d)."""
-    found = [name for name in _UNSUPPORTED if options.get(name) is not None]
-    if attention_mask is not None or found or not getattr(module, "is_causal", True):
-        raise UnsupportedAttentionError(", ".join(found) or "a mask of its own")
+    unsupported = [name for name in _UNSUPPORTED if options.get(name) is not None]
+    if attention_mask is not None or unsupported or not getattr(module, "is_causal", True):
+        raise UnsupportedAttentionError(", ".join(unsupported) or "a mask of its own")
     scale = scaling if scaling is not None else query.shape[-1] ** -0.5
     return CURRENT.get().attend(query[0], key[0], value[0], scale)[None], None
 
 
-def attend_shared(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> Part:
+def attend_prefix(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> Part:
     """All queries (H, n, d) see all keys (G, m, d): output (H, n, d) and log-sum-exp (H, n)."""
     heads, n, d = query.shape
     folded = query.reshape(1, key.shape[0], -1, d)
-    fused = fused_attention(query.device.type, query.dtype)
+    fused = find_kernel(query.device.type, query.dtype)
     if fused is None:
         out, lse = attend_block(folded, key[None], value[None], scale)
     else:
@@ -79,7 +79,7 @@ def attend_causally(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor,
     """Rows of queries (H, rows, n, d) see the keys (G, rows, n, d) of their row up to their own place."""
     repeat = query.shape[0] // key.shape[0]
     n = query.shape[2]
-    fused = fused_attention(query.device.type, query.dtype)
+    fused = find_kernel(query.device.type, query.dtype)
     if repeat > 1:
         key, value = key.repeat_interleave(repeat, 0), value.repeat_interleave(repeat, 0)
     if fused is None or (n <= _SHORT and query.device.type == "cpu"):
@@ -131,7 +131,7 @@ def _causal_mask(n: int, device: torch.device) -> torch.Tensor:
 
 
 @functools.lru_cache(maxsize=16)
-def fused_attention(device_type: str, dtype: torch.dtype) -> Any:
+def find_kernel(device_type: str, dtype: torch.dtype) -> Any:
     """torch's fused kernel with log-sum-exp that agrees here with attention written out; None where none does.
 
     The kernels lie below torch's public functions, which keep the log-sum-exp to themselves; hence the trial.
@@ -151,11 +151,11 @@ def fused_attention(device_type: str, dtype: torch.dtype) -> Any:
     return None
 
 
-def _agree(found: Part, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> bool:
+def _agree(part: Part, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> bool:
     import torch
 
     mask = _causal_mask(q.shape[2], q.device) if causal else None
-    pairs = zip(found, attend_block(q, k, v, 0.125, mask), strict=True)
+    pairs = zip(part, attend_block(q, k, v, 0.125, mask), strict=True)
     return all(a.shape == b.shape and torch.allclose(a.float(), b, atol=0.03, rtol=0.03) for a, b in pairs)
 
 
@@ -172,8 +172,8 @@ def _cuda_flash(q: Any, k: Any, v: Any, scale: float, causal: bool) -> Part:
 
     d = v.shape[-1]
     q, k, v = (_in_eights(x) for x in (q, k, v))
-    found = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
-    return found[0][..., :d], found[1][..., : q.shape[2]]
+    part = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
+    return part[0][..., :d], part[1][..., : q.shape[2]]
 
 
 def _cuda_efficient(q: Any, k: Any, v: Any, scale: float, causal: bool) -> Part:
@@ -182,8 +182,8 @@ def _cuda_efficient(q: Any, k: Any, v: Any, scale: float, causal: bool) -> Part:
     d = v.shape[-1]
     q, k, v = (_in_eights(x) for x in (q, k, v))
     op = torch.ops.aten._scaled_dot_product_efficient_attention
-    found = op(q, k, v, None, True, 0.0, causal, scale=scale)
-    return found[0][..., :d], found[1][..., : q.shape[2]]
+    part = op(q, k, v, None, True, 0.0, causal, scale=scale)
+    return part[0][..., :d], part[1][..., : q.shape[2]]
 
 
 def _in_eights(x: torch.Tensor) -> torch.Tensor:

@@ -17,8 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from longtail.errors import BackendError
-from longtail.generation.backends.local.checks import find_difference
-from longtail.generation.backends.local.loading import LoadedModel
+from longtail.generation.backends.local.loading import LoadedModel, find_difference, pad, scales_positions
 from longtail.generation.backends.local.prefixes import (
     GROUP_COST,
     Group,
@@ -26,7 +25,6 @@ from longtail.generation.backends.local.prefixes import (
     group_by_prefix,
 )
 from longtail.models.batches import padded_batches
-from longtail.models.failures import is_out_of_memory
 
 if TYPE_CHECKING:
     import torch
@@ -44,7 +42,7 @@ class CachedSteppers:
 
     def __init__(self, loaded: LoadedModel) -> None:
         self._model = loaded.model
-        self._device = loaded.device
+        self.device = loaded.device
         self._accepted = frozenset(inspect.signature(loaded.model.forward).parameters)
         self._shares = False
         self._kept: tuple[list[int], Any] = ([], None)
@@ -54,7 +52,7 @@ class CachedSteppers:
             raise BackendError(
                 f"model {loaded.name}: architecture {kind} keeps no cache that a batch can select from"
             )
-        self._is_padding_free = _feels_the_longest(loaded.model.config)
+        self._is_padding_free = scales_positions(loaded.model.config)
         error = self._check()
         if error and not self._is_padding_free:
             self._is_padding_free = True
@@ -81,9 +79,9 @@ class CachedSteppers:
         planned: list[list[int]] = []
         alike = [_by_length(group.rows, prompts) for group in groups if group.n_shared]
         alike.append(_by_length(loose, prompts) if self._is_padding_free else [loose])
-        for some in chain.from_iterable(alike):
-            own = [prompts[row] for row in some], [new_tokens[row] for row in some]
-            planned += [[some[i] for i in batch] for batch in padded_batches(*own, budget)]
+        for rows in chain.from_iterable(alike):
+            sizes = [prompts[row] for row in rows], [new_tokens[row] for row in rows]
+            planned += [[rows[i] for i in batch] for batch in padded_batches(*sizes, budget)]
         return planned
 
     def forget(self) -> None:
@@ -108,34 +106,22 @@ class CachedSteppers:
         if not self._shares or any(len(prompt) != length for prompt in prompts):
             return 0, None, False
         n = min([length - 1, *(common_length(prompts[0], prompt) for prompt in prompts[1:])])
-        kept, cache = self._kept
+        beginning, cache = self._kept
         if (
-            len(kept) >= max(least, n - GROUP_COST)
-            and len(kept) <= n
-            and list(prompts[0][: len(kept)]) == kept
+            len(beginning) >= max(least, n - GROUP_COST)
+            and len(beginning) <= n
+            and list(prompts[0][: len(beginning)]) == beginning
         ):
-            return len(kept), cache, True
+            return len(beginning), cache, True
         if n < least or len(prompts) == 1:
             return 0, None, False
         self.forget()
         cache = self.new_cache()
         tokens = list(prompts[0][:n])
-        mask = torch.ones((1, n), dtype=torch.long, device=self._device)
-        self.forward(torch.tensor([tokens], device=self._device), mask, cache)
+        mask = torch.ones((1, n), dtype=torch.long, device=self.device)
+        self.forward(torch.tensor([tokens], device=self.device), mask, cache)
         self._kept = (tokens, cache)
         return n, cache, False
-
-    def padded(self, prompts: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Token ids and mask, both (n, longest prompt), padded on the left."""
-        import torch
-
-        longest = max(len(prompt) for prompt in prompts)
-        ids = torch.zeros((len(prompts), longest), dtype=torch.long)
-        mask = torch.zeros((len(prompts), longest), dtype=torch.long)
-        for row, prompt in enumerate(prompts):
-            ids[row, longest - len(prompt) :] = torch.tensor(prompt)
-            mask[row, longest - len(prompt) :] = 1
-        return ids.to(self._device), mask.to(self._device)
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor, cache: Any) -> torch.Tensor:
         """Logits after new tokens `ids` (n, m), `mask` (n, old and new): float32 (n, vocabulary)."""
@@ -163,7 +149,7 @@ class CachedSteppers:
         """Logits after one sequence, by the plain forward pass without a cache: (1, vocabulary)."""
         import torch
 
-        ids = torch.tensor([[*prompt, *tokens]], device=self._device)
+        ids = torch.tensor([[*prompt, *tokens]], device=self.device)
         logits: torch.Tensor = self._model(input_ids=ids, use_cache=False).logits[:, -1].float()
         return logits
 
@@ -181,18 +167,10 @@ class CachedStepper:
 
     def start(self) -> torch.Tensor:
         """Logits after each prompt: float32 (n_prompts, vocabulary)."""
-        try:
-            return self._start()
-        except (RuntimeError, MemoryError) as error:
-            if is_out_of_memory(error):
-                self._steppers.forget()
-            raise
-
-    def _start(self) -> torch.Tensor:
         import torch
 
         n_shared, cache, was_kept = self._steppers.prefix(self._prompts, self._least)
-        ids, self._mask = self._steppers.padded(self._prompts)
+        ids, self._mask = pad(self._prompts, self._steppers.device, on_left=True)
         if not n_shared:
             self._cache = self._steppers.new_cache()
             return self._steppers.forward(ids, self._mask, self._cache)
@@ -216,17 +194,7 @@ class CachedStepper:
 
 
 def _by_length(rows: Sequence[int], prompts: Sequence[Sequence[int]]) -> list[list[int]]:
-    found: dict[int, list[int]] = {}
+    groups: dict[int, list[int]] = {}
     for row in sorted(rows, key=lambda row: len(prompts[row])):
-        found.setdefault(len(prompts[row]), []).append(row)
-    return list(found.values())
-
-
-def _feels_the_longest(config: Any) -> bool:
-    """Whether positions are scaled by the longest prompt of a batch: then all must be equally long."""
-    ropes = getattr(config.get_text_config(), "rope_parameters", None) or {}
-    kinds = {
-        ropes.get("rope_type"),
-        *(rope.get("rope_type") for rope in ropes.values() if isinstance(rope, dict)),
-    }
-    return bool(kinds & {"dynamic", "longrope"})
+        groups.setdefault(len(prompts[row]), []).append(row)
+    return list(groups.values())

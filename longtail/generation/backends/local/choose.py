@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from longtail.generation.backends.local.attention import UnsupportedAttentionError
-from longtail.generation.backends.local.checks import allowed_distance
-from longtail.generation.backends.local.loading import LoadedModel
+from longtail.generation.backends.local.decoding import Steppers
+from longtail.generation.backends.local.loading import LoadedModel, difference
 from longtail.generation.backends.local.packed import PackedSteppers
-from longtail.generation.backends.local.stepper import Steppers
 from longtail.models.failures import first_line, is_out_of_memory
 from longtail.progress import Progress
 from longtail.storage.fingerprints import code_version, fingerprint
@@ -38,7 +37,7 @@ def choose_steppers(loaded: LoadedModel, batch_tokens: int) -> Steppers:
         if proof.is_file():
             return PackedSteppers(loaded, batch_tokens)
         before = loaded.model.config._attn_implementation
-        packed, reason = _tried(loaded, batch_tokens)
+        packed, reason = _try(loaded, batch_tokens)
         if packed:
             with contextlib.suppress(OSError):  # a home that cannot be written: tried again next time
                 proof.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +62,7 @@ def _proof(loaded: LoadedModel) -> Path:
     return longtail_home() / "cache" / "packed" / fingerprint(loaded.revision, config, device, versions)
 
 
-def _tried(loaded: LoadedModel, batch_tokens: int) -> tuple[PackedSteppers | None, str]:
+def _try(loaded: LoadedModel, batch_tokens: int) -> tuple[PackedSteppers | None, str]:
     """Packed steppers, or the reason why they are not right."""
     import torch
 
@@ -71,14 +70,12 @@ def _tried(loaded: LoadedModel, batch_tokens: int) -> tuple[PackedSteppers | Non
     try:
         with checked, torch.inference_mode():
             prompts, parents, added = _trial(loaded.model)
-            forked = [[*prompts[parent], *own] for parent, own in zip(parents, added, strict=True)]
-            alone = _plain(loaded, [*prompts, *(own[:-1] for own in forked), *forked])
+            forked = [[*prompts[parent], *tokens] for parent, tokens in zip(parents, added, strict=True)]
+            alone = _plain(loaded, [*prompts, *(tokens[:-1] for tokens in forked), *forked])
             packed = PackedSteppers(loaded, batch_tokens)
             batch = packed.open(prompts, group_cost=0)
-            together = [batch.start(), batch.step(parents, [own[0] for own in added])]
-            together.append(batch.step(range(len(parents)), [own[1] for own in added]))
-        error = (torch.cat(together) - alone).square().mean(dim=1).sqrt()
-        distance = (error / alone.std(dim=1).clamp(min=1e-6)).max()
+            together = [batch.start(), batch.step(parents, [tokens[0] for tokens in added])]
+            together.append(batch.step(range(len(parents)), [tokens[1] for tokens in added]))
     except UnsupportedAttentionError as refusal:
         return None, f"its attention has {refusal}"
     except Exception as failure:  # whatever a model's code raises where it is called in an unforeseen way
@@ -88,9 +85,8 @@ def _tried(loaded: LoadedModel, batch_tokens: int) -> tuple[PackedSteppers | Non
     finally:
         loaded.free_memory()
     packed.prefixes.clear()
-    if distance <= allowed_distance(loaded.model):
-        return packed, ""
-    return None, f"its logits differ by {distance:.2g} of their spread"
+    reason = difference(loaded.model, torch.cat(together), alone)
+    return (None, reason) if reason else (packed, "")
 
 
 def _trial(model: Any) -> tuple[list[list[int]], list[int], list[list[int]]]:
@@ -118,13 +114,13 @@ def _plain(loaded: LoadedModel, sequences: list[list[int]]) -> torch.Tensor:
     import torch
 
     rows: list[list[int]] = []
-    for own in sorted(sequences, key=len, reverse=True):
-        if all(row[: len(own)] != own for row in rows):
-            rows.append(own)
+    for tokens in sorted(sequences, key=len, reverse=True):
+        if all(row[: len(tokens)] != tokens for row in rows):
+            rows.append(tokens)
     ids = [[*row, *row[-1:] * (len(rows[0]) - len(row))] for row in rows]
     passed = loaded.model(input_ids=torch.tensor(ids, device=loaded.device), use_cache=False)
     logits: torch.Tensor = passed.logits
     return torch.cat([
-        next(logits[i, len(own) - 1 : len(own)] for i, row in enumerate(rows) if row[: len(own)] == own)
-        for own in sequences
+        next(logits[i, len(tokens) - 1 : len(tokens)] for i, row in enumerate(rows) if row[: len(tokens)] == tokens)
+        for tokens in sequences
     ]).float()  # fmt: skip

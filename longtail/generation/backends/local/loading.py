@@ -1,4 +1,4 @@
-"""From a study's model to tokenizer and weights in memory.
+"""From a study's model to tokenizer and weights in memory, and whether batches of it give what it gives alone.
 
 Weights are safetensors only, and no code of a model's repository runs.
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from longtail.errors import BackendError
-from longtail.generation.backends.settings import Settings, read_settings
+from longtail.generation.backends.local.decoding import Stepper
+from longtail.generation.backends.local.rules import Settings, read_settings
 from longtail.models.devices import Lease
 from longtail.models.failures import first_line, is_out_of_memory
 from longtail.models.limits import (
@@ -32,6 +33,10 @@ from longtail.models.placement import (
 )
 from longtail.models.weights import find_weights, has_tokenizer
 from longtail.study.models import Model
+
+if TYPE_CHECKING:
+    import torch
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -82,7 +87,7 @@ class LoadedModel:
         clean = [text.encode("utf-8", "replace").decode() for text in texts]
         ids: list[list[int]] = self.tokenizer(clean, verbose=False)["input_ids"] if clean else []
         if len(self.tokenizer) > self.n_embeddings:
-            return [[i for i in own if i < self.n_embeddings] for own in ids]
+            return [[i for i in tokens if i < self.n_embeddings] for tokens in ids]
         return ids
 
     def close(self) -> None:
@@ -105,8 +110,8 @@ def load_model(model: Model) -> LoadedModel:
     import torch
 
     device = find_device(model)
-    found = find_weights(model, is_read=True)
-    files = found.files
+    weights = find_weights(model, is_read=True)
+    files = weights.files
     settings = read_settings(files)
     device, lease = lease_device(model, device)
     try:
@@ -121,7 +126,7 @@ def load_model(model: Model) -> LoadedModel:
     devices = tuple(torch.device("cuda", i) for i in lease.positions) or (device,)
     return LoadedModel(
         name=model.name,
-        revision=found.revision,
+        revision=weights.revision,
         tokenizer=tokenizer,
         model=loaded,
         device=loaded.device,
@@ -220,17 +225,17 @@ def _weights(model: Model, files: ModelFiles, folder: Path, config: Any, device:
         if model.quantisation == "none" and model.device_map is None:
             loaded = loaded.to(device)
     except Exception as error:
-        raise _why_not(files, folder, device, error) from error
+        raise _loading_error(files, folder, device, error) from error
     if report["missing_keys"]:
-        some = ", ".join(sorted(report["missing_keys"])[:3])
+        names = ", ".join(sorted(report["missing_keys"])[:3])
         raise BackendError(
-            f"model {model.name}: the files in {files.folder} lack weights of the model, as {some}"
+            f"model {model.name}: the files in {files.folder} lack weights of the model, as {names}"
         )
     check_spread(model, getattr(loaded, "hf_device_map", {}))
     return loaded.eval()
 
 
-def _why_not(files: ModelFiles, folder: Path, device: Any, error: Exception) -> BackendError:
+def _loading_error(files: ModelFiles, folder: Path, device: Any, error: Exception) -> BackendError:
     if is_out_of_memory(error):
         return BackendError(
             f"model {files.model}: its weights do not fit the memory of {device}; use a smaller dtype, quantisation "
@@ -256,3 +261,91 @@ def _embeddings(files: ModelFiles, loaded: Any, tokenizer: Any) -> int:
             "together"
         )
     return known
+
+
+TOLERANCE = 0.01
+LOW_PRECISION_TOLERANCE = 0.3
+"""How far the logits of a batch may be from those of one sequence alone: the root mean square over the vocabulary,
+as a share of their standard deviation. Logits after other tokens are about 1.4 away. Measured in float32: 1e-6;
+with 16 bits and less, rounding alone depends on the batch.
+"""
+_MAX_DRAWN = 1 << 15
+
+
+def find_difference(
+    model: Any,
+    open_batch: Callable[[Sequence[Sequence[int]]], Stepper],
+    run_alone: Callable[[list[int], list[int]], torch.Tensor],
+    lengths: tuple[int, int] = (5, 9),
+    n_shared: int = 0,
+) -> str:
+    """Why two prompts of these lengths, the second forked, do not give what they give alone; empty if they do.
+
+    Both begin with `n_shared` more tokens. `run_alone` takes a prompt and the tokens after it, and gives logits
+    (1, vocabulary). Out of memory is raised.
+    """
+    import torch
+
+    drawn = torch.Generator().manual_seed(0)
+    size = min(model.get_input_embeddings().weight.shape[0], _MAX_DRAWN)
+    shared = torch.randint(size, (n_shared,), generator=drawn).tolist()
+    prompts = [[*shared, *torch.randint(size, (n,), generator=drawn).tolist()] for n in lengths]
+    first, second, third, fourth = torch.randint(size, (4,), generator=drawn).tolist()
+    try:
+        with torch.inference_mode():
+            batch = open_batch(prompts)
+            # a state of each prompt; the second forks; the first is done, and the second's forks change places
+            together = [
+                batch.start(),
+                batch.step([0, 1, 1], [first, second, third]),
+                batch.step([1, 2], [third, fourth]),
+            ]
+            states = [
+                (0, []),
+                (1, []),
+                (0, [first]),
+                (1, [second]),
+                (1, [third]),
+                (1, [second, third]),
+                (1, [third, fourth]),
+            ]
+            alone = [run_alone(prompts[prompt], tokens) for prompt, tokens in states]
+    except Exception as error:  # whatever a model's code raises on what it does not know
+        if is_out_of_memory(error):
+            raise
+        return first_line(error)
+    return difference(model, torch.cat(together), torch.cat(alone))
+
+
+def difference(model: Any, logits: torch.Tensor, expected: torch.Tensor) -> str:
+    """How far logits of a batch are from those of one sequence alone, where it is more than rounding; else empty."""
+    import torch
+
+    is_exact = model.dtype == torch.float32 and not getattr(model, "is_quantized", False)
+    distance = ((logits - expected).square().mean(dim=1).sqrt() / expected.std(dim=1).clamp(min=1e-6)).max()
+    if distance <= (TOLERANCE if is_exact else LOW_PRECISION_TOLERANCE):
+        return ""
+    return f"its logits differ by {distance:.2g} of their spread"
+
+
+def scales_positions(config: Any) -> bool:
+    """Whether positions are scaled by the longest prompt of a batch."""
+    ropes = getattr(config.get_text_config(), "rope_parameters", None) or {}
+    kinds = {ropes.get("rope_type"), *(r.get("rope_type") for r in ropes.values() if isinstance(r, dict))}
+    return bool(kinds & {"dynamic", "longrope"})
+
+
+def pad(
+    rows: Sequence[Sequence[int]], device: Any, *, on_left: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Token ids and mask, both (n, longest row)."""
+    import torch
+
+    longest = max(len(row) for row in rows)
+    ids = torch.zeros((len(rows), longest), dtype=torch.long)
+    mask = torch.zeros((len(rows), longest), dtype=torch.long)
+    for place, row in enumerate(rows):
+        start = longest - len(row) if on_left else 0
+        ids[place, start : start + len(row)] = torch.tensor(row)
+        mask[place, start : start + len(row)] = 1
+    return ids.to(device), mask.to(device)

@@ -1,7 +1,7 @@
 """Causal models without padding: all tokens of a batch are one sequence, and the attention holds the structure.
 
 A forward pass takes the tokens of all rows as one sequence, with explicit positions: no linear layer computes
-padding. A prefix is computed once and read by all rows under it where it lies; see `levels`.
+padding. A prefix is computed once and read by all rows under it where it lies; see `passes`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,25 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from longtail.generation.backends.local.attention import CURRENT, IMPLEMENTATION, Pass, register
-from longtail.generation.backends.local.levels import Grown, Layers, Own, Seats, joined
-from longtail.generation.backends.local.loading import LoadedModel
+from longtail.generation.backends.local.loading import LoadedModel, scales_positions
 from longtail.generation.backends.local.passes import (
     Fill,
+    Grown,
+    Layers,
+    Own,
     PrefixGrid,
     SeatedPrefixes,
+    Seats,
     Span,
     Step,
+    stack_rows,
 )
-from longtail.generation.backends.local.prefixes import GROUP_COST, PrefixStore, group_by_prefix
-from longtail.generation.backends.local.shared import SharedPrefixes
-from longtail.models.failures import is_out_of_memory
+from longtail.generation.backends.local.prefixes import (
+    GROUP_COST,
+    PrefixStore,
+    SharedPrefixes,
+    group_by_prefix,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,9 +62,7 @@ class PackedSteppers:
         for name in ("position_ids", "logits_to_keep"):
             if name not in accepted:
                 return f"its forward pass takes no {name}"
-        ropes = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
-        kinds = {ropes.get("rope_type"), *(r.get("rope_type") for r in ropes.values() if isinstance(r, dict))}
-        if kinds & {"dynamic", "longrope"}:
+        if scales_positions(model.config):
             return "its positions depend on the length of the input"
         return ""
 
@@ -136,38 +141,19 @@ class PackedStepper:
 
     def start(self) -> torch.Tensor:
         """As in `Stepper`."""
-        try:
-            return self._start()
-        except (RuntimeError, MemoryError) as error:
-            self._make_room(error)
-            raise
-
-    def step(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
-        """As in `Stepper`."""
-        try:
-            return self._step(parents, tokens)
-        except (RuntimeError, MemoryError) as error:
-            self._make_room(error)
-            raise
-
-    def _make_room(self, error: BaseException) -> None:
-        if is_out_of_memory(error):
-            self._steppers.prefixes.clear()
-
-    def _start(self) -> torch.Tensor:
         import numpy as np
         import torch
 
         rows = [row for group in self._groups for row in group.rows]
         used = self._open_prefixes()
-        own = [self._prompts[row][n:] for row, n in zip(rows, used, strict=True)]
-        lengths = np.array([len(tokens) for tokens in own])
+        rests = [self._prompts[row][n:] for row, n in zip(rows, used, strict=True)]
+        lengths = np.array([len(tokens) for tokens in rests])
         parts, logits = [], []
         for start, end in self._pieces(lengths):
-            layers, found = self._fill(own[start:end], used[start:end], start)
+            layers, after_rows = self._fill(rests[start:end], used[start:end], start)
             parts.append(layers)
-            logits.append(found)
-        self._own = Own(joined(parts, int(lengths.max())), lengths)
+            logits.append(after_rows)
+        self._own = Own(stack_rows(parts, int(lengths.max())), lengths)
         self._slot = np.arange(len(rows))
         self._length = np.array([len(self._prompts[row]) for row in rows])
         self._prompt = np.arange(len(rows))
@@ -187,37 +173,37 @@ class PackedStepper:
         yield start, len(lengths)
 
     def _fill(
-        self, own: Sequence[Sequence[int]], used: Sequence[int], first: int
+        self, rests: Sequence[Sequence[int]], used: Sequence[int], first: int
     ) -> tuple[Layers, torch.Tensor]:
         """Keys and values of the own tokens of some rows, from row `first` on, and the logits after each row."""
         import numpy as np
 
-        lengths = np.array([len(tokens) for tokens in own])
+        lengths = np.array([len(tokens) for tokens in rests])
         ends = np.cumsum(lengths)
         starts = ends - lengths
         positions = np.arange(ends[-1]) + np.repeat(np.array(used) - starts, lengths)
         spans = [
             Span(
                 int(starts[max(span.start - first, 0)]),
-                int(ends[min(span.end - first, len(own)) - 1]),
+                int(ends[min(span.end - first, len(rests)) - 1]),
                 span.layers,
             )
             for span in self._spans
-            if span.start < first + len(own) and span.end > first
+            if span.start < first + len(rests) and span.end > first
         ]
         fill = Fill(lengths, spans, self._steppers.device)
-        tokens = np.concatenate([np.asarray(tokens, dtype=np.int64) for tokens in own])
+        tokens = np.concatenate([np.asarray(tokens, dtype=np.int64) for tokens in rests])
         return fill.layers, self._steppers.forward(fill, tokens, positions, ends - 1)
 
     def _open_prefixes(self) -> list[int]:
         """Prefixes computed or found, as spans of prompts; the length of each prompt's, in the inner order."""
         shared = [group for group in self._groups if group.n_shared]
         wanted = [(tuple(self._prompts[g.rows[0]][: g.n_shared]), len(g.rows)) for g in shared]
-        found = dict(zip(shared, self._steppers.prefixes.open(wanted), strict=True))
+        prefixes = dict(zip(shared, self._steppers.prefixes.open(wanted), strict=True))
         used: list[int] = []
         for group in self._groups:
-            if group in found:
-                prefix = found[group]
+            if group in prefixes:
+                prefix = prefixes[group]
                 self._spans.append(Span(len(used), len(used) + len(group.rows), prefix.layers))
                 for row in group.rows:
                     self.shared_tokens[row] = prefix.n_tokens
@@ -227,7 +213,8 @@ class PackedStepper:
                 used += [0] * len(group.rows)
         return used
 
-    def _step(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
+    def step(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
+        """As in `Stepper`."""
         import numpy as np
 
         inner = self._inner[np.asarray(parents, dtype=np.int64)]
@@ -241,7 +228,7 @@ class PackedStepper:
         device = self._steppers.device
         n_grown = self._n_grown
         kind = Step(
-            self._shared_of_states(),
+            self._prefixes_of_states(),
             self._own,
             Seats.of(self._slot[self._prompt], len(self._own.lengths), device),
             self._grown,
@@ -275,20 +262,20 @@ class PackedStepper:
             self._own = self._own.select(self._slot[alive])
             self._slot[alive] = np.arange(len(alive))
 
-    def _shared_of_states(self) -> SeatedPrefixes | list[Span]:
+    def _prefixes_of_states(self) -> SeatedPrefixes | list[Span]:
         """Level 0 for the states: in one grid where several prefixes are read, else span for span."""
         import numpy as np
 
         edges = np.searchsorted(self._prompt, [edge for s in self._spans for edge in (s.start, s.end)])
         bounds = zip(edges[::2].tolist(), edges[1::2].tolist(), self._spans, strict=True)
         alive = [(Span(start, end, span.layers), span) for start, end, span in bounds if start < end]
-        spans = [own for own, _ in alive]
+        spans = [states for states, _ in alive]
         lengths = [span.layers[0][0].shape[1] for span in spans]
         if len(spans) < 2 or len(spans) * max(lengths) > _UNEVEN * sum(lengths):
             return spans
         if self._grid is None or len(spans) < _MUCH_EMPTY * len(self._grid.prefixes.lengths):
             self._grid = PrefixGrid.of([span for _, span in alive], len(self._length))
-        return self._grid.seated(self._prompt, self._steppers.device) or spans
+        return self._grid.seat(self._prompt, self._steppers.device) or spans
 
     def _outward(self, logits: torch.Tensor) -> torch.Tensor:
         """Rows in the caller's order."""

@@ -1,4 +1,7 @@
-"""Which prompts share a beginning worth computing once, and the keys and values of such beginnings."""
+"""Which prompts share a beginning worth computing once, and the keys and values of such beginnings.
+
+The prefixes of a batch are looked up, continued from others, or computed, as few tokens as possible.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from longtail.generation.backends.local.passes import Fill, Layers, Span
+
 if TYPE_CHECKING:
-    from longtail.generation.backends.local.levels import Layers
+    from longtail.generation.backends.local.packed import PackedSteppers
+
 
 Tokens = tuple[int, ...]
 GROUP_COST = 32
@@ -47,15 +53,17 @@ class _Beginning:
         alone = len(self.rows) + sum(n for start, n in below if not start)
         self.saved = sum(child.saved for child in self.longer)
         self.joins = [(0.0, alone), *sorted(join for join in below if join[0])]
-        own = self.saved + sum(n * (self.depth - start) for start, n in self.joins) - self.depth - group_cost
-        if own <= self.saved:
+        saved = (
+            self.saved + sum(n * (self.depth - start) for start, n in self.joins) - self.depth - group_cost
+        )
+        if saved <= self.saved:
             return
         at, value, slope, n_passed = 0.0, self.saved, 0, 0
         for start, n in self.joins:
-            if value + slope * (start - at) >= own:
+            if value + slope * (start - at) >= saved:
                 break
             at, value, slope, n_passed = start, value + slope * (start - at), slope + n, n_passed + 1
-        self.saved, self.worth_below = own, at + (own - value) / slope
+        self.saved, self.worth_below = saved, at + (saved - value) / slope
         self.joins = [(self.worth_below, slope), *self.joins[n_passed:]]
 
 
@@ -71,7 +79,7 @@ def group_by_prefix(prompts: Sequence[Sequence[int]], group_cost: int = GROUP_CO
     if not prompts:
         return []
     order = sorted(range(len(prompts)), key=lambda row: tuple(prompts[row]))
-    depths = [_shared(prompts[row], prompts[other]) for row, other in pairwise(order)]
+    depths = [_common(prompts[row], prompts[other]) for row, other in pairwise(order)]
     opened = [_Beginning(0)]
     for row, depth in zip(order, [*depths, 0], strict=True):
         if opened[-1].depth < depth:
@@ -96,17 +104,17 @@ def group_by_prefix(prompts: Sequence[Sequence[int]], group_cost: int = GROUP_CO
     return [Group(tuple(rows), chosen[rows[0]].depth) for rows in groups.values()]
 
 
-def _shared(one: Sequence[int], other: Sequence[int]) -> int:
+def _common(left: Sequence[int], right: Sequence[int]) -> int:
     """Tokens with which both begin, so that each has one behind them."""
-    return min(common_length(one, other), len(one) - 1, len(other) - 1)
+    return min(common_length(left, right), len(left) - 1, len(right) - 1)
 
 
-def common_length(one: Sequence[int], other: Sequence[int]) -> int:
+def common_length(left: Sequence[int], right: Sequence[int]) -> int:
     """Length of the common beginning: by halves, as comparing slices is much faster than comparing items."""
-    low, high = 0, min(len(one), len(other))
+    low, high = 0, min(len(left), len(right))
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if left[low:middle] == right[low:middle]:
             low = middle
         else:
             high = middle - 1
@@ -126,8 +134,8 @@ class PrefixStore:
     def longest(self, tokens: Tokens) -> tuple[int, Layers]:
         """How many first tokens some kept prefix shares with `tokens`, and the layers of that prefix."""
         best: tuple[int, Tokens] = (0, ())
-        for kept in self._kept:
-            best = max(best, (common_length(kept, tokens), kept))
+        for prefix in self._kept:
+            best = max(best, (common_length(prefix, tokens), prefix))
         if not best[0]:
             return 0, []
         self._kept.move_to_end(best[1])
@@ -145,3 +153,95 @@ class PrefixStore:
     def clear(self) -> None:
         """Forget all."""
         self._kept.clear()
+
+
+_PASS_COST = 256
+"""A separate pass costs about as much as this many tokens: the rows themselves compute shorter pieces."""
+_MIN_REUSED = 16
+"""A common beginning shorter than this is computed again rather than waited for."""
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """The first `n_tokens` of a prompt, each layer (G, n_tokens, d); `n_computed` of them only now."""
+
+    n_tokens: int
+    layers: Layers
+    n_computed: int
+
+
+class SharedPrefixes:
+    """The prefixes of one model."""
+
+    def __init__(self, model: PackedSteppers, store: PrefixStore) -> None:
+        self._model = model
+        self._store = store
+
+    def open(self, wanted: Sequence[tuple[Tokens, int]]) -> list[Prefix]:
+        """A prefix for each of the distinct `wanted` and its number of rows: all of it, or nearly all.
+
+        The rows compute what a kept prefix lacks, where that is cheaper than a pass. The other prefixes are computed in
+        waves: a prefix that continues another waits for it, all others of a wave are computed together.
+        """
+        opened: dict[Tokens, Prefix] = {}
+        waiting = dict(wanted)
+        while waiting:
+            wave: list[tuple[Tokens, int, Layers]] = []
+            for tokens, n_rows in waiting.items():
+                n, layers = self._store.longest(tokens)
+                if n == len(tokens) or (n >= _MIN_REUSED and (len(tokens) - n) * n_rows <= _PASS_COST):
+                    opened[tokens] = Prefix(n, _first(layers, n), 0)
+                elif not any(common_length(tokens, other) > max(n, _MIN_REUSED - 1) for other, *_ in wave):
+                    wave.append((tokens, n, _first(layers, n)) if n >= _MIN_REUSED else (tokens, 0, []))
+            for (tokens, n, _), layers in zip(wave, self._compute(wave), strict=True):
+                self._store.keep(tokens, layers)
+                opened[tokens] = Prefix(len(tokens), layers, len(tokens) - n)
+            waiting = {tokens: n for tokens, n in waiting.items() if tokens not in opened}
+        self._store.trim()
+        return [opened[tokens] for tokens, _ in wanted]
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens of all prefixes kept for later batches."""
+        return len(self._store)
+
+    def clear(self) -> None:
+        """Forget all prefixes."""
+        self._store.clear()
+
+    def _compute(self, wave: Sequence[tuple[Tokens, int, Layers]]) -> list[Layers]:
+        """Layers of whole prefixes, each of which continues its first tokens' layers."""
+        import numpy as np
+        import torch
+
+        if not wave:
+            return []
+        known = np.array([n for _, n, _ in wave])
+        lengths = np.array([len(tokens) for tokens, *_ in wave]) - known
+        ends = np.cumsum(lengths)
+        starts = ends - lengths
+        spans = [
+            Span(int(start), int(end), layers)
+            for start, end, (_, _, layers) in zip(starts, ends, wave, strict=True)
+            if layers
+        ]
+        fill = Fill(lengths, spans, self._model.device)
+        rests = np.concatenate([np.asarray(tokens[n:], dtype=np.int64) for tokens, n, _ in wave])
+        positions = np.arange(ends[-1]) + np.repeat(known - starts, lengths)
+        self._model.forward(fill, rests, positions, ends[-1:] - 1)
+        computed = []
+        for row, (_, _, base) in enumerate(wave):
+            new = [tuple(x[:, row, : lengths[row]] for x in pair) for pair in fill.layers]
+            if base:
+                joined = [
+                    tuple(torch.cat(both, dim=1) for both in zip(old, rests, strict=True))
+                    for old, rests in zip(base, new, strict=True)
+                ]
+            else:
+                joined = [tuple(x.contiguous() for x in pair) for pair in new]
+            computed.append([(key, value) for key, value in joined])
+        return computed
+
+
+def _first(layers: Layers, n: int) -> Layers:
+    return [(key[:, :n], value[:, :n]) for key, value in layers]

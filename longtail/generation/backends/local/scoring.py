@@ -2,15 +2,24 @@
 
 Every node of a prompt's tree is one state. The last token of a continuation is only read off the logits
 before it: leaves need no forward pass.
+
+Candidates become token ids as the tokenizer splits them behind their prompt. It may split a text differently behind
+another one, or melt the two at the seam. So a candidate is tokenized behind the prompt's last word, and that word's
+tokens are taken off; where the seam melts, behind the whole prompt, and its score then begins at the first token that is
+not the prompt's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from longtail.generation.backends.local.stepper import Stepper
+from longtail.generation.backends.local.decoding import Stepper
+from longtail.generation.backends.local.prefixes import common_length
 
 if TYPE_CHECKING:
     import torch
@@ -48,7 +57,7 @@ def score_continuations(
 
     An empty continuation scores 0. Sums are float64 over float32 logits.
     """
-    roots = [_tree(own) for own in continuations]
+    roots = [_tree(of_prompt) for of_prompt in continuations]
     nodes = list(roots)
     owners = list(range(len(roots)))
     failed: set[int] = set()
@@ -70,8 +79,8 @@ def score_continuations(
         nodes = deeper
         logits = stepper.step(parents, tokens)
     return [
-        None if prompt in failed else [_sum(root, continuation) for continuation in own]
-        for prompt, (root, own) in enumerate(zip(roots, continuations, strict=True))
+        None if prompt in failed else [_sum(root, continuation) for continuation in of_prompt]
+        for prompt, (root, of_prompt) in enumerate(zip(roots, continuations, strict=True))
     ]
 
 
@@ -94,8 +103,8 @@ def _read(logits: torch.Tensor, nodes: list[_Node], owners: list[int], failed: s
     device = logits.device
     row, token = torch.tensor([rows, tokens], dtype=torch.long).to(device)
     totals = logits.logsumexp(dim=-1).double()
-    found = logits[row, token].double() - totals[row]
-    for child, value in zip(children, found.tolist(), strict=True):
+    values = logits[row, token].double() - totals[row]
+    for child, value in zip(children, values.tolist(), strict=True):
         child.log_probability = value
     bad = (~totals.isfinite()).nonzero().flatten().tolist()
     failed.update(owners[i] for i in bad)
@@ -108,3 +117,71 @@ def _sum(root: _Node, continuation: Continuation) -> float:
         if place >= continuation.n_unscored:
             total += node.log_probability
     return total
+
+
+_LAST_WORD = re.compile(r"\s?\S*\s*\Z")
+_MAX_KEPT = 256
+
+Targets = Callable[[tuple[str, ...]], Sequence[Continuation]]
+_Split = list[tuple[int, ...] | None]
+
+
+class CandidateTokens:
+    """Continuations of prompts, by one tokenizer; those behind the same last word are found once, as are targets."""
+
+    def __init__(self, tokenizer: Any, targets: Targets | None) -> None:
+        """`targets`: an encoder-decoder's own way, None for others."""
+        self._tokenizer = tokenizer
+        self._targets = targets and functools.lru_cache(_MAX_KEPT)(targets)
+        self._kept: OrderedDict[tuple[str, tuple[str, ...]], tuple[list[int], _Split]] = OrderedDict()
+
+    def continuations(
+        self, prompt: str, tokens: Sequence[int], candidates: Sequence[str]
+    ) -> tuple[int, list[Continuation]]:
+        """How many of the prompt's `tokens` stand before all continuations, and the continuations.
+
+        An encoder-decoder's target has no prompt before it: candidates stand alone.
+        """
+        if self._targets is not None:
+            return len(tokens), list(self._targets(tuple(candidates)))
+        split = self._behind_last_word(prompt, tokens, tuple(candidates))
+        melted = [i for i, tokens_behind in enumerate(split) if tokens_behind is None]
+        whole = self._encode([prompt + candidates[i] for i in melted], special=True)
+        seams = [common_length(list(tokens), tokens_behind) for tokens_behind in whole]
+        n_before = min([len(tokens), *seams])
+        rest = tuple(tokens[n_before:])
+        continuations = [Continuation(rest + (tokens_behind or ()), len(rest)) for tokens_behind in split]
+        for i, tokens_behind, seam in zip(melted, whole, seams, strict=True):
+            continuations[i] = Continuation(tuple(tokens_behind[n_before:]), seam - n_before)
+        return n_before, continuations
+
+    def _behind_last_word(self, prompt: str, tokens: Sequence[int], candidates: tuple[str, ...]) -> _Split:
+        """Each candidate's tokens; None where the seam melts."""
+        match = _LAST_WORD.search(prompt)
+        word = match.group() if match else ""
+        for anchor in dict.fromkeys((word, word.lstrip())):
+            if anchor:
+                head, split = self._split(anchor, candidates)
+                if head and list(tokens[-len(head) :]) == head:
+                    return split
+        return [None] * len(candidates)
+
+    def _split(self, anchor: str, candidates: tuple[str, ...]) -> tuple[list[int], _Split]:
+        key = (anchor, candidates)
+        if key not in self._kept:
+            head, *whole = self._encode([anchor, *(anchor + candidate for candidate in candidates)])
+            n = len(head)
+            split: _Split = [tuple(ids[n:]) if ids[:n] == head else None for ids in whole]
+            self._kept[key] = head, split
+            if len(self._kept) > _MAX_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+    def _encode(self, texts: Sequence[str], *, special: bool = False) -> list[list[int]]:
+        if not texts:
+            return []
+        # a tokenizer takes no lone surrogates
+        clean = [text.encode("utf-8", "replace").decode() for text in texts]
+        ids: list[list[int]] = self._tokenizer(clean, verbose=False, add_special_tokens=special)["input_ids"]
+        return ids

@@ -1,6 +1,5 @@
-"""Generation by servers with an OpenAI-compatible API: requests, replies, repeats, limits and bills.
+"""Generation by servers with an OpenAI-compatible API.
 
-`wire` is what goes over the wire, `replies` says what came back, `connection` sends, `asking` repeats, `dispatch`
-keeps requests in flight, `quota` and `budget` hold limits, `billing` counts, and `redaction` keeps keys out of
-messages.
+`wire` says what is sent, what came back and what it means, and keeps keys out of messages; `connection` sends within the
+granted requests and tokens of a minute; `asking` repeats; `billing` holds the budget and counts each row's share.
 """

@@ -14,24 +14,26 @@ from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Failure, Generation, Postponed
 from longtail.generation.backends.service.billing import (
     Bound,
+    Budget,
+    Purchase,
     bound,
-    counted,
+    count_tokens,
     exact_usd,
     generations,
 )
-from longtail.generation.backends.service.budget import Budget, Purchase
-from longtail.generation.backends.service.connection import Connection
-from longtail.generation.backends.service.quota import MinuteQuota, nap
-from longtail.generation.backends.service.redaction import Redactor
-from longtail.generation.backends.service.replies import (
+from longtail.generation.backends.service.connection import Connection, MinuteQuota, nap
+from longtail.generation.backends.service.wire import (
     Again,
+    Answer,
     Answered,
     Fatal,
     Interpreter,
     Meaning,
+    Post,
+    Redactor,
     Refused,
+    idempotency_key,
 )
-from longtail.generation.backends.service.wire import Answer, Post, idempotency_key
 from longtail.study.prices import Price
 from longtail.transfer.http import Clock, RetryPolicy
 
@@ -126,28 +128,23 @@ class Asker:
         key = idempotency_key(name, self._connection.url, body)
         most = bound(post, self._api, call.price)
         try:
-            return self._until_answered(body, key, post.most_bytes(body), most, call, purchase)
+            for number in range(1, self._policy.attempts + 1):
+                if not purchase.set_aside(wait=True):
+                    return Postponed(NO_BUDGET)
+                meaning = self._attempt(body, key, post.most_bytes(body), most, call.stop)
+                if isinstance(meaning, Answered):
+                    billed = self._learn(meaning.answer, most, call.price)
+                    purchase.settle(billed, is_replayed=meaning.is_replayed)
+                    return generations(meaning, most, call.price, self._redactor, call.decoding.end)
+                if isinstance(meaning, Again | Refused) and meaning.may_be_billed:
+                    purchase.leave_open()
+                if not self._is_worth_another(meaning, number):
+                    purchase.release()
+                    return self._give_up(meaning, number, call)
+                self._wait(meaning, number, call.stop)
+            raise AssertionError("a policy allows at least one attempt")
         finally:
             purchase.abandon()
-
-    def _until_answered(
-        self, body: bytes, key: str, most_bytes: int, most: Bound, call: Call, purchase: Purchase
-    ) -> Result:
-        for number in range(1, self._policy.attempts + 1):
-            if not purchase.set_aside(wait=True):
-                return Postponed(NO_BUDGET)
-            meaning = self._attempt(body, key, most_bytes, most, call.stop)
-            if isinstance(meaning, Answered):
-                billed = self._learn(meaning.answer, most, call.price)
-                purchase.settle(billed, is_replayed=meaning.is_replayed)
-                return generations(meaning, most, call.price, self._redactor, call.decoding.end)
-            if isinstance(meaning, Again | Refused) and meaning.may_be_billed:
-                purchase.leave_open()
-            if not self._is_worth_another(meaning, number):
-                purchase.release()
-                return self._given_up(meaning, number, call)
-            self._wait(meaning, number, call.stop)
-        raise AssertionError("a policy allows at least one attempt")
 
     def _attempt(
         self, body: bytes, key: str, most_bytes: int, most: Bound, stop: threading.Event
@@ -159,7 +156,7 @@ class Asker:
         reply = self._connection.post(body, key, most_bytes)
         meaning = self._interpreter.meaning(reply, self._clock.now())
         if isinstance(meaning, Answered):
-            self._quota.count(sending, sum(counted(meaning.answer, most)))
+            self._quota.count(sending, sum(count_tokens(meaning.answer, most)))
         elif not (isinstance(meaning, Again | Refused) and meaning.may_be_billed):
             self._quota.count(sending, 0)
         return meaning
@@ -169,7 +166,7 @@ class Asker:
 
         The log hears once of each way in which the service departs from what was asked for.
         """
-        billed = exact_usd(price, *counted(answer, most))
+        billed = exact_usd(price, *count_tokens(answer, most))
         with self._lock:
             self.has_answered = True
             self._unanswered = 0
@@ -208,19 +205,19 @@ class Asker:
         is_wrong_address = meaning.is_unmet and not self.has_answered and number >= _ATTEMPTS_AT_ADDRESS
         return number < self._policy.attempts and not is_wrong_address
 
-    def _given_up(
+    def _give_up(
         self, meaning: Again | Refused | Fatal | None, number: int, call: Call
     ) -> Failure | Postponed:
         """The row's result. Errors: `BackendError` where the reply concerns all rows."""
         if meaning is None:
             return Postponed(STOPPED)
         if isinstance(meaning, Again):
-            return self._unanswered_row(meaning, number)
+            return self._note_silence(meaning, number)
         if isinstance(meaning, Refused):
-            return self._refused_row(meaning, call)
+            return self._note_refusal(meaning, call)
         raise BackendError(f"{self.who} {meaning.what}")
 
-    def _refused_row(self, refused: Refused, call: Call) -> Failure:
+    def _note_refusal(self, refused: Refused, call: Call) -> Failure:
         with self._lock:
             self._unanswered = 0
             self._refused += 1
@@ -232,7 +229,7 @@ class Asker:
                 )
         return Failure(f"the service {refused.what}")
 
-    def _unanswered_row(self, again: Again, number: int) -> Failure:
+    def _note_silence(self, again: Again, number: int) -> Failure:
         if (again.wait_s or 0.0) > self._policy.longest_wait_s:
             raise BackendError(
                 f"{self.who} {again.what}, and asks to wait {again.wait_s:.0f} s: run again after that, what is"
@@ -242,7 +239,8 @@ class Asker:
             self._unanswered += 1
             if self._unanswered >= _MOST_UNANSWERED or (again.is_unmet and not self.has_answered):
                 raise BackendError(
-                    f"{self.who}: {again.what}; rows given up: {self._unanswered}, after {number} attempts. Run again"
+                    f"{self.who}: {again.what}; gave up {self._unanswered} row"
+                    f"{'s' * (self._unanswered > 1)} after {number} attempts{' each' * (self._unanswered > 1)}. Run again"
                     " once it answers: what is done stays"
                 )
         return Failure(f"the service: {again.what}; asked {number} times")

@@ -1,17 +1,104 @@
-"""Tokens and dollars of a request: upper bounds before it is sent, and each row's share once its answer is there."""
+"""Tokens and dollars: money is set aside before a request goes, and each row's share settled once its answer is there."""
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from fractions import Fraction
 
 from longtail.generation.backends.base import Generation
-from longtail.generation.backends.service.redaction import Redactor
-from longtail.generation.backends.service.replies import Answered
-from longtail.generation.backends.service.wire import LONGEST_TOKEN, Answer, Choice, Post
-from longtail.generation.prompts.endings import kept_part
+from longtail.generation.backends.service.wire import LONGEST_TOKEN, Answer, Answered, Choice, Post, Redactor
+from longtail.generation.prompts.endings import cut_span
 from longtail.scoring.confidence import Confidence, confidence_of_part
 from longtail.study.prices import Price
+
+_MARGIN = Fraction(1, 10**9)
+"""This share of the limit stays unused: rows carry costs rounded to floats, whose sum must not exceed it either."""
+
+
+class Budget:
+    """Settled + open + set aside never exceeds the limit; None: no limit. Amounts are exact, in US dollars.
+
+    `open` may have been billed without our being told: these are requests whose answer was lost.
+    """
+
+    def __init__(self, limit_usd: float | None) -> None:
+        self._limit = None if limit_usd is None else Fraction(limit_usd) * (1 - _MARGIN)
+        self._changed = threading.Condition()
+        self._aside = Fraction(0)
+        self.settled = Fraction(0)
+        self.open = Fraction(0)
+
+    def reserve(self, usd: Fraction, *, wait: bool = False) -> bool:
+        """Set `usd` aside; False where it does not fit, with `wait` only once nothing else is set aside."""
+        with self._changed:
+            while not self._fits(usd):
+                if not wait or not self._aside:
+                    return False
+                self._changed.wait()
+            self._aside += usd
+            return True
+
+    def settle(self, reserved: Fraction, billed: Fraction) -> None:
+        """The request's bill has come (0: it was not billed)."""
+        with self._changed:
+            self._aside -= reserved
+            self.settled += billed
+            self._changed.notify_all()
+
+    def leave_open(self, reserved: Fraction) -> None:
+        """The request may have been billed up to `reserved`; nobody will say."""
+        with self._changed:
+            self._aside -= reserved
+            self.open += reserved
+            self._changed.notify_all()
+
+    def close(self, opened: Fraction) -> None:
+        """Another request has settled what was left open."""
+        with self._changed:
+            self.open -= opened
+            self._changed.notify_all()
+
+    def _fits(self, usd: Fraction) -> bool:
+        return self._limit is None or self.settled + self.open + self._aside + usd <= self._limit
+
+
+class Purchase:
+    """The money of one request and of its repetitions; one thread at a time."""
+
+    def __init__(self, budget: Budget, usd: Fraction) -> None:
+        self._budget, self._usd = budget, usd
+        self._is_set_aside = False
+        self._left_open = Fraction(0)
+
+    def set_aside(self, *, wait: bool = False) -> bool:
+        """Have the money for one attempt; False where the budget does not allow it."""
+        self._is_set_aside = self._is_set_aside or self._budget.reserve(self._usd, wait=wait)
+        return self._is_set_aside
+
+    def leave_open(self) -> None:
+        """The attempt may have been billed; the next one needs money of its own."""
+        self._budget.leave_open(self._usd)
+        self._left_open += self._usd
+        self._is_set_aside = False
+
+    def abandon(self) -> None:
+        """Something unforeseen ended the asking: it may have been billed, and nobody waits for this money any longer."""
+        if self._is_set_aside:
+            self.leave_open()
+
+    def settle(self, billed: Fraction, *, is_replayed: bool) -> None:
+        """The answer is there. A replayed answer settles the earlier attempts too: they have the same bill."""
+        self._budget.settle(self._usd, billed)
+        self._is_set_aside = False
+        if is_replayed:
+            self._budget.close(self._left_open)
+
+    def release(self) -> None:
+        """No further attempt is made, and the last one was not billed."""
+        if self._is_set_aside:
+            self._budget.settle(self._usd, Fraction(0))
+            self._is_set_aside = False
 
 
 @dataclass(frozen=True)
@@ -39,7 +126,7 @@ def bound(post: Post, api: str, price: Price | None) -> Bound:
     return Bound(prompt, new, post.n, exact_usd(price, prompt, post.n * new))
 
 
-def counted(answer: Answer, most: Bound) -> tuple[int, int]:
+def count_tokens(answer: Answer, most: Bound) -> tuple[int, int]:
     """Prompt and new tokens by the server's usage; their upper bounds where it tells none."""
     most_new = most.new_tokens_of_one * max(len(answer.choices), most.n)
     return (
@@ -60,11 +147,11 @@ def generations(
 
     The first bears the prompt, which the others share, and the surplus choices.
     """
-    answer, kept = answered.answer, answered.answer.choices[: most.n]
-    prompt_tokens, new_tokens = counted(answer, most)
+    answer, choices = answered.answer, answered.answer.choices[: most.n]
+    prompt_tokens, new_tokens = count_tokens(answer, most)
     counts = answer.tokens_by_choice(new_tokens)
     thoughts = answer.tokens_by_choice(answer.reasoning_tokens or 0, are_reasoning=True)
-    surplus = sum(counts[len(kept) :])
+    surplus = sum(counts[len(choices) :])
 
     def cut(text: str | None) -> str | None:
         return redactor.answer(text[: most.characters_of_one]) if text else None
@@ -81,20 +168,20 @@ def generations(
             prompt_tokens=prompt_tokens,
             new_tokens=counts[i],
             n_truncated_tokens=0,  # a service refuses what is too long
-            latency_ms=1000 * answered.seconds / len(kept),
-            batch_size=len(kept),
+            latency_ms=1000 * answered.seconds / len(choices),
+            batch_size=len(choices),
             shared_tokens=prompt_tokens if i else answer.cached_tokens,
             cost_usd=_cost(price, 0 if i else prompt_tokens, counts[i] + (0 if i else surplus)),
             reasoning_tokens=thoughts[i] or None,
             reasoning_usd=_cost(price, 0, thoughts[i]) if thoughts[i] else None,
         )
-        for i, choice in enumerate(kept)
+        for i, choice in enumerate(choices)
     ]
 
 
 def _confidence(choice: Choice, end: str) -> Confidence | None:
     text = choice.text or ""
-    return confidence_of_part(text, choice.tokens, *kept_part(text, end))
+    return confidence_of_part(text, choice.tokens, *cut_span(text, end))
 
 
 def _cost(price: Price | None, prompt_tokens: int, new_tokens: int) -> float | None:

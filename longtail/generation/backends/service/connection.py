@@ -1,17 +1,91 @@
-"""One request over HTTP: the key, keep-alive, time-outs, and what came back or did not."""
+"""One request over HTTP: how many may go in a minute, the key, keep-alive, time-outs, and what came back or did not."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import threading
+from collections import deque
+from dataclasses import dataclass
 
 import requests
 import urllib3
 from requests.auth import AuthBase
 
-from longtail.generation.backends.service.redaction import Redactor
+from longtail.generation.backends.service.wire import Lost, Redactor, Reply
 from longtail.transfer.deadlines import OverdueError, body_parts, deadline, timed_session
 from longtail.transfer.http import Clock, RetryPolicy, Sessions, is_loopback, own_version
+
+WINDOW_S = 60.0
+_LONGEST_NAP_S = 1.0
+"""Waiting is cut into naps: room may come earlier than expected, and a run may be stopped."""
+
+
+@dataclass(eq=False)
+class Sending:
+    """One request in the window: its time, and its tokens, first as estimated, later as counted."""
+
+    at: float
+    tokens: int
+
+
+class MinuteQuota:
+    """Keeps requests and tokens of any 60 seconds within what is granted; None: no limit.
+
+    Tokens count by an upper bound before the answer and by the server's usage after it, so room is found again.
+    A request larger than the whole grant goes when the window is empty: only the server can tell whether its
+    count exceeds it. Time is monotonic: a changed clock has no effect.
+    """
+
+    def __init__(self, requests: int | None, tokens: int | None, clock: Clock) -> None:
+        self._requests, self._tokens, self._clock = requests, tokens, clock
+        self._lock = threading.Lock()
+        self._window: deque[Sending] = deque()
+        self._paused_until = clock.monotonic()
+
+    def start(self, tokens: int, stop: threading.Event) -> Sending | None:
+        """Wait for room for one request of at most `tokens`; None where the run is stopped meanwhile."""
+        while not stop.is_set():
+            with self._lock:
+                now = self._clock.monotonic()
+                wait = self._wait_s(now, tokens)
+                if wait <= 0:
+                    sending = Sending(now, tokens)
+                    self._window.append(sending)
+                    return sending
+            self._clock.sleep(min(wait, _LONGEST_NAP_S))
+        return None
+
+    def count(self, sending: Sending, tokens: int) -> None:
+        """The tokens that the request turned out to have."""
+        with self._lock:
+            sending.tokens = tokens
+
+    def pause(self, seconds: float) -> None:
+        """Let no request start for `seconds` from now, because the service asked for a pause."""
+        with self._lock:
+            self._paused_until = max(self._paused_until, self._clock.monotonic() + seconds)
+
+    def _wait_s(self, now: float, tokens: int) -> float:
+        while self._window and self._window[0].at <= now - WINDOW_S:
+            self._window.popleft()
+        wait = self._paused_until - now
+        if self._requests is not None and len(self._window) >= self._requests:
+            wait = max(wait, self._window[-self._requests].at + WINDOW_S - now)
+        if self._tokens is not None and self._window:
+            room = self._tokens - sum(sending.tokens for sending in self._window)
+            for sending in self._window:
+                if room >= tokens:
+                    break
+                room += sending.tokens
+                wait = max(wait, sending.at + WINDOW_S - now)
+        return wait
+
+
+def nap(seconds: float, clock: Clock, stop: threading.Event) -> None:
+    """Sleep until the time is over or `stop` is set."""
+    end = clock.monotonic() + seconds
+    while not stop.is_set() and (left := end - clock.monotonic()) > 0:
+        clock.sleep(min(left, _LONGEST_NAP_S))
+
 
 _CHUNK_BYTES = 1024
 _HANDSHAKE = (
@@ -30,26 +104,6 @@ _UNSENT = (
     urllib3.exceptions.LocationValueError,
 )
 """No connection, or no address at all."""
-
-
-@dataclass(frozen=True)
-class Reply:
-    """An HTTP answer, whatever its status, and how long the request took, in seconds. `is_cut`: it was longer than any
-    answer to the request may be, and the rest was not read."""
-
-    status: int
-    headers: Mapping[str, str]
-    content: bytes = field(repr=False)
-    seconds: float
-    is_cut: bool = False
-
-
-@dataclass(frozen=True)
-class Lost:
-    """No answer. `may_be_billed`: the request may have reached the server."""
-
-    what: str
-    may_be_billed: bool
 
 
 class _Bearer(AuthBase):
@@ -91,12 +145,12 @@ class Connection:
         except OverdueError as error:
             return Lost(f"no whole answer in time ({error})", may_be_billed=True)
         except requests.Timeout as error:
-            return Lost(f"no answer in time ({type(error).__name__})", _may_have_arrived(error))
+            return Lost(f"no answer in time ({type(error).__name__})", _is_billable(error))
         except (
             OSError,
             urllib3.exceptions.HTTPError,
         ) as error:  # OSError: also a file of certificates not found
-            return Lost(f"no answer ({self._reason(error)})", _may_have_arrived(error))
+            return Lost(f"no answer ({self._reason(error)})", _is_billable(error))
 
     def _post(self, body: bytes, idempotency_key: str, most_bytes: int) -> Reply:
         started = self._clock.monotonic()
@@ -131,7 +185,7 @@ class Connection:
         return self._redactor.message(f"{type(error).__name__}: {cause}")
 
 
-def _may_have_arrived(error: Exception) -> bool:
+def _is_billable(error: Exception) -> bool:
     """Whether the request may have been sent; only where it was not is it certain that nothing is billed."""
     cause = getattr(error.args[0], "reason", None) if error.args else None
     unmet = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from longtail.imports.cells import AUTO
 from longtail.imports.format import ChosenRows, QuestionFormat, Quoting, Separator
+from longtail.imports.records import AUTO
 from longtail.imports.table import MEANINGS, read_questions
 from longtail.imports.table_rows import THOUSANDS
 from longtail.study.parts import Part

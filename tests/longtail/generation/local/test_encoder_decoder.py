@@ -13,11 +13,10 @@ from other_models import COPIED, ENCODER_DECODERS, LENGTH, save_other_model
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Failure, Generation, Scored
 from longtail.generation.backends.hf import TransformersBackend
-from longtail.generation.backends.local import cross_attention
-from longtail.generation.backends.local.encoder_decoder import EncoderDecoderSteppers
+from longtail.generation.backends.local.decoding import Steppers
+from longtail.generation.backends.local.encoder_decoder import CROSS_ATTENTION, EncoderDecoderSteppers
 from longtail.generation.backends.local.loading import LoadedModel, load_model
-from longtail.generation.backends.local.stepper import Steppers
-from longtail.generation.prompts.endings import END, SENTENCE, cut_answer, kept_text
+from longtail.generation.prompts.endings import END, SENTENCE, cut_answer, cut_text
 from longtail.study.models import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(25)]
@@ -121,9 +120,9 @@ def test_forked_states_have_the_logits_of_their_own_sequences(
 def test_cross_attention_is_shared_where_the_architecture_takes_it(models: dict[str, LoadedModel]) -> None:
     for name in ("t5", "mt5", "bart"):
         EncoderDecoderSteppers(models[name], 4096)
-        assert models[name].model.config._attn_implementation == cross_attention.NAME
+        assert models[name].model.config._attn_implementation == CROSS_ATTENTION
     EncoderDecoderSteppers(models["longt5"], 4096)
-    assert models["longt5"].model.config._attn_implementation != cross_attention.NAME
+    assert models["longt5"].model.config._attn_implementation != CROSS_ATTENTION
 
 
 def test_forks_do_not_copy_the_prompts_keys_and_values(models: dict[str, LoadedModel]) -> None:
@@ -241,7 +240,7 @@ def test_a_first_sentence_ends_the_text(tmp_path: Path) -> None:
         assert isinstance(one, Generation)
         assert isinstance(other, Generation)
         assert one.text.startswith(other.text)
-        assert kept_text(one.text, SENTENCE) == kept_text(other.text, SENTENCE)
+        assert cut_text(one.text, SENTENCE) == cut_text(other.text, SENTENCE)
         n_shorter += other.new_tokens < one.new_tokens and "." in other.text
     assert n_shorter > 0
 

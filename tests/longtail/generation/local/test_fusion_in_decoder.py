@@ -11,9 +11,8 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Failure, Scored
-from longtail.generation.backends.fusion_in_decoder import FusionInDecoder
-from longtail.generation.backends.hf import TransformersBackend
-from longtail.generation.backends.local.fusion import BREAK, KeptStates, joined, parts_of
+from longtail.generation.backends.hf import FusionInDecoder, TransformersBackend
+from longtail.generation.backends.local.encoder_decoder import BREAK, KeptStates, join_parts, parts_of
 from longtail.generation.prompts.endings import END
 from longtail.study.models import Model
 
@@ -181,8 +180,8 @@ def test_a_prompt_that_leaves_a_passage_no_room_fails_alone(model: Model) -> Non
 
 def test_the_order_of_parts_stays_and_a_break_is_no_token() -> None:
     parts = [[1, 2], [3], [4, 5, 6]]
-    assert joined(parts) == (1, 2, BREAK, 3, BREAK, 4, 5, 6)
-    assert parts_of(joined(parts)) == parts
+    assert join_parts(parts) == (1, 2, BREAK, 3, BREAK, 4, 5, 6)
+    assert parts_of(join_parts(parts)) == parts
     assert parts_of([7]) == [[7]]
 
 

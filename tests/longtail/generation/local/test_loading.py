@@ -18,8 +18,8 @@ from other_models import LENGTH, save_other_model
 from tiny_models import save_tiny_model
 
 from longtail.errors import BackendError
+from longtail.generation.backends.base import identify
 from longtail.generation.backends.local.loading import load_model
-from longtail.generation.backends.registry import identify
 from longtail.models import placement
 from longtail.needs import install_command
 from longtail.study.models import Model

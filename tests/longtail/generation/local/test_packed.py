@@ -48,13 +48,13 @@ def test_a_trial_that_has_passed_is_made_again_only_for_other_weights_or_setting
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
-    tried, trial, refusal = [], choose._tried, (None, "its logits differ")
+    tried, trial, refusal = [], choose._try, (None, "its logits differ")
 
     def counted(loaded: LoadedModel, batch_tokens: int) -> tuple[PackedSteppers | None, str]:
         tried.append(str(loaded.model.dtype))
         return trial(loaded, batch_tokens) if len(tried) > 2 else refusal
 
-    monkeypatch.setattr(choose, "_tried", counted)
+    monkeypatch.setattr(choose, "_try", counted)
     folder = str(save_tiny_model(tmp_path / "tiny", "llama"))
     for dtype in ["float32"] * 4 + ["bfloat16"] * 2:
         loaded = load_model(Model(name="tiny", path=folder, device="cpu", dtype=dtype))
@@ -128,7 +128,7 @@ def test_prefixes_are_read_in_one_call_unless_their_lengths_are_too_uneven(
         batch = steppers.open(prompts, 0)
         batch.start()
         assert len(batch._spans) == 10
-        assert isinstance(batch._shared_of_states(), SeatedPrefixes) == is_one_call
+        assert isinstance(batch._prefixes_of_states(), SeatedPrefixes) == is_one_call
         logits = batch.step(range(len(prompts)), [7] * len(prompts))
         assert distance(plain, logits, [[*prompt, 7] for prompt in prompts]) < TOLERANCE["float32"]
 

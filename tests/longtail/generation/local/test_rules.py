@@ -14,12 +14,11 @@ from other_models import save_other_model
 from tiny_models import save_tiny_model
 
 from longtail.errors import BackendError
-from longtail.generation.backends.base import Decoding, Generation, Identity
+from longtail.generation.backends.base import Decoding, Generation, Identity, identify
 from longtail.generation.backends.hf import TransformersBackend
-from longtail.generation.backends.registry import identify
-from longtail.generation.backends.settings import FOLLOWED, REFUSED, SEARCH
-from longtail.generation.engine.items import Generate
+from longtail.generation.backends.local.rules import FOLLOWED, REFUSED, SEARCH
 from longtail.generation.engine.row_cache import row_key
+from longtail.generation.engine.task import Generate
 from longtail.study.models import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 5)}{i} A:" for i in range(9)]

@@ -13,10 +13,9 @@ from tiny_models import ARCHITECTURES, save_tiny_model
 
 from longtail.generation.backends.base import CandidateScore, Failure, Scored
 from longtail.generation.backends.hf import TransformersBackend
-from longtail.generation.backends.local.candidates import CandidateTokens
 from longtail.generation.backends.local.loading import load_model
-from longtail.generation.backends.local.scoring import Continuation, tree_size
-from longtail.generation.tasks.candidate_answers import ranked
+from longtail.generation.backends.local.scoring import CandidateTokens, Continuation, tree_size
+from longtail.generation.tasks.candidate_answers import rank_candidates
 from longtail.study.models import Model
 
 TOLERANCE = 1e-4
@@ -121,7 +120,7 @@ def test_of_candidates_that_tokenise_alike_the_first_wins(folders: dict[str, Pat
     (found,) = TransformersBackend(model(folder)).score(PROMPTS[:1], [[" abd", " Abc", " abc", " ABC"]])
     assert isinstance(found, Scored)
     assert len({score.log_likelihood for score in found.scores[1:]}) == 1
-    assert [place for place in ranked(found.scores, 4) if place] == [1, 2, 3]
+    assert [place for place in rank_candidates(found.scores, 4) if place] == [1, 2, 3]
 
 
 def test_empty_asks(folders: dict[str, Path]) -> None:

@@ -20,9 +20,9 @@ from served import GREEDY, QUICK, FakeTime, service_model
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Generation
 from longtail.generation.backends.openai import OpenAIBackend
-from longtail.generation.backends.service.redaction import Redactor
-from longtail.generation.engine.items import Generate
+from longtail.generation.backends.service.wire import Redactor
 from longtail.generation.engine.row_cache import CachedRow, RowCache, row_key
+from longtail.generation.engine.task import Generate
 
 CANARY = 'sk-canary-"7f<3e/9a'
 FORMS = (CANARY, "7f<3e/9a", "7f&lt;3e", "7f%3C3e", "canary-")

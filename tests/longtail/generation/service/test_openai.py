@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import _thread
 import math
 import re
+import threading
 from typing import Any
 
 import pytest
 from flaky_server import WITHHOLD, FlakyServer, words
-from served import GREEDY, PRICES, PROMPTS, WARM, Open, service_model
+from served import GREEDY, NAMES, PRICES, PROMPTS, QUICK, WARM, Open, service_model
 
 from longtail.errors import BackendError
-from longtail.generation.backends.base import Decoding, Failure, Generation
+from longtail.generation.backends.base import Decoding, Failure, Generation, Postponed, identify
 from longtail.generation.backends.openai import OpenAIBackend
-from longtail.generation.backends.registry import identify
-from longtail.generation.prompts.endings import AFTER_THINKING, FIRST_LINE, cut_answer, kept_part
+from longtail.generation.prompts.endings import AFTER_THINKING, FIRST_LINE, cut_answer, cut_span
 from longtail.scoring.confidence import Confidence, confidence_of_part, read_tokens
 from longtail.scoring.model_answer import ModelAnswer
 from longtail.study.backends import BACKENDS
@@ -85,7 +86,7 @@ def test_only_tokens_of_the_kept_line_count() -> None:
     given = {"tokens": ["\n\n", " A", "da", "\n", "B"], "token_logprobs": [-1, -2, -3, -4, -5]}
     tokens = read_tokens({"logprobs": given | {"top_logprobs": [None] * 5}})
     text = "\n\n Ada\nB"
-    found = confidence_of_part(text, tokens, *kept_part(text, FIRST_LINE))
+    found = confidence_of_part(text, tokens, *cut_span(text, FIRST_LINE))
     assert found == Confidence(2, -5.0, 0.04978707, 0.1353353)
 
 
@@ -296,3 +297,116 @@ def test_the_kept_answer_is_the_same_with_and_without_the_stop(open_backend: Ope
         results = open_backend(server.base_url).generate([str(i) for i in range(len(texts))], GREEDY)
     kept = [cut_answer(result.text) for result in results if isinstance(result, Generation)]
     assert kept == [cut_answer(text) for text in texts]
+
+
+def test_an_interrupted_run_still_gets_what_is_under_way(open_backend: Open) -> None:
+    with FlakyServer(seconds=0.3) as server:
+        backend = open_backend(server.base_url, max_concurrency=4)
+        stream = backend.stream(PROMPTS, GREEDY, None, names=NAMES, budget_usd=None)
+        results: dict[int, object] = dict([next(stream)])
+        threading.Timer(0.15, _thread.interrupt_main).start()
+        with pytest.raises(KeyboardInterrupt):
+            results.update(stream)
+    kept = [result for result in results.values() if isinstance(result, list)]
+    assert 1 < len(kept) <= 5
+    assert len(kept) == len(server.books.sold)
+
+
+def test_results_come_as_soon_as_they_are_there(open_backend: Open) -> None:
+    """The last row's answer waits until the first rows' results have been handed on."""
+    handed_on = threading.Event()
+
+    def text(prompt: str, sample: int) -> str:
+        if prompt == PROMPTS[3]:
+            assert handed_on.wait(10)
+        return words(prompt, sample)
+
+    class Unlocked(FlakyServer):
+        def next_fault(self) -> str | None:
+            return None
+
+    with Unlocked() as server:
+        backend = open_backend(server.base_url, max_concurrency=2)
+        server.text = words
+        stream = backend.stream(PROMPTS[:4], GREEDY, None, names=NAMES[:4], budget_usd=None)
+        first = next(stream)
+        assert first[0] == 0
+        server.text = text
+        seen = [index for index, _ in _noting(stream, handed_on)]
+    assert sorted(seen) == [1, 2, 3]
+
+
+def _noting(stream, handed_on: threading.Event):
+    for item in stream:
+        handed_on.set()
+        yield item
+
+
+def test_a_closed_stream_waits_for_its_requests_and_sends_no_more(open_backend: Open) -> None:
+    with FlakyServer(seconds=0.02) as server:
+        backend = open_backend(server.base_url, max_concurrency=4)
+        stream = backend.stream(PROMPTS, GREEDY, None, names=NAMES, budget_usd=None)
+        next(stream)
+        next(stream)
+        stream.close()
+        sent = server.books.requests
+        assert sent <= 1 + 4 + 4
+        assert len(backend.generate(PROMPTS[:2], GREEDY)) == 2
+
+
+def test_prompts_are_taken_one_by_one(open_backend: Open) -> None:
+    taken: list[int] = []
+
+    class Lazy(list):
+        def __getitem__(self, index):
+            taken.append(index)
+            return super().__getitem__(index)
+
+    with FlakyServer() as server:
+        backend = open_backend(server.base_url, max_concurrency=2)
+        stream = backend.stream(Lazy(PROMPTS), GREEDY, None, names=NAMES, budget_usd=None)
+        next(stream)
+        assert len(taken) <= 4
+        assert len(list(stream)) == 39
+    assert taken == list(range(40))
+
+
+def test_a_proxy_of_the_environment_is_used_but_not_within_this_machine(
+    open_backend: Open, monkeypatch
+) -> None:
+    with FlakyServer() as proxy, FlakyServer() as server:
+        monkeypatch.setenv("HTTP_PROXY", proxy.base_url)
+        monkeypatch.setenv("http_proxy", proxy.base_url)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        open_backend("http://service.invalid/v1").generate(PROMPTS[:2], GREEDY)
+        open_backend(server.base_url).generate(PROMPTS[:3], GREEDY)
+    assert (proxy.books.requests, server.books.requests) == (2, 3)
+
+
+def test_keep_alive(open_backend: Open) -> None:
+    with FlakyServer() as server:
+        accepted = []
+        accept = server._server.get_request
+        server._server.get_request = lambda: accepted.append(1) or accept()  # type: ignore[method-assign]
+        backend = open_backend(server.base_url, max_concurrency=3)
+        backend.generate(PROMPTS, GREEDY)
+        backend.generate(PROMPTS, Decoding(3))
+    assert len(accepted) <= 3
+
+
+def test_a_budget_postpones_what_would_not_fit(open_backend: Open) -> None:
+    long = "word " * 400
+    with FlakyServer() as server:
+        backend = open_backend(server.base_url, policy=QUICK, **PRICES)
+        budget = 0.0006
+        stream = backend.stream(
+            [PROMPTS[0], long, PROMPTS[1]], GREEDY, None, names=["a", "b", "c"], budget_usd=budget
+        )
+        results = dict(stream)
+    assert isinstance(results[0], list)
+    assert isinstance(results[1], Postponed)
+    assert "max_cost_usd" in results[1].reason
+    assert isinstance(results[2], list)
+    assert server.usd(1.5, 2.0) <= budget
+    assert server.books.requests == 2

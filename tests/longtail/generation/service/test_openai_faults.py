@@ -130,9 +130,7 @@ def test_an_address_without_a_service_is_one_error_at_once(open_backend: Open, a
         taken = server.base_url.rsplit(":", 1)[1]
         url = address.format(free=free.getsockname()[1], taken=taken)
         backend = open_backend(url)
-        with pytest.raises(
-            BackendError, match=r"rows given up: 1, after 3 attempts\. Run again once it answers"
-        ):
+        with pytest.raises(BackendError, match=r"gave up 1 row after 3 attempts\. Run again once it answers"):
             backend.generate(PROMPTS, GREEDY)
     assert backend.spent_usd == 0
 

@@ -14,41 +14,36 @@ Paraphrases and samples are answered closed-book: their prompts are timed with t
 A service is asked nothing, as that would cost money. Its times are those of the requests that answered the same
 questions: each asked one question while others were under way, method after method. Prompts that ask no questions have
 no times.
+
+If methods were timed one after another, a change of the machine's speed would look like a difference between them. So
+in each round all methods and prompts of a model are asked one question in turn, and such a change affects all alike.
+The order within a round is drawn anew for each, so that no method always follows the same one.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import logging
 import platform
 import statistics
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from longtail.errors import BackendError
-from longtail.generation.backends.base import Backend, Failure
-from longtail.generation.backends.registry import entry
-from longtail.generation.engine.items import passages_of
+from longtail.generation.backends.base import Backend, Decoding, Failure, entry
 from longtail.generation.engine.session import ModelSession
-from longtail.generation.engine.task import Scope, without_rows
-from longtail.generation.latency.rounds import (
-    N_LEAST,
-    N_QUESTIONS,
-    SECONDS,
-    Place,
-    Round,
-    Steps,
-    Way,
-    choose_rounds,
-)
+from longtail.generation.engine.task import ModelInput, Scope, materialise_empty, passages_of
+from longtail.generation.prompts.build import bare_prompt
 from longtail.generation.tasks.answers import Answers, AskedQuestion
 from longtail.methods import BACKGROUND, MEMORY
 from longtail.progress import Progress
+from longtail.prompt_formats import BACKGROUND_TEMPLATE
 from longtail.storage.blob_store import BlobStore, remove_store
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
@@ -77,7 +72,7 @@ class _Calibration:
     run_id: str
     log: logging.Logger
 
-    def asked_by(self, method: str) -> Study:
+    def study_of(self, method: str) -> Study:
         """The study; the method of memory asks questions with the prompts of paraphrases and samples too.
 
         Scoring candidates is no answer that a user waits for.
@@ -94,7 +89,7 @@ class _Calibration:
         return dataclasses.replace(self.study, prompts=prompts)
 
     def scope(self, method: str) -> Scope:
-        return Scope(self.asked_by(method), self.lake, self.model, method, self.log)
+        return Scope(self.study_of(method), self.lake, self.model, method, self.log)
 
     def plan(self, method: str) -> Sequence[AskedQuestion]:
         return _ANSWERS.plan(self.scope(method)).items
@@ -135,7 +130,7 @@ def calibrate_latency(
     """
     model = study.model(model_name)
     if not model.generates:
-        return without_rows(lake, _TABLE, model_name)
+        return materialise_empty(lake, _TABLE, model_name)
     entry(model, GENERATE)
     c = _Calibration(study, lake, model, session, run_id, log)
     stamp = _fingerprint(c)
@@ -170,10 +165,10 @@ def _compute(c: _Calibration, finished: BlobStore) -> Computed:
     if not rounds:
         return Computed([])
     if c.model.service:
-        found, device = list(_times_of_requests(c, rounds)), _SERVICE
+        times, device = list(_times_of_requests(c, rounds)), _SERVICE
     else:
         backend = c.session.backend(c.model)
-        found, device = list(_times_alone(c, backend, rounds, finished)), backend.usage().device
+        times, device = list(_times_alone(c, backend, rounds, finished)), backend.usage().device
     finished.close()
     identity = c.session.identity(c.model)
     common = {
@@ -182,23 +177,23 @@ def _compute(c: _Calibration, finished: BlobStore) -> Computed:
         "engine": f"{identity.engine} {identity.engine_version}",
         "run_id": c.run_id,
     }
-    return Computed([{**common, **one.row()} for one in found], notes=_notes(c, rounds, found))
+    return Computed([{**common, **time.row()} for time in times], notes=_notes(c, rounds, times))
 
 
 def _times_alone(
     c: _Calibration, backend: Backend, rounds: Sequence[Round], finished: BlobStore
 ) -> Iterator[_Timed]:
     """The times of all answers; rounds without a failure are kept in `finished`, and not asked again."""
-    n_all = sum(len(one.turns(c.study)) for one in rounds)
+    n_all = sum(len(asked.turns(c.study)) for asked in rounds)
     progress = Progress(c.log, f"{_TABLE} {c.model.name}: prompts sent alone", n_all)
     warm: set[Way] = set()
     n_times: Counter[Way] = Counter()
     spent = 0.0
     for number, planned in enumerate(rounds):
         is_late = c.study.is_quick or spent >= 1000 * SECONDS
-        one = planned.without({way for way, n in n_times.items() if is_late and n >= N_LEAST})
-        turns = one.turns(c.study)
-        key = "\n".join((*one.place, *map(str, sorted(one.rows))))
+        asked = planned.leave_out({way for way, n in n_times.items() if is_late and n >= N_LEAST})
+        turns = asked.turns(c.study)
+        key = "\n".join((*asked.place, *map(str, sorted(asked.rows))))
         known = finished.get(key)
         times = json.loads(known) if known else _times_of_round(backend, turns, warm)
         if not known and None not in times:
@@ -208,7 +203,7 @@ def _times_alone(
             if milliseconds is not None:
                 spent += milliseconds
                 n_times.update(ways)
-                yield from (_Timed(one.place, way, milliseconds, number, turn) for way in ways)
+                yield from (_Timed(asked.place, way, milliseconds, number, turn) for way in ways)
     progress.done()
 
 
@@ -248,26 +243,26 @@ def _times_of_requests(c: _Calibration, rounds: Sequence[Round]) -> Iterator[_Ti
                 "generated_passages", c.model.name, ["dataset", "question_id", "latency_ms"]
             )
             before = {(row["dataset"], row["question_id"]): row["latency_ms"] for row in written.to_pylist()}
-        for one in rounds:
-            for way in one.rows:
-                own = known.get((*one.place, way[1])) if way[0] == method else None
-                if own is not None:
-                    yield _Timed(one.place, way, own + before.get(one.place, 0.0))
+        for question in rounds:
+            for way in question.rows:
+                milliseconds = known.get((*question.place, way[1])) if way[0] == method else None
+                if milliseconds is not None:
+                    yield _Timed(question.place, way, milliseconds + before.get(question.place, 0.0))
 
 
-def _notes(c: _Calibration, rounds: Iterable[Round], found: Iterable[_Timed]) -> dict[str, float]:
+def _notes(c: _Calibration, rounds: Iterable[Round], answers: Iterable[_Timed]) -> dict[str, float]:
     """The median of each way. Errors: `BackendError` where a way has no answer."""
     times: dict[Way, list[float]] = defaultdict(list)
-    for one in found:
-        times[one.way].append(one.milliseconds)
-    for method, prompt in sorted({way for one in rounds for way in one.rows}):
+    for answer in answers:
+        times[answer.way].append(answer.milliseconds)
+    for method, prompt in sorted({way for planned in rounds for way in planned.rows}):
         if (method, prompt) not in times:
             raise BackendError(
                 f"{_TABLE} {c.model.name}: none of the questions of method {method} with prompt {prompt} was answered"
             )
     return {
-        f"{method}_{prompt}_ms": round(statistics.median(some), 2)
-        for (method, prompt), some in sorted(times.items())
+        f"{method}_{prompt}_ms": round(statistics.median(milliseconds), 2)
+        for (method, prompt), milliseconds in sorted(times.items())
     }
 
 
@@ -283,3 +278,78 @@ def _lines(file: Path) -> list[str]:
         return file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
+
+
+N_QUESTIONS = 50
+N_LEAST = 6
+"""With fewer times, their median has no interval of 95 %."""
+SECONDS = 60.0
+"""Once a model has answered for so long, and in a quick run, no way is asked more than `N_LEAST` questions."""
+Place = tuple[str, str]
+"""Dataset and question id."""
+Way = tuple[str, str]
+"""Method and prompt: a way of asking."""
+Steps = tuple[tuple[ModelInput, Decoding], ...]
+"""What is generated for one answer, in order: prompts with their decoding."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One question, and the ways in which it is asked, in their order."""
+
+    place: Place
+    rows: Mapping[Way, AskedQuestion]
+
+    def leave_out(self, ways: Collection[Way]) -> Round:
+        """The same question, not asked in these ways."""
+        return Round(self.place, {way: row for way, row in self.rows.items() if way not in ways})
+
+    def turns(self, study: Study) -> dict[Steps, list[Way]]:
+        """Each distinct prompt once, with the ways that ask it."""
+        turns: dict[Steps, list[Way]] = {}
+        for (method, prompt), row in self.rows.items():
+            turns.setdefault(_steps(study, method, row), []).append((method, prompt))
+        return turns
+
+
+def choose_rounds(plans: Mapping[str, Sequence[AskedQuestion]], seed: int) -> list[Round]:
+    """The rounds of a calibration, from the planned items of each method.
+
+    Each way is asked at most 50 questions. Questions that suit all ways come first, so that times are compared on the
+    same question, then those whose hash of (seed, question) is smallest.
+    """
+    asked: dict[Way, dict[Place, AskedQuestion]] = {}
+    for method, rows in plans.items():
+        for row in rows:
+            way = (method, str(row.group.prompt))
+            asked.setdefault(way, {})[row.group.dataset, row.question.question_id] = row
+    common = set.intersection(*map(set, asked.values())) if asked else set()
+    places = {
+        question: (question not in common, _digest(seed, *question))
+        for question in set().union(*asked.values())
+    }
+    chosen: dict[Place, list[Way]] = {}
+    for way, rows_of in asked.items():
+        for question in sorted(rows_of, key=places.__getitem__)[:N_QUESTIONS]:
+            chosen.setdefault(question, []).append(way)
+    return [
+        Round(question, {way: asked[way][question] for way in _shuffle(chosen[question], seed, question)})
+        for question in sorted(chosen, key=places.__getitem__)
+    ]
+
+
+def _shuffle(ways: Sequence[Way], seed: int, question: Place) -> list[Way]:
+    return sorted(ways, key=lambda way: _digest(seed, *question, *way))
+
+
+def _digest(*parts: str | int) -> bytes:
+    text = "\n".join(map(str, parts))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _steps(study: Study, method: str, row: AskedQuestion) -> Steps:
+    answer = (row.prompt(), row.request.decoding or Decoding(study.max_new_tokens))
+    if study.method(method).kind != BACKGROUND:
+        return (answer,)
+    background = bare_prompt(row.question.question, BACKGROUND_TEMPLATE)
+    return ((ModelInput(background), Decoding(study.background_tokens)), answer)

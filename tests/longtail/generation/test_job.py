@@ -10,14 +10,15 @@ from itertools import pairwise, takewhile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longtail.generation.engine.batching import (
+from longtail.generation.backends.base import Identity
+from longtail.generation.engine.job import (
     Distinct,
     batches,
+    common_bytes,
     distinct_works,
-    shared_bytes,
     signature,
 )
-from longtail.generation.engine.items import Generate, ModelInput, Request, Sample, Score
+from longtail.generation.engine.task import Generate, ModelInput, Request, Sample, Score
 
 PROMPTS = st.lists(
     st.text(max_size=80) | st.text(max_size=3).map(lambda text: "shared " * 40 + text), max_size=60
@@ -41,10 +42,7 @@ class Row:
 
 
 def distinct(rows: list[Row]) -> Distinct:
-    def key(digest: str, request: Request, seed: int | None) -> bytes:
-        return hashlib.sha256(f"{digest} {request.decoding} {request.candidates} {seed}".encode()).digest()
-
-    return distinct_works(rows, key, lambda: None)
+    return distinct_works(rows, Identity("revision", "float32", "none", "fake", "1"))
 
 
 @given(PROMPTS, st.integers(16, 400), st.randoms())
@@ -103,7 +101,7 @@ def test_a_signature_tells_where_prompts_part(common: bytes, left: bytes, right:
     one, other = common + left, common + right
     agree = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
     exact = sum(1 for _ in agree)
-    told = shared_bytes(signature(one), signature(other))
+    told = common_bytes(signature(one), signature(other))
     if exact < min(len(one), len(other)):
         assert exact - 128 < told <= exact
 

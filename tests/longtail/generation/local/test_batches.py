@@ -16,8 +16,8 @@ from transformers import LlamaForCausalLM
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Failure, Generation
 from longtail.generation.backends.hf import TransformersBackend
-from longtail.generation.backends.local import device_batches
-from longtail.generation.backends.local.device_batches import Budget, DeviceBatches
+from longtail.generation.backends.local import batches as module
+from longtail.generation.backends.local.batches import Budget, DeviceBatches
 from longtail.models.failures import is_out_of_memory
 from longtail.study.models import Model
 
@@ -108,7 +108,7 @@ def test_a_batch_has_as_many_tokens_as_memory_holds(
     config = SimpleNamespace(
         **{"num_hidden_layers": 32, "num_attention_heads": 32, "hidden_size": 4096, **keys}
     )
-    assert device_batches.tokens_in(gibibytes << 30, config, width) == tokens
+    assert module.tokens_in(gibibytes << 30, config, width) == tokens
 
 
 def test_a_budget_grows_later_after_each_failure() -> None:
@@ -159,7 +159,7 @@ def test_a_prompt_alone_is_tried_without_what_is_kept_and_no_time_is_lost(
 ) -> None:
     backend, _ = narrow(folder, 1 << 30)
     crowded = Crowded()
-    monkeypatch.setattr(device_batches, "time", crowded)
+    monkeypatch.setattr(module, "time", crowded)
     batches = DeviceBatches(backend._loaded, crowded, 16)  # type: ignore[arg-type]
     found = list(batches.run([[1], [2], [3], [4]], [1] * 4, lambda stepper, rows: ["text"] * len(rows)))
     assert [done.results for done in found] == [["text"]] * 4

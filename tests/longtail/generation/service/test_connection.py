@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from served import GREEDY, FakeTime
 
-from longtail.generation.backends.service.quota import MinuteQuota, nap
+from longtail.generation.backends.service.connection import MinuteQuota, nap
 
 GO = threading.Event()
 

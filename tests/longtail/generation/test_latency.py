@@ -11,11 +11,11 @@ import pytest
 from small_study import LOG, answer, calibrate, fill_lake, small_study, with_model, write_backgrounds
 
 from longtail.errors import BackendError, LakeError
+from longtail.generation import latency as module
 from longtail.generation.backends.fake import FakeBackend
-from longtail.generation.engine.items import ModelInput
 from longtail.generation.engine.session import ModelSession
-from longtail.generation.latency import calibrate as module
-from longtail.generation.latency.calibrate import calibrate_latency
+from longtail.generation.engine.task import ModelInput
+from longtail.generation.latency import calibrate_latency
 from longtail.storage.lake import Lake
 from longtail.study.models import Service
 from longtail.study.prompts import Prompt

@@ -1,0 +1,384 @@
+"""Device batches of one call: planned, run, and accounted for.
+
+The texts of a batch share its wall time and its devices' time equally, and so do scored prompts. The computed
+tokens of a prompt are charged once, to its first text. The tokens of a prefix that a batch computed for several prompts
+are charged to the first of these prompts. All other tokens count as shared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import resource
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from longtail.errors import BackendError
+from longtail.generation.backends.base import (
+    CandidateScore,
+    Decoding,
+    Failure,
+    Generation,
+    Scored,
+    Usage,
+)
+from longtail.generation.backends.local.decoding import (
+    Stepper,
+    Steppers,
+    Texts,
+    Written,
+    confidence_of_text,
+    tokens_before,
+)
+from longtail.generation.backends.local.encoder_decoder import tokens_of
+from longtail.generation.backends.local.loading import LoadedModel
+from longtail.generation.backends.local.scoring import Continuation
+from longtail.generation.prompts.endings import answer_start
+from longtail.models.failures import first_line, is_out_of_memory
+from longtail.scoring.confidence import Confidence
+from longtail.study.models import BATCH_TOKENS
+
+_LOG = logging.getLogger(__name__)
+MOST_TOKENS = 262_144
+_SHARE = 0.25
+"""Of a device's free memory, for a batch's keys and values. Kept prefixes may take as much."""
+_GROWTH = 1.25
+_PATIENCE = 4
+"""Batches that must fit before the budget grows. Each lack of memory doubles it."""
+
+T = TypeVar("T")
+Work = Callable[[Stepper, Sequence[int]], list[T]]
+"""From an opened batch and its rows' indices to one result per row."""
+
+
+def batch_tokens_on(loaded: LoadedModel) -> int:
+    """How many tokens a batch may have where the study does not say: on a GPU, as many as its memory allows.
+
+    There a step takes nearly as long for a hundred texts as for a thousand.
+    """
+    import torch
+
+    if loaded.device.type != "cuda":
+        return BATCH_TOKENS
+    free, _ = torch.cuda.mem_get_info(loaded.device)
+    return tokens_in(_SHARE * free, loaded.model.config.get_text_config(), loaded.model.dtype.itemsize)
+
+
+def tokens_in(n_bytes: float, config: Any, width: int) -> int:
+    """Of how many tokens `n_bytes` hold the keys and values, of `width` bytes a number: 16,384 to 262,144.
+
+    The least where the configuration does not say, as that of a model without attention.
+    """
+    layers, heads = (getattr(config, f"num_{name}", None) for name in ("hidden_layers", "attention_heads"))
+    if not isinstance(layers, int) or not isinstance(heads, int):
+        return BATCH_TOKENS
+    size = getattr(config, "head_dim", None) or config.hidden_size // heads
+    bytes_per_token = 2 * layers * (getattr(config, "num_key_value_heads", None) or heads) * size * width
+    return int(min(max(n_bytes // bytes_per_token, BATCH_TOKENS), MOST_TOKENS))
+
+
+@dataclass
+class Budget:
+    """How many tokens a batch may have: `most` at most, fewer where memory is short."""
+
+    most: int
+    now: int = 0
+    _patience: int = _PATIENCE
+    _fitted: int = 0
+
+    def __post_init__(self) -> None:
+        self.now = self.now or self.most
+
+    def fail(self, tokens: int) -> None:
+        """A batch of this many tokens did not fit: take half of them from now on."""
+        self.now = max(1, min(self.now, tokens) // 2)
+        self._patience *= 2
+        self._fitted = 0
+
+    def succeed(self) -> bool:
+        """A batch fitted; whether the budget has grown by it."""
+        self._fitted += 1
+        if self.now >= self.most or self._fitted < self._patience:
+            return False
+        self._fitted = 0
+        self.now = min(self.most, max(self.now + 1, int(self.now * _GROWTH)))
+        return True
+
+
+@dataclass(frozen=True)
+class Finished(Generic[T]):
+    """One device batch: its rows, a result and a number of shared tokens for each; None where one row alone
+    did not fit the memory. `seconds` is the wall time since the batch before, attempts that did not fit included."""
+
+    rows: list[int]
+    results: list[T] | None
+    shared_tokens: list[int]
+    seconds: float
+
+
+class DeviceBatches:
+    """Runs prompts of one model in batches that fit; what it learns of the memory lasts."""
+
+    def __init__(self, loaded: LoadedModel, steppers: Steppers, batch_tokens: int) -> None:
+        self._loaded, self._steppers = loaded, steppers
+        self.budget = Budget(batch_tokens)
+
+    def run(
+        self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], work: Work[T]
+    ) -> Iterator[Finished[T]]:
+        """Each batch as it is done. Errors other than a lack of memory: `BackendError`."""
+        waiting = self._plan(range(len(prompts)), prompts, new_tokens)
+        started = time.perf_counter()
+        while waiting:
+            rows = waiting.popleft()
+            batch = [prompts[row] for row in rows]
+            outcome = self._attempt(batch, rows, work)
+            if outcome is None and len(rows) == 1:  # it may fit where nothing is kept for later batches
+                outcome = self._attempt(batch, rows, work)
+            if outcome is not None:
+                yield Finished(rows, outcome[0], outcome[1], time.perf_counter() - started)
+                started = time.perf_counter()
+                if self.budget.succeed() and waiting:
+                    waiting = self._replan(waiting, prompts, new_tokens)
+            elif len(rows) == 1:
+                yield Finished(rows, None, [0], time.perf_counter() - started)
+                started = time.perf_counter()
+            else:
+                self._shrink(rows, prompts, new_tokens)
+                waiting = self._replan([rows, *waiting], prompts, new_tokens)
+
+    def forget(self) -> None:
+        """Drop what earlier batches left to be shared."""
+        self._steppers.forget()
+
+    def _shrink(self, rows: list[int], prompts: Sequence[Sequence[int]], new_tokens: Sequence[int]) -> None:
+        """Halve the budget until these rows no longer make one batch."""
+        before = self.budget.now
+        self.budget.fail(sum(len(prompts[row]) + new_tokens[row] for row in rows))
+        sizes = [prompts[row] for row in rows], [new_tokens[row] for row in rows]
+        while len(self._steppers.batches(*sizes, self.budget.now)) == 1:
+            self.budget.fail(self.budget.now)
+        _LOG.warning(
+            "%s: out of memory with %s rows; batches of %s tokens instead of %s",
+            *(self._loaded.name, len(rows), self.budget.now, before),
+        )
+
+    def _replan(
+        self,
+        batches: Sequence[list[int]] | deque[list[int]],
+        prompts: Sequence[Sequence[int]],
+        new: Sequence[int],
+    ) -> deque[list[int]]:
+        return self._plan([row for batch in batches for row in batch], prompts, new)
+
+    def _plan(
+        self, rows: Sequence[int], prompts: Sequence[Sequence[int]], new_tokens: Sequence[int]
+    ) -> deque[list[int]]:
+        sizes = [prompts[row] for row in rows], [new_tokens[row] for row in rows]
+        planned = self._steppers.batches(*sizes, self.budget.now)
+        return deque([rows[i] for i in batch] for batch in planned)
+
+    def _attempt(
+        self, prompts: list[Sequence[int]], rows: list[int], work: Work[T]
+    ) -> tuple[list[T], list[int]] | None:
+        """One batch's results and shared tokens; None where the memory was too small."""
+        import torch
+
+        try:
+            with torch.inference_mode():
+                stepper = self._steppers.open(prompts)
+                return work(stepper, rows), list(stepper.shared_tokens)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise BackendError(f"model {self._loaded.name}: {first_line(error)}") from error
+        # outside the handler: its traceback would keep the batch's tensors alive
+        self.forget()
+        self._loaded.free_memory()
+        return None
+
+
+Tokens = tuple[int, ...]
+OfPrompt = list[Written] | None
+"""The texts of a prompt; None where the model's scores were not finite."""
+_NOT_FINITE = Failure("the model's scores are not finite numbers")
+
+
+@dataclass(frozen=True)
+class Row:
+    """The prompt's tokens as the model gets them, how many it lost, and a seed for each text."""
+
+    tokens: Tokens
+    n_truncated: int
+    seeds: tuple[int, ...]
+
+    @property
+    def n_tokens(self) -> int:
+        return len(tokens_of(self.tokens))
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Continuations to score for one row, and how many tokens its prompt lost."""
+
+    row: int
+    n_truncated: int
+    continuations: list[Continuation]
+
+
+def account_texts(
+    done: Finished[OfPrompt],
+    asked: Sequence[Sequence[tuple[int, Row]]],
+    seeds: Sequence[Sequence[int]],
+    texts: Texts,
+    decoding: Decoding,
+    n_devices: int,
+) -> Iterator[tuple[int, list[Generation] | Failure]]:
+    """The texts of one device batch: for each of its prompts, those of the rows that asked for it.
+
+    `asked`: by prompt, the rows with their places; `seeds`: by prompt, those that its texts were drawn by.
+    """
+    n_texts = sum(len(row.seeds) for rows in asked for _, row in rows)
+    read = _read(done.results or [], texts, decoding.end)
+    share = done.seconds / n_texts
+    for place, rows in enumerate(asked):
+        written = done.results[place] if done.results else None
+        shared = done.shared_tokens[place]
+        for i, row in rows:
+            if written is None:
+                yield i, _reason(done, row.tokens)
+                continue
+            generations = []
+            for seed in row.seeds:
+                new = written[seeds[place].index(seed)]
+                text, confidence, n_reasoning = read[id(new)]
+                generations.append(
+                    Generation(
+                        text=text,
+                        confidence=confidence,
+                        finish_reason=decoding.finish_reason(text, len(new.tokens)),
+                        prompt_tokens=row.n_tokens,
+                        new_tokens=len(new.tokens),
+                        reasoning_tokens=n_reasoning or None,
+                        n_truncated_tokens=row.n_truncated,
+                        latency_ms=1000 * share,
+                        batch_size=n_texts,
+                        shared_tokens=shared,
+                        device_seconds=share * n_devices,
+                    )
+                )
+                shared = row.n_tokens
+            yield i, generations
+
+
+def account_scores(
+    done: Finished[list[float] | None],
+    distinct: Sequence[Tokens],
+    rows: Sequence[Sequence[Candidates]],
+    n_devices: int,
+) -> Iterator[tuple[int, Scored | Failure]]:
+    """The scores of one device batch: for each of the prompts in `distinct`, those of its `rows`."""
+    n_results = sum(len(rows[index]) for index in done.rows)
+    share = done.seconds / n_results
+    for place, index in enumerate(done.rows):
+        sums = done.results[place] if done.results else None
+        rest, shared = iter(sums or ()), done.shared_tokens[place]
+        n_tokens = len(tokens_of(distinct[index]))
+        for candidates in rows[index]:
+            if sums is None:
+                yield candidates.row, _reason(done, distinct[index])
+                continue
+            counts = [len(c.tokens) - c.n_unscored for c in candidates.continuations]
+            yield (
+                candidates.row,
+                Scored(
+                    scores=tuple(CandidateScore(next(rest), n) for n in counts),
+                    prompt_tokens=n_tokens,
+                    new_tokens=sum(counts),
+                    n_truncated_tokens=candidates.n_truncated,
+                    latency_ms=1000 * share,
+                    batch_size=n_results,
+                    shared_tokens=shared,
+                    device_seconds=share * n_devices,
+                ),
+            )
+            shared = n_tokens
+
+
+def _read(
+    written: Sequence[OfPrompt], texts: Texts, end: str
+) -> dict[int, tuple[str, Confidence | None, int]]:
+    """Texts, their confidence and tokens of reasoning by the identity of what was written: equal samples share it."""
+    distinct = {id(text_written): text_written for samples in written for text_written in samples or ()}
+    decoded = texts.decode([text_written.tokens for text_written in distinct.values()])
+    return {
+        key: (
+            text,
+            confidence_of_text(text_written.tokens, text_written.scores, text, end, texts),
+            tokens_before(text_written.tokens, answer_start(text) or 0, texts),
+        )
+        for (key, text_written), text in zip(distinct.items(), decoded, strict=True)
+    }
+
+
+def _reason(done: Finished[Any], tokens: Tokens) -> Failure:
+    """Why a prompt of a batch has no result."""
+    if done.results is None:
+        return Failure(f"out of memory with one prompt of {len(tokens)} tokens")
+    return _NOT_FINITE
+
+
+class Gauge:
+    """The devices of one model. Utilisation needs package nvidia-ml-py, and is None without it or without GPUs."""
+
+    def __init__(self, devices: Sequence[Any]) -> None:
+        self._devices = [device for device in devices if device.type == "cuda"]
+        self._name = ", ".join(map(_name, devices))
+        self._handles = _handles(self._devices)
+        self._n_readings, self._sum = 0, 0.0
+
+    def read(self) -> None:
+        """Look at the devices once; to be called once per batch, while it runs or right after."""
+        if not self._handles:
+            return
+        import pynvml
+
+        with contextlib.suppress(pynvml.NVMLError):
+            rates = [pynvml.nvmlDeviceGetUtilizationRates(handle).gpu for handle in self._handles]
+            self._n_readings += 1
+            self._sum += sum(rates) / len(rates) / 100
+
+    def usage(self) -> Usage:
+        """Peak memory is what torch allocated on all GPUs together, or the most that the process held."""
+        if not self._devices:
+            return Usage(self._name, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        import torch
+
+        peak = sum(torch.cuda.max_memory_allocated(device) for device in self._devices)
+        busy = self._sum / self._n_readings if self._n_readings else None
+        return Usage(self._name, peak / 2**20, busy)
+
+
+def _name(device: Any) -> str:
+    if device.type != "cuda":
+        return str(device)
+    import torch
+
+    return f"{device} ({torch.cuda.get_device_name(device)})"
+
+
+def _handles(devices: Sequence[Any]) -> list[Any]:
+    """NVML's handles of torch's devices, by their UUIDs: the two count devices differently."""
+    if not devices:
+        return []
+    try:
+        import pynvml
+        import torch
+
+        pynvml.nvmlInit()
+        names = [f"GPU-{torch.cuda.get_device_properties(device).uuid}" for device in devices]
+        return [pynvml.nvmlDeviceGetHandleByUUID(name) for name in names]
+    except Exception:  # not installed, no driver, a slice of a GPU: no figure then, and no dead run
+        return []
