@@ -16,10 +16,11 @@ from longtail.imports.data_files import find_file
 from longtail.imports.dataset import SOURCE, ImportedDataset, ImportedEntity
 from longtail.imports.format import Names, QuestionFormat
 from longtail.imports.records import file_hashes
+from longtail.relations.relation import relation_set
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
 from longtail.study.backends import IMPORTED
-from longtail.study.datasets import Dataset
+from longtail.study.datasets import Dataset, relation_set_of
 from longtail.study.imports import QUESTIONS, Import, load_format, slice_of
 from longtail.study.study import Study
 
@@ -117,12 +118,14 @@ def format_of(declared: Import) -> QuestionFormat:
 
 
 def file_slice(study: Study, dataset: Dataset) -> list[Any]:
-    """What decides the rows of a dataset's files: their bytes, and how they are read."""
-    return [
+    """What decides the rows of a dataset's files: their bytes, how they are read, and the relations of their set."""
+    files = [
         [slice_of(declared), file_hashes(_files_of(study, declared))]
         for declared in (dataset.imported, dataset.paraphrases)
         if declared is not None
     ]
+    set_name = relation_set_of(dataset.imported)
+    return [*files, relation_set(set_name) if set_name else None]
 
 
 def _files_of(study: Study, declared: Import) -> list[Path]:

@@ -21,8 +21,7 @@ from longtail.imports.facts import PARTITION as IMPORTED_PARTITION
 from longtail.imports.facts import file_slice
 from longtail.imports.questions import imported_questions, kept_questions
 from longtail.questions.selection import Choice, choice_slice, chosen_questions, relation_order
-from longtail.relations.popqa import RELATIONS
-from longtail.relations.relation import Relation
+from longtail.relations.relation import Relation, content_of
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from longtail.study.datasets import Dataset
@@ -52,6 +51,7 @@ def build_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     """
     stamp = fingerprint(
         choice_slice(study),
+        content_of(study.relations, "name", "property_id", "template"),
         lake.content("triples"),
         lake.content("entities"),
         imports_slice(study, lake),
@@ -87,7 +87,7 @@ def make_questions(
     `facts`: subject_id, property_id, object_id. `entities`: entity_id, label, aliases. Errors: as `build_questions`.
     """
     wanted = {name for dataset in datasets for name in dataset.relations}
-    built = _build([relation for relation in RELATIONS if relation.name in wanted], facts, entities)
+    built = _build([one for one in choice.relations if one.name in wanted], facts, entities)
     rows: list[dict[str, Any]] = []
     notes: dict[str, Any] = {"objects_without_label": built.n_objects_without_label} if wanted else {}
     for dataset in datasets:
@@ -106,7 +106,8 @@ def make_questions(
         rows += _asked(dataset, len(found.questions), asked, log)
         notes[dataset.name] = {**found.notes, **_counts(len(found.questions), asked)}
         built.quarantined += [*found.rejected, *refused, *unknown]
-    rows.sort(key=_order)
+    place_of = relation_order(choice.relations)
+    rows.sort(key=lambda row: (row["dataset"], *place_of(row["relation"]), row["question_id"]))
     log.info("questions: %d, rejected: %d", len(rows), len(built.quarantined))
     return Computed(rows, built.quarantined, notes)
 
@@ -133,10 +134,6 @@ def _counts(n_in_file: int, asked: Sequence[Mapping[str, Any]]) -> dict[str, int
     lacking = {name: sum(row[name] is None for row in asked) for name in ("subject_id", "relation")}
     missing = {f"without_{name.removesuffix('_id')}": n for name, n in lacking.items() if n}
     return {"not_asked": n_in_file - len(asked), **missing}
-
-
-def _order(row: Mapping[str, Any]) -> tuple[str, int, str, str]:
-    return row["dataset"], *relation_order(row["relation"]), row["question_id"]
 
 
 def imports_slice(study: Study, lake: Lake) -> list[Any]:

@@ -11,9 +11,7 @@ from longtail.imports.facts import read_questions
 from longtail.imports.questions import imported_paraphrases, wordings
 from longtail.questions.build import imports_slice
 from longtail.relations import cloze
-from longtail.relations.paraphrases import PARAPHRASES
-from longtail.relations.popqa import BY_NAME
-from longtail.relations.relation import SUBJECT, fill
+from longtail.relations.relation import SUBJECT, Relation, by_name, content_of, fill
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
 from longtail.study.study import Study
@@ -28,6 +26,7 @@ def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     stamp = fingerprint(
         lake.content("questions"),
         imports_slice(study, lake),
+        content_of(study.relations, "name", "template", "wordings"),
         code_version(__name__),
     )
 
@@ -36,6 +35,7 @@ def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         found = {d.name: imported_paraphrases(study, d, log) for d in study.datasets if d.paraphrases}
         imported = {dataset.name for dataset in study.datasets_of_files}
         patterns = _patterns(study)
+        relations = by_name(study.relations)
         rows = []
         for question in lake.read("questions", columns=columns).to_pylist():
             name = question["dataset"]
@@ -44,9 +44,9 @@ def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
             elif (name, question["relation"]) in patterns:
                 rows += _clozes(question, patterns[name, question["relation"]])
             elif name in imported:
-                rows += _rows(question, _wordings_of_templates(question))
+                rows += _rows(question, _fill_wordings(question, relations.get(question["relation"])))
             else:
-                rows += _paraphrases(question)
+                rows += _paraphrases(question, relations[question["relation"]])
         log.info("paraphrases: %d", len(rows))
         rejected = [row for paraphrases in found.values() for row in paraphrases.rejected]
         return Computed(rows, rejected, {name: paraphrases.notes for name, paraphrases in found.items()})
@@ -77,9 +77,9 @@ def _clozes(question: Mapping[str, Any], patterns: Sequence[ImportedPattern]) ->
     ]
 
 
-def _wordings_of_templates(question: Mapping[str, Any]) -> dict[int, str]:
-    """Our templates of the question's relation, filled, by their number."""
-    templates = PARAPHRASES.get(question["relation"], ()) if question["subject"] else ()
+def _fill_wordings(question: Mapping[str, Any], relation: Relation | None) -> dict[int, str]:
+    """The wordings of the question's relation, filled, by their number; none without a subject or such a relation."""
+    templates = relation.wordings if relation and question["subject"] else ()
     return {number: fill(template, question["subject"]) for number, template in enumerate(templates, 1)}
 
 
@@ -96,10 +96,8 @@ def _rows(question: Mapping[str, Any], imported: Mapping[int, str]) -> list[dict
     ]
 
 
-def _paraphrases(question: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _paraphrases(question: Mapping[str, Any], relation: Relation) -> list[dict[str, Any]]:
     """The wordings of a question made from a fact: the relation's own template first, then the others."""
-    relation = question["relation"]
-    templates = (BY_NAME[relation].template, *PARAPHRASES.get(relation, ()))
     return [
         {
             "dataset": question["dataset"],
@@ -108,5 +106,5 @@ def _paraphrases(question: Mapping[str, Any]) -> list[dict[str, Any]]:
             "template": template,
             "paraphrase": fill(template, question["subject"]),
         }
-        for number, template in enumerate(templates)
+        for number, template in enumerate((relation.template, *relation.wordings))
     ]

@@ -12,8 +12,8 @@ import hashlib
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,11 @@ from typing import Any
 from longtail.errors import SourceError
 from longtail.imports.data_files import find_file
 from longtail.imports.records import file_hashes, read_lines
-from longtail.relations.popqa import RELATIONS
+from longtail.relations.relation import SOURCE_SET, Relation, relation_set
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.datasets import Dataset
 from longtail.study.study import Study
 
-RELATION_ORDER = {relation.name: place for place, relation in enumerate(RELATIONS)}
 _SHOWN = 3
 _LONGEST = 60
 _WHOLE = "all relations"
@@ -37,17 +36,19 @@ Question = Mapping[str, Any]
 @dataclass(frozen=True)
 class Choice:
     """What a study's choice needs beside the datasets: the `seed` of draws, each dataset's file of ids with its distinct
-    ids, and the path of the study file, for messages."""
+    ids, the path of the study file, for messages, and the relations that the study knows."""
 
     seed: int
     ids: Mapping[str, tuple[Path, Collection[str]]]
     study_file: Path
+    relations: tuple[Relation, ...] = field(default_factory=lambda: relation_set(SOURCE_SET))
 
     @classmethod
     def of(cls, study: Study) -> Choice:
         """Errors: `SourceError` where a file of ids cannot be read."""
         paths = {dataset.name: find_file(dataset.ids, study) for dataset in study.datasets if dataset.ids}
-        return cls(study.seed, {name: (path, _listed(path)) for name, path in paths.items()}, study.path)
+        ids = {name: (path, _listed(path)) for name, path in paths.items()}
+        return cls(study.seed, ids, study.path, study.relations)
 
 
 def chosen_questions(
@@ -64,7 +65,7 @@ def chosen_questions(
     for question in islice(there, dataset.first_rows):
         if wanted is None or question["question_id"] in wanted:
             by_relation[question["relation"]].append(question)
-    known = sorted(by_relation, key=relation_order)
+    known = sorted(by_relation, key=relation_order(choice.relations))
     limit, drawn_as = dataset.max_questions_per_relation, dataset.drawn_as or dataset.name
     asked = [
         question
@@ -109,10 +110,14 @@ def draw(
     return sorted(rows, key=place)[:limit]
 
 
-def relation_order(relation: str | None) -> tuple[int, str]:
-    """The key that sorts relations: PopQA's in their order, then the others by name, then questions without one."""
-    place = len(RELATION_ORDER) + (relation is None)
-    return (place, "") if relation is None else (RELATION_ORDER.get(relation, place), relation)
+def relation_order(relations: Sequence[Relation]) -> Callable[[str | None], tuple[int, str]]:
+    """The key that sorts names of relations: `relations` in their order, then others by name, then None."""
+    places = {relation.name: place for place, relation in enumerate(relations)}
+
+    def key(name: str | None) -> tuple[int, str]:
+        return (len(places) + 1, "") if name is None else (places.get(name, len(places)), name)
+
+    return key
 
 
 def _listed(path: Path) -> Collection[str]:

@@ -24,6 +24,7 @@ from longtail.study.popularity import read_popularity
 from longtail.study.prompts import Sampling, read_prompt, read_sampling
 from longtail.study.reader import Reader
 from longtail.study.reference_questions import read_reference_questions
+from longtail.study.relation_files import check_relations
 from longtail.study.short_form import QUESTIONS as SHORT_QUESTIONS
 from longtail.study.short_form import in_full
 from longtail.study.source import NO_SOURCE, Source, read_source
@@ -54,6 +55,10 @@ def _study(read: Reader) -> Study:
         raise read.fail("name", f"{name!r} ends as the names of quick runs do (_limit_50); choose another")
     collections = _each(read, "collections", read_collection, is_required=False)
     datasets = _each(read, "datasets", read_dataset)
+    try:
+        check_relations(datasets)
+    except ValueError as error:
+        raise read.fail("datasets", str(error)) from None
     top_k = read.number("top_k", 20, 1, 100)
     counts = _each(read, "counts", read_counts, is_required=False)
     counted = tuple(measure for one in counts for measure in one.measures)

@@ -9,6 +9,7 @@ from typing import Any
 from longtail.errors import StudyError
 from longtail.methods import BACKGROUND, FUSED, METHODS, Method
 from longtail.prompt_formats import CLOZE_FORMATS
+from longtail.relations.relation import Relation, with_source_set
 from longtail.storage.home import StudyHome
 from longtail.study.counts import Counts
 from longtail.study.datasets import Dataset, end_task_of
@@ -116,6 +117,17 @@ class Study:
     def drawn_as(self, dataset: str) -> str:
         """The name by which a dataset's questions, demonstrations and samples are drawn: its own, or key `drawn_as`."""
         return {one.name: one.drawn_as for one in self.datasets}.get(dataset) or dataset
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        """The relations that the study knows: PopQA's, and those of its files."""
+        return with_source_set(relation for dataset in self.datasets for relation in dataset.definitions)
+
+    @property
+    def relations_of_source(self) -> tuple[Relation, ...]:
+        """The relations that are asked of the source's facts."""
+        asked = {name for dataset in self.datasets_of_source for name in dataset.relations}
+        return tuple(relation for relation in self.relations if relation.name in asked)
 
     @property
     def datasets_of_source(self) -> tuple[Dataset, ...]:

@@ -52,6 +52,7 @@ from longtail.reference.linking import describe_linking
 from longtail.reference.mentions import link_reference_questions
 from longtail.reference.nq_open import import_reference_questions
 from longtail.reference.page_views import ingest_reference_page_views
+from longtail.relations.relation import Relation
 from longtail.retrieval.base import load_retriever
 from longtail.retrieval.cited_passages import cite_passages
 from longtail.retrieval.excluded_pages import written_beside
@@ -380,6 +381,12 @@ OTHERS: Mapping[str, Any] = {
     "Dataset.split_by": "subject",
     "Dataset.drawn_as": "other",
     "Dataset.end_task": "f1",
+    "Dataset.definitions": same,
+    "Relation.template": "Whom does [subj] work for?",
+    "Relation.statement": "[subj] works for [obj].",
+    "Relation.wordings": ("Who pays for [subj]?",),
+    "Relation.subject_kinds": ("person",),
+    "Relation.object_kind": "company",
     "Import.kind": same,
     "Import.format": lambda value: {"popqa_tp": "templates", "pararel": "pararel"}.get(value, "hotpotqa"),
     "Import.options": lambda value: (*value, ("other", "1")),
@@ -514,7 +521,10 @@ def make_study(folder: Path) -> Study:
             "sandbox", "2020-02", sample=FactSample("text", text=Place("sample.txt"))
         ),
         datasets=(
-            Dataset("known", ("capital", "occupation"), max_questions_per_relation=5, ids=Place("ids.txt")),
+            Dataset(
+                "known", ("employer", "capital"), max_questions_per_relation=5, ids=Place("ids.txt"),
+                definitions=(Relation("employer", "P108", "Who employs [subj]?", wordings=("Who pays [subj]?",)),),
+            ),
             Dataset(
                 "asked",
                 ("capital", "occupation"),
@@ -670,7 +680,7 @@ def test_a_field_makes_these_stamps_stale_and_no_others(variants: Variants) -> N
     """A new field: its line in FIELDS says which stages' rows its value decides, or why it decides none."""
 
     def changes(study: Study) -> Changes:
-        of = ("",) if study is variants[0][0] else ("Source.", "FactSample.", "Popularity.")
+        of = ("",) if study is variants[0][0] else ("Source.", "FactSample.", "Popularity.", "Relation.")
         yield from ((key, other, "") for key, other in edits(study, of))
 
     compare(reached_in(variants, changes), FIELDS)
@@ -812,7 +822,7 @@ Place.path_env Place.url Place.sha256: none, the bytes of the file count, wherev
 Place.obtain: none, an error says it
 Dataset.name: OF_FILES ROWS TUNED candidates datasets grounding_prompts imported_decisions paraphrase_similarities
     patterns question_counts retrieved_passages single_latencies warehouse
-Dataset.relations: candidates datasets entity_linking patterns questions triples
+Dataset.relations: candidates datasets entity_linking patterns questions relations triples
 Dataset.max_questions_per_relation Dataset.max_questions Dataset.first_rows Dataset.ids: datasets questions
 Dataset.imported: COLLECTED datasets entities entity_linking imported_popularity paraphrases questions triples
     warehouse
@@ -821,8 +831,15 @@ Dataset.split_by: datasets
 Dataset.drawn_as: answers candidate_answers generated_passages paraphrase_answers paraphrase_similarities questions
     sampled_answers single_latencies
 Dataset.end_task: grounded_generations
+Dataset.definitions: none, see Relation
+Relation.name: datasets paraphrases passages questions relations retrieved_passages triples
+Relation.property_id: questions relations triples
+Relation.template: paraphrases questions relations
+Relation.statement: passages relations retrieved_passages
+Relation.wordings: paraphrases
+Relation.published_questions Relation.subject_kinds Relation.object_kind: none, the sandbox and benchmarks read PopQA's
 Import.kind: none, it follows from the key
-Import.format: OF_FILES datasets
+Import.format: OF_FILES datasets relations
 Import.options: OF_FILES candidates patterns
 Import.licence: warehouse
 Prompt.name Prompt.shots: WORDED candidate_answers imported_answers

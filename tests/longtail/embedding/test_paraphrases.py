@@ -17,7 +17,7 @@ from longtail.embedding.paraphrases import (
 )
 from longtail.questions.build import build_questions
 from longtail.questions.paraphrases import build_paraphrases
-from longtail.relations.paraphrases import PARAPHRASES
+from longtail.relations.relation import by_name, relation_set
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
 from longtail.study.text_models import Embeddings
@@ -33,7 +33,9 @@ def test_each_paraphrase_is_compared_with_its_own_question(
     outcome = compare_paraphrases(hand_study, hand_lake, log)
     rows = hand_lake.read("paraphrase_similarities").to_pylist()
     questions = {q["question_id"]: q for q in hand_lake.read("questions").to_pylist()}
-    assert len(rows) == sum(len(PARAPHRASES[q["relation"]]) for q in questions.values())
+    assert len(rows) == sum(
+        len(by_name(relation_set("popqa"))[q["relation"]].wordings) for q in questions.values()
+    )
     assert outcome.notes == {
         "questions": len(questions),
         "questions_without_original": 0,

@@ -16,7 +16,7 @@ from longtail.imports.facts import import_entities
 from longtail.imports.formats.questions.entity_questions import read_entity_questions
 from longtail.imports.questions import linked_questions
 from longtail.questions.build import build_questions
-from longtail.relations.sets import relation_names
+from longtail.relations.relation import relation_names
 from longtail.storage.home import PROJECT_ROOT
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study

@@ -16,13 +16,13 @@ from longtail.errors import LakeError
 from longtail.questions.build import build_questions, gold_answers
 from longtail.questions.paraphrases import build_paraphrases
 from longtail.questions.selection import draw
-from longtail.relations.paraphrases import PARAPHRASES
-from longtail.relations.popqa import RELATIONS
-from longtail.relations.relation import SUBJECT, fill
+from longtail.relations.relation import SUBJECT, by_name, fill, relation_set
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
 
-TEMPLATES = [r.template for r in RELATIONS] + [t for ts in PARAPHRASES.values() for t in ts]
+TEMPLATES = [r.template for r in relation_set("popqa")] + [
+    t for r in relation_set("popqa") for t in r.wordings
+]
 
 
 def questions_of(lake: Lake) -> dict[str, dict[str, Any]]:
@@ -78,7 +78,7 @@ def test_paraphrase_0_is_the_question(hand_study: Study, hand_lake: Lake, log: l
     for question_id, question in questions_of(hand_lake).items():
         own = [row for row in rows if row["question_id"] == question_id]
         assert [row["paraphrase_id"] for row in own] == list(
-            range(len(PARAPHRASES[question["relation"]]) + 1)
+            range(len(by_name(relation_set("popqa"))[question["relation"]].wordings) + 1)
         )
         assert own[0]["paraphrase"] == question["question"]
         assert len({row["paraphrase"] for row in own}) == len(own)

@@ -21,7 +21,7 @@ from longtail.imports.questions import as_template, kept_questions
 from longtail.questions.build import build_questions
 from longtail.questions.paraphrases import build_paraphrases
 from longtail.questions.selection import Choice, chosen_questions, relation_order
-from longtail.relations.paraphrases import PARAPHRASES
+from longtail.relations.relation import relation_set
 from longtail.retrieval.retrieve import retrieve_passages
 from longtail.storage.lake import Lake
 from longtail.study.datasets import Dataset
@@ -104,7 +104,7 @@ def test_a_dataset_without_a_set_asks_every_relation_but_all(
 
 @given(st.lists(NAMES, max_size=8))
 def test_any_relations_have_an_order_and_none_comes_last(relations: list[str | None]) -> None:
-    ordered = sorted([*relations, "mother", "occupation", None], key=relation_order)
+    ordered = sorted([*relations, "mother", "occupation", None], key=relation_order(relation_set("popqa")))
     assert ordered.index("occupation") < ordered.index("mother")
     assert ordered[-1] is None
 
@@ -182,7 +182,12 @@ def test_a_question_without_subject_or_templates_has_paraphrase_0_alone(
         str(i): [row["paraphrase_id"] for row in wordings if row["question_id"] == str(i)]
         for i in range(1, 5)
     }
-    assert numbers == {"1": [0], "2": [0], "3": [0], "4": list(range(len(PARAPHRASES["occupation"]) + 1))}
+    assert numbers == {
+        "1": [0],
+        "2": [0],
+        "3": [0],
+        "4": list(range(len(relation_set("popqa")[0].wordings) + 1)),
+    }
     assert all(
         row["template"] == row["paraphrase"] for row in wordings if row["question_id"] in ("1", "2", "3")
     )

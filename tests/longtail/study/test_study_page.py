@@ -37,7 +37,7 @@ IN_ORDER = (
     Collection, Counts, Decisions, Bm25Settings, EncoderSettings, IvfPq, Hnsw, Grounding, PortraitOf, Sweep,
     ReferenceQuestions, TagMe,
 )  # fmt: skip
-NO_KEYS = {"limit", "study_folder", "place", "options", "kind"}
+NO_KEYS = {"limit", "definitions", "study_folder", "place", "options", "kind"}
 """Fields that no study file has; `kind` is one, but of `Source`."""
 OTHER_NAMES = {"imported": "import"}
 MORE = {Study: {"questions"}, FactSample: {"text_env"}}
