@@ -15,8 +15,7 @@ from benchmarks.generated_study import accounts, lake_table
 from longtail.imports.formats.questions.pararel import FACTS, PATTERNS
 from longtail.prompt_formats import CLOZE_T5
 from longtail.questions.build import build_questions
-from longtail.questions.cloze import describe_cloze_queries
-from longtail.questions.paraphrases import build_paraphrases
+from longtail.questions.paraphrases import build_paraphrases, describe_cloze_queries
 from longtail.relations.cloze import with_sentinel
 from longtail.storage.fingerprints import prompt_hash
 from longtail.storage.lake import Lake

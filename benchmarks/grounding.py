@@ -22,8 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import last_line, machine, say, table
-from longtail.grounding.plan import WIDTH, Plan, count_grams, planned
-from longtail.grounding.portrait import Portrait, build, open_portrait
+from longtail.grounding.portrait import WIDTH, Plan, Portrait, build, count_grams, open_portrait, planned
 from longtail.grounding.quip import Scorer
 from longtail.grounding.texts import Texts
 

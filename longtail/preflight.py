@@ -29,7 +29,7 @@ from longtail.study.decisions import Decisions
 from longtail.study.imports import Collection, Import, Place, Results, load_format
 from longtail.study.reference_questions import ReferenceQuestions
 from longtail.study.study import Study
-from longtail.tuning.needs import needs_of_sweep
+from longtail.tuning.sweep import needs_of_sweep
 from longtail.warehouse.build import check_memory
 from longtail.wikimedia.needs import needs_of_source
 

@@ -11,7 +11,7 @@ from dagster_project.defs.questions import paraphrases, questions
 from dagster_project.defs.resources import LOG, StudyResource, model_session
 from dagster_project.defs.results import clear_errors, markdown_table, result
 from dagster_project.defs.retrieval import cited_passages, passages, retrieved_passages
-from longtail.embedding.answers import embed_answers
+from longtail.embedding.lake_tables import embed_answers
 from longtail.entailment.answers import compare_answers
 from longtail.generation.engine.partition import generate
 from longtail.generation.latency.calibrate import calibrate_latency
@@ -20,7 +20,7 @@ from longtail.generation.tasks.audit import count_faults
 from longtail.generation.tasks.registry import TASKS
 from longtail.imports.answers import import_answers
 from longtail.progress import Progress
-from longtail.questions.cloze import CANDIDATES
+from longtail.questions.paraphrases import CANDIDATES
 from longtail.storage.lake import Outcome
 from longtail.tables import TABLES
 

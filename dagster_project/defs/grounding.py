@@ -10,7 +10,7 @@ from dagster_project.defs.results import clear_errors, result
 from dagster_project.defs.retrieval import passages
 from longtail.grounding.cooccurrences import count_cooccurrences
 from longtail.grounding.corpus import build_portrait
-from longtail.grounding.generations import score_generations
+from longtail.grounding.quip import score_generations
 from longtail.tables import TABLES
 
 

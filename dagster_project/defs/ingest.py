@@ -8,8 +8,8 @@ from dagster_project.defs.partitions import chosen_study, months
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
 from longtail.imports.facts import import_entities, import_popularity, import_triples
-from longtail.questions.candidates import sample_facts
 from longtail.questions.frequencies import measure_frequencies
+from longtail.questions.sampling import sample_facts
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
 from longtail.wikimedia.page_views import ingest_page_view_months
 

@@ -10,7 +10,7 @@ from dagster_project.defs.questions import paraphrases, questions
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
 from dagster_project.defs.retrieval import passages
-from longtail.questions.cloze import CANDIDATES
+from longtail.questions.paraphrases import CANDIDATES
 from longtail.tables import TABLES
 from longtail.tuning.sweep import ANSWERS, MODELS, tune
 

@@ -18,8 +18,7 @@ from typing import Any
 from longtail.embedding.encoder import Encoder
 from longtail.embedding.settings import PACKAGE, EncoderSettings
 from longtail.errors import BackendError
-from longtail.models.failures import first_line
-from longtail.models.limits import input_limit
+from longtail.models.limits import first_line, input_limit
 from longtail.models.linear_layers import use_fastest
 from longtail.models.model_files import ModelFiles
 from longtail.models.weights import Weights, check_folder, find_weights

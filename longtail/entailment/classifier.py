@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from longtail.models.batches import padded_batches
-from longtail.models.failures import first_line
-from longtail.models.limits import input_limit
+from longtail.models.limits import first_line, input_limit, padded_batches
 from longtail.models.model_files import ModelFiles, find_files
 from longtail.models.placement import find_device, lease_device
 from longtail.models.weights import check_folder, find_weights

@@ -1,7 +1,7 @@
 """How often a question's entity and its answer stand in one passage of the corpus (According-to prompting, section 4.4).
 
-One pass over the texts finds all names and answers of all questions (`questions.phrases`). A question without a subject
-is linked to the titles of the corpus that stand in it; they are collected in a pass over the titles before.
+One pass over the texts finds all names and answers of all questions (`questions.text_matches`). A question without a
+subject is linked to the titles of the corpus that stand in it; they are collected in a pass over the titles before.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from longtail.grounding.corpus import corpus_passages, grounding_of
 from longtail.parsing.dictionary import FUNCTION_WORDS
 from longtail.progress import Progress
-from longtail.questions.phrases import Asked, Phrases, as_words
+from longtail.questions.text_matches import Asked, Phrases, as_words
 from longtail.scoring.match import dpr_tokens
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome

@@ -19,13 +19,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from longtail.errors import LakeError, StudyError
-from longtail.grounding.plan import NORMALISATION, WIDTH, Plan, count_grams, planned
 from longtail.grounding.portrait import (
+    NORMALISATION,
+    WIDTH,
     Corpus,
+    Plan,
     Portrait,
     build,
+    count_grams,
     open_portrait,
     path_of,
+    planned,
     read_header,
 )
 from longtail.grounding.texts import Texts

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import BackendError
-from longtail.models.failures import first_line
+from longtail.models.limits import first_line
 from longtail.storage.whole_files import whole
 
 FILE = "model.pth.tar"

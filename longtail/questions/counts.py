@@ -23,8 +23,7 @@ from longtail.imports.records import MOST_ASIDE, RejectedRows, file_hashes
 from longtail.imports.table_rows import RefusedError, Row, check_table, read_table
 from longtail.parsing.line_files import RejectedRows as RejectedLines
 from longtail.progress import Progress
-from longtail.questions.phrases import Asked, Phrases, as_words
-from longtail.questions.text_matches import articles, text_files
+from longtail.questions.text_matches import Asked, Phrases, articles, as_words, text_files
 from longtail.scoring.match import dpr_tokens
 from longtail.scoring.sentences import sentences
 from longtail.storage.fingerprints import code_version, fingerprint

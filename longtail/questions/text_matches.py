@@ -1,9 +1,12 @@
-"""How often names occur in text files of any size, by one Aho-Corasick pass over them.
+"""Names in texts, found by Aho-Corasick: how often they occur in text files of any size, and which questions they name.
 
-The UTF-8 bytes of a name match the same bytes in the text, with the same case and accents; a space matches only a space.
-Every occurrence counts, also one that overlaps another. Two numbers are counted: matches `anywhere`, and matches as
-`whole_words`, where no word of the text goes on beyond the name (a letter, mark, digit or underscore at the name's edge
-has none beside it): "pol" is in "Interpol" anywhere, but not as a whole word.
+In files, the UTF-8 bytes of a name match the same bytes in the text, with the same case and accents; a space matches
+only a space. Every occurrence counts, also one that overlaps another. Two numbers are counted: matches `anywhere`, and
+matches as `whole_words`, where no word of the text goes on beyond the name (a letter, mark, digit or underscore at the
+name's edge has none beside it): "pol" is in "Interpol" anywhere, but not as a whole word.
+
+The names and answers of questions (`Phrases`) are compared word by word, as DPR's rule compares answers
+(`scoring.match`).
 """
 
 from __future__ import annotations
@@ -13,18 +16,21 @@ import json
 import logging
 import unicodedata
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import IO
 
+import ahocorasick_rs
 import numpy as np
 
 from longtail.errors import SourceError
 from longtail.parsing.line_files import RejectedRows
 from longtail.parsing.rdf import open_decompressed
 from longtail.progress import Progress
+from longtail.scoring.match import dpr_tokens
 
 _BLOCK = 1 << 20
 _LONGEST_LINE = 64 << 20  # of JSON lines: what is longer is no line of such a file
@@ -246,3 +252,43 @@ def _json_texts(stream: IO[bytes], path: Path, rejected: RejectedRows, least: in
             held, size = [], 0
     if held:
         yield b"".join(held)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question: names of its entity and its gold answers, each as words joined by spaces, and how it is named."""
+
+    names: frozenset[str]
+    answers: frozenset[str]
+    named_by: str | None
+
+
+def as_words(texts: Iterable[str]) -> frozenset[str]:
+    """Each text as words joined by spaces; those without a word are left out."""
+    return frozenset(words for text in texts if (words := dpr_tokens(text)))
+
+
+class Phrases:
+    """The names and answers of n questions, to be found in texts."""
+
+    def __init__(self, asked: Sequence[Asked]) -> None:
+        self._asked = asked
+        self._of_name: dict[str, list[int]] = defaultdict(list)
+        for place, one in enumerate(asked):
+            for name in one.names:
+                self._of_name[name].append(place)
+        self._phrases = sorted({*self._of_name, *(answer for one in asked for answer in one.answers)})
+        self._automaton = ahocorasick_rs.AhoCorasick([f" {phrase} " for phrase in self._phrases])
+
+    def found(self, words: str) -> set[str]:
+        """The phrases in a text, which is given as words joined by spaces."""
+        matches = self._automaton.find_matches_as_indexes(f" {words} ", overlapping=True)
+        return {self._phrases[number] for number, _, _ in matches}
+
+    def named(self, found: Iterable[str]) -> set[int]:
+        """The places, in 0 … n - 1, of the questions with a name among these phrases."""
+        return {place for phrase in found for place in self._of_name.get(phrase, ())}
+
+    def with_answer(self, named: Iterable[int], found: set[str]) -> list[int]:
+        """Those of the places `named` whose question also has an answer among these phrases."""
+        return [place for place in named if not self._asked[place].answers.isdisjoint(found)]

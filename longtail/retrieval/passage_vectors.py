@@ -25,7 +25,7 @@ import pyarrow as pa
 from longtail.embedding.declared import DeclaredEncoder
 from longtail.embedding.encoder import Encoder
 from longtail.embedding.vectors import placed
-from longtail.models.ray_workers import workers
+from longtail.models.workers import workers
 from longtail.progress import Progress
 from longtail.retrieval.stored_passages import StoredPassages, indexed_texts
 from longtail.storage.files import remove_leftovers

@@ -23,8 +23,7 @@ from longtail.prompt_formats import CLOZE_T5
 from longtail.storage.checksums import sealed, unsealed
 from longtail.storage.whole_files import whole
 from longtail.study.models import Model
-from longtail.tuning.facts import Facts, Query
-from longtail.tuning.index import FixedIndex
+from longtail.tuning.facts import Facts, FixedIndex, Query
 
 _QUERIES = 64
 """Queries whose passages are in memory together."""

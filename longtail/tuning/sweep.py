@@ -7,6 +7,7 @@ setting with another fingerprint is trained again.
 
 Step 0 is the reader before training, judged on the same facts as the checkpoints. It is no checkpoint, and is never kept.
 Settings that read as many passages share its judgement.
+Stale checkpoints of a setting, whose inputs have changed since, are removed, unless the study names one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,9 +23,10 @@ from typing import Any
 
 from longtail.embedding.declared import DeclaredEncoder
 from longtail.embedding.settings import EncoderSettings
-from longtail.errors import BackendError
+from longtail.errors import BackendError, SourceError
 from longtail.methods import Method
 from longtail.models.weights import find_weights
+from longtail.needs import Need
 from longtail.progress import Progress
 from longtail.retrieval.base import load_retriever
 from longtail.retrieval.indexes import Index
@@ -34,14 +36,12 @@ from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
 from longtail.storage.ownership import only_one
 from longtail.storage.whole_files import remove, whole
+from longtail.study.model_paths import place_of
 from longtail.study.models import Model
 from longtail.study.study import Study
 from longtail.study.sweep import SCHEDULES, Setting, Sweep
 from longtail.tuning.evaluate import stored_predictions
-from longtail.tuning.facts import HELD_OUT, Facts, batch, read_facts
-from longtail.tuning.index import FixedIndex
-from longtail.tuning.needs import check_trainable
-from longtail.tuning.stale_checkpoints import remove_stale_checkpoints
+from longtail.tuning.facts import HELD_OUT, Facts, FixedIndex, batch, read_facts
 from longtail.tuning.trainer import MOMENTS, READER, Losses, Trainer, reader_of, retriever_of
 
 MODELS, ANSWERS = "tuned_models", "tuned_answers"
@@ -49,6 +49,56 @@ _TRAINING = "longtail.tuning.trainer"
 _JUDGING = "longtail.tuning.evaluate"
 _LOSSES = "losses.json"
 Rows = list[dict[str, Any]]
+
+
+def needs_of_sweep(study: Study) -> Iterator[Need]:
+    """None without a sweep."""
+    if study.sweep is not None:
+        yield Need("sweep.model", partial(check_trainable, study.model(study.sweep.model)))
+        yield Need("sweep.dataset", partial(_check_cloze, study, study.sweep.dataset))
+
+
+def _check_cloze(study: Study, name: str) -> None:
+    if name not in [dataset.name for dataset in study.cloze_datasets]:
+        raise SourceError(f"dataset {name} has no cloze queries; the sweep trains on those of format pararel")
+
+
+def check_trainable(model: Model) -> None:
+    """Errors: `BackendError` where a model's weights are not trained as the study loads them."""
+    if (model.dtype, model.quantisation, model.device_map) != ("float32", "none", None):
+        raise BackendError(
+            f"model {model.name}: the sweep trains weights in dtype float32, without quantisation and device_map"
+        )
+
+
+def remove_stale_checkpoints(study: Study, setting: str, current: Path, log: logging.Logger) -> None:
+    """Remove the setting's folders beside `current`; one stays if a model or a retriever of the study lies in it."""
+    named = _named(study)
+    for other in sorted(current.parent.glob("*")):
+        if other == current:
+            continue
+        names = [name for path, name in named.items() if path.is_relative_to(other.resolve())]
+        what = (
+            f"setting {setting} is trained again, as its facts, models, passages, seed or code have changed"
+        )
+        if names:
+            log.warning(
+                "%s; the stale checkpoints in %s are kept, because %s uses one", what, other, names[0]
+            )
+        else:
+            log.warning("%s; the stale checkpoints in %s are removed", what, other)
+            remove(other)
+
+
+def _named(study: Study) -> dict[Path, str]:
+    """The folders that models and retrievers of the study are loaded from, each with what names it."""
+    found = {model.path: f"model {model.name}" for model in study.models}
+    for one in study.retrievers:
+        if isinstance(one.settings, EncoderSettings):
+            found |= {
+                path: f"retriever {one.name}" for path in (one.settings.path, one.settings.query_path) if path
+            }
+    return {place_of(path, study.path.parent): name for path, name in found.items()}
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,7 @@ from longtail.models.model_files import CONFIG, INDEX, ModelFiles
 from longtail.models.weights import find_weights
 from longtail.study.models import Model
 from longtail.study.sweep import Schedule, Setting
-from longtail.tuning.facts import Query
-from longtail.tuning.index import FixedIndex
+from longtail.tuning.facts import FixedIndex, Query
 
 if TYPE_CHECKING:
     import torch

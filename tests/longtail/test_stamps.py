@@ -22,9 +22,8 @@ import pyarrow as pa
 import pytest
 from safetensors.numpy import save_file
 
-from longtail.embedding.answers import embed_answers
 from longtail.embedding.declared import DeclaredEncoder
-from longtail.embedding.paraphrases import compare_paraphrases
+from longtail.embedding.lake_tables import compare_paraphrases, embed_answers
 from longtail.embedding.settings import EncoderSettings, Hnsw, IvfPq
 from longtail.entailment.answers import compare_answers
 from longtail.errors import LongtailError
@@ -37,17 +36,16 @@ from longtail.generation.latency.calibrate import calibrate_latency
 from longtail.generation.tasks.registry import TASKS
 from longtail.grounding.cooccurrences import count_cooccurrences
 from longtail.grounding.corpus import portrait_fingerprint
-from longtail.grounding.generations import score_generations
+from longtail.grounding.quip import score_generations
 from longtail.imports.answers import import_answers
 from longtail.imports.decisions import import_decisions
 from longtail.imports.facts import import_entities, import_popularity, import_triples
 from longtail.methods import METHODS
 from longtail.questions.build import build_questions
-from longtail.questions.candidates import sample_facts
-from longtail.questions.cloze import describe_cloze_queries
 from longtail.questions.counts import count_questions
 from longtail.questions.frequencies import measure_frequencies
-from longtail.questions.paraphrases import build_paraphrases
+from longtail.questions.paraphrases import build_paraphrases, describe_cloze_queries
+from longtail.questions.sampling import sample_facts
 from longtail.reference.linking import describe_linking
 from longtail.reference.mentions import link_reference_questions
 from longtail.reference.nq_open import import_reference_questions

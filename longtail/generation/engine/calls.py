@@ -21,8 +21,7 @@ from longtail.generation.backends.base import (
     Usage,
 )
 from longtail.generation.backends.registry import load_backend
-from longtail.models.ray_workers import RayWorkers
-from longtail.models.workers import Killed
+from longtail.models.workers import Killed, RayWorkers
 from longtail.study.models import BATCH_TOKENS, Model
 
 Answers = Sequence[Sequence[Result] | Failure]

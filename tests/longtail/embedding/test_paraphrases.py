@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from longtail.embedding.encoder import ENCODER
-from longtail.embedding.paraphrases import (
+from longtail.embedding.lake_tables import (
     QUESTIONS_A_RELATION,
     FarRelation,
     compare_paraphrases,

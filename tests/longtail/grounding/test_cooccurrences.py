@@ -18,7 +18,7 @@ from longtail.grounding.cooccurrences import (
     linked,
     passages_with_both,
 )
-from longtail.questions.phrases import Asked
+from longtail.questions.text_matches import Asked
 from longtail.scoring.match import dpr_tokens, has_answer
 from longtail.storage.lake import Lake
 from longtail.study.study import Study

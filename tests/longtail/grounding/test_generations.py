@@ -11,7 +11,7 @@ import pytest
 
 from longtail.errors import LakeError, StudyError
 from longtail.grounding.corpus import build_portrait, open_of
-from longtail.grounding.generations import score_generations
+from longtail.grounding.quip import score_generations
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
 from longtail.tables import TABLES

@@ -16,13 +16,15 @@ import numpy as np
 import pytest
 
 from longtail.errors import LakeError
-from longtail.grounding.plan import Plan, count_grams, planned
 from longtail.grounding.portrait import (
+    Plan,
     Portrait,
     build,
+    count_grams,
     merge,
     open_portrait,
     path_of,
+    planned,
     read_header,
 )
 from longtail.grounding.texts import Hasher, Texts

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longtail.grounding.plan import count_grams, planned
-from longtail.grounding.portrait import Portrait, build, open_portrait
+from longtail.grounding.portrait import Portrait, build, count_grams, open_portrait, planned
 from longtail.grounding.quip import Quotes, Scorer
 from longtail.grounding.texts import Hasher, Texts
 from tests.longtail.grounding.plain_reference import corpus_of, grams, normalised, share_in

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from longtail.models import ray_workers
-from longtail.models.ray_workers import RayWorkers
-from longtail.models.workers import Killed
+from longtail.models import workers as ray_workers
+from longtail.models.workers import Killed, RayWorkers
 
 LOG = logging.getLogger(__name__)
 

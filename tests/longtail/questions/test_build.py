@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longtail.errors import LakeError
-from longtail.questions.build import build_questions, gold_answers
+from longtail.questions.build import build_questions, draw, gold_answers
 from longtail.questions.paraphrases import build_paraphrases
-from longtail.questions.selection import draw
 from longtail.relations.relation import SUBJECT, by_name, fill, relation_set
 from longtail.storage.lake import Lake
 from longtail.study.study import Study

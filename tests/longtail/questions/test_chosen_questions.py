@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from longtail.errors import SourceError
-from longtail.questions.selection import Choice, choice_slice, chosen_questions
+from longtail.questions.build import Choice, choice_slice, chosen_questions
 from longtail.study.datasets import Dataset
 from longtail.study.imports import QUESTIONS, Import, Place
 from longtail.study.study import Study

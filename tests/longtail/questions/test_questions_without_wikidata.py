@@ -12,15 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longtail.embedding.paraphrases import compare_paraphrases
+from longtail.embedding.lake_tables import compare_paraphrases
 from longtail.errors import SourceError
 from longtail.generation.prompts.inputs import read_questions
 from longtail.imports.dataset import ImportedDataset
 from longtail.imports.format import QuestionFormat
 from longtail.imports.questions import as_template, kept_questions
-from longtail.questions.build import build_questions
+from longtail.questions.build import Choice, build_questions, chosen_questions, relation_order
 from longtail.questions.paraphrases import build_paraphrases
-from longtail.questions.selection import Choice, chosen_questions, relation_order
 from longtail.relations.relation import relation_set
 from longtail.retrieval.retrieve import retrieve_passages
 from longtail.storage.lake import Lake

@@ -13,8 +13,8 @@ import pytest
 
 from longtail.errors import LakeError, SourceError
 from longtail.questions.build import build_questions
-from longtail.questions.candidates import sample_facts
 from longtail.questions.frequencies import measure_frequencies
+from longtail.questions.sampling import sample_facts
 from longtail.storage.lake import Lake, Outcome
 from longtail.study.study import Study
 from longtail.wikimedia.selected_facts import asked_entities, selected_facts

@@ -10,9 +10,9 @@ from datetime import date
 import pytest
 
 from longtail.questions.build import build_questions
-from longtail.questions.candidates import sample_facts
 from longtail.questions.frequencies import measure_frequencies
 from longtail.questions.paraphrases import build_paraphrases
+from longtail.questions.sampling import sample_facts
 from longtail.relations.relation import by_name, relation_set
 from longtail.retrieval.indexes import build_index
 from longtail.retrieval.passages import build_passages

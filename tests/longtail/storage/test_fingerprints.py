@@ -23,10 +23,10 @@ STAGES = (
     f"{CORE}.imports.answers",
     f"{CORE}.questions.build",
     f"{CORE}.questions.paraphrases",
-    f"{CORE}.questions.candidates",
+    f"{CORE}.questions.sampling",
     f"{CORE}.retrieval.passages",
     f"{CORE}.retrieval.retrieve",
-    f"{CORE}.embedding.answers",
+    f"{CORE}.embedding.lake_tables",
     f"{CORE}.reference.mentions",
     f"{CORE}.statistics.adaptive_gains",
     f"{CORE}.sandbox.content",
@@ -67,7 +67,7 @@ def test_a_changed_comment_docstring_or_layout_makes_no_stage_stale(copied: Path
 
 def test_a_changed_formula_makes_only_dependent_stages_stale(copied: Path) -> None:
     stale = changed(copied, "questions/sampling.py", "np.exp(8 * draw - 6)", "np.exp(8 * draw - 5)")
-    assert stale == {"questions.candidates"}
+    assert stale == {"questions.sampling"}
     stale = changed(copied, "wikimedia/protocols/page_views.py", "10**12", "10**13")
     assert stale == {"wikimedia.page_view_origins", "wikimedia.page_views"}
     stale = changed(copied, "sandbox/randomness.py", "def mix(", "def mix_(")

@@ -17,8 +17,7 @@ from longtail.storage.lake import Lake
 from longtail.study.study import Study
 from longtail.study.sweep import SCHEDULES
 from longtail.tuning import trainer
-from longtail.tuning.facts import batch, read_facts
-from longtail.tuning.index import FixedIndex
+from longtail.tuning.facts import FixedIndex, batch, read_facts
 from longtail.tuning.trainer import Trainer, distillation_loss, token_log_likelihoods
 
 

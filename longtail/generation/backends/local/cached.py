@@ -25,8 +25,7 @@ from longtail.generation.backends.local.prefixes import (
     common_length,
     group_by_prefix,
 )
-from longtail.models.batches import padded_batches
-from longtail.models.failures import is_out_of_memory
+from longtail.models.limits import is_out_of_memory, padded_batches
 
 if TYPE_CHECKING:
     import torch

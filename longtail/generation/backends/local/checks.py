@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from longtail.generation.backends.local.stepper import Stepper
-from longtail.models.failures import first_line, is_out_of_memory
+from longtail.models.limits import first_line, is_out_of_memory
 
 if TYPE_CHECKING:
     import torch

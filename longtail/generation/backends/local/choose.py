@@ -12,7 +12,7 @@ from longtail.generation.backends.local.checks import allowed_distance
 from longtail.generation.backends.local.loading import LoadedModel
 from longtail.generation.backends.local.packed import PackedSteppers
 from longtail.generation.backends.local.stepper import Steppers
-from longtail.models.failures import first_line, is_out_of_memory
+from longtail.models.limits import first_line, is_out_of_memory
 from longtail.progress import Progress
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.home import longtail_home

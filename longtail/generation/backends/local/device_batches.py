@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from longtail.errors import BackendError
 from longtail.generation.backends.local.loading import LoadedModel
 from longtail.generation.backends.local.stepper import Stepper, Steppers
-from longtail.models.failures import first_line, is_out_of_memory
+from longtail.models.limits import first_line, is_out_of_memory
 from longtail.study.models import BATCH_TOKENS
 
 _LOG = logging.getLogger(__name__)

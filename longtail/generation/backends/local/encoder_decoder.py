@@ -17,7 +17,7 @@ from longtail.generation.backends.local.checks import find_difference
 from longtail.generation.backends.local.cross_attention import Groups, grouped
 from longtail.generation.backends.local.loading import LoadedModel
 from longtail.generation.backends.local.scoring import Continuation
-from longtail.models.batches import padded_batches
+from longtail.models.limits import padded_batches
 from longtail.relations.cloze import SENTINEL, WORD_START
 
 if TYPE_CHECKING:

@@ -14,17 +14,18 @@ from typing import Any
 
 from longtail.errors import BackendError
 from longtail.generation.backends.settings import Settings, read_settings
-from longtail.models.devices import Lease
-from longtail.models.failures import first_line, is_out_of_memory
 from longtail.models.limits import (
     decoder_length,
     end_ids,
+    first_line,
     input_length,
     is_encoder_decoder,
+    is_out_of_memory,
 )
 from longtail.models.linear_layers import use_fastest
 from longtail.models.model_files import ModelFiles
 from longtail.models.placement import (
+    Lease,
     check_spread,
     find_device,
     lease_device,

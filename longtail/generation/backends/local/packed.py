@@ -22,7 +22,7 @@ from longtail.generation.backends.local.passes import (
 )
 from longtail.generation.backends.local.prefixes import GROUP_COST, PrefixStore, group_by_prefix
 from longtail.generation.backends.local.shared import SharedPrefixes
-from longtail.models.failures import is_out_of_memory
+from longtail.models.limits import is_out_of_memory
 
 if TYPE_CHECKING:
     import numpy as np
