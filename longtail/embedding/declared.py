@@ -189,7 +189,7 @@ def _read(files: ModelFiles, dtype: Any) -> tuple[Any, Any]:
     transformers.utils.logging.disable_progress_bar()
     load: Any = transformers.AutoModel.from_pretrained
     try:
-        with files.shown() as folder:
+        with files.as_folder() as folder:
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
             model, report = load(
                 folder,

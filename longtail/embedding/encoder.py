@@ -118,7 +118,7 @@ class Encoder:
                 yield rows, self._forward([encoded[row] for row in rows])
                 progress.add(len(rows), sum(len(encoded[row]) for row in rows))
 
-    def pooled(self, identifiers: list[list[int]]) -> torch.Tensor:
+    def pool(self, identifiers: list[list[int]]) -> torch.Tensor:
         """One vector for each text's tokens, (texts, dimensions), on the model's device; gradients flow through it."""
         import torch
 
@@ -141,7 +141,7 @@ class Encoder:
         import torch
 
         with torch.inference_mode():
-            found: np.ndarray = self.pooled(identifiers).cpu().numpy()
+            found: np.ndarray = self.pool(identifiers).cpu().numpy()
             return found
 
 

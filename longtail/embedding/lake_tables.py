@@ -39,7 +39,7 @@ def embed_answers(study: Study, lake: Lake, model: str, log: logging.Logger) -> 
     A text that this home has embedded, for any model or study, is not embedded again. A text whose vector is not finite
     is put aside. Errors: `LakeError` if answers that the study asks of the model are missing.
     """
-    tables = compared_tables(study, study.model(model))
+    tables = tables_to_compare(study, study.model(model))
     stamp = fingerprint(
         [(table, lake.content(table, model)) for table in tables],
         ENCODER.stamp,
@@ -68,7 +68,7 @@ def embed_texts(model: str, texts: Iterable[str], vectors: Vectors) -> Computed:
     return Computed(Streamed(_rows(model, usable, vectors)), rejected, notes)
 
 
-def compared_tables(study: Study, model: Model) -> list[str]:
+def tables_to_compare(study: Study, model: Model) -> list[str]:
     """The tables whose answers are compared with one another; a model of imported answers has none of them."""
     asked = {"paraphrase_answers": study.paraphrase_prompts, "sampled_answers": study.sample_prompts}
     return [table for table, prompts in asked.items() if prompts and model.generates]
@@ -129,7 +129,7 @@ def _compare(study: Study, lake: Lake, log: logging.Logger) -> Computed:
     columns = ["dataset", "question_id", "paraphrase_id", "paraphrase"]
     found = lake.read("paraphrases", columns=columns).to_pylist()
     reworded = {(row["dataset"], row["question_id"]) for row in found if row["paraphrase_id"] > 0}
-    drawn = _drawn(study, lake, reworded)
+    drawn = _draw_questions(study, lake, reworded)
     wordings: dict[Key, list[dict[str, Any]]] = defaultdict(list)
     for row in found:
         if (row["dataset"], row["question_id"]) in drawn:
@@ -137,7 +137,7 @@ def _compare(study: Study, lake: Lake, log: logging.Logger) -> Computed:
     with Vectors(study.home.cache, study.embeddings.device, log) as vectors:
         distinct = dict.fromkeys(row["paraphrase"] for rows in wordings.values() for row in rows)
         unusable = vectors.embed(list(distinct)).unusable
-        compared = [row for rows in wordings.values() for row in _compared(rows, unusable, vectors)]
+        compared = [row for rows in wordings.values() for row in _compare_wordings(rows, unusable, vectors)]
     n_without = sum(all(row["paraphrase_id"] > 0 for row in rows) for rows in wordings.values())
     log.info(
         "paraphrase similarities: %d paraphrases of %d questions", len(compared), len(wordings) - n_without
@@ -150,7 +150,7 @@ def _compare(study: Study, lake: Lake, log: logging.Logger) -> Computed:
     return Computed(compared, notes=notes | {"wordings_without_vector": len(unusable)})
 
 
-def _compared(
+def _compare_wordings(
     rows: Sequence[Mapping[str, Any]], unusable: frozenset[str], vectors: Vectors
 ) -> Iterator[dict[str, Any]]:
     """The paraphrases of one question with their cosine to its own wording; none without that wording."""
@@ -162,7 +162,7 @@ def _compared(
                 yield {**row, "cosine": float(vector @ original), "encoder": ENCODER.stamp}
 
 
-def _drawn(study: Study, lake: Lake, reworded: set[Key]) -> set[Key]:
+def _draw_questions(study: Study, lake: Lake, reworded: set[Key]) -> set[Key]:
     """(dataset, question_id) of the questions whose wordings are compared; they are among `reworded`."""
     groups: dict[tuple[str, str | None], list[dict[str, Any]]] = defaultdict(list)
     for row in lake.read("questions", columns=["dataset", "question_id", "relation"]).to_pylist():

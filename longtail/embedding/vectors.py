@@ -65,7 +65,7 @@ class Vectors:
         unusable: list[str] = []
         waiting: dict[str, bytes] = {}
         stored_at = time.monotonic()
-        with placed(self._device) as device:
+        with lease_for_encoder(self._device) as device:
             for rows, vectors in load_encoder(device).batches(missing, self._log):
                 for row, vector, is_finite in zip(
                     rows, vectors, np.isfinite(vectors).all(axis=1), strict=True
@@ -109,7 +109,7 @@ def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 @contextlib.contextmanager
-def placed(wanted: str, name: str = ENCODER.name) -> Iterator[str]:
+def lease_for_encoder(wanted: str, name: str = ENCODER.name) -> Iterator[str]:
     """An encoder's device, leased from other processes as long as it computes. Errors: `BackendError`."""
     encoder = Model(name=name, path=name, device=wanted)
     device, lease = lease_device(encoder, find_device(encoder))

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from longtail.embedding.lake_tables import compared_tables
+from longtail.embedding.lake_tables import tables_to_compare
 from longtail.entailment.classifier import Classifier, Pair, model_of
 from longtail.models.weights import find_weights
 from longtail.models.workers import workers
@@ -57,7 +57,7 @@ def compare_answers(study: Study, lake: Lake, model: str, log: logging.Logger) -
     """
     if study.nli is None:
         return lake.materialise(_TABLE, fingerprint(_TABLE, "none asked"), lambda: Computed([]), model)
-    tables = compared_tables(study, study.model(model))
+    tables = tables_to_compare(study, study.model(model))
     with Entailments(study.home.cache, study.nli, log) as entailments:
         stamp = fingerprint(
             [(table, lake.content(table, model)) for table in tables],

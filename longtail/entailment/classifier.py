@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from longtail.models.limits import first_line, input_limit, padded_batches
+from longtail.models.limits import first_line, input_limit, plan_batches
 from longtail.models.model_files import ModelFiles, find_files
 from longtail.models.placement import find_device, lease_device
 from longtail.models.weights import check_folder, find_weights
@@ -92,7 +92,7 @@ class Classifier:
         )
         most = _BATCH_TOKENS if self._device.type == "cpu" else _BATCH_TOKENS_GPU
         found = np.empty(len(pairs), dtype=np.float32)
-        for rows in padded_batches(encoded["input_ids"], [0] * len(pairs), most):
+        for rows in plan_batches(encoded["input_ids"], [0] * len(pairs), most):
             found[rows] = self._forward({name: [own[row] for row in rows] for name, own in encoded.items()})
         return found
 
@@ -112,7 +112,7 @@ def _load(files: ModelFiles) -> tuple[Any, Any]:
 
     load: Any = AutoModelForSequenceClassification.from_pretrained
     try:
-        with files.shown() as folder:
+        with files.as_folder() as folder:
             tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
             loaded, report = load(
                 folder,

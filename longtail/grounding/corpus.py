@@ -29,7 +29,7 @@ from longtail.grounding.portrait import (
     count_grams,
     open_portrait,
     path_of,
-    planned,
+    plan_portrait,
     read_header,
 )
 from longtail.grounding.texts import Texts
@@ -69,12 +69,12 @@ def build_portrait(study: Study, lake: Lake, log: logging.Logger) -> PortraitRep
     folder, corpus = _folder(study, stamp), _corpus(grounding, lake)
     remove_leftovers(folder.parent / STAGING)
     plan = _read_plan(folder)
-    found = _opened(folder, plan)
+    found = _try_to_open(folder, plan)
     was_current = found is not None
     if plan is None:
         n_all, n_grams = count_grams(corpus(), study.seed)
         log.info("portrait: %d distinct 25-grams, %d in all", n_grams, n_all)
-        plan = planned(n_grams, grounding.portrait.false_positive_rate, study.seed)
+        plan = plan_portrait(n_grams, grounding.portrait.false_positive_rate, study.seed)
         _write_plan(folder, plan)
     if found is None:
         build(folder, plan, corpus, log)
@@ -145,7 +145,7 @@ def _write_plan(folder: Path, plan: Plan) -> None:
         temporary.write_text(json.dumps(plan.record()), encoding="utf-8")
 
 
-def _opened(folder: Path, plan: Plan | None) -> Portrait | None:
+def _try_to_open(folder: Path, plan: Plan | None) -> Portrait | None:
     try:
         return open_portrait(folder, plan) if plan is not None else None
     except LakeError:

@@ -90,7 +90,7 @@ class Plan:
         return asdict(self)
 
 
-def planned(n_grams: int, rate: float, seed: int, parts_per_file: int = PARTS_PER_FILE) -> Plan:
+def plan_portrait(n_grams: int, rate: float, seed: int, parts_per_file: int = PARTS_PER_FILE) -> Plan:
     """The smallest portrait for `n_grams` distinct grams; its parts have the same size.
 
     A gram sets k = −log2(rate) bits, rounded. If a share s of the bits is set, the rate is s^k, so s = rate^(1/k), and
@@ -251,7 +251,7 @@ def open_portrait(folder: Path, plan: Plan | None = None) -> Portrait:
         raise LakeError(f"{path} is missing: materialise asset indexes/portrait first")
     found = read_header(path)["plan"]
     _check_plan(path, found, plan or found)
-    return Portrait(found, tuple(_opened(folder, found, number) for number in range(found.n_files)))
+    return Portrait(found, tuple(_open_file(folder, found, number) for number in range(found.n_files)))
 
 
 def path_of(folder: Path, file: int) -> Path:
@@ -272,7 +272,7 @@ def read_header(path: Path) -> dict[str, Any]:
     raise LakeError(f"{path} is no file of a portrait: {_AGAIN}")
 
 
-def _opened(folder: Path, plan: Plan, number: int) -> _File:
+def _open_file(folder: Path, plan: Plan, number: int) -> _File:
     path, parts = path_of(folder, number), plan.parts_of(number)
     if not path.is_file():
         raise LakeError(f"{path} is missing: materialise asset indexes/portrait again")
@@ -300,7 +300,7 @@ def _check_plan(path: Path, found: Plan, wanted: Plan) -> None:
 
 def _is_whole(folder: Path, plan: Plan, file: int) -> bool:
     try:
-        _opened(folder, plan, file)
+        _open_file(folder, plan, file)
     except LakeError:
         return False
     return True
@@ -337,7 +337,7 @@ def _write(folder: Path, plan: Plan, number: int, words: np.ndarray) -> None:
         "plan": plan.record(),
         "first_part": plan.parts_of(number).start,
         "bits": len(words) * 64,
-        "observed_rate": _observed_rate(plan, number, words),
+        "observed_rate": _measure_rate(plan, number, words),
     }
     first = f"{_MAGIC}\n{json.dumps(header)}\n".encode().ljust(_HEADER)
     with atomic_file(path_of(folder, number)) as temporary, temporary.open("wb") as file:
@@ -346,7 +346,7 @@ def _write(folder: Path, plan: Plan, number: int, words: np.ndarray) -> None:
         file.write(zlib.crc32(words.data, zlib.crc32(first)).to_bytes(_FOOTER))
 
 
-def _observed_rate(plan: Plan, number: int, words: np.ndarray) -> float:
+def _measure_rate(plan: Plan, number: int, words: np.ndarray) -> float:
     """The share of random hashes that the file takes for members."""
     from longtail.grounding import kernels
 

@@ -137,13 +137,13 @@ def _compute(
     study: Study, lake: Lake, model: str, sources: Sequence[_Source], log: logging.Logger
 ) -> Computed:
     scorer = Scorer(open_of(study, lake))
-    parts = (part for source in sources for part in _scored(lake, model, source, scorer))
+    parts = (part for source in sources for part in _score_file(lake, model, source, scorer))
     n = sum(pq.read_metadata(lake.path(one.table, one.partition)).num_rows for one in sources)
     log.info("quip of %s: %d generations", model, n)
     return Computed(Streamed(parts))
 
 
-def _scored(lake: Lake, model: str, source: _Source, scorer: Scorer) -> Iterator[pa.Table]:
+def _score_file(lake: Lake, model: str, source: _Source, scorer: Scorer) -> Iterator[pa.Table]:
     constants = {"model": model, "text_from": source.table}
     own = {"dataset": "dataset", "question_id": "question_id"}
     if source.method is None:

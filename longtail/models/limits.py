@@ -67,9 +67,7 @@ def input_limit(tokenizer: Any, config: Any) -> int | None:
     return min(known, default=None)
 
 
-def padded_batches(
-    prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int
-) -> list[list[int]]:
+def plan_batches(prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int) -> list[list[int]]:
     """Indices of `prompts` in batches of at most `budget` tokens (a batch of one may exceed it).
 
     A row costs its tokens and its `new_tokens`, padded to the batch's longest row, so rows of similar cost are together.

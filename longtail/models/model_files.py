@@ -84,7 +84,7 @@ class ModelFiles:
         return found
 
     @contextlib.contextmanager
-    def shown(self) -> Iterator[Path]:
+    def as_folder(self) -> Iterator[Path]:
         """A folder that holds links to these files and nothing else, for as long as an engine reads.
 
         Errors: `BackendError` where a file does not match its checksum: in the `SHA256SUMS` of the folder or of the one

@@ -80,7 +80,7 @@ class Killed:
 
 
 class Worker:
-    """The actor: a process somewhere in the cluster, which first loads its model. Its errors can be pickled (`_told`)."""
+    """The actor: a process somewhere in the cluster, which first loads its model. Its errors can be pickled."""
 
     def __init__(self, loader: Loader, folder: Path, variables: dict[str, str]) -> None:
         self._loader, self._folder, self._held = loader, folder, contextlib.ExitStack()
@@ -88,7 +88,7 @@ class Worker:
 
     def load(self) -> dict[str, Any]:
         """What it holds, and its host and code. Errors: `BackendError`."""
-        with _told():
+        with _pickle_errors():
             if self._folder.is_dir():
                 os.chdir(self._folder)  # paths of a study may be relative to the folder of the command
             self._model = self._held.enter_context(self._loader.loaded())
@@ -97,7 +97,7 @@ class Worker:
 
     def answer(self, call: Call) -> Any:
         """Errors: `BackendError`."""
-        with _told():
+        with _pickle_errors():
             return call.answer(self._model)
 
 
@@ -131,7 +131,7 @@ class RayWorkers:
     """
 
     def __init__(self, loader: Loader, expected: Mapping[str, Any], log: logging.Logger) -> None:
-        self._ray, self._name, self._log = _connected(), loader.name, log
+        self._ray, self._name, self._log = _connect(), loader.name, log
         self._expected = {**expected, "code": folder_version("longtail")}
         self._head, self._head_seen = self._ray.get_runtime_context().gcs_address, time.monotonic()
         self._head_lost: float | None = None
@@ -321,7 +321,7 @@ def workers(
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _pickle_errors() -> Iterator[None]:
     """An error as Ray can carry it to another process: not every exception can be pickled. Its trace is in Ray's log."""
     try:
         yield
@@ -332,7 +332,7 @@ def _told() -> Iterator[None]:
         raise BackendError(f"{type(error).__name__}: {error}") from None
 
 
-def _connected() -> Any:
+def _connect() -> Any:
     """The package `ray`, connected to the cluster. Errors: `BackendError`, in one line."""
     check_package("ray", "[ray]")
     for name, value in _DEFAULTS.items():

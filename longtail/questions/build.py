@@ -106,8 +106,8 @@ def make_questions(
     notes: dict[str, Any] = {"objects_without_label": built.n_objects_without_label} if wanted else {}
     for dataset in datasets:
         own = [question for relation in dataset.relations for question in built.questions[relation]]
-        asked, unknown = chosen_questions(choice, dataset, own, log)
-        rows += _asked(dataset, len(own), asked, log)
+        asked, unknown = choose_questions(choice, dataset, own, log)
+        rows += _dataset_rows(dataset, len(own), asked, log)
         built.quarantined += unknown
     if not rows and datasets:
         raise LakeError(
@@ -116,8 +116,8 @@ def make_questions(
         )
     for dataset, found in files:
         kept, refused = kept_questions(found.questions.values())
-        asked, unknown = chosen_questions(choice, dataset, kept, log)
-        rows += _asked(dataset, len(found.questions), asked, log)
+        asked, unknown = choose_questions(choice, dataset, kept, log)
+        rows += _dataset_rows(dataset, len(found.questions), asked, log)
         notes[dataset.name] = {**found.notes, **_counts(len(found.questions), asked)}
         built.quarantined += [*found.rejected, *refused, *unknown]
     place_of = relation_order(choice.relations)
@@ -136,7 +136,7 @@ def gold_answers(labels_and_aliases: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(answer for text in labels_and_aliases if (answer := one_line(text))))
 
 
-def _asked(
+def _dataset_rows(
     dataset: Dataset, n_there: int, questions: Sequence[Mapping[str, Any]], log: logging.Logger
 ) -> list[dict[str, Any]]:
     log.info("%s: %d questions, %d of them asked", dataset.name, n_there, len(questions))
@@ -226,11 +226,11 @@ class Choice:
     def of(cls, study: Study) -> Choice:
         """Errors: `SourceError` where a file of ids cannot be read."""
         paths = {dataset.name: find_file(dataset.ids, study) for dataset in study.datasets if dataset.ids}
-        ids = {name: (path, _listed(path)) for name, path in paths.items()}
+        ids = {name: (path, _read_ids(path)) for name, path in paths.items()}
         return cls(study.seed, ids, study.path, study.relations)
 
 
-def chosen_questions(
+def choose_questions(
     choice: Choice, dataset: Dataset, questions: Iterable[Question], log: logging.Logger
 ) -> tuple[list[Question], list[QuarantinedRow]]:
     """The questions that the dataset asks, of `questions` in their file's order; ids of none of them are put aside.
@@ -239,7 +239,7 @@ def chosen_questions(
     Errors: `SourceError` where the file of ids names no question, or a file has no question to ask.
     """
     there = list(questions)
-    wanted, rejected = _wanted(choice, dataset, there, log)
+    wanted, rejected = _choose_ids(choice, dataset, there, log)
     by_relation: dict[str | None, list[Question]] = defaultdict(list)
     for question in islice(there, dataset.first_rows):
         if wanted is None or question["question_id"] in wanted:
@@ -299,13 +299,13 @@ def relation_order(relations: Sequence[Relation]) -> Callable[[str | None], tupl
     return key
 
 
-def _listed(path: Path) -> Collection[str]:
+def _read_ids(path: Path) -> Collection[str]:
     """The distinct ids of a file of ids, in its order."""
     lines = (line for text in read_lines(path) if (line := text.strip()) and line[0] != "#")
     return dict.fromkeys(_id_of(path, line) if line[0] == "{" else line for line in lines)
 
 
-def _wanted(
+def _choose_ids(
     choice: Choice, dataset: Dataset, questions: Sequence[Question], log: logging.Logger
 ) -> tuple[frozenset[str] | None, list[QuarantinedRow]]:
     """The ids of the dataset's file of ids (None without one), and those that no question has."""

@@ -58,7 +58,7 @@ def count_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         rejected: list[QuarantinedRow] = []
         for one, path, own in files:
             found = (
-                _published(one, path, asked, rejected)
+                _read_published(one, path, asked, rejected)
                 if one.dataset
                 else _in_texts(one, own, asked, rejected, log)
             )
@@ -76,7 +76,7 @@ def check(path: Path, declared: Counts) -> None:
     if declared.dataset is None:
         text_files(path)
     elif _whole_object(declared, path) is None:
-        _check_named(path, check_table(path, declared, declared.columns, MEANINGS, ("count",)))
+        _check_names(path, check_table(path, declared, declared.columns, MEANINGS, ("count",)))
 
 
 def _in_texts(
@@ -107,26 +107,26 @@ def count_in_texts(asked: Sequence[Asked], texts: Iterable[Iterable[str]], log: 
     counts = np.zeros((len(UNITS), len(WHATS), len(asked)), np.int64)
 
     def has_subject(unit: int, found: set[str]) -> bool:
-        named = sorted(phrases.named(found))
+        named = sorted(phrases.questions_of(found))
         counts[unit, 0, named] += 1
-        counts[unit, 1, phrases.with_answer(named, found)] += 1
+        counts[unit, 1, phrases.filter_by_answer(named, found)] += 1
         return bool(named)
 
     with Progress(log, "articles searched for subjects and answers") as progress:
         for passages in texts:
             in_article: set[str] = set()
             for passage in passages:
-                found = phrases.found(dpr_tokens(passage))
+                found = phrases.find(dpr_tokens(passage))
                 in_article |= found
                 if has_subject(1, found):
                     for sentence in sentences(passage):
-                        has_subject(0, phrases.found(dpr_tokens(sentence)))
+                        has_subject(0, phrases.find(dpr_tokens(sentence)))
             has_subject(2, in_article)
             progress.add(1)
     return counts
 
 
-def _published(
+def _read_published(
     declared: Counts, path: Path, asked: Mapping[tuple[str, str], Asked], rejected: list[QuarantinedRow]
 ) -> _Counted:
     """The largest count of each question: names and answers are several, and their texts overlap."""
@@ -169,11 +169,11 @@ def _entries(declared: Counts, path: Path, aside: RejectedRows) -> Iterable[Row]
     if whole is not None:
         return _of_object(whole)
     rows = read_table(path, dict(declared.columns), MEANINGS, ("count",), aside)
-    _check_named(path, rows.columns)
+    _check_names(path, rows.columns)
     return rows.rows
 
 
-def _check_named(path: Path, found: Collection[str]) -> None:
+def _check_names(path: Path, found: Collection[str]) -> None:
     if not {"id", "subject"} & {*found}:
         raise SourceError(f"{path}: has neither a column id nor subject; name one in the study: columns")
 

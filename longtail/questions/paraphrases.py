@@ -77,7 +77,7 @@ def _clozes(question: Mapping[str, Any], patterns: Sequence[ImportedPattern]) ->
             "question_id": question["question_id"],
             "paraphrase_id": number,
             "template": pattern.text.replace(cloze.SUBJECT, SUBJECT),
-            "paraphrase": cloze.filled(pattern.text, question["subject"]),
+            "paraphrase": cloze.fill_subject(pattern.text, question["subject"]),
         }
         for number, pattern in enumerate(patterns)
     ]
@@ -126,11 +126,11 @@ def describe_cloze_queries(study: Study, lake: Lake, log: logging.Logger) -> lis
     stamp = fingerprint(files, code_version(__name__))
 
     @functools.cache
-    def found() -> dict[str, ImportedDataset]:
+    def contents() -> dict[str, ImportedDataset]:
         return {dataset.name: read_questions(study, dataset) for dataset in datasets}
 
     return [
-        lake.materialise(table, fingerprint(table, stamp), lambda of=rows_of: Computed(of(found())))  # type: ignore[misc]
+        lake.materialise(table, fingerprint(table, stamp), lambda of=rows_of: Computed(of(contents())))  # type: ignore[misc]
         for table, rows_of in ((PATTERNS, _pattern_rows), (CANDIDATES, _candidate_rows))
     ]
 

@@ -62,7 +62,7 @@ def draws(triples: pa.Table, seed: int) -> np.ndarray:
     return (hash_triples(triples, seed, "draw") >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def known(popularity: np.ndarray) -> np.ndarray:
+def clean_popularity(popularity: np.ndarray) -> np.ndarray:
     """`popularity`, with NaN in the place of infinities and negative numbers (SPEC §1). Zero is a popularity."""
     values = np.asarray(popularity, np.float64)
     return np.where(np.isfinite(values) & (values >= 0), values, np.nan)
@@ -73,7 +73,7 @@ def median_factor(popularity: np.ndarray) -> float | None:
 
     None if there is no such factor, because no popularity is known or the median is zero.
     """
-    values = known(popularity)
+    values = clean_popularity(popularity)
     values = values[~np.isnan(values)]
     median = float(np.median(values)) if len(values) else 0.0
     return 1 / median if median > 0 else None
@@ -134,7 +134,7 @@ def sample_facts(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
 
 def _sample(study: Study, sample: FactSample, lake: Lake, log: logging.Logger) -> Computed:
     triples = lake.read("triples", columns=[*TRIPLE, "relation"]).replace_schema_metadata(None)
-    labelled = _labelled(lake)
+    labelled = _find_labelled(lake)
     ends = [pc.is_in(triples[end], value_set=labelled) for end in ("subject_id", "object_id")]
     is_labelled = pc.and_(*ends)
     measured = lake.read(FREQUENCIES, columns=["entity_id", "popularity", "popularity_measure"])
@@ -153,7 +153,7 @@ def _sample(study: Study, sample: FactSample, lake: Lake, log: logging.Logger) -
     return Computed(sampled, notes=notes)
 
 
-def _labelled(lake: Lake) -> pa.Array:
+def _find_labelled(lake: Lake) -> pa.Array:
     entities = lake.read("entities", columns=["entity_id", "label"])
     is_named = pc.not_equal(pc.utf8_trim_whitespace(entities["label"]), "")
     return entities.filter(is_named)["entity_id"].combine_chunks()

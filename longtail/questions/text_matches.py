@@ -280,15 +280,15 @@ class Phrases:
         self._phrases = sorted({*self._of_name, *(answer for one in asked for answer in one.answers)})
         self._automaton = ahocorasick_rs.AhoCorasick([f" {phrase} " for phrase in self._phrases])
 
-    def found(self, words: str) -> set[str]:
+    def find(self, words: str) -> set[str]:
         """The phrases in a text, which is given as words joined by spaces."""
         matches = self._automaton.find_matches_as_indexes(f" {words} ", overlapping=True)
         return {self._phrases[number] for number, _, _ in matches}
 
-    def named(self, found: Iterable[str]) -> set[int]:
+    def questions_of(self, found: Iterable[str]) -> set[int]:
         """The places, in 0 … n - 1, of the questions with a name among these phrases."""
         return {place for phrase in found for place in self._of_name.get(phrase, ())}
 
-    def with_answer(self, named: Iterable[int], found: set[str]) -> list[int]:
+    def filter_by_answer(self, named: Iterable[int], found: set[str]) -> list[int]:
         """Those of the places `named` whose question also has an answer among these phrases."""
         return [place for place in named if not self._asked[place].answers.isdisjoint(found)]

@@ -90,7 +90,7 @@ def by_name(relations: Iterable[Relation]) -> dict[str, Relation]:
     return {relation.name: relation for relation in relations}
 
 
-def with_source_set(relations: Iterable[Relation]) -> tuple[Relation, ...]:
+def add_source_set(relations: Iterable[Relation]) -> tuple[Relation, ...]:
     """PopQA's relations in their order, then `relations`. One of the same name takes the place of PopQA's."""
     return tuple(by_name((*relation_set(SOURCE_SET), *relations)).values())
 
@@ -152,7 +152,7 @@ class _Entry:
             question,
             "" if statement is None else self._text("statement", statement, SUBJECT, OBJECT),
             self._wordings(question),
-            self._published_questions(),
+            self._read_published_questions(),
             *kinds,
         )
 
@@ -207,7 +207,7 @@ class _Entry:
                 )
         return wordings
 
-    def _published_questions(self) -> int:
+    def _read_published_questions(self) -> int:
         value = self._raw.get("published_questions", 0)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise self._fail(

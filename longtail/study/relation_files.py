@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from longtail.relations.relation import Relation, by_name, parse_relations, with_source_set
+from longtail.relations.relation import Relation, add_source_set, by_name, parse_relations
 from longtail.study.yaml_text import read_yaml
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def check_relations(datasets: Iterable[Dataset]) -> None:
     of_name: dict[str, Relation] = {}
     of_property: dict[str, Relation] = {}
     for dataset in datasets:
-        known = by_name(with_source_set(dataset.definitions))
+        known = by_name(add_source_set(dataset.definitions))
         for name in dataset.relations if dataset.imported is None else ():
             relation = known[name]
             is_repeated = dataset.relations.count(name) > 1

@@ -9,7 +9,7 @@ from typing import Any
 from longtail.errors import StudyError
 from longtail.methods import BACKGROUND, FUSED, METHODS, Method
 from longtail.prompt_formats import CLOZE_FORMATS
-from longtail.relations.relation import Relation, with_source_set
+from longtail.relations.relation import Relation, add_source_set
 from longtail.storage.home import StudyHome
 from longtail.study.counts import Counts
 from longtail.study.datasets import Dataset, end_task_of
@@ -121,7 +121,7 @@ class Study:
     @property
     def relations(self) -> tuple[Relation, ...]:
         """The relations that the study knows: PopQA's, and those of its files."""
-        return with_source_set(relation for dataset in self.datasets for relation in dataset.definitions)
+        return add_source_set(relation for dataset in self.datasets for relation in dataset.definitions)
 
     @property
     def relations_of_source(self) -> tuple[Relation, ...]:

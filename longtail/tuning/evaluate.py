@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.embedding.declared import DeclaredEncoder
-from longtail.embedding.vectors import placed
+from longtail.embedding.vectors import lease_for_encoder
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Failure
 from longtail.generation.backends.fusion_in_decoder import FusionInDecoder
@@ -29,7 +29,7 @@ _QUERIES = 64
 """Queries whose passages are in memory together."""
 
 
-def stored_predictions(
+def read_predictions(
     path: Path,
     reader: Model,
     encoder: DeclaredEncoder,
@@ -60,13 +60,13 @@ def _predictions(
     n = sum(map(len, facts.judged.values()))
     try:
         with (
-            placed(reader.device, encoder.name) as device,
+            lease_for_encoder(reader.device, encoder.name) as device,
             Progress(log, f"{reader.name}: cloze queries judged", n) as progress,
         ):
             for split, queries in facts.judged.items():
                 for some in _parts(queries):
                     passages = _passages(encoder, index, some, k, device, log)
-                    rows += _judged(backend, split, some, passages, facts)
+                    rows += _judge(backend, split, some, passages, facts)
                     progress.add(len(some))
     finally:
         backend.close()
@@ -86,11 +86,11 @@ def _passages(
     log: logging.Logger,
 ) -> list[list[str]]:
     before = encoder.settings.query_prefix
-    vectors = encoder.load(device).encode([f"{before}{query.searched}" for query in queries], log)
+    vectors = encoder.load(device).encode([f"{before}{query.retriever_text}" for query in queries], log)
     return [index.texts(own) for own in index.search(vectors, k, device)]
 
 
-def _judged(
+def _judge(
     backend: FusionInDecoder,
     split: str,
     queries: Sequence[Query],

@@ -20,7 +20,7 @@ from longtail.errors import LakeError
 from longtail.generation.prompts.build import Question, text_apart, text_as_read
 from longtail.generation.prompts.inputs import read_candidates, read_questions, read_wordings
 from longtail.methods import VERBALISED, Method
-from longtail.relations.cloze import SENTINEL, search_text, with_sentinel
+from longtail.relations.cloze import SENTINEL, put_sentinel, search_text
 from longtail.retrieval.base import load_retriever
 from longtail.retrieval.indexes import Index
 from longtail.retrieval.nearest import Flat, Nearest, nearest
@@ -46,10 +46,10 @@ class Query:
     @property
     def text(self) -> str:
         """What the reader reads."""
-        return with_sentinel(self.wording)
+        return put_sentinel(self.wording)
 
     @property
-    def searched(self) -> str:
+    def retriever_text(self) -> str:
         """What the retriever reads, as in the study's retrieval."""
         return search_text(self.wording)
 
@@ -93,14 +93,12 @@ def read_facts(study: Study, lake: Lake, sweep: Sweep, setting: Setting) -> Fact
     training: list[Query] = []
     judged: dict[str, list[Query]] = {HELD_OUT: [], JUDGED: []}
     for relation in setting.relations:
-        shuffled = _shuffled(by_relation[relation], sweep.seed)
+        shuffled = _shuffle(by_relation[relation], sweep.seed)
         n_held_out = math.ceil(sweep.held_out * len(shuffled))
         training += queries(relation, shuffled[n_held_out:])
         judged[HELD_OUT] += queries(relation, shuffled[: min(n_held_out, sweep.judged_facts)])
     for relation in sweep.judged_relations:
-        judged[JUDGED] += queries(
-            relation, _shuffled(by_relation[relation], sweep.seed)[: sweep.judged_facts]
-        )
+        judged[JUDGED] += queries(relation, _shuffle(by_relation[relation], sweep.seed)[: sweep.judged_facts])
     return Facts(training, judged, candidates)
 
 
@@ -114,7 +112,7 @@ def batch(facts: Facts, setting: Setting, seed: int, step: int) -> list[Query]:
     return found
 
 
-def _shuffled(questions: Sequence[Question], seed: int) -> list[Question]:
+def _shuffle(questions: Sequence[Question], seed: int) -> list[Question]:
     """In an order that depends on the seed and the questions' ids alone."""
     return sorted(questions, key=lambda one: hashlib.sha256(f"{seed}|{one.question_id}".encode()).hexdigest())
 

@@ -40,7 +40,7 @@ from longtail.study.model_paths import place_of
 from longtail.study.models import Model
 from longtail.study.study import Study
 from longtail.study.sweep import SCHEDULES, Setting, Sweep
-from longtail.tuning.evaluate import stored_predictions
+from longtail.tuning.evaluate import read_predictions
 from longtail.tuning.facts import HELD_OUT, Facts, FixedIndex, batch, read_facts
 from longtail.tuning.trainer import MOMENTS, READER, Losses, Trainer, reader_of, retriever_of
 
@@ -73,7 +73,7 @@ def check_trainable(model: Model) -> None:
 
 def remove_stale_checkpoints(study: Study, setting: str, current: Path, log: logging.Logger) -> None:
     """Remove the setting's folders beside `current`; one stays if a model or a retriever of the study lies in it."""
-    named = _named(study)
+    named = _folders_in_use(study)
     for other in sorted(current.parent.glob("*")):
         if other == current:
             continue
@@ -90,7 +90,7 @@ def remove_stale_checkpoints(study: Study, setting: str, current: Path, log: log
             remove(other)
 
 
-def _named(study: Study) -> dict[Path, str]:
+def _folders_in_use(study: Study) -> dict[Path, str]:
     """The folders that models and retrievers of the study are loaded from, each with what names it."""
     found = {model.path: f"model {model.name}" for model in study.models}
     for one in study.retrievers:
@@ -116,7 +116,7 @@ class _Run:
     log: logging.Logger
 
     @property
-    def untrained(self) -> Path:
+    def baseline(self) -> Path:
         """The folder of all settings' predictions before training."""
         return self.folder.parents[1] / "untrained"
 
@@ -147,7 +147,7 @@ def tune(study: Study, lake: Lake, setting: str, log: logging.Logger) -> list[Ou
             encoder = DeclaredEncoder(method.name, _settings(method))
             remove_stale_checkpoints(study, setting, folder, log)
             run = _Run(sweep, own, base, encoder, index, facts, folder, judged_by[:16], log)
-            found.update(_tuned(run))
+            found.update(_tune_setting(run))
         return Computed(found[table])
 
     with only_one(lock, f"setting {setting}: another process trains it; wait for it"):
@@ -183,10 +183,10 @@ def _stamps(
     return trained_by, fingerprint(inputs, judged, sweep.seed, code_version(_JUDGING))
 
 
-def _tuned(run: _Run) -> dict[str, Rows]:
+def _tune_setting(run: _Run) -> dict[str, Rows]:
     """The rows of both tables: checkpoint after checkpoint until the last, or until patience ends."""
     run.folder.mkdir(parents=True, exist_ok=True)
-    for folder in (run.folder, run.untrained):
+    for folder in (run.folder, run.baseline):
         remove_leftovers(folder)
     models: Rows = []
     answers: Rows = []
@@ -249,18 +249,18 @@ def _judgement(run: _Run, step: int) -> Rows:
     checkpoint = run.checkpoint(step)
     reader, encoder = reader_of(run.base, checkpoint), retriever_of(run.encoder, checkpoint)
 
-    def predicted(path: Path, facts: Facts) -> Rows:
-        return stored_predictions(path, reader, encoder, run.index, facts, run.setting.passages, run.log)
+    def predict(path: Path, facts: Facts) -> Rows:
+        return read_predictions(path, reader, encoder, run.index, facts, run.setting.passages, run.log)
 
     if step:
-        return predicted(run.folder / f"step_{step}.{run.judged_by}.json", run.facts)
+        return predict(run.folder / f"step_{step}.{run.judged_by}.json", run.facts)
     base = (find_weights(run.base).revision, run.base.passage_tokens)
     rows: Rows = []
     for split, queries in run.facts.judged.items():
         asked = [(query.question.question_id, query.paraphrase_id) for query in queries]
         name = fingerprint(run.judged_by, base, run.setting.passages, split, asked)
-        shared = run.untrained / f"{name[:16]}.json"
-        rows += predicted(shared, dataclasses.replace(run.facts, judged={split: queries}))
+        shared = run.baseline / f"{name[:16]}.json"
+        rows += predict(shared, dataclasses.replace(run.facts, judged={split: queries}))
     return rows
 
 
@@ -272,11 +272,11 @@ def _row(run: _Run, step: int, judged: Sequence[dict[str, Any]]) -> dict[str, An
         "n_training_queries": len(run.facts.training),
         "n_held_out_queries": len(own),
         "held_out_right": sum(own) / len(own),
-        **_trained(run, run.checkpoint(step)),
+        **_checkpoint_columns(run, run.checkpoint(step)),
     }
 
 
-def _trained(run: _Run, checkpoint: Path | None) -> dict[str, Any]:
+def _checkpoint_columns(run: _Run, checkpoint: Path | None) -> dict[str, Any]:
     """What a row says of a checkpoint; before training there is none."""
     if checkpoint is None:
         return dict.fromkeys(("loss", "retriever_loss", "folder", "folder_revision"))

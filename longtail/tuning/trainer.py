@@ -106,14 +106,14 @@ class Trainer:
 
         torch.manual_seed((seed << 20) + number)
         self._optimiser.zero_grad(set_to_none=True)
-        tokens = [own.ids for own in self._retriever.tokenizer.encode_batch(self._asked(queries))]
+        tokens = [own.ids for own in self._retriever.tokenizer.encode_batch(self._query_texts(queries))]
         self._retriever.model.eval()
         with torch.no_grad():
-            vectors = self._retriever.pooled(tokens).cpu().numpy()
+            vectors = self._retriever.pool(tokens).cpu().numpy()
         rows = self._index.search(vectors, self._setting.passages, self._device)
         self._retriever.model.train()
         passages = torch.from_numpy(self._index.vectors(rows)).to(self._device)
-        asked = self._retriever.pooled(tokens)
+        asked = self._retriever.pool(tokens)
         scores = (asked[:, None] * passages).sum(-1) / asked.shape[-1] ** 0.5
         found = [
             self._read(query, self._index.texts(own), 1 / len(queries))
@@ -145,8 +145,8 @@ class Trainer:
         del self._optimiser, self._retriever
         self._loaded.close()
 
-    def _asked(self, queries: Sequence[Query]) -> list[str]:
-        return [f"{self._encoder.settings.query_prefix}{query.searched}" for query in queries]
+    def _query_texts(self, queries: Sequence[Query]) -> list[str]:
+        return [f"{self._encoder.settings.query_prefix}{query.retriever_text}" for query in queries]
 
     def _read(self, query: Query, passages: Sequence[str], weight: float) -> tuple[float, torch.Tensor]:
         """Add the gradient of the reader's loss; the loss, and the target's mean log-likelihood by each passage alone."""

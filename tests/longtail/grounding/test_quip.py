@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longtail.grounding.portrait import Portrait, build, count_grams, open_portrait, planned
+from longtail.grounding.portrait import Portrait, build, count_grams, open_portrait, plan_portrait
 from longtail.grounding.quip import Quotes, Scorer
 from longtail.grounding.texts import Hasher, Texts
 from tests.longtail.grounding.plain_reference import corpus_of, grams, normalised, share_in
@@ -26,7 +26,7 @@ ALPHABET = st.sampled_from("aB é日😀\x00\ud800") | st.sampled_from(SPACES) |
 
 def portrait_of(folder: Path, texts: list[str], rate: float = 1e-6) -> Portrait:
     _, n_grams = count_grams(corpus_of(texts)(), seed=0)
-    plan = planned(n_grams, rate, seed=0)
+    plan = plan_portrait(n_grams, rate, seed=0)
     build(folder / "portrait" / "stamp", plan, corpus_of(texts), LOG)
     return open_portrait(folder / "portrait" / "stamp", plan)
 
@@ -109,7 +109,7 @@ def test_a_stated_share_of_copied_text_is_recovered(tmp_path: Path) -> None:
 def test_a_long_line_is_read_in_pieces(tmp_path: Path) -> None:
     """Neither building nor scoring takes more memory for a longer line; a span does not break where a piece ends."""
     line = "".join(map(chr, np.random.default_rng(1).integers(97, 123, 1_000_000)))
-    plan = planned(len(line), 1e-6, seed=0)
+    plan = plan_portrait(len(line), 1e-6, seed=0)
 
     def built_and_scored(texts: Texts, name: str) -> tuple[Quotes, int]:
         tracemalloc.start()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from longtail.errors import SourceError
-from longtail.questions.build import Choice, choice_slice, chosen_questions
+from longtail.questions.build import Choice, choice_slice, choose_questions
 from longtail.study.datasets import Dataset
 from longtail.study.imports import QUESTIONS, Import, Place
 from longtail.study.study import Study
@@ -25,7 +25,7 @@ def ask(study: Study, log: logging.Logger, **keys: Any) -> tuple[list[str], list
     """The ids that are asked, and the rows put aside."""
     dataset = Dataset("open", (), imported=Import(QUESTIONS, "table", Place("x")), **keys)
     choice = Choice.of(dataclasses.replace(study, datasets=(dataset,)))
-    rows, rejected = chosen_questions(choice, dataset, FILE, log)
+    rows, rejected = choose_questions(choice, dataset, FILE, log)
     return [row["question_id"] for row in rows], [row.row_key for row in rejected]
 
 
@@ -62,7 +62,7 @@ def test_a_dataset_that_is_drawn_as_another_asks_the_same_questions(
         Dataset(name, (), drawn_as=other, **limits) for name, other in (("a", None), ("b", None), ("b", "a"))
     ]
     choice = Choice.of(hand_study)
-    first, other, same = ([*map(str, chosen_questions(choice, one, FILE, log)[0])] for one in datasets)
+    first, other, same = ([*map(str, choose_questions(choice, one, FILE, log)[0])] for one in datasets)
     assert same == first != other
 
 

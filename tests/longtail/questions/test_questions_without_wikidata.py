@@ -18,7 +18,7 @@ from longtail.generation.prompts.inputs import read_questions
 from longtail.imports.dataset import ImportedDataset
 from longtail.imports.format import QuestionFormat
 from longtail.imports.questions import as_template, kept_questions
-from longtail.questions.build import Choice, build_questions, chosen_questions, relation_order
+from longtail.questions.build import Choice, build_questions, choose_questions, relation_order
 from longtail.questions.paraphrases import build_paraphrases
 from longtail.relations.relation import relation_set
 from longtail.retrieval.retrieve import retrieve_passages
@@ -82,7 +82,7 @@ def drawn_by(study: Study, relations: Sequence[str | None], limit: int | None) -
     assert {row.row_key for row in rejected} == {row["question_id"] for row in rows} - {
         row["question_id"] for row in kept
     }
-    chosen, _ = chosen_questions(Choice.of(study), dataset_of(limit), kept, logging.getLogger(__name__))
+    chosen, _ = choose_questions(Choice.of(study), dataset_of(limit), kept, logging.getLogger(__name__))
     return Counter(row["relation"] for row in chosen)
 
 
@@ -111,7 +111,7 @@ def test_any_relations_have_an_order_and_none_comes_last(relations: list[str | N
 def test_a_file_without_the_relation_that_is_asked_for_is_refused_by_what_it_has(hand_study: Study) -> None:
     rows = [asked(None, 1), asked("tune", 2)]
     with pytest.raises(SourceError, match="no question of sport; it has: tune, questions without a relation"):
-        chosen_questions(
+        choose_questions(
             Choice.of(hand_study), dataset_of(relations=("sport",)), rows, logging.getLogger(__name__)
         )
 

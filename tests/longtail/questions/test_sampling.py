@@ -17,9 +17,9 @@ from longtail.questions.sampling import (
     ALIAS_FREQUENCY,
     PAGE_VIEWS,
     SITELINKS,
+    clean_popularity,
     draws,
     hash_triples,
-    known,
     median_factor,
     sample_triples,
 )
@@ -133,7 +133,7 @@ def test_the_share_kept_is_that_of_the_rule() -> None:
 
 
 def test_what_is_no_popularity_is_missing_and_zero_is_one() -> None:
-    found = known(np.array([np.nan, -1, -0.0, 0, 3, np.inf, -np.inf]))
+    found = clean_popularity(np.array([np.nan, -1, -0.0, 0, 3, np.inf, -np.inf]))
     assert np.array_equal(found, [np.nan, np.nan, 0, 0, 3, np.nan, np.nan], equal_nan=True)
 
 

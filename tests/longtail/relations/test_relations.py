@@ -16,11 +16,11 @@ from longtail.relations.relation import (
     OBJECT,
     RELATION_SETS,
     Relation,
+    add_source_set,
     by_name,
     parse_relations,
     relation_names,
     relation_set,
-    with_source_set,
 )
 from tools.reference_models.forms import HELD_OUT
 
@@ -83,7 +83,7 @@ def test_a_file_gives_every_key_and_takes_the_place_of_popqas_relation_of_its_na
         "employer", "P108", "Who does [subj] work for?", "[subj] works for [obj].", ("Which employer has [subj]?",),
         0, ("person",), "company",
     )  # fmt: skip
-    known = with_source_set([employer, father])
+    known = add_source_set([employer, father])
     assert [relation.name for relation in known] == [*relation_names("popqa"), "employer"]
     assert by_name(known)["father"] == father
 

@@ -115,7 +115,7 @@ def test_training_lowers_the_loss_and_leaves_the_passages_alone(study: Study) ->
     encoder = DeclaredEncoder("nearest", settings)  # type: ignore[arg-type]
     learner = Trainer(study.models[0], encoder, setting, index, None, SCHEDULES["constant"], 24)
     rows = np.arange(6).reshape(2, 3)
-    before, asked = index.vectors(rows), learner._retriever.pooled([[2, 5, 3]]).detach()
+    before, asked = index.vectors(rows), learner._retriever.pool([[2, 5, 3]]).detach()
     losses = [learner.step(batch(facts, setting, 0, 0), 0, 0).reader]
     norms = [
         torch.nn.utils.get_total_norm([one.grad for one in group["params"] if one.grad is not None])
@@ -125,7 +125,7 @@ def test_training_lowers_the_loss_and_leaves_the_passages_alone(study: Study) ->
     losses += [learner.step(batch(facts, setting, 0, step), step, 0).reader for step in range(1, 24)]
     assert np.mean(losses[-6:]) < np.mean(losses[:6]) - 1
     assert np.array_equal(index.vectors(rows), before)
-    assert not torch.allclose(learner._retriever.pooled([[2, 5, 3]]), asked, atol=1e-3)
+    assert not torch.allclose(learner._retriever.pool([[2, 5, 3]]), asked, atol=1e-3)
     learner.close()
 
 

@@ -25,7 +25,7 @@ from longtail.generation.backends.local.prefixes import (
     common_length,
     group_by_prefix,
 )
-from longtail.models.limits import is_out_of_memory, padded_batches
+from longtail.models.limits import is_out_of_memory, plan_batches
 
 if TYPE_CHECKING:
     import torch
@@ -82,7 +82,7 @@ class CachedSteppers:
         alike.append(_by_length(loose, prompts) if self._is_padding_free else [loose])
         for some in chain.from_iterable(alike):
             own = [prompts[row] for row in some], [new_tokens[row] for row in some]
-            planned += [[some[i] for i in batch] for batch in padded_batches(*own, budget)]
+            planned += [[some[i] for i in batch] for batch in plan_batches(*own, budget)]
         return planned
 
     def forget(self) -> None:

@@ -111,7 +111,7 @@ def load_model(model: Model) -> LoadedModel:
     settings = read_settings(files)
     device, lease = lease_device(model, device)
     try:
-        with files.shown() as folder:
+        with files.as_folder() as folder:
             tokenizer, config = _tokenizer(files, folder), _config(files, folder)
             loaded = use_fastest(_weights(model, files, folder, config, device))
         n_embeddings = _embeddings(files, loaded, tokenizer)

@@ -29,7 +29,7 @@ from longtail.imports.dataset import (
 )
 from longtail.imports.format import Names, QuestionFormat, ambiguous_key, names_for
 from longtail.imports.records import RejectedRows, read_json_lines
-from longtail.relations.cloze import OBJECT, SUBJECT, filled
+from longtail.relations.cloze import OBJECT, SUBJECT, fill_subject
 from longtail.study.datasets import Dataset
 from longtail.study.imports import Import
 
@@ -210,7 +210,7 @@ def _question(
         "subject_id": subject_id,
         "subject": fact["subject"],
         "subject_aliases": [],
-        "question": filled(first.text, fact["subject"]),
+        "question": fill_subject(first.text, fact["subject"]),
         "object_ids": [],
         "objects": [fact["object"]],
         "gold_answers": [fact["object"]],
