@@ -75,16 +75,13 @@ def test_a_changed_formula_makes_only_dependent_stages_stale(copied: Path) -> No
 
 
 def test_modules_that_were_once_forgotten_are_covered(copied: Path) -> None:
-    """`asked` decides which questions exist; `draw` decides which of them a dataset asks."""
-    for file, old, new in (
-        (
-            "wikimedia/selected_facts.py",
-            'columns=["subject_id", "property_id"]',
-            'columns=["property_id", "subject_id"]',
-        ),
-        ("questions/selection.py", "sorted(rows, key=place)[:limit]", "sorted(rows, key=place)[-limit:]"),
-    ):
-        assert "questions.build" in changed(copied, file, old, new)
+    """`selected_facts` decides which questions exist; `draw` decides which of them are compared."""
+    old = 'columns=["subject_id", "property_id"]'
+    new = 'columns=["property_id", "subject_id"]'
+    assert "questions.build" in changed(copied, "wikimedia/selected_facts.py", old, new)
+    old = "sorted(rows, key=place)[:limit]"
+    new = "sorted(rows, key=place)[-limit:]"
+    assert "embedding.lake_tables" in changed(copied, "questions/build.py", old, new)
 
 
 def test_modules_that_cannot_change_rows_make_no_stage_stale(copied: Path) -> None:
