@@ -50,7 +50,7 @@ def embed_answers(study: Study, lake: Lake, model: str, log: logging.Logger) -> 
         def compute() -> Computed:
             columns = [lake.read(table, model, columns=["prediction"])["prediction"] for table in tables]
             return embed_texts(
-                model, (text for own in columns for text in pc.unique(own).to_pylist()), vectors
+                model, (text for column in columns for text in pc.unique(column).to_pylist()), vectors
             )
 
         return lake.materialise(_EMBEDDINGS, stamp, compute, model)
@@ -58,13 +58,13 @@ def embed_answers(study: Study, lake: Lake, model: str, log: logging.Logger) -> 
 
 def embed_texts(model: str, texts: Iterable[str], vectors: Vectors) -> Computed:
     """The rows of `answer_embeddings` for a model's predictions; equal texts have one row."""
-    found = set(texts)
-    embedded = vectors.embed(sorted(found))
-    usable = sorted(found - embedded.unusable)
+    distinct = set(texts)
+    embedded = vectors.embed(sorted(distinct))
+    usable = sorted(distinct - embedded.unusable)
     rejected = [
         QuarantinedRow(text, "the encoder's vector is not finite", text) for text in sorted(embedded.unusable)
     ]
-    notes = {"texts": len(usable), "embedded_now": embedded.n_new, "empty_answers": int("" in found)}
+    notes = {"texts": len(usable), "embedded_now": embedded.n_new, "empty_answers": int("" in distinct)}
     return Computed(Streamed(_rows(model, usable, vectors)), rejected, notes)
 
 
@@ -104,9 +104,9 @@ def far_relations(study: Study, lake: Lake) -> list[FarRelation]:
     for row in lake.read(_SIMILARITIES).to_pylist():
         relation = relation_of.get((row["dataset"], row["question_id"]))
         cosines[row["dataset"], relation].append(row["cosine"])
-    found = [FarRelation(*key, fmean(values), len(values)) for key, values in cosines.items()]
+    relations = [FarRelation(*key, fmean(values), len(values)) for key, values in cosines.items()]
     least = study.embeddings.least_paraphrase_cosine
-    return sorted((one for one in found if not one.mean_cosine >= least), key=lambda one: one.mean_cosine)
+    return sorted((far for far in relations if not far.mean_cosine >= least), key=lambda far: far.mean_cosine)
 
 
 def compare_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -118,7 +118,7 @@ def compare_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcom
         return lake.materialise(_SIMILARITIES, fingerprint(_SIMILARITIES, "none asked"), lambda: Computed([]))
     stamp = fingerprint(
         [lake.content(table) for table in ("questions", "paraphrases")],
-        [study.seed, [study.drawn_as(one.name) for one in study.datasets]],
+        [study.seed, [study.drawn_as(dataset.name) for dataset in study.datasets]],
         ENCODER.stamp,
         code_version(__name__),
     )
@@ -127,11 +127,11 @@ def compare_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcom
 
 def _compare(study: Study, lake: Lake, log: logging.Logger) -> Computed:
     columns = ["dataset", "question_id", "paraphrase_id", "paraphrase"]
-    found = lake.read("paraphrases", columns=columns).to_pylist()
-    reworded = {(row["dataset"], row["question_id"]) for row in found if row["paraphrase_id"] > 0}
+    paraphrases = lake.read("paraphrases", columns=columns).to_pylist()
+    reworded = {(row["dataset"], row["question_id"]) for row in paraphrases if row["paraphrase_id"] > 0}
     drawn = _draw_questions(study, lake, reworded)
     wordings: dict[Key, list[dict[str, Any]]] = defaultdict(list)
-    for row in found:
+    for row in paraphrases:
         if (row["dataset"], row["question_id"]) in drawn:
             wordings[row["dataset"], row["question_id"]].append(row)
     with Vectors(study.home.cache, study.embeddings.device, log) as vectors:
@@ -155,9 +155,9 @@ def _compare_wordings(
 ) -> Iterator[dict[str, Any]]:
     """The paraphrases of one question with their cosine to its own wording; none without that wording."""
     usable = [row for row in rows if row["paraphrase"] not in unusable]
-    found = vectors.read([row["paraphrase"] for row in usable])
-    for original in (found[place] for place, row in enumerate(usable) if row["paraphrase_id"] == 0):
-        for row, vector in zip(usable, found, strict=True):
+    embedded = vectors.read([row["paraphrase"] for row in usable])
+    for original in (embedded[place] for place, row in enumerate(usable) if row["paraphrase_id"] == 0):
+        for row, vector in zip(usable, embedded, strict=True):
             if row["paraphrase_id"] > 0:
                 yield {**row, "cosine": float(vector @ original), "encoder": ENCODER.stamp}
 

@@ -108,13 +108,13 @@ def _pairs(answers: Answers) -> Iterator[Pair]:
 
 def _sets(lake: Lake, tables: Sequence[str], model: str) -> dict[Key, Counter[str]]:
     columns = ["dataset", "question_id", "prompt", "prediction"]
-    found: dict[Key, Counter[str]] = defaultdict(Counter)
+    sets: dict[Key, Counter[str]] = defaultdict(Counter)
     for table in tables:
         for batch in lake.read(table, model, columns=columns).to_batches(max_chunksize=8_192):
             for row in batch.to_pylist():
                 key = (_ASKED[table], row["dataset"], row["question_id"], row["prompt"])
-                found[key][row["prediction"]] += 1
-    return dict(sorted(found.items()))
+                sets[key][row["prediction"]] += 1
+    return dict(sorted(sets.items()))
 
 
 def _parts(sets: Mapping[Key, Counter[str]]) -> Iterator[dict[Key, Counter[str]]]:
@@ -164,15 +164,15 @@ class Entailments:
         cannot be loaded; `LakeError` where the disk is full.
         """
         keys = [self._key(pair) for pair in pairs]
-        found = self._store.get_many(keys)
-        missing = [pair for pair, key in zip(pairs, keys, strict=True) if key not in found]
+        stored = self._store.get_many(keys)
+        missing = [pair for pair, key in zip(pairs, keys, strict=True) if key not in stored]
         if missing:
             self._compute(missing)
-            found |= self._store.get_many([self._key(pair) for pair in missing])
+            stored |= self._store.get_many([self._key(pair) for pair in missing])
         return {
-            pair: float(np.frombuffer(found[key], dtype=np.float32)[0])
+            pair: float(np.frombuffer(stored[key], dtype=np.float32)[0])
             for pair, key in zip(pairs, keys, strict=True)
-            if key in found
+            if key in stored
         }
 
     def _compute(self, pairs: Sequence[Pair]) -> None:

@@ -46,14 +46,14 @@ def entailment_label(files: ModelFiles) -> int:
     is one."""
     names = files.settings("config.json").get("id2label")
     names = names if isinstance(names, dict) else {}
-    found = [int(number) for number, name in names.items() if _ENTAILMENT.fullmatch(str(name).strip())]
-    if len(found) != 1:
+    labels = [int(number) for number, name in names.items() if _ENTAILMENT.fullmatch(str(name).strip())]
+    if len(labels) != 1:
         listed = ", ".join(map(str, names.values())) or "it names none"
         raise files.refusal(
-            f"{len(found) or 'none'} of its labels ({listed}) are called entailment; id2label in config.json must"
+            f"{len(labels) or 'none'} of its labels ({listed}) are called entailment; id2label in config.json must"
             " name one"
         )
-    return found[0]
+    return labels[0]
 
 
 class Classifier:
@@ -91,10 +91,12 @@ class Classifier:
             max_length=self._limit,
         )
         most = _BATCH_TOKENS if self._device.type == "cpu" else _BATCH_TOKENS_GPU
-        found = np.empty(len(pairs), dtype=np.float32)
+        values = np.empty(len(pairs), dtype=np.float32)
         for rows in plan_batches(encoded["input_ids"], [0] * len(pairs), most):
-            found[rows] = self._forward({name: [own[row] for row in rows] for name, own in encoded.items()})
-        return found
+            values[rows] = self._forward(
+                {name: [column[row] for row in rows] for name, column in encoded.items()}
+            )
+        return values
 
     def _forward(self, encoded: dict[str, list[list[int]]]) -> np.ndarray:
         import torch
@@ -102,8 +104,8 @@ class Classifier:
         inputs = self._tokenizer.pad(encoded, return_tensors="pt").to(self._device)
         with torch.inference_mode():
             logits = self._model(**inputs).logits.float()
-        found: np.ndarray = torch.softmax(logits, dim=1)[:, self._label].cpu().numpy()
-        return found
+        values: np.ndarray = torch.softmax(logits, dim=1)[:, self._label].cpu().numpy()
+        return values
 
 
 def _load(files: ModelFiles) -> tuple[Any, Any]:

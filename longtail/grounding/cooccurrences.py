@@ -40,9 +40,9 @@ def count_cooccurrences(study: Study, lake: Lake, log: logging.Logger) -> Outcom
         asked = list(link_entities(rows, (title for batch in titles for title in batch)))
         passages = (batch.to_pylist() for batch in corpus_passages(grounding, lake, ["title", "text"]))
         counts = count_passages(
-            asked, ((one["title"], one["text"]) for batch in passages for one in batch), log
+            asked, ((passage["title"], passage["text"]) for batch in passages for passage in batch), log
         )
-        return Computed([_row(*found) for found in zip(rows, asked, counts.tolist(), strict=True)])
+        return Computed([_row(*row) for row in zip(rows, asked, counts.tolist(), strict=True)])
 
     return lake.materialise(_TABLE, stamp, compute)
 
@@ -71,8 +71,8 @@ def count_passages(
     with Progress(log, "passages searched for entities and answers") as progress:
         for title, text in passages:
             # No phrase reaches from the title into the text.
-            found = phrases.find(f"{dpr_tokens(title)} \n {dpr_tokens(text)}")
-            counts[phrases.filter_by_answer(phrases.questions_of(found), found)] += 1
+            in_passage = phrases.find(f"{dpr_tokens(title)} \n {dpr_tokens(text)}")
+            counts[phrases.filter_by_answer(phrases.questions_of(in_passage), in_passage)] += 1
             progress.add(1)
     return counts
 

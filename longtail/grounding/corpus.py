@@ -69,21 +69,21 @@ def build_portrait(study: Study, lake: Lake, log: logging.Logger) -> PortraitRep
     folder, corpus = _folder(study, stamp), _corpus(grounding, lake)
     remove_leftovers(folder.parent / STAGING)
     plan = _read_plan(folder)
-    found = _try_to_open(folder, plan)
-    was_current = found is not None
+    portrait = _try_to_open(folder, plan)
+    was_current = portrait is not None
     if plan is None:
         n_all, n_grams = count_grams(corpus(), study.seed)
         log.info("portrait: %d distinct 25-grams, %d in all", n_grams, n_all)
         plan = plan_portrait(n_grams, grounding.portrait.false_positive_rate, study.seed)
         _write_plan(folder, plan)
-    if found is None:
+    if portrait is None:
         build(folder, plan, corpus, log)
         _remove_others(folder)
-        found = open_portrait(folder, plan)
+        portrait = open_portrait(folder, plan)
     seconds = round(time.perf_counter() - started, 3)
-    log.info("portrait: %.1f MB, false-positive rate %.5f", plan.n_bytes / 1e6, found.observed_rate)
+    log.info("portrait: %.1f MB, false-positive rate %.5f", plan.n_bytes / 1e6, portrait.observed_rate)
     return PortraitReport(
-        stamp, folder, plan.n_grams, plan.n_bytes, plan.rate, found.observed_rate, seconds, was_current
+        stamp, folder, plan.n_grams, plan.n_bytes, plan.rate, portrait.observed_rate, seconds, was_current
     )
 
 

@@ -236,7 +236,7 @@ def are_set(
     n_bits: int,
     part_words: int,
     order: np.ndarray,
-    found: np.ndarray,
+    members: np.ndarray,
 ) -> None:
     """Set `found[order[i]]` to whether all bits of hash i are set; `order` may be empty: then `found[i]`."""
     has_order = len(order) > 0
@@ -252,7 +252,7 @@ def are_set(
                 member = False
                 break
             value = value * _NEXT + _BASE
-        found[order[i] if has_order else i] = member
+        members[order[i] if has_order else i] = member
 
 
 @compile_loop
@@ -280,7 +280,7 @@ def _close_run(open_run: np.ndarray, text: int, spans: np.ndarray, n: int) -> in
 
 @compile_loop
 def runs(
-    found: np.ndarray,
+    members: np.ndarray,
     counts: np.ndarray,
     firsts: np.ndarray,
     lasts: np.ndarray,
@@ -299,7 +299,7 @@ def runs(
     for text in range(len(counts)):
         is_last = text == len(counts) - 1
         for _ in range(counts[text]):
-            if found[gram]:
+            if members[gram]:
                 if open_run[0] < 0:
                     open_run[0], open_run[2] = firsts[gram], open_run[3]
                 open_run[1] = lasts[gram] + 1

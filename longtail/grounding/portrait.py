@@ -176,23 +176,23 @@ class Portrait:
         """A function from at most `room` hashes to whether each is a member; it uses its buffers again at every call."""
         from longtail.grounding import kernels
 
-        plan, found = self.plan, np.empty(room, np.bool_)
+        plan, members = self.plan, np.empty(room, np.bool_)
         n_parts, none = np.uint64(plan.n_parts), np.uint64(0)
         if not plan.is_sorted:
 
             def find_here(hashes: np.ndarray) -> np.ndarray:
                 kernels.are_set(
-                    self.files[0].words, hashes, n_parts, none, plan.n_bits, plan.part_words, NONE, found
+                    self.files[0].words, hashes, n_parts, none, plan.n_bits, plan.part_words, NONE, members
                 )
-                return found[: len(hashes)]
+                return members[: len(hashes)]
 
             return find_here
         other, order, other_order = (np.empty(room, kind) for kind in (np.uint64, np.uint32, np.uint32))
 
         def find(hashes: np.ndarray) -> np.ndarray:
-            own = order[: len(hashes)]
-            own[:] = np.arange(len(hashes), dtype=np.uint32)
-            kernels.sort_by_part(hashes, own, n_parts, none, n_parts, other, other_order)
+            places = order[: len(hashes)]
+            places[:] = np.arange(len(hashes), dtype=np.uint32)
+            kernels.sort_by_part(hashes, places, n_parts, none, n_parts, other, other_order)
             for file in self.files:
                 begin, end = (_first_in(hashes, plan, part) for part in (file.parts.start, file.parts.stop))
                 first = np.uint64(file.parts.start)
@@ -203,10 +203,10 @@ class Portrait:
                     first,
                     plan.n_bits,
                     plan.part_words,
-                    own[begin:end],
-                    found,
+                    places[begin:end],
+                    members,
                 )
-            return found[: len(hashes)]
+            return members[: len(hashes)]
 
         return find
 
@@ -222,9 +222,9 @@ def build(
         words = np.zeros(len(parts) * plan.part_words, np.uint64)
         _fill(words, plan, parts, Hasher(plan.seed, room).full_pieces(corpus()))
         for file in group:
-            own = plan.parts_of(file)
-            begin = (own.start - parts.start) * plan.part_words
-            _write(folder, plan, file, words[begin : begin + len(own) * plan.part_words])
+            file_parts = plan.parts_of(file)
+            begin = (file_parts.start - parts.start) * plan.part_words
+            _write(folder, plan, file, words[begin : begin + len(file_parts) * plan.part_words])
             log.info("portrait: file %d of %d is written", file + 1, plan.n_files)
 
 
@@ -249,9 +249,11 @@ def open_portrait(folder: Path, plan: Plan | None = None) -> Portrait:
     path = path_of(folder, 0)
     if not path.is_file():
         raise LakeError(f"{path} is missing: materialise asset indexes/portrait first")
-    found = read_header(path)["plan"]
-    _check_plan(path, found, plan or found)
-    return Portrait(found, tuple(_open_file(folder, found, number) for number in range(found.n_files)))
+    plan_there = read_header(path)["plan"]
+    _check_plan(path, plan_there, plan or plan_there)
+    return Portrait(
+        plan_there, tuple(_open_file(folder, plan_there, number) for number in range(plan_there.n_files))
+    )
 
 
 def path_of(folder: Path, file: int) -> Path:
@@ -288,10 +290,10 @@ def _open_file(folder: Path, plan: Plan, number: int) -> _File:
     return _File(parts, data[_HEADER:-_FOOTER].view(np.uint64), header["observed_rate"])
 
 
-def _check_plan(path: Path, found: Plan, wanted: Plan) -> None:
-    own = {"width": WIDTH, "normalisation": NORMALISATION}
-    for name, value in found.record().items():
-        expected = own.get(name, getattr(wanted, name))
+def _check_plan(path: Path, plan: Plan, wanted: Plan) -> None:
+    fixed = {"width": WIDTH, "normalisation": NORMALISATION}
+    for name, value in plan.record().items():
+        expected = fixed.get(name, getattr(wanted, name))
         if value != expected:
             raise LakeError(
                 f"{path}: the portrait has {name} {value}, and {expected} is needed; build it again"
@@ -359,9 +361,11 @@ def _measure_rate(plan: Plan, number: int, words: np.ndarray) -> float:
     probes |= rng.integers(0, 1 << 32, n, np.uint64)
     if len(parts) > CACHED_PARTS:
         probes.sort()
-    found, first = np.empty(n, np.bool_), np.uint64(parts.start)
-    kernels.are_set(words, probes, np.uint64(plan.n_parts), first, plan.n_bits, plan.part_words, NONE, found)
-    return float(found.mean())
+    members, first = np.empty(n, np.bool_), np.uint64(parts.start)
+    kernels.are_set(
+        words, probes, np.uint64(plan.n_parts), first, plan.n_bits, plan.part_words, NONE, members
+    )
+    return float(members.mean())
 
 
 def _first_in(hashes: np.ndarray, plan: Plan, part: int) -> int:

@@ -68,12 +68,12 @@ class Scorer:
         spans = [np.empty((5, 0), np.int64)]
         open_run = np.array([-1, -1, 0, 0])
         for piece in self._hasher.pieces(texts):
-            found = self._find(piece.hashes)
-            own = slice(piece.first_text, piece.first_text + len(piece.counts))
-            n_grams[own] += piece.counts
-            n_quoted[own] += _sums(found, piece.counts)
+            members = self._find(piece.hashes)
+            rows = slice(piece.first_text, piece.first_text + len(piece.counts))
+            n_grams[rows] += piece.counts
+            n_quoted[rows] += _sums(members, piece.counts)
             n = kernels.runs(
-                found, piece.counts, piece.firsts, piece.lasts, open_run, piece.is_open, self._spans
+                members, piece.counts, piece.firsts, piece.lasts, open_run, piece.is_open, self._spans
             )
             some = self._spans[:, :n].copy()
             some[0] += piece.first_text
@@ -81,9 +81,9 @@ class Scorer:
         return Quotes(n_grams, n_quoted, *np.concatenate(spans, axis=1))
 
 
-def _sums(found: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _sums(members: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """The members among the grams of each text."""
-    before = np.concatenate([[0], np.cumsum(found, dtype=np.int64)])
+    before = np.concatenate([[0], np.cumsum(members, dtype=np.int64)])
     ends = np.cumsum(counts)
     sums: np.ndarray = before[ends] - before[ends - counts]
     return sums
@@ -112,7 +112,9 @@ def score_generations(study: Study, lake: Lake, model: str, log: logging.Logger)
     Errors: `LakeError` where generations or the portrait are missing.
     """
     sources = list(_sources(study, model))
-    contents = [(one.table, one.partition, lake.content(one.table, one.partition)) for one in sources]
+    contents = [
+        (source.table, source.partition, lake.content(source.table, source.partition)) for source in sources
+    ]
     stamp = fingerprint(contents, portrait_fingerprint(study, lake), code_version(__name__))
     return lake.materialise(_TABLE, stamp, lambda: _compute(study, lake, model, sources, log), model)
 
@@ -138,27 +140,30 @@ def _compute(
 ) -> Computed:
     scorer = Scorer(open_of(study, lake))
     parts = (part for source in sources for part in _score_file(lake, model, source, scorer))
-    n = sum(pq.read_metadata(lake.path(one.table, one.partition)).num_rows for one in sources)
+    n = sum(
+        pq.read_metadata(lake.path(generations.table, generations.partition)).num_rows
+        for generations in sources
+    )
     log.info("quip of %s: %d generations", model, n)
     return Computed(Streamed(parts))
 
 
 def _score_file(lake: Lake, model: str, source: _Source, scorer: Scorer) -> Iterator[pa.Table]:
     constants = {"model": model, "text_from": source.table}
-    own = {"dataset": "dataset", "question_id": "question_id"}
+    key_columns = {"dataset": "dataset", "question_id": "question_id"}
     if source.method is None:
-        own["method"] = "method"
+        key_columns["method"] = "method"
     else:
         constants["method"] = source.method
     if source.prompt is not None:
-        own[source.prompt] = "prompt"
+        key_columns[source.prompt] = "prompt"
     with pq.ParquetFile(lake.path(source.table, source.partition)) as file:
         columns = [source.text] if source.reference is None else [source.text, source.reference]
-        for batch in file.iter_batches(_ROWS, columns=[*own, *columns]):
+        for batch in file.iter_batches(_ROWS, columns=[*key_columns, *columns]):
             quotes, *others = (
                 scorer.quotes(Texts.of_arrow(pc.fill_null(batch[text], ""))) for text in columns
             )
-            keys = pa.table(batch.select(list(own))).rename_columns(own)
+            keys = pa.table(batch.select(list(key_columns))).rename_columns(key_columns)
             if source.prompt is None:
                 keys = keys.append_column("prompt", pa.nulls(len(keys), pa.string()))
             keys = with_constants(keys, **constants)

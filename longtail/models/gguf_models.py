@@ -63,7 +63,7 @@ def convert(model: Model, *, is_read: bool = False) -> Converted:
         raise BackendError(
             f"model {model.name}: {path} has the SHA-256 {revision}, and the study asks for revision {model.revision}"
         )
-    converters = (f"{one}-{importlib.metadata.version(one)}" for one in ("transformers", "gguf"))
+    converters = (f"{package}-{importlib.metadata.version(package)}" for package in ("transformers", "gguf"))
     name = "-".join((model.dtype, *converters, str(_VERSION)))
     folder = longtail_home() / "cache" / "gguf" / revision / name
     if not _is_whole(folder, model, is_read):

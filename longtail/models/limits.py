@@ -30,8 +30,8 @@ def end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     """The tokens that end a text: those of the generation settings, as for `generate`. Where these name none, those
     of the configuration and the tokenizer. Empty where nothing is declared.
     """
-    found = _ids(model.generation_config.eos_token_id)
-    return found or _ids(model.config.eos_token_id) | _ids(tokenizer.eos_token_id)
+    ids = _ids(model.generation_config.eos_token_id)
+    return ids or _ids(model.config.eos_token_id) | _ids(tokenizer.eos_token_id)
 
 
 def _ids(named: Any) -> frozenset[int]:

@@ -122,14 +122,14 @@ def _check_hub(model: Model) -> None:
 def _snapshot(model: Model, *, local: bool) -> Path:
     from huggingface_hub import snapshot_download
 
-    found = snapshot_download(
+    folder = snapshot_download(
         model.path,
         revision=model.revision,
         local_files_only=local,
         allow_patterns=list(PATTERNS),
         ignore_patterns=["*/*", "consolidated*"],  # the same weights in another layout
     )
-    return Path(found)
+    return Path(folder)
 
 
 def _reason(model: Model, error: Exception) -> str:

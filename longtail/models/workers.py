@@ -92,8 +92,8 @@ class Worker:
             if self._folder.is_dir():
                 os.chdir(self._folder)  # paths of a study may be relative to the folder of the command
             self._model = self._held.enter_context(self._loader.loaded())
-            own = {"host": socket.gethostname(), "code": folder_version("longtail")}
-            return {**self._loader.describe(self._model), **own}
+            description = {"host": socket.gethostname(), "code": folder_version("longtail")}
+            return {**self._loader.describe(self._model), **description}
 
     def answer(self, call: Call) -> Any:
         """Errors: `BackendError`."""
@@ -189,8 +189,8 @@ class RayWorkers:
         """The answers of all workers that are loaded and answer soon. Errors: `BackendError`."""
         asked = [worker.actor.answer.remote(call) for worker in self._workers if not worker.loading]
         there, _ = self._ray.wait(asked, num_returns=len(asked), timeout=_POLL_SECONDS) if asked else ([], [])
-        found = [self._said(reference) for reference in there]
-        return [answer for answer in found if not isinstance(answer, _Died)]
+        said = [self._said(reference) for reference in there]
+        return [answer for answer in said if not isinstance(answer, _Died)]
 
     def close(self) -> None:
         """End the workers. The cluster stays."""
@@ -203,7 +203,9 @@ class RayWorkers:
         gpus = _whole("LONGTAIL_RAY_GPUS", min(1, sum(devices)))
         room = sum(n // gpus for n in devices) if gpus else sum(1 for n in cores if n)
         number = _whole("LONGTAIL_RAY_WORKERS", room)
-        fitting = (n for n in range(max(cores, default=0), 0, -1) if sum(own // n for own in cores) >= number)
+        fitting = (
+            n for n in range(max(cores, default=0), 0, -1) if sum(n_cores // n for n_cores in cores) >= number
+        )
         cpus = 1 if gpus else next(fitting, 0)
         if number < 1 or not cpus or (gpus and number > room):
             raise BackendError(
@@ -258,9 +260,9 @@ class RayWorkers:
                 self._head_lost = self._head_lost or time.monotonic()
                 if time.monotonic() > self._head_lost + _HEAD_SECONDS:
                     raise BackendError(f"{self._name}: {problem}; finished batches are kept")
-            found, _ = self._ray.wait(list(waiting), timeout=_POLL_SECONDS)
-            if found:
-                return waiting[found[0]]
+            ready, _ = self._ray.wait(list(waiting), timeout=_POLL_SECONDS)
+            if ready:
+                return waiting[ready[0]]
 
     def _ready(self, worker: _Held) -> dict[str, Any] | None:
         """What it says of its model; None where it died, and another starts. Errors: `BackendError` where no model is
@@ -276,8 +278,8 @@ class RayWorkers:
                 f"Longtail, or memory ({described.why})"
             )
             raise BackendError(f"{self._name}: {problem}; finished batches are kept")
-        for what, own in self._expected.items():
-            if described[what] != own:
+        for what, expected in self._expected.items():
+            if described[what] != expected:
                 raise BackendError(
                     f"{self._name}: the worker on {described['host']} has other {what} than this machine; "
                     "install the same version and copy the same model files to every machine"

@@ -105,21 +105,21 @@ def make_questions(
     rows: list[dict[str, Any]] = []
     notes: dict[str, Any] = {"objects_without_label": built.n_objects_without_label} if wanted else {}
     for dataset in datasets:
-        own = [question for relation in dataset.relations for question in built.questions[relation]]
-        asked, unknown = choose_questions(choice, dataset, own, log)
-        rows += _dataset_rows(dataset, len(own), asked, log)
+        candidates = [question for relation in dataset.relations for question in built.questions[relation]]
+        asked, unknown = choose_questions(choice, dataset, candidates, log)
+        rows += _dataset_rows(dataset, len(candidates), asked, log)
         built.quarantined += unknown
     if not rows and datasets:
         raise LakeError(
             f"{choice.study_file}: no question can be asked: the lake has no fact of its datasets' relations with "
             f"labelled subject and object ({len(built.quarantined)} rejected); check the source"
         )
-    for dataset, found in files:
-        kept, refused = kept_questions(found.questions.values())
-        asked, unknown = choose_questions(choice, dataset, kept, log)
-        rows += _dataset_rows(dataset, len(found.questions), asked, log)
-        notes[dataset.name] = {**found.notes, **_counts(len(found.questions), asked)}
-        built.quarantined += [*found.rejected, *refused, *unknown]
+    for dataset, content in files:
+        usable, refused = kept_questions(content.questions.values())
+        asked, unknown = choose_questions(choice, dataset, usable, log)
+        rows += _dataset_rows(dataset, len(content.questions), asked, log)
+        notes[dataset.name] = {**content.notes, **_counts(len(content.questions), asked)}
+        built.quarantined += [*content.rejected, *refused, *unknown]
     place_of = relation_order(choice.relations)
     rows.sort(key=lambda row: (row["dataset"], *place_of(row["relation"]), row["question_id"]))
     log.info("questions: %d, rejected: %d", len(rows), len(built.quarantined))

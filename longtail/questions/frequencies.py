@@ -80,17 +80,17 @@ def _of_page_views(study: Study, month: str, lake: Lake, log: logging.Logger) ->
     def compute() -> Computed:
         with open_services(study.source, study.home, stage=stamp) as services:
             articles = resolve_articles(study, services, titled["article_title"].to_pylist(), log)
-            found = fetch_views(study, services, articles, [month], log)[month]
+            fetched = fetch_views(study, services, articles, [month], log)[month]
         views = np.full(subjects.num_rows, np.nan)
-        views[has_article.to_numpy()] = [np.nan if n is None else n for n in found.by_title]
+        views[has_article.to_numpy()] = [np.nan if n is None else n for n in fetched.by_title]
         if subjects.num_rows and np.isnan(views).all():
             raise SourceError(
                 f"source.sample.month: the source has no views of any subject in {month}; nothing was written."
                 " It may not have counted that month yet: choose an earlier one"
             )
-        computed = _frequency_rows(subjects, PAGE_VIEWS, clean_popularity(views), found.origin, month=month)
-        notes = {**computed.notes, "without_article": subjects.num_rows - titled.num_rows, **found.notes}
-        return Computed(computed.rows, found.rejected, notes)
+        computed = _frequency_rows(subjects, PAGE_VIEWS, clean_popularity(views), fetched.origin, month=month)
+        notes = {**computed.notes, "without_article": subjects.num_rows - titled.num_rows, **fetched.notes}
+        return Computed(computed.rows, fetched.rejected, notes)
 
     outcome = lake.materialise(TABLE, stamp, compute)
     finish_stage(study.home, stamp)

@@ -38,15 +38,15 @@ def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
 
     def compute() -> Computed:
         columns = ["dataset", "question_id", "relation", "subject", "question"]
-        found = {d.name: imported_paraphrases(study, d, log) for d in study.datasets if d.paraphrases}
+        imports = {d.name: imported_paraphrases(study, d, log) for d in study.datasets if d.paraphrases}
         imported = {dataset.name for dataset in study.datasets_of_files}
         patterns = _patterns(study)
         relations = by_name(study.relations)
         rows = []
         for question in lake.read("questions", columns=columns).to_pylist():
             name = question["dataset"]
-            if name in found:
-                rows += _rows(question, found[name].wordings.get(question["question_id"], {}))
+            if name in imports:
+                rows += _rows(question, imports[name].wordings.get(question["question_id"], {}))
             elif (name, question["relation"]) in patterns:
                 rows += _clozes(question, patterns[name, question["relation"]])
             elif name in imported:
@@ -54,8 +54,8 @@ def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
             else:
                 rows += _paraphrases(question, relations[question["relation"]])
         log.info("paraphrases: %d", len(rows))
-        rejected = [row for paraphrases in found.values() for row in paraphrases.rejected]
-        return Computed(rows, rejected, {name: paraphrases.notes for name, paraphrases in found.items()})
+        rejected = [row for paraphrases in imports.values() for row in paraphrases.rejected]
+        return Computed(rows, rejected, {name: paraphrases.notes for name, paraphrases in imports.items()})
 
     return lake.materialise("paraphrases", stamp, compute)
 
@@ -135,7 +135,7 @@ def describe_cloze_queries(study: Study, lake: Lake, log: logging.Logger) -> lis
     ]
 
 
-def _pattern_rows(found: dict[str, ImportedDataset]) -> list[dict[str, Any]]:
+def _pattern_rows(contents: dict[str, ImportedDataset]) -> list[dict[str, Any]]:
     return [
         {
             "dataset": dataset,
@@ -149,16 +149,16 @@ def _pattern_rows(found: dict[str, ImportedDataset]) -> list[dict[str, Any]]:
             "ends_in_object": prefix_of(pattern.text) is not None,
             "changes": [content.changes.get((relation, pattern.text, other.text)) for other in patterns],
         }
-        for dataset, content in found.items()
+        for dataset, content in contents.items()
         for relation, patterns in content.patterns.items()
         for number, pattern in enumerate(patterns)
     ]
 
 
-def _candidate_rows(found: dict[str, ImportedDataset]) -> list[dict[str, Any]]:
+def _candidate_rows(contents: dict[str, ImportedDataset]) -> list[dict[str, Any]]:
     return [
         {"dataset": dataset, "relation": relation, "candidate": candidate}
-        for dataset, content in found.items()
+        for dataset, content in contents.items()
         for relation, candidates in content.candidates.items()
         for candidate in candidates
     ]

@@ -45,7 +45,7 @@ _BATCH = 1 << 16
 def hash_triples(triples: pa.Table, seed: int, purpose: str) -> np.ndarray:
     """A hash of (seed, purpose, triple) for each row, as uint64."""
     start = hashlib.sha256(f"{seed}:{purpose}:".encode())
-    found = [np.empty(0, np.uint64)]
+    hashes = [np.empty(0, np.uint64)]
     for batch in triples.select(list(TRIPLE)).to_batches(max_chunksize=_BATCH):
         texts = pc.binary_join_element_wise(*batch.columns, " ").to_pylist()
         digests = []
@@ -53,8 +53,8 @@ def hash_triples(triples: pa.Table, seed: int, purpose: str) -> np.ndarray:
             digest = start.copy()
             digest.update(text.encode())
             digests.append(digest.digest()[:8])
-        found.append(np.frombuffer(b"".join(digests), ">u8").astype(np.uint64))
-    return np.concatenate(found)
+        hashes.append(np.frombuffer(b"".join(digests), ">u8").astype(np.uint64))
+    return np.concatenate(hashes)
 
 
 def draws(triples: pa.Table, seed: int) -> np.ndarray:

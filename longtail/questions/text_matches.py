@@ -179,11 +179,11 @@ def _word_after(window: bytes, at: np.ndarray) -> np.ndarray:
 
 def _words(window: bytes, at: np.ndarray, exists: np.ndarray, of_others: Callable[[int], bool]) -> np.ndarray:
     bytes_ = np.frombuffer(window, np.uint8)
-    found = np.zeros(len(at), np.bool_)
-    found[exists] = _IS_WORD[bytes_[at[exists]]]
+    is_part = np.zeros(len(at), np.bool_)
+    is_part[exists] = _IS_WORD[bytes_[at[exists]]]
     beyond_ascii = np.flatnonzero(exists)[bytes_[at[exists]] >= 128]
-    found[beyond_ascii] = [of_others(place) for place in at[beyond_ascii].tolist()]
-    return found
+    is_part[beyond_ascii] = [of_others(place) for place in at[beyond_ascii].tolist()]
+    return is_part
 
 
 def _windows(blocks: Iterator[bytes], longest: int) -> Iterator[tuple[bytes, int, int]]:
@@ -274,10 +274,12 @@ class Phrases:
     def __init__(self, asked: Sequence[Asked]) -> None:
         self._asked = asked
         self._of_name: dict[str, list[int]] = defaultdict(list)
-        for place, one in enumerate(asked):
-            for name in one.names:
+        for place, question in enumerate(asked):
+            for name in question.names:
                 self._of_name[name].append(place)
-        self._phrases = sorted({*self._of_name, *(answer for one in asked for answer in one.answers)})
+        self._phrases = sorted(
+            {*self._of_name, *(answer for question in asked for answer in question.answers)}
+        )
         self._automaton = ahocorasick_rs.AhoCorasick([f" {phrase} " for phrase in self._phrases])
 
     def find(self, words: str) -> set[str]:
@@ -285,10 +287,10 @@ class Phrases:
         matches = self._automaton.find_matches_as_indexes(f" {words} ", overlapping=True)
         return {self._phrases[number] for number, _, _ in matches}
 
-    def questions_of(self, found: Iterable[str]) -> set[int]:
+    def questions_of(self, phrases: Iterable[str]) -> set[int]:
         """The places, in 0 … n - 1, of the questions with a name among these phrases."""
-        return {place for phrase in found for place in self._of_name.get(phrase, ())}
+        return {place for phrase in phrases for place in self._of_name.get(phrase, ())}
 
-    def filter_by_answer(self, named: Iterable[int], found: set[str]) -> list[int]:
+    def filter_by_answer(self, named: Iterable[int], phrases: set[str]) -> list[int]:
         """Those of the places `named` whose question also has an answer among these phrases."""
-        return [place for place in named if not self._asked[place].answers.isdisjoint(found)]
+        return [place for place in named if not self._asked[place].answers.isdisjoint(phrases)]

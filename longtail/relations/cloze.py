@@ -65,8 +65,8 @@ def search_text(cloze: str) -> str:
 
 def article_before_object(pattern: str) -> str | None:
     """`a` or `an`, if it stands right before [Y]."""
-    found = _ARTICLE.search(pattern.partition(OBJECT)[0])
-    return found[1].lower() if found else None
+    match = _ARTICLE.search(pattern.partition(OBJECT)[0])
+    return match[1].lower() if match else None
 
 
 def fill_subject(pattern: str, subject: str) -> str:

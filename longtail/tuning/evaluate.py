@@ -43,12 +43,12 @@ def read_predictions(
     `path`: the file of these rows, which is read if it is as it was written, and else written. Errors: `BackendError`
     where reader or encoder cannot be loaded, or a query cannot be read.
     """
-    kept = unsealed(path)
-    if kept is None:
-        kept = json.dumps(_predictions(reader, encoder, index, facts, k, log))
+    text = unsealed(path)
+    if text is None:
+        text = json.dumps(_predictions(reader, encoder, index, facts, k, log))
         with whole(path) as target:
-            target.write_text(sealed(kept), encoding="utf-8")
-    rows: list[dict[str, Any]] = json.loads(kept)
+            target.write_text(sealed(text), encoding="utf-8")
+    rows: list[dict[str, Any]] = json.loads(text)
     return rows
 
 
@@ -87,7 +87,7 @@ def _passages(
 ) -> list[list[str]]:
     before = encoder.settings.query_prefix
     vectors = encoder.load(device).encode([f"{before}{query.retriever_text}" for query in queries], log)
-    return [index.texts(own) for own in index.search(vectors, k, device)]
+    return [index.texts(places) for places in index.search(vectors, k, device)]
 
 
 def _judge(
@@ -98,8 +98,8 @@ def _judge(
     facts: Facts,
 ) -> Iterator[dict[str, Any]]:
     written = [targets(CLOZE_T5, facts.candidates[query.relation]) for query in queries]
-    found = backend.score([query.text for query in queries], written, passages=passages)
-    for query, scored in zip(queries, found, strict=True):
+    scores = backend.score([query.text for query in queries], written, passages=passages)
+    for query, scored in zip(queries, scores, strict=True):
         if isinstance(scored, Failure):
             raise BackendError(f"{query.text!r} cannot be scored: {scored.reason}")
         names = facts.candidates[query.relation]

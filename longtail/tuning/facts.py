@@ -78,7 +78,7 @@ def read_facts(study: Study, lake: Lake, sweep: Sweep, setting: Setting) -> Fact
     """
     wordings = read_wordings(lake)
     known = read_candidates(lake)
-    candidates = {relation: own for (dataset, relation), own in known.items() if dataset == sweep.dataset}
+    candidates = {relation: names for (dataset, relation), names in known.items() if dataset == sweep.dataset}
     by_relation: dict[str, list[Question]] = {}
     for question in read_questions(study, lake).get(sweep.dataset, ()):
         if question.relation in candidates and (sweep.dataset, question.question_id) in wordings:
@@ -105,16 +105,18 @@ def read_facts(study: Study, lake: Lake, sweep: Sweep, setting: Setting) -> Fact
 def batch(facts: Facts, setting: Setting, seed: int, step: int) -> list[Query]:
     """The queries of a step, from 0. All are taken in a random order before any is taken again."""
     n = len(facts.training)
-    found = []
+    queries = []
     for place in range(step * setting.batch_size, (step + 1) * setting.batch_size):
         order = np.random.default_rng([seed, place // n]).permutation(n)
-        found.append(facts.training[order[place % n]])
-    return found
+        queries.append(facts.training[order[place % n]])
+    return queries
 
 
 def _shuffle(questions: Sequence[Question], seed: int) -> list[Question]:
     """In an order that depends on the seed and the questions' ids alone."""
-    return sorted(questions, key=lambda one: hashlib.sha256(f"{seed}|{one.question_id}".encode()).hexdigest())
+    return sorted(
+        questions, key=lambda question: hashlib.sha256(f"{seed}|{question.question_id}".encode()).hexdigest()
+    )
 
 
 def _check(
@@ -159,25 +161,25 @@ class FixedIndex:
         faiss.omp_set_num_threads(thread_count())
         best = Nearest.none(len(vectors))
         for rows, part in self._parts:
-            found = nearest(Flat(part, device), vectors, k)
-            best = best.joined(Nearest(rows[found.rows], found.scores), k)
+            hits = nearest(Flat(part, device), vectors, k)
+            best = best.joined(Nearest(rows[hits.rows], hits.scores), k)
         return best.rows
 
     def texts(self, rows: Sequence[int]) -> list[str]:
         """The passages as a model reads them apart from the question."""
         passages = [self._passages[int(row)] for row in rows]
-        sources = [VERBALISED if own.passage_id in self._verbalised else "" for own in passages]
+        sources = [VERBALISED if passage.passage_id in self._verbalised else "" for passage in passages]
         return [
-            text_apart(own.title, text_as_read(own.text, source, self._method))
-            for own, source in zip(passages, sources, strict=True)
+            text_apart(passage.title, text_as_read(passage.text, source, self._method))
+            for passage, source in zip(passages, sources, strict=True)
         ]
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:
         """float32 vectors, one for each row, with the shape of `rows` before the dimensions."""
-        starts = [own[0] for own, _ in self._parts if len(own)]
+        starts = [part_rows[0] for part_rows, _ in self._parts if len(part_rows)]
         parts = [part for part in self._parts if len(part[0])]
-        found = np.empty((rows.size, parts[0][1].shape[1]), dtype=np.float32)
+        result = np.empty((rows.size, parts[0][1].shape[1]), dtype=np.float32)
         for place, row in enumerate(rows.ravel()):
-            own, vectors = parts[int(np.searchsorted(starts, row, side="right")) - 1]
-            found[place] = vectors[int(np.searchsorted(own, row))]
-        return found.reshape(*rows.shape, -1)
+            part_rows, vectors = parts[int(np.searchsorted(starts, row, side="right")) - 1]
+            result[place] = vectors[int(np.searchsorted(part_rows, row))]
+        return result.reshape(*rows.shape, -1)

@@ -92,13 +92,15 @@ def remove_stale_checkpoints(study: Study, setting: str, current: Path, log: log
 
 def _folders_in_use(study: Study) -> dict[Path, str]:
     """The folders that models and retrievers of the study are loaded from, each with what names it."""
-    found = {model.path: f"model {model.name}" for model in study.models}
-    for one in study.retrievers:
-        if isinstance(one.settings, EncoderSettings):
-            found |= {
-                path: f"retriever {one.name}" for path in (one.settings.path, one.settings.query_path) if path
+    users = {model.path: f"model {model.name}" for model in study.models}
+    for retriever in study.retrievers:
+        if isinstance(retriever.settings, EncoderSettings):
+            users |= {
+                path: f"retriever {retriever.name}"
+                for path in (retriever.settings.path, retriever.settings.query_path)
+                if path
             }
-    return {place_of(path, study.path.parent): name for path, name in found.items()}
+    return {place_of(path, study.path.parent): name for path, name in users.items()}
 
 
 @dataclass(frozen=True)
@@ -132,23 +134,23 @@ def tune(study: Study, lake: Lake, setting: str, log: logging.Logger) -> list[Ou
     """
     if study.sweep is None:
         raise BackendError(f"{study.path}: there is no sweep")
-    sweep, own = study.sweep, study.sweep.setting(setting)
+    sweep, drawn = study.sweep, study.sweep.setting(setting)
     base, method = study.model(sweep.model), study.method(sweep.retriever)
     check_trainable(base)
-    trained_by, judged_by = _stamps(study, lake, sweep, own, base, method)
+    trained_by, judged_by = _stamps(study, lake, sweep, drawn, base, method)
     stamp = fingerprint(trained_by, judged_by, sweep.steps, sweep.patience, code_version(__name__))
     lock = study.home.locks / MODELS / f"{setting}.lock"
-    found: dict[str, Rows] = {}
+    tables: dict[str, Rows] = {}
 
     def rows_of(table: str) -> Computed:
-        if not found:
+        if not tables:
             folder = study.home.tuned_models / setting / trained_by[:16]
-            facts, index = read_facts(study, lake, sweep, own), FixedIndex(study, lake, method, log)
+            facts, index = read_facts(study, lake, sweep, drawn), FixedIndex(study, lake, method, log)
             encoder = DeclaredEncoder(method.name, _settings(method))
             remove_stale_checkpoints(study, setting, folder, log)
-            run = _Run(sweep, own, base, encoder, index, facts, folder, judged_by[:16], log)
-            found.update(_tune_setting(run))
-        return Computed(found[table])
+            run = _Run(sweep, drawn, base, encoder, index, facts, folder, judged_by[:16], log)
+            tables.update(_tune_setting(run))
+        return Computed(tables[table])
 
     with only_one(lock, f"setting {setting}: another process trains it; wait for it"):
         return [
@@ -195,11 +197,11 @@ def _tune_setting(run: _Run) -> dict[str, Rows]:
         for step in steps:
             if step:
                 _train(run, step)
-            own = _judgement(run, step)
-            models.append(_row(run, step, own))
+            judged = _judgement(run, step)
+            models.append(_row(run, step, judged))
             answers += [
                 {"tuned_model": run.setting.name, "step": step, "dataset": run.sweep.dataset, **one}
-                for one in own
+                for one in judged
             ]
             progress.add(1)
             if step and run.sweep.patience and len(models) - 1 - _best(models) >= run.sweep.patience:
@@ -232,11 +234,11 @@ def _train(run: _Run, step: int) -> None:
         with whole(target) as folder:
             folder.mkdir()
             learner.save(folder)
-            told = {
-                name: sum(getattr(one, name) for one in losses) / len(losses)
+            means = {
+                name: sum(getattr(loss, name) for loss in losses) / len(losses)
                 for name in ("reader", "retriever")
             }
-            (folder / _LOSSES).write_text(json.dumps(told), encoding="utf-8")
+            (folder / _LOSSES).write_text(json.dumps(means), encoding="utf-8")
             record(folder)
     finally:
         learner.close()
@@ -265,13 +267,13 @@ def _judgement(run: _Run, step: int) -> Rows:
 
 
 def _row(run: _Run, step: int, judged: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    own = [row["is_correct"] for row in judged if row["split"] == HELD_OUT]
+    is_right = [row["is_correct"] for row in judged if row["split"] == HELD_OUT]
     return {
         "tuned_model": run.setting.name,
         "step": step,
         "n_training_queries": len(run.facts.training),
-        "n_held_out_queries": len(own),
-        "held_out_right": sum(own) / len(own),
+        "n_held_out_queries": len(is_right),
+        "held_out_right": sum(is_right) / len(is_right),
         **_checkpoint_columns(run, run.checkpoint(step)),
     }
 
