@@ -42,7 +42,9 @@ datasets: [{name: people, relations: relations.yaml}]
 prompts: [{name: zero_shot, generations: [questions, paraphrases]}]
 models: [{name: scripted, path: script.json, backend: fake}]
 methods: [closed_book, bm25, oracle]
+max_new_tokens: 40
 popularity: {measure: sitelinks}
+embeddings: {least_paraphrase_cosine: 0.5}
 """
 
 
