@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit, ndtr, ndtri
 
-from longtail.relations.popqa import RELATIONS
+from longtail.relations.relation import relation_set
 from longtail.statistics.resampling import Values
 
 N_LEVELS = 200
@@ -79,7 +79,7 @@ def _both_good(logs: Values, tilt: Values) -> tuple[Values, Values]:
     return expit(1.6 * (logs - 3.3) + 0.5 * tilt), np.full_like(logs, 0.55)
 
 
-_POPQA = np.array([relation.published_questions for relation in RELATIONS], dtype=float)
+_POPQA = np.array([relation.published_questions for relation in relation_set("popqa")], dtype=float)
 WORLDS: dict[str, World] = {
     "both methods good somewhere": _world(_POPQA, _both_good),
     "one always better": _world(_POPQA, lambda logs, _: (expit(1.2 * (logs - 5)), np.full_like(logs, 0.85))),

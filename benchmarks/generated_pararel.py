@@ -15,9 +15,8 @@ from benchmarks.generated_study import accounts, lake_table
 from longtail.imports.formats.questions.pararel import FACTS, PATTERNS
 from longtail.prompt_formats import CLOZE_T5
 from longtail.questions.build import build_questions
-from longtail.questions.cloze import describe_cloze_queries
-from longtail.questions.paraphrases import build_paraphrases
-from longtail.relations.cloze import with_sentinel
+from longtail.questions.paraphrases import build_paraphrases, describe_cloze_queries
+from longtail.relations.cloze import put_sentinel
 from longtail.storage.fingerprints import prompt_hash
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study
@@ -117,7 +116,7 @@ def write_predictions(study: Study, lake: Lake, seed: int = 0) -> int:
         "mean_log_likelihood": rng.uniform(-4, 0, len(asked)), "margin": rng.uniform(0, 2, len(asked)),
         "confidence": rng.uniform(0, 1, len(asked)),
         "free_generation": said, "is_mismatch": False, "n_candidates": 20,
-        "prompt_hash": [prompt_hash(with_sentinel(row["paraphrase"])) for row in asked],
+        "prompt_hash": [prompt_hash(put_sentinel(row["paraphrase"])) for row in asked],
         **accounts(len(asked), rng),
     }  # fmt: skip
     rows = lake_table("candidate_answers", columns)

@@ -19,8 +19,7 @@ import yaml
 from longtail.generation.prompts.build import block, text_as_read
 from longtail.methods import METHODS
 from longtail.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
-from longtail.relations.paraphrases import PARAPHRASES
-from longtail.relations.popqa import RELATIONS
+from longtail.relations.relation import relation_set
 from longtail.storage.fingerprints import prompt_hash
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study
@@ -111,14 +110,14 @@ def write_lake(study: Study, times: float, seed: int = 0) -> dict[str, int]:
 
 def _world(times: float, rng: np.random.Generator) -> World:
     rows: list[dict[str, Any]] = []
-    for number, relation in enumerate(RELATIONS):
+    for number, relation in enumerate(relation_set("popqa")):
         for i in range(max(1, round(times * relation.published_questions))):
             subject_id = f"Q{1_000_000 * (number + 1) + i}"
             subject = f"Subject {subject_id}"
             rows.append({
                 "question_id": f"{subject_id}-{relation.property_id}", "relation": relation.name,
                 "property_id": relation.property_id, "subject_id": subject_id, "subject": subject,
-                "question": relation.question(subject), "n_paraphrases": len(PARAPHRASES[relation.name]),
+                "question": relation.question(subject), "n_paraphrases": len(relation.wordings),
             })  # fmt: skip
     n = len(rows)
     passage = {name: np.where(rng.random(n) < 0.8, np.arange(n), rng.integers(0, n, n))

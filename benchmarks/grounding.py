@@ -22,8 +22,15 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import last_line, machine, say, table
-from longtail.grounding.plan import WIDTH, Plan, count_grams, planned
-from longtail.grounding.portrait import Portrait, build, open_portrait
+from longtail.grounding.portrait import (
+    WIDTH,
+    Plan,
+    Portrait,
+    build,
+    count_grams,
+    open_portrait,
+    plan_portrait,
+)
 from longtail.grounding.quip import Scorer
 from longtail.grounding.texts import Texts
 
@@ -133,7 +140,7 @@ def measure(folder: Path, n_grams: int, n_asked: int) -> Measured:
     say("counting distinct grams …")
     sample = list(texts(min(n_grams, 20_000_000), SEED))
     counted = timed(sum(len(one.data) for one in sample), partial(count_grams, sample, SEED))
-    plan = planned(n_grams, RATE, SEED)
+    plan = plan_portrait(n_grams, RATE, SEED)
     say(f"building a portrait of {n_grams:,} grams, {plan.n_bytes / _MEBIBYTE:,.0f} MiB …")
     built = build_timed(folder, plan, n_grams, plan.n_bytes)
     portrait = open_portrait(folder, plan)
@@ -149,7 +156,7 @@ def measure(folder: Path, n_grams: int, n_asked: int) -> Measured:
 
 def compile_loops(folder: Path) -> None:
     """Run every compiled loop once on a small portrait."""
-    plan = planned(5_000_000, RATE, SEED)
+    plan = plan_portrait(5_000_000, RATE, SEED)
     build(folder, plan, lambda: texts(1_000, SEED), LOG)
     Scorer(open_portrait(folder, plan)).quotes(next(texts(1_000, SEED)))
     count_grams(texts(1_000, SEED), SEED)

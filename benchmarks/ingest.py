@@ -34,7 +34,7 @@ from benchmarks.harness import last_line, machine, say, table
 from longtail.parsing.decompression import decompress
 from longtail.parsing.line_files import DumpFile, RejectedRows
 from longtail.questions.build import build_questions
-from longtail.relations.popqa import RELATIONS
+from longtail.relations.relation import relation_set
 from longtail.sandbox.pages import Pages
 from longtail.sandbox.server import SandboxServer
 from longtail.sandbox.world import World
@@ -96,7 +96,7 @@ def read_views(path: Path, titles: Sequence[str], threads: int) -> dict[str, int
 
 def read_facts(path: Path, threads: int) -> tuple[int, int]:
     """The number of statements of the sixteen relations: those of the world, and all."""
-    properties = [relation.property_id for relation in RELATIONS]
+    properties = [relation.property_id for relation in relation_set("popqa")]
     found = read_statements(DumpFile(path, threads=threads), properties, RejectedRows(), _LOG)
     tables = [found.of(property_id) for property_id in properties]
     ours = (pc.match_substring_regex(table["subject_id"], "^Q9.{8}") for table in tables)
@@ -212,7 +212,7 @@ def main() -> None:
 
 
 def _run(folder: Path, chosen: argparse.Namespace) -> None:
-    facts = -(-QUESTIONS // len(RELATIONS))
+    facts = -(-QUESTIONS // len(relation_set("popqa")))
     world, threads = World(0, facts), chosen.threads
     views = page_view_dump(world, folder / "views.bz2", chosen.megabytes * 1_000_000)
     truthy = truthy_dump(world, folder / "truthy.nt.bz2", chosen.megabytes * 1_000_000)

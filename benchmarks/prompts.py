@@ -11,8 +11,7 @@ from typing import Any
 from longtail.generation.engine.task import Generate, ModelInput, Request
 from longtail.generation.prompts.build import Demonstrations, Question, build_prompt
 from longtail.prompt_formats import FORMATS
-from longtail.relations.paraphrases import PARAPHRASES
-from longtail.relations.relation import SUBJECT
+from longtail.relations.relation import SUBJECT, relation_set
 from longtail.sandbox.world import World
 from longtail.study.prompts import Prompt
 
@@ -80,7 +79,7 @@ class StreamedPrompt:
 
 def paraphrased_prompts(n: int) -> list[StreamedPrompt]:
     """`n` prompts with 15 shots: the questions of a larger world in all their wordings."""
-    n_wordings = len(PARAPHRASES) + sum(map(len, PARAPHRASES.values()))
+    n_wordings = sum(1 + len(relation.wordings) for relation in relation_set("popqa"))
     world = World(0, max(8, n // n_wordings + 1))
     pool = Demonstrations("sandbox", sandbox_questions(), seed=0)
     prompt = Prompt(name="15_shot", shots=SHOTS, draw="per_relation")
@@ -88,7 +87,7 @@ def paraphrased_prompts(n: int) -> list[StreamedPrompt]:
         StreamedPrompt(template.replace(SUBJECT, world.label_of(fact.subject_id)), pool.draw(asked, prompt))
         for fact in world.facts()
         for asked in (Question("", fact.relation.name, "", ""),)
-        for template in (fact.relation.template, *PARAPHRASES[fact.relation.name])
+        for template in (fact.relation.template, *fact.relation.wordings)
     ]
     return found[:n]
 

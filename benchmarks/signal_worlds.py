@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from longtail.relations.popqa import RELATIONS
+from longtail.relations.relation import relation_set
 from longtail.statistics.resampling import Values
 from longtail.statistics.signal_fit import Features
 from longtail.statistics.signal_policies import POPULARITY, Asked, Policy, decisions
@@ -75,7 +75,7 @@ class SignalWorld:
 def _world(by_popularity: float, by_consistency: float) -> SignalWorld:
     """The arguments say how much a standard deviation changes the logit of memory's probability."""
     rng = np.random.default_rng(1)
-    shares = np.array([relation.published_questions for relation in RELATIONS], dtype=float)
+    shares = np.array([relation.published_questions for relation in relation_set("popqa")], dtype=float)
     relation = np.sort(rng.choice(len(shares), N_POPULATION, p=shares / shares.sum()))
     known = rng.normal(0, 0.5, len(shares))[relation]
     popularity, consistency, certainty = rng.normal(size=(3, N_POPULATION))

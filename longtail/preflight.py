@@ -35,7 +35,7 @@ from longtail.study.imports import (
     load_format,
 )
 from longtail.study.study import Study
-from longtail.tuning.needs import needs_of_sweep
+from longtail.tuning.sweep import needs_of_sweep
 from longtail.warehouse.build import check_memory
 from longtail.wikimedia.needs import needs_of_source
 

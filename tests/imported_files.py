@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.imports.formats.questions.popqa import COLUMNS, PROPERTY_NUMBERS
-from longtail.relations.popqa import RELATIONS
+from longtail.relations.relation import relation_set
 from longtail.study.imports import Results
 from longtail.study.parts import read_part
 
@@ -30,7 +30,7 @@ def popqa_rows(
     relations: Sequence[str] = ("occupation", "capital", "author"), n: int = N_SUBJECTS
 ) -> list[dict[str, str]]:
     """`n` questions of each relation about invented subjects; a larger number in the name means more views."""
-    by_name = {relation.name: relation for relation in RELATIONS}
+    by_name = {relation.name: relation for relation in relation_set("popqa")}
     rows = []
     for r, name in enumerate(relations):
         for i in range(n):

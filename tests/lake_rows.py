@@ -14,7 +14,7 @@ import pyarrow as pa
 from longtail.generation.prompts.build import block, join_blocks, text_as_read
 from longtail.methods import METHODS
 from longtail.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
-from longtail.relations.popqa import RELATIONS
+from longtail.relations.relation import relation_set
 from longtail.storage.fingerprints import prompt_hash
 from longtail.tables import TABLES
 
@@ -60,13 +60,13 @@ def finds(retriever: str, subject_id: str) -> bool:
 
 
 def relation_names(plan: LakePlan) -> list[str]:
-    return [relation.name for relation in RELATIONS[: plan.n_relations]]
+    return [relation.name for relation in relation_set("popqa")[: plan.n_relations]]
 
 
 def question_rows(plan: LakePlan) -> list[dict[str, Any]]:
     rows = []
     for dataset in plan.datasets:
-        for number, relation in enumerate(RELATIONS[: plan.n_relations]):
+        for number, relation in enumerate(relation_set("popqa")[: plan.n_relations]):
             last = number == plan.n_relations - 1
             n = 1 if last and plan.one_question_relation else plan.n_questions_per_relation
             for i in range(n):

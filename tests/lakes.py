@@ -12,7 +12,7 @@ import yaml
 
 from longtail.methods import BACKGROUND, BOUND, CONDITION, METHODS
 from longtail.prompt_formats import BACKGROUND_TEMPLATE, FOR_ENCODER_DECODERS, FORMATS
-from longtail.relations.sets import RELATION_SETS, SOURCE_SET
+from longtail.relations.relation import SOURCE_SET, relation_set
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study
 from longtail.study.study import Study
@@ -212,7 +212,7 @@ def write_study_tables(lake: Lake, plan: LakePlan) -> None:
                 "template": relation.template,
                 "statement": relation.statement,
             }
-            for relation in RELATION_SETS[SOURCE_SET]
+            for relation in relation_set(SOURCE_SET)
         ],
     )
     _put(

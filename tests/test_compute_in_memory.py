@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from longtail.embedding.answers import embed_texts
 from longtail.embedding.encoder import ENCODER
+from longtail.embedding.lake_tables import embed_texts
 from longtail.embedding.vectors import Embedded
 from longtail.errors import SourceError
 from longtail.generation.engine.job import Job
@@ -23,8 +23,7 @@ from longtail.generation.prompts.build import Passage as ReadPassage
 from longtail.generation.prompts.build import Question
 from longtail.generation.tasks.answers import Answers, plan_answers
 from longtail.methods import METHODS
-from longtail.questions.build import make_questions
-from longtail.questions.selection import Choice
+from longtail.questions.build import Choice, make_questions
 from longtail.retrieval.base import Context, Query, Results, load_retriever
 from longtail.retrieval.retrieve import find_passages
 from longtail.retrieval.stored_passages import Passage, StoredPassages

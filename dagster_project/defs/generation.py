@@ -22,7 +22,7 @@ from dagster_project.defs.resources import (
 )
 from dagster_project.defs.results import clear_errors, lake_asset, markdown_table, result
 from dagster_project.defs.retrieval import cited_passages, passages, retrieved_passages
-from longtail.embedding.answers import embed_answers
+from longtail.embedding.lake_tables import embed_answers
 from longtail.entailment.answers import compare_answers
 from longtail.generation.engine.partition import generate
 from longtail.generation.latency import calibrate_latency
@@ -30,10 +30,10 @@ from longtail.generation.tasks.audit import count_faults, tell_accuracy
 from longtail.generation.tasks.registry import TASKS
 from longtail.grounding.cooccurrences import count_cooccurrences
 from longtail.grounding.corpus import build_portrait
-from longtail.grounding.generations import score_generations
+from longtail.grounding.quip import score_generations
 from longtail.imports.answers import import_answers
 from longtail.progress import Progress
-from longtail.questions.cloze import CANDIDATES
+from longtail.questions.paraphrases import CANDIDATES
 from longtail.storage.lake import Outcome
 from longtail.tables import TABLES
 from longtail.tuning.sweep import ANSWERS, MODELS, tune

@@ -8,8 +8,8 @@ import dagster as dg
 from dagster_project.defs.resources import LOG, StudyResource, chosen_study, months
 from dagster_project.defs.results import clear_errors, lake_asset, result
 from longtail.imports.datasets import import_entities, import_popularity, import_triples
-from longtail.questions.candidates import sample_facts
 from longtail.questions.frequencies import measure_frequencies
+from longtail.questions.sampling import sample_facts
 from longtail.study.tables import STUDY_TABLES, describe_study
 from longtail.tables import TABLES
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples

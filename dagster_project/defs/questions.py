@@ -7,12 +7,11 @@ import dagster as dg
 from dagster_project.defs.ingest import candidate_triples, entities, triples
 from dagster_project.defs.resources import LOG, StudyResource, months
 from dagster_project.defs.results import clear_errors, lake_asset, result
-from longtail.embedding.paraphrases import compare_paraphrases, far_relations
+from longtail.embedding.lake_tables import compare_paraphrases, far_relations
 from longtail.imports.answers import import_decisions
 from longtail.questions.build import build_questions
-from longtail.questions.cloze import CANDIDATES, PATTERNS, describe_cloze_queries
 from longtail.questions.counts import count_questions
-from longtail.questions.paraphrases import build_paraphrases
+from longtail.questions.paraphrases import CANDIDATES, PATTERNS, build_paraphrases, describe_cloze_queries
 from longtail.reference.linking import describe_linking
 from longtail.reference.mentions import link_reference_questions
 from longtail.reference.nq_open import import_reference_questions

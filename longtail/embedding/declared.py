@@ -18,8 +18,7 @@ from typing import Any
 from longtail.embedding.encoder import Encoder
 from longtail.embedding.settings import PACKAGE, EncoderSettings
 from longtail.errors import BackendError
-from longtail.models.failures import first_line
-from longtail.models.limits import input_limit
+from longtail.models.limits import first_line, input_limit
 from longtail.models.linear_layers import use_fastest
 from longtail.models.model_files import ModelFiles
 from longtail.models.weights import Weights, check_folder, find_weights
@@ -59,12 +58,12 @@ class DeclaredEncoder:
         return self.of_queries._version(self.settings.query_prefix)
 
     def _version(self, prefix: str) -> str:
-        own = self.settings
+        settings = self.settings
         before = f", {prefix!r} before" if prefix else ""
-        length = "unit length" if own.normalise else "dot product"
+        length = "unit length" if settings.normalise else "dot product"
         return (
-            f"{self._label} {self._weights.revision[:16]}, {own.pooling}, {length}, "
-            f"{own.max_tokens or 'all its'} tokens, {own.dtype}{before}"
+            f"{self._label} {self._weights.revision[:16]}, {settings.pooling}, {length}, "
+            f"{settings.max_tokens or 'all its'} tokens, {settings.dtype}{before}"
         )
 
     @property
@@ -73,8 +72,14 @@ class DeclaredEncoder:
 
         Errors: `BackendError`.
         """
-        own = self.settings
-        decisive = (own.pooling, own.normalise, own.passage_prefix, own.max_tokens, own.dtype)
+        settings = self.settings
+        decisive = (
+            settings.pooling,
+            settings.normalise,
+            settings.passage_prefix,
+            settings.max_tokens,
+            settings.dtype,
+        )
         code = code_version("longtail.embedding.encoder")
         digest = fingerprint(self._weights.revision, *decisive, code)
         return f"{self._label.replace('/', '-')}@{digest[:24]}"
@@ -108,8 +113,10 @@ class DeclaredEncoder:
         path = self.settings.path
         if path.startswith(PACKAGE):
             path = str(_in_package(self.name, path.removeprefix(PACKAGE)))
-        own = self.settings
-        return Model(name=self.name, path=path, revision=own.revision, study_folder=own.study_folder)
+        settings = self.settings
+        return Model(
+            name=self.name, path=path, revision=settings.revision, study_folder=settings.study_folder
+        )
 
     @property
     def _weights(self) -> Weights:
@@ -120,14 +127,14 @@ def _in_package(name: str, path: str) -> Path:
     """A folder of an installed Python package. Errors: `BackendError`."""
     package, _, folder = path.partition("/")
     try:
-        found = importlib.util.find_spec(package) if package.isidentifier() else None
+        spec = importlib.util.find_spec(package) if package.isidentifier() else None
     except ValueError:
-        found = None
-    if found is None or not found.submodule_search_locations:
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
         raise BackendError(
             f"retriever {name}: package {package} is not installed; run: {install_command(package)}"
         )
-    where = Path(next(iter(found.submodule_search_locations)), folder)
+    where = Path(next(iter(spec.submodule_search_locations)), folder)
     if not where.is_dir():
         raise BackendError(f"retriever {name}: package {package} has no folder {folder!r}")
     return where
@@ -149,9 +156,9 @@ def _check_modules(files: ModelFiles) -> None:
 
 @functools.lru_cache(maxsize=2)
 def _load(weights: Weights, settings: EncoderSettings, device: str) -> Encoder:
-    found = _new(weights, settings, device)
-    use_fastest(found.model)
-    return found
+    encoder = _new(weights, settings, device)
+    use_fastest(encoder.model)
+    return encoder
 
 
 def _new(weights: Weights, settings: EncoderSettings, device: str) -> Encoder:
@@ -190,7 +197,7 @@ def _read(files: ModelFiles, dtype: Any) -> tuple[Any, Any]:
     transformers.utils.logging.disable_progress_bar()
     load: Any = transformers.AutoModel.from_pretrained
     try:
-        with files.shown() as folder:
+        with files.as_folder() as folder:
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
             model, report = load(
                 folder,

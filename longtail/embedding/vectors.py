@@ -65,7 +65,7 @@ class Vectors:
         unusable: list[str] = []
         waiting: dict[str, bytes] = {}
         stored_at = time.monotonic()
-        with placed(self._device) as device:
+        with lease_for_encoder(self._device) as device:
             for rows, vectors in load_encoder(device).batches(missing, self._log):
                 for row, vector, is_finite in zip(
                     rows, vectors, np.isfinite(vectors).all(axis=1), strict=True
@@ -83,9 +83,9 @@ class Vectors:
     def read(self, texts: Sequence[str]) -> np.ndarray:
         """float32 unit vectors of embedded texts, shape (len(texts), 384). Errors: `LakeError` where one is missing."""
         keys = [self._key(text) for text in texts]
-        found = self._store.get_many(list(dict.fromkeys(keys)))
+        stored = self._store.get_many(list(dict.fromkeys(keys)))
         try:
-            whole = b"".join(found[key] for key in keys)
+            whole = b"".join(stored[key] for key in keys)
         except KeyError:
             raise LakeError(f"{self._store.path}: a vector has gone missing; run again") from None
         return np.frombuffer(whole, dtype=np.float32).reshape(-1, ENCODER.n_dimensions)
@@ -97,8 +97,8 @@ class Vectors:
 
     def _missing(self, texts: Sequence[str]) -> list[str]:
         keys = [self._key(text) for text in texts]
-        found = self._store.get_many(keys)
-        return [text for text, key in zip(texts, keys, strict=True) if key not in found]
+        stored = self._store.get_many(keys)
+        return [text for text, key in zip(texts, keys, strict=True) if key not in stored]
 
     def _key(self, text: str) -> str:
         return f"{self._encoder}/{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
@@ -109,7 +109,7 @@ def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 @contextlib.contextmanager
-def placed(wanted: str, name: str = ENCODER.name) -> Iterator[str]:
+def lease_for_encoder(wanted: str, name: str = ENCODER.name) -> Iterator[str]:
     """An encoder's device, leased from other processes as long as it computes. Errors: `BackendError`."""
     encoder = Model(name=name, path=name, device=wanted)
     device, lease = lease_device(encoder, find_device(encoder))

@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from longtail.models.batches import padded_batches
-from longtail.models.failures import first_line
-from longtail.models.limits import input_limit
+from longtail.models.limits import first_line, input_limit, plan_batches
 from longtail.models.model_files import ModelFiles, find_files
 from longtail.models.placement import find_device, lease_device
 from longtail.models.weights import check_folder, find_weights
@@ -47,14 +45,14 @@ def entailment_label(files: ModelFiles) -> int:
     is one."""
     names = files.settings("config.json").get("id2label")
     names = names if isinstance(names, dict) else {}
-    found = [int(number) for number, name in names.items() if _ENTAILMENT.fullmatch(str(name).strip())]
-    if len(found) != 1:
+    labels = [int(number) for number, name in names.items() if _ENTAILMENT.fullmatch(str(name).strip())]
+    if len(labels) != 1:
         listed = ", ".join(map(str, names.values())) or "it names none"
         raise files.refusal(
-            f"{len(found) or 'none'} of its labels ({listed}) are called entailment; id2label in config.json must"
+            f"{len(labels) or 'none'} of its labels ({listed}) are called entailment; id2label in config.json must"
             " name one"
         )
-    return found[0]
+    return labels[0]
 
 
 class Classifier:
@@ -92,10 +90,12 @@ class Classifier:
             max_length=self._limit,
         )
         most = _BATCH_TOKENS if self._device.type == "cpu" else _BATCH_TOKENS_GPU
-        found = np.empty(len(pairs), dtype=np.float32)
-        for rows in padded_batches(encoded["input_ids"], [0] * len(pairs), most):
-            found[rows] = self._forward({name: [own[row] for row in rows] for name, own in encoded.items()})
-        return found
+        values = np.empty(len(pairs), dtype=np.float32)
+        for rows in plan_batches(encoded["input_ids"], [0] * len(pairs), most):
+            values[rows] = self._forward(
+                {name: [column[row] for row in rows] for name, column in encoded.items()}
+            )
+        return values
 
     def _forward(self, encoded: dict[str, list[list[int]]]) -> np.ndarray:
         import torch
@@ -103,8 +103,8 @@ class Classifier:
         inputs = self._tokenizer.pad(encoded, return_tensors="pt").to(self._device)
         with torch.inference_mode():
             logits = self._model(**inputs).logits.float()
-        found: np.ndarray = torch.softmax(logits, dim=1)[:, self._label].cpu().numpy()
-        return found
+        values: np.ndarray = torch.softmax(logits, dim=1)[:, self._label].cpu().numpy()
+        return values
 
 
 def _load(files: ModelFiles) -> tuple[Any, Any]:
@@ -113,7 +113,7 @@ def _load(files: ModelFiles) -> tuple[Any, Any]:
 
     load: Any = AutoModelForSequenceClassification.from_pretrained
     try:
-        with files.shown() as folder:
+        with files.as_folder() as folder:
             tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
             loaded, report = load(
                 folder,

@@ -1,7 +1,7 @@
 """How often a question's entity and its answer stand in one passage of the corpus (According-to prompting, section 4.4).
 
-One pass over the texts finds all names and answers of all questions (`questions.phrases`). A question without a subject
-is linked to the titles of the corpus that stand in it; they are collected in a pass over the titles before.
+One pass over the texts finds all names and answers of all questions (`questions.text_matches`). A question without a
+subject is linked to the titles of the corpus that stand in it; they are collected in a pass over the titles before.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from longtail.grounding.corpus import corpus_passages, grounding_of
 from longtail.parsing.dictionary import FUNCTION_WORDS
 from longtail.progress import Progress
-from longtail.questions.phrases import Asked, Phrases, as_words
+from longtail.questions.text_matches import Asked, Phrases, as_words
 from longtail.scoring.match import dpr_tokens
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
@@ -37,17 +37,17 @@ def count_cooccurrences(study: Study, lake: Lake, log: logging.Logger) -> Outcom
         columns = ["dataset", "question_id", "question", "subject", "subject_aliases", "gold_answers"]
         rows = lake.read("questions", columns=columns).to_pylist()
         titles = (batch["title"].to_pylist() for batch in corpus_passages(grounding, lake, ["title"]))
-        asked = list(linked(rows, (title for batch in titles for title in batch)))
+        asked = list(link_entities(rows, (title for batch in titles for title in batch)))
         passages = (batch.to_pylist() for batch in corpus_passages(grounding, lake, ["title", "text"]))
-        counts = passages_with_both(
-            asked, ((one["title"], one["text"]) for batch in passages for one in batch), log
+        counts = count_passages(
+            asked, ((passage["title"], passage["text"]) for batch in passages for passage in batch), log
         )
-        return Computed([_row(*found) for found in zip(rows, asked, counts.tolist(), strict=True)])
+        return Computed([_row(*row) for row in zip(rows, asked, counts.tolist(), strict=True)])
 
     return lake.materialise(_TABLE, stamp, compute)
 
 
-def linked(questions: Sequence[Mapping[str, Any]], titles: Iterable[str]) -> Iterator[Asked]:
+def link_entities(questions: Sequence[Mapping[str, Any]], titles: Iterable[str]) -> Iterator[Asked]:
     """Questions with the names of their entity: those of the subject, or titles that stand in the question.
 
     A title that is an answer is left out: every passage with it would have both.
@@ -62,7 +62,7 @@ def linked(questions: Sequence[Mapping[str, Any]], titles: Iterable[str]) -> Ite
             yield Asked(names, answers, TITLES if names else None)
 
 
-def passages_with_both(
+def count_passages(
     asked: Sequence[Asked], passages: Iterable[tuple[str, str]], log: logging.Logger
 ) -> np.ndarray:
     """In how many passages, (title, text), each question has a name and an answer: int64[n]."""
@@ -71,8 +71,8 @@ def passages_with_both(
     with Progress(log, "passages searched for entities and answers") as progress:
         for title, text in passages:
             # No phrase reaches from the title into the text.
-            found = phrases.found(f"{dpr_tokens(title)} \n {dpr_tokens(text)}")
-            counts[phrases.with_answer(phrases.named(found), found)] += 1
+            in_passage = phrases.find(f"{dpr_tokens(title)} \n {dpr_tokens(text)}")
+            counts[phrases.filter_by_answer(phrases.questions_of(in_passage), in_passage)] += 1
             progress.add(1)
     return counts
 

@@ -19,13 +19,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from longtail.errors import LakeError, StudyError
-from longtail.grounding.plan import NORMALISATION, WIDTH, Plan, count_grams, planned
 from longtail.grounding.portrait import (
+    NORMALISATION,
+    WIDTH,
     Corpus,
+    Plan,
     Portrait,
     build,
+    count_grams,
     open_portrait,
     path_of,
+    plan_portrait,
     read_header,
 )
 from longtail.grounding.texts import Texts
@@ -65,21 +69,21 @@ def build_portrait(study: Study, lake: Lake, log: logging.Logger) -> PortraitRep
     folder, corpus = _folder(study, stamp), _corpus(grounding, lake)
     remove_leftovers(folder.parent / STAGING)
     plan = _read_plan(folder)
-    found = _opened(folder, plan)
-    was_current = found is not None
+    portrait = _try_to_open(folder, plan)
+    was_current = portrait is not None
     if plan is None:
         n_all, n_grams = count_grams(corpus(), study.seed)
         log.info("portrait: %d distinct 25-grams, %d in all", n_grams, n_all)
-        plan = planned(n_grams, grounding.portrait.false_positive_rate, study.seed)
+        plan = plan_portrait(n_grams, grounding.portrait.false_positive_rate, study.seed)
         _write_plan(folder, plan)
-    if found is None:
+    if portrait is None:
         build(folder, plan, corpus, log)
         _remove_others(folder)
-        found = open_portrait(folder, plan)
+        portrait = open_portrait(folder, plan)
     seconds = round(time.perf_counter() - started, 3)
-    log.info("portrait: %.1f MB, false-positive rate %.5f", plan.n_bytes / 1e6, found.observed_rate)
+    log.info("portrait: %.1f MB, false-positive rate %.5f", plan.n_bytes / 1e6, portrait.observed_rate)
     return PortraitReport(
-        stamp, folder, plan.n_grams, plan.n_bytes, plan.rate, found.observed_rate, seconds, was_current
+        stamp, folder, plan.n_grams, plan.n_bytes, plan.rate, portrait.observed_rate, seconds, was_current
     )
 
 
@@ -141,7 +145,7 @@ def _write_plan(folder: Path, plan: Plan) -> None:
         temporary.write_text(json.dumps(plan.record()), encoding="utf-8")
 
 
-def _opened(folder: Path, plan: Plan | None) -> Portrait | None:
+def _try_to_open(folder: Path, plan: Plan | None) -> Portrait | None:
     try:
         return open_portrait(folder, plan) if plan is not None else None
     except LakeError:

@@ -39,7 +39,7 @@ _MOST = 3
 """Grams that one character can complete: itself, after a space and a line end."""
 
 
-def compiled(function: Callable[..., Any], fastmath: bool | set[str] = False) -> Callable[..., Any]:
+def compile_loop(function: Callable[..., Any], fastmath: bool | set[str] = False) -> Callable[..., Any]:
     """The function as machine code, kept on the disk; where nothing can be kept, each process compiles it again."""
     try:
         made: Callable[..., Any] = numba.njit(cache=True, nogil=True, fastmath=fastmath)(function)
@@ -48,15 +48,15 @@ def compiled(function: Callable[..., Any], fastmath: bool | set[str] = False) ->
     return made
 
 
-@compiled
-def mixed(value: np.uint64) -> np.uint64:
+@compile_loop
+def mix_bits(value: np.uint64) -> np.uint64:
     """Spread all bits of a value over all bits (the last step of splitmix64)."""
     value = (value ^ (value >> np.uint64(30))) * _MIX_1
     value = (value ^ (value >> np.uint64(27))) * _MIX_2
     return value ^ (value >> np.uint64(31))
 
 
-@compiled
+@compile_loop
 def is_space(point: int) -> bool:
     """Whether Python's `str.isspace` holds for a code point."""
     if point < 0x85:
@@ -66,7 +66,7 @@ def is_space(point: int) -> bool:
     return 0x2000 <= point <= 0x200A or point in (0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
 
 
-@compiled
+@compile_loop
 def code_point(data: np.ndarray, at: int, end: int) -> tuple[int, int]:
     """The code point that begins at byte `at`, and the byte after it. Lone surrogates are code points too."""
     first = int(data[at])
@@ -82,7 +82,7 @@ def code_point(data: np.ndarray, at: int, end: int) -> tuple[int, int]:
     return point, at
 
 
-@compiled
+@compile_loop
 def hash_grams(
     data: np.ndarray,
     offsets: np.ndarray,
@@ -131,7 +131,7 @@ def hash_grams(
                     given = np.uint64(0x0A)
                 else:
                     given = np.uint64(point)
-                value = mixed((given ^ seed) * _BASE)
+                value = mix_bits((given ^ seed) * _BASE)
                 rolled = rolled * _BASE + value - state[slot] * _LEAVING
                 state[slot] = value
                 place = read if step == 2 else read - np.uint64(1)  # of white space: its last character
@@ -140,7 +140,7 @@ def hash_grams(
                 slot = slot + np.uint64(1) if slot < _LAST else np.uint64(0)
                 seen += np.uint64(1)
                 if seen >= np.uint64(WIDTH):
-                    hashes[n] = mixed(rolled)
+                    hashes[n] = mix_bits(rolled)
                     if places:
                         firsts[n] = state[_PLACES + slot] - np.uint64(1)
                         lasts[n] = place - np.uint64(1)
@@ -157,13 +157,13 @@ def hash_grams(
     return text, at, n
 
 
-@compiled
+@compile_loop
 def part_of(value: np.uint64, n_parts: np.uint64) -> np.uint64:
     """The part of a hash: all parts are equally likely."""
     return ((value >> np.uint64(32)) * n_parts) >> np.uint64(32)
 
 
-@compiled
+@compile_loop
 def sort_by_part(
     hashes: np.ndarray,
     order: np.ndarray,
@@ -211,7 +211,7 @@ def sort_by_part(
     return n
 
 
-@compiled
+@compile_loop
 def set_bits(
     words: np.ndarray, hashes: np.ndarray, n_parts: np.uint64, first: np.uint64, n_bits: int, part_words: int
 ) -> None:
@@ -220,14 +220,14 @@ def set_bits(
     for i in range(len(hashes)):
         part = part_of(hashes[i], n_parts) - first
         base = part * words_here
-        value = mixed(hashes[i] * _BASE)
+        value = mix_bits(hashes[i] * _BASE)
         for _ in range(n_bits):
             place = ((value >> np.uint64(32)) * bits_here) >> np.uint64(32)
             words[base + (place >> np.uint64(6))] |= np.uint64(1) << (place & np.uint64(63))
             value = value * _NEXT + _BASE
 
 
-@compiled
+@compile_loop
 def are_set(
     words: np.ndarray,
     hashes: np.ndarray,
@@ -236,7 +236,7 @@ def are_set(
     n_bits: int,
     part_words: int,
     order: np.ndarray,
-    found: np.ndarray,
+    members: np.ndarray,
 ) -> None:
     """Set `found[order[i]]` to whether all bits of hash i are set; `order` may be empty: then `found[i]`."""
     has_order = len(order) > 0
@@ -244,7 +244,7 @@ def are_set(
     for i in range(len(hashes)):
         part = part_of(hashes[i], n_parts) - first
         base = part * words_here
-        value = mixed(hashes[i] * _BASE)
+        value = mix_bits(hashes[i] * _BASE)
         member = True
         for _ in range(n_bits):
             place = ((value >> np.uint64(32)) * bits_here) >> np.uint64(32)
@@ -252,14 +252,14 @@ def are_set(
                 member = False
                 break
             value = value * _NEXT + _BASE
-        found[order[i] if has_order else i] = member
+        members[order[i] if has_order else i] = member
 
 
-@compiled
+@compile_loop
 def sketch(registers: np.ndarray, hashes: np.ndarray) -> None:
     """Add hashes to a HyperLogLog sketch: uint8[REGISTERS]."""
     for i in range(len(hashes)):
-        value = mixed(hashes[i] ^ _MIX_1)
+        value = mix_bits(hashes[i] ^ _MIX_1)
         place = value & np.uint64(REGISTERS - 1)
         rest = value >> np.uint64(18)
         rank = np.uint64(registers[place])
@@ -269,7 +269,7 @@ def sketch(registers: np.ndarray, hashes: np.ndarray) -> None:
             registers[place] = rank + np.uint64(1)
 
 
-@compiled
+@compile_loop
 def _close_run(open_run: np.ndarray, text: int, spans: np.ndarray, n: int) -> int:
     """Write the run that ends before the present gram as span n; returns how many spans there are."""
     spans[0, n], spans[1, n], spans[2, n], spans[3, n] = text, open_run[0], open_run[1], open_run[2]
@@ -278,9 +278,9 @@ def _close_run(open_run: np.ndarray, text: int, spans: np.ndarray, n: int) -> in
     return n + 1
 
 
-@compiled
+@compile_loop
 def runs(
-    found: np.ndarray,
+    members: np.ndarray,
     counts: np.ndarray,
     firsts: np.ndarray,
     lasts: np.ndarray,
@@ -299,7 +299,7 @@ def runs(
     for text in range(len(counts)):
         is_last = text == len(counts) - 1
         for _ in range(counts[text]):
-            if found[gram]:
+            if members[gram]:
                 if open_run[0] < 0:
                     open_run[0], open_run[2] = firsts[gram], open_run[3]
                 open_run[1] = lasts[gram] + 1

@@ -1,29 +1,41 @@
 """Data portraits: a Bloom filter of the 25-grams of a corpus, in files that are mapped into memory.
 
-A portrait is a folder with one file per range of parts. Each file appears whole or not at all, so a killed build goes
-on after its last whole file. Files of the same plan and of the same texts are equal byte for byte, in whatever order
-and pieces the texts came: bits are only ever set. A file ends with a CRC-32 of all its bytes before. It is checked
-whenever the file is opened: that takes a fifth of a second per GiB, and look-ups then find the file in memory.
+A plan says how many bits hold so many grams at a given false-positive rate. A portrait is a folder with one file per
+range of parts. Each file appears whole or not at all, so a killed build goes on after its last whole file. Files of the
+same plan and of the same texts are equal byte for byte, in whatever order and pieces the texts came: bits are only ever
+set. A file ends with a CRC-32 of all its bytes before. It is checked whenever the file is opened: that takes a fifth of a
+second per GiB, and look-ups then find the file in memory.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from longtail.errors import LakeError
-from longtail.grounding.plan import CACHED_PARTS, NORMALISATION, ROOM, WIDTH, Plan
 from longtail.grounding.texts import NONE, Hasher, Texts
 from longtail.storage.files import atomic_file
 
+WIDTH = 25
+"""Characters of a gram (SPEC §9)."""
+NORMALISATION = 1
+"""Version of the rules by which texts are normalised; another version makes other grams."""
+MOST_WORDS = 1 << 13
+"""Words of 64 bits in a part: at most 64 KiB, so that it stays in a processor's second cache."""
+PARTS_PER_FILE = 1 << 14
+"""A file of a portrait has at most 1 GiB."""
+CACHED_PARTS = 64
+ROOM = 1 << 24
+"""Grams that are hashed and sorted together when a portrait is built: two buffers of 128 MiB."""
 MEMORY = 8 << 30
 """Bytes of a filter that are built in one pass over the texts."""
 _MAGIC = "longtail portrait 2"
@@ -33,9 +45,110 @@ _AGAIN = "delete it and materialise asset indexes/portrait"
 _MOST_PROBES = 1 << 24
 _EXPECTED_HITS = 2_000
 """Of the probes that measure a file's rate: a standard error of 2.2 %."""
-
 Corpus = Callable[[], Iterable[Texts]]
 """Yields all texts; called once per pass."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all files of a portrait have in common. Portraits of one plan can be merged.
+
+    `n_grams`: distinct grams that it is planned for; `rate`: the planned false-positive rate; `n_bits`: bits that a
+    gram sets; `n_parts` and `part_words`: the parts and their words of 64 bits; `parts_per_file`: parts in a file.
+    """
+
+    n_grams: int
+    rate: float
+    n_bits: int
+    n_parts: int
+    part_words: int
+    seed: int
+    width: int = WIDTH
+    normalisation: int = NORMALISATION
+    parts_per_file: int = PARTS_PER_FILE
+
+    @property
+    def n_bytes(self) -> int:
+        return self.n_parts * self.part_words * 8
+
+    @property
+    def n_files(self) -> int:
+        return -(-self.n_parts // self.parts_per_file)
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether hashes are sorted by part before they are used; a filter in the processor's cache needs no order."""
+        return self.n_parts > CACHED_PARTS or self.n_files > 1
+
+    def parts_of(self, file: int) -> range:
+        """The parts in one of its files."""
+        first = file * self.parts_per_file
+        return range(first, min(first + self.parts_per_file, self.n_parts))
+
+    def record(self) -> dict[str, Any]:
+        """The plan as it is written to files."""
+        return asdict(self)
+
+
+def plan_portrait(n_grams: int, rate: float, seed: int, parts_per_file: int = PARTS_PER_FILE) -> Plan:
+    """The smallest portrait for `n_grams` distinct grams; its parts have the same size.
+
+    A gram sets k = −log2(rate) bits, rounded. If a share s of the bits is set, the rate is s^k, so s = rate^(1/k), and
+    −k·n / ln(1 − s) bits are needed.
+    """
+    n_bits = max(1, round(-math.log2(rate)))
+    needed = -n_bits * n_grams / math.log1p(-(rate ** (1 / n_bits)))
+    n_parts = max(1, math.ceil(needed / (64 * MOST_WORDS)))
+    part_words = max(1, math.ceil(needed / (64 * n_parts)))
+    return Plan(n_grams, rate, n_bits, n_parts, part_words, seed, parts_per_file=parts_per_file)
+
+
+def count_grams(batches: Iterable[Texts], seed: int, room: int = ROOM) -> tuple[int, int]:
+    """(all grams, distinct grams) of texts; the second is an estimate with a standard error of 0.2 %."""
+    from longtail.grounding import kernels
+
+    registers = np.zeros(kernels.REGISTERS, np.uint8)
+    n = 0
+    for hashes in Hasher(seed, room).full_pieces(batches):
+        kernels.sketch(registers, hashes)
+        n += len(hashes)
+    return n, min(n, round(_distinct(registers)))
+
+
+def _distinct(registers: np.ndarray) -> float:
+    """The estimate of a HyperLogLog sketch without bias at any number (Ertl 2017, arXiv:1702.01284, algorithm 6)."""
+    n_registers = len(registers)
+    most = 64 - int(math.log2(n_registers))
+    counts = np.bincount(registers, minlength=most + 2)
+    total = n_registers * _tau(1 - counts[most + 1] / n_registers)
+    for rank in range(most, 0, -1):
+        total = (total + counts[rank]) / 2
+    total += n_registers * _sigma(counts[0] / n_registers)
+    return n_registers / (2 * math.log(2)) * n_registers / total
+
+
+def _sigma(share: float) -> float:
+    """Σ share^(2^k) · 2^(k−1), plus share: what empty registers add."""
+    if share == 1:
+        return math.inf
+    weight, total, before = 1.0, share, -1.0
+    while total != before:
+        share, before = share * share, total
+        total += share * weight
+        weight *= 2
+    return total
+
+
+def _tau(share: float) -> float:
+    """What full registers add."""
+    if share in (0, 1):
+        return 0.0
+    weight, total, before = 1.0, 1 - share, -1.0
+    while total != before:
+        share, before = math.sqrt(share), total
+        weight /= 2
+        total -= (1 - share) ** 2 * weight
+    return total / 3
 
 
 @dataclass(frozen=True)
@@ -63,23 +176,23 @@ class Portrait:
         """A function from at most `room` hashes to whether each is a member; it uses its buffers again at every call."""
         from longtail.grounding import kernels
 
-        plan, found = self.plan, np.empty(room, np.bool_)
+        plan, members = self.plan, np.empty(room, np.bool_)
         n_parts, none = np.uint64(plan.n_parts), np.uint64(0)
         if not plan.is_sorted:
 
             def find_here(hashes: np.ndarray) -> np.ndarray:
                 kernels.are_set(
-                    self.files[0].words, hashes, n_parts, none, plan.n_bits, plan.part_words, NONE, found
+                    self.files[0].words, hashes, n_parts, none, plan.n_bits, plan.part_words, NONE, members
                 )
-                return found[: len(hashes)]
+                return members[: len(hashes)]
 
             return find_here
         other, order, other_order = (np.empty(room, kind) for kind in (np.uint64, np.uint32, np.uint32))
 
         def find(hashes: np.ndarray) -> np.ndarray:
-            own = order[: len(hashes)]
-            own[:] = np.arange(len(hashes), dtype=np.uint32)
-            kernels.sort_by_part(hashes, own, n_parts, none, n_parts, other, other_order)
+            places = order[: len(hashes)]
+            places[:] = np.arange(len(hashes), dtype=np.uint32)
+            kernels.sort_by_part(hashes, places, n_parts, none, n_parts, other, other_order)
             for file in self.files:
                 begin, end = (_first_in(hashes, plan, part) for part in (file.parts.start, file.parts.stop))
                 first = np.uint64(file.parts.start)
@@ -90,10 +203,10 @@ class Portrait:
                     first,
                     plan.n_bits,
                     plan.part_words,
-                    own[begin:end],
-                    found,
+                    places[begin:end],
+                    members,
                 )
-            return found[: len(hashes)]
+            return members[: len(hashes)]
 
         return find
 
@@ -109,9 +222,9 @@ def build(
         words = np.zeros(len(parts) * plan.part_words, np.uint64)
         _fill(words, plan, parts, Hasher(plan.seed, room).full_pieces(corpus()))
         for file in group:
-            own = plan.parts_of(file)
-            begin = (own.start - parts.start) * plan.part_words
-            _write(folder, plan, file, words[begin : begin + len(own) * plan.part_words])
+            file_parts = plan.parts_of(file)
+            begin = (file_parts.start - parts.start) * plan.part_words
+            _write(folder, plan, file, words[begin : begin + len(file_parts) * plan.part_words])
             log.info("portrait: file %d of %d is written", file + 1, plan.n_files)
 
 
@@ -136,9 +249,11 @@ def open_portrait(folder: Path, plan: Plan | None = None) -> Portrait:
     path = path_of(folder, 0)
     if not path.is_file():
         raise LakeError(f"{path} is missing: materialise asset indexes/portrait first")
-    found = read_header(path)["plan"]
-    _check_plan(path, found, plan or found)
-    return Portrait(found, tuple(_opened(folder, found, number) for number in range(found.n_files)))
+    plan_there = read_header(path)["plan"]
+    _check_plan(path, plan_there, plan or plan_there)
+    return Portrait(
+        plan_there, tuple(_open_file(folder, plan_there, number) for number in range(plan_there.n_files))
+    )
 
 
 def path_of(folder: Path, file: int) -> Path:
@@ -159,7 +274,7 @@ def read_header(path: Path) -> dict[str, Any]:
     raise LakeError(f"{path} is no file of a portrait: {_AGAIN}")
 
 
-def _opened(folder: Path, plan: Plan, number: int) -> _File:
+def _open_file(folder: Path, plan: Plan, number: int) -> _File:
     path, parts = path_of(folder, number), plan.parts_of(number)
     if not path.is_file():
         raise LakeError(f"{path} is missing: materialise asset indexes/portrait again")
@@ -175,10 +290,10 @@ def _opened(folder: Path, plan: Plan, number: int) -> _File:
     return _File(parts, data[_HEADER:-_FOOTER].view(np.uint64), header["observed_rate"])
 
 
-def _check_plan(path: Path, found: Plan, wanted: Plan) -> None:
-    own = {"width": WIDTH, "normalisation": NORMALISATION}
-    for name, value in found.record().items():
-        expected = own.get(name, getattr(wanted, name))
+def _check_plan(path: Path, plan: Plan, wanted: Plan) -> None:
+    fixed = {"width": WIDTH, "normalisation": NORMALISATION}
+    for name, value in plan.record().items():
+        expected = fixed.get(name, getattr(wanted, name))
         if value != expected:
             raise LakeError(
                 f"{path}: the portrait has {name} {value}, and {expected} is needed; build it again"
@@ -187,7 +302,7 @@ def _check_plan(path: Path, found: Plan, wanted: Plan) -> None:
 
 def _is_whole(folder: Path, plan: Plan, file: int) -> bool:
     try:
-        _opened(folder, plan, file)
+        _open_file(folder, plan, file)
     except LakeError:
         return False
     return True
@@ -224,7 +339,7 @@ def _write(folder: Path, plan: Plan, number: int, words: np.ndarray) -> None:
         "plan": plan.record(),
         "first_part": plan.parts_of(number).start,
         "bits": len(words) * 64,
-        "observed_rate": _observed_rate(plan, number, words),
+        "observed_rate": _measure_rate(plan, number, words),
     }
     first = f"{_MAGIC}\n{json.dumps(header)}\n".encode().ljust(_HEADER)
     with atomic_file(path_of(folder, number)) as temporary, temporary.open("wb") as file:
@@ -233,7 +348,7 @@ def _write(folder: Path, plan: Plan, number: int, words: np.ndarray) -> None:
         file.write(zlib.crc32(words.data, zlib.crc32(first)).to_bytes(_FOOTER))
 
 
-def _observed_rate(plan: Plan, number: int, words: np.ndarray) -> float:
+def _measure_rate(plan: Plan, number: int, words: np.ndarray) -> float:
     """The share of random hashes that the file takes for members."""
     from longtail.grounding import kernels
 
@@ -246,9 +361,11 @@ def _observed_rate(plan: Plan, number: int, words: np.ndarray) -> float:
     probes |= rng.integers(0, 1 << 32, n, np.uint64)
     if len(parts) > CACHED_PARTS:
         probes.sort()
-    found, first = np.empty(n, np.bool_), np.uint64(parts.start)
-    kernels.are_set(words, probes, np.uint64(plan.n_parts), first, plan.n_bits, plan.part_words, NONE, found)
-    return float(found.mean())
+    members, first = np.empty(n, np.bool_), np.uint64(parts.start)
+    kernels.are_set(
+        words, probes, np.uint64(plan.n_parts), first, plan.n_bits, plan.part_words, NONE, members
+    )
+    return float(members.mean())
 
 
 def _first_in(hashes: np.ndarray, plan: Plan, part: int) -> int:

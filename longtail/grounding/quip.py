@@ -1,15 +1,31 @@
-"""QUIP-Score: the share of a text's 25-grams that a portrait has, and the spans that it quotes (SPEC §9)."""
+"""QUIP-Score of every text that a model wrote: the share of its 25-grams that a portrait has, and the spans that it
+quotes (SPEC §9).
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
+from longtail.grounding.corpus import open_of, portrait_fingerprint
 from longtail.grounding.portrait import Portrait
 from longtail.grounding.texts import Hasher, Texts
+from longtail.methods import BACKGROUND
+from longtail.storage.columns import with_constants
+from longtail.storage.fingerprints import code_version, fingerprint
+from longtail.storage.lake import Computed, Lake, Outcome, Streamed
+from longtail.study.study import Study
 
 _ROOM = 1 << 22
+_TABLE = "quip_scores"
+_ROWS = 8_192
+"""Generations that are scored together."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +68,12 @@ class Scorer:
         spans = [np.empty((5, 0), np.int64)]
         open_run = np.array([-1, -1, 0, 0])
         for piece in self._hasher.pieces(texts):
-            found = self._find(piece.hashes)
-            own = slice(piece.first_text, piece.first_text + len(piece.counts))
-            n_grams[own] += piece.counts
-            n_quoted[own] += _sums(found, piece.counts)
+            members = self._find(piece.hashes)
+            rows = slice(piece.first_text, piece.first_text + len(piece.counts))
+            n_grams[rows] += piece.counts
+            n_quoted[rows] += _sums(members, piece.counts)
             n = kernels.runs(
-                found, piece.counts, piece.firsts, piece.lasts, open_run, piece.is_open, self._spans
+                members, piece.counts, piece.firsts, piece.lasts, open_run, piece.is_open, self._spans
             )
             some = self._spans[:, :n].copy()
             some[0] += piece.first_text
@@ -65,9 +81,112 @@ class Scorer:
         return Quotes(n_grams, n_quoted, *np.concatenate(spans, axis=1))
 
 
-def _sums(found: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _sums(members: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """The members among the grams of each text."""
-    before = np.concatenate([[0], np.cumsum(found, dtype=np.int64)])
+    before = np.concatenate([[0], np.cumsum(members, dtype=np.int64)])
     ends = np.cumsum(counts)
     sums: np.ndarray = before[ends] - before[ends - counts]
     return sums
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A file of generations: the columns of its texts and of their prompts; None: all prompts share its texts.
+
+    `method` is None where its rows say it. `reference`: the column of the text that the authors' code scores; None: the
+    same.
+    """
+
+    table: str
+    partition: str
+    method: str | None = None
+    prompt: str | None = "prompt"
+    text: str = "raw_text"
+    reference: str | None = None
+
+
+def score_generations(study: Study, lake: Lake, model: str, log: logging.Logger) -> Outcome:
+    """Write a model's partition of `quip_scores`: its answers by each method, its background texts, and its
+    grounded generations; one without an explanation has a score by the authors' code alone.
+
+    Errors: `LakeError` where generations or the portrait are missing.
+    """
+    sources = list(_sources(study, model))
+    contents = [
+        (source.table, source.partition, lake.content(source.table, source.partition)) for source in sources
+    ]
+    stamp = fingerprint(contents, portrait_fingerprint(study, lake), code_version(__name__))
+    return lake.materialise(_TABLE, stamp, lambda: _compute(study, lake, model, sources, log), model)
+
+
+def _sources(study: Study, model: str) -> Iterator[_Source]:
+    for method in study.methods if study.answer_prompts else ():
+        yield _Source("answers", f"{model}|{method}")
+    if study.writes_background:
+        background = next(method for method in study.methods if study.method(method).kind == BACKGROUND)
+        yield _Source("generated_passages", model, background, prompt=None)
+    if study.grounding_prompts:
+        yield _Source(
+            "grounded_generations",
+            model,
+            prompt="grounding_prompt",
+            text="explanation",
+            reference="reference_explanation",
+        )
+
+
+def _compute(
+    study: Study, lake: Lake, model: str, sources: Sequence[_Source], log: logging.Logger
+) -> Computed:
+    scorer = Scorer(open_of(study, lake))
+    parts = (part for source in sources for part in _score_file(lake, model, source, scorer))
+    n = sum(
+        pq.read_metadata(lake.path(generations.table, generations.partition)).num_rows
+        for generations in sources
+    )
+    log.info("quip of %s: %d generations", model, n)
+    return Computed(Streamed(parts))
+
+
+def _score_file(lake: Lake, model: str, source: _Source, scorer: Scorer) -> Iterator[pa.Table]:
+    constants = {"model": model, "text_from": source.table}
+    key_columns = {"dataset": "dataset", "question_id": "question_id"}
+    if source.method is None:
+        key_columns["method"] = "method"
+    else:
+        constants["method"] = source.method
+    if source.prompt is not None:
+        key_columns[source.prompt] = "prompt"
+    with pq.ParquetFile(lake.path(source.table, source.partition)) as file:
+        columns = [source.text] if source.reference is None else [source.text, source.reference]
+        for batch in file.iter_batches(_ROWS, columns=[*key_columns, *columns]):
+            quotes, *others = (
+                scorer.quotes(Texts.of_arrow(pc.fill_null(batch[text], ""))) for text in columns
+            )
+            keys = pa.table(batch.select(list(key_columns))).rename_columns(key_columns)
+            if source.prompt is None:
+                keys = keys.append_column("prompt", pa.nulls(len(keys), pa.string()))
+            keys = with_constants(keys, **constants)
+            reference = np.nan_to_num((others or [quotes])[0].scores)
+            for name, values in (_columns(quotes) | {"quip_reference": pa.array(reference)}).items():
+                keys = keys.append_column(name, values)
+            yield keys
+
+
+def _columns(quotes: Quotes) -> dict[str, pa.Array]:
+    n = len(quotes.n_grams)
+    offsets = pa.array(quotes.texts.searchsorted(range(n + 1)), pa.int32())
+    spans = {
+        "span_starts": quotes.starts,
+        "span_ends": quotes.ends,
+        "span_first_grams": quotes.first_grams,
+        "span_grams": quotes.span_grams,
+    }
+    return {
+        "n_grams": pa.array(quotes.n_grams),
+        "quip": pa.array(quotes.scores, from_pandas=True),
+        **{
+            name: pa.ListArray.from_arrays(offsets, pa.array(values, pa.int32()))
+            for name, values in spans.items()
+        },
+    }

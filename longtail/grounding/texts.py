@@ -68,7 +68,7 @@ class Hasher:
 
     def pieces(self, texts: Texts) -> Iterator[Piece]:
         """The grams of texts in their order; at least one piece where there is a text."""
-        for begins, text, n, counts, is_open in self._filled(texts, 0):
+        for begins, text, n, counts, is_open in self._fill_buffer(texts, 0):
             yield Piece(
                 self._hashes[:n],
                 self._firsts[:n],
@@ -82,7 +82,7 @@ class Hasher:
         """The hashes of all batches, in as few pieces as fit; a piece may hold grams of many batches."""
         n = 0
         for texts in batches:
-            for _, _, filled, _, is_full in self._filled(texts, n):
+            for _, _, filled, _, is_full in self._fill_buffer(texts, n):
                 n = filled
                 if is_full:
                     yield self._hashes[:n]
@@ -90,7 +90,7 @@ class Hasher:
         if n:
             yield self._hashes[:n]
 
-    def _filled(self, texts: Texts, filled: int) -> Iterator[tuple[int, int, int, np.ndarray, bool]]:
+    def _fill_buffer(self, texts: Texts, filled: int) -> Iterator[tuple[int, int, int, np.ndarray, bool]]:
         """(first text, last text, hashes in the buffer, grams of each text, whether there is more to read)."""
         from longtail.grounding import kernels
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import BackendError
-from longtail.models.failures import first_line
+from longtail.models.limits import first_line
 from longtail.storage.whole_files import whole
 
 FILE = "model.pth.tar"
@@ -87,8 +87,8 @@ def _read(file: Path) -> tuple[dict[str, Weights], dict[str, Any]]:
         if match is None:
             raise BackendError(f"{file}: weight {name} belongs neither to a reader nor to a retriever")
         parts[match[1]][match[2]] = tensor
-    for part, own in parts.items():
-        if not own:
+    for part, tensors in parts.items():
+        if not tensors:
             raise BackendError(f"{file}: is no checkpoint of Atlas: it has no weights of a {part}")
     return {**parts}, vars(held.get("opt") or argparse.Namespace())
 
@@ -124,13 +124,13 @@ def _single_encoder(weights: Weights) -> Weights:
     """The weights of the encoder. Errors: `BackendError` where questions and passages have different ones."""
     import torch
 
-    found: dict[str, dict[str, Any]] = {}
+    parts: dict[str, dict[str, Any]] = {}
     for name, tensor in weights.items():
         match = _ENCODER.fullmatch(name)
         if match is None:
             raise BackendError(f"weight {RETRIEVER}.{name} is none of a Contriever")
-        found.setdefault(match[1], {})[match[2]] = tensor
-    first, *others = found.values()
+        parts.setdefault(match[1], {})[match[2]] = tensor
+    first, *others = parts.values()
     for other in others:
         if other.keys() != first.keys() or not all(torch.equal(first[name], other[name]) for name in first):
             raise BackendError(
@@ -147,12 +147,12 @@ def _write(
 
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()  # what does not fit is an error here
-    own = {name: tensor for name, tensor in weights.items() if name not in _NOT_LOADED}
-    dtype = next(iter(own.values())).dtype
+    tensors = {name: tensor for name, tensor in weights.items() if name not in _NOT_LOADED}
+    dtype = next(iter(tensors.values())).dtype
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(began_with, trust_remote_code=False)
         model, report = architecture.from_pretrained(
-            None, config=config, state_dict=own, dtype=dtype, output_loading_info=True, **keys
+            None, config=config, state_dict=tensors, dtype=dtype, output_loading_info=True, **keys
         )
     except Exception as error:  # transformers raises whatever it likes
         raise BackendError(f"{began_with} does not fit the checkpoint: {first_line(error)}") from error

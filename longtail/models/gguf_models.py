@@ -63,7 +63,7 @@ def convert(model: Model, *, is_read: bool = False) -> Converted:
         raise BackendError(
             f"model {model.name}: {path} has the SHA-256 {revision}, and the study asks for revision {model.revision}"
         )
-    converters = (f"{one}-{importlib.metadata.version(one)}" for one in ("transformers", "gguf"))
+    converters = (f"{package}-{importlib.metadata.version(package)}" for package in ("transformers", "gguf"))
     name = "-".join((model.dtype, *converters, str(_VERSION)))
     folder = longtail_home() / "cache" / "gguf" / revision / name
     if not _is_whole(folder, model, is_read):
@@ -107,7 +107,7 @@ def _write(model: Model, path: Path, header: GgufHeader, folder: Path, lock: int
             env={**os.environ, "TQDM_DISABLE": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )  # fmt: skip
         if done.returncode:
-            raise BackendError(f"model {model.name}: {path} {_why_not(done, unfinished)}")
+            raise BackendError(f"model {model.name}: {path} {_reason(done, unfinished)}")
         for warning in done.stdout.splitlines():
             _LOG.warning("%s: %s", model.name, warning)
         record(unfinished)
@@ -120,7 +120,7 @@ def _write(model: Model, path: Path, header: GgufHeader, folder: Path, lock: int
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _why_not(done: subprocess.CompletedProcess[str], folder: Path) -> str:
+def _reason(done: subprocess.CompletedProcess[str], folder: Path) -> str:
     if is_disk_full(done.stderr) or has_no_room(folder):
         return f"cannot be converted: {full_disk(folder.parent)}"
     if done.returncode < 0:

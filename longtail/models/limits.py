@@ -1,7 +1,8 @@
-"""What a checkpoint declares about its inputs and outputs: how long they may be, and which tokens end a text."""
+"""What a model can take: how long its inputs and outputs may be, how many rows are a batch, and when memory ran out."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 _LENGTHS = (
@@ -16,6 +17,8 @@ _LENGTHS = (
 _DECODER_LENGTHS = ("max_decoder_position_embeddings", "max_position_embeddings")
 _NO_LENGTH = 1 << 24
 """Tokenizers without a limit say an absurdly large one."""
+_OUT_OF_MEMORY = ("allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+"""Messages of the CPU's allocator, of CUDA and of its libraries, which raise errors of general kinds."""
 
 
 def is_encoder_decoder(config: Any) -> bool:
@@ -27,8 +30,8 @@ def end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     """The tokens that end a text: those of the generation settings, as for `generate`. Where these name none, those
     of the configuration and the tokenizer. Empty where nothing is declared.
     """
-    found = _ids(model.generation_config.eos_token_id)
-    return found or _ids(model.config.eos_token_id) | _ids(tokenizer.eos_token_id)
+    ids = _ids(model.generation_config.eos_token_id)
+    return ids or _ids(model.config.eos_token_id) | _ids(tokenizer.eos_token_id)
 
 
 def _ids(named: Any) -> frozenset[int]:
@@ -62,3 +65,31 @@ def input_limit(tokenizer: Any, config: Any) -> int | None:
     places = declared - (config.pad_token_id + 1 if has_padding else 0)
     known = [n for n in (tokenizer.model_max_length, places) if 0 < n < _NO_LENGTH]
     return min(known, default=None)
+
+
+def plan_batches(prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int) -> list[list[int]]:
+    """Indices of `prompts` in batches of at most `budget` tokens (a batch of one may exceed it).
+
+    A row costs its tokens and its `new_tokens`, padded to the batch's longest row, so rows of similar cost are together.
+    """
+    cost = [len(prompt) + new for prompt, new in zip(prompts, new_tokens, strict=True)]
+    planned: list[list[int]] = []
+    for row in sorted(range(len(cost)), key=cost.__getitem__):
+        if not planned or (len(planned[-1]) + 1) * cost[row] > budget:
+            planned.append([])
+        planned[-1].append(row)
+    return planned
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a device or the machine had too little memory."""
+    import torch
+
+    text = str(error)
+    said = any(words in text for words in _OUT_OF_MEMORY)
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or said
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its kind where it has none."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -70,21 +70,21 @@ class ModelFiles:
         try:
             if path.stat().st_size > limit:
                 raise self.refusal(f"{name} is larger than {limit // _MIB} MiB; such a file is no {name}")
-            found = json.loads(path.read_text(encoding="utf-8"))
+            settings = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise self.refusal(f"{name} cannot be read ({error.strerror})") from None
         except RecursionError:
             raise self.refusal(f"{name} nests more than {_MAX_DEPTH} levels deep") from None
         except ValueError:
             raise self.refusal(f"{name} is not a valid JSON file") from None
-        if not isinstance(found, dict):
+        if not isinstance(settings, dict):
             raise self.refusal(f"{name} holds no JSON object")
-        if _depth(found) > _MAX_DEPTH:
+        if _depth(settings) > _MAX_DEPTH:
             raise self.refusal(f"{name} nests more than {_MAX_DEPTH} levels deep")
-        return found
+        return settings
 
     @contextlib.contextmanager
-    def shown(self) -> Iterator[Path]:
+    def as_folder(self) -> Iterator[Path]:
         """A folder that holds links to these files and nothing else, for as long as an engine reads.
 
         Errors: `BackendError` where a file does not match its checksum: in the `SHA256SUMS` of the folder or of the one
@@ -144,7 +144,7 @@ def is_complete(folder: Path) -> bool:
 def _regular_files(model: str, folder: Path) -> tuple[tuple[str, Path], ...]:
     none_yet = ModelFiles(model, folder, ())
     roots = _roots(folder)
-    found = []
+    files = []
     try:
         for path in sorted(folder.iterdir()):
             if not any(path.match(pattern) for pattern in PATTERNS) or path.is_dir():
@@ -154,10 +154,10 @@ def _regular_files(model: str, folder: Path) -> tuple[tuple[str, Path], ...]:
                 raise none_yet.refusal(f"{path.name} is a link that leaves the folder; copy the file into it")
             if not real.is_file():
                 raise none_yet.refusal(f"{path.name} is no regular file")
-            found.append((path.name, real))
+            files.append((path.name, real))
     except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError
         raise none_yet.refusal(f"its files cannot be listed ({error})") from None
-    return tuple(found)
+    return tuple(files)
 
 
 def _roots(folder: Path) -> list[Path]:
@@ -215,9 +215,9 @@ def _check_layers(files: ModelFiles, settings: Mapping[str, Any]) -> None:
             raise files.refusal(f"{CONFIG} asks for {value:,} layers ({key}); at most {_MAX_LAYERS:,}")
 
 
-def _depth(found: Any) -> int:
+def _depth(value: Any) -> int:
     """How deep JSON nests, as far as `_MAX_DEPTH` and one more."""
-    level, depth = [found], 0
+    level, depth = [value], 0
     while level and depth <= _MAX_DEPTH:
         depth += 1
         level = [

@@ -82,12 +82,12 @@ def _folder(model: Model, folder: Path) -> Weights:
 
 
 def _hub(model: Model) -> Weights:
-    folder = _cached(model) or _downloaded(model)
+    folder = _find_in_cache(model) or _download(model)
     files = find_files(model.name, folder)
     return Weights(files, folder.name if _COMMIT.fullmatch(folder.name) else files.digest())
 
 
-def _cached(model: Model) -> Path | None:
+def _find_in_cache(model: Model) -> Path | None:
     """The folder in the hub's cache that holds all of a model; None where something is not there yet."""
     with contextlib.suppress(OSError, ValueError):
         folder = _snapshot(model, local=True)
@@ -96,11 +96,11 @@ def _cached(model: Model) -> Path | None:
     return None
 
 
-def _downloaded(model: Model) -> Path:
+def _download(model: Model) -> Path:
     try:
         return _snapshot(model, local=False)
     except (OSError, ValueError) as error:
-        raise BackendError(f"model {model.name}: {_why_not(model, error)}") from None
+        raise BackendError(f"model {model.name}: {_reason(model, error)}") from None
 
 
 def _check_hub(model: Model) -> None:
@@ -108,30 +108,30 @@ def _check_hub(model: Model) -> None:
     from huggingface_hub import HfApi, constants
     from huggingface_hub.errors import OfflineModeIsEnabled
 
-    if _cached(model) is not None:
+    if _find_in_cache(model) is not None:
         return
     try:
         if constants.HF_HUB_OFFLINE:
             raise OfflineModeIsEnabled
         HfApi().model_info(model.path, revision=model.revision, timeout=_HUB_TIMEOUT_S)
     except Exception as error:  # the hub's library passes on errors of more than one HTTP library
-        raise BackendError(f"model {model.name}: {_why_not(model, error)}") from None
+        raise BackendError(f"model {model.name}: {_reason(model, error)}") from None
 
 
 def _snapshot(model: Model, *, local: bool) -> Path:
     from huggingface_hub import snapshot_download
 
-    found = snapshot_download(
+    folder = snapshot_download(
         model.path,
         revision=model.revision,
         local_files_only=local,
         allow_patterns=list(PATTERNS),
         ignore_patterns=["*/*", "consolidated*"],  # the same weights in another layout
     )
-    return Path(found)
+    return Path(folder)
 
 
-def _why_not(model: Model, error: Exception) -> str:
+def _reason(model: Model, error: Exception) -> str:
     """Why a hub model cannot be had, in one line."""
     from huggingface_hub import errors
 
@@ -145,7 +145,7 @@ def _why_not(model: Model, error: Exception) -> str:
     if isinstance(error, errors.RepositoryNotFoundError):
         return f"there is no folder {here}, and no hub model of this name that this login may see"
     at = f" at revision {model.revision}" if model.revision else ""
-    cached = _cached_revisions(model)
+    cached = _revisions_in_cache(model)
     there = f", which holds {', '.join(cached)}" if cached else ""
     return (
         f"{model.path}{at} is no folder, not in the local hub cache{there}, and cannot be downloaded "
@@ -153,7 +153,7 @@ def _why_not(model: Model, error: Exception) -> str:
     )
 
 
-def _cached_revisions(model: Model) -> list[str]:
+def _revisions_in_cache(model: Model) -> list[str]:
     """Branches, tags and commits of a hub model that the local cache names or holds."""
     from huggingface_hub import constants
 

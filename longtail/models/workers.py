@@ -1,11 +1,51 @@
-"""What a worker loads and is asked, as values that another process can read."""
+"""A model on the workers of a Ray cluster: each holds it whole, and answers the calls that it is handed.
+
+`$LONGTAIL_RAY` is the address of the cluster's head (`host:port`, or `auto` on a machine of the cluster). There are
+`$LONGTAIL_RAY_WORKERS` workers with `$LONGTAIL_RAY_GPUS` GPUs each. Without these, each GPU of the cluster has a worker;
+a cluster without GPUs has one for each machine. Every machine needs the same code, and the model's files under the same
+path. What a worker loads and is asked are values that another process can read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
 from typing import Any, Protocol
+
+from longtail.errors import BackendError, LongtailError, single_line
+from longtail.needs import CLUSTER, check_package
+from longtail.storage.fingerprints import folder_version
+
+_IN_FLIGHT = 2
+"""Calls that a worker has: one that it answers, and one that it need not wait for."""
+_MOST_DEATHS = 3
+"""A call whose worker died so often fails. If a worker dies so often before it has loaded the model, the model fails."""
+_SHARED_VARIABLES = ("LONGTAIL_HOME", "LONGTAIL_LEASES", "LONGTAIL_THREADS", "HF_HOME", "HF_HUB_OFFLINE")
+_SHOWN = 200
+"""Characters of what Ray says of a dead worker."""
+_POLL_SECONDS = 5.0
+_REMIND_SECONDS = 30.0
+_HEAD_SECONDS = 30.0
+"""A head that is gone for so long ends the run; Ray itself would end the process after a minute."""
+_DEFAULTS = {
+    "RAY_AUTH_MODE": "token",  # a cluster that asks for no token must be named so: RAY_AUTH_MODE=disabled
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_NUM_REDIS_GET_RETRIES": "2",  # a wrong token is refused within seconds
+}
+"""Variables that Ray reads when it is imported, where they are not set."""
 
 
 class Loader(Protocol):
@@ -37,3 +77,299 @@ class Killed:
 
     call: Call
     why: str
+
+
+class Worker:
+    """The actor: a process somewhere in the cluster, which first loads its model. Its errors can be pickled."""
+
+    def __init__(self, loader: Loader, folder: Path, variables: dict[str, str]) -> None:
+        self._loader, self._folder, self._held = loader, folder, contextlib.ExitStack()
+        os.environ.update(variables)
+
+    def load(self) -> dict[str, Any]:
+        """What it holds, and its host and code. Errors: `BackendError`."""
+        with _pickle_errors():
+            if self._folder.is_dir():
+                os.chdir(self._folder)  # paths of a study may be relative to the folder of the command
+            self._model = self._held.enter_context(self._loader.loaded())
+            description = {"host": socket.gethostname(), "code": folder_version("longtail")}
+            return {**self._loader.describe(self._model), **description}
+
+    def answer(self, call: Call) -> Any:
+        """Errors: `BackendError`."""
+        with _pickle_errors():
+            return call.answer(self._model)
+
+
+@dataclass(frozen=True)
+class _Died:
+    """What Ray says of a worker that does not answer any more."""
+
+    why: str
+
+
+@dataclass(eq=False)
+class _Held:
+    """A worker as its owner sees it: what it was handed, oldest first, whether it loads, and how often it died so."""
+
+    actor: Any = None
+    deaths: int = 0
+    calls: deque[tuple[Any, int, Call]] = field(default_factory=deque)
+    loading: Any = None
+
+    @property
+    def next(self) -> Any:
+        """What it says next; None where it has nothing to do."""
+        return self.loading or (self.calls[0][0] if self.calls else None)
+
+
+class RayWorkers:
+    """The workers of one model. A new worker takes the place of a dead one, whose calls are asked again.
+
+    `described`: what the first worker said of its model. Errors: `BackendError` where the cluster cannot be reached, or
+    a worker has other code, or says something else than what is `expected`.
+    """
+
+    def __init__(self, loader: Loader, expected: Mapping[str, Any], log: logging.Logger) -> None:
+        self._ray, self._name, self._log = _connect(), loader.name, log
+        self._expected = {**expected, "code": folder_version("longtail")}
+        self._head, self._head_seen = self._ray.get_runtime_context().gcs_address, time.monotonic()
+        self._head_lost: float | None = None
+        try:
+            number, options = self._resources()
+            log.info("%s: Ray starts %s workers with %s", self._name, number, options)
+            variables = {name: os.environ[name] for name in _SHARED_VARIABLES if name in os.environ}
+            actor = self._ray.remote(Worker).options(scheduling_strategy="SPREAD", **options)
+            self._begin = partial(actor.remote, loader, Path.cwd(), variables)
+            self._workers = [_Held() for _ in range(number)]
+            for worker in self._workers:
+                self._load(worker)
+            described = None
+            while described is None:
+                described = self._ready(self._wait())
+        except BaseException:
+            self.close()
+            raise
+        self.described = described
+
+    def answers(self, calls: Iterable[Call]) -> Iterator[tuple[int, Any]]:
+        """The place of each call and its answer or `Killed`, as soon as a worker has it. Errors: `BackendError`."""
+        fresh, waiting = enumerate(calls), deque[tuple[int, Call]]()
+        deaths: dict[int, int] = {}  # of the calls that a worker had when it died
+        for worker in self._workers:
+            worker.calls.clear()  # of an earlier loop that was left
+        while True:
+            self._hand_out(fresh, waiting, deaths)
+            if not any(worker.calls for worker in self._workers) and not waiting:
+                return
+            worker = self._wait()
+            if worker.loading:
+                self._ready(worker)
+                continue
+            reference, place, _ = worker.calls[0]
+            answer = self._said(reference)
+            if not isinstance(answer, _Died):
+                worker.calls.popleft()
+                yield place, answer
+                continue
+            waiting.extendleft((place, call) for _, place, call in reversed(worker.calls))
+            deaths |= {place: deaths.get(place, 0) for _, place, _ in worker.calls}
+            worker.calls.clear()
+            self._load(worker)
+            deaths[place] += 1
+            self._log.warning(
+                "%s: a worker died, and its batch is asked again (%s of %s): %s",
+                *(self._name, deaths[place], _MOST_DEATHS, answer.why),
+            )
+            if deaths[place] == _MOST_DEATHS:
+                place, call = waiting.popleft()
+                yield place, Killed(call, f"it killed its worker {_MOST_DEATHS} times")
+
+    def ask_all(self, call: Call) -> list[Any]:
+        """The answers of all workers that are loaded and answer soon. Errors: `BackendError`."""
+        asked = [worker.actor.answer.remote(call) for worker in self._workers if not worker.loading]
+        there, _ = self._ray.wait(asked, num_returns=len(asked), timeout=_POLL_SECONDS) if asked else ([], [])
+        said = [self._said(reference) for reference in there]
+        return [answer for answer in said if not isinstance(answer, _Died)]
+
+    def close(self) -> None:
+        """End the workers. The cluster stays."""
+        self._ray.shutdown()
+
+    def _resources(self) -> tuple[int, dict[str, int]]:
+        """How many workers, and what each takes of the cluster. Errors: `BackendError` where it has less."""
+        machines = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        cores, devices = ([int(has.get(name, 0)) for has in machines] for name in ("CPU", "GPU"))
+        gpus = _whole("LONGTAIL_RAY_GPUS", min(1, sum(devices)))
+        room = sum(n // gpus for n in devices) if gpus else sum(1 for n in cores if n)
+        number = _whole("LONGTAIL_RAY_WORKERS", room)
+        fitting = (
+            n for n in range(max(cores, default=0), 0, -1) if sum(n_cores // n for n_cores in cores) >= number
+        )
+        cpus = 1 if gpus else next(fitting, 0)
+        if number < 1 or not cpus or (gpus and number > room):
+            raise BackendError(
+                f"{self._name}: {number} workers with {gpus} GPUs each do not fit the Ray cluster, whose machines "
+                f"have {devices} GPUs and {cores} cores; set LONGTAIL_RAY_WORKERS, LONGTAIL_RAY_GPUS"
+            )
+        return number, {"num_cpus": cpus, "num_gpus": gpus}
+
+    def _hand_out(
+        self, fresh: Iterator[tuple[int, Call]], waiting: deque[tuple[int, Call]], deaths: Mapping[int, int]
+    ) -> None:
+        """Fill the workers' hands. If afterwards no worker has a call and `waiting` is empty, no call is left.
+
+        A call that a dead worker had is asked alone: an answer may be lost if the next call kills the worker.
+        """
+        for n_calls in range(_IN_FLIGHT):
+            for worker in self._workers:
+                waiting.extend(islice(fresh, 0 if waiting else 1))
+                if waiting and worker.loading is None and len(worker.calls) == n_calls:
+                    if n_calls and {waiting[0][0], worker.calls[0][1]} & deaths.keys():
+                        continue
+                    place, call = waiting.popleft()
+                    worker.calls.append((worker.actor.answer.remote(call), place, call))
+
+    def _load(self, worker: _Held) -> None:
+        """Start a worker, in place of the one that died if there was one.
+
+        Ray's own restarts are not used: it would start one on a machine that is gone, and would not tell of it.
+        """
+        if worker.actor is not None:
+            self._ray.kill(worker.actor)  # it may only be out of reach
+        worker.actor = self._begin()
+        worker.loading = worker.actor.load.remote()
+
+    def _wait(self) -> _Held:
+        """A worker that has something to say. Errors: `BackendError` where the head is gone for half a minute."""
+        waiting = {worker.next: worker for worker in self._workers if worker.next is not None}
+        reminded = time.monotonic()
+        while True:
+            n_loading = sum(worker.loading is not None for worker in self._workers)
+            if n_loading and time.monotonic() > reminded + _REMIND_SECONDS:
+                reminded = time.monotonic()
+                self._log.info(
+                    "%s: %s of %s workers have not loaded the model yet; other programs may hold the cluster",
+                    *(self._name, n_loading, len(self._workers)),
+                )
+            if time.monotonic() > self._head_seen + _POLL_SECONDS:
+                problem = _no_answer(self._head)
+                if not problem:
+                    self._head_seen, self._head_lost = time.monotonic(), None
+                    continue
+                self._head_lost = self._head_lost or time.monotonic()
+                if time.monotonic() > self._head_lost + _HEAD_SECONDS:
+                    raise BackendError(f"{self._name}: {problem}; finished batches are kept")
+            ready, _ = self._ray.wait(list(waiting), timeout=_POLL_SECONDS)
+            if ready:
+                return waiting[ready[0]]
+
+    def _ready(self, worker: _Held) -> dict[str, Any] | None:
+        """What it says of its model; None where it died, and another starts. Errors: `BackendError` where no model is
+        loaded, or another one."""
+        described: dict[str, Any] | _Died = self._said(worker.loading)
+        if isinstance(described, _Died):
+            worker.deaths += 1
+            if worker.deaths < _MOST_DEATHS:
+                self._load(worker)
+                return None
+            problem = _no_answer(self._head) or (
+                f"a worker died {_MOST_DEATHS} times before it had loaded the model; it may lack this version of "
+                f"Longtail, or memory ({described.why})"
+            )
+            raise BackendError(f"{self._name}: {problem}; finished batches are kept")
+        for what, expected in self._expected.items():
+            if described[what] != expected:
+                raise BackendError(
+                    f"{self._name}: the worker on {described['host']} has other {what} than this machine; "
+                    "install the same version and copy the same model files to every machine"
+                )
+        worker.loading, worker.deaths = None, 0
+        return described
+
+    def _said(self, reference: Any) -> Any:
+        """What a worker answers. Errors: `BackendError` in place of what it raised."""
+        try:
+            return self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:
+            raise BackendError(single_line(f"{self._name}, on a Ray worker: {error.cause}")) from None
+        except self._ray.exceptions.RayError as error:
+            return _Died(single_line(str(error).strip().splitlines()[-1])[:_SHOWN])
+
+
+@contextlib.contextmanager
+def workers(
+    loader: Loader, expected: Mapping[str, Any], log: logging.Logger
+) -> Iterator[Callable[[Iterable[Call]], Iterator[tuple[int, Any]]]]:
+    """A function from calls to (place of the call, answer), in any order; the model is loaded as long as it is used.
+
+    `expected`: what workers on other machines must say of the model. Errors: `BackendError`.
+    """
+    if not os.environ.get(CLUSTER):
+        with loader.loaded() as model:
+            yield lambda calls: ((place, call.answer(model)) for place, call in enumerate(calls))
+        return
+    with contextlib.closing(RayWorkers(loader, expected, log)) as ray:
+
+        def answers(calls: Iterable[Call]) -> Iterator[tuple[int, Any]]:
+            for place, answer in ray.answers(calls):
+                if isinstance(answer, Killed):
+                    raise BackendError(
+                        f"{loader.name}: a batch failed: {answer.why}; finished batches are kept"
+                    )
+                yield place, answer
+
+        yield answers
+
+
+@contextlib.contextmanager
+def _pickle_errors() -> Iterator[None]:
+    """An error as Ray can carry it to another process: not every exception can be pickled. Its trace is in Ray's log."""
+    try:
+        yield
+    except LongtailError as error:
+        raise BackendError(str(error)) from None
+    except Exception as error:
+        traceback.print_exc()
+        raise BackendError(f"{type(error).__name__}: {error}") from None
+
+
+def _connect() -> Any:
+    """The package `ray`, connected to the cluster. Errors: `BackendError`, in one line."""
+    check_package("ray", "[ray]")
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    import ray
+
+    address = os.environ[CLUSTER]
+    if address != "auto" and (problem := _no_answer(address)):
+        raise BackendError(f"LONGTAIL_RAY: {problem}")
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        raise BackendError(
+            single_line(f"no Ray cluster lets us in (LONGTAIL_RAY={address}, RAY_AUTH_TOKEN): {error}")
+        ) from None
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
+    return ray
+
+
+def _whole(variable: str, default: int) -> int:
+    """Errors: `BackendError` where the variable is no whole number."""
+    text = os.environ.get(variable, "")
+    if text and not text.isdecimal():
+        raise BackendError(f"{variable}: {text!r} is no whole number from 0 on")
+    return int(text) if text else default
+
+
+def _no_answer(address: str) -> str:
+    """Why nothing answers at the head's address; empty if something does."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), _POLL_SECONDS).close()
+    except (OSError, ValueError) as error:
+        return f"no Ray cluster answers at {address} ({error})"
+    return ""

@@ -23,8 +23,7 @@ from longtail.imports.records import MOST_ASIDE, RejectedRows, file_hashes, firs
 from longtail.imports.table_rows import RefusedError, Row, check_table, read_table
 from longtail.parsing.line_files import RejectedRows as RejectedLines
 from longtail.progress import Progress
-from longtail.questions.phrases import Asked, Phrases, as_words
-from longtail.questions.text_matches import articles, text_files
+from longtail.questions.text_matches import Asked, Phrases, articles, as_words, text_files
 from longtail.scoring.match import dpr_tokens
 from longtail.scoring.model_answer import sentences
 from longtail.storage.fingerprints import code_version, fingerprint
@@ -43,9 +42,12 @@ def count_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
 
     Errors: `SourceError` where a file is missing or cannot be read, or holds no count for any question.
     """
-    declared = [(one, find_file(one.place, study)) for one in study.counts]
-    files = [(one, path, [path] if one.dataset else text_files(path)) for one, path in declared]
-    slices = [[one.name, one.dataset, one.columns, path.name, file_hashes(own)] for one, path, own in files]
+    declared = [(counts, find_file(counts.place, study)) for counts in study.counts]
+    files = [(counts, path, [path] if counts.dataset else text_files(path)) for counts, path in declared]
+    slices = [
+        [counts.name, counts.dataset, counts.columns, path.name, file_hashes(texts)]
+        for counts, path, texts in files
+    ]
     stamp = fingerprint(TABLE, slices, lake.content("questions"), code_version(__name__))
 
     def compute() -> Computed:
@@ -57,15 +59,15 @@ def count_questions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         }
         rows: list[dict[str, Any]] = []
         rejected: list[QuarantinedRow] = []
-        for one, path, own in files:
-            found = (
-                _published(one, path, asked, rejected)
-                if one.dataset
-                else _in_texts(one, own, asked, rejected, log)
+        for counts, path, texts in files:
+            counted = (
+                _read_published(counts, path, asked, rejected)
+                if counts.dataset
+                else _in_texts(counts, texts, asked, rejected, log)
             )
             rows += [
                 {"dataset": dataset, "question_id": question_id, "count_measure": measure, "n_counted": n}
-                for (dataset, question_id), measure, n in found
+                for (dataset, question_id), measure, n in counted
             ]
         return Computed(rows, rejected)
 
@@ -77,7 +79,7 @@ def check(path: Path, declared: Counts) -> None:
     if declared.dataset is None:
         text_files(path)
     elif _whole_object(declared, path) is None:
-        _check_named(path, check_table(path, declared, declared.columns, COUNT_MEANINGS, ("count",)))
+        _check_names(path, check_table(path, declared, declared.columns, COUNT_MEANINGS, ("count",)))
 
 
 def _in_texts(
@@ -88,7 +90,7 @@ def _in_texts(
     log: logging.Logger,
 ) -> _Counted:
     aside = RejectedLines()
-    named = {key: one for key, one in asked.items() if one.names}
+    named = {key: question for key, question in asked.items() if question.names}
     counts = count_in_texts([*named.values()], articles(files, aside), log)
     rejected += aside.rows
     if named and not counts.any():
@@ -107,27 +109,27 @@ def count_in_texts(asked: Sequence[Asked], texts: Iterable[Iterable[str]], log: 
     phrases = Phrases(asked)
     counts = np.zeros((len(UNITS), len(WHATS), len(asked)), np.int64)
 
-    def has_subject(unit: int, found: set[str]) -> bool:
-        named = sorted(phrases.named(found))
+    def has_subject(unit: int, phrases_found: set[str]) -> bool:
+        named = sorted(phrases.questions_of(phrases_found))
         counts[unit, 0, named] += 1
-        counts[unit, 1, phrases.with_answer(named, found)] += 1
+        counts[unit, 1, phrases.filter_by_answer(named, phrases_found)] += 1
         return bool(named)
 
     with Progress(log, "articles searched for subjects and answers") as progress:
         for passages in texts:
             in_article: set[str] = set()
             for passage in passages:
-                found = phrases.found(dpr_tokens(passage))
-                in_article |= found
-                if has_subject(1, found):
+                phrases_found = phrases.find(dpr_tokens(passage))
+                in_article |= phrases_found
+                if has_subject(1, phrases_found):
                     for sentence in sentences(passage):
-                        has_subject(0, phrases.found(dpr_tokens(sentence)))
+                        has_subject(0, phrases.find(dpr_tokens(sentence)))
             has_subject(2, in_article)
             progress.add(1)
     return counts
 
 
-def _published(
+def _read_published(
     declared: Counts, path: Path, asked: Mapping[tuple[str, str], Asked], rejected: list[QuarantinedRow]
 ) -> _Counted:
     """The largest count of each question: names and answers are several, and their texts overlap."""
@@ -146,8 +148,8 @@ def _published(
         if question_id is not None:
             of_id[question_id] = max(n, of_id.get(question_id, 0))
         elif subject:
-            own, words = of_words[dpr_tokens(subject)], dpr_tokens(answer) if answer else None
-            own[words] = max(n, own.get(words, 0))
+            counts, words = of_words[dpr_tokens(subject)], dpr_tokens(answer) if answer else None
+            counts[words] = max(n, counts.get(words, 0))
     rejected += aside.list_rows()
     is_known = False
     for key, question in asked.items():
@@ -171,12 +173,12 @@ def _entries(declared: Counts, path: Path, aside: RejectedRows) -> Iterable[Row]
     if whole is not None:
         return _of_object(whole)
     rows = read_table(path, dict(declared.columns), COUNT_MEANINGS, ("count",), aside)
-    _check_named(path, rows.columns)
+    _check_names(path, rows.columns)
     return rows.rows
 
 
-def _check_named(path: Path, found: Collection[str]) -> None:
-    if not {"id", "subject"} & {*found}:
+def _check_names(path: Path, columns: Collection[str]) -> None:
+    if not {"id", "subject"} & {*columns}:
         raise SourceError(f"{path}: has neither a column id nor subject; name one in the study: columns")
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from longtail.errors import SourceError
 from longtail.imports.records import file_hashes
-from longtail.questions.sampling import ALIAS_FREQUENCY, PAGE_VIEWS, SITELINKS, known
+from longtail.questions.sampling import ALIAS_FREQUENCY, PAGE_VIEWS, SITELINKS, clean_popularity
 from longtail.questions.sampling import FREQUENCIES as TABLE
 from longtail.questions.text_matches import count_names, text_files
 from longtail.storage.fingerprints import code_version, fingerprint
@@ -51,8 +51,8 @@ def measure_frequencies(study: Study, lake: Lake, log: logging.Logger, today: da
     stamp = fingerprint(TABLE, SITELINKS, content_hash(subjects), code)
 
     def compute() -> Computed:
-        counts = known(subjects["sitelinks"].cast(pa.float64()).to_numpy())
-        return _computed(subjects, SITELINKS, counts, "entities")
+        counts = clean_popularity(subjects["sitelinks"].cast(pa.float64()).to_numpy())
+        return _frequency_rows(subjects, SITELINKS, counts, "entities")
 
     return lake.materialise(TABLE, stamp, compute)
 
@@ -80,17 +80,17 @@ def _of_page_views(study: Study, month: str, lake: Lake, log: logging.Logger) ->
     def compute() -> Computed:
         with open_services(study.source, study.home, stage=stamp) as services:
             articles = resolve_articles(study, services, titled["article_title"].to_pylist(), log)
-            found = fetch_views(study, services, articles, [month], log)[month]
+            fetched = fetch_views(study, services, articles, [month], log)[month]
         views = np.full(subjects.num_rows, np.nan)
-        views[has_article.to_numpy()] = [np.nan if n is None else n for n in found.by_title]
+        views[has_article.to_numpy()] = [np.nan if n is None else n for n in fetched.by_title]
         if subjects.num_rows and np.isnan(views).all():
             raise SourceError(
                 f"source.sample.month: the source has no views of any subject in {month}; nothing was written."
                 " It may not have counted that month yet: choose an earlier one"
             )
-        computed = _computed(subjects, PAGE_VIEWS, known(views), found.origin, month=month)
-        notes = {**computed.notes, "without_article": subjects.num_rows - titled.num_rows, **found.notes}
-        return Computed(computed.rows, found.rejected, notes)
+        computed = _frequency_rows(subjects, PAGE_VIEWS, clean_popularity(views), fetched.origin, month=month)
+        notes = {**computed.notes, "without_article": subjects.num_rows - titled.num_rows, **fetched.notes}
+        return Computed(computed.rows, fetched.rejected, notes)
 
     outcome = lake.materialise(TABLE, stamp, compute)
     finish_stage(study.home, stamp)
@@ -119,10 +119,10 @@ def _count(subjects: pa.Table, match: str, files: list[Path], log: logging.Logge
     counts = count_names(files, names, log)
     n = subjects.num_rows
 
-    def added_up(of_name: np.ndarray) -> np.ndarray:
+    def sum_names(of_name: np.ndarray) -> np.ndarray:
         return np.bincount(owners, of_name[codes], n).astype(np.int64)
 
-    whole, anywhere = added_up(counts.whole_words), added_up(counts.anywhere)
+    whole, anywhere = sum_names(counts.whole_words), sum_names(counts.anywhere)
     chosen = whole if match == "whole_words" else anywhere
     frequency = chosen * (_TEXT_BYTES / max(counts.n_bytes, 1))
     more = {
@@ -131,7 +131,7 @@ def _count(subjects: pa.Table, match: str, files: list[Path], log: logging.Logge
         "n_anywhere": anywhere,
         "n_text_bytes": pa.repeat(pa.scalar(counts.n_bytes, pa.int64()), n),
     }
-    computed = _computed(subjects, ALIAS_FREQUENCY, frequency, "text", **more)
+    computed = _frequency_rows(subjects, ALIAS_FREQUENCY, frequency, "text", **more)
     notes = {
         "names": len(names),
         "text_bytes": counts.n_bytes,
@@ -163,7 +163,9 @@ def _names(subjects: pa.Table) -> tuple[np.ndarray, np.ndarray, list[bytes]]:
     return owners, codes, names
 
 
-def _computed(subjects: pa.Table, measure: str, popularity: np.ndarray, origin: str, **more: Any) -> Computed:
+def _frequency_rows(
+    subjects: pa.Table, measure: str, popularity: np.ndarray, origin: str, **more: Any
+) -> Computed:
     schema = TABLES[TABLE].schema
     constants = {"popularity_measure": measure, "measured_from": origin, "month": None}
     columns = {

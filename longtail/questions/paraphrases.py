@@ -1,21 +1,25 @@
-"""Paraphrases of questions: templates filled with subjects, or the wordings of imported files (SPEC §1)."""
+"""Paraphrases of questions: templates filled with subjects, or the wordings of imported files (SPEC §1); and the patterns
+and candidates of imported cloze queries (SPEC §8).
+"""
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from longtail.imports.datasets import import_paraphrases, read_questions, wordings
-from longtail.imports.format import ImportedPattern
+from longtail.imports.datasets import file_slice, import_paraphrases, read_questions, wordings
+from longtail.imports.format import ImportedDataset, ImportedPattern
 from longtail.questions.build import imports_slice
 from longtail.relations import cloze
-from longtail.relations.paraphrases import PARAPHRASES
-from longtail.relations.popqa import BY_NAME
-from longtail.relations.relation import SUBJECT, fill
+from longtail.relations.cloze import article_before_object, prefix_of
+from longtail.relations.relation import SUBJECT, Relation, by_name, content_of, fill
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
 from longtail.study.study import Study
+
+PATTERNS, CANDIDATES = "patterns", "candidates"
 
 
 def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -27,28 +31,30 @@ def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     stamp = fingerprint(
         lake.content("questions"),
         imports_slice(study, lake),
+        content_of(study.relations, "name", "template", "wordings"),
         code_version(__name__),
     )
 
     def compute() -> Computed:
         columns = ["dataset", "question_id", "relation", "subject", "question"]
-        found = {d.name: import_paraphrases(study, d, log) for d in study.datasets if d.paraphrases}
+        imports = {d.name: import_paraphrases(study, d, log) for d in study.datasets if d.paraphrases}
         imported = {dataset.name for dataset in study.datasets_of_files}
         patterns = _patterns(study)
+        relations = by_name(study.relations)
         rows = []
         for question in lake.read("questions", columns=columns).to_pylist():
             name = question["dataset"]
-            if name in found:
-                rows += _rows(question, found[name].wordings.get(question["question_id"], {}))
+            if name in imports:
+                rows += _rows(question, imports[name].wordings.get(question["question_id"], {}))
             elif (name, question["relation"]) in patterns:
                 rows += _clozes(question, patterns[name, question["relation"]])
             elif name in imported:
-                rows += _rows(question, _wordings_of_templates(question))
+                rows += _rows(question, _fill_wordings(question, relations.get(question["relation"])))
             else:
-                rows += _paraphrases(question)
+                rows += _paraphrases(question, relations[question["relation"]])
         log.info("paraphrases: %d", len(rows))
-        rejected = [row for paraphrases in found.values() for row in paraphrases.rejected]
-        return Computed(rows, rejected, {name: paraphrases.notes for name, paraphrases in found.items()})
+        rejected = [row for paraphrases in imports.values() for row in paraphrases.rejected]
+        return Computed(rows, rejected, {name: paraphrases.notes for name, paraphrases in imports.items()})
 
     return lake.materialise("paraphrases", stamp, compute)
 
@@ -70,15 +76,15 @@ def _clozes(question: Mapping[str, Any], patterns: Sequence[ImportedPattern]) ->
             "question_id": question["question_id"],
             "paraphrase_id": number,
             "template": pattern.text.replace(cloze.SUBJECT, SUBJECT),
-            "paraphrase": cloze.filled(pattern.text, question["subject"]),
+            "paraphrase": cloze.fill_subject(pattern.text, question["subject"]),
         }
         for number, pattern in enumerate(patterns)
     ]
 
 
-def _wordings_of_templates(question: Mapping[str, Any]) -> dict[int, str]:
-    """Our templates of the question's relation, filled, by their number."""
-    templates = PARAPHRASES.get(question["relation"], ()) if question["subject"] else ()
+def _fill_wordings(question: Mapping[str, Any], relation: Relation | None) -> dict[int, str]:
+    """The wordings of the question's relation, filled, by their number; none without a subject or such a relation."""
+    templates = relation.wordings if relation and question["subject"] else ()
     return {number: fill(template, question["subject"]) for number, template in enumerate(templates, 1)}
 
 
@@ -95,10 +101,8 @@ def _rows(question: Mapping[str, Any], imported: Mapping[int, str]) -> list[dict
     ]
 
 
-def _paraphrases(question: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _paraphrases(question: Mapping[str, Any], relation: Relation) -> list[dict[str, Any]]:
     """The wordings of a question made from a fact: the relation's own template first, then the others."""
-    relation = question["relation"]
-    templates = (BY_NAME[relation].template, *PARAPHRASES.get(relation, ()))
     return [
         {
             "dataset": question["dataset"],
@@ -107,5 +111,53 @@ def _paraphrases(question: Mapping[str, Any]) -> list[dict[str, Any]]:
             "template": template,
             "paraphrase": fill(template, question["subject"]),
         }
-        for number, template in enumerate(templates)
+        for number, template in enumerate((relation.template, *relation.wordings))
+    ]
+
+
+def describe_cloze_queries(study: Study, lake: Lake, log: logging.Logger) -> list[Outcome]:
+    """Write lake tables patterns and candidates; they are empty without a dataset of cloze queries.
+
+    Errors: `SourceError` where a file is missing or holds nothing that can be used.
+    """
+    datasets = study.cloze_datasets
+    files = [[dataset.name, dataset.relations, file_slice(study, dataset)] for dataset in datasets]
+    stamp = fingerprint(files, code_version(__name__))
+
+    @functools.cache
+    def contents() -> dict[str, ImportedDataset]:
+        return {dataset.name: read_questions(study, dataset) for dataset in datasets}
+
+    return [
+        lake.materialise(table, fingerprint(table, stamp), lambda of=rows_of: Computed(of(contents())))  # type: ignore[misc]
+        for table, rows_of in ((PATTERNS, _pattern_rows), (CANDIDATES, _candidate_rows))
+    ]
+
+
+def _pattern_rows(contents: dict[str, ImportedDataset]) -> list[dict[str, Any]]:
+    return [
+        {
+            "dataset": dataset,
+            "relation": relation,
+            "paraphrase_id": number,
+            "pattern": pattern.text,
+            "lemma": pattern.lemma,
+            "extended_lemma": pattern.extended_lemma,
+            "tense": pattern.tense,
+            "article": article_before_object(pattern.text),
+            "ends_in_object": prefix_of(pattern.text) is not None,
+            "changes": [content.changes.get((relation, pattern.text, other.text)) for other in patterns],
+        }
+        for dataset, content in contents.items()
+        for relation, patterns in content.patterns.items()
+        for number, pattern in enumerate(patterns)
+    ]
+
+
+def _candidate_rows(contents: dict[str, ImportedDataset]) -> list[dict[str, Any]]:
+    return [
+        {"dataset": dataset, "relation": relation, "candidate": candidate}
+        for dataset, content in contents.items()
+        for relation, candidates in content.candidates.items()
+        for candidate in candidates
     ]

@@ -1,4 +1,5 @@
-"""The sample of facts that a dataset asks about, weighted by frequency (SPEC §1; PopQA, appendix A).
+"""The sample of facts that a dataset asks about, weighted by frequency (SPEC §1; PopQA, appendix A), as lake table
+candidate_triples: every candidate, and what became of it.
 
 Triples (subject, property, object) are sampled. A question is about (subject, property). It is asked if at least one of
 its triples is kept, and the objects of all its triples are answers.
@@ -11,11 +12,21 @@ cap. The result therefore depends on the triples alone, never on their order.
 from __future__ import annotations
 
 import hashlib
+import logging
+from collections import Counter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from longtail.errors import SourceError
+from longtail.storage.fingerprints import code_version, fingerprint
+from longtail.storage.lake import Computed, Lake, Outcome
+from longtail.study.source import FactSample
+from longtail.study.study import Study
+from longtail.tables import TABLES
+from longtail.wikimedia.selected_facts import CANDIDATES as TABLE
 from longtail.wikimedia.selected_facts import KEPT
 
 FREQUENCIES = "subject_frequencies"
@@ -34,7 +45,7 @@ _BATCH = 1 << 16
 def hash_triples(triples: pa.Table, seed: int, purpose: str) -> np.ndarray:
     """A hash of (seed, purpose, triple) for each row, as uint64."""
     start = hashlib.sha256(f"{seed}:{purpose}:".encode())
-    found = [np.empty(0, np.uint64)]
+    hashes = [np.empty(0, np.uint64)]
     for batch in triples.select(list(TRIPLE)).to_batches(max_chunksize=_BATCH):
         texts = pc.binary_join_element_wise(*batch.columns, " ").to_pylist()
         digests = []
@@ -42,8 +53,8 @@ def hash_triples(triples: pa.Table, seed: int, purpose: str) -> np.ndarray:
             digest = start.copy()
             digest.update(text.encode())
             digests.append(digest.digest()[:8])
-        found.append(np.frombuffer(b"".join(digests), ">u8").astype(np.uint64))
-    return np.concatenate(found)
+        hashes.append(np.frombuffer(b"".join(digests), ">u8").astype(np.uint64))
+    return np.concatenate(hashes)
 
 
 def draws(triples: pa.Table, seed: int) -> np.ndarray:
@@ -51,7 +62,7 @@ def draws(triples: pa.Table, seed: int) -> np.ndarray:
     return (hash_triples(triples, seed, "draw") >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def known(popularity: np.ndarray) -> np.ndarray:
+def clean_popularity(popularity: np.ndarray) -> np.ndarray:
     """`popularity`, with NaN in the place of infinities and negative numbers (SPEC §1). Zero is a popularity."""
     values = np.asarray(popularity, np.float64)
     return np.where(np.isfinite(values) & (values >= 0), values, np.nan)
@@ -62,7 +73,7 @@ def median_factor(popularity: np.ndarray) -> float | None:
 
     None if there is no such factor, because no popularity is known or the median is zero.
     """
-    values = known(popularity)
+    values = clean_popularity(popularity)
     values = values[~np.isnan(values)]
     median = float(np.median(values)) if len(values) else 0.0
     return 1 / median if median > 0 else None
@@ -100,3 +111,70 @@ def _beyond(accepted: pa.Table, per_relation: int, seed: int) -> np.ndarray:
     of_order = relations[order]
     starts = np.searchsorted(of_order, of_order)
     return order[np.arange(len(order)) - starts >= per_relation]
+
+
+def sample_facts(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
+    """Write lake table candidate_triples. It has no rows if the study samples no facts.
+
+    Errors: `LakeError` without triples, entities and frequencies; `SourceError` if the median candidate has no
+    popularity above 0, to which the others are related.
+    """
+    sample = study.source.sample
+    if sample is None:
+        return lake.materialise(TABLE, fingerprint(TABLE, "no sample"), lambda: Computed([]))
+    stamp = fingerprint(
+        TABLE,
+        study.seed,
+        sample.per_relation,
+        [lake.content(table) for table in ("triples", "entities", FREQUENCIES)],
+        code_version(__name__),
+    )
+    return lake.materialise(TABLE, stamp, lambda: _sample(study, sample, lake, log))
+
+
+def _sample(study: Study, sample: FactSample, lake: Lake, log: logging.Logger) -> Computed:
+    triples = lake.read("triples", columns=[*TRIPLE, "relation"]).replace_schema_metadata(None)
+    labelled = _find_labelled(lake)
+    ends = [pc.is_in(triples[end], value_set=labelled) for end in ("subject_id", "object_id")]
+    is_labelled = pc.and_(*ends)
+    measured = lake.read(FREQUENCIES, columns=["entity_id", "popularity", "popularity_measure"])
+    measure = measured["popularity_measure"][0].as_py() if measured.num_rows else ""
+    place = pc.index_in(triples["subject_id"], value_set=measured["entity_id"].combine_chunks())
+    popularity = pc.take(measured["popularity"].combine_chunks(), place)
+    factor = 1.0 if measure == ALIAS_FREQUENCY else _factor(popularity.filter(is_labelled), study, measure)
+    constants = {"popularity_measure": measure, "factor": factor}
+    candidates = triples.append_column("is_labelled", is_labelled).append_column("popularity", popularity)
+    for name, value in constants.items():
+        candidates = candidates.append_column(name, pa.repeat(pa.scalar(value), len(triples)))
+    candidates = candidates.append_column("frequency", pc.multiply(popularity, factor))
+    sampled = sample_triples(candidates, sample.per_relation, study.seed).select(TABLES[TABLE].schema.names)
+    notes = _notes(sampled, factor)
+    log.info("sample of facts: %d of %d kept", notes["outcomes"].get(KEPT, 0), sampled.num_rows)
+    return Computed(sampled, notes=notes)
+
+
+def _find_labelled(lake: Lake) -> pa.Array:
+    entities = lake.read("entities", columns=["entity_id", "label"])
+    is_named = pc.not_equal(pc.utf8_trim_whitespace(entities["label"]), "")
+    return entities.filter(is_named)["entity_id"].combine_chunks()
+
+
+def _factor(popularity: pa.ChunkedArray, study: Study, measure: str) -> float:
+    factor = median_factor(popularity.to_numpy().astype(np.float64))
+    if factor is None:
+        raise SourceError(
+            f"{study.path}: source.sample: the median candidate has no {measure or 'popularity'} above 0, which others"
+            " are related to; choose another month or frequency: text"
+        )
+    return factor
+
+
+def _notes(sampled: pa.Table, factor: float) -> dict[str, Any]:
+    """The number of candidates by outcome: over all relations, and by relation."""
+    counts = sampled.group_by(["relation", "outcome"]).aggregate([([], "count_all")]).to_pylist()
+    outcomes: Counter[str] = Counter()
+    relations: dict[str, dict[str, int]] = {}
+    for row in sorted(counts, key=lambda row: (row["relation"], row["outcome"])):
+        outcomes[row["outcome"]] += row["count_all"]
+        relations.setdefault(row["relation"], {})[row["outcome"]] = row["count_all"]
+    return {"outcomes": dict(outcomes), "by_relation": relations, "factor": factor}

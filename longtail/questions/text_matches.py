@@ -1,9 +1,12 @@
-"""How often names occur in text files of any size, by one Aho-Corasick pass over them.
+"""Names in texts, found by Aho-Corasick: how often they occur in text files of any size, and which questions they name.
 
-The UTF-8 bytes of a name match the same bytes in the text, with the same case and accents; a space matches only a space.
-Every occurrence counts, also one that overlaps another. Two numbers are counted: matches `anywhere`, and matches as
-`whole_words`, where no word of the text goes on beyond the name (a letter, mark, digit or underscore at the name's edge
-has none beside it): "pol" is in "Interpol" anywhere, but not as a whole word.
+In files, the UTF-8 bytes of a name match the same bytes in the text, with the same case and accents; a space matches
+only a space. Every occurrence counts, also one that overlaps another. Two numbers are counted: matches `anywhere`, and
+matches as `whole_words`, where no word of the text goes on beyond the name (a letter, mark, digit or underscore at the
+name's edge has none beside it): "pol" is in "Interpol" anywhere, but not as a whole word.
+
+The names and answers of questions (`Phrases`) are compared word by word, as DPR's rule compares answers
+(`scoring.match`).
 """
 
 from __future__ import annotations
@@ -13,18 +16,21 @@ import json
 import logging
 import unicodedata
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import IO
 
+import ahocorasick_rs
 import numpy as np
 
 from longtail.errors import SourceError
 from longtail.parsing.line_files import RejectedRows
 from longtail.parsing.rdf import open_decompressed
 from longtail.progress import Progress
+from longtail.scoring.match import dpr_tokens
 
 _BLOCK = 1 << 20
 _LONGEST_LINE = 64 << 20  # of JSON lines: what is longer is no line of such a file
@@ -173,11 +179,11 @@ def _word_after(window: bytes, at: np.ndarray) -> np.ndarray:
 
 def _words(window: bytes, at: np.ndarray, exists: np.ndarray, of_others: Callable[[int], bool]) -> np.ndarray:
     bytes_ = np.frombuffer(window, np.uint8)
-    found = np.zeros(len(at), np.bool_)
-    found[exists] = _IS_WORD[bytes_[at[exists]]]
+    is_part = np.zeros(len(at), np.bool_)
+    is_part[exists] = _IS_WORD[bytes_[at[exists]]]
     beyond_ascii = np.flatnonzero(exists)[bytes_[at[exists]] >= 128]
-    found[beyond_ascii] = [of_others(place) for place in at[beyond_ascii].tolist()]
-    return found
+    is_part[beyond_ascii] = [of_others(place) for place in at[beyond_ascii].tolist()]
+    return is_part
 
 
 def _windows(blocks: Iterator[bytes], longest: int) -> Iterator[tuple[bytes, int, int]]:
@@ -246,3 +252,45 @@ def _json_texts(stream: IO[bytes], path: Path, rejected: RejectedRows, least: in
             held, size = [], 0
     if held:
         yield b"".join(held)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question: names of its entity and its gold answers, each as words joined by spaces, and how it is named."""
+
+    names: frozenset[str]
+    answers: frozenset[str]
+    named_by: str | None
+
+
+def as_words(texts: Iterable[str]) -> frozenset[str]:
+    """Each text as words joined by spaces; those without a word are left out."""
+    return frozenset(words for text in texts if (words := dpr_tokens(text)))
+
+
+class Phrases:
+    """The names and answers of n questions, to be found in texts."""
+
+    def __init__(self, asked: Sequence[Asked]) -> None:
+        self._asked = asked
+        self._of_name: dict[str, list[int]] = defaultdict(list)
+        for place, question in enumerate(asked):
+            for name in question.names:
+                self._of_name[name].append(place)
+        self._phrases = sorted(
+            {*self._of_name, *(answer for question in asked for answer in question.answers)}
+        )
+        self._automaton = ahocorasick_rs.AhoCorasick([f" {phrase} " for phrase in self._phrases])
+
+    def find(self, words: str) -> set[str]:
+        """The phrases in a text, which is given as words joined by spaces."""
+        matches = self._automaton.find_matches_as_indexes(f" {words} ", overlapping=True)
+        return {self._phrases[number] for number, _, _ in matches}
+
+    def questions_of(self, phrases: Iterable[str]) -> set[int]:
+        """The places, in 0 … n - 1, of the questions with a name among these phrases."""
+        return {place for phrase in phrases for place in self._of_name.get(phrase, ())}
+
+    def filter_by_answer(self, named: Iterable[int], phrases: set[str]) -> list[int]:
+        """Those of the places `named` whose question also has an answer among these phrases."""
+        return [place for place in named if not self._asked[place].answers.isdisjoint(phrases)]

@@ -1,8 +1,15 @@
-"""Cloze queries: sentences that name a subject and leave a place for the object (SPEC §8)."""
+"""Cloze queries: sentences that name a subject and leave a place for the object (SPEC §8); and the patterns of those of
+the sandbox (`pararel.yaml`).
+"""
 
 from __future__ import annotations
 
+import functools
+import importlib.resources
 import re
+from dataclasses import dataclass
+
+import yaml
 
 SUBJECT, OBJECT = "[X]", "[Y]"
 SENTINEL = "<extra_id_0>"
@@ -13,13 +20,34 @@ _END = re.compile(r"\s*\.?\s*")
 _ARTICLE = re.compile(r"(?:\A|\s)(an?)\s+\Z", re.IGNORECASE)
 
 
+@dataclass(frozen=True)
+class Pattern:
+    """A line of a file of patterns, as ParaRel has them: a sentence with [X] and [Y], and what its words are."""
+
+    pattern: str
+    lemma: str
+    extended_lemma: str
+    tense: str
+
+
+@functools.cache
+def pararel_patterns() -> dict[str, tuple[Pattern, ...]]:
+    """Property → the patterns of the sandbox's cloze queries, the first of which is the question."""
+    file = importlib.resources.files(__package__) / "pararel.yaml"
+    relations = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
+    return {
+        relation["property"]: tuple(Pattern(**pattern) for pattern in relation["patterns"])
+        for relation in relations
+    }
+
+
 def prefix_of(cloze: str) -> str | None:
     """What a decoder-only model reads: the words before [Y]; None unless [Y] ends the text, but for a full stop."""
     before, _, behind = cloze.partition(OBJECT)
     return before.rstrip(" ") if OBJECT in cloze and _END.fullmatch(behind) else None
 
 
-def with_sentinel(cloze: str) -> str:
+def put_sentinel(cloze: str) -> str:
     """What a T5 reads: the sentinel for [Y], and no space before it."""
     before, _, behind = cloze.partition(OBJECT)
     return f"{before.rstrip(' ')}{SENTINEL}{behind}"
@@ -37,11 +65,11 @@ def search_text(cloze: str) -> str:
 
 def article_before_object(pattern: str) -> str | None:
     """`a` or `an`, if it stands right before [Y]."""
-    found = _ARTICLE.search(pattern.partition(OBJECT)[0])
-    return found[1].lower() if found else None
+    match = _ARTICLE.search(pattern.partition(OBJECT)[0])
+    return match[1].lower() if match else None
 
 
-def filled(pattern: str, subject: str) -> str:
+def fill_subject(pattern: str, subject: str) -> str:
     """The pattern with its subject. The object's place stays."""
     before, after = pattern.split(SUBJECT)
     return before + subject + after

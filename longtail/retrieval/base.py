@@ -6,12 +6,13 @@ import importlib
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from longtail.errors import IndexMissingError
 from longtail.methods import Method
+from longtail.relations.relation import SOURCE_SET, Relation, by_name, relation_set
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,7 +74,8 @@ class Context:
     `passages` are in the order of passage_id. `folder` holds its index, if it has one; `cache` is for parts of indexes
     that several studies of a home share. `k` is the number of passages wanted for each question, `seed` the study's.
     `device` is a torch device, or `auto`. `others` holds the results of the study's other retrievers by name: at most
-    `k` a wording, and only of the retrievers that this one reads (`Study.results_read_by`).
+    `k` a wording, and only of the retrievers that this one reads (`Study.results_read_by`). `relations` are those that
+    the study knows, by name; only conditions may read them.
     """
 
     passages: StoredPassages
@@ -84,6 +86,7 @@ class Context:
     seed: int = 0
     device: str = "cpu"
     others: Mapping[str, Results] | None = None
+    relations: Mapping[str, Relation] = field(default_factory=lambda: by_name(relation_set(SOURCE_SET)))
 
 
 class Retriever(ABC):

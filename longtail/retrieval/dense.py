@@ -16,7 +16,7 @@ import numpy as np
 
 from longtail.embedding.declared import DeclaredEncoder
 from longtail.embedding.settings import EncoderSettings
-from longtail.embedding.vectors import placed
+from longtail.embedding.vectors import lease_for_encoder
 from longtail.errors import BackendError
 from longtail.progress import Progress
 from longtail.retrieval.approximate import build_approximate, described
@@ -126,4 +126,4 @@ class Dense(Retriever):
                 )
 
     def _placed(self, context: Context) -> AbstractContextManager[str]:
-        return placed(self._encoder.settings.device or context.device, self._encoder.name)
+        return lease_for_encoder(self._encoder.settings.device or context.device, self._encoder.name)

@@ -24,8 +24,8 @@ import pyarrow as pa
 
 from longtail.embedding.declared import DeclaredEncoder
 from longtail.embedding.encoder import Encoder
-from longtail.embedding.vectors import placed
-from longtail.models.ray_workers import workers
+from longtail.embedding.vectors import lease_for_encoder
+from longtail.models.workers import workers
 from longtail.progress import Progress
 from longtail.retrieval.stored_passages import StoredPassages, indexed_texts
 from longtail.storage.files import remove_leftovers
@@ -159,7 +159,7 @@ class _Loader:
 
     @contextlib.contextmanager
     def loaded(self) -> Iterator[Encoder]:
-        with placed(self.device, self.encoder.name) as device:
+        with lease_for_encoder(self.device, self.encoder.name) as device:
             yield self.encoder.load(device)
 
     def describe(self, model: Encoder) -> dict[str, str]:

@@ -11,7 +11,7 @@ from longtail.errors import SourceError
 from longtail.imports.datasets import entity_files_slice
 from longtail.methods import VERBALISED
 from longtail.questions.build import one_line
-from longtail.relations.popqa import RELATIONS
+from longtail.relations.relation import Relation, content_of
 from longtail.retrieval.collections import collect_passages
 from longtail.retrieval.given_passages import given_passages
 from longtail.retrieval.splitting import passages_of
@@ -46,21 +46,25 @@ def build_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     tables = ("triples", "entities")
     inputs = [lake.content(table) for table in tables]
     inputs += [lake.content(table, IMPORTED) for table in tables if IMPORTED in lake.partitions(table)]
-    stamp = fingerprint(VERBALISED, inputs, code, *entity_files_slice(study))
+    statements = content_of(study.relations, "name", "statement")
+    stamp = fingerprint(VERBALISED, inputs, code, statements, *entity_files_slice(study))
     return lake.materialise("passages", stamp, lambda: _from_triples(study, lake, log))
 
 
-def enumerated(labels: Sequence[str]) -> str:
+def enumerate_labels(labels: Sequence[str]) -> str:
     """`a`; `a and b`; `a, b and c`."""
     return " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
 
 
-def verbalised(subject: str, objects: Mapping[str, Sequence[str]]) -> str:
-    """The facts about `subject` as sentences, in the relations' order; `objects`: relation name → labels."""
+def verbalise(relations: Sequence[Relation], subject: str, objects: Mapping[str, Sequence[str]]) -> str:
+    """The facts about `subject` as sentences, in the order of `relations`; `objects`: relation name → labels.
+
+    Facts of a relation without a statement are left out.
+    """
     return " ".join(
-        relation.sentence(subject, enumerated(objects[relation.name]))
-        for relation in RELATIONS
-        if objects.get(relation.name)
+        relation.sentence(subject, enumerate_labels(objects[relation.name]))
+        for relation in relations
+        if relation.statement and objects.get(relation.name)
     )
 
 
@@ -106,11 +110,11 @@ def _from_triples(study: Study, lake: Lake, log: logging.Logger) -> Computed:
     facts: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for row in lake.read_all("triples", ["subject_id", "relation", "object_id"]).to_pylist():
         facts[row["subject_id"]][row["relation"]].add(row["object_id"])
-    rows = []
+    rows, relations = [], study.relations
     for subject_id in sorted(facts):
         objects = {name: _labels(ids, labels) for name, ids in facts[subject_id].items()}
-        if labels.get(subject_id) and any(objects.values()):
-            text = verbalised(labels[subject_id], objects)
+        text = verbalise(relations, labels.get(subject_id) or "", objects)
+        if labels.get(subject_id) and text:
             rows.append(_row(subject_id, subject_id, labels[subject_id], 0, text, VERBALISED))
     silent, given = len(facts) - len(rows), given_passages(study)
     if facts:

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from longtail.generation.prompts.inputs import read_wordings
+from longtail.methods import CONDITION
 from longtail.relations.cloze import search_text
+from longtail.relations.relation import by_name, content_of
 from longtail.retrieval.base import (
     Context,
     Hit,
@@ -56,6 +58,8 @@ def retrieve_passages(study: Study, lake: Lake, retriever: str, log: logging.Log
         needed.append(str(study.seed))
     if with_paraphrases:
         needed.append(lake.content("paraphrases"))
+    if method.passages == CONDITION:
+        needed.append(fingerprint(content_of(study.relations, "name", "statement")))
     index = Index.of(method, tool, lake.content("passages"), indexes)
     made_of = [retriever, study.top_k, index.folder.name, versions, needed, clozes]
     stamp = fingerprint(*made_of, code_version(__name__))
@@ -141,6 +145,7 @@ def open_context(study: Study, lake: Lake, index: Index, log: logging.Logger) ->
         seed=study.seed,
         device=study.embeddings.device,
         others={other: read_results(lake, other) for other in study.results_read_by(index.method.name)},
+        relations=by_name(study.relations),
     )
 
 

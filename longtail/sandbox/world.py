@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from longtail.errors import LongtailError
-from longtail.relations.popqa import RELATIONS
-from longtail.relations.relation import Relation
+from longtail.relations.relation import SOURCE_SET, Relation, relation_set
 from longtail.sandbox.articles import Article, article_text
 from longtail.sandbox.labels import Labels, skewed
 from longtail.sandbox.population import NAMESAKE, Population
@@ -64,6 +63,7 @@ class World:
             raise LongtailError(f"facts_per_relation is {facts_per_relation}: a world needs at least 8")
         self.seed = seed
         self.facts_per_relation = facts_per_relation
+        self._relations = relation_set(SOURCE_SET)
         self._population = Population(seed, facts_per_relation)
         self._labels = Labels(self._population)
         self._draw = FactDraw(self._population, self._labels, facts_per_relation)
@@ -131,17 +131,17 @@ class World:
         )
 
     def facts_about(self, entity_id: str) -> tuple[Fact, ...]:
-        """All facts with this subject, in the order of `RELATIONS`."""
+        """All facts with this subject, in the order of PopQA's relations."""
         kind, index = self._locate(entity_id)
         return tuple(
             self._fact(relation, kind, index)
-            for relation in RELATIONS
+            for relation in self._relations
             if self._draw.holds(relation, kind, index)
         )
 
     def facts(self) -> Iterator[Fact]:
         """One fact per (subject, relation): `facts_per_relation` of each relation, relation after relation."""
-        for relation in RELATIONS:
+        for relation in self._relations:
             for kind, index in self._draw.subjects(relation):
                 yield self._fact(relation, kind, index)
 
@@ -189,7 +189,7 @@ class World:
                 relation.name,
                 [self._labels.label(relation.object_kind, other) for other in objects(relation, kind, index)],
             )
-            for relation in RELATIONS
+            for relation in self._relations
             if self._draw.holds(relation, kind, index)
         ]
 
@@ -206,7 +206,6 @@ _PLURAL = frozenset(
     ("occupation", "genre", "producer", "director", "screenwriter", "composer", "color", "sport", "author")
 )
 _SEVERAL_SHARE = 0.17  # share of the questions of plural relations: about 10 % of all questions
-_NUMBERS = {relation.name: number for number, relation in enumerate(RELATIONS)}
 
 
 class FactDraw:
@@ -215,11 +214,13 @@ class FactDraw:
     def __init__(self, population: Population, labels: Labels, facts_per_relation: int) -> None:
         self._population, self._labels, self._count = population, labels, facts_per_relation
         self._seed = population.seed
+        relations = relation_set(SOURCE_SET)
+        self._numbers = {relation.name: number for number, relation in enumerate(relations)}
         self._slots = {
             relation.name: Permutation(
                 sum(population.sizes[kind] for kind in relation.subject_kinds), self._seed, 301, number
             )
-            for number, relation in enumerate(RELATIONS)
+            for number, relation in enumerate(relations)
         }
 
     def subjects(self, relation: Relation) -> Iterator[tuple[str, int]]:
@@ -247,7 +248,7 @@ class FactDraw:
             return (index,)  # region k and city k are each other's capital
         if relation.name == "country":
             return (self._labels.country_of(index),)
-        number, key = _NUMBERS[relation.name], self._population.number(kind, index)
+        number, key = self._numbers[relation.name], self._population.number(kind, index)
         count = 1
         if relation.name in _PLURAL and uniform(self._seed, 303, number, key) < _SEVERAL_SHARE:
             count = 2 + (mix(self._seed, 304, number, key) % 4 == 0)
@@ -262,7 +263,7 @@ class FactDraw:
 
     def stated_objects(self, relation: Relation, kind: str, index: int) -> tuple[int, ...]:
         """The object that an article about a namesake of the entity states instead: one object from another draw."""
-        number, key = _NUMBERS[relation.name], self._population.number(kind, index)
+        number, key = self._numbers[relation.name], self._population.number(kind, index)
         if relation.object_kind in CLOSED_SETS or relation.object_kind == "person":
             return (self._candidate(relation, number, key, 1000),)
         return (mix(self._seed, 307, number, key) % self._population.sizes[relation.object_kind],)

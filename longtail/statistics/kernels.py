@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 
-from longtail.grounding.kernels import compiled
+from longtail.grounding.kernels import compile_loop
 
 _MOST_STEPS = 200
 _LEAST_STEP = 1e-6
@@ -15,7 +15,7 @@ _MOST_LOGITS = 4.0
 """A step moves no question by more than that, so that it cannot overshoot for ever."""
 
 
-@compiled
+@compile_loop
 def invert(matrix: np.ndarray) -> None:
     """Replace a positive definite matrix by its inverse (Gauss and Jordan's elimination)."""
     for at in range(len(matrix)):
@@ -29,7 +29,7 @@ def invert(matrix: np.ndarray) -> None:
                     matrix[row, column] -= factor * matrix[at, column]
 
 
-@compiled
+@compile_loop
 def add_product(matrix: np.ndarray, vector: np.ndarray, found: np.ndarray) -> None:
     """Add matrix times vector to `found`."""
     for row in range(len(found)):
@@ -37,7 +37,7 @@ def add_product(matrix: np.ndarray, vector: np.ndarray, found: np.ndarray) -> No
             found[row] += matrix[row, column] * vector[column]
 
 
-@functools.partial(compiled, fastmath={"reassoc"})
+@functools.partial(compile_loop, fastmath={"reassoc"})
 def product_sum(first: np.ndarray, second: np.ndarray, third: np.ndarray) -> float:
     """The sum of the products of three numbers, in any order, so that the processor adds several at once."""
     total = 0.0
@@ -46,7 +46,7 @@ def product_sum(first: np.ndarray, second: np.ndarray, third: np.ndarray) -> flo
     return total
 
 
-@compiled
+@compile_loop
 def set_logits(
     design: np.ndarray, bounds: np.ndarray, common: np.ndarray, own: np.ndarray, found: np.ndarray
 ) -> None:  # fmt: skip
@@ -59,7 +59,7 @@ def set_logits(
                 found[at] += factor * predictor[at]
 
 
-@compiled
+@compile_loop
 def logistic_step(
     design: np.ndarray, bounds: np.ndarray, residual: np.ndarray, certainty: np.ndarray, is_grouped: bool,
     common: np.ndarray, own: np.ndarray, step: np.ndarray, steps: np.ndarray,
@@ -103,7 +103,7 @@ def logistic_step(
         add_product(curvature[one], gradient[one] + step, steps[one])
 
 
-@compiled
+@compile_loop
 def fit_logistic(
     predictors: np.ndarray, means: np.ndarray, deviations: np.ndarray, correct: np.ndarray, weights: np.ndarray,
     bounds: np.ndarray, is_grouped: bool, common: np.ndarray, own: np.ndarray, found: np.ndarray,
@@ -161,7 +161,7 @@ def fit_logistic(
         set_logits(every, bounds, common, own, found[fit])
 
 
-@compiled
+@compile_loop
 def best_limits(
     orders: np.ndarray, values: np.ndarray, weights: np.ndarray, gains: np.ndarray, slot: np.ndarray, found: np.ndarray
 ) -> None:  # fmt: skip
@@ -177,7 +177,7 @@ def best_limits(
             set_limits(rows, bounds, values[fit], gains[method, fit], found[method, fit])
 
 
-@compiled
+@compile_loop
 def deal(order: np.ndarray, slot: np.ndarray, weights: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     """The questions with a weight, in their `order`: all of them for slot 0, then again for the slot of each.
 
@@ -197,7 +197,7 @@ def deal(order: np.ndarray, slot: np.ndarray, weights: np.ndarray, bounds: np.nd
     return rows
 
 
-@compiled
+@compile_loop
 def set_limits(
     rows: np.ndarray, bounds: np.ndarray, values: np.ndarray, gain: np.ndarray, found: np.ndarray
 ) -> None:  # fmt: skip
@@ -216,7 +216,7 @@ def set_limits(
         found[own] = np.inf if below > best >= 0 else limit
 
 
-@compiled
+@compile_loop
 def gains_below(
     values: np.ndarray, limits: np.ndarray, slot: np.ndarray, gains: np.ndarray, found: np.ndarray
 ) -> None:  # fmt: skip
@@ -234,7 +234,7 @@ def gains_below(
                 found[fit, 1] += gain * (value < (limits[fit, 0] if limit == -np.inf else limit))
 
 
-@compiled
+@compile_loop
 def best_counts(
     weights: np.ndarray, folds: np.ndarray, questions: np.ndarray, signs: np.ndarray, bounds: np.ndarray,
     is_step: np.ndarray, found: np.ndarray,
@@ -268,7 +268,7 @@ def best_counts(
                             most[row] = max(most[row], sums[row])
 
 
-@compiled
+@compile_loop
 def held_gains(
     weights: np.ndarray, folds: np.ndarray, questions: np.ndarray, signs: np.ndarray, bounds: np.ndarray,
     counts: np.ndarray, found: np.ndarray,
@@ -287,7 +287,7 @@ def held_gains(
                     sums[row] += (sign * weight[row]) * ((dealt[row] == fold) & (place < below[row]))
 
 
-@compiled
+@compile_loop
 def next_fitted(
     weights: np.ndarray, folds: np.ndarray, order: np.ndarray, stops: np.ndarray, places: np.ndarray
 ) -> None:
@@ -306,7 +306,7 @@ def next_fitted(
                 places[fold, row, group] = place
 
 
-@compiled
+@compile_loop
 def pair_sums(drawn: np.ndarray, unit: np.ndarray, is_right: np.ndarray, is_last: np.ndarray) -> np.ndarray:
     """3 × draws: pairs of a right and a wrong answer in which the right one scores higher, twice, with ties once; the
     right answers; the wrong ones.

@@ -13,6 +13,7 @@ from longtail.study.datasets import Dataset
 from longtail.study.imports import PARAPHRASES, QUESTIONS, load_format
 from longtail.study.models import Model
 from longtail.study.prompts import CANDIDATES
+from longtail.study.relation_files import check_relations
 from longtail.study.source import FIRST_MONTH, NO_SOURCE, FactSample, newest_complete_month
 from longtail.study.study import Study
 from longtail.study.sweep import Sweep
@@ -45,6 +46,10 @@ def _problems(study: Study) -> Problems:
 
 def _check_names(study: Study) -> Problems:
     """Names are of what is there, and every retriever and prompt is used."""
+    try:
+        check_relations(study.datasets)
+    except ValueError as error:
+        yield ("datasets", str(error))
     shared = {d.name for d in study.datasets} & {r.name for r in study.reference_questions}
     if shared:
         yield ("reference_questions", f"{min(shared)!r} is the name of a dataset; choose another")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from longtail.relations.sets import SOURCE_SET, relation_names
+from longtail.relations.relation import SOURCE_SET, STUDY_SET, Relation, relation_names
 from longtail.study.imports import EXACT_MATCH, F1, ROUGE_L, Import, Paraphrases, Place, load_format
 from longtail.study.parts import Part
+from longtail.study.relation_files import ENDINGS, read_relation_files
 from longtail.study.values import NAMES, Count, Default, Reading, Slug, Text, choose_some, fail, one_of
 
 SPLITS_BY = ("question", "subject")
@@ -22,13 +23,19 @@ class Dataset(Part):
     """A set of questions about the facts of `relations`.
 
     Left out, `relations` are all of the dataset's `relation_set`. A dataset without a set then asks all questions of its
-    file, also those that have no relation. In file `ids`, blank lines and lines that begin with # do not count.
+    file, also those that have no relation. `definitions` are the relations of the files that key `relations` names. In
+    file `ids`, blank lines and lines that begin with # do not count.
     """
+
+    left_out: ClassVar[Sequence[str]] = ("definitions",)
 
     name: Slug
     """the dataset"""
-    relations: Annotated[tuple[str, ...], NAMES, Default("all")] = relation_names(SOURCE_SET)
-    """the relations that are asked about"""
+    relations: Annotated[tuple[str, ...], NAMES, Default("all")] = field(
+        default_factory=lambda: relation_names(SOURCE_SET)
+    )
+    """the relations that are asked about: a list of names, or a file of relations of your own beside the study
+    ([how](extending.md)), or both in one list"""
     max_questions_per_relation: Annotated[Count | None, Default("all")] = None
     """a seeded draw from each relation"""
     imported: Annotated[Import | None, Field(alias="import")] = None
@@ -52,19 +59,39 @@ class Dataset(Part):
     )
     """how an answer under grounding prompts is scored: `exact_match`, `f1` or `rouge_l`"""
 
+    definitions: tuple[Relation, ...] = ()
+
+    @classmethod
+    def expand(cls, raw: Mapping[str, Any], reading: Reading) -> Mapping[str, Any]:
+        """One file of relations may stand without a list."""
+        value = raw.get("relations")
+        return {**raw, "relations": [value]} if str(value).endswith(ENDINGS) else raw
+
     def check(self, raw: Mapping[str, Any], reading: Reading) -> Dataset:
         """A format without a set of relations has names of its own; none means all."""
         if "first_rows" in raw and "import" not in raw:
             raise fail("first_rows", "goes with import: a dataset of the source has no rows in a file")
         names = relation_names(self.relation_set)
-        relations = self.relations if "relations" in raw else names
-        if names:
-            relations = choose_some("relations", relations, names)
-        return dataclasses.replace(self, relations=relations)
+        listed = self.relations if "relations" in raw else names
+        try:
+            definitions = read_relation_files(listed, reading.path.parent)
+        except ValueError as error:
+            raise fail("relations", str(error)) from None
+        if definitions and self.imported is not None:
+            raise fail(
+                "relations", "a file of relations goes with a dataset of the source, not with an import"
+            )
+        chosen = tuple(name for name in listed if not name.endswith(ENDINGS)) if definitions else listed
+        if names and chosen:
+            chosen = choose_some("relations", chosen, names)
+        relations = (*(relation.name for relation in definitions), *chosen)
+        return dataclasses.replace(self, relations=relations, definitions=definitions)
 
     @property
     def relation_set(self) -> str | None:
-        """The set that its relations are of: that of its format, or of the source. None where its format has none."""
+        """The set that its relations are of: of its format, the source, or its files. None where its format has none."""
+        if self.definitions:
+            return STUDY_SET
         if self.imported is None:
             return SOURCE_SET
         name: str | None = load_format(self.imported.kind, self.imported.format).relation_set

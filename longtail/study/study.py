@@ -15,6 +15,7 @@ from pydantic_core import CoreSchema
 from longtail.errors import StudyError
 from longtail.methods import BACKGROUND, FUSED, METHODS, Method
 from longtail.prompt_formats import CLOZE_FORMATS
+from longtail.relations.relation import Relation, add_source_set
 from longtail.storage.home import RESERVED_NAMES, StudyHome
 from longtail.study.datasets import Dataset, end_task_of
 from longtail.study.imports import (
@@ -220,6 +221,17 @@ class Study(Part):
     def drawn_as(self, dataset: str) -> str:
         """The name by which a dataset's questions, demonstrations and samples are drawn: its own, or key `drawn_as`."""
         return {one.name: one.drawn_as for one in self.datasets}.get(dataset) or dataset
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        """The relations that the study knows: PopQA's, and those of its files."""
+        return add_source_set(relation for dataset in self.datasets for relation in dataset.definitions)
+
+    @property
+    def relations_of_source(self) -> tuple[Relation, ...]:
+        """The relations that are asked of the source's facts."""
+        asked = {name for dataset in self.datasets_of_source for name in dataset.relations}
+        return tuple(relation for relation in self.relations if relation.name in asked)
 
     @property
     def datasets_of_source(self) -> tuple[Dataset, ...]:

@@ -22,7 +22,7 @@ from longtail.prompt_formats import (
     GROUNDING_PROMPTS,
     PAPER,
 )
-from longtail.relations.sets import RELATION_SETS
+from longtail.relations.relation import RELATION_SETS, STUDY_SET, relation_set
 from longtail.scoring.model_answer import SPLITTER
 from longtail.storage.fingerprints import fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
@@ -164,8 +164,11 @@ def _chosen_by(dataset: Dataset) -> str | None:
 
 
 def _relations(study: Study) -> Rows:
-    """The sets that the study's datasets choose from, whole."""
+    """The sets that the study's datasets choose from, whole; of datasets with a file, the relations that they ask."""
     names = {dataset.relation_set for dataset in study.datasets}
+    asked = {name for dataset in study.datasets if dataset.definitions for name in dataset.relations}
+    sets = {name: relation_set(name) for name in RELATION_SETS}
+    sets[STUDY_SET] = tuple(relation for relation in study.relations if relation.name in asked)
     return [
         {
             "relation_set": name,
@@ -174,7 +177,7 @@ def _relations(study: Study) -> Rows:
             "template": relation.template,
             "statement": relation.statement or None,
         }
-        for name, relations in RELATION_SETS.items()
+        for name, relations in sets.items()
         if name in names
         for relation in relations
     ]

@@ -209,7 +209,7 @@ STUDY_TABLES = (
         "relations",
         "One row per (relation set, relation), of the sets that the study's datasets choose from.",
         (
-            text("relation_set", "popqa, or entity_questions"),
+            text("relation_set", "popqa, entity_questions, or study: those of the study's own files"),
             RELATION,
             text("property_id", "property id, P…; null = no property of Wikidata", null=True),
             text(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.embedding.declared import DeclaredEncoder
-from longtail.embedding.vectors import placed
+from longtail.embedding.vectors import lease_for_encoder
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Failure
 from longtail.generation.backends.hf import FusionInDecoder
@@ -23,14 +23,13 @@ from longtail.prompt_formats import CLOZE_T5
 from longtail.storage.checksums import sealed, unsealed
 from longtail.storage.whole_files import whole
 from longtail.study.models import Model
-from longtail.tuning.facts import Facts, Query
-from longtail.tuning.index import FixedIndex
+from longtail.tuning.facts import Facts, FixedIndex, Query
 
 _QUERIES = 64
 """Queries whose passages are in memory together."""
 
 
-def stored_predictions(
+def read_predictions(
     path: Path,
     reader: Model,
     encoder: DeclaredEncoder,
@@ -44,12 +43,12 @@ def stored_predictions(
     `path`: the file of these rows, which is read if it is as it was written, and else written. Errors: `BackendError`
     where reader or encoder cannot be loaded, or a query cannot be read.
     """
-    kept = unsealed(path)
-    if kept is None:
-        kept = json.dumps(_predictions(reader, encoder, index, facts, k, log))
+    text = unsealed(path)
+    if text is None:
+        text = json.dumps(_predictions(reader, encoder, index, facts, k, log))
         with whole(path) as target:
-            target.write_text(sealed(kept), encoding="utf-8")
-    rows: list[dict[str, Any]] = json.loads(kept)
+            target.write_text(sealed(text), encoding="utf-8")
+    rows: list[dict[str, Any]] = json.loads(text)
     return rows
 
 
@@ -61,13 +60,13 @@ def _predictions(
     n = sum(map(len, facts.judged.values()))
     try:
         with (
-            placed(reader.device, encoder.name) as device,
+            lease_for_encoder(reader.device, encoder.name) as device,
             Progress(log, f"{reader.name}: cloze queries judged", n) as progress,
         ):
             for split, queries in facts.judged.items():
                 for some in _parts(queries):
                     passages = _passages(encoder, index, some, k, device, log)
-                    rows += _judged(backend, split, some, passages, facts)
+                    rows += _judge(backend, split, some, passages, facts)
                     progress.add(len(some))
     finally:
         backend.close()
@@ -87,11 +86,11 @@ def _passages(
     log: logging.Logger,
 ) -> list[list[str]]:
     before = encoder.settings.query_prefix
-    vectors = encoder.load(device).encode([f"{before}{query.searched}" for query in queries], log)
-    return [index.texts(own) for own in index.search(vectors, k, device)]
+    vectors = encoder.load(device).encode([f"{before}{query.retriever_text}" for query in queries], log)
+    return [index.texts(places) for places in index.search(vectors, k, device)]
 
 
-def _judged(
+def _judge(
     backend: FusionInDecoder,
     split: str,
     queries: Sequence[Query],
@@ -99,8 +98,8 @@ def _judged(
     facts: Facts,
 ) -> Iterator[dict[str, Any]]:
     written = [targets(CLOZE_T5, facts.candidates[query.relation]) for query in queries]
-    found = backend.score([query.text for query in queries], written, passages=passages)
-    for query, scored in zip(queries, found, strict=True):
+    scores = backend.score([query.text for query in queries], written, passages=passages)
+    for query, scored in zip(queries, scores, strict=True):
         if isinstance(scored, Failure):
             raise BackendError(f"{query.text!r} cannot be scored: {scored.reason}")
         names = facts.candidates[query.relation]

@@ -7,6 +7,7 @@ setting with another fingerprint is trained again.
 
 Step 0 is the reader before training, judged on the same facts as the checkpoints. It is no checkpoint, and is never kept.
 Settings that read as many passages share its judgement.
+Stale checkpoints of a setting, whose inputs have changed since, are removed, unless the study names one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,9 +23,10 @@ from typing import Any
 
 from longtail.embedding.declared import DeclaredEncoder
 from longtail.embedding.settings import EncoderSettings
-from longtail.errors import BackendError
+from longtail.errors import BackendError, SourceError
 from longtail.methods import Method
 from longtail.models.weights import find_weights
+from longtail.needs import Need
 from longtail.progress import Progress
 from longtail.retrieval.base import load_retriever
 from longtail.retrieval.indexes import Index
@@ -34,14 +36,12 @@ from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
 from longtail.storage.ownership import only_one
 from longtail.storage.whole_files import remove, whole
+from longtail.study.model_files import place_of
 from longtail.study.models import Model
 from longtail.study.study import Study
 from longtail.study.sweep import SCHEDULES, Setting, Sweep
-from longtail.tuning.evaluate import stored_predictions
-from longtail.tuning.facts import HELD_OUT, Facts, batch, read_facts
-from longtail.tuning.index import FixedIndex
-from longtail.tuning.needs import check_trainable
-from longtail.tuning.stale_checkpoints import remove_stale_checkpoints
+from longtail.tuning.evaluate import read_predictions
+from longtail.tuning.facts import HELD_OUT, Facts, FixedIndex, batch, read_facts
 from longtail.tuning.trainer import MOMENTS, READER, Losses, Trainer, reader_of, retriever_of
 
 MODELS, ANSWERS = "tuned_models", "tuned_answers"
@@ -49,6 +49,58 @@ _TRAINING = "longtail.tuning.trainer"
 _JUDGING = "longtail.tuning.evaluate"
 _LOSSES = "losses.json"
 Rows = list[dict[str, Any]]
+
+
+def needs_of_sweep(study: Study) -> Iterator[Need]:
+    """None without a sweep."""
+    if study.sweep is not None:
+        yield Need("sweep.model", partial(check_trainable, study.model(study.sweep.model)))
+        yield Need("sweep.dataset", partial(_check_cloze, study, study.sweep.dataset))
+
+
+def _check_cloze(study: Study, name: str) -> None:
+    if name not in [dataset.name for dataset in study.cloze_datasets]:
+        raise SourceError(f"dataset {name} has no cloze queries; the sweep trains on those of format pararel")
+
+
+def check_trainable(model: Model) -> None:
+    """Errors: `BackendError` where a model's weights are not trained as the study loads them."""
+    if (model.dtype, model.quantisation, model.device_map) != ("float32", "none", None):
+        raise BackendError(
+            f"model {model.name}: the sweep trains weights in dtype float32, without quantisation and device_map"
+        )
+
+
+def remove_stale_checkpoints(study: Study, setting: str, current: Path, log: logging.Logger) -> None:
+    """Remove the setting's folders beside `current`; one stays if a model or a retriever of the study lies in it."""
+    named = _folders_in_use(study)
+    for other in sorted(current.parent.glob("*")):
+        if other == current:
+            continue
+        names = [name for path, name in named.items() if path.is_relative_to(other.resolve())]
+        what = (
+            f"setting {setting} is trained again, as its facts, models, passages, seed or code have changed"
+        )
+        if names:
+            log.warning(
+                "%s; the stale checkpoints in %s are kept, because %s uses one", what, other, names[0]
+            )
+        else:
+            log.warning("%s; the stale checkpoints in %s are removed", what, other)
+            remove(other)
+
+
+def _folders_in_use(study: Study) -> dict[Path, str]:
+    """The folders that models and retrievers of the study are loaded from, each with what names it."""
+    users = {model.path: f"model {model.name}" for model in study.models}
+    for retriever in study.retrievers:
+        if isinstance(retriever.settings, EncoderSettings):
+            users |= {
+                path: f"retriever {retriever.name}"
+                for path in (retriever.settings.path, retriever.settings.query_path)
+                if path
+            }
+    return {place_of(path, study.path.parent): name for path, name in users.items()}
 
 
 @dataclass(frozen=True)
@@ -66,7 +118,7 @@ class _Run:
     log: logging.Logger
 
     @property
-    def untrained(self) -> Path:
+    def baseline(self) -> Path:
         """The folder of all settings' predictions before training."""
         return self.folder.parents[1] / "untrained"
 
@@ -82,23 +134,23 @@ def tune(study: Study, lake: Lake, setting: str, log: logging.Logger) -> list[Ou
     """
     if study.sweep is None:
         raise BackendError(f"{study.path}: there is no sweep")
-    sweep, own = study.sweep, study.sweep.setting(setting)
+    sweep, drawn = study.sweep, study.sweep.setting(setting)
     base, method = study.model(sweep.model), study.method(sweep.retriever)
     check_trainable(base)
-    trained_by, judged_by = _stamps(study, lake, sweep, own, base, method)
+    trained_by, judged_by = _stamps(study, lake, sweep, drawn, base, method)
     stamp = fingerprint(trained_by, judged_by, sweep.steps, sweep.patience, code_version(__name__))
     lock = study.home.locks / MODELS / f"{setting}.lock"
-    found: dict[str, Rows] = {}
+    tables: dict[str, Rows] = {}
 
     def rows_of(table: str) -> Computed:
-        if not found:
+        if not tables:
             folder = study.home.tuned_models / setting / trained_by[:16]
-            facts, index = read_facts(study, lake, sweep, own), FixedIndex(study, lake, method, log)
+            facts, index = read_facts(study, lake, sweep, drawn), FixedIndex(study, lake, method, log)
             encoder = DeclaredEncoder(method.name, _settings(method))
             remove_stale_checkpoints(study, setting, folder, log)
-            run = _Run(sweep, own, base, encoder, index, facts, folder, judged_by[:16], log)
-            found.update(_tuned(run))
-        return Computed(found[table])
+            run = _Run(sweep, drawn, base, encoder, index, facts, folder, judged_by[:16], log)
+            tables.update(_tune_setting(run))
+        return Computed(tables[table])
 
     with only_one(lock, f"setting {setting}: another process trains it; wait for it"):
         return [
@@ -133,10 +185,10 @@ def _stamps(
     return trained_by, fingerprint(inputs, judged, sweep.seed, code_version(_JUDGING))
 
 
-def _tuned(run: _Run) -> dict[str, Rows]:
+def _tune_setting(run: _Run) -> dict[str, Rows]:
     """The rows of both tables: checkpoint after checkpoint until the last, or until patience ends."""
     run.folder.mkdir(parents=True, exist_ok=True)
-    for folder in (run.folder, run.untrained):
+    for folder in (run.folder, run.baseline):
         remove_leftovers(folder)
     models: Rows = []
     answers: Rows = []
@@ -145,11 +197,11 @@ def _tuned(run: _Run) -> dict[str, Rows]:
         for step in steps:
             if step:
                 _train(run, step)
-            own = _judgement(run, step)
-            models.append(_row(run, step, own))
+            judged = _judgement(run, step)
+            models.append(_row(run, step, judged))
             answers += [
                 {"tuned_model": run.setting.name, "step": step, "dataset": run.sweep.dataset, **one}
-                for one in own
+                for one in judged
             ]
             progress.add(1)
             if step and run.sweep.patience and len(models) - 1 - _best(models) >= run.sweep.patience:
@@ -182,11 +234,11 @@ def _train(run: _Run, step: int) -> None:
         with whole(target) as folder:
             folder.mkdir()
             learner.save(folder)
-            told = {
-                name: sum(getattr(one, name) for one in losses) / len(losses)
+            means = {
+                name: sum(getattr(loss, name) for loss in losses) / len(losses)
                 for name in ("reader", "retriever")
             }
-            (folder / _LOSSES).write_text(json.dumps(told), encoding="utf-8")
+            (folder / _LOSSES).write_text(json.dumps(means), encoding="utf-8")
             record(folder)
     finally:
         learner.close()
@@ -199,34 +251,34 @@ def _judgement(run: _Run, step: int) -> Rows:
     checkpoint = run.checkpoint(step)
     reader, encoder = reader_of(run.base, checkpoint), retriever_of(run.encoder, checkpoint)
 
-    def predicted(path: Path, facts: Facts) -> Rows:
-        return stored_predictions(path, reader, encoder, run.index, facts, run.setting.passages, run.log)
+    def predict(path: Path, facts: Facts) -> Rows:
+        return read_predictions(path, reader, encoder, run.index, facts, run.setting.passages, run.log)
 
     if step:
-        return predicted(run.folder / f"step_{step}.{run.judged_by}.json", run.facts)
+        return predict(run.folder / f"step_{step}.{run.judged_by}.json", run.facts)
     base = (find_weights(run.base).revision, run.base.passage_tokens)
     rows: Rows = []
     for split, queries in run.facts.judged.items():
         asked = [(query.question.question_id, query.paraphrase_id) for query in queries]
         name = fingerprint(run.judged_by, base, run.setting.passages, split, asked)
-        shared = run.untrained / f"{name[:16]}.json"
-        rows += predicted(shared, dataclasses.replace(run.facts, judged={split: queries}))
+        shared = run.baseline / f"{name[:16]}.json"
+        rows += predict(shared, dataclasses.replace(run.facts, judged={split: queries}))
     return rows
 
 
 def _row(run: _Run, step: int, judged: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    own = [row["is_correct"] for row in judged if row["split"] == HELD_OUT]
+    is_right = [row["is_correct"] for row in judged if row["split"] == HELD_OUT]
     return {
         "tuned_model": run.setting.name,
         "step": step,
         "n_training_queries": len(run.facts.training),
-        "n_held_out_queries": len(own),
-        "held_out_right": sum(own) / len(own),
-        **_trained(run, run.checkpoint(step)),
+        "n_held_out_queries": len(is_right),
+        "held_out_right": sum(is_right) / len(is_right),
+        **_checkpoint_columns(run, run.checkpoint(step)),
     }
 
 
-def _trained(run: _Run, checkpoint: Path | None) -> dict[str, Any]:
+def _checkpoint_columns(run: _Run, checkpoint: Path | None) -> dict[str, Any]:
     """What a row says of a checkpoint; before training there is none."""
     if checkpoint is None:
         return dict.fromkeys(("loss", "retriever_loss", "folder", "folder_revision"))

@@ -30,8 +30,7 @@ from longtail.models.model_files import CONFIG, INDEX, ModelFiles
 from longtail.models.weights import find_weights
 from longtail.study.models import Model
 from longtail.study.sweep import Schedule, Setting
-from longtail.tuning.facts import Query
-from longtail.tuning.index import FixedIndex
+from longtail.tuning.facts import FixedIndex, Query
 
 if TYPE_CHECKING:
     import torch
@@ -60,8 +59,8 @@ def retriever_of(encoder: DeclaredEncoder, checkpoint: Path | None) -> DeclaredE
     """The encoder of queries that a checkpoint holds; without one, the encoder itself."""
     if checkpoint is None:
         return encoder
-    own = dataclasses.replace(encoder.settings, path=str(checkpoint / RETRIEVER), revision=None)
-    return DeclaredEncoder(encoder.name, own)
+    settings = dataclasses.replace(encoder.settings, path=str(checkpoint / RETRIEVER), revision=None)
+    return DeclaredEncoder(encoder.name, settings)
 
 
 class Trainer:
@@ -107,33 +106,35 @@ class Trainer:
 
         torch.manual_seed((seed << 20) + number)
         self._optimiser.zero_grad(set_to_none=True)
-        tokens = [own.ids for own in self._retriever.tokenizer.encode_batch(self._asked(queries))]
+        tokens = [
+            encoding.ids for encoding in self._retriever.tokenizer.encode_batch(self._query_texts(queries))
+        ]
         self._retriever.model.eval()
         with torch.no_grad():
-            vectors = self._retriever.pooled(tokens).cpu().numpy()
+            vectors = self._retriever.pool(tokens).cpu().numpy()
         rows = self._index.search(vectors, self._setting.passages, self._device)
         self._retriever.model.train()
         passages = torch.from_numpy(self._index.vectors(rows)).to(self._device)
-        asked = self._retriever.pooled(tokens)
+        asked = self._retriever.pool(tokens)
         scores = (asked[:, None] * passages).sum(-1) / asked.shape[-1] ** 0.5
-        found = [
-            self._read(query, self._index.texts(own), 1 / len(queries))
-            for query, own in zip(queries, rows, strict=True)
+        reads = [
+            self._read(query, self._index.texts(places), 1 / len(queries))
+            for query, places in zip(queries, rows, strict=True)
         ]
-        losses = torch.tensor([loss for loss, _ in found])
+        losses = torch.tensor([loss for loss, _ in reads])
         temperature = self._setting.temperature
         divergence = distillation_loss(
             scores,
-            torch.stack([each for _, each in found]),
+            torch.stack([each for _, each in reads]),
             temperature,
             self._schedule.gold_temperature or temperature,
         )
         divergence.backward()
-        told = Losses(losses.mean().item(), divergence.item())
-        if not math.isfinite(told.reader + told.retriever):
+        step_losses = Losses(losses.mean().item(), divergence.item())
+        if not math.isfinite(step_losses.reader + step_losses.retriever):
             raise BackendError(f"setting {self._setting.name}: the loss of step {number + 1} is not finite")
         self._move(number)
-        return told
+        return step_losses
 
     def save(self, folder: Path) -> None:
         """Write reader and retriever as ordinary models, and the optimiser's moments."""
@@ -146,8 +147,8 @@ class Trainer:
         del self._optimiser, self._retriever
         self._loaded.close()
 
-    def _asked(self, queries: Sequence[Query]) -> list[str]:
-        return [f"{self._encoder.settings.query_prefix}{query.searched}" for query in queries]
+    def _query_texts(self, queries: Sequence[Query]) -> list[str]:
+        return [f"{self._encoder.settings.query_prefix}{query.retriever_text}" for query in queries]
 
     def _read(self, query: Query, passages: Sequence[str], weight: float) -> tuple[float, torch.Tensor]:
         """Add the gradient of the reader's loss; the loss, and the target's mean log-likelihood by each passage alone."""
@@ -202,8 +203,8 @@ def distillation_loss(
     import torch
 
     wanted = (likelihoods.float() / gold_temperature).log_softmax(-1)
-    found = (scores.float() / temperature).log_softmax(-1)
-    return torch.nn.functional.kl_div(found, wanted, reduction="batchmean", log_target=True)
+    predicted = (scores.float() / temperature).log_softmax(-1)
+    return torch.nn.functional.kl_div(predicted, wanted, reduction="batchmean", log_target=True)
 
 
 def _save(model: Any, source: ModelFiles, folder: Path) -> None:
@@ -221,8 +222,8 @@ def _write_moments(optimiser: torch.optim.Optimizer, path: Path) -> None:
     save_file(
         {
             f"{number}.{name}": value.contiguous()
-            for number, own in states.items()
-            for name, value in own.items()
+            for number, state in states.items()
+            for name, value in state.items()
         },
         path,
     )

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from longtail.errors import SourceError
-from longtail.relations.popqa import RELATIONS
+from longtail.relations.relation import content_of
 from longtail.storage.columns import with_constants
 from longtail.storage.fingerprints import fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
@@ -27,17 +27,14 @@ def ingest_triples(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     If all datasets are imported, the source is not used. Errors: `SourceError` where the source is missing, fails, or
     has no statement of these relations.
     """
-    relations = [
-        relation
-        for relation in RELATIONS
-        if any(relation.name in dataset.relations for dataset in study.datasets_of_source)
-    ]
+    relations = study.relations_of_source
     if not relations:
         return lake.materialise(
             "triples", fingerprint("triples", "no dataset of the source"), lambda: Computed([])
         )
-    names, source, home = [relation.name for relation in relations], study.source, study.home
-    stamp = fingerprint("triples", source_slice(source), names, facts_code(source, __name__))
+    source, home = study.source, study.home
+    asked = content_of(relations, "name", "property_id")
+    stamp = fingerprint("triples", source_slice(source), asked, facts_code(source, __name__))
 
     def compute() -> Computed:
         with open_services(source, home, stage=stamp) as services:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from longtail.storage.fingerprints import code_version
+from longtail.relations.relation import SOURCE_SET, relation_set
+from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.study.source import Source
 
 
@@ -14,9 +15,9 @@ def world(source: Source) -> dict[str, int]:
 
 
 def world_version(source: Source) -> str:
-    """The version of the code that makes the world and serves it; empty for other sources."""
+    """The version of the code and relations that make the world, and of what serves it; empty for other sources."""
     if source.kind != "sandbox":
         return ""
     from longtail.sandbox import content
 
-    return code_version(content.__name__)
+    return fingerprint(code_version(content.__name__), relation_set(SOURCE_SET))

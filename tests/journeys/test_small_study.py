@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from longtail.relations.popqa import RELATIONS
+from longtail.relations.relation import relation_set
 from longtail.router import load_router
 from longtail.storage.lake import Lake
 from longtail.storage.lake_stamps import metadata_of, seal, stamp_of
@@ -33,7 +33,7 @@ from tests.small_disk import run_with_small_disk
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("small_study")]
 
-QUESTIONS = FACTS * len(RELATIONS)
+QUESTIONS = FACTS * len(relation_set("popqa"))
 
 
 def test_every_question_is_answered_once_by_every_method(small: Small) -> None:

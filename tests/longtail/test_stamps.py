@@ -22,9 +22,8 @@ import pyarrow as pa
 import pytest
 from safetensors.numpy import save_file
 
-from longtail.embedding.answers import embed_answers
 from longtail.embedding.declared import DeclaredEncoder
-from longtail.embedding.paraphrases import compare_paraphrases
+from longtail.embedding.lake_tables import compare_paraphrases, embed_answers
 from longtail.embedding.settings import EncoderSettings, Hnsw, IvfPq
 from longtail.entailment.answers import compare_answers
 from longtail.errors import LongtailError
@@ -37,20 +36,20 @@ from longtail.generation.latency import calibrate_latency
 from longtail.generation.tasks.registry import TASKS
 from longtail.grounding.cooccurrences import count_cooccurrences
 from longtail.grounding.corpus import portrait_fingerprint
-from longtail.grounding.generations import score_generations
+from longtail.grounding.quip import score_generations
 from longtail.imports.answers import import_answers, import_decisions
 from longtail.imports.datasets import import_entities, import_popularity, import_triples
 from longtail.methods import METHODS
 from longtail.questions.build import build_questions
-from longtail.questions.candidates import sample_facts
-from longtail.questions.cloze import describe_cloze_queries
 from longtail.questions.counts import count_questions
 from longtail.questions.frequencies import measure_frequencies
-from longtail.questions.paraphrases import build_paraphrases
+from longtail.questions.paraphrases import build_paraphrases, describe_cloze_queries
+from longtail.questions.sampling import sample_facts
 from longtail.reference.linking import describe_linking
 from longtail.reference.mentions import link_reference_questions
 from longtail.reference.nq_open import import_reference_questions
 from longtail.reference.page_views import ingest_reference_page_views
+from longtail.relations.relation import Relation
 from longtail.retrieval.base import load_retriever
 from longtail.retrieval.cited_passages import cite_passages
 from longtail.retrieval.excluded_pages import written_beside
@@ -386,6 +385,12 @@ OTHERS: Mapping[str, Any] = {
     "Paraphrases.format": "templates",
     "Paraphrases.options": lambda value: (*value, ("other", "1")),
     "Paraphrases.licence": same,
+    "Dataset.definitions": same,
+    "Relation.template": "Whom does [subj] work for?",
+    "Relation.statement": "[subj] works for [obj].",
+    "Relation.wordings": ("Who pays for [subj]?",),
+    "Relation.subject_kinds": ("person",),
+    "Relation.object_kind": "company",
     "Import.options": lambda value: (*value, ("other", "1")),
     "Import.licence": "none",
     "Popularity.measure": "sitelinks",
@@ -517,7 +522,10 @@ def make_study(folder: Path) -> Study:
             "sandbox", "2020-02", sample=FactSample("text", text=Place("sample.txt"))
         ),
         datasets=(
-            Dataset("known", ("capital", "occupation"), max_questions_per_relation=5, ids=Place("ids.txt")),
+            Dataset(
+                "known", ("employer", "capital"), max_questions_per_relation=5, ids=Place("ids.txt"),
+                definitions=(Relation("employer", "P108", "Who employs [subj]?", wordings=("Who pays [subj]?",)),),
+            ),
             Dataset(
                 "asked",
                 ("capital", "occupation"),
@@ -673,7 +681,7 @@ def test_a_field_makes_these_stamps_stale_and_no_others(variants: Variants) -> N
     """A new field: its line in FIELDS says which stages' rows its value decides, or why it decides none."""
 
     def changes(study: Study) -> Changes:
-        of = ("",) if study is variants[0][0] else ("Source.", "FactSample.", "Popularity.")
+        of = ("",) if study is variants[0][0] else ("Source.", "FactSample.", "Popularity.", "Relation.")
         yield from ((key, other, "") for key, other in edits(study, of))
 
     compare(reached_in(variants, changes), FIELDS)
@@ -814,7 +822,7 @@ Place.path_env Place.url Place.sha256: none, the bytes of the file count, wherev
 Place.obtain: none, an error says it
 Dataset.name: OF_FILES ROWS TUNED candidates datasets grounding_prompts imported_decisions paraphrase_similarities
     patterns question_counts retrieved_passages single_latencies warehouse
-Dataset.relations: candidates datasets entity_linking patterns questions triples
+Dataset.relations: candidates datasets entity_linking patterns questions relations triples
 Dataset.max_questions_per_relation Dataset.max_questions Dataset.first_rows Dataset.ids: datasets questions
 Dataset.imported: COLLECTED datasets entities entity_linking imported_popularity paraphrases questions triples
     warehouse
@@ -823,7 +831,14 @@ Dataset.split_by: datasets
 Dataset.drawn_as: answers candidate_answers generated_passages paraphrase_answers paraphrase_similarities questions
     sampled_answers single_latencies
 Dataset.end_task: grounded_generations
-Import.format: OF_FILES datasets
+Dataset.definitions: none, see Relation
+Relation.name: datasets paraphrases passages questions relations retrieved_passages triples
+Relation.property_id: questions relations triples
+Relation.template: paraphrases questions relations
+Relation.statement: passages relations retrieved_passages
+Relation.wordings: paraphrases
+Relation.published_questions Relation.subject_kinds Relation.object_kind: none, the sandbox and benchmarks read PopQA's
+Import.format: OF_FILES datasets relations
 Import.options: OF_FILES candidates patterns
 Import.licence: warehouse
 Paraphrases.format Paraphrases.options: entities entity_linking excluded_pages imported_popularity paraphrases passages

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from longtail.relations.cloze import article_before_object, filled, with_sentinel
-from longtail.sandbox.pararel import PATTERNS, selected_facts
+from longtail.relations.cloze import article_before_object, fill_subject, pararel_patterns, put_sentinel
+from longtail.sandbox.pararel import selected_facts
 from longtail.sandbox.world import World
 from tools.reference_models.samples import EXPOSURE_EXPONENT
 from tools.reference_models.search import Search, name_of, passage_of
@@ -64,8 +64,8 @@ def queries_of(fact: ClozeFact) -> list[str]:
     """What the model reads of each pattern of the fact's relation; not those whose a or an does not fit the object."""
     fitting = "an" if fact.answer[0].lower() in "aeiou" else "a"
     return [
-        with_sentinel(filled(one.pattern, fact.subject))
-        for one in PATTERNS[fact.property_id]
+        put_sentinel(fill_subject(one.pattern, fact.subject))
+        for one in pararel_patterns()[fact.property_id]
         if article_before_object(one.pattern) in (None, fitting)
     ]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from longtail.relations.popqa import RELATIONS
+from longtail.relations.relation import relation_set
 from longtail.sandbox.world import World
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def demonstrations(questions: list[Question], relation: str, seed: int, with_pas
     rng = random.Random(f"{seed}:{relation}")
     drawn = [
         rng.choice([question for question in questions if question.relation == other.name])
-        for other in RELATIONS
+        for other in relation_set("popqa")
         if other.name != relation
     ]
     rng.shuffle(drawn)

@@ -24,8 +24,7 @@ from longtail.generation.backends.base import (
     identify,
     load_backend,
 )
-from longtail.models.ray_workers import RayWorkers
-from longtail.models.workers import Killed
+from longtail.models.workers import Killed, RayWorkers
 from longtail.needs import CLUSTER
 from longtail.progress import Progress
 from longtail.study.models import BATCH_TOKENS, Model

@@ -42,7 +42,7 @@ from longtail.generation.tasks.questions import (
 )
 from longtail.methods import RETRIEVAL
 from longtail.prompt_formats import CLOZE_PREFIX, CLOZE_T5
-from longtail.relations.cloze import SENTINEL, WORD_START, prefix_of, with_sentinel
+from longtail.relations.cloze import SENTINEL, WORD_START, prefix_of, put_sentinel
 from longtail.scoring.match import normalize
 from longtail.study.backends import SCORE
 from longtail.study.models import Model
@@ -60,7 +60,7 @@ class _Form:
 
 _FORMS = {
     CLOZE_PREFIX: _Form(prefix_of, (" ",)),
-    CLOZE_T5: _Form(with_sentinel, (f"{SENTINEL} ", f"{SENTINEL}{WORD_START} ")),
+    CLOZE_T5: _Form(put_sentinel, (f"{SENTINEL} ", f"{SENTINEL}{WORD_START} ")),
 }
 
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from longtail.methods import CONDITION, RETRIEVAL, Method
-from longtail.relations.popqa import RELATIONS
+from longtail.relations.relation import Relation
 from longtail.retrieval.base import Context, Hit, Query, Retriever, Written
 from longtail.retrieval.retrievers.random import draws
 from longtail.retrieval.retrievers.relevant import found_by_fact, hits_of
@@ -23,7 +23,6 @@ RETRIEVER = Method(
     is_seeded=True,
     passages=CONDITION,
 )
-_STATEMENTS = {relation.name: relation for relation in RELATIONS}
 _Names = tuple[str, ...]
 """All names of what a question asks for; the first one is its label."""
 
@@ -46,21 +45,32 @@ class SwappedPassages(Retriever):
                 objects[query.dataset, query.relation].add(query.gold_answers)
         ordered = {key: sorted(names) for key, names in objects.items()}
         return [
-            _hits(context.seed, query, own, texts, ordered.get((query.dataset, query.relation), []))
+            _hits(
+                context.seed,
+                query,
+                own,
+                texts,
+                ordered.get((query.dataset, query.relation), []),
+                context.relations.get(query.relation or ""),
+            )
             for query, own in zip(queries, hits, strict=True)
         ]
 
 
 def _hits(
-    seed: int, query: Query, found: Sequence[Hit], texts: Mapping[str, str], objects: Sequence[_Names]
+    seed: int,
+    query: Query,
+    found: Sequence[Hit],
+    texts: Mapping[str, str],
+    objects: Sequence[_Names],
+    relation: Relation | None,
 ) -> list[Hit]:
     other = _other_object(seed, query, objects)
     if other is None or has_answer(query.subject, query.gold_answers):
         return []
-    statement = _STATEMENTS.get(query.relation or "")
     originals: list[tuple[str | None, str]] = [(hit.passage_id, texts[hit.passage_id]) for hit in found]
-    if statement is not None:
-        originals.append((None, statement.sentence(query.subject, query.gold_answers[0])))
+    if relation is not None and relation.statement:
+        originals.append((None, relation.sentence(query.subject, query.gold_answers[0])))
     for original, text in originals:
         written = swapped(text, query.gold_answers, other[0])
         if written is not None:

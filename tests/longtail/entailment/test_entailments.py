@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from longtail.entailment.answers import compare_answers
+from longtail.entailment.answers import Entailments, compare_answers
 from longtail.entailment.classifier import Classifier, check, model_of
-from longtail.entailment.scores import Entailments
 from longtail.errors import BackendError
 from longtail.storage.lake import Lake
 from longtail.study.models import Nli

@@ -19,8 +19,7 @@ from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import Task
 from longtail.generation.latency import calibrate_latency
 from longtail.generation.tasks.registry import TASKS
-from longtail.relations.paraphrases import PARAPHRASES
-from longtail.relations.popqa import RELATIONS
+from longtail.relations.relation import relation_set
 from longtail.storage.lake import Lake, Outcome
 from longtail.study.datasets import Dataset
 from longtail.study.models import Model
@@ -29,7 +28,7 @@ from longtail.study.source import Popularity, Source
 from longtail.study.study import Study
 
 LOG = logging.getLogger("small_study")
-ASKED = RELATIONS[:5]
+ASKED = relation_set("popqa")[:5]
 
 
 def small_study(folder: Path, path: str, **model: Any) -> Study:
@@ -69,7 +68,7 @@ def fill_lake(lake: Lake, n_questions: int, labels: Mapping[int, str] | None = N
                 "question": relation.question(subject), "object_ids": [f"Q9{number}"], "objects": [gold],
                 "gold_answers": [gold, f"{gold} the alias"],
             })  # fmt: skip
-            for j, template in enumerate((relation.template, *PARAPHRASES[relation.name])):
+            for j, template in enumerate((relation.template, *relation.wordings)):
                 text = template.replace("[subj]", subject)
                 paraphrases.append({**key, "paraphrase_id": j, "template": template, "paraphrase": text})
             text = f"About the subject. {relation.sentence(subject, gold)} Its last sentence"

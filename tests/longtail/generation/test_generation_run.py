@@ -24,7 +24,7 @@ from small_study import (
 )
 
 from longtail.errors import BackendError, LakeError, StudyError
-from longtail.relations.popqa import RELATIONS
+from longtail.relations.relation import relation_set
 from longtail.scoring.model_answer import THINKING_CUT
 from longtail.storage.lake import Lake
 from longtail.storage.ownership import model_lock
@@ -84,7 +84,7 @@ def test_a_local_model_s_reasoning_is_no_part_of_its_answers(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     said = ("<think>Gold 9?\nno</think>\n\nGold 0\nmore", "<think>Gold 1", "no idea!", "Gold 3 I do not know")
-    answers = {RELATIONS[0].question(f"Subject {i}"): text for i, text in enumerate(said)}
+    answers = {relation_set("popqa")[0].question(f"Subject {i}"): text for i, text in enumerate(said)}
     script = tmp_path / "script.json"
     script.write_text(json.dumps({"rule": "digest", "answers": answers}), encoding="utf-8")
     thinking = small_study(tmp_path, str(script), thinking_tokens=50, declines=("No idea.",))

@@ -21,14 +21,14 @@ import pytest
 from small_study import LOG, answer, fill_lake, small_study
 
 from benchmarks.cluster import ray_head, ray_node
-from longtail.entailment import scores
-from longtail.entailment.scores import Entailments
+from longtail.entailment import answers as scores
+from longtail.entailment.answers import Entailments
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Failure, Generation, identify
 from longtail.generation.backends.fake import FakeBackend
 from longtail.generation.engine.session import Answers, Call, OnRay
-from longtail.models import ray_workers
-from longtail.models.ray_workers import workers
+from longtail.models import workers as ray_workers
+from longtail.models.workers import workers
 from longtail.retrieval import passage_vectors
 from longtail.retrieval.passage_vectors import build_vectors, read_vectors
 from longtail.storage.lake import Lake

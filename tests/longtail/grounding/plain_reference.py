@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from longtail.grounding.plan import WIDTH
-from longtail.grounding.portrait import Corpus
+from longtail.grounding.portrait import WIDTH, Corpus
 from longtail.grounding.texts import Texts
 
 

@@ -15,10 +15,10 @@ from longtail.grounding.cooccurrences import (
     SUBJECT,
     TITLES,
     count_cooccurrences,
-    linked,
-    passages_with_both,
+    count_passages,
+    link_entities,
 )
-from longtail.questions.phrases import Asked
+from longtail.questions.text_matches import Asked
 from longtail.scoring.match import dpr_tokens, has_answer
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
@@ -41,8 +41,8 @@ def question(
 
 
 def counted(*rows: dict[str, Any]) -> list[tuple[list[str], str | None, int]]:
-    asked = list(linked(rows, [title for title, _ in PASSAGES]))
-    counts = passages_with_both(asked, PASSAGES, LOG).tolist()
+    asked = list(link_entities(rows, [title for title, _ in PASSAGES]))
+    counts = count_passages(asked, PASSAGES, LOG).tolist()
     return [(sorted(one.names), one.named_by, n) for one, n in zip(asked, counts, strict=True)]
 
 
@@ -82,7 +82,7 @@ TEXT = st.lists(WORD, min_size=1, max_size=6).map(" ".join)
 )
 def test_counts_equal_plain_loops(asked: list[tuple[list[str], list[str]]], texts: list[str]) -> None:
     own = [Asked(frozenset(map(dpr_tokens, a)), frozenset(map(dpr_tokens, b)), SUBJECT) for a, b in asked]
-    found = passages_with_both(own, (("", text) for text in texts), LOG)
+    found = count_passages(own, (("", text) for text in texts), LOG)
     expected = [sum(has_answer(text, a) and has_answer(text, b) for text in texts) for a, b in asked]
     assert found.tolist() == expected
 
@@ -93,7 +93,7 @@ def test_passages_are_read_once_however_many_questions_there_are() -> None:
     asked = [
         Asked(frozenset({rng.choice("abc")}), frozenset({f"{x} {y}"}), SUBJECT) for x in "abc" for y in "def"
     ]
-    assert passages_with_both(asked, reads, LOG).min() > 0
+    assert count_passages(asked, reads, LOG).min() > 0
     assert next(reads, None) is None
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from longtail.generation.tasks.registry import TASKS
 from longtail.grounding.corpus import build_portrait
-from longtail.grounding.generations import score_generations
-from longtail.grounding.plan import WIDTH
+from longtail.grounding.portrait import WIDTH
+from longtail.grounding.quip import score_generations
 from longtail.prompt_formats import GROUNDING_PROMPTS
 from longtail.sandbox.world import World
 from longtail.statistics.grounding_intervals import compare_prompts

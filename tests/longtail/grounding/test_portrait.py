@@ -16,13 +16,15 @@ import numpy as np
 import pytest
 
 from longtail.errors import LakeError
-from longtail.grounding.plan import Plan, count_grams, planned
 from longtail.grounding.portrait import (
+    Plan,
     Portrait,
     build,
+    count_grams,
     merge,
     open_portrait,
     path_of,
+    plan_portrait,
     read_header,
 )
 from longtail.grounding.texts import Hasher, Texts
@@ -31,7 +33,7 @@ from tests.small_disk import run_with_small_disk
 
 LOG = logging.getLogger("test")
 SEED = 7
-PLAN = planned(180_000, 0.001, SEED, parts_per_file=2)
+PLAN = plan_portrait(180_000, 0.001, SEED, parts_per_file=2)
 """Five parts in three files."""
 
 
@@ -59,7 +61,7 @@ def members(portrait: Portrait, texts: list[str]) -> np.ndarray:
 def test_the_planned_rate_is_met_with_few_bits(tmp_path: Path, rate: float, tolerance: float) -> None:
     data = np.random.default_rng(0).integers(97, 123, 1_500_000, dtype=np.uint8)
     texts = Texts(data, np.array([0, len(data)]))
-    plan = planned(len(data), rate, SEED)
+    plan = plan_portrait(len(data), rate, SEED)
     build(tmp_path / "p" / "s", plan, lambda: [texts], LOG)
     portrait = open_portrait(tmp_path / "p" / "s", plan)
     optimal = -len(data) * np.log2(rate) / np.log(2)
@@ -80,7 +82,7 @@ def test_distinct_grams_are_counted_within_a_percent(n: int) -> None:
 
 def test_an_empty_corpus_has_a_portrait_that_knows_nothing(tmp_path: Path) -> None:
     assert count_grams([], SEED) == (0, 0)
-    plan = planned(0, 0.001, SEED)
+    plan = plan_portrait(0, 0.001, SEED)
     portrait = open_portrait(built(tmp_path / "p" / "s", [], plan))
     assert portrait.observed_rate == 0
     assert not members(portrait, some_texts(3)).any()

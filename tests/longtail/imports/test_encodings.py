@@ -21,7 +21,7 @@ from longtail.imports.formats.questions.popqa import read_popqa
 from longtail.imports.records import RejectedRows
 from longtail.imports.table import read_questions
 from longtail.reference.nq_open import read_nq_open
-from longtail.relations.sets import RELATION_SETS, relation_names
+from longtail.relations.relation import relation_names, relation_set
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Import
 from longtail.study.parts import read_part
@@ -44,7 +44,7 @@ ROWS = popqa_rows(("occupation",), 3)
 RIGHT = [True, False, True]
 Kept = tuple[int, list[QuarantinedRow]]
 
-BORN = next(r for r in RELATION_SETS["entity_questions"] if r.property_id == "P19")
+BORN = next(r for r in relation_set("entity_questions") if r.property_id == "P19")
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from longtail.errors import SourceError
 from longtail.imports.format import LinkingCounts, by_name
 from longtail.imports.formats.questions.entity_questions import mention, read_entity_questions
-from longtail.relations.entity_questions import RELATIONS
-from longtail.relations.relation import Relation
-from longtail.relations.sets import relation_names
+from longtail.relations.relation import Relation, relation_names, relation_set
 from tests.imported_files import write_entity_questions
 
 ENTITIES = by_name(
@@ -44,7 +42,7 @@ BORN = [
 ]
 
 
-@given(name=st.text(min_size=1).filter(str.strip), relation=st.sampled_from(RELATIONS))
+@given(name=st.text(min_size=1).filter(str.strip), relation=st.sampled_from(relation_set("entity_questions")))
 def test_a_mention_is_what_was_filled_in(name: str, relation: Relation) -> None:
     assert mention(relation.question(name), relation.template) == name.strip()
 

@@ -14,8 +14,7 @@ import pytest
 from longtail.errors import SourceError
 from longtail.imports.formats.questions.pararel import FACTS, PATTERNS, find_files, read_pararel
 from longtail.questions.build import build_questions
-from longtail.questions.cloze import describe_cloze_queries
-from longtail.questions.paraphrases import build_paraphrases
+from longtail.questions.paraphrases import build_paraphrases, describe_cloze_queries
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study
 from longtail.study.study import Study

@@ -17,7 +17,7 @@ from longtail.imports.formats.questions.popqa import (
     read_popqa,
 )
 from longtail.imports.lines import clean
-from longtail.relations.popqa import RELATIONS
+from longtail.relations.relation import relation_set
 from tests.imported_files import popqa_rows, write_popqa
 
 ROWS = popqa_rows(("occupation", "capital"), 4)
@@ -59,7 +59,7 @@ def test_a_row_becomes_a_question_two_entities_a_fact_and_popularity(tmp_path: P
 
 
 def test_every_relation_has_its_number() -> None:
-    assert set(PROPERTY_NUMBERS) == {relation.name for relation in RELATIONS}
+    assert set(PROPERTY_NUMBERS) == {relation.name for relation in relation_set("popqa")}
     assert len(set(PROPERTY_NUMBERS.values())) == 16
 
 

@@ -15,7 +15,7 @@ import pytest
 from longtail.imports.datasets import import_entities, link_questions
 from longtail.imports.formats.questions.entity_questions import read_entity_questions
 from longtail.questions.build import build_questions
-from longtail.relations.sets import relation_names
+from longtail.relations.relation import relation_names
 from longtail.storage.home import PROJECT_ROOT
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study

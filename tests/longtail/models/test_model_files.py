@@ -159,7 +159,7 @@ def test_an_engine_sees_the_hashed_files_alone(
     files = find_files("tiny", copy)
     killed = longtail_home() / "cache" / STAGING / f"{0:032x}.part"
     killed.mkdir(parents=True)
-    with files.shown() as folder:
+    with files.as_folder() as folder:
         assert not killed.exists()
         assert folder.parent.parent == killed.parent  # in the home
         assert sorted(path.name for path in folder.iterdir()) == [name for name, _ in files.paths]
@@ -180,19 +180,19 @@ def test_a_damaged_file_is_named_before_an_engine_reads_it(copy: Path) -> None:
     """By the record in the folder, by that around it (the shipped models, checkpoints), and by its name in a cache."""
     files = find_files("tiny", copy)
     record(copy)
-    with files.shown():
+    with files.as_folder():
         pass
     flip_bit(copy / "model.safetensors")
     with (
         pytest.raises(BackendError, match=r"model\.safetensors does not match its checksum; delete it"),
-        files.shown(),
+        files.as_folder(),
     ):
         pass
     flip_bit(copy / "model.safetensors")
     (copy / RECORD).unlink()
     record(copy.parent)
     flip_bit(copy / "config.json")
-    with pytest.raises(BackendError, match=r"config\.json does not match its checksum"), files.shown():
+    with pytest.raises(BackendError, match=r"config\.json does not match its checksum"), files.as_folder():
         pass
 
 
@@ -207,12 +207,12 @@ def test_a_damaged_file_of_the_hubs_cache_is_named(llama: Path, tmp_path: Path, 
         (blobs / name.hexdigest()).write_bytes(data)
         (snapshot / path.name).symlink_to(blobs / name.hexdigest())
     files = find_files("tiny", snapshot)
-    with files.shown():
+    with files.as_folder():
         pass
     flip_bit((snapshot / "tokenizer.json").resolve())
     with (
         pytest.raises(BackendError, match=r"blobs/\w+ does not match its checksum; delete it"),
-        files.shown(),
+        files.as_folder(),
     ):
         pass
 

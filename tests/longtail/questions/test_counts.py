@@ -17,8 +17,7 @@ from longtail.errors import LongtailError, SourceError
 from longtail.parsing.line_files import RejectedRows
 from longtail.questions.build import build_questions
 from longtail.questions.counts import count_in_texts, count_questions
-from longtail.questions.phrases import Asked, as_words
-from longtail.questions.text_matches import articles
+from longtail.questions.text_matches import Asked, articles, as_words
 from longtail.scoring.match import has_answer
 from longtail.storage.lake import Lake
 from longtail.study.imports import UNITS, WHATS

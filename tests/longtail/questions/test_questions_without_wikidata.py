@@ -12,15 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longtail.embedding.paraphrases import compare_paraphrases
+from longtail.embedding.lake_tables import compare_paraphrases
 from longtail.errors import SourceError
 from longtail.generation.prompts.inputs import read_questions
 from longtail.imports.datasets import as_template, select_questions
 from longtail.imports.format import ImportedDataset, QuestionFormat
-from longtail.questions.build import build_questions
+from longtail.questions.build import Choice, build_questions, choose_questions, relation_order
 from longtail.questions.paraphrases import build_paraphrases
-from longtail.questions.selection import Choice, chosen_questions, relation_order
-from longtail.relations.paraphrases import PARAPHRASES
+from longtail.relations.relation import relation_set
 from longtail.retrieval.retrieve import retrieve_passages
 from longtail.storage.lake import Lake
 from longtail.study.datasets import Dataset
@@ -82,7 +81,7 @@ def drawn_by(study: Study, relations: Sequence[str | None], limit: int | None) -
     assert {row.row_key for row in rejected} == {row["question_id"] for row in rows} - {
         row["question_id"] for row in kept
     }
-    chosen, _ = chosen_questions(Choice.of(study), dataset_of(limit), kept, logging.getLogger(__name__))
+    chosen, _ = choose_questions(Choice.of(study), dataset_of(limit), kept, logging.getLogger(__name__))
     return Counter(row["relation"] for row in chosen)
 
 
@@ -103,7 +102,7 @@ def test_a_dataset_without_a_set_asks_every_relation_but_all(
 
 @given(st.lists(NAMES, max_size=8))
 def test_any_relations_have_an_order_and_none_comes_last(relations: list[str | None]) -> None:
-    ordered = sorted([*relations, "mother", "occupation", None], key=relation_order)
+    ordered = sorted([*relations, "mother", "occupation", None], key=relation_order(relation_set("popqa")))
     assert ordered.index("occupation") < ordered.index("mother")
     assert ordered[-1] is None
 
@@ -111,7 +110,7 @@ def test_any_relations_have_an_order_and_none_comes_last(relations: list[str | N
 def test_a_file_without_the_relation_that_is_asked_for_is_refused_by_what_it_has(hand_study: Study) -> None:
     rows = [asked(None, 1), asked("tune", 2)]
     with pytest.raises(SourceError, match="no question of sport; it has: tune, questions without a relation"):
-        chosen_questions(
+        choose_questions(
             Choice.of(hand_study), dataset_of(relations=("sport",)), rows, logging.getLogger(__name__)
         )
 
@@ -181,7 +180,12 @@ def test_a_question_without_subject_or_templates_has_paraphrase_0_alone(
         str(i): [row["paraphrase_id"] for row in wordings if row["question_id"] == str(i)]
         for i in range(1, 5)
     }
-    assert numbers == {"1": [0], "2": [0], "3": [0], "4": list(range(len(PARAPHRASES["occupation"]) + 1))}
+    assert numbers == {
+        "1": [0],
+        "2": [0],
+        "3": [0],
+        "4": list(range(len(relation_set("popqa")[0].wordings) + 1)),
+    }
     assert all(
         row["template"] == row["paraphrase"] for row in wordings if row["question_id"] in ("1", "2", "3")
     )

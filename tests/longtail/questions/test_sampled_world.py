@@ -10,10 +10,10 @@ from datetime import date
 import pytest
 
 from longtail.questions.build import build_questions
-from longtail.questions.candidates import sample_facts
 from longtail.questions.frequencies import measure_frequencies
 from longtail.questions.paraphrases import build_paraphrases
-from longtail.relations.popqa import BY_NAME
+from longtail.questions.sampling import sample_facts
+from longtail.relations.relation import by_name, relation_set
 from longtail.retrieval.indexes import build_index
 from longtail.retrieval.passages import build_passages
 from longtail.retrieval.retrieve import retrieve_passages
@@ -127,7 +127,7 @@ def test_a_sample_of_one_fact_a_relation_and_a_relation_without_any_kept(
     ingest_triples(study, lake, log)
     ingest_entities(study, lake, log)
     measure_frequencies(study, lake, log, TODAY)
-    colours = BY_NAME["color"].property_id
+    colours = by_name(relation_set("popqa"))["color"].property_id
     subjects = {r["subject_id"] for r in lake.read("triples").to_pylist() if r["property_id"] == colours}
     rows = lake.read("subject_frequencies").to_pylist()
     nobody = [

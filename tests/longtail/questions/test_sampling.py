@@ -1,10 +1,17 @@
-"""The rule, the hashes and the cap, against a reading of SPEC §1 in plain Python."""
+"""The rule, the hashes and the cap of a sample, against a reading of SPEC §1 in plain Python; and from a lake and a study
+with `source.sample` to the questions that are asked, and whose page views are fetched.
+"""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import logging
 import math
 import random
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,17 +20,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from longtail.errors import LakeError, SourceError
+from longtail.questions.build import build_questions
+from longtail.questions.frequencies import measure_frequencies
 from longtail.questions.sampling import (
     ALIAS_FREQUENCY,
     PAGE_VIEWS,
     SITELINKS,
+    clean_popularity,
     draws,
     hash_triples,
-    known,
     median_factor,
+    sample_facts,
     sample_triples,
 )
+from longtail.storage.lake import Lake, Outcome
+from longtail.study.study import Study
 from longtail.tables.questions import SAMPLING_MEASURE
+from longtail.wikimedia.selected_facts import asked_entities, selected_facts
 
 Row = tuple[int, str, float | None, bool]  # number of the triple, relation, frequency, is_labelled
 
@@ -133,7 +147,7 @@ def test_the_share_kept_is_that_of_the_rule() -> None:
 
 
 def test_what_is_no_popularity_is_missing_and_zero_is_one() -> None:
-    found = known(np.array([np.nan, -1, -0.0, 0, 3, np.inf, -np.inf]))
+    found = clean_popularity(np.array([np.nan, -1, -0.0, 0, 3, np.inf, -np.inf]))
     assert np.array_equal(found, [np.nan, np.nan, 0, 0, 3, np.nan, np.nan], equal_nan=True)
 
 
@@ -155,3 +169,201 @@ def test_the_median_candidate_gets_frequency_1(popularity: list[Any], factor: fl
 def test_measures_are_called_as_their_column_says() -> None:
     words = set(SAMPLING_MEASURE.description.replace(",", "").split())
     assert {PAGE_VIEWS, SITELINKS, ALIAS_FREQUENCY} <= words
+
+
+BY_TEXT = "frequency: text, text: texts"
+RELATIONS = {"P106": "occupation", "P19": "place of birth", "P136": "genre"}
+TODAY = date(2026, 11, 20)
+Make = Callable[..., tuple[Study, Lake]]
+
+
+@pytest.fixture
+def make(make_study: Callable[[str], Study], hand_text: str) -> Make:
+    """A study with a sample, and a lake of these facts and entities."""
+
+    def make(
+        sample: str,
+        triples: list[tuple[str, str, str]],
+        entities: dict[str, tuple[str, list[str], int | None]],
+        measure: str = "sitelinks",
+    ) -> tuple[Study, Lake]:
+        text = hand_text.replace('"2026-10"}', f'"2026-10", sample: {{{sample}}}}}', 1)
+        study = make_study(text.replace('measure: page_views, last_month: "2026-10"', f"measure: {measure}"))
+        lake = Lake(study.home.lake)
+        lake.ensure_schemas()
+        lake.write("triples", [_triple(*triple) for triple in triples], fingerprint="hand")
+        lake.write("entities", [_entity(i, *terms) for i, terms in entities.items()], fingerprint="hand")
+        return study, lake
+
+    return make
+
+
+def _triple(subject_id: str, property_id: str, object_id: str) -> dict[str, Any]:
+    ids = {"subject_id": subject_id, "property_id": property_id, "object_id": object_id}
+    return {**ids, "relation": RELATIONS[property_id], "source": "sandbox"}
+
+
+def _entity(entity_id: str, label: str, aliases: list[str], sitelinks: int | None) -> dict[str, Any]:
+    terms = {"entity_id": entity_id, "label": label, "aliases": aliases, "description": None}
+    return {**terms, "article_title": None, "sitelinks": sitelinks, "source": "sandbox"}
+
+
+def run(study: Study, lake: Lake, log: logging.Logger) -> tuple[Outcome, Outcome]:
+    return measure_frequencies(study, lake, log, TODAY), sample_facts(study, lake, log)
+
+
+def outcomes(lake: Lake) -> dict[str, str]:
+    rows = lake.read("candidate_triples").to_pylist()
+    return {f"{row['subject_id']} {row['property_id']} {row['object_id']}": row["outcome"] for row in rows}
+
+
+def test_a_question_of_one_kept_triple_has_every_object_as_answer(
+    make: Make, log: logging.Logger, tmp_path: Path
+) -> None:
+    (tmp_path / "texts").write_bytes(b"Ada Quill " * 8_000)
+    triples = [("Q1", "P106", f"Q{n}") for n in range(10, 22)] + [("Q2", "P106", "Q10")]
+    entities = {f"Q{n}": (f"Object {n}", [], 1) for n in range(10, 22)}
+    people = {"Q1": ("Ada Quill", ["A. Quill"], 1), "Q2": ("Bob Never", [], 1)}
+    study, lake = make(f"{BY_TEXT}, per_relation: 3", triples, entities | people)
+    _, sampled = run(study, lake, log)
+    assert sampled.notes["outcomes"] == {"kept": 3, "cap": 9, "frequency": 1}
+    build_questions(study, lake, log)
+    (question,) = lake.read("questions").to_pylist()
+    assert question["question_id"] == "Q1-P106"
+    assert question["object_ids"] == sorted(f"Q{n}" for n in range(10, 22))
+    assert set(asked_entities(study, lake).to_pylist()) == {"Q1", *entities}
+    assert selected_facts(study, lake, ["object_id"]).num_rows == 12
+
+
+def test_counts_of_names_in_text_are_rescaled_and_kept(
+    make: Make, log: logging.Logger, tmp_path: Path
+) -> None:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts/a.txt").write_text("Ada Quill met A. Quill, not Ada Quills. Nun\x00Mark 👩‍🚀! Lodz")
+    (tmp_path / "texts/b.txt.gz").write_bytes(gzip.compress(b"Ada Quill \xff\xfe broken"))
+    n_bytes = len((tmp_path / "texts/a.txt").read_bytes()) + 19
+    entities = {
+        "Q1": ("Ada Quill", ["A. Quill", " Ada Quill ", "", "  "], None),
+        "Q2": ("Ada Quill", [], None),  # a namesake: the text does not tell them apart
+        "Q3": ("Nun\x00Mark", ["👩‍🚀"], None),
+        "Q4": ("Weaver", [], None),
+    }
+    study, lake = make(BY_TEXT, [(f"Q{n}", "P106", "Q4") for n in (1, 2, 3)], entities)
+    measured, _ = run(study, lake, log)
+    rows = {row["entity_id"]: row for row in lake.read("subject_frequencies").to_pylist()}
+    assert {i: (r["n_names"], r["n_whole_words"], r["n_anywhere"]) for i, r in rows.items()} == {
+        "Q1": (2, 3, 4), "Q2": (1, 2, 3), "Q3": (2, 2, 2)
+    }  # fmt: skip
+    assert rows["Q1"]["popularity"] == pytest.approx(3 * 800e6 / n_bytes)
+    assert {row["n_text_bytes"] for row in rows.values()} == {n_bytes}
+    assert measured.notes["names"] == 4
+    assert (measured.notes["missing"], measured.notes["zero"]) == (0, 0)
+    anywhere, lake = make(f"{BY_TEXT}, match: anywhere", [("Q1", "P106", "Q4")], entities)
+    measure_frequencies(anywhere, lake, log)
+    assert lake.read("subject_frequencies")["popularity"][0].as_py() == pytest.approx(4 * 800e6 / n_bytes)
+
+
+def test_missing_is_not_zero_and_each_has_its_reason(make: Make, log: logging.Logger) -> None:
+    links = {"Q1": 100_000, "Q2": 0, "Q3": None, "Q4": -5, "Q6": 7, "Q7": 7, "Q9": 7}
+    entities = {i: (f"Name {i}", [], n) for i, n in links.items()} | {"Q6": ("  ", [], 7)}
+    triples = [(f"Q{n}", "P106", "Q9") for n in range(1, 7)] + [("Q7", "P106", "Q404")]
+    study, lake = make("frequency: popularity", triples, entities)
+    measured, sampled = run(study, lake, log)
+    assert outcomes(lake) == {
+        "Q1 P106 Q9": "kept",
+        "Q2 P106 Q9": "frequency",
+        "Q3 P106 Q9": "no_frequency",
+        "Q4 P106 Q9": "no_frequency",
+        "Q5 P106 Q9": "no_label",
+        "Q6 P106 Q9": "no_label",
+        "Q7 P106 Q404": "no_label",
+    }
+    assert (measured.notes["missing"], measured.notes["zero"]) == (2, 1)
+    assert (
+        sampled.notes["factor"] == 1 / 50_000
+    )  # the median of 0 and 100,000: of what can be asked and is known
+    rows = {row["subject_id"]: row for row in lake.read("candidate_triples").to_pylist()}
+    assert (rows["Q1"]["frequency"], rows["Q3"]["frequency"], rows["Q2"]["frequency"]) == (2.0, None, 0.0)
+
+
+def test_without_a_popularity_above_zero_there_is_nothing_to_relate_to(
+    make: Make, log: logging.Logger
+) -> None:
+    entities = {"Q1": ("Ada", [], 0), "Q2": ("Bob", [], None), "Q9": ("Weaver", [], 3)}
+    study, lake = make("frequency: popularity", [("Q1", "P106", "Q9"), ("Q2", "P106", "Q9")], entities)
+    with pytest.raises(SourceError, match="the median candidate has no sitelinks above 0"):
+        run(study, lake, log)
+    study, lake = make("frequency: popularity", [], entities)
+    with pytest.raises(SourceError, match="the median candidate has no popularity above 0"):
+        run(study, lake, log)
+
+
+def test_what_is_current_is_not_computed_again_and_what_changed_is(
+    make: Make, log: logging.Logger, tmp_path: Path
+) -> None:
+    text = tmp_path / "texts"
+    text.write_text("Ada and Bob")
+    entities = {"Q1": ("Ada", [], 3), "Q2": ("Bob", [], 3), "Q9": ("Weaver", [], 3)}
+    triples = [("Q1", "P106", "Q9"), ("Q2", "P19", "Q9")]
+    study, lake = make(BY_TEXT, triples, entities)
+    assert [o.was_current for o in run(study, lake, log)] == [False, False]
+    assert [o.was_current for o in run(study, lake, log)] == [True, True]
+    text.write_text("Ada and Bob and Ada")
+    assert [o.was_current for o in run(study, lake, log)] == [False, False]
+    other, _ = make(f"{BY_TEXT}, per_relation: 1", triples, entities)
+    assert [o.was_current for o in run(other, lake, log)] == [True, False]
+    text.unlink()
+    with pytest.raises(SourceError, match="there is no such file or folder to count names in; named in"):
+        run(other, lake, log)
+
+
+def test_a_study_without_a_sample_asks_about_everything(
+    hand_study: Study, hand_lake: Lake, log: logging.Logger
+) -> None:
+    first = run(hand_study, hand_lake, log)
+    assert [(o.stamp.n_rows, o.was_current) for o in first] == [(0, False), (0, False)]
+    assert [o.was_current for o in run(hand_study, hand_lake, log)] == [True, True]
+    assert asked_entities(hand_study, hand_lake) is None
+    assert (
+        selected_facts(hand_study, hand_lake, ["subject_id"]).num_rows == hand_lake.read("triples").num_rows
+    )
+
+
+def test_a_sample_that_is_not_drawn_yet_is_named(make: Make, log: logging.Logger) -> None:
+    study, lake = make(
+        "frequency: popularity", [("Q1", "P106", "Q2")], {"Q1": ("A", [], 1), "Q2": ("B", [], 1)}
+    )
+    with pytest.raises(
+        LakeError, match=r"candidate_triples is missing .* materialise asset lake/candidate_triples"
+    ):
+        build_questions(study, lake, log)
+
+
+def test_the_draw_hangs_on_the_triples_and_not_on_their_place_in_the_lake(
+    make: Make, log: logging.Logger
+) -> None:
+    entities = {f"Q{n}": (f"Name {n}", [], n * 3) for n in range(1, 40)}
+    triples = [(f"Q{n}", p, f"Q{n % 5 + 1}") for n in range(1, 40) for p in ("P106", "P19")]
+    study, lake = make("frequency: popularity, per_relation: 6", triples, entities)
+    run(study, lake, log)
+    first = outcomes(lake)
+    study, lake = make(
+        "frequency: popularity, per_relation: 6", triples[::-1], dict(reversed(entities.items()))
+    )
+    run(study, lake, log)
+    assert outcomes(lake) == first
+    assert list(first.values()).count("kept") == 12
+
+
+def test_a_text_that_no_variable_names_is_asked_for(
+    make: Make, log: logging.Logger, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    facts = [("Q1", "P106", "Q2")], {"Q1": ("Ada", [], 1), "Q2": ("Bob", [], 1)}
+    study, lake = make("frequency: text, text_env: SOME_TEXT", *facts)
+    monkeypatch.delenv("SOME_TEXT", raising=False)
+    with pytest.raises(SourceError, match="SOME_TEXT is not set; set it to the file to count names in"):
+        run(study, lake, log)
+    (tmp_path / "b.txt").write_text("Ada")
+    monkeypatch.setenv("SOME_TEXT", str(tmp_path / "b.txt"))
+    run(study, lake, log)
+    assert outcomes(lake) == {"Q1 P106 Q2": "kept"}

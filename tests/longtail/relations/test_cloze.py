@@ -6,10 +6,10 @@ import pytest
 
 from longtail.relations.cloze import (
     article_before_object,
-    filled,
+    fill_subject,
     prefix_of,
+    put_sentinel,
     search_text,
-    with_sentinel,
 )
 
 
@@ -45,7 +45,7 @@ def test_an_article_is_a_word_right_before_the_object(pattern: str, article: str
 
 
 def test_a_subject_that_looks_like_a_template_is_filled_in_as_it_is() -> None:
-    assert filled("[X] is [Y].", "{X} \\1 [subj]") == "{X} \\1 [subj] is [Y]."
+    assert fill_subject("[X] is [Y].", "{X} \\1 [subj]") == "{X} \\1 [subj] is [Y]."
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_subject_that_looks_like_a_template_is_filled_in_as_it_is() -> None:
     ],
 )
 def test_a_sentinel_takes_the_place_of_the_object_and_of_the_space_before_it(cloze: str, read: str) -> None:
-    assert with_sentinel(cloze) == read
+    assert put_sentinel(cloze) == read
 
 
 @pytest.mark.parametrize(

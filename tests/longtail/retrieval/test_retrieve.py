@@ -251,7 +251,7 @@ def test_every_retriever_is_found_by_its_record(
 
 
 def test_importing_retrieval_imports_no_heavy_library() -> None:
-    modules = "retrieval.retrieve, longtail.retrieval.dense, longtail.embedding.answers"
+    modules = "retrieval.retrieve, longtail.retrieval.dense, longtail.embedding.lake_tables"
     code = f"import longtail.{modules}, sys; print({{'torch', 'faiss'}} & set(sys.modules))"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     output = subprocess.run(

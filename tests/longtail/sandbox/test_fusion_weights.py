@@ -8,8 +8,7 @@ import pytest
 
 from longtail.generation.backends.base import Decoding, Generation
 from longtail.generation.backends.hf import FusionInDecoder
-from longtail.relations.cloze import SENTINEL
-from longtail.sandbox.pararel import PATTERNS
+from longtail.relations.cloze import SENTINEL, pararel_patterns
 from longtail.sandbox.world import World
 from longtail.study.model_files import reference_model_path
 from longtail.study.models import Model
@@ -120,7 +119,7 @@ def test_a_query_has_the_article_that_fits_its_object() -> None:
     facts = [fact for fact in cloze_facts(World(0, 40)) if fact.property_id == "P106"]
     for fact in facts:
         queries = queries_of(fact)
-        assert len(queries) == len(PATTERNS["P106"]) - 2
+        assert len(queries) == len(pararel_patterns()["P106"]) - 2
         assert any(f" an{SENTINEL}" in one for one in queries) == (fact.answer[0] in "aeiou")
 
 

@@ -10,8 +10,7 @@ import pytest
 
 from longtail.errors import BackendError
 from longtail.prompt_formats import ANTI_GROUNDING, GROUNDING, GROUNDING_PROMPTS, NULL, PAPER
-from longtail.relations.paraphrases import HELD_OUT, PARAPHRASES
-from longtail.relations.popqa import RELATIONS
+from longtail.relations.relation import relation_set
 from longtail.sandbox.world import World
 from longtail.scoring.match import matches_popqa
 from longtail.storage.checksums import file_checksum, recorded_checksums
@@ -24,7 +23,7 @@ from longtail.study.model_files import (
 )
 from tools.reference_models.__main__ import ship
 from tools.reference_models.evaluate import Question, Reader, load_questions, prompt
-from tools.reference_models.forms import BACKGROUND, draw_template
+from tools.reference_models.forms import BACKGROUND, HELD_OUT, draw_template
 from tools.reference_models.instructions import (
     HELD_OUT_PROMPTS,
     NEW_TOKENS,
@@ -144,10 +143,10 @@ def test_an_unknown_size_is_named() -> None:
 
 def test_held_out_paraphrases_never_occur_in_training() -> None:
     rng = random.Random(0)
-    for relation in RELATIONS:
+    for relation in relation_set("popqa"):
         drawn = {draw_template(rng, relation) for _ in range(2000)}
-        held_out = PARAPHRASES[relation.name][HELD_OUT[relation.name]]
-        assert drawn == {relation.template, *PARAPHRASES[relation.name]} - {held_out}
+        held_out = relation.wordings[HELD_OUT[relation.name]]
+        assert drawn == {relation.template, *relation.wordings} - {held_out}
 
 
 def test_training_rows_are_full_weighted_and_start_with_the_end_token() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longtail.errors import LongtailError
-from longtail.relations.popqa import RELATIONS
+from longtail.relations.relation import relation_set
 from longtail.sandbox.population import NAMESAKE, SHARED_KINDS
 from longtail.sandbox.randomness import Permutation, mix, uniform
 from longtail.sandbox.rdf import lines, write_ntriples
@@ -54,7 +54,9 @@ def test_another_seed_is_another_world() -> None:
 
 def test_each_relation_has_its_number_of_questions(world: World) -> None:
     facts = list(world.facts())
-    assert Counter(fact.relation.name for fact in facts) == {relation.name: 140 for relation in RELATIONS}
+    assert Counter(fact.relation.name for fact in facts) == {
+        relation.name: 140 for relation in relation_set("popqa")
+    }
     assert len({(fact.subject_id, fact.relation.name) for fact in facts}) == len(facts)
     several = sum(len(fact.object_ids) > 1 for fact in facts) / len(facts)
     assert 0.07 < several < 0.13

@@ -23,10 +23,10 @@ STAGES = (
     f"{CORE}.imports.answers",
     f"{CORE}.questions.build",
     f"{CORE}.questions.paraphrases",
-    f"{CORE}.questions.candidates",
+    f"{CORE}.questions.sampling",
     f"{CORE}.retrieval.passages",
     f"{CORE}.retrieval.retrieve",
-    f"{CORE}.embedding.answers",
+    f"{CORE}.embedding.lake_tables",
     f"{CORE}.reference.mentions",
     f"{CORE}.statistics.adaptive_gains",
     f"{CORE}.sandbox.content",
@@ -67,7 +67,7 @@ def test_a_changed_comment_docstring_or_layout_makes_no_stage_stale(copied: Path
 
 def test_a_changed_formula_makes_only_dependent_stages_stale(copied: Path) -> None:
     stale = changed(copied, "questions/sampling.py", "np.exp(8 * draw - 6)", "np.exp(8 * draw - 5)")
-    assert stale == {"questions.candidates"}
+    assert stale == {"questions.sampling"}
     stale = changed(copied, "wikimedia/protocols/page_views.py", "10**12", "10**13")
     assert stale == {"wikimedia.page_view_origins", "wikimedia.page_views"}
     stale = changed(copied, "sandbox/randomness.py", "def mix(", "def mix_(")
@@ -75,16 +75,13 @@ def test_a_changed_formula_makes_only_dependent_stages_stale(copied: Path) -> No
 
 
 def test_modules_that_were_once_forgotten_are_covered(copied: Path) -> None:
-    """`asked` decides which questions exist; `draw` decides which of them a dataset asks."""
-    for file, old, new in (
-        (
-            "wikimedia/selected_facts.py",
-            'columns=["subject_id", "property_id"]',
-            'columns=["property_id", "subject_id"]',
-        ),
-        ("questions/selection.py", "sorted(rows, key=place)[:limit]", "sorted(rows, key=place)[-limit:]"),
-    ):
-        assert "questions.build" in changed(copied, file, old, new)
+    """`selected_facts` decides which questions exist; `draw` decides which of them are compared."""
+    old = 'columns=["subject_id", "property_id"]'
+    new = 'columns=["property_id", "subject_id"]'
+    assert "questions.build" in changed(copied, "wikimedia/selected_facts.py", old, new)
+    old = "sorted(rows, key=place)[:limit]"
+    new = "sorted(rows, key=place)[-limit:]"
+    assert "embedding.lake_tables" in changed(copied, "questions/build.py", old, new)
 
 
 def test_modules_that_cannot_change_rows_make_no_stage_stale(copied: Path) -> None:

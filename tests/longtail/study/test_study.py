@@ -14,7 +14,7 @@ from longtail.embedding.settings import EncoderSettings, Hnsw, IvfPq
 from longtail.errors import StudyError
 from longtail.generation.backends.openai import OpenAIBackend
 from longtail.methods import METHODS
-from longtail.relations.sets import relation_names
+from longtail.relations.relation import relation_names
 from longtail.retrieval.retrievers.bm25 import Bm25Settings
 from longtail.storage.home import DEFAULT_STUDY_FILE, PROJECT_ROOT
 from longtail.study.datasets import Dataset
@@ -28,7 +28,16 @@ from longtail.study.sweep import Rates, Sweep
 from tests.longtail.study.valid_study import VALID, edited
 
 SHIPPED = [DEFAULT_STUDY_FILE, *sorted((PROJECT_ROOT / "studies").glob("*.yaml"))]
-OF_IMPORTS = {"imported", "paraphrases", "results", "collections", "first_rows", "ids", "max_questions"}
+OF_IMPORTS = {
+    "imported",
+    "paraphrases",
+    "results",
+    "collections",
+    "first_rows",
+    "ids",
+    "max_questions",
+    "definitions",
+}
 """Fields that no study of the sandbox can have: tests/longtail/imports/test_declared.py names their keys."""
 
 
@@ -417,3 +426,68 @@ def test_lookups_by_name(load: Callable[[object], Study]) -> None:
     assert study.prompt("shots").shots == 15
     with pytest.raises(StudyError, match="model 'big' is not one of: tiny, served"):
         study.model("big")
+
+
+_RELATIONS = """
+- {name: employer, property: P108, question: "Who does [subj] work for?"}
+- {name: father, property: P22, question: "Whose child is [subj]?"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("relations", "names"),
+    [
+        ("mine.yaml", ["employer", "father"]),
+        (["mine.yaml", "genre"], ["employer", "father", "genre"]),
+        (["genre", "mine.yaml"], ["employer", "father", "genre"]),
+    ],
+)
+def test_a_file_of_relations_stands_for_all_of_them(
+    load: Callable[[object], Study], tmp_path: Path, relations: object, names: list[str]
+) -> None:
+    (tmp_path / "mine.yaml").write_text(_RELATIONS)
+    study = load(changed("datasets.0.relations", relations))
+    assert [*study.datasets[0].relations] == names
+    assert study.datasets[0].relation_set == "study"
+    known = {relation.name: relation for relation in study.relations}
+    assert (known["employer"].property_id, known["father"].template) == ("P108", "Whose child is [subj]?")
+    assert len(known) == 17
+    assert {relation.name for relation in study.relations_of_source} == {*names}
+
+
+@pytest.mark.parametrize(
+    ("relations", "file", "message"),
+    [
+        ("theirs.yaml", _RELATIONS, "datasets[0].relations: {folder}/theirs.yaml: there is no such file of relations"),
+        (["mine.yaml", "fathr"], _RELATIONS, "datasets[0].relations: 'fathr' is not one of: occupation"),
+        (["mine.yaml", "father"], _RELATIONS, "datasets: relation 'father' is defined twice; give one of them another"),
+        (["mine.yaml", "mine.yaml"], _RELATIONS, "datasets: relation 'employer' is defined twice"),
+        (
+            ["mine.yaml", "occupation"],
+            _RELATIONS.replace("P108", "P106"),
+            "datasets: property P106 is asked as 'employer' and 'occupation'; keep one of them",
+        ),
+        ("mine.yaml", _RELATIONS.replace("P108", "^P50"), "mine.yaml: relation employer: property: '^P50' is an inverse"),
+        ("mine.yaml", "- {name: [", "mine.yaml: is not valid YAML: line 1, column"),
+        ("father", _RELATIONS, "datasets[0].relations: must be a list of at least one of: occupation"),
+    ],
+)  # fmt: skip
+def test_a_wrong_file_of_relations_is_named_in_one_line(
+    load: Callable[[object], Study], tmp_path: Path, relations: object, file: str, message: str
+) -> None:
+    (tmp_path / "mine.yaml").write_text(file)
+    with pytest.raises(StudyError) as error:
+        load(changed("datasets.0.relations", relations))
+    assert message.format(folder=tmp_path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_of_relations_goes_with_the_source(load: Callable[[object], Study], tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(_RELATIONS)
+    raw = changed(
+        "datasets.0", {"name": "facts", "import": {"format": "popqa", "path": "p"}, "relations": "mine.yaml"}
+    )
+    with pytest.raises(
+        StudyError, match=r"datasets\[0\].relations: a file of relations goes with a dataset of the so"
+    ):
+        load(raw)

@@ -17,8 +17,7 @@ from longtail.storage.lake import Lake
 from longtail.study.study import Study
 from longtail.study.sweep import SCHEDULES
 from longtail.tuning import trainer
-from longtail.tuning.facts import batch, read_facts
-from longtail.tuning.index import FixedIndex
+from longtail.tuning.facts import FixedIndex, batch, read_facts
 from longtail.tuning.trainer import Trainer, distillation_loss, token_log_likelihoods
 
 
@@ -116,7 +115,7 @@ def test_training_lowers_the_loss_and_leaves_the_passages_alone(study: Study) ->
     encoder = DeclaredEncoder("nearest", settings)  # type: ignore[arg-type]
     learner = Trainer(study.models[0], encoder, setting, index, None, SCHEDULES["constant"], 24)
     rows = np.arange(6).reshape(2, 3)
-    before, asked = index.vectors(rows), learner._retriever.pooled([[2, 5, 3]]).detach()
+    before, asked = index.vectors(rows), learner._retriever.pool([[2, 5, 3]]).detach()
     losses = [learner.step(batch(facts, setting, 0, 0), 0, 0).reader]
     norms = [
         torch.nn.utils.get_total_norm([one.grad for one in group["params"] if one.grad is not None])
@@ -126,7 +125,7 @@ def test_training_lowers_the_loss_and_leaves_the_passages_alone(study: Study) ->
     losses += [learner.step(batch(facts, setting, 0, step), step, 0).reader for step in range(1, 24)]
     assert np.mean(losses[-6:]) < np.mean(losses[:6]) - 1
     assert np.array_equal(index.vectors(rows), before)
-    assert not torch.allclose(learner._retriever.pooled([[2, 5, 3]]), asked, atol=1e-3)
+    assert not torch.allclose(learner._retriever.pool([[2, 5, 3]]), asked, atol=1e-3)
     learner.close()
 
 

@@ -138,7 +138,7 @@ def test_the_code_that_a_python_model_imports_builds_it_again(
     """Also what its imports import, as `phrases` does the rules of matching."""
     manifest = unchanged.manifest()
     code = manifest["nodes"]["model.small.int_py"]["raw_code"]
-    imported = f"from longtail.questions.phrases import Phrases\n{code}"
+    imported = f"from longtail.questions.text_matches import Phrases\n{code}"
     manifest["nodes"]["model.small.int_py"]["raw_code"] = imported
     before, parse = inputs_of(manifest, unchanged.lake, unchanged.dbt), fingerprints.parsed_code
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from longtail.errors import SourceError
-from longtail.relations.popqa import BY_NAME
+from longtail.relations.relation import by_name, relation_set
 from longtail.transfer.client import HttpClient
 from longtail.transfer.failures import SlowAnswerError
 from longtail.transfer.finished import FinishedAnswers
@@ -162,7 +162,7 @@ def test_a_huge_answer_is_not_read_completely(server, client, fake_time, log) ->
             small.get_json(ENTITY_API, server.base_url + API, PARAMS)
         assert len(server.requests) == 1
         server.faults.add("/sparql", Fault(200, body, "application/sparql-results+json"))
-        occupations = BY_NAME["occupation"]
+        occupations = by_name(relation_set("popqa"))["occupation"]
         found, _ = fetch_statements(small, f"{server.base_url}/sparql", occupations, log)
     whole, _ = fetch_statements(client, f"{server.base_url}/sparql", occupations, log)
     assert found == whole  # divided into slices instead
@@ -244,18 +244,20 @@ def test_one_fault_of_each_kind_loses_no_row_of_any_service(world, server, patie
     entities, *_ = fetch_entities(client, base + API, ids, log)
     resolved = resolve_titles(client, f"{base}/en/w/api.php", titles, log, with_redirects=True)
     views = fetch_page_views(client, base + ROUTE, titles, ["2026-03"], log)
-    statements = fetch_statements(client, f"{base}/sparql", BY_NAME["genre"], log)
+    statements = fetch_statements(client, f"{base}/sparql", by_name(relation_set("popqa"))["genre"], log)
     for prefix in (API, "/en/", ROUTE, "/sparql"):
         server.faults.add(prefix, *ANY)
     assert fetch_entities(client, base + API, ids, log)[0] == entities
     assert resolve_titles(client, f"{base}/en/w/api.php", titles, log, with_redirects=True) == resolved
     assert fetch_page_views(client, base + ROUTE, titles, ["2026-03"], log) == views
-    assert fetch_statements(client, f"{base}/sparql", BY_NAME["genre"], log) == statements
+    assert (
+        fetch_statements(client, f"{base}/sparql", by_name(relation_set("popqa"))["genre"], log) == statements
+    )
 
 
 def test_a_divided_relation_is_not_tried_whole_again(server, fake_time, tmp_path, log) -> None:
     """A run that ends between slices continues with the slices; a run that gave up starts again."""
-    url, relation = f"{server.base_url}/sparql", BY_NAME["occupation"]
+    url, relation = f"{server.base_url}/sparql", by_name(relation_set("popqa"))["occupation"]
 
     def run() -> object:
         answers = FinishedAnswers(tmp_path, "stage")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longtail.errors import SourceError
-from longtail.relations.popqa import BY_NAME, RELATIONS
+from longtail.relations.relation import by_name, relation_set
 from longtail.sandbox.world import World
 from longtail.wikimedia.protocols.slices import Slice
 from longtail.wikimedia.protocols.wikidata import (
@@ -25,7 +25,7 @@ from tests.faults import FaultyServer
 
 TOO_SLOW = faults.server_error(500, b"java.util.concurrent.TimeoutException: Query timeout limit reached")
 WD = "http://www.wikidata.org/entity/"
-OCCUPATION = BY_NAME["occupation"]
+OCCUPATION = by_name(relation_set("popqa"))["occupation"]
 
 
 def _expected(world: World, property_id: str) -> list[tuple[str, str, str]]:
@@ -36,7 +36,7 @@ def _expected(world: World, property_id: str) -> list[tuple[str, str, str]]:
     )
 
 
-@pytest.mark.parametrize("relation", RELATIONS, ids=lambda relation: relation.name)
+@pytest.mark.parametrize("relation", relation_set("popqa"), ids=lambda relation: relation.name)
 def test_statements_equal_the_world(world, server, client, log, relation) -> None:
     statements, rejected = fetch_statements(client, f"{server.base_url}/sparql", relation, log)
     found = [(s.subject_id, s.property_id, s.object_id) for s in statements]

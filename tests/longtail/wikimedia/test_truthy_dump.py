@@ -10,7 +10,7 @@ import pytest
 
 from longtail.errors import SourceError
 from longtail.parsing.line_files import DumpFile, RejectedRows
-from longtail.relations.popqa import RELATIONS
+from longtail.relations.relation import relation_set
 from longtail.sandbox.dumps import SUFFIXES, truthy_lines, write_dump
 from longtail.sandbox.rdf import lines as rdf_lines
 from longtail.wikimedia.dumps.entity_terms import EntityTerms
@@ -22,7 +22,7 @@ WDT = "http://www.wikidata.org/prop/direct/"
 LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
 ALIAS = "<http://www.w3.org/2004/02/skos/core#altLabel>"
 ABOUT = "<http://schema.org/about>"
-PROPERTIES = [relation.property_id for relation in RELATIONS]
+PROPERTIES = [relation.property_id for relation in relation_set("popqa")]
 
 
 def _dump(path: Path, *lines: str | bytes) -> DumpFile:

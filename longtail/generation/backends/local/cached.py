@@ -24,7 +24,7 @@ from longtail.generation.backends.local.prefixes import (
     common_length,
     group_by_prefix,
 )
-from longtail.models.batches import padded_batches
+from longtail.models.limits import plan_batches
 
 if TYPE_CHECKING:
     import torch
@@ -81,7 +81,7 @@ class CachedSteppers:
         alike.append(_by_length(loose, prompts) if self._is_padding_free else [loose])
         for rows in chain.from_iterable(alike):
             sizes = [prompts[row] for row in rows], [new_tokens[row] for row in rows]
-            planned += [[rows[i] for i in batch] for batch in padded_batches(*sizes, budget)]
+            planned += [[rows[i] for i in batch] for batch in plan_batches(*sizes, budget)]
         return planned
 
     def forget(self) -> None:

@@ -11,7 +11,7 @@ from longtail.generation.backends.local.attention import UnsupportedAttentionErr
 from longtail.generation.backends.local.decoding import Steppers
 from longtail.generation.backends.local.loading import LoadedModel, difference
 from longtail.generation.backends.local.packed import PackedSteppers
-from longtail.models.failures import first_line, is_out_of_memory
+from longtail.models.limits import first_line, is_out_of_memory
 from longtail.progress import Progress
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.home import longtail_home

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from longtail.errors import BackendError
 from longtail.generation.backends.local.loading import LoadedModel, find_difference, pad
 from longtail.generation.backends.local.scoring import Continuation
-from longtail.models.batches import padded_batches
+from longtail.models.limits import plan_batches
 from longtail.relations.cloze import SENTINEL, WORD_START
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class EncoderDecoderSteppers:
         self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int
     ) -> list[list[int]]:
         """Rows of similar length: they are padded."""
-        return padded_batches(prompts, new_tokens, budget)
+        return plan_batches(prompts, new_tokens, budget)
 
     def forget(self) -> None:
         """Drop the encoder's states of the prompts that were read last."""

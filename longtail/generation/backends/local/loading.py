@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Any
 from longtail.errors import BackendError
 from longtail.generation.backends.local.decoding import Stepper
 from longtail.generation.backends.local.rules import Settings, read_settings
-from longtail.models.devices import Lease
-from longtail.models.failures import first_line, is_out_of_memory
 from longtail.models.limits import (
     decoder_length,
     end_ids,
+    first_line,
     input_length,
     is_encoder_decoder,
+    is_out_of_memory,
 )
 from longtail.models.linear_layers import use_fastest
 from longtail.models.model_files import ModelFiles
 from longtail.models.placement import (
+    Lease,
     check_spread,
     find_device,
     lease_device,
@@ -115,7 +116,7 @@ def load_model(model: Model) -> LoadedModel:
     settings = read_settings(files)
     device, lease = lease_device(model, device)
     try:
-        with files.shown() as folder:
+        with files.as_folder() as folder:
             tokenizer, config = _tokenizer(files, folder), _config(files, folder)
             loaded = use_fastest(_weights(model, files, folder, config, device))
         n_embeddings = _embeddings(files, loaded, tokenizer)

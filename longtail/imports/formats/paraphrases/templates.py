@@ -15,8 +15,7 @@ from longtail.errors import SourceError
 from longtail.imports.format import LONGEST_QUESTION, ImportedParaphrases, ParaphraseFormat
 from longtail.imports.lines import clean
 from longtail.imports.records import RejectedRows, read_delimited
-from longtail.relations.popqa import BY_NAME
-from longtail.relations.relation import SUBJECT, fill
+from longtail.relations.relation import SUBJECT, by_name, fill, relation_set
 
 COLUMNS = ("relation", "template_id", "template")
 _SUBJECT = "[X]"
@@ -27,22 +26,20 @@ def read_templates(path: Path) -> dict[str, dict[int, str]]:
 
     Errors: `SourceError` naming file, row and column of the first row that cannot be used.
     """
-    rejected = RejectedRows(path.name)
+    rejected, of_popqa = RejectedRows(path.name), by_name(relation_set("popqa"))
     templates: dict[str, dict[int, str]] = {}
     for record in read_delimited(path, "\t", COLUMNS, rejected):
         relation, number, text = (clean(record.get(column), LONGEST_QUESTION) for column in COLUMNS)
         template = text.replace(_SUBJECT, SUBJECT)
         fault = None
-        if relation not in BY_NAME:
-            fault = f"column relation: {relation[:60]!r} is none of PopQA's: {', '.join(BY_NAME)}"
+        if relation not in of_popqa:
+            fault = f"column relation: {relation[:60]!r} is none of PopQA's: {', '.join(of_popqa)}"
         elif not re.fullmatch(r"[0-9]{1,3}", number) or int(number) in templates.get(relation, {}):
             fault = f"column template_id: {number[:20]!r}; a number that {relation} has once was expected"
         elif template.count(SUBJECT) != 1:
             fault = f"column template: {_SUBJECT} was expected once, for the subject: {text[:100]!r}"
-        elif number == "0" and template != BY_NAME[relation].template:
-            fault = (
-                f"column template: number 0 is PopQA's own question, {BY_NAME[relation].question(_SUBJECT)!r}"
-            )
+        elif number == "0" and template != of_popqa[relation].template:
+            fault = f"column template: number 0 is PopQA's own question, {of_popqa[relation].question(_SUBJECT)!r}"
         if fault:
             rejected.put(record.row, fault)
         else:

@@ -30,15 +30,13 @@ from longtail.imports.format import (
 )
 from longtail.imports.lines import clean, open_file, refuse_other_kinds
 from longtail.imports.records import RejectedRows, first_reason
-from longtail.relations.entity_questions import RELATIONS
-from longtail.relations.relation import SUBJECT, Relation
+from longtail.relations.relation import SUBJECT, Relation, relation_set
 from longtail.study.datasets import Dataset
 from longtail.study.imports import Import
 from longtail.study.parts import Part
 from longtail.study.values import one_of
 
 SPLITS = ("test", "dev", "train")
-_BY_PROPERTY = {relation.property_id: relation for relation in RELATIONS}
 _FILE = re.compile(r"(P[1-9]\d*)\.(train|dev|test)\.json(?:\.gz)?")
 _LARGEST_FILE = 1 << 28
 
@@ -57,15 +55,15 @@ def read_entity_questions(
     questions. Errors: `SourceError` if the folder has no file of the split, a file is no JSON list, or none has a
     question that can be used.
     """
-    dataset = ImportedDataset()
-    wanted = set(relations)
+    dataset, wanted = ImportedDataset(), set(relations)
+    by_property = {relation.property_id: relation for relation in relation_set("entity_questions")}
     for file in find_files(folder, split):
         property_id = file.name.split(".")[0]
-        relation = _BY_PROPERTY.get(property_id)
+        relation = by_property.get(property_id)
         if relation is None or relation.name in wanted:
             name = relation.name if relation else property_id
             counts = dataset.linking.setdefault(name, LinkingCounts())
-            _add_file(dataset, file, property_id, entities, popularity, counts)
+            _add_file(dataset, file, property_id, relation, entities, popularity, counts)
     total = _total(dataset.linking.values())
     if not dataset.questions:
         raise SourceError(
@@ -121,12 +119,12 @@ def _add_file(
     dataset: ImportedDataset,
     file: Path,
     property_id: str,
+    relation: Relation | None,
     entities: Mapping[str, Iterable[str]],
     popularity: Mapping[str, float],
     counts: LinkingCounts,
 ) -> None:
     rejected = RejectedRows(file.name)
-    relation = _BY_PROPERTY.get(property_id)
     for number, item in enumerate(_load(file), 1):
         counts.n_questions += 1
         fault = _question_fault(item)

@@ -33,7 +33,7 @@ from longtail.imports.format import (
 )
 from longtail.imports.lines import clean
 from longtail.imports.records import RejectedRows, first_reason, read_json_lines
-from longtail.relations.cloze import OBJECT, SUBJECT, filled
+from longtail.relations.cloze import OBJECT, SUBJECT, fill_subject
 from longtail.study.datasets import Dataset
 from longtail.study.imports import Import
 from longtail.study.parts import Part
@@ -214,7 +214,7 @@ def _question(
         "subject_id": subject_id,
         "subject": fact["subject"],
         "subject_aliases": [],
-        "question": filled(first.text, fact["subject"]),
+        "question": fill_subject(first.text, fact["subject"]),
         "object_ids": [],
         "objects": [fact["object"]],
         "gold_answers": [fact["object"]],

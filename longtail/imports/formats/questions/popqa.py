@@ -19,7 +19,7 @@ from longtail.imports.lines import clean
 from longtail.imports.records import Record, RejectedRows, first_reason, json_texts, read_delimited
 from longtail.imports.table_rows import OptionalValues, RefusedError, Value, is_missing, number_of
 from longtail.parsing.terms import LONGEST_LABEL, clean_term
-from longtail.relations.popqa import BY_NAME
+from longtail.relations.relation import Relation, by_name, relation_set
 
 COLUMNS = (
     "id", "subj", "prop", "obj", "subj_id", "prop_id", "obj_id", "s_aliases", "o_aliases", "s_uri", "o_uri",
@@ -78,6 +78,7 @@ class _Reading:
     def __init__(self, dataset: ImportedDataset, rejected: RejectedRows, values: OptionalValues) -> None:
         self.dataset, self.rejected, self.values = dataset, rejected, values
         self.n_cleaned = self.n_contradictory = 0
+        self.relations = by_name(relation_set("popqa"))
         self._rows: dict[str, int] = {}
         self._entity_of: dict[tuple[str, str], str] = {}
 
@@ -89,7 +90,7 @@ class _Reading:
         relation = self._relation(record)
         subject = self._entity(record, "s", "subj")
         obj = self._entity(record, "o", "obj")
-        question = _question(record, question_id, relation, subject, obj)
+        question = _question(record, question_id, self.relations[relation], subject, obj)
         if question_id in self._rows:
             raise RefusedError(f"column id: asked already in row {self._rows[question_id]}; that row is kept")
         self._rows[question_id] = record.row
@@ -116,7 +117,7 @@ class _Reading:
 
     def _relation(self, record: Record) -> str:
         name = record.get("prop").strip()
-        if name not in BY_NAME:
+        if name not in self.relations:
             raise RefusedError(
                 f"column prop: one of the sixteen relations was expected: {clean(name)[:SHOWN]!r}"
             )
@@ -164,7 +165,7 @@ class _Reading:
 
 
 def _question(
-    record: Record, question_id: str, relation: str, subject: ImportedEntity, obj: ImportedEntity
+    record: Record, question_id: str, relation: Relation, subject: ImportedEntity, obj: ImportedEntity
 ) -> dict[str, Any]:
     text = clean(record.get("question"), LONGEST_QUESTION)
     if not text:
@@ -177,8 +178,8 @@ def _question(
         raise RefusedError("column possible_answers: at least one answer was expected")
     return {
         "question_id": question_id,
-        "relation": relation,
-        "property_id": BY_NAME[relation].property_id,
+        "relation": relation.name,
+        "property_id": relation.property_id,
         "subject_id": subject.entity_id,
         "subject": clean(record.get("subj")) or None,
         "subject_aliases": list(subject.aliases),

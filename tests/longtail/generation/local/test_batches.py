@@ -18,7 +18,7 @@ from longtail.generation.backends.base import Decoding, Failure, Generation
 from longtail.generation.backends.hf import TransformersBackend
 from longtail.generation.backends.local import batches as module
 from longtail.generation.backends.local.batches import Budget, DeviceBatches
-from longtail.models.failures import is_out_of_memory
+from longtail.models.limits import is_out_of_memory
 from longtail.study.models import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(60)]

@@ -1,6 +1,6 @@
 """Handing out calls where a dying worker loses also the answers that it has not delivered yet; Ray itself is simulated.
 
-`tests/longtail/generation/test_ray_workers.py` runs the same code on a real cluster, where such a loss is rare.
+`tests/longtail/generation/test_workers.py` runs the same code on a real cluster, where such a loss is rare.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from longtail.models import ray_workers
-from longtail.models.ray_workers import RayWorkers
-from longtail.models.workers import Killed
+from longtail.models import workers
+from longtail.models.workers import Killed, RayWorkers
 
 LOG = logging.getLogger(__name__)
 
@@ -36,7 +35,7 @@ class _Actor:
     """Works when it is waited for, and then on all that it was handed: if one call kills it, all answers are lost."""
 
     def __init__(self, *arguments: Any) -> None:
-        self._worker, self._handed = ray_workers.Worker(*arguments), list[tuple[int, Callable[[], Any]]]()
+        self._worker, self._handed = workers.Worker(*arguments), list[tuple[int, Callable[[], Any]]]()
         self._numbers = itertools.count()
         self.said: dict[int, Any] = {}
         self.load = SimpleNamespace(remote=lambda: self._hand(self._worker.load))
@@ -71,7 +70,7 @@ class _Ray(SimpleNamespace):
         return self._nodes
 
     def remote(self, worker: type) -> SimpleNamespace:
-        assert worker is ray_workers.Worker
+        assert worker is workers.Worker
         return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=_Actor))
 
     def wait(self, references: list[tuple[_Actor, int]], timeout: float) -> tuple[list[Any], list[Any]]:
@@ -116,7 +115,7 @@ class Deadly:
 def test_only_a_call_that_kills_its_worker_fails(
     n_machines: int, deadly: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_workers, "_connected", lambda: _Ray(n_machines))
+    monkeypatch.setattr(workers, "_connect", lambda: _Ray(n_machines))
     held = RayWorkers(Loader(), {}, LOG)
     found = dict(held.answers(Deadly() if i in deadly else Add() for i in range(9)))
     assert found.keys() == set(range(9))

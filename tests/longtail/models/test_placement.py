@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 
 from longtail.errors import BackendError
-from longtail.models import devices
-from longtail.models.devices import Lease, lease_all, lease_folder, lease_one
+from longtail.models import placement as devices
+from longtail.models.placement import Lease, lease_all, lease_folder, lease_one
 
 ROOT = Path(__file__).resolve().parents[3]
 GPUS = ["GPU-a", "GPU-b", "GPU-c"]
 HOLD = """
 import sys, time
 from pathlib import Path
-from longtail.models.devices import lease_all, lease_one
+from longtail.models.placement import lease_all, lease_one
 folder, want, *gpus = sys.argv[1:]
 if want == "all":
     lease = lease_all(gpus, Path(folder), "other")

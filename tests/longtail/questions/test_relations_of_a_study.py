@@ -1,0 +1,121 @@
+"""A study's own relations, from an RDF file: questions, wordings and passages, and what a change of their file redoes."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from longtail.questions.build import build_questions
+from longtail.questions.paraphrases import build_paraphrases
+from longtail.relations import relation
+from longtail.relations.relation import Relation
+from longtail.retrieval.passages import build_passages
+from longtail.storage.lake import Lake, Outcome
+from longtail.study.file import load_study
+from longtail.wikimedia.ingest import ingest_entities, ingest_triples
+
+WD, WDT = "http://www.wikidata.org/entity/", "http://www.wikidata.org/prop/direct/"
+LABELS = {"Q1": "Ada", "Q2": "Bob", "Q3": "Acme", "Q4": "Yale", "Q5": "Oslo", "Q6": "a medal"}
+FACTS = ("Q1 P108 Q3", "Q1 P69 Q4", "Q1 P69 Q5", "Q2 P166 Q6", "Q2 P106 Q3")
+RELATIONS = """
+# Three properties that PopQA has not.
+- name: employer
+  property: P108
+  question: Who does [subj] work for?
+  statement: "[subj] works for [obj]."
+  wordings: [Which employer has [subj]?, "Who employs [subj]?"]
+- {name: alma mater, property: P69, question: "Where did [subj] study?", statement: "[subj] studied at [obj]."}
+- {name: award, property: P166, question: "Which award did [subj] get?"}
+""".replace("Which employer has [subj]?", '"Which employer has [subj]?"')
+STUDY = """
+name: own
+description: Relations of its own
+source: {kind: rdf_file, path_env: LONGTAIL_TEST_RDF, snapshot: "2026-10"}
+datasets: [{name: facts, relations: relations.yaml}]
+prompts: [{name: zero_shot}]
+models: [{name: m, path: gpt2}]
+popularity: {measure: sitelinks}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    label = "<http://www.w3.org/2000/01/rdf-schema#label>"
+    lines = [f'<{WD}{entity}> {label} "{text}"@en .' for entity, text in LABELS.items()]
+    for subject, prop, obj in map(str.split, FACTS):
+        lines.append(f"<{WD}{subject}> <{WDT}{prop}> <{WD}{obj}> .")
+    (tmp_path / "facts.nt").write_text("".join(f"{line}\n" for line in lines))
+    (tmp_path / "study.yaml").write_text(STUDY)
+    (tmp_path / "relations.yaml").write_text(RELATIONS)
+    monkeypatch.setenv("LONGTAIL_TEST_RDF", str(tmp_path / "facts.nt"))
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def made(folder: Path, log: logging.Logger) -> tuple[Lake, dict[str, Outcome]]:
+    study = load_study(folder / "study.yaml")
+    lake = Lake(study.home.lake)
+    lake.ensure_schemas()
+    stages = (ingest_triples, ingest_entities, build_questions, build_paraphrases, build_passages)
+    outcomes = [stage(study, lake, log) for stage in stages]
+    return lake, {outcome.table: outcome for outcome in outcomes}
+
+
+def test_the_files_relations_make_questions_wordings_and_passages(folder: Path, log: logging.Logger) -> None:
+    lake, _ = made(folder, log)
+    questions = lake.read("questions").to_pylist()
+    assert {row["question_id"]: (row["relation"], row["question"], row["objects"]) for row in questions} == {
+        "Q1-P108": ("employer", "Who does Ada work for?", ["Acme"]),
+        "Q1-P69": ("alma mater", "Where did Ada study?", ["Yale", "Oslo"]),
+        "Q2-P166": ("award", "Which award did Bob get?", ["a medal"]),
+    }
+    assert [row["relation"] for row in questions] == ["employer", "alma mater", "award"]
+    wordings = lake.read("paraphrases").to_pylist()
+    assert [row["paraphrase"] for row in wordings if row["question_id"] == "Q1-P108"] == [
+        "Who does Ada work for?", "Which employer has Ada?", "Who employs Ada?"
+    ]  # fmt: skip
+    texts = {row["entity_id"]: row["text"] for row in lake.read("passages").to_pylist()}
+    assert texts == {"Q1": "Ada works for Acme. Ada studied at Yale and Oslo."}  # an award has no statement
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "stale"),
+    [
+        ("# Three properties", "# Some properties", set()),
+        ("does [subj] work for", "is [subj] working for", {"questions", "paraphrases"}),
+        ("Who employs", "By whom is", {"paraphrases"}),
+        ("works for [obj]", "serves [obj]", {"passages"}),
+        ("alma mater", "school", {"triples", "entities", "questions", "paraphrases", "passages"}),
+    ],
+)
+def test_a_change_of_the_file_redoes_what_reads_it(
+    folder: Path, log: logging.Logger, old: str, new: str, stale: set[str]
+) -> None:
+    made(folder, log)
+    text = (folder / "relations.yaml").read_text()
+    assert text.count(old) == 1
+    (folder / "relations.yaml").write_text(text.replace(old, new))
+    _, outcomes = made(folder, log)
+    assert {table for table, outcome in outcomes.items() if not outcome.was_current} == stale
+
+
+def test_a_change_of_the_packages_relations_redoes_what_reads_them(
+    folder: Path, log: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = (folder / "study.yaml").read_text()
+    (folder / "study.yaml").write_text(study.replace("relations.yaml", "[occupation]"))
+    made(folder, log)
+    popqa = relation.relation_set("popqa")
+    changed = (
+        Relation("occupation", "P106", "What is [subj]?", popqa[0].statement, popqa[0].wordings),
+        *popqa[1:],
+    )
+    monkeypatch.setattr(relation, "relation_set", lambda _name: changed)
+    lake, outcomes = made(folder, log)
+    assert {table for table, outcome in outcomes.items() if not outcome.was_current} == {
+        "questions",
+        "paraphrases",
+    }
+    assert lake.read("questions").to_pylist()[0]["question"] == "What is Bob?"
