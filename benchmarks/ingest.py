@@ -192,7 +192,7 @@ def refresh(folder: Path, facts: int, n_requests: int) -> tuple[float, float]:
         seconds = time.perf_counter() - started
         if any(views[MONTH] is None for views in found):
             raise SystemExit("refresh: an article has no views")
-        return client.waited_s / (PAGE_VIEW_API.max_parallel * seconds), seconds
+        return client.limits.waited_s / (PAGE_VIEW_API.max_parallel * seconds), seconds
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from longtail.storage.lake import QuarantinedRow
 from longtail.study.source import Source
 from longtail.transfer.client import HttpClient
 from longtail.transfer.failures import missing_contact
-from longtail.transfer.finished import FinishedAnswers, forget_stage
+from longtail.transfer.stored_answers import FinishedAnswers, forget_stage
 from longtail.wikimedia.rdf_file import rdf_path
 
 _SPARQL = "https://query.wikidata.org/sparql"

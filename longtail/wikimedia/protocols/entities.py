@@ -11,9 +11,9 @@ from longtail.errors import SourceError
 from longtail.parsing.terms import LONGEST_DESCRIPTION, LONGEST_LABEL, clean_term
 from longtail.progress import Progress
 from longtail.storage.lake import QuarantinedRow
+from longtail.threads import ordered_map
 from longtail.transfer.client import HttpClient
 from longtail.transfer.limits import ENTITY_API
-from longtail.transfer.parallel import ordered_map
 from longtail.wikimedia.protocols.mediawiki import busy
 from longtail.wikimedia.protocols.wikidata import batches
 

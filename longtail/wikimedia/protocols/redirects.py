@@ -18,9 +18,9 @@ from urllib.parse import quote, unquote
 
 from longtail.errors import SourceError
 from longtail.progress import Progress
+from longtail.threads import ordered_map
 from longtail.transfer.client import HttpClient
 from longtail.transfer.limits import TITLE_API
-from longtail.transfer.parallel import ordered_map
 from longtail.wikimedia.protocols.mediawiki import busy
 
 TITLES_A_CALL = 50  # the API's own limit

@@ -16,12 +16,12 @@ import pytest
 
 from longtail.errors import SourceError
 from longtail.relations.popqa import BY_NAME
+from longtail.threads import ordered_map
 from longtail.transfer.client import HttpClient
 from longtail.transfer.failures import SlowAnswerError
-from longtail.transfer.finished import FinishedAnswers
 from longtail.transfer.http import RetryPolicy
 from longtail.transfer.limits import DUMPS, ENTITY_API, PAGE_VIEW_API, QUERY_SERVICE
-from longtail.transfer.parallel import ordered_map
+from longtail.transfer.stored_answers import FinishedAnswers
 from longtail.wikimedia.protocols.entities import fetch_entities
 from longtail.wikimedia.protocols.page_views import fetch_page_views
 from longtail.wikimedia.protocols.redirects import resolve_titles
@@ -63,7 +63,7 @@ def test_retry_after_is_obeyed(server, client, fake_time, status: int, form: str
 def test_a_429_without_retry_after_holds_every_thread(server, fake_time) -> None:
     server.faults.add(API, faults.too_many())
     with HttpClient(policy=RetryPolicy(attempts=4), clock=fake_time.clock(), jitter=lambda: 1.0) as client:
-        limiter = client._pacing.limiter(ENTITY_API, server.base_url)
+        limiter = client.limits.limiter(ENTITY_API, server.base_url)
         client.get_json(ENTITY_API, server.base_url + API, PARAMS)
         assert fake_time.sleeps == [5.0]
         limiter.pause(7.0)
