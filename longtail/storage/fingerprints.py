@@ -1,11 +1,13 @@
 """Fingerprints: hashes of all inputs of a result. Equal fingerprints mean equal inputs.
 
 The version of a stage's code is derived from its imports. It covers the stage's module and every module of `longtail`
-that this module imports, directly or not. Comments, docstrings, layout and the places of modules do not count.
+that this module imports, directly or not; for a module of another package (a user's retriever or format), also what it
+imports of that package. Comments, docstrings, layout and the places of modules do not count.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -70,7 +72,7 @@ def folder_version(package: str, root: Path = _ROOT) -> str:
 
 
 def imported_modules(modules: Collection[str], left_out: Collection[str], root: Path = _ROOT) -> set[str]:
-    """`modules` and all modules of `longtail` that they import, directly or not, except those in `left_out`."""
+    """`modules` and all that they import of `longtail` and of their own packages, directly or not, but for `left_out`."""
     found: set[str] = set()
     waiting = [module for name in modules for module in _of_package(name, root)]
     while waiting:
@@ -78,7 +80,7 @@ def imported_modules(modules: Collection[str], left_out: Collection[str], root: 
         if module not in found:
             found.add(module)
             imports = parsed_code(_file(module, root)).imports
-            waiting += [name for name in _of_library(imports, root) if not _is_in(name, left_out)]
+            waiting += [name for name in _reached(module, imports, root) if not _is_in(name, left_out)]
     return found
 
 
@@ -88,7 +90,7 @@ def _code(module: str, found: Collection[str], root: Path) -> str:
     Neither says where a module lies, so that a module may be moved or renamed without making a partition stale.
     """
     parsed = parsed_code(_file(module, root))
-    reached = [name for name in _of_library(parsed.imports, root) if name in found]
+    reached = [name for name in _reached(module, parsed.imports, root) if name in found]
     return parsed.code + "".join(f"\n{prompt_hash(parsed_code(_file(name, root)).code)}" for name in reached)
 
 
@@ -123,10 +125,26 @@ def _inside(module: str, root: Path) -> Path:
 
 
 @functools.cache
-def _of_library(imports: tuple[tuple[str, str], ...], root: Path) -> tuple[str, ...]:
-    """The module of `longtail` that each import of a file reaches, in the file's order."""
-    found = []
-    for module, name in imports:
-        inner = f"{module}.{name}"
-        found.append(inner if name and _inside(inner, root).is_file() else module)
-    return tuple(name for name in found if name.startswith(f"{_LIBRARY}."))
+def _reached(module: str, imports: tuple[tuple[str, str], ...], root: Path) -> tuple[str, ...]:
+    """The module of `longtail`, or of the module's own package, that each import of a file reaches, in its order."""
+    own = module.partition(".")[0]
+    reached = []
+    for imported, name in imports:
+        if imported.startswith("."):
+            is_package = _file(module, root).name == "__init__.py"
+            imported = importlib.util.resolve_name(
+                imported, module if is_package else module.rpartition(".")[0]
+            )
+        if imported.startswith(f"{_LIBRARY}.") or (own != _LIBRARY and imported.partition(".")[0] == own):
+            inner = f"{imported}.{name}"
+            reached.append(inner if name and _is_module(inner, root) else imported)
+    return tuple(reached)
+
+
+def _is_module(name: str, root: Path) -> bool:
+    if _inside(name, root).is_file() or name.startswith(f"{_LIBRARY}."):
+        return _inside(name, root).is_file()
+    with contextlib.suppress(ImportError, ValueError):
+        spec = importlib.util.find_spec(name)
+        return spec is not None and spec.origin is not None
+    return False

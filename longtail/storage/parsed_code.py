@@ -27,7 +27,8 @@ _PLACE = "dagster_project"
 class ParsedCode:
     """`code` does not say which modules of the project the imported names come from: `imports` does.
 
-    `imports` are (module, name) for each `from module import name`, and (module, "") for each `import module`."""
+    `imports` are (module, name) for each `from module import name`, and (module, "") for each `import module`; a
+    relative module begins with its dots."""
 
     code: str
     imports: tuple[tuple[str, str], ...]
@@ -54,9 +55,10 @@ def _parse(source: bytes) -> ParsedCode:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             imports += [(alias.name, "") for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            imports += [(node.module, alias.name) for alias in node.names]
-            if node.module.startswith(f"{PROJECT}."):
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            imports += [(module, alias.name) for alias in node.names]
+            if module.startswith(f"{PROJECT}."):
                 node.module = _PLACE
         elif isinstance(node, ast.Constant) and str(node.value).startswith(f"{PROJECT}."):
             node.value = f"{_PLACE}.core{str(node.value).removeprefix(PROJECT)}"

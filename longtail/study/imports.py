@@ -1,12 +1,12 @@
 """What study.yaml says about imported files: questions, paraphrases, answers of models, and collections of passages.
 
-A format is a module with a record `FORMAT` (`imports.format`) in the folder of its kind in `imports/formats`, and has the
-module's name. Looking up a format imports only its module.
+A format is a module with a record `FORMAT` (`imports.format`) in the folder of its kind in `imports/formats`, or of an
+installed package: entry point `questions.flashcards` of group `longtail.formats` is format `flashcards` of questions.
+Looking up a format imports only its module.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from longtail.errors import SourceError
-from longtail.listed import modules_of
+from longtail.listed import ListedModules, load_record
 from longtail.storage.fingerprints import code_version
 from longtail.study.reader import Reader
 
 QUESTIONS, PARAPHRASES, ANSWERS, COLLECTIONS = "questions", "paraphrases", "answers", "collections"
 FORMATS = {
-    kind: modules_of(f"longtail.imports.formats.{kind}")
+    kind: ListedModules(f"longtail.imports.formats.{kind}", "longtail.formats", kind)
     for kind in (QUESTIONS, PARAPHRASES, ANSWERS, COLLECTIONS)
 }
 """Content of files → name of a format → module with its record, `FORMAT`."""
@@ -171,7 +171,7 @@ class Collection(_WithOptions):
 
 def load_format(kind: str, name: str) -> Any:
     """The record of a format."""
-    return importlib.import_module(FORMATS[kind][name]).FORMAT
+    return load_record(FORMATS[kind][name], "FORMAT")
 
 
 def read_import(read: Reader, kind: str) -> Import:

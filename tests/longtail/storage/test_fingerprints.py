@@ -116,6 +116,32 @@ def test_a_name_imported_from_another_module_makes_a_stage_stale(tmp_path: Path)
     assert len(found) == 2
 
 
+def test_what_a_module_imports_of_its_own_package_is_covered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a retriever of a user's package; `json` is of another one."""
+    package = tmp_path / "package_of_a_user"
+    (package / "inner").mkdir(parents=True)
+    files = {
+        "__init__.py": "", "absolute.py": "X = 1", "relative.py": "X = 1", "unused.py": "X = 1", "inner/__init__.py": "",
+        "inner/module.py": "import json\nimport package_of_a_user.absolute\nfrom .. import relative\nfrom ..inner import X\n",
+    }  # fmt: skip
+    for name, text in files.items():
+        (package / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def version() -> str:
+        return code_version("package_of_a_user.inner.module")
+
+    versions = [version()]
+    for name in ("absolute.py", "relative.py", "inner/__init__.py"):
+        (package / name).write_text("X = 2")
+        versions.append(version())
+    assert len(set(versions)) == 4
+    (package / "unused.py").write_text("X = 2")
+    assert version() == versions[-1]
+
+
 def test_the_modules_left_out_exist() -> None:
     core = Path(longtail.__file__).parent
     for name in CANNOT_CHANGE_ROWS:
