@@ -39,7 +39,9 @@ class SwappedPassages(Retriever):
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
         found = found_by_fact(context.others or {})
         hits = [hits_of(context, found, query) for query in queries]
-        texts = context.passages.texts({hit.passage_id for own in hits for hit in own})
+        ids = {hit.passage_id for own in hits for hit in own}
+        texts = {passage_id: written.text for passage_id, written in context.from_elsewhere.items()}
+        texts |= context.passages.texts(ids - texts.keys())
         objects: dict[tuple[str, str | None], set[_Names]] = defaultdict(set)
         for query in queries:
             if query.gold_answers:

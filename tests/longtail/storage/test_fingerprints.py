@@ -124,7 +124,8 @@ def test_what_a_module_imports_of_its_own_package_is_covered(
     (package / "inner").mkdir(parents=True)
     files = {
         "__init__.py": "", "absolute.py": "X = 1", "relative.py": "X = 1", "unused.py": "X = 1", "inner/__init__.py": "",
-        "inner/module.py": "import json\nimport package_of_a_user.absolute\nfrom .. import relative\nfrom ..inner import X\n",
+        "inner/module.py":
+            "import json\nimport package_of_a_user.absolute\nfrom .. import relative\nfrom ..inner import X\n",
     }  # fmt: skip
     for name, text in files.items():
         (package / name).write_text(text)

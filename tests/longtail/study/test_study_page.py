@@ -15,6 +15,7 @@ from longtail.imports.formats.answers import table as table_answers
 from longtail.methods import METHODS, memory_method
 from longtail.prompt_formats import GROUNDING_PROMPTS
 from longtail.retrieval.retrievers.bm25 import Bm25Settings
+from longtail.retrieval.retrievers.http import HttpSettings
 from longtail.storage.home import PROJECT_ROOT
 from longtail.study import imports, page
 from longtail.study.counts import Counts
@@ -34,7 +35,7 @@ from longtail.study.text_models import Embeddings, Nli
 PAGE = (PROJECT_ROOT / "docs/study_file.md").read_text(encoding="utf-8")
 IN_ORDER = (
     Study, Source, FactSample, Dataset, Place, Prompt, Sampling, Model, Service, Results, Popularity, Embeddings, Nli,
-    Collection, Counts, Decisions, Bm25Settings, EncoderSettings, IvfPq, Hnsw, Grounding, PortraitOf, Sweep,
+    Collection, Counts, Decisions, Bm25Settings, EncoderSettings, IvfPq, Hnsw, HttpSettings, Grounding, PortraitOf, Sweep,
     ReferenceQuestions, TagMe,
 )  # fmt: skip
 NO_KEYS = {"limit", "study_folder", "place", "options", "kind"}
