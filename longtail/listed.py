@@ -35,7 +35,7 @@ class ListedModules(UserDict[str, str]):
         spec = importlib.util.find_spec(self._package)
         folders = spec.submodule_search_locations if spec else None
         modules = {one.name: f"{self._package}.{one.name}" for one in pkgutil.iter_modules(folders or [])}
-        for point in sorted(_installed().select(group=self._group)):
+        for point in sorted(_entry_points(self._group)):
             if not point.name.startswith(self._prefix):
                 continue
             name, package = point.name.removeprefix(self._prefix), point.dist.name if point.dist else "?"
@@ -48,8 +48,8 @@ class ListedModules(UserDict[str, str]):
 
 
 @functools.cache
-def _installed() -> EntryPoints:
-    return entry_points()
+def _entry_points(group: str) -> EntryPoints:
+    return entry_points(group=group)
 
 
 def about(module: str) -> str:

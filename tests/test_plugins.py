@@ -78,7 +78,7 @@ def point(name: str, module: str) -> EntryPoint:
 
 
 def retrievers(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint, kind: str = "") -> ListedModules:
-    monkeypatch.setattr(listed, "_installed", lambda: EntryPoints(points))
+    monkeypatch.setattr(listed, "_entry_points", lambda _: EntryPoints(points))
     return ListedModules("longtail.retrieval.retrievers", "longtail.retrievers", kind)
 
 
