@@ -31,8 +31,7 @@ import pyarrow.compute as pc
 
 from benchmarks.generated_dumps import MONTH, Dump, page_view_dump, truthy_dump
 from benchmarks.harness import last_line, machine, say, table
-from longtail.parsing.decompression import decompress
-from longtail.parsing.line_files import DumpFile, RejectedRows
+from longtail.parsing.line_files import DumpFile, RejectedRows, decompress
 from longtail.questions.build import build_questions
 from longtail.relations.popqa import RELATIONS
 from longtail.sandbox.pages import Pages

@@ -25,8 +25,15 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from dagster_project.leases import take
 from longtail.errors import LongtailError, StudyError, single_line
-from longtail.storage.disk import advised, full_disk, has_no_room, is_disk_full
-from longtail.storage.files import STAGING, atomic_file, remove_leftovers
+from longtail.storage.files import (
+    STAGING,
+    advised,
+    atomic_file,
+    full_disk,
+    has_no_room,
+    is_disk_full,
+    remove_leftovers,
+)
 from longtail.storage.home import PROJECT_ROOT, StudyHome, longtail_home
 from longtail.storage.ownership import (
     PLACE,

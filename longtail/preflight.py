@@ -22,7 +22,7 @@ from longtail.needs import Need, check_package, needs_of_machines
 from longtail.questions import counts
 from longtail.reference.service import needs_of_links
 from longtail.retrieval.bm25 import NO_BOUNDARIES, unspaced_share
-from longtail.retrieval.needs import needs_of_retrievers
+from longtail.retrieval.indexes import needs_of_retrievers
 from longtail.retrieval.retrievers.bm25 import WORDS, Bm25Settings
 from longtail.study.counts import Counts
 from longtail.study.decisions import Decisions
@@ -31,7 +31,7 @@ from longtail.study.reference_questions import ReferenceQuestions
 from longtail.study.study import Study
 from longtail.tuning.needs import needs_of_sweep
 from longtail.warehouse.build import check_memory
-from longtail.wikimedia.needs import needs_of_source
+from longtail.wikimedia.origins import needs_of_source
 
 _AT_ONCE = 8  # hub ids are looked up side by side
 _MOST_UNSPACED = 0.1  # of the letters at a file's beginning

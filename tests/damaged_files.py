@@ -36,8 +36,8 @@ from longtail.retrieval.indexes import Index, build_index
 from longtail.retrieval.retrieve import open_context
 from longtail.storage import checksums, lake_stamps
 from longtail.storage.blob_store import BlobStore
+from longtail.storage.files import remove
 from longtail.storage.lake import Lake
-from longtail.storage.whole_files import remove
 from longtail.study.file import load_study
 from longtail.study.models import Model
 from longtail.study.reference_models import WEIGHTS

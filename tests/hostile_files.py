@@ -31,7 +31,7 @@ from longtail.imports.facts import read_questions
 from longtail.imports.questions import imported_paraphrases
 from longtail.imports.records import RejectedRows
 from longtail.preflight import misses
-from longtail.retrieval.collection_passages import passages_in
+from longtail.retrieval.collections import passages_in
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study
 from longtail.study.imports import FORMATS

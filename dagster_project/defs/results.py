@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from longtail.errors import LongtailError, printable
-from longtail.storage.disk import advised, is_disk_full
+from longtail.storage.files import advised, is_disk_full
 from longtail.storage.fingerprints import fingerprint
 from longtail.storage.home import longtail_home
 from longtail.storage.lake import Lake, Outcome

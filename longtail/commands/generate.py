@@ -27,7 +27,7 @@ from longtail.generation.provisional import tell_accuracy
 from longtail.generation.tasks.capabilities import needs_of_models
 from longtail.generation.tasks.registry import TASKS
 from longtail.needs import needs_of_machines
-from longtail.storage.disk import advised
+from longtail.storage.files import advised
 from longtail.storage.home import study_file
 from longtail.storage.lake import Lake
 from longtail.storage.object_store import STORE

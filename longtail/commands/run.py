@@ -28,8 +28,7 @@ from longtail.errors import LongtailError, single_line
 from longtail.preflight import misses
 from longtail.progress import Progress
 from longtail.storage.checksums import written
-from longtail.storage.disk import advised, is_disk_full
-from longtail.storage.files import atomic_file
+from longtail.storage.files import advised, atomic_file, is_disk_full
 from longtail.storage.home import command, longtail_home, study_file
 from longtail.storage.lake import Lake
 from longtail.storage.object_store import STORE

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from longtail.embedding.encoder import ENCODER
 from longtail.embedding.vectors import Vectors
-from longtail.storage.columns import with_constants
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import WHOLE, Computed, Lake, Outcome, QuarantinedRow, Streamed
+from longtail.storage.lake_rows import with_constants
 from longtail.study.models import Model
 from longtail.study.study import Study
 

@@ -15,9 +15,9 @@ from longtail.grounding.corpus import open_of, portrait_fingerprint
 from longtail.grounding.quip import Quotes, Scorer
 from longtail.grounding.texts import Texts
 from longtail.methods import BACKGROUND
-from longtail.storage.columns import with_constants
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, Streamed
+from longtail.storage.lake_rows import with_constants
 from longtail.study.study import Study
 
 _TABLE = "quip_scores"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from longtail.errors import SourceError
-from longtail.parsing.decompression import BZIP2, GZIP, beginning
+from longtail.parsing.line_files import BZIP2, GZIP, beginning
 
 ACCEPT_CUT = "accept_cut_dumps"
 """The key of a study that allows a file to break off."""

@@ -8,8 +8,8 @@ from urllib.parse import unquote, urlsplit
 
 from longtail.errors import SourceError
 from longtail.storage.checksums import CHANGED, differences
+from longtail.storage.files import remove
 from longtail.storage.fingerprints import fingerprint
-from longtail.storage.whole_files import remove
 from longtail.study.imports import Place
 from longtail.study.study import Study
 from longtail.transfer.client import HttpClient

@@ -9,8 +9,7 @@ from typing import Any
 
 from longtail.imports.dataset import by_name
 from longtail.parsing.dictionary import Dictionary
-from longtail.reference.service import linked_by_service, service_name
-from longtail.reference.tagme import Annotation
+from longtail.reference.service import Annotation, linked_by_service, service_name
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from longtail.study.reference_questions import ReferenceQuestions

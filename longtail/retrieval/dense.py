@@ -19,8 +19,7 @@ from longtail.embedding.settings import EncoderSettings
 from longtail.embedding.vectors import placed
 from longtail.errors import BackendError
 from longtail.progress import Progress
-from longtail.retrieval.approximate import build_approximate, described
-from longtail.retrieval.approximate_search import search_approximate, searched_with
+from longtail.retrieval.approximate import build_approximate, described, search_approximate, searched_with
 from longtail.retrieval.base import Context, Hit, Query, Retriever
 from longtail.retrieval.nearest import Flat, Nearest, nearest
 from longtail.retrieval.passage_vectors import (

@@ -14,25 +14,27 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from longtail.errors import IndexMissingError, LakeError
 from longtail.methods import Method
+from longtail.needs import Need, check_package
 from longtail.retrieval.base import Context, Retriever, load_retriever
 from longtail.retrieval.stored_passages import open_passages
 from longtail.storage.checksums import CHANGED, RECORD, differences, record
-from longtail.storage.files import sync
+from longtail.storage.files import remove, sync
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Lake
 from longtail.storage.ownership import only_one
-from longtail.storage.whole_files import remove
 from longtail.study.study import Study
 
 _REPORT = "index.json"
 _STAGING = ".staging"
+_INSTALL = {"faiss": "[faiss-cpu]"}
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,18 @@ class IndexReport:
     seconds: float
     notes: Mapping[str, Any]
     was_current: bool
+
+
+def needs_of_retrievers(study: Study) -> Iterator[Need]:
+    """What the methods that retrieve need; a study of imported answers searches nothing."""
+    if not any(model.generates for model in study.models):
+        return
+    for name in study.retrieval_methods:
+        method = study.method(name)
+        where, index = f"methods: {name}", method.index
+        if index is not None:
+            yield Need(where, partial(check_package, index, _INSTALL.get(index, index)))
+        yield Need(where, load_retriever(method).check)
 
 
 def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -> IndexReport:

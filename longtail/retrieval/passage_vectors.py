@@ -28,8 +28,7 @@ from longtail.embedding.vectors import placed
 from longtail.models.ray_workers import workers
 from longtail.progress import Progress
 from longtail.retrieval.stored_passages import StoredPassages, indexed_texts
-from longtail.storage.files import remove_leftovers
-from longtail.storage.whole_files import whole, write_array
+from longtail.storage.files import remove_leftovers, whole, write_array
 
 _LOG = logging.getLogger(__name__)
 PART_ROWS = 25_000

@@ -13,16 +13,14 @@ from longtail.methods import VERBALISED
 from longtail.questions.build import one_line
 from longtail.relations.popqa import RELATIONS
 from longtail.retrieval.collections import collect_passages
-from longtail.retrieval.given_passages import given_passages
-from longtail.retrieval.splitting import passages_of
+from longtail.retrieval.splitting import given_passages, passages_of
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from longtail.study.backends import IMPORTED
 from longtail.study.study import Study
 from longtail.transfer.downloads import download_dump
 from longtail.wikimedia.dumps.articles import ArticleText, read_articles
-from longtail.wikimedia.sandbox_world import world_version
-from longtail.wikimedia.services import open_services
+from longtail.wikimedia.services import open_services, world_version
 
 _SNIPPET = 2_000
 _COLLECTIONS = "longtail.retrieval.collections"

@@ -19,10 +19,9 @@ import pyarrow.compute as pc
 from longtail.errors import LakeError
 from longtail.progress import Progress
 from longtail.storage.checksums import differences
-from longtail.storage.files import remove_leftovers
+from longtail.storage.files import remove_leftovers, whole
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Lake
-from longtail.storage.whole_files import whole
 from longtail.tables import TABLES
 from longtail.threads import thread_count
 

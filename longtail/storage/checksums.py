@@ -12,8 +12,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from longtail.storage.files import atomic_file
-from longtail.storage.whole_files import whole
+from longtail.storage.files import atomic_file, whole
 
 RECORD = "SHA256SUMS"
 """Lies in a folder and has the checksums of its other files, as `sha256sum --check` reads them."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from longtail.errors import LakeError
-from longtail.storage.disk import has_no_room, is_disk_full
+from longtail.storage.files import has_no_room, is_disk_full
 
 PATIENCE_S = 60.0
 """How long a lock of another process is waited for, before an error or a warning names it."""

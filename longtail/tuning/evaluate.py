@@ -21,7 +21,7 @@ from longtail.generation.tasks.candidate_answers import ranked, targets
 from longtail.progress import Progress
 from longtail.prompt_formats import CLOZE_T5
 from longtail.storage.checksums import sealed, unsealed
-from longtail.storage.whole_files import whole
+from longtail.storage.files import whole
 from longtail.study.models import Model
 from longtail.tuning.facts import Facts, Query
 from longtail.tuning.index import FixedIndex

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 from longtail.embedding.settings import EncoderSettings
-from longtail.storage.whole_files import remove
+from longtail.storage.files import remove
 from longtail.study.model_paths import place_of
 from longtail.study.study import Study
 

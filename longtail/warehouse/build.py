@@ -18,7 +18,7 @@ import duckdb
 
 from longtail.errors import PublishError
 from longtail.statistics.registry import MADE_BY_BUILD
-from longtail.storage.disk import full_disk, is_disk_full
+from longtail.storage.files import full_disk, is_disk_full
 from longtail.storage.fingerprints import code_version, fingerprint, folder_version
 from longtail.storage.home import PROJECT_ROOT, longtail_home
 from longtail.storage.lake_stamps import checksum_of

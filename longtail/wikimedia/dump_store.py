@@ -12,9 +12,7 @@ from longtail.storage.home import StudyHome
 from longtail.study.source import Source
 from longtail.transfer.downloads import download_dump
 from longtail.wikimedia.dumps.page_views import address, file_name
-from longtail.wikimedia.rdf_file import rdf_path
-from longtail.wikimedia.sandbox_world import world_version
-from longtail.wikimedia.services import Services
+from longtail.wikimedia.services import Services, rdf_path, world_version
 
 _ENDS = 1 << 20
 

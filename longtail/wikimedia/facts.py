@@ -16,8 +16,7 @@ from longtail.storage.home import StudyHome
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.source import Source
 from longtail.wikimedia.dump_store import truthy_dump
-from longtail.wikimedia.dumps.entity_terms import EntityTerms
-from longtail.wikimedia.dumps.terms import read_terms
+from longtail.wikimedia.dumps.terms import EntityTerms, read_terms
 from longtail.wikimedia.dumps.truthy import read_statements
 from longtail.wikimedia.protocols.claims import fetch_claims, listed_ids
 from longtail.wikimedia.protocols.entities import (

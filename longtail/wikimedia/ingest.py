@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from longtail.errors import SourceError
 from longtail.relations.popqa import RELATIONS
-from longtail.storage.columns import with_constants
 from longtail.storage.fingerprints import fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
+from longtail.storage.lake_rows import with_constants
 from longtail.study.study import Study
 from longtail.wikimedia.facts import Entities, Facts, read_entities, read_facts
 from longtail.wikimedia.origins import facts_code, source_slice

@@ -1,20 +1,22 @@
-"""What decides a source's rows, for fingerprints: its part of the study, the bytes of its files, the code that reads
-it.
-"""
+"""What a source depends on: what decides its rows, for fingerprints, and what it needs from the operator."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
+from longtail.needs import Need
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.study.source import Source
-from longtail.wikimedia.dump_store import dump_identity, named_truthy_dump
+from longtail.study.study import Study
+from longtail.study.window import window
+from longtail.wikimedia.dump_store import dump_identity, named_page_view_dump, named_truthy_dump
 from longtail.wikimedia.dumps import terms, truthy
 from longtail.wikimedia.protocols import claims
 from longtail.wikimedia.protocols.claims import listed_ids
-from longtail.wikimedia.rdf_file import rdf_path
-from longtail.wikimedia.sandbox_world import world, world_version
+from longtail.wikimedia.services import check_contact, rdf_path, world, world_version
 
 _OTHER_MODULES = {"truthy_dump": (truthy, terms), "entity_api": (claims,)}
 """The modules that only one origin of facts uses."""
@@ -45,3 +47,19 @@ def facts_code(source: Source, stage: str) -> str:
         for module in modules
     ]
     return code_version(stage, without=unused) + world_version(source)
+
+
+def needs_of_source(study: Study) -> Iterator[Need]:
+    """A dump that Longtail would download is no need; one that a variable names is."""
+    source = study.source
+    if source.kind == "wikidata":
+        yield Need("source.contact_env", partial(check_contact, source))
+    if source.kind == "rdf_file":
+        yield Need("source.path_env", partial(rdf_path, source))
+    elif source.facts_from == "truthy_dump":
+        yield Need("source.dump_env", partial(named_truthy_dump, source))
+    if source.facts_from == "entity_api":
+        yield Need("source.ids_env", partial(listed_ids, source))
+    if study.popularity.measure == "page_views" and source.views_from == "dump":
+        for month in window(study):
+            yield Need("source.page_view_dumps_env", partial(named_page_view_dump, source, month))

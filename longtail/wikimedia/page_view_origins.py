@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from longtail.errors import SourceError
-from longtail.storage.columns import with_constants
 from longtail.storage.fingerprints import code_version
 from longtail.storage.lake import QuarantinedRow
+from longtail.storage.lake_rows import with_constants
 from longtail.study.popularity import Popularity
 from longtail.study.source import Source
 from longtail.study.study import Study
@@ -21,8 +21,7 @@ from longtail.wikimedia.dumps import page_views as dumped_page_views
 from longtail.wikimedia.dumps.page_views import read_page_views
 from longtail.wikimedia.protocols.page_views import fetch_page_views
 from longtail.wikimedia.protocols.redirects import Resolved, resolve_titles
-from longtail.wikimedia.sandbox_world import world, world_version
-from longtail.wikimedia.services import Services
+from longtail.wikimedia.services import Services, world, world_version
 
 MOST_BY_API = 20_000  # titles; for more titles, a month's dump costs Wikimedia less than the requests
 # an estimate, with redirects; the true number is known only after the requests

@@ -9,13 +9,46 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from longtail.errors import SourceError
+from longtail.storage.fingerprints import code_version
 from longtail.storage.home import StudyHome
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.source import Source
 from longtail.transfer.client import HttpClient
 from longtail.transfer.failures import missing_contact
 from longtail.transfer.stored_answers import FinishedAnswers, forget_stage
-from longtail.wikimedia.rdf_file import rdf_path
+
+
+def rdf_path(source: Source) -> Path:
+    """The file in the study's environment variable. Errors: `SourceError` that says what to set."""
+    named = os.environ.get(source.path_env, "").strip()
+    if not named:
+        raise SourceError(
+            f"environment variable {source.path_env} is not set; set it to an N-Triples file (.nt, .nt.gz or .nt.bz2)"
+        )
+    path = Path(named).expanduser()
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise SourceError(
+            f"{path}: {what}; {source.path_env} must name an N-Triples file (.nt, .nt.gz or .nt.bz2)"
+        )
+    return path
+
+
+def world(source: Source) -> dict[str, int]:
+    """The seed and size of the world that the sandbox serves; nothing for other sources."""
+    if source.kind != "sandbox":
+        return {}
+    return {"seed": source.seed, "facts_per_relation": source.facts_per_relation}
+
+
+def world_version(source: Source) -> str:
+    """The version of the code that makes the world and serves it; empty for other sources."""
+    if source.kind != "sandbox":
+        return ""
+    from longtail.sandbox import content
+
+    return code_version(content.__name__)
+
 
 _SPARQL = "https://query.wikidata.org/sparql"
 _ENTITIES = "https://www.wikidata.org/w/api.php"

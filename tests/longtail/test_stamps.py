@@ -62,10 +62,10 @@ from longtail.retrieval.retrievers.bm25 import Bm25Settings
 from longtail.retrieval.search_recalls import measure_search_recalls
 from longtail.statistics.registry import MADE_BY_BUILD
 from longtail.storage import fingerprints
+from longtail.storage.fingerprints import ParsedCode
 from longtail.storage.home import StudyHome
 from longtail.storage.lake import WHOLE, Lake, Outcome
 from longtail.storage.lake_stamps import Stamp
-from longtail.storage.parsed_code import ParsedCode
 from longtail.study.backends import BACKENDS, IMPORTED
 from longtail.study.counts import Counts
 from longtail.study.datasets import Dataset

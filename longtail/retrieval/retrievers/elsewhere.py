@@ -24,7 +24,9 @@ class Elsewhere(Retriever):
     """It finds nothing: its passages are known to those alone who asked the model."""
 
     def check(self) -> None:
-        raise BackendError("its passages are not known here: leave it to studies whose models are all imported")
+        raise BackendError(
+            "its passages are not known here: leave it to studies whose models are all imported"
+        )
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
         return [[] for _ in queries]

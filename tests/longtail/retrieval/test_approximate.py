@@ -12,9 +12,8 @@ import pytest
 
 from longtail.embedding.settings import Hnsw, IvfPq
 from longtail.errors import BackendError
-from longtail.retrieval import approximate, approximate_search, passage_vectors
-from longtail.retrieval.approximate import build_approximate, described
-from longtail.retrieval.approximate_search import search_approximate, searched_with
+from longtail.retrieval import approximate, passage_vectors
+from longtail.retrieval.approximate import build_approximate, described, search_approximate, searched_with
 
 LOG = logging.getLogger("longtail-tests")
 KINDS = [IvfPq(nlist=8, nprobe=6, sub_vectors=16, bits=6), Hnsw(links=8, codes="int8")]
@@ -67,7 +66,7 @@ def test_what_is_found_has_the_order_and_the_scores_of_exact_search(
     tmp_path: Path, search: IvfPq | Hnsw, dtype: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(passage_vectors, "_ROWS_AT_ONCE", 7)
-    monkeypatch.setattr(approximate_search, "_QUESTIONS_AT_ONCE", 25)
+    monkeypatch.setattr(approximate, "_QUESTIONS_AT_ONCE", 25)
     vectors, asked = vectors_of(900).astype(dtype), vectors_of(60, seed=2)
     folder = stored(tmp_path / "index", vectors)
     build_approximate(folder, search, "near", LOG)

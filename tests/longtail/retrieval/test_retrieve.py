@@ -230,6 +230,7 @@ def test_every_retriever_is_found_by_its_record(
     assert names == [
         "bm25",
         "dense",
+        "elsewhere",
         "http",
         "hybrid",
         "irrelevant_cohesive",
@@ -245,7 +246,7 @@ def test_every_retriever_is_found_by_its_record(
         load_retriever(METHODS["closed_book"])
     with pytest.raises(
         StudyError,
-        match=r"method 'bm52' is not one of: .*bm25, dense, http, hybrid, irrelevant_cohesive, oracle",
+        match=r"method 'bm52' is not one of: .*bm25, dense, elsewhere, http, hybrid, irrelevant_cohesive, oracle",
     ):
         build_index(rdf_study, searchable, "bm52", log)
     with pytest.raises(IndexMissingError, match="oracle has no index"):

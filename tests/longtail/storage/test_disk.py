@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from longtail.storage.disk import advised, full_disk, is_disk_full
+from longtail.storage.files import advised, full_disk, is_disk_full
 
 
 @pytest.fixture

@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from longtail.storage.files import STAGING, atomic_file, remove_leftovers
+from longtail.storage.files import STAGING, atomic_file, remove_leftovers, whole
 from longtail.storage.home import PROJECT_ROOT
-from longtail.storage.whole_files import whole
 from tests.synced import renames_on_disk
 
 
@@ -50,7 +49,7 @@ WRITE = """
 import sys
 from pathlib import Path
 from longtail.storage.files import atomic_file
-from longtail.storage.whole_files import whole
+from longtail.storage.files import whole
 place = Path(sys.argv[1])
 with atomic_file(place / "table" / "part") as file, whole(place / "index", place / ".staging") as folder:
     stream = file.open("w")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from longtail.storage import parsed_code as module
-from longtail.storage.parsed_code import ParsedCode, parsed_code
+from longtail.storage import fingerprints as module
+from longtail.storage.fingerprints import ParsedCode, parsed_code
 
 SOURCE = '''\
 """A docstring."""
@@ -68,7 +68,7 @@ def test_code_does_not_say_where_a_module_of_the_project_lies(file: Path) -> Non
 
 def test_what_one_process_parsed_the_next_one_reads(file: Path) -> None:
     parsed_code(file)
-    kept = module._kept(file)
+    kept = module._cache_file(file)
     text = json.dumps(["x = 1", [["kept", ""]]]).encode()
     kept.write_bytes(module._seal(file.read_bytes(), text) + b"\n" + text)
     assert read_in_another_process(file) == ParsedCode("x = 1", (("kept", ""),))
@@ -83,7 +83,7 @@ def test_another_source_is_parsed_anew(file: Path) -> None:
 
 def test_a_kept_result_that_is_cut_or_altered_is_not_used(file: Path) -> None:
     parsed_code(file)
-    kept = module._kept(file)
+    kept = module._cache_file(file)
     whole = kept.read_bytes()
     altered = [whole.replace(b"2 * x", b"4 * x"), whole.replace(b"pathlib", b"pathlid"), b"\xff" * 200]
     for text in [*(whole[:length] for length in range(0, len(whole), 7)), *altered]:
@@ -94,7 +94,7 @@ def test_a_kept_result_that_is_cut_or_altered_is_not_used(file: Path) -> None:
 
 def test_a_result_of_another_python_is_not_used(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed_code(file)
-    kept = module._kept(file)
+    kept = module._cache_file(file)
     of_this_python = kept.read_bytes()
     monkeypatch.setattr(sys, "version", "3.99.0 (of the future)")
     module._method.cache_clear()

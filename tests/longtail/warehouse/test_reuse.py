@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from longtail.storage import fingerprints
-from longtail.storage.parsed_code import ParsedCode
+from longtail.storage.fingerprints import ParsedCode
 from longtail.warehouse import reuse
 from longtail.warehouse.build import AFTER_GAINS, STUDY_BUILD
 from longtail.warehouse.reuse import find_outdated, inputs_of, note_built, plan_pass

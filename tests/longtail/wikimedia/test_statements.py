@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from longtail.errors import SourceError
 from longtail.relations.popqa import BY_NAME, RELATIONS
 from longtail.sandbox.world import World
-from longtail.wikimedia.protocols.slices import Slice
 from longtail.wikimedia.protocols.wikidata import (
     DIRECT,
+    Slice,
     fetch_sitelinks,
     fetch_statements,
     item_id,
