@@ -42,7 +42,7 @@ from longtail.study.file import load_study
 from longtail.threads import thread_count
 from longtail.transfer.client import HttpClient
 from longtail.transfer.limits import PAGE_VIEW_API
-from longtail.wikimedia.dump_store import cached_page_view_dump, cached_truthy_dump
+from longtail.wikimedia.dump_store import page_view_dump_in_cache, truthy_dump_in_cache
 from longtail.wikimedia.dumps.page_views import read_page_views
 from longtail.wikimedia.dumps.terms import read_terms
 from longtail.wikimedia.dumps.truthy import read_statements
@@ -167,8 +167,8 @@ def end_to_end(folder: Path, facts: int, truthy: Dump, views: Dump) -> tuple[flo
     path.write_text(_STUDY.format(facts=facts, month=MONTH), encoding="utf-8")
     study = load_study(path)
     (study.home.cache / "dumps").mkdir(parents=True)
-    cached_truthy_dump(study.source, study.home).symlink_to(truthy.path)
-    cached_page_view_dump(study.source, study.home, MONTH).symlink_to(views.path)
+    truthy_dump_in_cache(study.source, study.home).symlink_to(truthy.path)
+    page_view_dump_in_cache(study.source, study.home, MONTH).symlink_to(views.path)
     lake = Lake(study.home.lake)
     lake.ensure_schemas()
     started = time.perf_counter()

@@ -27,7 +27,7 @@ from dagster_project.leases import take
 from longtail.errors import LongtailError, StudyError, single_line
 from longtail.storage.files import (
     STAGING,
-    advised,
+    add_advice,
     atomic_file,
     full_disk,
     has_no_room,
@@ -39,7 +39,7 @@ from longtail.storage.ownership import (
     PLACE,
     forget_run,
     is_run_dead,
-    locked_runs,
+    list_runs,
     only_one,
     place_of,
 )
@@ -128,7 +128,7 @@ def in_one_line(main: Callable[Parameters, int]) -> Callable[Parameters, int]:
 def error_line(error: BaseException) -> str:
     """One line for the user: which path or key, and what to do."""
     if isinstance(error, LongtailError):
-        return advised(single_line(str(error)))
+        return add_advice(single_line(str(error)))
     if isinstance(error.__cause__, DBAPIError):
         error = error.__cause__
     if isinstance(error, DBAPIError) and not isinstance(error.orig, sqlite3.Error):
@@ -263,7 +263,7 @@ def _began(record: dg.RunRecord) -> float:
 
 def _forget_ended_runs(instance: dg.DagsterInstance, home: StudyHome) -> None:
     """Remove the lock files of ended runs; a process that still holds its lock keeps the file."""
-    for run_id in locked_runs(home.locks):
+    for run_id in list_runs(home.locks):
         run = instance.get_run_by_id(run_id)
         if (run is None or run.status in _ENDED) and is_run_dead(home.locks, run_id, None):
             forget_run(home.locks, run_id)

@@ -187,7 +187,7 @@ def in_child(work: Callable[[], str]) -> str:
     if not pid:
         for remembered in (
             checksums._checksum,
-            lake_stamps._checked,
+            lake_stamps._check,
         ):  # a run remembers no file of another run
             remembered.cache_clear()
         os.write(write, work().encode())

@@ -27,7 +27,7 @@ from longtail.generation.provisional import tell_accuracy
 from longtail.generation.tasks.capabilities import needs_of_models
 from longtail.generation.tasks.registry import TASKS
 from longtail.needs import needs_of_machines
-from longtail.storage.files import advised
+from longtail.storage.files import add_advice
 from longtail.storage.home import study_file
 from longtail.storage.lake import Lake
 from longtail.storage.object_store import STORE
@@ -157,4 +157,4 @@ def _partitions(scope: Scope) -> Iterator[tuple[Task, Scope]]:
 
 
 def _line(error: Exception) -> str:
-    return advised(single_line(str(error)))
+    return add_advice(single_line(str(error)))

@@ -17,7 +17,7 @@ from longtail.grounding.texts import Texts
 from longtail.methods import BACKGROUND
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, Streamed
-from longtail.storage.lake_rows import with_constants
+from longtail.storage.lake_rows import add_constants
 from longtail.study.study import Study
 
 _TABLE = "quip_scores"
@@ -97,7 +97,7 @@ def _scored(lake: Lake, model: str, source: _Source, scorer: Scorer) -> Iterator
             keys = pa.table(batch.select(list(own))).rename_columns(own)
             if source.prompt is None:
                 keys = keys.append_column("prompt", pa.nulls(len(keys), pa.string()))
-            keys = with_constants(keys, **constants)
+            keys = add_constants(keys, **constants)
             reference = np.nan_to_num((others or [quotes])[0].scores)
             for name, values in (_columns(quotes) | {"quip_reference": pa.array(reference)}).items():
                 keys = keys.append_column(name, values)

@@ -236,7 +236,7 @@ class DumpFile:
                         f"{self.path}: line {self.n_lines + 1:,} is longer than 32 MiB: this is no such dump"
                     )
                 if last:
-                    yield self._chunk(_with_rest(rest, buffer, last))
+                    yield self._chunk(_prepend(rest, buffer, last))
                 rest = bytes(buffer[last:end]) if last else rest + bytes(buffer[MARGIN:end])
             if isinstance(stream, Bzip2) and not has_bzip2_end(self.path):
                 # Truncated in the very last bytes, which hold no text.
@@ -330,7 +330,7 @@ class RejectedRows:
         return {"put_aside": dict(self.counts)} if self.counts else {}
 
 
-def _with_rest(rest: bytes, buffer: bytearray, end: int) -> memoryview:
+def _prepend(rest: bytes, buffer: bytearray, end: int) -> memoryview:
     """The block in `buffer` up to `end`, preceded by the unfinished line of the previous block."""
     if len(rest) > MARGIN:
         return memoryview(rest + bytes(buffer[MARGIN:end]))

@@ -9,7 +9,7 @@ from typing import Any
 
 from longtail.imports.dataset import by_name
 from longtail.parsing.dictionary import Dictionary
-from longtail.reference.service import Annotation, linked_by_service, service_name
+from longtail.reference.service import Annotation, link_by_service, service_name
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from longtail.study.reference_questions import ReferenceQuestions
@@ -48,7 +48,7 @@ def _compute(study: Study, lake: Lake, log: logging.Logger, client: HttpClient |
     asked = lake.read("reference_questions", columns=["dataset", "question_id", "question"]).to_pylist()
     for one in study.reference_questions:
         questions = {row["question_id"]: row["question"] for row in asked if row["dataset"] == one.name}
-        found, put_aside = _linked(study, one, questions, entities, log, client)
+        found, put_aside = _link(study, one, questions, entities, log, client)
         rows += [{"dataset": one.name, **row} for row in found]
         rejected += put_aside
         n_linked = len({row["question_id"] for row in found if row["entity_id"] or row["article_title"]})
@@ -57,7 +57,7 @@ def _compute(study: Study, lake: Lake, log: logging.Logger, client: HttpClient |
     return Computed(rows, rejected, notes)
 
 
-def _linked(
+def _link(
     study: Study,
     one: ReferenceQuestions,
     questions: Mapping[str, str],
@@ -67,7 +67,7 @@ def _linked(
 ) -> tuple[list[dict[str, Any]], list[QuarantinedRow]]:
     if one.tagme is None:
         return list(by_names(questions, entities)), []
-    answers, rejected = linked_by_service(study, one.name, one.tagme, questions, log, client)
+    answers, rejected = link_by_service(study, one.name, one.tagme, questions, log, client)
     return list(by_titles(answers, one.tagme.min_rho, entities)), rejected
 
 

@@ -150,7 +150,7 @@ def service_name(study: Study, tagme: TagMe) -> str:
     return tagme.url or TAGME_URL
 
 
-def linked_by_service(
+def link_by_service(
     study: Study,
     name: str,
     tagme: TagMe,
@@ -176,7 +176,7 @@ def linked_by_service(
                 len(questions) - len(missing),
             )
             with _service(study, name, tagme, client) as ask:
-                answered, rejected = _asked(ask, name, missing, cache, log)
+                answered, rejected = _ask(ask, name, missing, cache, log)
             known.update(answered)
     return {key: known[text] for key, text in questions.items() if text in known}, rejected
 
@@ -209,7 +209,7 @@ def _service(study: Study, name: str, tagme: TagMe, client: HttpClient | None) -
         yield partial(annotate, services.client, services.tagme_url, services.tagme_token)
 
 
-def _asked(
+def _ask(
     ask: _Ask, name: str, questions: Mapping[str, str], cache: LinkCache, log: logging.Logger
 ) -> tuple[dict[str, list[Annotation]], list[QuarantinedRow]]:
     """Send one question after another; a question whose text is refused is put aside."""

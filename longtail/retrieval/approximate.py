@@ -24,7 +24,7 @@ import numpy as np
 from longtail.embedding.settings import SEARCH_KEYS, Hnsw, IvfPq
 from longtail.errors import BackendError
 from longtail.progress import Progress
-from longtail.retrieval.nearest import SPARE, Nearest, rounded
+from longtail.retrieval.nearest import SPARE, Nearest, round_scores
 from longtail.retrieval.passage_vectors import read_rows, read_vectors
 from longtail.storage.files import remove, whole
 from longtail.threads import thread_count
@@ -39,7 +39,7 @@ _TRAINED = "trained.faiss"
 _INDEX, _CODES = "index", "codes"
 
 
-def described(search: IvfPq | Hnsw) -> str:
+def describe(search: IvfPq | Hnsw) -> str:
     """What decides an index beside the vectors: its settings, and the version of faiss."""
     import faiss
 
@@ -72,7 +72,7 @@ def build_approximate(folder: Path, search: IvfPq | Hnsw, name: str, log: loggin
     faiss.omp_set_num_threads(thread_count())
     if not (folder / _TRAINED).exists():
         log.info("%s: trained on a sample of the vectors", name)
-        _write(_trained(folder, search, name), folder / _TRAINED)
+        _write(_train(folder, search, name), folder / _TRAINED)
     prefix = _CODES if is_joined else _INDEX
     if isinstance(search, Hnsw):
         faiss.omp_set_num_threads(1)
@@ -99,7 +99,7 @@ def sub_vectors_of(dimensions: int) -> int:
     return next(dimensions // size for size in range(_DIMENSIONS_PER_CODE, 0, -1) if dimensions % size == 0)
 
 
-def _trained(folder: Path, search: IvfPq | Hnsw, name: str) -> Any:
+def _train(folder: Path, search: IvfPq | Hnsw, name: str) -> Any:
     return _graph(folder, search) if isinstance(search, Hnsw) else _lists(folder, search, name)
 
 
@@ -190,7 +190,7 @@ def _piece(folder: Path, prefix: str, number: int) -> Path:
 _QUESTIONS_AT_ONCE = 4_096
 
 
-def searched_with(search: IvfPq | Hnsw) -> str:
+def search_settings(search: IvfPq | Hnsw) -> str:
     """What decides the hits beside the index: the settings that only a search reads."""
     own = dataclasses.asdict(search)
     return ", ".join(f"{name} {own[name]}" for name in SEARCH_KEYS if name in own)
@@ -204,7 +204,7 @@ def search_approximate(folder: Path, search: IvfPq | Hnsw, vectors: np.ndarray, 
     found = []
     for start in range(0, max(len(vectors), 1), _QUESTIONS_AT_ONCE):
         asked = vectors[start : start + _QUESTIONS_AT_ONCE]
-        found.append(_with_exact_scores(folder, _candidates(folder, search, asked, k), asked, k))
+        found.append(_score_exactly(folder, _candidates(folder, search, asked, k), asked, k))
     return Nearest(*(np.concatenate([getattr(one, name) for one in found]) for name in ("rows", "scores")))
 
 
@@ -225,7 +225,7 @@ def _candidates(folder: Path, search: IvfPq | Hnsw, vectors: np.ndarray, k: int)
     return best
 
 
-def _with_exact_scores(folder: Path, found: Nearest, vectors: np.ndarray, k: int) -> Nearest:
+def _score_exactly(folder: Path, found: Nearest, vectors: np.ndarray, k: int) -> Nearest:
     """The `k` best of `found` by the inner products of the stored vectors, of which a few are in memory."""
     questions, places = np.nonzero(found.rows >= 0)
     rows = found.rows[questions, places]
@@ -235,7 +235,7 @@ def _with_exact_scores(folder: Path, found: Nearest, vectors: np.ndarray, k: int
         pairs = by_row[own]
         asked = questions[pairs]
         products = np.einsum("ij,ij->i", stored.astype(np.float32, copy=False), vectors[asked])
-        scores[asked, places[pairs]] = rounded(products.astype(np.float64))
+        scores[asked, places[pairs]] = round_scores(products.astype(np.float64))
     return Nearest.none(len(vectors)).joined(Nearest(found.rows, scores), k)
 
 

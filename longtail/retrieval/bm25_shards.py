@@ -123,7 +123,7 @@ def build_shards(
             progress.add(passages.shard(number).num_rows)
     if not frequencies.exists():
         with whole(frequencies) as target:
-            _write_table(target, _added(_counts(folder, number) for number in numbers))
+            _write_table(target, _add_up(_counts(folder, number) for number in numbers))
     everywhere = _read_table(frequencies)
     with Progress(log, "bm25: shards weighed", len(numbers)) as progress:
         for number in numbers:
@@ -156,7 +156,7 @@ def open_shard(folder: Path, number: int, distinct: Sequence[str], asked: Sequen
     return Shard(index, columns, _whole(index, columns, asked))
 
 
-def added_to_all(
+def score_of_all(
     folder: Path, distinct: Sequence[str], n_passages: int, settings: Bm25Settings
 ) -> np.ndarray:
     """What each distinct token adds to the score of every passage, with it or without: float32."""
@@ -208,7 +208,7 @@ def _count(table: pa.Table, tokens_of: Tokens, target: Path) -> None:
     write_array(target / "lengths.npy", lengths)
 
 
-def _added(counts: Iterable[Path]) -> pa.Table:
+def _add_up(counts: Iterable[Path]) -> pa.Table:
     """In how many passages of all shards each token stands; the schema holds the number of tokens in all."""
     added = pa.table({"token": pa.array([], pa.string()), "n": pa.array([], pa.int64())})
     n_tokens = 0

@@ -37,12 +37,12 @@ def cite_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         for name in found:
             for row in lake.read("retrieved_passages", name, _WRITTEN, is_written).to_pylist():
                 written.setdefault(row["passage_id"], row)
-        return Computed(Streamed(_cited(lake, ids, list(written.values()))))
+        return Computed(Streamed(_cite(lake, ids, list(written.values()))))
 
     return lake.materialise(_TABLE, stamp, compute)
 
 
-def _cited(lake: Lake, ids: pa.Array, written: Sequence[Mapping[str, Any]]) -> Iterator[pa.Table]:
+def _cite(lake: Lake, ids: pa.Array, written: Sequence[Mapping[str, Any]]) -> Iterator[pa.Table]:
     """The passages with these ids, in tables of `PART_ROWS` rows or a few more; one batch of all is in memory."""
     originals: dict[str, dict[str, Any]] = {}
     needed = pa.array({row["swapped_from"] for row in written}, pa.string())
@@ -58,10 +58,10 @@ def _cited(lake: Lake, ids: pa.Array, written: Sequence[Mapping[str, Any]]) -> I
     if waiting:
         yield pa.concat_tables(waiting)
     if written:
-        yield pa.Table.from_pylist([_written(row, originals) for row in written], TABLES[_TABLE].schema)
+        yield pa.Table.from_pylist([_cited_row(row, originals) for row in written], TABLES[_TABLE].schema)
 
 
-def _written(row: Mapping[str, Any], originals: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+def _cited_row(row: Mapping[str, Any], originals: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """A passage that a retriever wrote or brought: its original with another text, or one of its own."""
     original = originals.get(row["swapped_from"]) or {"title": row["swapped_title"], "position": 0}
     own = {"passage_id": row["passage_id"], "text": row["swapped_text"], "source": row["retriever"]}

@@ -26,7 +26,7 @@ from longtail.imports.format import CollectedText, CollectionFormat
 from longtail.imports.records import RejectedRows, file_hashes
 from longtail.parsing.terms import LONGEST_LABEL, clean_term
 from longtail.retrieval.excluded_pages import LONGEST_TITLE, ExcludedPages, discard_unless_paired
-from longtail.retrieval.splitting import given_passages, passages_of
+from longtail.retrieval.splitting import passages_beside_questions, passages_of
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow, Streamed
 from longtail.study.backends import IMPORTED
@@ -156,16 +156,16 @@ def _usable(
     format_: CollectionFormat, collection: Collection, place: Path, rejected: RejectedRows
 ) -> Iterator[tuple[CollectedText, str, str, list[str]]]:
     for found in format_.read(place, rejected, **dict(collection.options)):
-        title, name = _cleaned(found.title), _cleaned(found.id)
-        texts = [text for cut in _cut(found, format_) if _is_text(text := _cleaned(cut))]
+        title, name = _clean(found.title), _clean(found.id)
+        texts = [text for cut in _cut(found, format_) if _is_text(text := _clean(cut))]
         reason = _fault(title, name, found.text, texts)
         if reason:
             _put_aside(rejected, found, reason)
         else:
-            yield replace(found, section=_cleaned(found.section or "") or None), title, name, texts
+            yield replace(found, section=_clean(found.section or "") or None), title, name, texts
 
 
-def _cleaned(text: str) -> str:
+def _clean(text: str) -> str:
     return clean_term(text, len(text)).text
 
 
@@ -227,7 +227,7 @@ def collect_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     beside = entity_files_slice(study)
     stamp = fingerprint(COLLECTIONS, files, entities, code_version(__name__), *quick, *beside)
     discard_unless_paired(lake, stamp)
-    return lake.materialise("passages", stamp, lambda: _joined(study, lake, stamp, log))
+    return lake.materialise("passages", stamp, lambda: _join(study, lake, stamp, log))
 
 
 def entities_by_title(entities: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -265,18 +265,16 @@ class _Joined:
 
     def _chosen(self) -> Iterator[dict[str, Any]]:
         if not self.study.is_quick:
-            yield from self._counted(self._all())
+            yield from self._count(self._all())
             return
-        n_rows = yield from self._counted(
-            row for row in self._all() if row["entity_id"] in self.known_entities
-        )
+        n_rows = yield from self._count(row for row in self._all() if row["entity_id"] in self.known_entities)
         if not n_rows:
             self.rejected.clear()
             self.left_out.clear()
-            n_rows = yield from self._counted(self._all())
+            n_rows = yield from self._count(self._all())
         self.log.info("quick run: %d passages about an entity are searched, and no others", n_rows)
 
-    def _counted(self, rows: Iterable[dict[str, Any]]) -> Generator[dict[str, Any], None, int]:
+    def _count(self, rows: Iterable[dict[str, Any]]) -> Generator[dict[str, Any], None, int]:
         n_rows = n_words = 0
         for row in rows:
             n_rows, n_words = n_rows + 1, n_words + len(row["text"].split())
@@ -306,7 +304,7 @@ class _Joined:
             count |= {f"{what} left out": n for what, n in own.left_out.items()}
             told = ", ".join(f"{n:,} {what}" for what, n in count.items())
             self.log.info("%s: %s", collection.name, told)
-        yield from given_passages(self.study)
+        yield from passages_beside_questions(self.study)
 
     def _of(
         self, number: int, place: Path, rejected: RejectedRows, known: FirstRows, count: dict[str, int]
@@ -329,7 +327,7 @@ class _Joined:
                     rejected.put(one.found.row, reason, {"title": one.title, "text": one.text})
 
 
-def _joined(study: Study, lake: Lake, stamp: str, log: logging.Logger) -> Computed:
+def _join(study: Study, lake: Lake, stamp: str, log: logging.Logger) -> Computed:
     columns = ["entity_id", "label", "article_title"]
     entities = lake.read_all("entities", columns).to_pylist()
     known = {entity["entity_id"] for entity in entities}

@@ -13,7 +13,7 @@ from longtail.methods import VERBALISED
 from longtail.questions.build import one_line
 from longtail.relations.popqa import RELATIONS
 from longtail.retrieval.collections import collect_passages
-from longtail.retrieval.splitting import given_passages, passages_of
+from longtail.retrieval.splitting import passages_beside_questions, passages_of
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from longtail.study.backends import IMPORTED
@@ -48,15 +48,15 @@ def build_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     return lake.materialise("passages", stamp, lambda: _from_triples(study, lake, log))
 
 
-def enumerated(labels: Sequence[str]) -> str:
+def enumerate_names(labels: Sequence[str]) -> str:
     """`a`; `a and b`; `a, b and c`."""
     return " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
 
 
-def verbalised(subject: str, objects: Mapping[str, Sequence[str]]) -> str:
+def verbalise(subject: str, objects: Mapping[str, Sequence[str]]) -> str:
     """The facts about `subject` as sentences, in the relations' order; `objects`: relation name → labels."""
     return " ".join(
-        relation.sentence(subject, enumerated(objects[relation.name]))
+        relation.sentence(subject, enumerate_names(objects[relation.name]))
         for relation in RELATIONS
         if objects.get(relation.name)
     )
@@ -108,9 +108,9 @@ def _from_triples(study: Study, lake: Lake, log: logging.Logger) -> Computed:
     for subject_id in sorted(facts):
         objects = {name: _labels(ids, labels) for name, ids in facts[subject_id].items()}
         if labels.get(subject_id) and any(objects.values()):
-            text = verbalised(labels[subject_id], objects)
+            text = verbalise(labels[subject_id], objects)
             rows.append(_row(subject_id, subject_id, labels[subject_id], 0, text, VERBALISED))
-    silent, given = len(facts) - len(rows), given_passages(study)
+    silent, given = len(facts) - len(rows), passages_beside_questions(study)
     if facts:
         log.info("passages: %d verbalised subjects, %d without label or labelled objects", len(rows), silent)
     if given:

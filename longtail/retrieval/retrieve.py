@@ -89,11 +89,11 @@ def find_passages(
     texts = context.passages.texts({hit.passage_id for hits in found for hit in hits if not hit.written})
     texts |= {hit.passage_id: hit.written.text for hits in found for hit in hits if hit.written}
     notes: dict[str, float] = {}
-    rows = _judged(queries, found, texts, vectors if keeps_vectors else None, context.k, notes)
+    rows = _judge(queries, found, texts, vectors if keeps_vectors else None, context.k, notes)
     return Computed(Streamed.of(_TABLE, ({"retriever": name, **row} for row in rows)), notes=notes)
 
 
-def _judged(
+def _judge(
     queries: Sequence[Query],
     found: Sequence[Sequence[Hit]],
     texts: Mapping[str, str],
@@ -117,7 +117,7 @@ def _judged(
                 "rank": rank,
                 "passage_id": hit.passage_id,
                 "score": hit.score,
-                **_written(hit.written),
+                **_columns_of(hit.written),
                 "query_embedding": vectors[number] if vectors is not None and rank == 1 else None,
                 "has_answer": contains,
                 "has_answer_popqa": has_answer_popqa(texts[hit.passage_id], query.gold_answers),
@@ -127,7 +127,7 @@ def _judged(
     notes |= {"n_questions": n_questions, "n_without_passage": n_without}
 
 
-def _written(written: Written | None) -> dict[str, Any]:
+def _columns_of(written: Written | None) -> dict[str, Any]:
     """The columns of a passage that is not among the study's."""
     return {
         "swapped_from": written and written.original,

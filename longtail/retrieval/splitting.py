@@ -63,7 +63,7 @@ GIVEN = "questions"
 """Column `source` of passages that a file of questions holds."""
 
 
-def given_passages(study: Study) -> list[dict[str, Any]]:
+def passages_beside_questions(study: Study) -> list[dict[str, Any]]:
     """The texts beside questions, cut at about 100 words, without control characters, in the order of files and rows.
 
     Errors: `SourceError` where a file cannot be read.

@@ -96,7 +96,7 @@ PATTERNS: dict[str, tuple[Pattern, ...]] = {
 """Property → patterns, the first of which is the question."""
 
 
-def selected_facts(world: World) -> Iterator[Fact]:
+def select_facts(world: World) -> Iterator[Fact]:
     """The facts of the dataset: those with one object, of the relations with patterns."""
     for fact in world.facts():
         if fact.relation.property_id in PATTERNS and len(fact.object_ids) == 1:
@@ -109,7 +109,7 @@ def write_pararel(world: World, out: Path) -> Path:
         (PATTERN_FILES, name): [_line(asdict(pattern)) for pattern in patterns]
         for name, patterns in PATTERNS.items()
     }
-    for fact in selected_facts(world):
+    for fact in select_facts(world):
         row = {
             "sub_label": world.label_of(fact.subject_id),
             "obj_label": world.label_of(fact.object_ids[0]),

@@ -26,10 +26,10 @@ def file_checksum(path: Path, left_out: tuple[int, int] = (0, 0)) -> str:
 
     Errors: `OSError`.
     """
-    return _checksum(path, written(path), left_out)
+    return _checksum(path, file_state(path), left_out)
 
 
-def written(path: Path) -> tuple[int, ...]:
+def file_state(path: Path) -> tuple[int, ...]:
     """What changes whenever a file is written: device, inode, size, time. Errors: `OSError`."""
     found = path.stat()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
@@ -63,9 +63,9 @@ def record_files(target: Path, files: Iterable[Path]) -> None:
         temporary.write_text(_lines(named), encoding="utf-8")
 
 
-def changed_files(target: Path) -> dict[str, str]:
+def compare_files(target: Path) -> dict[str, str]:
     """What is wrong with each file that differs from the record `target`, or is missing; with `target` if it is."""
-    recorded = recorded_checksums(target)
+    recorded = read_checksums(target)
     if not recorded:
         return {target.name: "is missing"}
     return {
@@ -96,7 +96,7 @@ def differences(folder: Path) -> dict[str, str]:
         with contextlib.suppress(OSError):  # a folder that cannot be written
             record(folder)
         return {}
-    recorded = recorded_checksums(folder)
+    recorded = read_checksums(folder)
     found = dict(_checksums(folder))
     wrong = dict.fromkeys(recorded.keys() - found.keys(), "is missing")
     wrong |= dict.fromkeys(found.keys() - recorded.keys(), "is not in its record")
@@ -104,7 +104,7 @@ def differences(folder: Path) -> dict[str, str]:
     return dict(sorted(wrong.items()))
 
 
-def recorded_checksums(target: Path) -> dict[str, str]:
+def read_checksums(target: Path) -> dict[str, str]:
     """The record of a folder, or in a file: from names to checksums; empty where there is none."""
     target = target / RECORD if target.is_dir() else target
     with contextlib.suppress(FileNotFoundError):
@@ -113,17 +113,17 @@ def recorded_checksums(target: Path) -> dict[str, str]:
     return {}
 
 
-def sealed(text: str) -> str:
+def seal(text: str) -> str:
     """A text with its checksum in a first line."""
     return f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
 
 
-def unsealed(path: Path) -> str | None:
-    """The text that was `sealed` in a file; None where there is no file, or not what was written."""
+def unseal(path: Path) -> str | None:
+    """The text that `seal` put into a file; None where there is no file, or not what was written."""
     with contextlib.suppress(FileNotFoundError):
         text = path.read_bytes().decode("utf-8", "replace")
         inner = text.partition("\n")[2]
-        return inner if text == sealed(inner) else None
+        return inner if text == seal(inner) else None
     return None
 
 

@@ -27,7 +27,7 @@ _LOCK = ".lock"
 
 
 @contextlib.contextmanager
-def staged(staging: Path, name: str) -> Iterator[Path]:
+def stage(staging: Path, name: str) -> Iterator[Path]:
     """Yield a path in `staging` for a file or a folder called `name`; what is there at the end is removed.
 
     The path is in a folder of its own, whose lock this process holds: a writer in another container is recognised by
@@ -40,7 +40,7 @@ def staged(staging: Path, name: str) -> Iterator[Path]:
         while descriptor is None:  # another process may just have removed the folder, which had no lock yet
             folder = staging / f"{uuid.uuid4().hex}.part"
             folder.mkdir(parents=True)
-            descriptor = _locked(folder)
+            descriptor = _lock_folder(folder)
         yield folder / name
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -57,7 +57,7 @@ def atomic_file(path: Path, staging: Path | None = None) -> Iterator[Path]:
     the home. After an error the staging file is removed and `path` is unchanged.
     """
     try:
-        with staged(staging or path.parent.parent / STAGING, path.name) as temporary:
+        with stage(staging or path.parent.parent / STAGING, path.name) as temporary:
             path.parent.mkdir(parents=True, exist_ok=True)
             yield temporary
             sync(temporary)
@@ -72,19 +72,19 @@ def atomic_file(path: Path, staging: Path | None = None) -> Iterator[Path]:
 @contextlib.contextmanager
 def temporary_folder(name: str) -> Iterator[Path]:
     """An empty folder in the home's cache, as long as the context lasts. Errors: `OSError`."""
-    with staged(longtail_home() / "cache" / STAGING, name) as folder:
+    with stage(longtail_home() / "cache" / STAGING, name) as folder:
         folder.mkdir()
         yield folder
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes were writing in `folder` (see `staged`); what living ones write is kept."""
+    """Remove what killed processes were writing in `folder` (see `stage`); what living ones write is kept."""
     for part in list(folder.glob("*")):
         if not _STAGED.fullmatch(part.name):
             continue
         if not part.is_dir():
             part.unlink(missing_ok=True)
-        elif (descriptor := _locked(part)) is not None:
+        elif (descriptor := _lock_folder(part)) is not None:
             shutil.rmtree(part, ignore_errors=True)
             os.close(descriptor)
 
@@ -92,7 +92,7 @@ def remove_leftovers(folder: Path) -> None:
 _remove_leftovers_once = functools.cache(remove_leftovers)
 
 
-def _locked(folder: Path) -> int | None:
+def _lock_folder(folder: Path) -> int | None:
     """The lock of a folder, held until it is closed; None where another process holds it or removes the folder."""
     try:
         descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
@@ -150,17 +150,17 @@ def has_no_room(place: Path) -> bool:
 
 def full_disk(place: Path, what: str = "") -> str:
     """One line about the full disk of `place`, and about what the program was doing there."""
-    reason = f"{place}: the disk is full{_left(place)}"
+    reason = f"{place}: the disk is full{_room(place)}"
     return f"{what}: {reason}; {_ADVICE}" if what else f"{reason}; {_ADVICE}"
 
 
-def advised(line: str) -> str:
+def add_advice(line: str) -> str:
     """The line with advice added if it reports a full disk; any other line unchanged."""
     has_advice = "run again" in line or "make room" in line
     return f"{line}; {_ADVICE}" if is_disk_full(line) and not has_advice else line
 
 
-def _left(place: Path) -> str:
+def _room(place: Path) -> str:
     """How much is left. Zero explains itself; a little more shows that a large file did not fit."""
     return f" ({_free(place) / _MEBIBYTE:.1f} MiB are left)"
 
@@ -177,7 +177,7 @@ def whole(path: Path, staging: Path | None = None) -> Iterator[Path]:
     `staging`: a folder on the same file system; without one, that of `path`. After an error nothing is left.
     Errors: `OSError`.
     """
-    with staged(staging or path.parent, path.name) as temporary:
+    with stage(staging or path.parent, path.name) as temporary:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
         for file in (*temporary.rglob("*"), temporary):

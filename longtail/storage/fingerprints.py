@@ -41,13 +41,13 @@ class ParsedCode:
     imports: tuple[tuple[str, str], ...]
 
 
-def parsed_code(file: Path) -> ParsedCode:
+def parse_code(file: Path) -> ParsedCode:
     """What `file` holds now. Errors: `SyntaxError`, `OSError`."""
-    return _parsed_code(file.read_bytes(), file)
+    return _parse_once(file.read_bytes(), file)
 
 
 @functools.cache
-def _parsed_code(source: bytes, file: Path) -> ParsedCode:
+def _parse_once(source: bytes, file: Path) -> ParsedCode:
     cache = _cache_file(file)
     found = _read_cache(cache, source)
     if found is None:
@@ -159,7 +159,7 @@ def code_version(*modules: str, without: Collection[str] = (), root: Path = _ROO
     left_out = {name for name in outside if not any(_is_in(module, [name]) for module in modules)} | set(
         without
     )
-    found = imported_modules(modules, left_out, root)
+    found = collect_modules(modules, left_out, root)
     texts = sorted(_code(module, found, root) for module in found)
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
@@ -170,13 +170,13 @@ def folder_version(package: str, root: Path = _ROOT) -> str:
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
         if file.suffix == ".py":
-            digest.update(f"{file.relative_to(folder)}\n{parsed_code(file).code}".encode())
+            digest.update(f"{file.relative_to(folder)}\n{parse_code(file).code}".encode())
         elif file.suffix in _PAGE_FILES:
             digest.update(str(file.relative_to(folder)).encode() + file.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def imported_modules(modules: Collection[str], left_out: Collection[str], root: Path = _ROOT) -> set[str]:
+def collect_modules(modules: Collection[str], left_out: Collection[str], root: Path = _ROOT) -> set[str]:
     """`modules` and all that they import of `longtail` and of their own packages, directly or not, but for `left_out`."""
     found: set[str] = set()
     waiting = [module for name in modules for module in _of_package(name, root)]
@@ -184,8 +184,8 @@ def imported_modules(modules: Collection[str], left_out: Collection[str], root: 
         module = waiting.pop()
         if module not in found:
             found.add(module)
-            imports = parsed_code(_file(module, root)).imports
-            waiting += [name for name in _reached(module, imports, root) if not _is_in(name, left_out)]
+            imports = parse_code(_file(module, root)).imports
+            waiting += [name for name in _imports_of(module, imports, root) if not _is_in(name, left_out)]
     return found
 
 
@@ -194,9 +194,9 @@ def _code(module: str, found: Collection[str], root: Path) -> str:
 
     Neither says where a module lies, so that a module may be moved or renamed without making a partition stale.
     """
-    parsed = parsed_code(_file(module, root))
-    reached = [name for name in _reached(module, parsed.imports, root) if name in found]
-    return parsed.code + "".join(f"\n{prompt_hash(parsed_code(_file(name, root)).code)}" for name in reached)
+    parsed = parse_code(_file(module, root))
+    reached = [name for name in _imports_of(module, parsed.imports, root) if name in found]
+    return parsed.code + "".join(f"\n{prompt_hash(parse_code(_file(name, root)).code)}" for name in reached)
 
 
 def _is_in(module: str, names: Collection[str]) -> bool:
@@ -230,7 +230,7 @@ def _inside(module: str, root: Path) -> Path:
 
 
 @functools.cache
-def _reached(module: str, imports: tuple[tuple[str, str], ...], root: Path) -> tuple[str, ...]:
+def _imports_of(module: str, imports: tuple[tuple[str, str], ...], root: Path) -> tuple[str, ...]:
     """The module of `longtail`, or of the module's own package, that each import of a file reaches, in its order."""
     own = module.partition(".")[0]
     reached = []

@@ -94,7 +94,7 @@ class _Hashing(io.RawIOBase):
         return self._place
 
 
-def with_constants(table: pa.Table, **constants: str) -> pa.Table:
+def add_constants(table: pa.Table, **constants: str) -> pa.Table:
     """The table with one more column for each keyword; each column holds one text in all rows."""
     for name, value in constants.items():
         table = table.append_column(name, pa.repeat(pa.scalar(value), table.num_rows))

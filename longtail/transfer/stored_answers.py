@@ -143,7 +143,7 @@ class FinishedAnswers:
     """
 
     def __init__(self, folder: Path, stage: str) -> None:
-        _remove_abandoned(folder)
+        _remove_old(folder)
         self._store = BlobStore(folder / f"{stage}{_SUFFIX}")
         self.n_known = 0
 
@@ -181,7 +181,7 @@ def forget_stage(folder: Path, stage: str) -> None:
     remove_store(folder / f"{stage}{_SUFFIX}")
 
 
-def _remove_abandoned(folder: Path) -> None:
+def _remove_old(folder: Path) -> None:
     for path in folder.glob(f"*{_SUFFIX}"):
         try:
             is_old = time.time() - path.stat().st_mtime > _ABANDONED_AFTER_S

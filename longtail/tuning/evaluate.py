@@ -20,7 +20,7 @@ from longtail.generation.backends.fusion_in_decoder import FusionInDecoder
 from longtail.generation.tasks.candidate_answers import ranked, targets
 from longtail.progress import Progress
 from longtail.prompt_formats import CLOZE_T5
-from longtail.storage.checksums import sealed, unsealed
+from longtail.storage.checksums import seal, unseal
 from longtail.storage.files import whole
 from longtail.study.models import Model
 from longtail.tuning.facts import Facts, Query
@@ -44,11 +44,11 @@ def stored_predictions(
     `path`: the file of these rows, which is read if it is as it was written, and else written. Errors: `BackendError`
     where reader or encoder cannot be loaded, or a query cannot be read.
     """
-    kept = unsealed(path)
+    kept = unseal(path)
     if kept is None:
         kept = json.dumps(_predictions(reader, encoder, index, facts, k, log))
         with whole(path) as target:
-            target.write_text(sealed(kept), encoding="utf-8")
+            target.write_text(seal(kept), encoding="utf-8")
     rows: list[dict[str, Any]] = json.loads(kept)
     return rows
 

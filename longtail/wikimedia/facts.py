@@ -18,7 +18,7 @@ from longtail.study.source import Source
 from longtail.wikimedia.dump_store import truthy_dump
 from longtail.wikimedia.dumps.terms import EntityTerms, read_terms
 from longtail.wikimedia.dumps.truthy import read_statements
-from longtail.wikimedia.protocols.claims import fetch_claims, listed_ids
+from longtail.wikimedia.protocols.claims import fetch_claims, read_ids
 from longtail.wikimedia.protocols.entities import (
     Entity,
     fetch_documents,
@@ -69,7 +69,7 @@ def read_facts(
         return _facts_of_dump(_dump(source, home, services, log), relations, log)
     facts = Facts()
     if source.facts_from == "entity_api":
-        subjects = listed_ids(source)
+        subjects = read_ids(source)
         found, facts.rejected, facts.notes = fetch_claims(
             services.client, services.entities_url, subjects, relations, log
         )

@@ -13,11 +13,11 @@ from longtail.errors import SourceError
 from longtail.relations.popqa import RELATIONS
 from longtail.storage.fingerprints import fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
-from longtail.storage.lake_rows import with_constants
+from longtail.storage.lake_rows import add_constants
 from longtail.study.study import Study
 from longtail.wikimedia.facts import Entities, Facts, read_entities, read_facts
 from longtail.wikimedia.origins import facts_code, source_slice
-from longtail.wikimedia.protocols.wikidata import sorted_ids
+from longtail.wikimedia.protocols.wikidata import sort_ids
 from longtail.wikimedia.services import finish_stage, open_services
 
 
@@ -55,7 +55,7 @@ def triple_rows(facts: Facts, source: str, facts_from: str) -> Computed:
     if not any(counts.values()):
         raise SourceError(f"source {source}: no statement of {', '.join(counts)}; nothing was written")
     parts = [
-        with_constants(table, relation=name, source=source, facts_from=facts_from)
+        add_constants(table, relation=name, source=source, facts_from=facts_from)
         for name, table in facts.statements.items()
     ]
     notes = {"triples": counts, **facts.notes, **_quarantine_notes(facts.rejected)}
@@ -77,7 +77,7 @@ def ingest_entities(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
 
     def compute() -> Computed:
         triples = lake.read("triples", columns=["subject_id", "object_id"])
-        ids = sorted_ids([*triples["subject_id"].to_pylist(), *triples["object_id"].to_pylist()])
+        ids = sort_ids([*triples["subject_id"].to_pylist(), *triples["object_id"].to_pylist()])
         with open_services(source, home, stage=stamp) as services:
             found = read_entities(source, home, services, ids, log)
         return entity_rows(found, services.label, source.facts_from)
@@ -89,7 +89,7 @@ def ingest_entities(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
 
 def entity_rows(entities: Entities, source: str, facts_from: str) -> Computed:
     """The rows of `entities`."""
-    rows = with_constants(entities.table, source=source, facts_from=facts_from)
+    rows = add_constants(entities.table, source=source, facts_from=facts_from)
     notes = {
         **entities.notes,
         "entities": rows.num_rows,

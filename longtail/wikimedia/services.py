@@ -124,16 +124,16 @@ def _client(source: Source, home: StudyHome, stage: str | None) -> HttpClient:
     limits = home.home / "locks" / "wikimedia"
     if source.kind != "wikidata":
         return HttpClient(source.contact_env, limits=limits)
-    finished = FinishedAnswers(_finished(home), stage) if stage else None
+    finished = FinishedAnswers(_answers_folder(home), stage) if stage else None
     return HttpClient(source.contact_env, limits=limits, cache=home.cache / "http", finished=finished)
 
 
 def finish_stage(home: StudyHome, stage: str) -> None:
     """Remove the stored answers of a stage whose rows are in the lake."""
-    forget_stage(_finished(home), stage)
+    forget_stage(_answers_folder(home), stage)
 
 
-def _finished(home: StudyHome) -> Path:
+def _answers_folder(home: StudyHome) -> Path:
     return home.cache / "unfinished"
 
 

@@ -8,6 +8,7 @@ from longtail.methods import METHODS, RETRIEVAL
 from longtail.storage.home import PROJECT_ROOT
 
 ENGLISH = {
+    "elsewhere",
     "http",
     "oracle",
     "random",

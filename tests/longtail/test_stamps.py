@@ -54,7 +54,7 @@ from longtail.reference.nq_open import import_reference_questions
 from longtail.reference.page_views import ingest_reference_page_views
 from longtail.retrieval.base import load_retriever
 from longtail.retrieval.cited_passages import cite_passages
-from longtail.retrieval.excluded_pages import written_beside
+from longtail.retrieval.excluded_pages import write_beside
 from longtail.retrieval.indexes import Index
 from longtail.retrieval.passages import build_passages
 from longtail.retrieval.retrieve import retrieve_passages
@@ -209,7 +209,7 @@ STAGES: Mapping[str, Callable[[Study, Any], Any]] = {
     "imported_decisions": lambda study, lake: import_decisions(study, lake, LOG),
     "paraphrase_similarities": lambda study, lake: compare_paraphrases(study, lake, LOG),
     "passages": lambda study, lake: build_passages(study, lake, LOG),
-    "excluded_pages": lambda study, lake: written_beside(lake, build_passages(study, lake, LOG)),
+    "excluded_pages": lambda study, lake: write_beside(lake, build_passages(study, lake, LOG)),
     "retrieved_passages": lambda study, lake: [
         retrieve_passages(study, lake, name, LOG) for name in study.retrieval_methods
     ],
@@ -716,7 +716,7 @@ def test_the_code_that_makes_a_table_is_in_its_stamp(
 ) -> None:
     """The module that gives the stamp to the lake also computes, or imports what does."""
     study, stages = variants[0][0], set(variants[0][1])
-    parse = fingerprints.parsed_code
+    parse = fingerprints.parse_code
     for stage in (stages & TABLES.keys()) - STUDY_TABLES.keys():
         lake = StampLake(study)
         STAGES[stage](study, lake)
@@ -725,7 +725,7 @@ def test_the_code_that_makes_a_table_is_in_its_stamp(
             file = Path(sys.modules[module].__file__ or "")
             with monkeypatch.context() as patch:
                 patch.setattr(
-                    fingerprints, "parsed_code", lambda path, of=file: _otherwise(parse(path), path == of)
+                    fingerprints, "parse_code", lambda path, of=file: _otherwise(parse(path), path == of)
                 )
                 patch_code_version(patch)
                 after = StampLake(study)

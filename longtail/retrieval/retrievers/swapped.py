@@ -10,7 +10,7 @@ from longtail.methods import CONDITION, RETRIEVAL, Method
 from longtail.relations.popqa import RELATIONS
 from longtail.retrieval.base import Context, Hit, Query, Retriever, Written
 from longtail.retrieval.retrievers.random import draws
-from longtail.retrieval.retrievers.relevant import found_by_fact, hits_of
+from longtail.retrieval.retrievers.relevant import group_by_fact, hits_of
 from longtail.scoring.match import has_answer, has_answer_popqa
 
 RETRIEVER = Method(
@@ -37,7 +37,7 @@ class SwappedPassages(Retriever):
     """
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
-        found = found_by_fact(context.others or {})
+        found = group_by_fact(context.others or {})
         hits = [hits_of(context, found, query) for query in queries]
         ids = {hit.passage_id for own in hits for hit in own}
         texts = {passage_id: written.text for passage_id, written in context.from_elsewhere.items()}
@@ -64,7 +64,7 @@ def _hits(
     if statement is not None:
         originals.append((None, statement.sentence(query.subject, query.gold_answers[0])))
     for original, text in originals:
-        written = swapped(text, query.gold_answers, other[0])
+        written = swap(text, query.gold_answers, other[0])
         if written is not None:
             passage_id = f"swapped:{query.dataset}:{query.question_id}"
             return [Hit(passage_id, None, Written(written, original, other, query.subject))]
@@ -81,7 +81,7 @@ def _other_object(seed: int, query: Query, objects: Sequence[_Names]) -> _Names 
     return None
 
 
-def swapped(text: str, answers: _Names, replacement: str) -> str | None:
+def swap(text: str, answers: _Names, replacement: str) -> str | None:
     """The text with `replacement` for each of the answers, whole words in any case, the longest name first.
 
     None where no answer stands in the text, or where one is left, since it is spelt in another way.

@@ -23,7 +23,7 @@ import pyoxigraph as ox
 
 from longtail.parsing.line_files import DumpFile, RejectedRows
 from longtail.wikimedia.dumps.ntriples import ENTITY, ITEM, Lines
-from longtail.wikimedia.dumps.truthy import Checked, checked, strictly_read
+from longtail.wikimedia.dumps.truthy import Checked, check_chunks, strictly_read
 
 _ENTITIES_AT_ONCE = 5_000
 _KEPT_SINGLY = 10_000
@@ -199,7 +199,7 @@ def read_terms(
     wanted = frozenset(entity_id.encode() for entity_id in ids)
     terms = EntityTerms(ids)
     unchecked = RejectedRows()  # odd lines: the facts' reader has put them aside already
-    for part in checked(dump, unchecked, log):
+    for part in check_chunks(dump, unchecked, log):
         is_odd = np.zeros(len(part.lines.starts), dtype=bool)
         is_odd[part.odd] = True
         strict = [*_read_terms_of(part, terms, is_odd), *_linked(part.lines, is_odd)]

@@ -86,7 +86,7 @@ def read_statements(
     numbers = np.array(sorted(int(one[1:]) for one in wanted), dtype=np.int64)
     anywhere = re.compile(rf"/prop/direct/P(?:{'|'.join(one[1:] for one in wanted)})>".encode())
     found = Statements()
-    for part in checked(dump, rejected, log):
+    for part in check_chunks(dump, rejected, log):
         direct, unusual = _direct_statements(part)
         rows, odd = _plain_statements(part.lines, direct, numbers)
         found.parts.append(rows)
@@ -175,7 +175,7 @@ def _statement(
         return subject, int(predicate[1][1:]), obj
     node = triple.subject
     name = node.value.removeprefix(ENTITY) if isinstance(node, ox.NamedNode) else str(node)
-    reason = f"object is no item but {_what(triple.object)}" if subject else "subject is no item"
+    reason = f"object is no item but {_describe(triple.object)}" if subject else "subject is no item"
     rejected.add(f"{name} {predicate[1]}", reason, line)
     return None
 
@@ -185,7 +185,7 @@ def _number(term: object) -> int | None:
     return int(match[1]) if match else None
 
 
-def _what(term: object) -> str:
+def _describe(term: object) -> str:
     if isinstance(term, ox.BlankNode) or "/.well-known/genid/" in str(term):
         return "an unknown value"
     return "a literal" if isinstance(term, ox.Literal) else "another resource"
@@ -203,7 +203,7 @@ def parse_line(line: bytes, number: int, rejected: RejectedRows) -> ox.Quad | No
         return None
 
 
-def checked(dump: DumpFile, rejected: RejectedRows, log: logging.Logger) -> Iterator[Checked]:
+def check_chunks(dump: DumpFile, rejected: RejectedRows, log: logging.Logger) -> Iterator[Checked]:
     """The chunks. Lines that do not begin and end like triples are parsed, and put aside if they are not triples.
 
     Errors: `SourceError` where the file cannot be read or has no triple.

@@ -129,14 +129,14 @@ def fetch_statements(
             found.add(Statement(subject_id, relation.property_id, object_id))
         else:
             key = f"{subject_id or subject['value']} {relation.property_id}"
-            reason = f"object is no item but {_what(obj)}" if subject_id else "subject is no item"
+            reason = f"object is no item but {_describe(obj)}" if subject_id else "subject is no item"
             raw = f"{subject['value']} {relation.property_id} {obj['value']}"
             rejected[raw] = QuarantinedRow(key, reason, raw)
     progress.done()
     return sorted(found), [rejected[raw] for raw in sorted(rejected)]
 
 
-def _what(term: Mapping[str, str]) -> str:
+def _describe(term: Mapping[str, str]) -> str:
     if term["type"] == "bnode" or "/.well-known/genid/" in term["value"]:
         return "an unknown value"
     return "a literal" if term["type"].endswith("literal") else "another resource"
@@ -229,6 +229,6 @@ def batches(ids: Sequence[str], size: int) -> list[Sequence[str]]:
     return [ids[at : at + size] for at in range(0, len(ids), size)]
 
 
-def sorted_ids(ids: Iterable[str]) -> list[str]:
+def sort_ids(ids: Iterable[str]) -> list[str]:
     """Entity ids in the order of their numbers."""
     return sorted(set(ids), key=lambda entity_id: (len(entity_id), entity_id))

@@ -14,7 +14,7 @@ from longtail.relations.paraphrases import HELD_OUT, PARAPHRASES
 from longtail.relations.popqa import RELATIONS
 from longtail.sandbox.world import World
 from longtail.scoring.match import matches_popqa
-from longtail.storage.checksums import file_checksum, recorded_checksums
+from longtail.storage.checksums import file_checksum, read_checksums
 from longtail.study.reference_models import (
     ENCODER_DECODER,
     INSTRUCTION_TUNED,
@@ -123,7 +123,7 @@ def checksums(weights: Path) -> dict[str, str]:
 
 
 def test_checksums_match() -> None:
-    assert recorded_checksums(WEIGHTS) == checksums(WEIGHTS)
+    assert read_checksums(WEIGHTS) == checksums(WEIGHTS)
 
 
 def test_shipping_replaces_a_model_whole(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_shipping_replaces_a_model_whole(tmp_path: Path) -> None:
     (trained / "model.safetensors").write_bytes(b"new")
     ship({"m": trained}, weights)
     assert [path.name for path in (weights / "m").iterdir()] == ["model.safetensors"]
-    assert recorded_checksums(weights) == checksums(weights) != {}
+    assert read_checksums(weights) == checksums(weights) != {}
 
 
 def test_an_unknown_size_is_named() -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from longtail.storage.files import advised, full_disk, is_disk_full
+from longtail.storage.files import add_advice, full_disk, is_disk_full
 
 
 @pytest.fixture
@@ -89,6 +89,6 @@ def test_the_line_names_the_place_the_free_space_and_the_advice(tmp_path: Path) 
 
 def test_the_advice_is_not_repeated() -> None:
     bare = "answers.parquet: could not be written (No space left on device)"
-    assert advised(bare).startswith(f"{bare}; make room")
-    assert advised(advised(bare)) == advised(bare)
-    assert advised("answers.parquet: permission denied") == "answers.parquet: permission denied"
+    assert add_advice(bare).startswith(f"{bare}; make room")
+    assert add_advice(add_advice(bare)) == add_advice(bare)
+    assert add_advice("answers.parquet: permission denied") == "answers.parquet: permission denied"

@@ -140,13 +140,13 @@ def test_the_code_that_a_python_model_imports_builds_it_again(
     code = manifest["nodes"]["model.small.int_py"]["raw_code"]
     imported = f"from longtail.questions.phrases import Phrases\n{code}"
     manifest["nodes"]["model.small.int_py"]["raw_code"] = imported
-    before, parse = inputs_of(manifest, unchanged.lake, unchanged.dbt), fingerprints.parsed_code
+    before, parse = inputs_of(manifest, unchanged.lake, unchanged.dbt), fingerprints.parse_code
 
     def changed(file: Path) -> ParsedCode:
         parsed = parse(file)
         return replace(parsed, code=f"{parsed.code}\nchanged") if file.name == "match.py" else parsed
 
-    monkeypatch.setattr(fingerprints, "parsed_code", changed)
+    monkeypatch.setattr(fingerprints, "parse_code", changed)
     after = inputs_of(manifest, unchanged.lake, unchanged.dbt)
     assert names(node for node in before if before[node] != after[node]) == {"int_py", "fct_all"}
 

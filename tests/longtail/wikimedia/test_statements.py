@@ -18,7 +18,7 @@ from longtail.wikimedia.protocols.wikidata import (
     fetch_sitelinks,
     fetch_statements,
     item_id,
-    sorted_ids,
+    sort_ids,
 )
 from tests import faults
 from tests.faults import FaultyServer
@@ -204,4 +204,4 @@ def test_item_ids(iri: str, expected: str | None) -> None:
 
 
 def test_ids_are_ordered_by_number() -> None:
-    assert sorted_ids(["Q10", "Q9", "Q100", "Q9"]) == ["Q9", "Q10", "Q100"]
+    assert sort_ids(["Q10", "Q9", "Q100", "Q9"]) == ["Q9", "Q10", "Q100"]
