@@ -7,8 +7,7 @@ from dagster_project.defs.partitions import months
 from dagster_project.defs.questions import questions
 from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, result
-from longtail.reference.linking import describe_linking
-from longtail.reference.mentions import link_reference_questions
+from longtail.reference.linking import describe_linking, link_reference_questions
 from longtail.reference.nq_open import import_reference_questions
 from longtail.reference.page_views import ingest_reference_page_views
 

@@ -33,6 +33,11 @@ _BZIP2_END = (
     0x177245385090  # the end of a bzip2 stream; 32 bits of checksum and up to 7 bits of padding follow
 )
 
+_LONGEST_LINE = 32 << 20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_KEPT_ASIDE = 1_000
+_NO_END = "no end mark of bzip2"
+
 
 class BrokenStreamError(Exception):
     """Decompressing failed for the reason `cause`, after `offset` bytes of the file."""
@@ -166,12 +171,6 @@ class Bzip2:
         except IndexError:  # no block was valid
             return 0
         return bits // 8
-
-
-_LONGEST_LINE = 32 << 20
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_KEPT_ASIDE = 1_000
-_NO_END = "no end mark of bzip2"
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,9 @@ from longtail.wikimedia.services import check_contact, open_services, world_vers
 SERVICE = Service("TagMe service", quota="tagme", max_parallel=1, interval_s=0.5, is_wikimedia=False)
 LANGUAGE = "en"  # the language of the Wikipedia whose page views are counted
 
+_MOST_FAILURES_IN_A_ROW = 3
+_REFUSES_THE_TEXT = (400, 413, 414, 422)  # any other 4xx refuses the token or the client
+
 
 @dataclass(frozen=True)
 class Annotation:
@@ -134,9 +137,6 @@ def _key(text: str) -> str:
 def _annotations(answer: bytes) -> list[Annotation]:
     return [Annotation(*values) for values in json.loads(answer)]
 
-
-_MOST_FAILURES_IN_A_ROW = 3
-_REFUSES_THE_TEXT = (400, 413, 414, 422)  # any other 4xx refuses the token or the client
 
 Answers = dict[str, list[Annotation]]
 _Ask = Callable[[str], list[Annotation]]

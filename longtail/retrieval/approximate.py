@@ -38,6 +38,8 @@ _DIMENSIONS_PER_CODE = 4
 _TRAINED = "trained.faiss"
 _INDEX, _CODES = "index", "codes"
 
+_QUESTIONS_AT_ONCE = 4_096
+
 
 def describe(search: IvfPq | Hnsw) -> str:
     """What decides an index beside the vectors: its settings, and the version of faiss."""
@@ -185,9 +187,6 @@ def _write(index: Any, path: Path) -> None:
 
 def _piece(folder: Path, prefix: str, number: int) -> Path:
     return folder / f"{prefix}-{number:05}.faiss"
-
-
-_QUESTIONS_AT_ONCE = 4_096
 
 
 def search_settings(search: IvfPq | Hnsw) -> str:

@@ -38,6 +38,13 @@ _IDF: Mapping[str, Callable[[int, int], float]] = {
     "bm25+": lambda n, of: math.log((of + 1) / n),
 }
 
+_FREQUENCIES = "frequencies.arrow"
+_TOKENS = "tokens.arrow"
+_OFTEN = 1 / 8
+"""A token in more of a shard's passages than this is kept as one weight a passage while questions ask for it."""
+_MOST_OFTEN = 64
+Tokens = Callable[[str], list[str]]
+
 
 def idf(settings: Bm25Settings, frequencies: np.ndarray, n_passages: int) -> np.ndarray:
     """The weight of tokens by the number of passages that have them, in float32 as bm25s keeps it."""
@@ -66,14 +73,6 @@ def share_without(settings: Bm25Settings) -> float:
     if settings.variant == "bm25l":
         return (k1 + 1) * delta / (k1 + delta)
     return delta if settings.variant == "bm25+" else 0.0
-
-
-_FREQUENCIES = "frequencies.arrow"
-_TOKENS = "tokens.arrow"
-_OFTEN = 1 / 8
-"""A token in more of a shard's passages than this is kept as one weight a passage while questions ask for it."""
-_MOST_OFTEN = 64
-Tokens = Callable[[str], list[str]]
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,16 @@ from longtail.study.backends import IMPORTED
 from longtail.study.imports import COLLECTIONS, Collection, load_format, slice_of
 from longtail.study.study import Study
 
+COLLECTED = "collection"
+"""Column `source` of passages that come from a collection."""
+AT_ONCE = 5_000
+"""Rows whose repetitions are looked for together."""
+POSITION_BITS, COLLECTION_BITS = 16, 56
+_MISSING = frozenset({"nan", "none", "null"})
+LONGEST_PASSAGE = 1_000  # words; DPR's have about 100, and a file cut at a quotation mark gives thousands
+_MOST_ASIDE = 1_000  # rows of a kind that are kept of a file in quarantine
+_COUNTED = ("passages", "linked to an entity", "known already", "rows rejected")
+
 
 class FirstRows:
     """The row at which each text came first. A text is known by 8 bytes of its hash: among 21 million texts, the chance
@@ -71,15 +81,6 @@ class FirstRows:
             order = np.argsort(keys, kind="stable")
             keys, rows = keys[order], rows[order]
         self._sorted.append((keys, rows))
-
-
-COLLECTED = "collection"
-"""Column `source` of passages that come from a collection."""
-AT_ONCE = 5_000
-"""Rows whose repetitions are looked for together."""
-POSITION_BITS, COLLECTION_BITS = 16, 56
-_MISSING = frozenset({"nan", "none", "null"})
-LONGEST_PASSAGE = 1_000  # words; DPR's have about 100, and a file cut at a quotation mark gives thousands
 
 
 @dataclass(frozen=True)
@@ -202,10 +203,6 @@ def _fault(title: str, name: str, text: str, texts: list[str]) -> str | None:
 def format_of(collection: Collection) -> CollectionFormat:
     found: CollectionFormat = load_format(COLLECTIONS, collection.format)
     return found
-
-
-_MOST_ASIDE = 1_000  # rows of a kind that are kept of a file in quarantine
-_COUNTED = ("passages", "linked to an entity", "known already", "rows rejected")
 
 
 def collect_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:

@@ -20,6 +20,9 @@ _ABBREVIATION = regex.compile(
     r"(?:^|[\s(])(?:\p{Lu}|Dr|Mr|Mrs|Ms|St|Sr|Jr|Prof|Gen|Col|Lt|Capt|No|vs|c|ca|cf)\.$"
 )
 
+GIVEN = "questions"
+"""Column `source` of passages that a file of questions holds."""
+
 
 def passages_of(text: str) -> list[str]:
     """`text` as passages in reading order; together they hold every word once.
@@ -57,10 +60,6 @@ def _pieces(text: str) -> list[list[str]]:
         for words in (sentence.split() for sentence in sentences_of(text))
         for start in range(0, len(words), PASSAGE_WORDS)
     ]
-
-
-GIVEN = "questions"
-"""Column `source` of passages that a file of questions holds."""
 
 
 def passages_beside_questions(study: Study) -> list[dict[str, Any]]:

@@ -58,6 +58,24 @@ _CYRILLIC = dict(zip("abcdefghijklmnopqrstuvwxyz", "абкдефгхийклмн
 
 NAMED_KINDS = ("person", "film", "book", "city", "region", "cultivar", "country")
 
+_QUALIFIERS = {
+    "person": "person",
+    "film": "film",
+    "book": "novel",
+    "city": "town",
+    "region": "province",
+    "cultivar": "cultivar",
+}
+# For each kind: what an article-only namesake of such an entity is.
+NAMESAKE_NOUNS = {
+    "person": "athlete",
+    "film": "television series",
+    "book": "play",
+    "city": "village",
+    "region": "district",
+    "cultivar": "shrub",
+}
+
 
 def ascii_fold(text: str) -> str:
     """`text` without diacritics: ø becomes o; letters of other scripts stay."""
@@ -149,26 +167,6 @@ def _title(stem: str, draw: int) -> str:
         stem,
     )
     return shapes[draw % 8 % len(shapes)]
-
-
-_QUALIFIERS = {
-    "person": "person",
-    "film": "film",
-    "book": "novel",
-    "city": "town",
-    "region": "province",
-    "cultivar": "cultivar",
-}
-
-# For each kind: what an article-only namesake of such an entity is.
-NAMESAKE_NOUNS = {
-    "person": "athlete",
-    "film": "television series",
-    "book": "play",
-    "city": "village",
-    "region": "district",
-    "cultivar": "shrub",
-}
 
 
 def skewed(size: int, power: float, *keys: int) -> int:

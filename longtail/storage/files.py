@@ -25,6 +25,17 @@ _STAGED = re.compile(r"[0-9a-f]{32}\.part")
 """Names in a staging folder."""
 _LOCK = ".lock"
 
+_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
+_SAID = re.compile(
+    r"no space left on device|disk quota exceeded"  # the operating system, quoted by dbt, pyarrow and DuckDB
+    r"|disk is full"  # SQLite
+    r"|max_temp_directory_size"  # DuckDB of its temporary files
+    r"|not enough free space to write|\d+ requested and \d+ written",  # numpy
+    re.IGNORECASE,
+)
+_ADVICE = "make room and run again: finished work is kept"
+_MEBIBYTE = 1 << 20
+
 
 @contextlib.contextmanager
 def stage(staging: Path, name: str) -> Iterator[Path]:
@@ -115,18 +126,6 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
-_SAID = re.compile(
-    r"no space left on device|disk quota exceeded"  # the operating system, quoted by dbt, pyarrow and DuckDB
-    r"|disk is full"  # SQLite
-    r"|max_temp_directory_size"  # DuckDB of its temporary files
-    r"|not enough free space to write|\d+ requested and \d+ written",  # numpy
-    re.IGNORECASE,
-)
-_ADVICE = "make room and run again: finished work is kept"
-_MEBIBYTE = 1 << 20
 
 
 def is_disk_full(failure: BaseException | str) -> bool:

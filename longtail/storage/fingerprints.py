@@ -29,6 +29,17 @@ PROJECT = "longtail"
 _PLACE = "dagster_project"
 """What stands for the place of any module of the project: what homes made before the package had its name contain."""
 
+_ROOT = Path(__file__).parents[2]
+_PAGE_FILES = frozenset({".js", ".css", ".html"})
+CANNOT_CHANGE_ROWS = (
+    # how work is stored, requested, reported and refused
+    *("storage", "transfer", "errors", "needs", "progress", "processes", "threads"),
+    *("wikimedia.services", "wikimedia.dump_store", "imports.data_files"),
+    # what a fingerprint contains separately: weights, a table's columns, the study's slice, methods' flags, the world
+    *("models", "tables", "study", "methods", "sandbox"),
+)
+"""Modules and packages of `longtail` that the version of an importing stage leaves out, with all their imports."""
+
 
 @dataclass(frozen=True)
 class ParsedCode:
@@ -122,19 +133,6 @@ def _write_cache(cache: Path, source: bytes, found: ParsedCode) -> None:
             os.replace(temporary, cache)
         finally:
             temporary.unlink(missing_ok=True)
-
-
-_ROOT = Path(__file__).parents[2]
-_PAGE_FILES = frozenset({".js", ".css", ".html"})
-
-CANNOT_CHANGE_ROWS = (
-    # how work is stored, requested, reported and refused
-    *("storage", "transfer", "errors", "needs", "progress", "processes", "threads"),
-    *("wikimedia.services", "wikimedia.dump_store", "imports.data_files"),
-    # what a fingerprint contains separately: weights, a table's columns, the study's slice, methods' flags, the world
-    *("models", "tables", "study", "methods", "sandbox"),
-)
-"""Modules and packages of `longtail` that the version of an importing stage leaves out, with all their imports."""
 
 
 def fingerprint(*parts: object) -> str:

@@ -17,6 +17,15 @@ from longtail.transfer.client import HttpClient
 from longtail.transfer.failures import missing_contact
 from longtail.transfer.stored_answers import FinishedAnswers, forget_stage
 
+_SPARQL = "https://query.wikidata.org/sparql"
+_ENTITIES = "https://www.wikidata.org/w/api.php"
+_TRUTHY = "/wikidatawiki/entities/latest-truthy.nt.bz2"
+_PAGE_VIEW_DUMPS = "/other/pageview_complete/monthly"
+_DUMPS = "https://dumps.wikimedia.org"
+_TITLES = "https://en.wikipedia.org/w/api.php"
+_METRICS = "https://wikimedia.org"
+_PAGE_VIEWS = "/api/rest_v1/metrics/pageviews/per-article"
+
 
 def rdf_path(source: Source) -> Path:
     """The file in the study's environment variable. Errors: `SourceError` that says what to set."""
@@ -48,16 +57,6 @@ def world_version(source: Source) -> str:
     from longtail.sandbox import content
 
     return code_version(content.__name__)
-
-
-_SPARQL = "https://query.wikidata.org/sparql"
-_ENTITIES = "https://www.wikidata.org/w/api.php"
-_TRUTHY = "/wikidatawiki/entities/latest-truthy.nt.bz2"
-_PAGE_VIEW_DUMPS = "/other/pageview_complete/monthly"
-_DUMPS = "https://dumps.wikimedia.org"
-_TITLES = "https://en.wikipedia.org/w/api.php"
-_METRICS = "https://wikimedia.org"
-_PAGE_VIEWS = "/api/rest_v1/metrics/pageviews/per-article"
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,7 @@ from longtail.questions.cloze import describe_cloze_queries
 from longtail.questions.counts import count_questions
 from longtail.questions.frequencies import measure_frequencies
 from longtail.questions.paraphrases import build_paraphrases
-from longtail.reference.linking import describe_linking
-from longtail.reference.mentions import link_reference_questions
+from longtail.reference.linking import describe_linking, link_reference_questions
 from longtail.reference.nq_open import import_reference_questions
 from longtail.reference.page_views import ingest_reference_page_views
 from longtail.retrieval.base import load_retriever

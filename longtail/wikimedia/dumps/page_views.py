@@ -24,6 +24,10 @@ _FIELDS = 6
 _TABLE_BITS = 20
 _MIX = tuple(np.uint64(factor) for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
 
+PROJECT = b"en.wikipedia"
+DEVICES = (b"desktop", b"mobile-web", b"mobile-app")
+_START = PROJECT + b" "
+
 
 class TitleIndex:
     """Wanted titles of one project, as its dump writes them (underscores, UTF-8), found without a loop over all lines.
@@ -91,11 +95,6 @@ def _keys(words: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray
     lengths = (ends - starts).astype(np.uint64)
     before = np.where(lengths >= 8, words[np.maximum(ends - 16, 0)], np.uint64(0))
     return words[ends - 8] * _MIX[0] ^ before * _MIX[1] ^ lengths * _MIX[2]
-
-
-PROJECT = b"en.wikipedia"
-DEVICES = (b"desktop", b"mobile-web", b"mobile-app")
-_START = PROJECT + b" "
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,20 @@ import pyarrow as pa
 import pyoxigraph as ox
 
 from longtail.parsing.line_files import DumpFile, RejectedRows
-from longtail.wikimedia.dumps.ntriples import ENTITY, ITEM, Lines
-from longtail.wikimedia.dumps.truthy import Checked, check_chunks, strictly_read
+from longtail.wikimedia.dumps.truthy import ENTITY, ITEM, Checked, Lines, check_chunks, strictly_read
 
 _ENTITIES_AT_ONCE = 5_000
 _KEPT_SINGLY = 10_000
+
+_SITELINKS = "http://wikiba.se/ontology#sitelinks"
+_REDIRECT = "http://www.w3.org/2002/07/owl#sameAs"
+_INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
+_ABOUT = "http://schema.org/about"
+_ARTICLE = "https://en.wikipedia.org/wiki/"
+_DATA = "https://www.wikidata.org/wiki/Special:EntityData/"
+_LANGUAGES = ("en", "mul")
+_ENDS = tuple(f'"@{language} .'.encode() for language in _LANGUAGES)
+_NOT_PLAIN = (b"\\", b'"', b"\r")
 
 
 class Kind(IntEnum):
@@ -168,14 +177,6 @@ _TERMS = {
     "http://www.w3.org/2004/02/skos/core#altLabel": (Kind.ALIAS, Kind.ALIAS_MUL),
     "http://schema.org/description": (Kind.DESCRIPTION, Kind.DESCRIPTION_MUL),
 }
-_SITELINKS = "http://wikiba.se/ontology#sitelinks"
-_REDIRECT = "http://www.w3.org/2002/07/owl#sameAs"
-_INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
-_ABOUT = "http://schema.org/about"
-_ARTICLE = "https://en.wikipedia.org/wiki/"
-_DATA = "https://www.wikidata.org/wiki/Special:EntityData/"
-_LANGUAGES = ("en", "mul")
-_ENDS = tuple(f'"@{language} .'.encode() for language in _LANGUAGES)
 
 
 def _iri(text: str) -> str:
@@ -189,7 +190,6 @@ _HEAD = re.compile(
     rf"|<(?:{_iri(_ARTICLE)}[^>\n]*|{_iri(_DATA)}Q[1-9]\d*)>[ \t]*<{_iri(_ABOUT)}>"
     rf"[ \t]*<{_iri(ENTITY)}(?P<object>Q[1-9]\d*)>)".encode()
 )
-_NOT_PLAIN = (b"\\", b'"', b"\r")
 
 
 def read_terms(

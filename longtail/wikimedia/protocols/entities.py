@@ -16,15 +16,14 @@ from longtail.transfer.client import HttpClient
 from longtail.transfer.limits import ENTITY_API
 from longtail.wikimedia.protocols.wikidata import batches
 
+IDS_A_CALL = 50  # the entity API's own limit
+
 
 def busy(document: Any) -> str | None:
     """The reason if the API reports overload inside an answer with status 200; else None."""
     error = document.get("error") if isinstance(document, dict) else None
     code = error.get("code") if isinstance(error, dict) else None
     return f"answered that it is busy ({code})" if code in ("maxlag", "ratelimited", "readonly") else None
-
-
-IDS_A_CALL = 50  # the entity API's own limit
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,16 @@ from longtail.transfer.limits import QUERY_SERVICE
 OBJECTS_AT_ONCE = 256
 _HASHES = 16**4
 
+ENTITY = "http://www.wikidata.org/entity/"
+DIRECT = "http://www.wikidata.org/prop/direct/"
+SITELINKS = "http://wikiba.se/ontology#sitelinks"
+_COUNTS_A_QUERY = 400
+_SLOW_IN_A_ROW = 12
+_ITEM = re.compile(r"Q[1-9]\d{0,18}")
+_TERM = ("type", "value")
+_SELECTED = re.compile(r"\?(\w+)")
+_IRI = re.compile(r"[^\x00-\x20<>\"{}|^`\\]+")
+
 
 @dataclass(frozen=True)
 class Slice:
@@ -82,17 +92,6 @@ class Slice:
             return []
         middle = (self.first_hash + self.end_hash) // 2
         return [replace(self, end_hash=middle), replace(self, first_hash=middle)]
-
-
-ENTITY = "http://www.wikidata.org/entity/"
-DIRECT = "http://www.wikidata.org/prop/direct/"
-SITELINKS = "http://wikiba.se/ontology#sitelinks"
-_COUNTS_A_QUERY = 400
-_SLOW_IN_A_ROW = 12
-_ITEM = re.compile(r"Q[1-9]\d{0,18}")
-_TERM = ("type", "value")
-_SELECTED = re.compile(r"\?(\w+)")
-_IRI = re.compile(r"[^\x00-\x20<>\"{}|^`\\]+")
 
 
 @dataclass(frozen=True, order=True)
