@@ -27,7 +27,7 @@ STAGES = (
     f"{CORE}.retrieval.passages",
     f"{CORE}.retrieval.retrieve",
     f"{CORE}.embedding.answers",
-    f"{CORE}.reference.mentions",
+    f"{CORE}.reference.linking",
     f"{CORE}.statistics.adaptive_gains",
     f"{CORE}.sandbox.content",
 )
