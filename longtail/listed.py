@@ -34,7 +34,7 @@ class ListedModules(UserDict[str, str]):
     def data(self) -> dict[str, str]:  # type: ignore[override]
         spec = importlib.util.find_spec(self._package)
         folders = spec.submodule_search_locations if spec else None
-        modules = {one.name: f"{self._package}.{one.name}" for one in pkgutil.iter_modules(folders or [])}
+        modules = {info.name: f"{self._package}.{info.name}" for info in pkgutil.iter_modules(folders or [])}
         for point in sorted(_entry_points(self._group)):
             if not point.name.startswith(self._prefix):
                 continue

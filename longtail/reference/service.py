@@ -71,11 +71,11 @@ def annotate(client: HttpClient, url: str, token: str, text: str) -> list[Annota
 
 def read_annotations(url: str, document: Any) -> list[Annotation]:
     """The annotations in an answer. Those without a title link to nothing and are left out. Errors: `SourceError`."""
-    found = document.get("annotations") if isinstance(document, dict) else None
-    if not isinstance(found, list):
+    annotations = document.get("annotations") if isinstance(document, dict) else None
+    if not isinstance(annotations, list):
         raise SourceError(f"{SERVICE.name} at {url}: answered JSON without a list of annotations")
     try:
-        return [_annotation(one) for one in found if one.get("title")]
+        return [_annotation(one) for one in annotations if one.get("title")]
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         raise SourceError(
             f"{SERVICE.name} at {url}: answered an annotation without spot, start, end, title, link_probability and rho"

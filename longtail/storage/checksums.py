@@ -31,8 +31,8 @@ def file_checksum(path: Path, left_out: tuple[int, int] = (0, 0)) -> str:
 
 def file_state(path: Path) -> tuple[int, ...]:
     """What changes whenever a file is written: device, inode, size, time. Errors: `OSError`."""
-    found = path.stat()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def is_as_named(path: Path) -> bool:
@@ -97,10 +97,10 @@ def differences(folder: Path) -> dict[str, str]:
             record(folder)
         return {}
     recorded = read_checksums(folder)
-    found = dict(_checksums(folder))
-    wrong = dict.fromkeys(recorded.keys() - found.keys(), "is missing")
-    wrong |= dict.fromkeys(found.keys() - recorded.keys(), "is not in its record")
-    wrong |= {name: CHANGED for name in found.keys() & recorded.keys() if found[name] != recorded[name]}
+    present = dict(_checksums(folder))
+    wrong = dict.fromkeys(recorded.keys() - present.keys(), "is missing")
+    wrong |= dict.fromkeys(present.keys() - recorded.keys(), "is not in its record")
+    wrong |= {name: CHANGED for name in present.keys() & recorded.keys() if present[name] != recorded[name]}
     return dict(sorted(wrong.items()))
 
 

@@ -60,11 +60,11 @@ def parse_code(file: Path) -> ParsedCode:
 @functools.cache
 def _parse_once(source: bytes, file: Path) -> ParsedCode:
     cache = _cache_file(file)
-    found = _read_cache(cache, source)
-    if found is None:
-        found = _parse(source)
-        _write_cache(cache, source, found)
-    return found
+    parsed = _read_cache(cache, source)
+    if parsed is None:
+        parsed = _parse(source)
+        _write_cache(cache, source, parsed)
+    return parsed
 
 
 def _parse(source: bytes) -> ParsedCode:
@@ -81,7 +81,7 @@ def _parse(source: bytes) -> ParsedCode:
         elif isinstance(node, ast.Constant) and str(node.value).startswith(f"{PROJECT}."):
             node.value = f"{_PLACE}.core{str(node.value).removeprefix(PROJECT)}"
         elif isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            node.body = [one for one in node.body if not _is_text(one)] or [ast.Pass()]
+            node.body = [statement for statement in node.body if not _is_text(statement)] or [ast.Pass()]
     return ParsedCode(ast.unparse(tree), tuple(dict.fromkeys(imports)))
 
 
@@ -120,11 +120,11 @@ def _read_cache(cache: Path, source: bytes) -> ParsedCode | None:
     return ParsedCode(code, tuple((module, name) for module, name in imports))
 
 
-def _write_cache(cache: Path, source: bytes, found: ParsedCode) -> None:
+def _write_cache(cache: Path, source: bytes, parsed: ParsedCode) -> None:
     """Keep it, unless Python keeps no compiled files either, or the folder cannot be written."""
     if sys.dont_write_bytecode:
         return
-    text = json.dumps([found.code, found.imports]).encode()
+    text = json.dumps([parsed.code, parsed.imports]).encode()
     temporary = cache.with_name(f"{cache.name}.{uuid.uuid4().hex}")
     with contextlib.suppress(OSError):
         cache.parent.mkdir(exist_ok=True)
@@ -157,8 +157,8 @@ def code_version(*modules: str, without: Collection[str] = (), root: Path = _ROO
     left_out = {name for name in outside if not any(_is_in(module, [name]) for module in modules)} | set(
         without
     )
-    found = collect_modules(modules, left_out, root)
-    texts = sorted(_code(module, found, root) for module in found)
+    closure = collect_modules(modules, left_out, root)
+    texts = sorted(_code(module, closure, root) for module in closure)
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
 
@@ -176,24 +176,24 @@ def folder_version(package: str, root: Path = _ROOT) -> str:
 
 def collect_modules(modules: Collection[str], left_out: Collection[str], root: Path = _ROOT) -> set[str]:
     """`modules` and all that they import of `longtail` and of their own packages, directly or not, but for `left_out`."""
-    found: set[str] = set()
+    closure: set[str] = set()
     waiting = [module for name in modules for module in _of_package(name, root)]
     while waiting:
         module = waiting.pop()
-        if module not in found:
-            found.add(module)
+        if module not in closure:
+            closure.add(module)
             imports = parse_code(_file(module, root)).imports
             waiting += [name for name in _imports_of(module, imports, root) if not _is_in(name, left_out)]
-    return found
+    return closure
 
 
-def _code(module: str, found: Collection[str], root: Path) -> str:
-    """A module's code, and for each of its imports in `found` a hash of the code that it reaches.
+def _code(module: str, closure: Collection[str], root: Path) -> str:
+    """A module's code, and for each of its imports in `closure` a hash of the code that it reaches.
 
     Neither says where a module lies, so that a module may be moved or renamed without making a partition stale.
     """
     parsed = parse_code(_file(module, root))
-    reached = [name for name in _imports_of(module, parsed.imports, root) if name in found]
+    reached = [name for name in _imports_of(module, parsed.imports, root) if name in closure]
     return parsed.code + "".join(f"\n{prompt_hash(parse_code(_file(name, root)).code)}" for name in reached)
 
 
@@ -216,10 +216,10 @@ def _file(module: str, root: Path) -> Path:
     path = _inside(module, root)
     if path.is_file():
         return path
-    found = importlib.util.find_spec(module)
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
         raise LongtailError(f"module {module} has no file: its code cannot be told from an earlier version")
-    return Path(found.origin)
+    return Path(spec.origin)
 
 
 def _inside(module: str, root: Path) -> Path:
@@ -230,7 +230,7 @@ def _inside(module: str, root: Path) -> Path:
 @functools.cache
 def _imports_of(module: str, imports: tuple[tuple[str, str], ...], root: Path) -> tuple[str, ...]:
     """The module of `longtail`, or of the module's own package, that each import of a file reaches, in its order."""
-    own = module.partition(".")[0]
+    package = module.partition(".")[0]
     reached = []
     for imported, name in imports:
         if imported.startswith("."):
@@ -238,7 +238,9 @@ def _imports_of(module: str, imports: tuple[tuple[str, str], ...], root: Path) -
             imported = importlib.util.resolve_name(
                 imported, module if is_package else module.rpartition(".")[0]
             )
-        if imported.startswith(f"{PROJECT}.") or (own != PROJECT and imported.partition(".")[0] == own):
+        if imported.startswith(f"{PROJECT}.") or (
+            package != PROJECT and imported.partition(".")[0] == package
+        ):
             inner = f"{imported}.{name}"
             reached.append(inner if name and _is_module(inner, root) else imported)
     return tuple(reached)

@@ -30,6 +30,8 @@ from longtail.transfer.stored_answers import FinishedAnswers
 _QUERY, _K = "{query}", "{k}"
 _PARTIAL = ("timed_out", "_shards.failed", "root.coverage.degraded")
 """Where Elasticsearch, OpenSearch and Vespa say that they did not search everything."""
+_DECISIVE = ("version", "request", "hits", "id", "text", "title", "score")
+"""The settings that decide which passages are found."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,7 @@ class Http(Retriever):
         )
 
     def search_version(self) -> str:
-        own = self._settings
-        return json.dumps([own.version, own.request, own.hits, own.id, own.text, own.title, own.score])
+        return json.dumps([getattr(self._settings, name) for name in _DECISIVE])
 
     def check(self) -> None:
         self._authorization()
@@ -91,12 +92,12 @@ class Http(Retriever):
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
         """Errors: `SourceError` that names the address where the search fails or its answer has another form."""
-        own, authorization = self._settings, self._authorization()
+        settings, authorization = self._settings, self._authorization()
         folder = context.cache.parent / "searches"
-        finished = FinishedAnswers(folder, fingerprint(own.url, own.version))
+        finished = FinishedAnswers(folder, fingerprint(settings.url, settings.version))
         with (
             HttpClient(
-                limits=folder, limits_loopback=bool(own.requests_per_second), finished=finished
+                limits=folder, limits_loopback=bool(settings.requests_per_second), finished=finished
             ) as client,
             Progress(context.log, f"{self._name}: questions searched", len(queries)) as progress,
         ):
@@ -104,15 +105,15 @@ class Http(Retriever):
             def ask(query: Query) -> list[Hit]:
                 document = client.post_json(
                     self._service,
-                    own.url,
-                    document=_fill(json.loads(own.request), query.text, context.k),
+                    settings.url,
+                    document=_fill(json.loads(settings.request), query.text, context.k),
                     authorization=authorization,
                     accept=self._check_answer,
                 )
                 progress.add(1)
                 return self._hits(document)[: context.k]
 
-            results = list(ordered_map(ask, queries, own.parallel))
+            results = list(ordered_map(ask, queries, settings.parallel))
         self._check_passages(context, results)
         return results
 
@@ -126,12 +127,12 @@ class Http(Retriever):
 
     def _hits(self, document: Any) -> list[Hit]:
         """The hits of an answer, each passage once, without those that have no text. Errors: `SourceError`."""
-        own = self._settings
-        rows = _follow(document, own.hits)
-        if rows is None and own.no_hits_no_list:
+        settings = self._settings
+        rows = _follow(document, settings.hits)
+        if rows is None and settings.no_hits_no_list:
             return []
         if not isinstance(rows, list):
-            raise self._error(f"answered JSON without a list at hits: {own.hits}", document)
+            raise self._error(f"answered JSON without a list at hits: {settings.hits}", document)
         unique: dict[str, Hit] = {}
         for row in rows:
             if hit := self._hit(row):
@@ -139,21 +140,21 @@ class Http(Retriever):
         return list(unique.values())
 
     def _hit(self, row: Any) -> Hit | None:
-        own = self._settings
-        identifier = _follow(row, own.id)
+        settings = self._settings
+        identifier = _follow(row, settings.id)
         if not isinstance(identifier, (str, int)) or isinstance(identifier, bool) or identifier == "":
-            raise self._error(f"answered a hit without an id at id: {own.id}", row)
-        score = _follow(row, own.score) if own.score else None
-        if own.score and (
+            raise self._error(f"answered a hit without an id at id: {settings.id}", row)
+        score = _follow(row, settings.score) if settings.score else None
+        if settings.score and (
             isinstance(score, bool) or not isinstance(score, (int, float)) or not math.isfinite(score)
         ):
-            raise self._error(f"answered a hit without a number at score: {own.score}", row)
+            raise self._error(f"answered a hit without a number at score: {settings.score}", row)
         passage_id = clean_term(str(identifier)).text
-        if own.text is None:
+        if settings.text is None:
             return Hit(passage_id, score)
-        text, title = _follow(row, own.text), _follow(row, own.title) if own.title else None
+        text, title = _follow(row, settings.text), _follow(row, settings.title) if settings.title else None
         if not isinstance(text, str):
-            raise self._error(f"answered a hit without a text at text: {own.text}", row)
+            raise self._error(f"answered a hit without a text at text: {settings.text}", row)
         title = clean_term(title).text if isinstance(title, str) else ""
         written = Written(clean_term(text, len(text)).text, None, (), title)
         return Hit(f"{self._name}:{passage_id}", score, written) if written.text else None
