@@ -37,8 +37,8 @@ from longtail.retrieval.indexes import Index, build_index
 from longtail.retrieval.retrieve import open_context
 from longtail.storage import checksums, lake_stamps
 from longtail.storage.blob_store import BlobStore
+from longtail.storage.files import remove
 from longtail.storage.lake import Lake
-from longtail.storage.whole_files import remove
 from longtail.study.file import load_study
 from longtail.study.model_files import WEIGHTS
 from longtail.study.models import Model
@@ -190,7 +190,7 @@ def in_child(work: Callable[[], str]) -> str:
     if not pid:
         for remembered in (
             checksums._checksum,
-            lake_stamps._checked,
+            lake_stamps._check,
         ):  # a run remembers no file of another run
             remembered.cache_clear()
         os.write(write, work().encode())

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.harness import say
 from longtail.sandbox import rdf
-from longtail.sandbox.dumps import compressed, in_ascii, page_view_lines, truthy_lines
+from longtail.sandbox.dumps import compress, in_ascii, page_view_lines, truthy_lines
 from longtail.sandbox.world import World
 
 MONTH = "2026-10"
@@ -65,7 +65,7 @@ def _write(path: Path, lines: Iterable[str], filler: Callable[[int], Filler], n_
         parts = list(pool.map(filler, (1, 2)))
         text = list(lines)
         written = sum(len(line.encode()) for line in text)
-        for piece in compressed(text, ".bz2"):
+        for piece in compress(text, ".bz2"):
             out.write(piece)
         while written < n_bytes:
             repeats += 1
@@ -85,7 +85,7 @@ def _streams(lines: Iterator[str]) -> Filler:
         text.append(line)
         size += n
     n_statements = sum(any(wanted in line for wanted in _WANTED_STATEMENTS) for line in text)
-    return b"".join(compressed(text, ".bz2")), size, n_statements
+    return b"".join(compress(text, ".bz2")), size, n_statements
 
 
 def truthy_filler(seed: int) -> Filler:

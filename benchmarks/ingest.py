@@ -31,8 +31,7 @@ import pyarrow.compute as pc
 
 from benchmarks.generated_dumps import MONTH, Dump, page_view_dump, truthy_dump
 from benchmarks.harness import last_line, machine, say, table
-from longtail.parsing.decompression import decompress
-from longtail.parsing.line_files import DumpFile, RejectedRows
+from longtail.parsing.line_files import DumpFile, RejectedRows, decompress
 from longtail.questions.build import build_questions
 from longtail.relations.relation import relation_set
 from longtail.sandbox.pages import Pages
@@ -43,7 +42,7 @@ from longtail.study.file import load_study
 from longtail.threads import thread_count
 from longtail.transfer.client import HttpClient
 from longtail.transfer.limits import PAGE_VIEW_API
-from longtail.wikimedia.dump_store import cached_page_view_dump, cached_truthy_dump
+from longtail.wikimedia.dump_store import page_view_dump_in_cache, truthy_dump_in_cache
 from longtail.wikimedia.dumps.page_views import read_page_views
 from longtail.wikimedia.dumps.terms import read_terms
 from longtail.wikimedia.dumps.truthy import read_statements
@@ -168,8 +167,8 @@ def end_to_end(folder: Path, facts: int, truthy: Dump, views: Dump) -> tuple[flo
     path.write_text(_STUDY.format(facts=facts, month=MONTH), encoding="utf-8")
     study = load_study(path)
     (study.home.cache / "dumps").mkdir(parents=True)
-    cached_truthy_dump(study.source, study.home).symlink_to(truthy.path)
-    cached_page_view_dump(study.source, study.home, MONTH).symlink_to(views.path)
+    truthy_dump_in_cache(study.source, study.home).symlink_to(truthy.path)
+    page_view_dump_in_cache(study.source, study.home, MONTH).symlink_to(views.path)
     lake = Lake(study.home.lake)
     lake.ensure_schemas()
     started = time.perf_counter()
@@ -192,7 +191,7 @@ def refresh(folder: Path, facts: int, n_requests: int) -> tuple[float, float]:
         seconds = time.perf_counter() - started
         if any(views[MONTH] is None for views in found):
             raise SystemExit("refresh: an article has no views")
-        return client.waited_s / (PAGE_VIEW_API.max_parallel * seconds), seconds
+        return client.limits.waited_s / (PAGE_VIEW_API.max_parallel * seconds), seconds
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ from longtail.retrieval.bm25 import tokens_of
 from longtail.retrieval.nearest import Flat, Nearest, nearest
 from longtail.retrieval.passage_vectors import PART_ROWS, read_vectors
 from longtail.retrieval.stored_passages import StoredPassages, indexed_texts, open_passages
-from longtail.storage.whole_files import write_array
+from longtail.storage.files import write_array
 from longtail.threads import thread_count
 
 _LOG = logging.getLogger("longtail.benchmark")

@@ -20,11 +20,10 @@ import numpy as np
 from benchmarks.harness import say, table
 from benchmarks.retrieval_process import K
 from longtail.embedding.settings import Hnsw, IvfPq
-from longtail.retrieval.approximate import build_approximate, index_files
-from longtail.retrieval.approximate_search import search_approximate
+from longtail.retrieval.approximate import build_approximate, index_files, search_approximate
 from longtail.retrieval.nearest import Flat, nearest
 from longtail.retrieval.passage_vectors import PART_ROWS
-from longtail.storage.whole_files import write_array
+from longtail.storage.files import write_array
 
 DIMENSIONS = 384
 _LOG = logging.getLogger("longtail.benchmark")

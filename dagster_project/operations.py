@@ -29,14 +29,21 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from longtail.errors import LongtailError, StudyError, single_line
-from longtail.storage.disk import advised, full_disk, has_no_room, is_disk_full
-from longtail.storage.files import STAGING, atomic_file, remove_leftovers
+from longtail.storage.files import (
+    STAGING,
+    add_advice,
+    atomic_file,
+    full_disk,
+    has_no_room,
+    is_disk_full,
+    remove_leftovers,
+)
 from longtail.storage.home import PROJECT_ROOT, StudyHome, longtail_home
 from longtail.storage.ownership import (
     PLACE,
     forget_run,
     is_run_dead,
-    locked_runs,
+    list_runs,
     only_one,
     place_of,
 )
@@ -203,7 +210,7 @@ def in_one_line(main: Callable[Parameters, int]) -> Callable[Parameters, int]:
 def error_line(error: BaseException) -> str:
     """One line for the user: which path or key, and what to do."""
     if isinstance(error, LongtailError):
-        return advised(single_line(str(error)))
+        return add_advice(single_line(str(error)))
     if isinstance(error.__cause__, DBAPIError):
         error = error.__cause__
     if isinstance(error, DBAPIError) and not isinstance(error.orig, sqlite3.Error):
@@ -340,7 +347,7 @@ def _began(record: dg.RunRecord) -> float:
 
 def _forget_runs(instance: dg.DagsterInstance, home: StudyHome) -> None:
     """Remove the lock files of ended runs; a process that still holds its lock keeps the file."""
-    for run_id in locked_runs(home.locks):
+    for run_id in list_runs(home.locks):
         run = instance.get_run_by_id(run_id)
         if (run is None or run.status in _ENDED) and is_run_dead(home.locks, run_id, None):
             forget_run(home.locks, run_id)

@@ -1,7 +1,8 @@
 """The methods: the ways in which a study can ask a question, one record for each.
 
-A retriever is a module in `longtail/retrieval/retrievers` with its record, `RETRIEVER`, of the module's name. A study may
-declare further retrievers: records made from one of these, with other settings (`Study.method`).
+A retriever is a module with its record, `RETRIEVER`, of the module's name: in `longtail/retrieval/retrievers`, or of an
+installed package (group `longtail.retrievers` of entry points). A study may declare further retrievers: records made from
+one of these, with other settings (`Study.method`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from longtail.listed import Listed
+from longtail.listed import Listed, ListedModules
 
 MEMORY = "memory"
 """Kind: the prompt is the question alone. Paraphrases and samples are asked in this way too."""
@@ -77,7 +78,7 @@ class Method:
 
 
 METHODS: Listed[Method] = Listed(
-    "longtail.retrieval.retrievers",
+    ListedModules("longtail.retrieval.retrievers", "longtail.retrievers"),
     "RETRIEVER",
     {
         method.name: method

@@ -21,8 +21,8 @@ from longtail.imports.datasets import read_questions
 from longtail.needs import Need, check_package, needs_of_machines
 from longtail.questions import counts
 from longtail.reference.service import needs_of_links
-from longtail.retrieval.bm25 import NO_BOUNDARIES, unspaced_share
-from longtail.retrieval.needs import needs_of_retrievers
+from longtail.retrieval.bm25 import NO_BOUNDARIES, share_without_spaces
+from longtail.retrieval.indexes import needs_of_retrievers
 from longtail.retrieval.retrievers.bm25 import WORDS, Bm25Settings
 from longtail.study.imports import (
     Collection,
@@ -37,7 +37,7 @@ from longtail.study.imports import (
 from longtail.study.study import Study
 from longtail.tuning.sweep import needs_of_sweep
 from longtail.warehouse.build import check_memory
-from longtail.wikimedia.needs import needs_of_source
+from longtail.wikimedia.origins import needs_of_source
 
 _AT_ONCE = 8  # hub ids are looked up side by side
 _MOST_UNSPACED = 0.1  # of the letters at a file's beginning
@@ -85,7 +85,7 @@ def remarks(study: Study) -> Iterator[str]:
             if not isinstance(holder, Import | Collection) or place.is_fetched(study.path):
                 continue
             found = place.find(study.path)
-            if found.is_file() and unspaced_share(beginning_of_text(found, holder)) > _MOST_UNSPACED:
+            if found.is_file() and share_without_spaces(beginning_of_text(found, holder)) > _MOST_UNSPACED:
                 yield f"{where}: {found}: for {', '.join(names)}, many of its words are {NO_BOUNDARIES}"
 
 

@@ -31,8 +31,7 @@ from longtail.storage.lake import Computed, QuarantinedRow, Streamed
 from longtail.study.datasets import Dataset
 from longtail.study.models import Model
 from longtail.study.prompts import Prompt
-from longtail.wikimedia.facts import Entities, Facts
-from longtail.wikimedia.ingest import entity_rows, triple_rows
+from longtail.wikimedia.ingest import Entities, Facts, entity_rows, triple_rows
 
 LOG = logging.getLogger("longtail-tests")
 GOLDS = {"Q1-P36": ("Amaurot",), "Q2-P36": ("Lagado", "the flying city"), "Q3-P36": ("Oz",)}

@@ -31,7 +31,7 @@ from longtail.storage.ownership import (
     forget_run,
     hold_run,
     is_run_dead,
-    locked_runs,
+    list_runs,
     only_one,
     place_of,
 )
@@ -58,7 +58,7 @@ def test_locks_of_ended_runs_are_removed_and_those_of_living_and_others_runs_sta
         hold_run(home.locks, living)
         try:
             assert reap_dead_runs(instance, home) == [killed]
-            assert locked_runs(home.locks) == [living]
+            assert list_runs(home.locks) == [living]
         finally:
             forget_run(home.locks, living)
         found = {run.run_id: run.status for run in instance.get_runs()}

@@ -12,8 +12,7 @@ from longtail.imports.answers import import_decisions
 from longtail.questions.build import build_questions
 from longtail.questions.counts import count_questions
 from longtail.questions.paraphrases import CANDIDATES, PATTERNS, build_paraphrases, describe_cloze_queries
-from longtail.reference.linking import describe_linking
-from longtail.reference.mentions import link_reference_questions
+from longtail.reference.linking import describe_linking, link_reference_questions
 from longtail.reference.nq_open import import_reference_questions
 from longtail.reference.page_views import ingest_reference_page_views
 from longtail.study.study import Study

@@ -14,7 +14,7 @@ import dagster as dg
 
 from dagster_project.defs.resources import LOG, StudyResource
 from longtail.errors import LongtailError, printable
-from longtail.storage.disk import advised, is_disk_full
+from longtail.storage.files import add_advice, is_disk_full
 from longtail.storage.fingerprints import fingerprint
 from longtail.storage.home import longtail_home
 from longtail.storage.lake import Lake, Outcome
@@ -32,13 +32,13 @@ def clear_errors() -> Iterator[None]:
         yield
     except LongtailError as error:
         _release(error)
-        raise dg.Failure(description=advised(str(error)), allow_retries=False) from error
+        raise dg.Failure(description=add_advice(str(error)), allow_retries=False) from error
     except Exception as error:
         _release(error)
         if not is_disk_full(error):
             raise
         said = f"{longtail_home()}: {type(error).__name__}: {error}"
-        raise dg.Failure(description=advised(said), allow_retries=False) from error
+        raise dg.Failure(description=add_advice(said), allow_retries=False) from error
 
 
 def _release(error: BaseException | None) -> None:

@@ -9,7 +9,7 @@ from dagster_project.defs.questions import paraphrases, questions
 from dagster_project.defs.resources import LOG, StudyResource, chosen_study, retrievers
 from dagster_project.defs.results import clear_errors, lake_asset, result
 from longtail.retrieval.cited_passages import cite_passages
-from longtail.retrieval.excluded_pages import TABLE, written_beside
+from longtail.retrieval.excluded_pages import TABLE, write_beside
 from longtail.retrieval.indexes import build_index
 from longtail.retrieval.passages import build_passages
 from longtail.retrieval.retrieve import retrieve_passages
@@ -36,7 +36,7 @@ def collected_pages(study: StudyResource) -> Iterator[dg.MaterializeResult]:
     with clear_errors():
         outcome = build_passages(study.study, study.lake, LOG)
         yield result(study.lake, [outcome], passages)
-        yield result(study.lake, [written_beside(study.lake, outcome)], _excluded_pages)
+        yield result(study.lake, [write_beside(study.lake, outcome)], _excluded_pages)
 
 
 def _index_asset(retriever: str, library: str) -> dg.AssetsDefinition:

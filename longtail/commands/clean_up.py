@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dagster_project.operations import in_one_line
 from longtail.errors import LongtailError
-from longtail.storage import whole_files
+from longtail.storage import files
 from longtail.storage.home import StudyHome, command, study_file
 from longtail.storage.ownership import only_one
 from longtail.study.file import load_study
@@ -46,7 +46,7 @@ def main(remove: str = "") -> int:
         for part in parts:
             size = _megabytes(part.paths, counted)
             for path in part.paths if part.name in wanted else ():
-                whole_files.remove(path)
+                files.remove(path)
                 if path.exists():
                     raise LongtailError(f"{path}: could not be removed whole; let this user write there")
             said = "removed" if part.name in wanted else part.if_gone

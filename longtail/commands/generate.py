@@ -26,7 +26,7 @@ from longtail.generation.engine.task import Scope, Task
 from longtail.generation.tasks.audit import tell_accuracy
 from longtail.generation.tasks.registry import TASKS, needs_of_models
 from longtail.needs import needs_of_machines
-from longtail.storage.disk import advised
+from longtail.storage.files import add_advice
 from longtail.storage.home import study_file
 from longtail.storage.lake import Lake
 from longtail.storage.object_store import STORE
@@ -156,4 +156,4 @@ def _partitions(scope: Scope) -> Iterator[tuple[Task, Scope]]:
 
 
 def _line(error: Exception) -> str:
-    return advised(single_line(str(error)))
+    return add_advice(single_line(str(error)))

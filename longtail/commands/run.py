@@ -27,9 +27,8 @@ from longtail.commands.display import Calm, Condensed, Display, StageTimes, disp
 from longtail.errors import LongtailError, single_line
 from longtail.preflight import misses
 from longtail.progress import Progress
-from longtail.storage.checksums import written
-from longtail.storage.disk import advised, is_disk_full
-from longtail.storage.files import atomic_file
+from longtail.storage.checksums import file_state
+from longtail.storage.files import add_advice, atomic_file, is_disk_full
 from longtail.storage.home import command, longtail_home, study_file
 from longtail.storage.lake import Lake
 from longtail.storage.object_store import STORE
@@ -172,13 +171,13 @@ def discard(lake: Lake, files: Mapping[tuple[str, str], tuple[int, ...]]) -> Non
     """
     for (table, partition), file in files.items():
         with contextlib.suppress(FileNotFoundError):
-            if written(lake.path(table, partition)) == file:
+            if file_state(lake.path(table, partition)) == file:
                 lake.discard(table, partition)
 
 
 def _files_of(lake: Lake, *stages: Stage) -> dict[tuple[str, str], tuple[int, ...]]:
     """What tells the present file of each partition of stages of one model from a later one."""
-    return {key: written(lake.path(*key)) for stage in stages for key in _partitions_of(lake, stage)}
+    return {key: file_state(lake.path(*key)) for stage in stages for key in _partitions_of(lake, stage)}
 
 
 def _partitions_of(lake: Lake, stage: Stage) -> Iterator[tuple[str, str]]:
@@ -315,7 +314,7 @@ def _cause(events: Sequence[Any]) -> str:
     """
     for said in map(_said, events):
         if is_disk_full(said):
-            return advised(said)
+            return add_advice(said)
     evaluated = [e.event_specific_data for e in events if e.event_type_value == "ASSET_CHECK_EVALUATION"]
     failed = [c for c in evaluated if not c.passed and c.severity == dg.AssetCheckSeverity.ERROR]
     if failed:

@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 from longtail.embedding.encoder import ENCODER
 from longtail.embedding.vectors import Vectors
 from longtail.questions.build import draw
-from longtail.storage.columns import with_constants
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow, Streamed
+from longtail.storage.lake_rows import add_constants
 from longtail.study.models import Model
 from longtail.study.study import Study
 
@@ -77,7 +77,7 @@ def tables_to_compare(study: Study, model: Model) -> list[str]:
 def _rows(model: str, texts: Sequence[str], vectors: Vectors) -> Iterator[pa.Table]:
     for part, some in vectors.stream(texts):
         lists = pa.FixedSizeListArray.from_arrays(some.reshape(-1), ENCODER.n_dimensions)
-        yield with_constants(pa.table({"text": part, "embedding": lists}), model=model, encoder=ENCODER.stamp)
+        yield add_constants(pa.table({"text": part, "embedding": lists}), model=model, encoder=ENCODER.stamp)
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from longtail.grounding.corpus import open_of, portrait_fingerprint
 from longtail.grounding.portrait import Portrait
 from longtail.grounding.texts import Hasher, Texts
 from longtail.methods import BACKGROUND
-from longtail.storage.columns import with_constants
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, Streamed
+from longtail.storage.lake_rows import add_constants
 from longtail.study.study import Study
 
 _ROOM = 1 << 22
@@ -166,7 +166,7 @@ def _score_file(lake: Lake, model: str, source: _Source, scorer: Scorer) -> Iter
             keys = pa.table(batch.select(list(key_columns))).rename_columns(key_columns)
             if source.prompt is None:
                 keys = keys.append_column("prompt", pa.nulls(len(keys), pa.string()))
-            keys = with_constants(keys, **constants)
+            keys = add_constants(keys, **constants)
             reference = np.nan_to_num((others or [quotes])[0].scores)
             for name, values in (_columns(quotes) | {"quip_reference": pa.array(reference)}).items():
                 keys = keys.append_column(name, values)

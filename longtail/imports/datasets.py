@@ -27,9 +27,9 @@ from longtail.imports.format import (
 from longtail.imports.records import file_hashes
 from longtail.relations.relation import ALL, SUBJECT
 from longtail.storage.checksums import CHANGED, differences
+from longtail.storage.files import remove
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
-from longtail.storage.whole_files import remove
 from longtail.study.backends import IMPORTED
 from longtail.study.datasets import Dataset
 from longtail.study.imports import PARAPHRASES, QUESTIONS, Import, Place, load_format, slice_of

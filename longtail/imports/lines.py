@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from longtail.errors import SourceError
-from longtail.parsing.decompression import BZIP2, GZIP, beginning
+from longtail.parsing.line_files import BZIP2, GZIP, beginning
 from longtail.parsing.terms import LONGEST_LABEL, clean_term
 
 ACCEPT_CUT = "accept_cut_dumps"

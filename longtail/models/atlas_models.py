@@ -21,7 +21,7 @@ from typing import Any
 
 from longtail.errors import BackendError
 from longtail.models.limits import first_line
-from longtail.storage.whole_files import whole
+from longtail.storage.files import whole
 
 FILE = "model.pth.tar"
 READER, RETRIEVER = "reader", "retriever"

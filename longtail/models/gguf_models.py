@@ -24,8 +24,7 @@ from typing import Any
 from longtail.errors import BackendError
 from longtail.processes import end_with_parent
 from longtail.storage.checksums import differences, file_checksum, record
-from longtail.storage.disk import full_disk, has_no_room, is_disk_full
-from longtail.storage.files import sync
+from longtail.storage.files import full_disk, has_no_room, is_disk_full, sync
 from longtail.storage.home import longtail_home
 from longtail.study.model_files import GgufHeader, find_gguf, read_header
 from longtail.study.models import Model

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import BackendError
-from longtail.storage.checksums import CHANGED, file_checksum, is_as_named, recorded_checksums
+from longtail.storage.checksums import CHANGED, file_checksum, is_as_named, read_checksums
 from longtail.storage.files import temporary_folder
 
 PATTERNS = (
@@ -90,9 +90,9 @@ class ModelFiles:
         Errors: `BackendError` where a file does not match its checksum: in the `SHA256SUMS` of the folder or of the one
         around it, if there is one, or by the file's name in the hub's cache.
         """
-        around = recorded_checksums(self.folder.parent)
+        around = read_checksums(self.folder.parent)
         recorded = {name: around.get(f"{self.folder.name}/{name}") for name, _ in self.paths}
-        recorded |= recorded_checksums(self.folder)
+        recorded |= read_checksums(self.folder)
         for name, path in self.paths:
             is_cached = path.parent.name == "blobs" and _HASH.fullmatch(path.name)
             if not (is_as_named(path) if is_cached else recorded.get(name) in (None, file_checksum(path))):

@@ -36,7 +36,7 @@ def read_triples(reading: Reading) -> Iterator[list[ox.Quad]]:
     """
     n_lines = 0
     try:
-        with open_decompressed(reading.path) as stream:
+        with open_plain(reading.path) as stream:
             lines = _lines(stream)
             while chunk := list(islice(lines, _LINES_AT_ONCE)):
                 triples = list(_parse(chunk, n_lines + 1, reading.broken))
@@ -54,7 +54,7 @@ def read_triples(reading: Reading) -> Iterator[list[ox.Quad]]:
         raise SourceError(f"{reading.path}: holds no triple in the N-Triples format{first}")
 
 
-def open_decompressed(path: Path) -> IO[bytes]:
+def open_plain(path: Path) -> IO[bytes]:
     """Open for reading. The first bytes tell gzip and bzip2; the file's name does not matter."""
     with path.open("rb") as stream:
         magic = stream.read(3)

@@ -28,7 +28,7 @@ import numpy as np
 
 from longtail.errors import SourceError
 from longtail.parsing.line_files import RejectedRows
-from longtail.parsing.rdf import open_decompressed
+from longtail.parsing.rdf import open_plain
 from longtail.progress import Progress
 from longtail.scoring.match import dpr_tokens
 
@@ -207,7 +207,7 @@ def _blocks(path: Path, rejected: RejectedRows, size: int) -> Iterator[bytes]:
     """The text of a file in pieces. Errors: `SourceError`."""
     n_bytes = 0
     try:
-        with open_decompressed(path) as stream:
+        with open_plain(path) as stream:
             for block in (
                 _json_texts(stream, path, rejected, size) if _is_json(path) else _pieces(stream, size)
             ):

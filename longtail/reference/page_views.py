@@ -41,7 +41,7 @@ def ingest_reference_page_views(
         for month in months
     }
     return materialise_months(
-        study, lake, TABLE, stamps, lambda stale, stage: _fetched(study, titles, stale, stage, log)
+        study, lake, TABLE, stamps, lambda stale, stage: _fetch(study, titles, stale, stage, log)
     )
 
 
@@ -51,7 +51,7 @@ def _titles(lake: Lake) -> list[str]:
     return sorted({row["article_title"] for row in rows if row["article_title"] and not row["entity_id"]})
 
 
-def _fetched(
+def _fetch(
     study: Study, titles: Sequence[str], months: Sequence[str], stage: str, log: logging.Logger
 ) -> dict[str, Computed]:
     if not titles:

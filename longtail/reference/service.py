@@ -1,28 +1,142 @@
-"""Linking by a service: stored answers first, then requests for the rest."""
+"""Linking by a TagMe-compatible service: stored answers first, then requests for the rest.
+
+The answers are stored for all studies of one home, so that each text is sent once. The token is sent in the request's
+body, never in an address; no file and no message has it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import hashlib
+import html
+import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 from longtail.errors import SourceError
+from longtail.imports.lines import clean
 from longtail.needs import Need
 from longtail.progress import Progress
-from longtail.reference.link_cache import LinkCache
-from longtail.reference.tagme import SERVICE, Annotation, annotate, token_of
+from longtail.storage.blob_store import BlobStore
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import TAGME_URL, TagMe
 from longtail.study.study import Study
 from longtail.transfer.client import HttpClient
 from longtail.transfer.failures import RefusedRequestError
 from longtail.transfer.http import is_loopback
-from longtail.wikimedia.sandbox_world import world_version
-from longtail.wikimedia.services import check_contact, open_services
+from longtail.transfer.limits import Service
+from longtail.wikimedia.services import check_contact, open_services, world_version
+
+SERVICE = Service("TagMe service", quota="tagme", max_parallel=1, interval_s=0.5, is_wikimedia=False)
+LANGUAGE = "en"  # the language of the Wikipedia whose page views are counted
 
 _MOST_FAILURES_IN_A_ROW = 3
 _REFUSES_THE_TEXT = (400, 413, 414, 422)  # any other 4xx refuses the token or the client
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """A spot in the text and the Wikipedia article that the service links it to; `rho` is its confidence, 0 to 1."""
+
+    start: int
+    end: int
+    spot: str
+    title: str
+    link_probability: float
+    rho: float
+
+
+def token_of(tagme: TagMe) -> str:
+    """The service's token. Errors: `SourceError` where its environment variable is empty."""
+    token = os.environ.get(tagme.token_env, "").strip()
+    if not token:
+        raise SourceError(
+            f"environment variable {tagme.token_env} is not set; set it to the token of the TagMe service, or leave key"
+            " tagme of reference_questions out to link by names of entities (nothing was requested)"
+        )
+    return token
+
+
+def annotate(client: HttpClient, url: str, token: str, text: str) -> list[Annotation]:
+    """All annotations of a text, with any rho. Errors: `SourceError`, which never shows the token."""
+    form = {"text": text, "lang": LANGUAGE, "gcube-token": token}
+    return read_annotations(url, client.post_json(SERVICE, url, form, secret=token))
+
+
+def read_annotations(url: str, document: Any) -> list[Annotation]:
+    """The annotations in an answer. Those without a title link to nothing and are left out. Errors: `SourceError`."""
+    annotations = document.get("annotations") if isinstance(document, dict) else None
+    if not isinstance(annotations, list):
+        raise SourceError(f"{SERVICE.name} at {url}: answered JSON without a list of annotations")
+    try:
+        return [_annotation(one) for one in annotations if one.get("title")]
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        raise SourceError(
+            f"{SERVICE.name} at {url}: answered an annotation without spot, start, end, title, link_probability and rho"
+        ) from None
+
+
+def _annotation(one: dict[str, Any]) -> Annotation:
+    annotation = Annotation(
+        start=int(one["start"]),
+        end=int(one["end"]),
+        spot=clean(str(one["spot"])),
+        title=article_title(str(one["title"])),
+        link_probability=float(one["link_probability"]),
+        rho=float(one["rho"]),
+    )
+    if not (
+        annotation.title and 0 <= annotation.start <= annotation.end and annotation.rho == annotation.rho
+    ):
+        raise ValueError
+    return annotation
+
+
+def article_title(title: str) -> str:
+    """A title as in the lake: spaces for underscores, and HTML entities resolved."""
+    return " ".join(clean(html.unescape(title)).replace("_", " ").split())
+
+
+class LinkCache:
+    """The answers of one service; several processes may share the file. A context manager.
+
+    Errors: `LakeError` where the file cannot be used. A damaged file is renamed, with a warning.
+    """
+
+    def __init__(self, folder: Path, service: str) -> None:
+        name = hashlib.sha256(service.encode()).hexdigest()[:32]
+        self._store = BlobStore(folder / f"{name}.sqlite")
+
+    def __enter__(self) -> LinkCache:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._store.close()
+
+    def find(self, texts: Iterable[str]) -> dict[str, list[Annotation]]:
+        """The stored answers, by text."""
+        kept = ((text, self._store.get(_key(text))) for text in texts)
+        return {text: _annotations(answer) for text, answer in kept if answer is not None}
+
+    def store(self, text: str, annotations: Sequence[Annotation]) -> None:
+        """Store an answer; a later kill does not lose it."""
+        values = [dataclasses.astuple(one) for one in annotations]
+        self._store.put(_key(text), json.dumps(values, ensure_ascii=False).encode())
+
+
+def _key(text: str) -> str:
+    return hashlib.sha256(json.dumps([LANGUAGE, text]).encode()).hexdigest()
+
+
+def _annotations(answer: bytes) -> list[Annotation]:
+    return [Annotation(*values) for values in json.loads(answer)]
+
 
 Answers = dict[str, list[Annotation]]
 _Ask = Callable[[str], list[Annotation]]
@@ -36,7 +150,7 @@ def service_name(study: Study, tagme: TagMe) -> str:
     return tagme.url or TAGME_URL
 
 
-def linked_by_service(
+def link_by_service(
     study: Study,
     name: str,
     tagme: TagMe,
@@ -62,7 +176,7 @@ def linked_by_service(
                 len(questions) - len(missing),
             )
             with _service(study, name, tagme, client) as ask:
-                answered, rejected = _asked(ask, name, missing, cache, log)
+                answered, rejected = _ask(ask, name, missing, cache, log)
             known.update(answered)
     return {key: known[text] for key, text in questions.items() if text in known}, rejected
 
@@ -95,7 +209,7 @@ def _service(study: Study, name: str, tagme: TagMe, client: HttpClient | None) -
         yield partial(annotate, services.client, services.tagme_url, services.tagme_token)
 
 
-def _asked(
+def _ask(
     ask: _Ask, name: str, questions: Mapping[str, str], cache: LinkCache, log: logging.Logger
 ) -> tuple[dict[str, list[Annotation]], list[QuarantinedRow]]:
     """Send one question after another; a question whose text is refused is put aside."""

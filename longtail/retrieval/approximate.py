@@ -1,10 +1,14 @@
-"""Indexes for approximate search: faiss's IVF-PQ and HNSW, built from the stored vectors part by part.
+"""Approximate search: faiss's IVF-PQ and HNSW, built from the stored vectors part by part.
 
 `trained.faiss` is an empty index that was trained on a seeded sample. Each 250,000 passages are added to a copy of it,
 which is a file of its own: a killed build does one of them again. IVF-PQ joins them to one at the end; memory then
 holds the codes of all vectors (for 768 dimensions 200 bytes a vector), and never the vectors. HNSW needs the vectors to
 compare: it keeps one graph a piece, and memory holds the vectors of one. All seeds are fixed, and one thread builds HNSW,
 as a graph depends on the order in which threads add.
+
+Indexes and vectors stay in their files, which are mapped into memory. An index compares codes, which are coarser than the
+vectors. So it gives more candidates than are wanted, and their order and scores come from the vectors (faiss calls this
+refinement; IndexRefine, `k_factor`).
 """
 
 from __future__ import annotations
@@ -20,8 +24,9 @@ import numpy as np
 from longtail.embedding.settings import SEARCH_KEYS, Hnsw, IvfPq
 from longtail.errors import BackendError
 from longtail.progress import Progress
-from longtail.retrieval.passage_vectors import read_vectors
-from longtail.storage.whole_files import remove, whole
+from longtail.retrieval.nearest import SPARE, Nearest, round_scores
+from longtail.retrieval.passage_vectors import read_rows, read_vectors
+from longtail.storage.files import remove, whole
 from longtail.threads import thread_count
 
 PIECE_PARTS = 10
@@ -33,8 +38,10 @@ _DIMENSIONS_PER_CODE = 4
 _TRAINED = "trained.faiss"
 _INDEX, _CODES = "index", "codes"
 
+_QUESTIONS_AT_ONCE = 4_096
 
-def described(search: IvfPq | Hnsw) -> str:
+
+def describe(search: IvfPq | Hnsw) -> str:
     """What decides an index beside the vectors: its settings, and the version of faiss."""
     import faiss
 
@@ -67,7 +74,7 @@ def build_approximate(folder: Path, search: IvfPq | Hnsw, name: str, log: loggin
     faiss.omp_set_num_threads(thread_count())
     if not (folder / _TRAINED).exists():
         log.info("%s: trained on a sample of the vectors", name)
-        _write(_trained(folder, search, name), folder / _TRAINED)
+        _write(_train(folder, search, name), folder / _TRAINED)
     prefix = _CODES if is_joined else _INDEX
     if isinstance(search, Hnsw):
         faiss.omp_set_num_threads(1)
@@ -94,7 +101,7 @@ def sub_vectors_of(dimensions: int) -> int:
     return next(dimensions // size for size in range(_DIMENSIONS_PER_CODE, 0, -1) if dimensions % size == 0)
 
 
-def _trained(folder: Path, search: IvfPq | Hnsw, name: str) -> Any:
+def _train(folder: Path, search: IvfPq | Hnsw, name: str) -> Any:
     return _graph(folder, search) if isinstance(search, Hnsw) else _lists(folder, search, name)
 
 
@@ -180,3 +187,66 @@ def _write(index: Any, path: Path) -> None:
 
 def _piece(folder: Path, prefix: str, number: int) -> Path:
     return folder / f"{prefix}-{number:05}.faiss"
+
+
+def search_settings(search: IvfPq | Hnsw) -> str:
+    """What decides the hits beside the index: the settings that only a search reads."""
+    own = dataclasses.asdict(search)
+    return ", ".join(f"{name} {own[name]}" for name in SEARCH_KEYS if name in own)
+
+
+def search_approximate(folder: Path, search: IvfPq | Hnsw, vectors: np.ndarray, k: int) -> Nearest:
+    """The `k` nearest that are found to each vector, with exact scores; row -1 where fewer are found."""
+    import faiss
+
+    faiss.omp_set_num_threads(thread_count())
+    found = []
+    for start in range(0, max(len(vectors), 1), _QUESTIONS_AT_ONCE):
+        asked = vectors[start : start + _QUESTIONS_AT_ONCE]
+        found.append(_score_exactly(folder, _candidates(folder, search, asked, k), asked, k))
+    return Nearest(*(np.concatenate([getattr(one, name) for one in found]) for name in ("rows", "scores")))
+
+
+def default_nprobe(nlist: int) -> int:
+    """Lists that a question looks at."""
+    return max(8, round(math.sqrt(nlist)))
+
+
+def _candidates(folder: Path, search: IvfPq | Hnsw, vectors: np.ndarray, k: int) -> Nearest:
+    """What the index finds, by the scores of its codes."""
+    wanted = (k * search.refine_factor if isinstance(search, IvfPq) else k) + SPARE
+    best = Nearest.none(len(vectors))
+    for path in index_files(folder):
+        index = _open(path, search)
+        if index.ntotal and len(vectors):
+            scores, rows = index.search(vectors, min(wanted, index.ntotal))
+            best = best.joined(Nearest(rows, np.where(rows < 0, -np.inf, scores)), wanted)
+    return best
+
+
+def _score_exactly(folder: Path, found: Nearest, vectors: np.ndarray, k: int) -> Nearest:
+    """The `k` best of `found` by the inner products of the stored vectors, of which a few are in memory."""
+    questions, places = np.nonzero(found.rows >= 0)
+    rows = found.rows[questions, places]
+    by_row = np.argsort(rows, kind="stable")
+    scores = np.full(found.rows.shape, -np.inf)
+    for own, stored in read_rows(folder, rows[by_row]):
+        pairs = by_row[own]
+        asked = questions[pairs]
+        products = np.einsum("ij,ij->i", stored.astype(np.float32, copy=False), vectors[asked])
+        scores[asked, places[pairs]] = round_scores(products.astype(np.float64))
+    return Nearest.none(len(vectors)).joined(Nearest(found.rows, scores), k)
+
+
+def _open(path: Path, search: IvfPq | Hnsw) -> Any:
+    """An index whose codes are mapped into memory."""
+    import faiss
+
+    if isinstance(search, IvfPq):
+        lists: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
+        lists.nprobe = min(search.nprobe or default_nprobe(lists.nlist), lists.nlist)
+        return lists
+    index: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+    graph: Any = faiss.downcast_index(index.index)
+    graph.hnsw.efSearch = search.ef_search
+    return index

@@ -41,9 +41,10 @@ class Query:
 
 @dataclass(frozen=True)
 class Written:
-    """A passage that the retriever wrote: from the passage `original`, None for a sentence of its own.
+    """A passage that is not among the study's, with its text and, where it has no `original`, its title.
 
-    `answers` are all names of what it tells instead of the truth. `title` is that of a sentence of its own.
+    A retriever wrote it (from the passage `original`, or as a sentence of its own) or brought it from elsewhere.
+    `answers` are all names of what a written passage tells instead of the truth; none for one from elsewhere.
     """
 
     text: str
@@ -74,8 +75,9 @@ class Context:
     `passages` are in the order of passage_id. `folder` holds its index, if it has one; `cache` is for parts of indexes
     that several studies of a home share. `k` is the number of passages wanted for each question, `seed` the study's.
     `device` is a torch device, or `auto`. `others` holds the results of the study's other retrievers by name: at most
-    `k` a wording, and only of the retrievers that this one reads (`Study.results_read_by`). `relations` are those that
-    the study knows, by name; only conditions may read them.
+    `k` a wording, and only of the retrievers that this one reads (`Study.results_read_by`). `from_elsewhere` has those of
+    their passages, by id, that they brought from elsewhere. `relations` are those that the study knows, by name; only
+    conditions may read them.
     """
 
     passages: StoredPassages
@@ -86,6 +88,7 @@ class Context:
     seed: int = 0
     device: str = "cpu"
     others: Mapping[str, Results] | None = None
+    from_elsewhere: Mapping[str, Written] = field(default_factory=dict)
     relations: Mapping[str, Relation] = field(default_factory=lambda: by_name(relation_set(SOURCE_SET)))
 
 

@@ -22,9 +22,9 @@ from longtail.progress import Progress
 from longtail.retrieval.base import Context, Hit, Query, Retriever
 from longtail.retrieval.bm25_shards import (
     Shard,
-    added_to_all,
     build_shards,
     open_shard,
+    score_of_all,
     share_of_tokens,
 )
 from longtail.retrieval.retrievers.bm25 import CJK_BIGRAMS, WITH_DELTA, WORDS, Bm25Settings
@@ -68,7 +68,7 @@ def bigrams_of(text: str) -> list[str]:
     return found
 
 
-def unspaced_share(text: str) -> float:
+def share_without_spaces(text: str) -> float:
     """The share of a text's letters that belong to scripts without spaces between words."""
     n = sum(1 for _ in _LETTER.finditer(text))
     return sum(1 for _ in _UNSPACED_LETTER.finditer(text)) / n if n else 0.0
@@ -147,7 +147,7 @@ class Bm25(Retriever):
 
                 for _ in threads.map(some, range(0, len(queries), _AT_ONCE)):
                     pass
-        added = added_to_all(context.folder, distinct, len(context.passages), self._settings)
+        added = score_of_all(context.folder, distinct, len(context.passages), self._settings)
         return _hits(context, best, [float(added[own].sum()) for own in asked])
 
 

@@ -3,14 +3,20 @@
 First each shard is counted alone. Then the frequencies of all shards are added up. Last, each shard's counts become
 weights, which equal those of one index of all passages to the last digit: the same formula, in bm25s's precisions. Every
 shard has a vocabulary of its own, so that memory does not grow with the collection. What is there is not made again.
+
+The weights are those of bm25s (Kamphuis et al., 2020: Which BM25 Do You Mean?). score(q, d) = Σ over the query's tokens t
+of idf(t) · tf(t, d), where n of N passages hold t, and f is its count in d. For Lucene idf = ln(1 + (N − n + ½)/(n + ½))
+and tf = f/(f + k₁(1 − b + b·|d|/avg|d|)). BM25L and BM25+ give a passage without the token a weight, too. The files hold
+only what a passage has above that weight, which is the same for all passages.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,11 +26,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from longtail.progress import Progress
-from longtail.retrieval.bm25_formulas import idf, share, share_without
 from longtail.retrieval.retrievers.bm25 import Bm25Settings
 from longtail.retrieval.stored_passages import StoredPassages, indexed_texts
-from longtail.storage.files import remove_leftovers
-from longtail.storage.whole_files import remove, whole, write_array
+from longtail.storage.files import remove, remove_leftovers, whole, write_array
+
+_IDF: Mapping[str, Callable[[int, int], float]] = {
+    "lucene": lambda n, of: math.log(1 + (of - n + 0.5) / (n + 0.5)),
+    "robertson": lambda n, of: math.log(max(1.0, (of - n + 0.5) / (n + 0.5))),
+    "atire": lambda n, of: math.log(of / n),
+    "bm25l": lambda n, of: math.log((of + 1) / (n + 0.5)),
+    "bm25+": lambda n, of: math.log((of + 1) / n),
+}
 
 _FREQUENCIES = "frequencies.arrow"
 _TOKENS = "tokens.arrow"
@@ -32,6 +44,35 @@ _OFTEN = 1 / 8
 """A token in more of a shard's passages than this is kept as one weight a passage while questions ask for it."""
 _MOST_OFTEN = 64
 Tokens = Callable[[str], list[str]]
+
+
+def idf(settings: Bm25Settings, frequencies: np.ndarray, n_passages: int) -> np.ndarray:
+    """The weight of tokens by the number of passages that have them, in float32 as bm25s keeps it."""
+    distinct, places = np.unique(frequencies, return_inverse=True)
+    weights = [_IDF[settings.variant](n, n_passages) for n in distinct.tolist()]
+    return np.array(weights, dtype=np.float32)[places]
+
+
+def share(settings: Bm25Settings, counts: np.ndarray, lengths: np.ndarray, mean: float) -> np.ndarray:
+    """tf: by what idf is multiplied, less what a passage without the token has (`share_without`).
+
+    `counts`: of a token in a passage, not 0. `lengths`: of that passage, in tokens; `mean`: that of all passages.
+    """
+    k1, b, delta = settings.k1, settings.b, settings.delta
+    norm = (1 - b) + b * lengths / mean
+    if settings.variant == "bm25l":
+        scaled = counts / norm + delta
+        return (k1 + 1) * scaled / (k1 + scaled) - share_without(settings)
+    found: np.ndarray = counts / (k1 * norm + counts)
+    return found if settings.variant in ("lucene", "robertson") else (k1 + 1) * found
+
+
+def share_without(settings: Bm25Settings) -> float:
+    """tf of a passage without the token: 0 but for BM25L and BM25+."""
+    k1, delta = settings.k1, settings.delta
+    if settings.variant == "bm25l":
+        return (k1 + 1) * delta / (k1 + delta)
+    return delta if settings.variant == "bm25+" else 0.0
 
 
 @dataclass(frozen=True)
@@ -81,7 +122,7 @@ def build_shards(
             progress.add(passages.shard(number).num_rows)
     if not frequencies.exists():
         with whole(frequencies) as target:
-            _write_table(target, _added(_counts(folder, number) for number in numbers))
+            _write_table(target, _add_up(_counts(folder, number) for number in numbers))
     everywhere = _read_table(frequencies)
     with Progress(log, "bm25: shards weighed", len(numbers)) as progress:
         for number in numbers:
@@ -114,7 +155,7 @@ def open_shard(folder: Path, number: int, distinct: Sequence[str], asked: Sequen
     return Shard(index, columns, _whole(index, columns, asked))
 
 
-def added_to_all(
+def score_of_all(
     folder: Path, distinct: Sequence[str], n_passages: int, settings: Bm25Settings
 ) -> np.ndarray:
     """What each distinct token adds to the score of every passage, with it or without: float32."""
@@ -166,7 +207,7 @@ def _count(table: pa.Table, tokens_of: Tokens, target: Path) -> None:
     write_array(target / "lengths.npy", lengths)
 
 
-def _added(counts: Iterable[Path]) -> pa.Table:
+def _add_up(counts: Iterable[Path]) -> pa.Table:
     """In how many passages of all shards each token stands; the schema holds the number of tokens in all."""
     added = pa.table({"token": pa.array([], pa.string()), "n": pa.array([], pa.int64())})
     n_tokens = 0

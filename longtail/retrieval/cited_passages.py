@@ -1,4 +1,4 @@
-"""The passages that some retriever found or wrote: lake table `cited_passages`, in the columns of table `passages`."""
+"""Lake table `cited_passages`: what some retriever found, wrote or brought, in the columns of table `passages`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WRITTEN = ["retriever", "passage_id", "swapped_from", "swapped_title", "swapped
 
 
 def cite_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
-    """Write the passages that the study's retrievers found, in the order of table `passages`, and those that they wrote.
+    """Write the passages that the study's retrievers found, in the order of table `passages`, then those not in it.
 
     Errors: `LakeError` where table `passages` is missing or damaged.
     """
@@ -33,17 +33,16 @@ def cite_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         ids = pc.unique(pa.chunked_array([chunk for part in parts for chunk in part.chunks], pa.string()))
         log.info("passages: %d were found by some retriever", len(ids))
         is_written = pc.field("swapped_text").is_valid()
-        written = [
-            row
-            for name in found
-            for row in lake.read("retrieved_passages", name, _WRITTEN, is_written).to_pylist()
-        ]
-        return Computed(Streamed(_cited(lake, ids, written)))
+        written: dict[str, dict[str, Any]] = {}
+        for name in found:
+            for row in lake.read("retrieved_passages", name, _WRITTEN, is_written).to_pylist():
+                written.setdefault(row["passage_id"], row)
+        return Computed(Streamed(_cite(lake, ids, list(written.values()))))
 
     return lake.materialise(_TABLE, stamp, compute)
 
 
-def _cited(lake: Lake, ids: pa.Array, written: Sequence[Mapping[str, Any]]) -> Iterator[pa.Table]:
+def _cite(lake: Lake, ids: pa.Array, written: Sequence[Mapping[str, Any]]) -> Iterator[pa.Table]:
     """The passages with these ids, in tables of `PART_ROWS` rows or a few more; one batch of all is in memory."""
     originals: dict[str, dict[str, Any]] = {}
     needed = pa.array({row["swapped_from"] for row in written}, pa.string())
@@ -59,11 +58,11 @@ def _cited(lake: Lake, ids: pa.Array, written: Sequence[Mapping[str, Any]]) -> I
     if waiting:
         yield pa.concat_tables(waiting)
     if written:
-        yield pa.Table.from_pylist([_written(row, originals) for row in written], TABLES[_TABLE].schema)
+        yield pa.Table.from_pylist([_cited_row(row, originals) for row in written], TABLES[_TABLE].schema)
 
 
-def _written(row: Mapping[str, Any], originals: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """A passage that a retriever wrote: its original with another text, or a sentence of its own."""
+def _cited_row(row: Mapping[str, Any], originals: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """A passage that a retriever wrote or brought: its original with another text, or one of its own."""
     original = originals.get(row["swapped_from"]) or {"title": row["swapped_title"], "position": 0}
     own = {"passage_id": row["passage_id"], "text": row["swapped_text"], "source": row["retriever"]}
     return original | own

@@ -7,36 +7,201 @@ has this label: a namesake's article would be taken for it otherwise.
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from longtail.errors import SourceError
 from longtail.imports.datasets import entity_files_slice, find_file
+from longtail.imports.format import CollectedText, CollectionFormat
 from longtail.imports.records import RejectedRows, file_hashes
-from longtail.retrieval.collection_passages import (
-    AT_ONCE,
-    COLLECTION_BITS,
-    POSITION_BITS,
-    format_of,
-    passages_in,
-)
-from longtail.retrieval.excluded_pages import ExcludedPages, discard_unless_paired
-from longtail.retrieval.first_rows import FirstRows
-from longtail.retrieval.given_passages import given_passages
+from longtail.parsing.terms import LONGEST_LABEL, clean_term
+from longtail.retrieval.excluded_pages import LONGEST_TITLE, ExcludedPages, discard_unless_paired
+from longtail.retrieval.splitting import passages_beside_questions, passages_of
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow, Streamed
 from longtail.study.backends import IMPORTED
-from longtail.study.imports import COLLECTIONS, slice_of
+from longtail.study.imports import COLLECTIONS, Collection, load_format, slice_of
 from longtail.study.study import Study
 
+COLLECTED = "collection"
+"""Column `source` of passages that come from a collection."""
+AT_ONCE = 5_000
+"""Rows whose repetitions are looked for together."""
+POSITION_BITS, COLLECTION_BITS = 16, 56
+_MISSING = frozenset({"nan", "none", "null"})
+LONGEST_PASSAGE = 1_000  # words; DPR's have about 100, and a file cut at a quotation mark gives thousands
 _MOST_ASIDE = 1_000  # rows of a kind that are kept of a file in quarantine
 _COUNTED = ("passages", "linked to an entity", "known already", "rows rejected")
+
+
+class FirstRows:
+    """The row at which each text came first. A text is known by 8 bytes of its hash: among 21 million texts, the chance
+    that any two different ones are taken for the same is about 10⁻⁵.
+
+    Sorted arrays hold the hashes. Arrays of similar lengths are merged, so that there are few of them.
+    """
+
+    def __init__(self) -> None:
+        self._sorted: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def of(self, texts: Sequence[str], rows: Sequence[int]) -> list[int]:
+        """The first row of each text, which is its own row if the text is new."""
+        digests = b"".join(
+            hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest() for text in texts
+        )
+        keys, places, back = np.unique(
+            np.frombuffer(digests, dtype=np.uint64), return_index=True, return_inverse=True
+        )
+        first = np.array(rows, dtype=np.int64)[places]
+        is_new = np.ones(len(keys), dtype=bool)
+        for known, known_rows in self._sorted:
+            at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+            is_known = known[at] == keys
+            first[is_known] = known_rows[at[is_known]]
+            is_new &= ~is_known
+        if is_new.any():
+            self._add(keys[is_new], first[is_new])
+        found: list[int] = first[back].tolist()
+        return found
+
+    def _add(self, keys: np.ndarray, rows: np.ndarray) -> None:
+        while self._sorted and len(self._sorted[-1][0]) < 2 * len(keys):
+            other_keys, other_rows = self._sorted.pop()
+            keys, rows = np.concatenate([other_keys, keys]), np.concatenate([other_rows, rows])
+            order = np.argsort(keys, kind="stable")
+            keys, rows = keys[order], rows[order]
+        self._sorted.append((keys, rows))
+
+
+@dataclass(frozen=True)
+class CollectedPassage:
+    """A passage, `found` in a file; `name` within its collection, `position` in its article."""
+
+    found: CollectedText
+    name: str
+    title: str
+    position: int
+    text: str
+
+    def place(self, collection: int) -> int:
+        """Its place among all passages, as one number."""
+        position = self.position & (1 << POSITION_BITS) - 1
+        return collection << COLLECTION_BITS | self.found.row << POSITION_BITS | position
+
+    def columns(self, collection: Collection) -> dict[str, Any]:
+        """The row of lake table `passages`; its entity is the one that the file names, if it names one."""
+        return {
+            "passage_id": f"{collection.name}:{self.name}",
+            "entity_id": clean_term(self.found.entity_id or "").text or None,
+            "title": self.title,
+            "position": self.position,
+            "text": self.text,
+            "source": COLLECTED,
+            "collection": collection.name,
+            "collection_source": collection.source,
+            "collection_date": collection.date,
+            "licence": collection.licence,
+            "section": self.found.section,
+            "revision": self.found.revision,
+            "url": self.found.url,
+            "revision_date": self.found.date,
+        }
+
+
+def passages_in(collection: Collection, place: Path, rejected: RejectedRows) -> Iterator[CollectedPassage]:
+    """The passages of a file.
+
+    A section's title stands before the passage, as Atlas's own reader has it (facebookresearch/atlas, `src/index_io.py`,
+    `load_passages`), but not in the title: that must stay the article's, which links a passage to an entity.
+    """
+    format_ = format_of(collection)
+    positions: Counter[str] = Counter()
+    for found, title, name, texts in _texts(format_, collection, place, rejected):
+        for text in texts:
+            position = positions[title]
+            positions[title] += 1
+            own = f"{title}-{position}" if format_.gives_articles else name
+            whole = f"{found.section}: {text}" if found.section else text
+            yield CollectedPassage(found, own, title, position, whole)
+
+
+def _texts(
+    format_: CollectionFormat, collection: Collection, place: Path, rejected: RejectedRows
+) -> Iterator[tuple[CollectedText, str, str, list[str]]]:
+    """(what the file says, title, id, texts) of the rows that can be used; of rows with the same id the first."""
+    known = FirstRows()
+    usable = _usable(format_, collection, place, rejected)
+    while some := list(islice(usable, AT_ONCE)):
+        rows = [found.row for found, *_ in some]
+        firsts = rows if format_.gives_articles else known.of([name for _, _, name, _ in some], rows)
+        for one, first in zip(some, firsts, strict=True):
+            if first == one[0].row:
+                yield one
+            else:
+                _put_aside(
+                    rejected, one[0], f"id {one[2][:60]!r}: row {first} has it already; that row is kept"
+                )
+
+
+def _usable(
+    format_: CollectionFormat, collection: Collection, place: Path, rejected: RejectedRows
+) -> Iterator[tuple[CollectedText, str, str, list[str]]]:
+    for found in format_.read(place, rejected, **dict(collection.options)):
+        title, name = _clean(found.title), _clean(found.id)
+        texts = [text for cut in _cut(found, format_) if _is_text(text := _clean(cut))]
+        reason = _fault(title, name, found.text, texts)
+        if reason:
+            _put_aside(rejected, found, reason)
+        else:
+            yield replace(found, section=_clean(found.section or "") or None), title, name, texts
+
+
+def _clean(text: str) -> str:
+    return clean_term(text, len(text)).text
+
+
+def _is_text(text: str) -> bool:
+    """Whether a person can read it: not invisible marks alone, nor what programs write for a missing value."""
+    is_visible = any(char.isprintable() and not char.isspace() for char in text)
+    return is_visible and text.lower() not in _MISSING
+
+
+def _put_aside(rejected: RejectedRows, found: CollectedText, reason: str) -> None:
+    rejected.put(found.row, reason, {"id": found.id, "title": found.title, "text": found.text})
+
+
+def _cut(found: CollectedText, format_: CollectionFormat) -> list[str]:
+    return passages_of(found.text) if format_.gives_articles else [found.text]
+
+
+def _fault(title: str, name: str, text: str, texts: list[str]) -> str | None:
+    """Why a row with this `text`, cut into `texts`, cannot be used; None if it can."""
+    if not any(map(str.isprintable, title)):
+        return "title: a text was expected"
+    if len(title) > LONGEST_TITLE:
+        return f"title: at most {LONGEST_TITLE} characters were expected, not {len(title):,}"
+    if not texts:
+        return "text: is a missing value" if text.strip().lower() in _MISSING else "text: is empty"
+    n_words = max(len(text.split()) for text in texts)
+    if n_words > LONGEST_PASSAGE:
+        return f"text: a passage of at most {LONGEST_PASSAGE:,} words was expected, not {n_words:,}"
+    if len(name) > LONGEST_LABEL:
+        return f"id: at most {LONGEST_LABEL} characters were expected, not {len(name):,}"
+    return None if name else "id: a text was expected"
+
+
+def format_of(collection: Collection) -> CollectionFormat:
+    found: CollectionFormat = load_format(COLLECTIONS, collection.format)
+    return found
 
 
 def collect_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -58,7 +223,7 @@ def collect_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     beside = entity_files_slice(study)
     stamp = fingerprint(COLLECTIONS, files, entities, code_version(__name__), *quick, *beside)
     discard_unless_paired(lake, stamp)
-    return lake.materialise("passages", stamp, lambda: _joined(study, lake, stamp, log))
+    return lake.materialise("passages", stamp, lambda: _join(study, lake, stamp, log))
 
 
 def entities_by_title(entities: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -96,18 +261,16 @@ class _Joined:
 
     def _chosen(self) -> Iterator[dict[str, Any]]:
         if not self.study.is_quick:
-            yield from self._counted(self._all())
+            yield from self._count(self._all())
             return
-        n_rows = yield from self._counted(
-            row for row in self._all() if row["entity_id"] in self.known_entities
-        )
+        n_rows = yield from self._count(row for row in self._all() if row["entity_id"] in self.known_entities)
         if not n_rows:
             self.rejected.clear()
             self.left_out.clear()
-            n_rows = yield from self._counted(self._all())
+            n_rows = yield from self._count(self._all())
         self.log.info("quick run: %d passages about an entity are searched, and no others", n_rows)
 
-    def _counted(self, rows: Iterable[dict[str, Any]]) -> Generator[dict[str, Any], None, int]:
+    def _count(self, rows: Iterable[dict[str, Any]]) -> Generator[dict[str, Any], None, int]:
         n_rows = n_words = 0
         for row in rows:
             n_rows, n_words = n_rows + 1, n_words + len(row["text"].split())
@@ -137,7 +300,7 @@ class _Joined:
             count |= {f"{what} left out": n for what, n in own.left_out.items()}
             told = ", ".join(f"{n:,} {what}" for what, n in count.items())
             self.log.info("%s: %s", collection.name, told)
-        yield from given_passages(self.study)
+        yield from passages_beside_questions(self.study)
 
     def _of(
         self, number: int, place: Path, rejected: RejectedRows, known: FirstRows, count: dict[str, int]
@@ -160,7 +323,7 @@ class _Joined:
                     rejected.put(one.found.row, reason, {"title": one.title, "text": one.text})
 
 
-def _joined(study: Study, lake: Lake, stamp: str, log: logging.Logger) -> Computed:
+def _join(study: Study, lake: Lake, stamp: str, log: logging.Logger) -> Computed:
     columns = ["entity_id", "label", "article_title"]
     entities = lake.read_all("entities", columns).to_pylist()
     known = {entity["entity_id"] for entity in entities}

@@ -19,8 +19,7 @@ from longtail.embedding.settings import EncoderSettings
 from longtail.embedding.vectors import lease_for_encoder
 from longtail.errors import BackendError
 from longtail.progress import Progress
-from longtail.retrieval.approximate import build_approximate, described
-from longtail.retrieval.approximate_search import search_approximate, searched_with
+from longtail.retrieval.approximate import build_approximate, describe, search_approximate, search_settings
 from longtail.retrieval.base import Context, Hit, Query, Retriever
 from longtail.retrieval.nearest import Flat, Nearest, nearest
 from longtail.retrieval.passage_vectors import (
@@ -49,13 +48,13 @@ class Dense(Retriever):
         return self._search is not None
 
     def version(self) -> str:
-        return self._encoder.version + (f", {described(self._search)}" if self._search else "")
+        return self._encoder.version + (f", {describe(self._search)}" if self._search else "")
 
     def query_version(self) -> str:
         return self._encoder.query_version
 
     def search_version(self) -> str:
-        return searched_with(self._search) if self._search else ""
+        return search_settings(self._search) if self._search else ""
 
     def check(self) -> None:
         self._encoder.check()
@@ -76,7 +75,7 @@ class Dense(Retriever):
     def search_with_vectors(
         self, context: Context, queries: Sequence[Query]
     ) -> tuple[list[list[Hit]], np.ndarray]:
-        with self._placed(context) as device:
+        with self._place(context) as device:
             vectors = self._vectors_of(queries, device, context.log)
             self._check_dimensions(context.folder, vectors)
             is_finite = finite_rows(vectors)
@@ -125,5 +124,5 @@ class Dense(Retriever):
                     f"those of its passages have {n}; name two encoders that were trained together"
                 )
 
-    def _placed(self, context: Context) -> AbstractContextManager[str]:
+    def _place(self, context: Context) -> AbstractContextManager[str]:
         return lease_for_encoder(self._encoder.settings.device or context.device, self._encoder.name)

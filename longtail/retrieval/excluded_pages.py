@@ -44,7 +44,7 @@ class ExcludedPages:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = TemporaryFile(dir=folder)  # noqa: SIM115 it is closed with its last reader
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._failure(error) from error
         self._stream = pa.ipc.new_stream(self._file, _SCHEMA)
         self._waiting.clear()
 
@@ -53,7 +53,7 @@ class ExcludedPages:
 
         Errors: `LakeError` where the disk has no room.
         """
-        title, target, section = (_cleaned(text) for text in (page.title, page.target, page.section))
+        title, target, section = (_clean(text) for text in (page.title, page.target, page.section))
         if title is None or len(title) > LONGEST_TITLE:
             reason = f"title: 1 to {LONGEST_TITLE} characters were expected, not {len(title or ''):,}"
             rejected.put(page.row, f"{page.kind}: {reason}", page.title)
@@ -78,15 +78,15 @@ class ExcludedPages:
         try:
             self._stream.write_batch(pa.RecordBatch.from_pylist(self._waiting, _SCHEMA))
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._failure(error) from error
         self._waiting.clear()
 
-    def _failed(self, error: OSError) -> LakeError:
+    def _failure(self, error: OSError) -> LakeError:
         folder = self._lake.root / STAGING
         return LakeError(f"{folder}: {TABLE} could not be written ({error.strerror or error})")
 
 
-def _cleaned(text: str | None) -> str | None:
+def _clean(text: str | None) -> str | None:
     return clean_term(text, len(text)).text or None if text else None
 
 
@@ -102,7 +102,7 @@ def discard_unless_paired(lake: Lake, stamp: str) -> None:
         lake.discard("passages")
 
 
-def written_beside(lake: Lake, passages: Outcome) -> Outcome:
+def write_beside(lake: Lake, passages: Outcome) -> Outcome:
     """The table as it was written with these passages; it is written without rows if they come from no collection."""
     written = lake.materialise(TABLE, passages.stamp.fingerprint, lambda: Computed([]))
     return replace(written, was_current=passages.was_current)

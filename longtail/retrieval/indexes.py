@@ -14,25 +14,27 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from longtail.errors import IndexMissingError, LakeError
 from longtail.methods import Method
+from longtail.needs import Need, check_package
 from longtail.retrieval.base import Context, Retriever, load_retriever
 from longtail.retrieval.stored_passages import open_passages
 from longtail.storage.checksums import CHANGED, RECORD, differences, record
-from longtail.storage.files import sync
+from longtail.storage.files import remove, sync
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Lake
 from longtail.storage.ownership import only_one
-from longtail.storage.whole_files import remove
 from longtail.study.study import Study
 
 _REPORT = "index.json"
 _STAGING = ".staging"
+_INSTALL = {"faiss": "[faiss-cpu]"}
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,18 @@ class IndexReport:
     was_current: bool
 
 
+def needs_of_retrievers(study: Study) -> Iterator[Need]:
+    """What the methods that retrieve need; a study of imported answers searches nothing."""
+    if not any(model.generates for model in study.models):
+        return
+    for name in study.retrieval_methods:
+        method = study.method(name)
+        where, index = f"methods: {name}", method.index
+        if index is not None:
+            yield Need(where, partial(check_package, index, _INSTALL.get(index, index)))
+        yield Need(where, load_retriever(method).check)
+
+
 def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -> IndexReport:
     """Build the index of `retriever` over the lake's passages, unless it is there already.
 
@@ -101,10 +115,10 @@ def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -
         log.warning("%s index: %s (%s): what is damaged is made again", retriever, fault, folder)
     lock = home.locks / "indexes" / f"{retriever}.lock"
     with only_one(lock, f"{folder}: another process is building this index; wait for it"):
-        return _built(study, lake, index, tool, log)
+        return _build(study, lake, index, tool, log)
 
 
-def _built(study: Study, lake: Lake, index: Index, tool: Retriever, log: logging.Logger) -> IndexReport:
+def _build(study: Study, lake: Lake, index: Index, tool: Retriever, log: logging.Logger) -> IndexReport:
     started = time.perf_counter()
     retriever, folder = index.method.name, index.folder
     passages = open_passages(lake, study.home.indexes, log)
@@ -112,7 +126,7 @@ def _built(study: Study, lake: Lake, index: Index, tool: Retriever, log: logging
     try:
         _begin(staging, folder)
         cache = study.home.cache / "indexes"
-        _remove_damaged(cache, log)
+        _remove_damage(cache, log)
         tool.build(Context(passages, staging, cache, log, device=study.embeddings.device))
         for vectors in cache.glob("*"):
             record(vectors)
@@ -158,7 +172,7 @@ def _begin(staging: Path, damaged: Path) -> None:
         remove(staging / name)
 
 
-def _remove_damaged(cache: Path, log: logging.Logger) -> None:
+def _remove_damage(cache: Path, log: logging.Logger) -> None:
     """Remove what is no longer as it was written of the parts that indexes share: whoever needs one makes it again."""
     for folder in cache.glob("*"):
         for name, fault in differences(folder).items():
@@ -171,7 +185,7 @@ def _fault(folder: Path, made_of: Mapping[str, str]) -> str | None:
     """What is wrong with an index; None where it can be searched."""
     if folder.is_dir():
         return _damage(folder)
-    others = [told for path in folder.parent.glob("*") if (told := _told(path).get("made_of"))]
+    others = [told for path in folder.parent.glob("*") if (told := _read_report(path).get("made_of"))]
     for what, wanted in made_of.items():
         if others and others[0].get(what) != wanted:
             return f"is of other {what}" + (f": {others[0].get(what)}, not {wanted}" if " " in what else "")
@@ -180,7 +194,7 @@ def _fault(folder: Path, made_of: Mapping[str, str]) -> str | None:
 
 def _damage(folder: Path) -> str | None:
     """What is wrong with the files of an index."""
-    missing = {} if _told(folder) else {_REPORT: "is missing"}
+    missing = {} if _read_report(folder) else {_REPORT: "is missing"}
     # without either, nothing says that its files are whole: it gets no record of them now
     wrong = missing if missing and not (folder / RECORD).exists() else differences(folder) or missing
     return next((f"is damaged: {name} {fault}" for name, fault in wrong.items()), None)
@@ -188,14 +202,14 @@ def _damage(folder: Path) -> str | None:
 
 def _report(folder: Path) -> IndexReport | None:
     """The report of the index in `folder`; None where there is no index."""
-    told = _told(folder)
+    told = _read_report(folder)
     if not told:
         return None
     del told["made_of"]
     return IndexReport(folder.parent.name, folder.name, folder, was_current=True, **told)
 
 
-def _told(folder: Path) -> dict[str, Any]:
+def _read_report(folder: Path) -> dict[str, Any]:
     """What an index says about itself; empty where it says nothing that can be read."""
     try:
         told = json.loads((folder / _REPORT).read_text(encoding="utf-8"))

@@ -96,10 +96,10 @@ def _all_ties(index: Any, vector: np.ndarray, wanted: int, n_taken: int) -> Near
 
 def _taken(index: Any, vectors: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     scores, rows = index.search(vectors, n)
-    return rounded(scores.astype(np.float64)), rows
+    return round_scores(scores.astype(np.float64)), rows
 
 
-def rounded(scores: np.ndarray) -> np.ndarray:
+def round_scores(scores: np.ndarray) -> np.ndarray:
     """float64 scores to six digits."""
     sizes = np.abs(scores)
     is_large = sizes > 10

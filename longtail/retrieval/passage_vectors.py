@@ -28,8 +28,7 @@ from longtail.embedding.vectors import lease_for_encoder
 from longtail.models.workers import workers
 from longtail.progress import Progress
 from longtail.retrieval.stored_passages import StoredPassages, indexed_texts
-from longtail.storage.files import remove_leftovers
-from longtail.storage.whole_files import whole, write_array
+from longtail.storage.files import remove_leftovers, whole, write_array
 
 _LOG = logging.getLogger(__name__)
 PART_ROWS = 25_000
@@ -106,7 +105,7 @@ def read_vectors(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Part after part, from `first` to before `last`: rows of the passages, and their vectors, which stay in their files.
     Passages whose vector is not finite are left out; the other vectors of such a part are copied into memory."""
-    for path, start, vectors in islice(_mapped(folder), first, last):
+    for path, start, vectors in islice(_map_parts(folder), first, last):
         rows = np.arange(start, start + len(vectors))
         if not _is_finite(path):
             is_finite = finite_rows(vectors)
@@ -116,14 +115,14 @@ def read_vectors(
 
 def read_rows(folder: Path, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     """The vectors of `rows`, which are sorted and may repeat: (which of `rows`, their vectors), a few at a time."""
-    for _, start, vectors in _mapped(folder):
+    for _, start, vectors in _map_parts(folder):
         first, last = np.searchsorted(rows, [start, start + len(vectors)])
         for low in range(first, last, _ROWS_AT_ONCE):
             own = slice(low, min(low + _ROWS_AT_ONCE, last))
             yield own, vectors[rows[own] - start]
 
 
-def _mapped(folder: Path) -> Iterator[tuple[Path, int, np.ndarray]]:
+def _map_parts(folder: Path) -> Iterator[tuple[Path, int, np.ndarray]]:
     """Each part: its file, the row of its first passage, and its vectors, which stay in the file."""
     start = 0
     for path in sorted(folder.glob("*.npy")):

@@ -13,16 +13,14 @@ from longtail.methods import VERBALISED
 from longtail.questions.build import one_line
 from longtail.relations.relation import Relation, content_of
 from longtail.retrieval.collections import collect_passages
-from longtail.retrieval.given_passages import given_passages
-from longtail.retrieval.splitting import passages_of
+from longtail.retrieval.splitting import passages_beside_questions, passages_of
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from longtail.study.backends import IMPORTED
 from longtail.study.study import Study
 from longtail.transfer.downloads import download_dump
 from longtail.wikimedia.dumps.articles import ArticleText, read_articles
-from longtail.wikimedia.sandbox_world import world_version
-from longtail.wikimedia.services import open_services
+from longtail.wikimedia.services import open_services, world_version
 
 _SNIPPET = 2_000
 _COLLECTIONS = "longtail.retrieval.collections"
@@ -51,7 +49,7 @@ def build_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     return lake.materialise("passages", stamp, lambda: _from_triples(study, lake, log))
 
 
-def enumerate_labels(labels: Sequence[str]) -> str:
+def enumerate_names(labels: Sequence[str]) -> str:
     """`a`; `a and b`; `a, b and c`."""
     return " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
 
@@ -62,7 +60,7 @@ def verbalise(relations: Sequence[Relation], subject: str, objects: Mapping[str,
     Facts of a relation without a statement are left out.
     """
     return " ".join(
-        relation.sentence(subject, enumerate_labels(objects[relation.name]))
+        relation.sentence(subject, enumerate_names(objects[relation.name]))
         for relation in relations
         if relation.statement and objects.get(relation.name)
     )
@@ -116,7 +114,7 @@ def _from_triples(study: Study, lake: Lake, log: logging.Logger) -> Computed:
         text = verbalise(relations, labels.get(subject_id) or "", objects)
         if labels.get(subject_id) and text:
             rows.append(_row(subject_id, subject_id, labels[subject_id], 0, text, VERBALISED))
-    silent, given = len(facts) - len(rows), given_passages(study)
+    silent, given = len(facts) - len(rows), passages_beside_questions(study)
     if facts:
         log.info("passages: %d verbalised subjects, %d without label or labelled objects", len(rows), silent)
     if given:

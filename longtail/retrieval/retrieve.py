@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from longtail.generation.prompts.inputs import read_wordings
 from longtail.methods import CONDITION
@@ -30,6 +32,8 @@ from longtail.storage.lake import Computed, Lake, Outcome, Streamed
 from longtail.study.study import Study
 
 _TABLE = "retrieved_passages"
+_ELSEWHERE = ["passage_id", "swapped_title", "swapped_text"]
+_IS_FROM_ELSEWHERE = pc.field("swapped_text").is_valid() & pc.field("swapped_answers").is_null()
 _QUESTION_COLUMNS = [
     "dataset",
     "question_id",
@@ -81,15 +85,19 @@ def find_passages(
     tool: Retriever, name: str, context: Context, queries: Sequence[Query], *, keeps_vectors: bool = False
 ) -> Computed:
     """The rows of `retrieved_passages` that a retriever, called `name`, finds for queries, and its recall as notes."""
-    found, vectors = tool.search_with_vectors(context, queries)
+    results, vectors = tool.search_with_vectors(context, queries)
+    brought = context.from_elsewhere
+    found = [
+        [replace(hit, written=hit.written or brought.get(hit.passage_id)) for hit in hits] for hits in results
+    ]
     texts = context.passages.texts({hit.passage_id for hits in found for hit in hits if not hit.written})
     texts |= {hit.passage_id: hit.written.text for hits in found for hit in hits if hit.written}
     notes: dict[str, float] = {}
-    rows = _judged(queries, found, texts, vectors if keeps_vectors else None, context.k, notes)
+    rows = _judge(queries, found, texts, vectors if keeps_vectors else None, context.k, notes)
     return Computed(Streamed.of(_TABLE, ({"retriever": name, **row} for row in rows)), notes=notes)
 
 
-def _judged(
+def _judge(
     queries: Sequence[Query],
     found: Sequence[Sequence[Hit]],
     texts: Mapping[str, str],
@@ -113,7 +121,7 @@ def _judged(
                 "rank": rank,
                 "passage_id": hit.passage_id,
                 "score": hit.score,
-                **_written(hit.written),
+                **_columns_of(hit.written),
                 "query_embedding": vectors[number] if vectors is not None and rank == 1 else None,
                 "has_answer": contains,
                 "has_answer_popqa": has_answer_popqa(texts[hit.passage_id], query.gold_answers),
@@ -123,19 +131,20 @@ def _judged(
     notes |= {"n_questions": n_questions, "n_without_passage": n_without}
 
 
-def _written(written: Written | None) -> dict[str, Any]:
-    """The columns of a passage that the retriever wrote itself."""
+def _columns_of(written: Written | None) -> dict[str, Any]:
+    """The columns of a passage that is not among the study's."""
     return {
         "swapped_from": written and written.original,
         "swapped_title": written and written.title,
         "swapped_text": written and written.text,
-        "swapped_answers": written and list(written.answers),
+        "swapped_answers": list(written.answers) if written and written.answers else None,
     }
 
 
 def open_context(study: Study, lake: Lake, index: Index, log: logging.Logger) -> Context:
     """What a retriever of the study searches with. Errors: as `retrieve_passages`."""
     index.require()
+    others = study.results_read_by(index.method.name)
     return Context(
         passages=open_passages(lake, study.home.indexes, log),
         folder=index.folder,
@@ -144,7 +153,12 @@ def open_context(study: Study, lake: Lake, index: Index, log: logging.Logger) ->
         k=study.top_k,
         seed=study.seed,
         device=study.embeddings.device,
-        others={other: read_results(lake, other) for other in study.results_read_by(index.method.name)},
+        others={other: read_results(lake, other) for other in others},
+        from_elsewhere={
+            row["passage_id"]: Written(row["swapped_text"], None, (), row["swapped_title"])
+            for other in others
+            for row in lake.read(_TABLE, other, _ELSEWHERE, _IS_FROM_ELSEWHERE).to_pylist()
+        },
         relations=by_name(study.relations),
     )
 

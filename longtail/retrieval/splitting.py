@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import regex
+
+from longtail.imports.datasets import datasets_with_entities
+from longtail.imports.lines import clean
+from longtail.study.study import Study
 
 PASSAGE_WORDS = 100
 TAIL_WORDS = 25
@@ -13,6 +19,9 @@ _SENTENCE_END = regex.compile(r"(?<=[.!?…。]['\"”’)\]]*)\s+(?=['\"“‘(
 _ABBREVIATION = regex.compile(
     r"(?:^|[\s(])(?:\p{Lu}|Dr|Mr|Mrs|Ms|St|Sr|Jr|Prof|Gen|Col|Lt|Capt|No|vs|c|ca|cf)\.$"
 )
+
+GIVEN = "questions"
+"""Column `source` of passages that a file of questions holds."""
 
 
 def passages_of(text: str) -> list[str]:
@@ -51,3 +60,30 @@ def _pieces(text: str) -> list[list[str]]:
         for words in (sentence.split() for sentence in sentences_of(text))
         for start in range(0, len(words), PASSAGE_WORDS)
     ]
+
+
+def passages_beside_questions(study: Study) -> list[dict[str, Any]]:
+    """The texts beside questions, cut at about 100 words, without control characters, in the order of files and rows.
+
+    Errors: `SourceError` where a file cannot be read.
+    """
+    texts = {
+        entity_id: text
+        for found in datasets_with_entities(study).values()
+        for entity_id, text in found.passages.items()
+    }
+    rows = []
+    for entity_id, (title, text) in texts.items():
+        cut = [cleaned for part in passages_of(text) if (cleaned := clean(part, len(part)))]
+        rows += [
+            {
+                "passage_id": f"{entity_id}-{position}",
+                "entity_id": entity_id,
+                "title": title,
+                "position": position,
+                "text": passage,
+                "source": GIVEN,
+            }
+            for position, passage in enumerate(cut)
+        ]
+    return rows

@@ -19,10 +19,9 @@ import pyarrow.compute as pc
 from longtail.errors import LakeError
 from longtail.progress import Progress
 from longtail.storage.checksums import differences
-from longtail.storage.files import remove_leftovers
+from longtail.storage.files import remove_leftovers, whole
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Lake
-from longtail.storage.whole_files import whole
 from longtail.tables import TABLES
 from longtail.threads import thread_count
 
@@ -154,14 +153,14 @@ def open_passages(lake: Lake, indexes: Path, log: logging.Logger) -> StoredPassa
                 shutil.rmtree(other, ignore_errors=True)
         differences(folder)  # has no record yet
     files = sorted(folder.glob("*.arrow"))
-    sizes = [_opened(file).num_rows for file in files]
+    sizes = [_open(file).num_rows for file in files]
     expected = lake.stamp("passages")
     if expected and sum(sizes) != expected.n_rows:
         raise LakeError(
             f"{folder}: has {sum(sizes):,} passages in {len(files)} files, not {expected.n_rows:,}: a file is missing;"
             f" delete {folder} and run again"
         )
-    return StoredPassages(sizes, lambda number: _opened(files[number]))
+    return StoredPassages(sizes, lambda number: _open(files[number]))
 
 
 def _sort(lake: Lake, folder: Path, log: logging.Logger) -> None:
@@ -179,7 +178,7 @@ def _sort(lake: Lake, folder: Path, log: logging.Logger) -> None:
             Progress(log, "passages: sorted by passage_id", stamp.n_rows) as progress,
         ):
             target.mkdir()
-            for number, shard in enumerate(_in_shards(_sorted(lake.path("passages"), target / "sort"))):
+            for number, shard in enumerate(_in_shards(_sort_rows(lake.path("passages"), target / "sort"))):
                 with (
                     pa.OSFile(str(target / f"{number:05}.arrow"), "wb") as sink,
                     pa.ipc.new_file(sink, _SCHEMA) as file,
@@ -191,7 +190,7 @@ def _sort(lake: Lake, folder: Path, log: logging.Logger) -> None:
         raise LakeError(f"{folder}: the passages could not be sorted ({error.strerror or error})") from error
 
 
-def _sorted(path: Path, temporary: Path) -> Iterator[pa.RecordBatch]:
+def _sort_rows(path: Path, temporary: Path) -> Iterator[pa.RecordBatch]:
     """The rows in the order of passage_id, by DuckDB, which sorts in files what does not fit in its memory."""
     import duckdb
 
@@ -220,7 +219,7 @@ def _in_shards(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield waiting
 
 
-def _opened(file: Path) -> pa.Table:
+def _open(file: Path) -> pa.Table:
     try:
         with pa.memory_map(str(file)) as source:
             return pa.ipc.open_file(source).read_all()

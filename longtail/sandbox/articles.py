@@ -82,7 +82,7 @@ def _pronouns(kind: str, is_female: bool) -> _Words:
     return _Words("she", "her", "her") if is_female else _Words("he", "his", "him")
 
 
-def enumerated(labels: Sequence[str]) -> str:
+def enumerate_names(labels: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     if len(labels) == 1:
         return labels[0]
@@ -126,7 +126,7 @@ def article_text(
 
 def _clause(relation: str, objects: Sequence[str], words: _Words, draw: int) -> str:
     shapes = _CLAUSES[relation]
-    return words.fill(shapes[draw % len(shapes)], o=enumerated(objects), a=_article(objects[0]))
+    return words.fill(shapes[draw % len(shapes)], o=enumerate_names(objects), a=_article(objects[0]))
 
 
 def _article(word: str) -> str:

@@ -227,7 +227,7 @@ def page_lines(world: World, per_page: int = 1) -> Iterator[str]:
     while some := list(islice(articles, per_page)):
         entity_id, article = some[0]
         number = int(entity_id[1:])
-        sections = (f"\n\n== {_shown(one.title)} ==\n{_shown(one.text)}" for _, one in some[1:])
+        sections = (f"\n\n== {_as_wikitext(one.title)} ==\n{_as_wikitext(one.text)}" for _, one in some[1:])
         yield _page(article.title, 0, number, _wikitext(article, "".join(sections)))
         for place, redirect in enumerate(pages.redirects(world.entity(entity_id))):
             if redirect.title != article.title:
@@ -255,15 +255,15 @@ def _head() -> str:
 
 def _wikitext(article: Article, sections: str) -> str:
     """The article behind a template, with a bold title, a reference and a category."""
-    title = _shown(article.title)
-    first, stop, rest = _shown(article.text).partition(". ")
+    title = _as_wikitext(article.title)
+    first, stop, rest = _as_wikitext(article.text).partition(". ")
     if first.startswith(title) and not title.endswith("'"):
         first = f"'''{title}'''{first.removeprefix(title)}"
     cited = f"{first}.<ref>{{{{cite book |title={title}}}}}</ref> {rest}" if stop else first
     return f"{{{{Infobox |name = {title}}}}}\n{cited}{sections}\n\n[[Category:Articles of the sandbox]]"
 
 
-def _shown(text: str) -> str:
+def _as_wikitext(text: str) -> str:
     """Wikitext that shows just this text."""
     return _MARKUP.sub(lambda match: "".join(f"&#{ord(sign)};" for sign in match[0]), text)
 

@@ -89,7 +89,7 @@ def _article_lines(project: str, entity: WorldEntity, name: str, views: int, fac
             yield f"{project} {title} {page_id} {device} {part * factor} A{part * factor - part}M{part}\n"
 
 
-def compressed(lines: Iterable[str], suffix: str) -> Iterator[bytes]:
+def compress(lines: Iterable[str], suffix: str) -> Iterator[bytes]:
     """The lines as the bytes of a file whose name ends in `suffix`, piece by piece."""
     if suffix == ".gz":
         compressor = zlib.compressobj(6, zlib.DEFLATED, zlib.MAX_WBITS | 16)
@@ -114,6 +114,6 @@ def write_dump(lines: Iterable[str], path: Path) -> Path:
     """Write a dump; `path` ends in .gz, .bz2 or neither. Return it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as out:
-        for piece in compressed(lines, path.suffix if path.suffix in SUFFIXES else ""):
+        for piece in compress(lines, path.suffix if path.suffix in SUFFIXES else ""):
             out.write(piece)
     return path

@@ -33,7 +33,7 @@ def answer(content: Content, params: Mapping[str, str]) -> Reply:
     document: dict[str, Any] = {"query": query.document()}
     if "redirects" in params.get("prop", "").split("|"):
         try:
-            document |= _with_redirects(content, document["query"]["pages"], params)
+            document |= _add_redirects(content, document["query"]["pages"], params)
         except ValueError:
             return _error(
                 "badcontinue", "Invalid continue param. You should pass the original value returned."
@@ -89,7 +89,7 @@ def _page_id(title: str) -> int:
     return 1 + int.from_bytes(title.encode()[:3], "big") + len(title)
 
 
-def _with_redirects(
+def _add_redirects(
     content: Content, pages: list[dict[str, Any]], params: Mapping[str, str]
 ) -> dict[str, Any]:
     """Adds redirects to `pages`, at most rdlimit in all, from the position rdcontinue; returns how to continue."""

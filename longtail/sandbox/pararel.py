@@ -23,7 +23,7 @@ from longtail.sandbox.world import Fact, World
 FOLDERS = PATTERN_FILES, FACT_FILES = "graphs_json", "trex_lms_vocab"
 
 
-def selected_facts(world: World) -> Iterator[Fact]:
+def select_facts(world: World) -> Iterator[Fact]:
     """The facts of the dataset: those with one object, of the relations with patterns."""
     patterns = pararel_patterns()
     for fact in world.facts():
@@ -37,7 +37,7 @@ def write_pararel(world: World, out: Path) -> Path:
         (PATTERN_FILES, name): [_line(asdict(pattern)) for pattern in patterns]
         for name, patterns in pararel_patterns().items()
     }
-    for fact in selected_facts(world):
+    for fact in select_facts(world):
         row = {
             "sub_label": world.label_of(fact.subject_id),
             "obj_label": world.label_of(fact.object_ids[0]),

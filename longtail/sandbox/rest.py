@@ -13,7 +13,7 @@ from itertools import chain
 from urllib.parse import unquote
 
 from longtail.sandbox.content import Content
-from longtail.sandbox.dumps import compressed
+from longtail.sandbox.dumps import compress
 from longtail.sandbox.replies import Reply
 
 PER_ARTICLE = "/api/rest_v1/metrics/pageviews/per-article/"
@@ -55,7 +55,7 @@ def page_views(content: Content, path: str) -> Reply:
     for month in _whole_months(first, last) if is_known else ():
         views = content.monthly_views(title, month)
         if views is not None:
-            items.append(_item(title, month, agent, views if agent == "user" else _with_crawlers(views)))
+            items.append(_item(title, month, agent, views if agent == "user" else _add_crawlers(views)))
     if not items:
         detail = (
             "The dates are valid, but there are no data for them, or the project or article is not known."
@@ -64,7 +64,7 @@ def page_views(content: Content, path: str) -> Reply:
     return Reply.json(200, {"items": items})
 
 
-def _with_crawlers(views: int) -> int:
+def _add_crawlers(views: int) -> int:
     """Views of all agents: crawlers read every article, and popular ones more often."""
     return views + views // 10 + 40
 
@@ -127,7 +127,7 @@ def bulk_dump(content: Content, path: str) -> Reply | None:
     else:
         lines = content.truthy_lines() if match["facts"] is not None else content.xml_lines()
     suffix = match["views"] or match["facts"] or match["articles"] or ""
-    pieces = (piece for piece in compressed(lines, suffix) if piece)
+    pieces = (piece for piece in compress(lines, suffix) if piece)
     first = next(pieces)
     tag = f'"{hashlib.sha256(path.encode() + first).hexdigest()[:16]}"'
     return Reply(200, chain([first], pieces), "application/octet-stream", {"ETag": tag})

@@ -12,8 +12,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from longtail.storage.files import atomic_file
-from longtail.storage.whole_files import whole
+from longtail.storage.files import atomic_file, whole
 
 RECORD = "SHA256SUMS"
 """Lies in a folder and has the checksums of its other files, as `sha256sum --check` reads them."""
@@ -27,13 +26,13 @@ def file_checksum(path: Path, left_out: tuple[int, int] = (0, 0)) -> str:
 
     Errors: `OSError`.
     """
-    return _checksum(path, written(path), left_out)
+    return _checksum(path, file_state(path), left_out)
 
 
-def written(path: Path) -> tuple[int, ...]:
+def file_state(path: Path) -> tuple[int, ...]:
     """What changes whenever a file is written: device, inode, size, time. Errors: `OSError`."""
-    found = path.stat()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def is_as_named(path: Path) -> bool:
@@ -64,9 +63,9 @@ def record_files(target: Path, files: Iterable[Path]) -> None:
         temporary.write_text(_lines(named), encoding="utf-8")
 
 
-def changed_files(target: Path) -> dict[str, str]:
+def compare_files(target: Path) -> dict[str, str]:
     """What is wrong with each file that differs from the record `target`, or is missing; with `target` if it is."""
-    recorded = recorded_checksums(target)
+    recorded = read_checksums(target)
     if not recorded:
         return {target.name: "is missing"}
     return {
@@ -97,15 +96,15 @@ def differences(folder: Path) -> dict[str, str]:
         with contextlib.suppress(OSError):  # a folder that cannot be written
             record(folder)
         return {}
-    recorded = recorded_checksums(folder)
-    found = dict(_checksums(folder))
-    wrong = dict.fromkeys(recorded.keys() - found.keys(), "is missing")
-    wrong |= dict.fromkeys(found.keys() - recorded.keys(), "is not in its record")
-    wrong |= {name: CHANGED for name in found.keys() & recorded.keys() if found[name] != recorded[name]}
+    recorded = read_checksums(folder)
+    present = dict(_checksums(folder))
+    wrong = dict.fromkeys(recorded.keys() - present.keys(), "is missing")
+    wrong |= dict.fromkeys(present.keys() - recorded.keys(), "is not in its record")
+    wrong |= {name: CHANGED for name in present.keys() & recorded.keys() if present[name] != recorded[name]}
     return dict(sorted(wrong.items()))
 
 
-def recorded_checksums(target: Path) -> dict[str, str]:
+def read_checksums(target: Path) -> dict[str, str]:
     """The record of a folder, or in a file: from names to checksums; empty where there is none."""
     target = target / RECORD if target.is_dir() else target
     with contextlib.suppress(FileNotFoundError):
@@ -114,17 +113,17 @@ def recorded_checksums(target: Path) -> dict[str, str]:
     return {}
 
 
-def sealed(text: str) -> str:
+def seal(text: str) -> str:
     """A text with its checksum in a first line."""
     return f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}"
 
 
-def unsealed(path: Path) -> str | None:
-    """The text that was `sealed` in a file; None where there is no file, or not what was written."""
+def unseal(path: Path) -> str | None:
+    """The text that `seal` put into a file; None where there is no file, or not what was written."""
     with contextlib.suppress(FileNotFoundError):
         text = path.read_bytes().decode("utf-8", "replace")
         inner = text.partition("\n")[2]
-        return inner if text == sealed(inner) else None
+        return inner if text == seal(inner) else None
     return None
 
 

@@ -42,7 +42,7 @@ def longtail_home() -> Path:
 
     Errors: `LongtailError` if the path cannot be resolved, or if DuckDB or Dagster would read it as another path.
     """
-    home = _resolved("LONGTAIL_HOME", PROJECT_ROOT / "data" if IS_CLONE else Path.cwd() / "longtail_data")
+    home = _resolve("LONGTAIL_HOME", PROJECT_ROOT / "data" if IS_CLONE else Path.cwd() / "longtail_data")
     for pattern, why in _REFUSED:
         if pattern.search(str(home)):
             raise LongtailError(f"{str(home)!r}: a home's path {why}; set LONGTAIL_HOME to another folder")
@@ -64,7 +64,7 @@ def study_file() -> Path:
 
     Errors: `LongtailError` if its path cannot be resolved.
     """
-    path = _resolved("LONGTAIL_STUDY", DEFAULT_STUDY_FILE)
+    path = _resolve("LONGTAIL_STUDY", DEFAULT_STUDY_FILE)
     return path if path.exists() else in_project(Path(os.environ.get("LONGTAIL_STUDY", "")), path)
 
 
@@ -83,7 +83,7 @@ def command(name: str, study: str = "", **options: object) -> str:
     return " ".join(["longtail", name, *words])
 
 
-def _resolved(variable: str, default: Path) -> Path:
+def _resolve(variable: str, default: Path) -> Path:
     chosen = os.environ.get(variable)
     if not chosen:
         return default

@@ -122,7 +122,7 @@ class Lake:
         remove_leftovers(self.root / STAGING)
         for name, table in TABLES.items():
             path = self.path(name, _SCHEMA_FILE)
-            content = _without_rows(table.schema)
+            content = _empty_file(table.schema)
             if not path.exists() or path.read_bytes() != content:
                 with atomic_file(path) as temporary:
                     temporary.write_bytes(content)
@@ -327,7 +327,7 @@ class Lake:
 
 
 @functools.cache
-def _without_rows(schema: pa.Schema) -> bytes:
+def _empty_file(schema: pa.Schema) -> bytes:
     sink = io.BytesIO()
     pq.write_table(schema.empty_table(), sink)
     return sink.getvalue()

@@ -92,3 +92,10 @@ class _Hashing(io.RawIOBase):
 
     def tell(self) -> int:
         return self._place
+
+
+def add_constants(table: pa.Table, **constants: str) -> pa.Table:
+    """The table with one more column for each keyword; each column holds one text in all rows."""
+    for name, value in constants.items():
+        table = table.append_column(name, pa.repeat(pa.scalar(value), table.num_rows))
+    return table

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from longtail.errors import LakeError
-from longtail.storage.checksums import file_checksum, written
+from longtail.storage.checksums import file_checksum, file_state
 from longtail.storage.fingerprints import fingerprint
 from longtail.tables import TABLES
 
@@ -68,7 +68,7 @@ def stamp_of(path: Path) -> Stamp:
 
     Errors: `LakeError` where the file is damaged, `FileNotFoundError`.
     """
-    return _checked(path, written(path))
+    return _check(path, file_state(path))
 
 
 def damage_of(path: Path) -> str | None:
@@ -83,7 +83,7 @@ def damage_of(path: Path) -> str | None:
 
 
 @functools.lru_cache(maxsize=65_536)
-def _checked(path: Path, when: tuple[int, ...]) -> Stamp:
+def _check(path: Path, when: tuple[int, ...]) -> Stamp:
     try:
         _compare_checksum(path)
         return Stamp(**json.loads(pq.read_metadata(path).metadata[_STAMP]))

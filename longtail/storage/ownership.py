@@ -92,7 +92,7 @@ def forget_run(locks: Path, run_id: str) -> None:
         os.close(descriptor)
 
 
-def locked_runs(locks: Path) -> list[str]:
+def list_runs(locks: Path) -> list[str]:
     """Ids of the runs that have a lock file, held or not."""
     return sorted(path.stem for path in (locks / "runs").glob("*.lock"))
 

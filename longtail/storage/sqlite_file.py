@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from longtail.errors import LakeError
-from longtail.storage.disk import has_no_room, is_disk_full
+from longtail.storage.files import has_no_room, is_disk_full
 
 PATIENCE_S = 60.0
 """How long a lock of another process is waited for, before an error or a warning names it."""
@@ -72,7 +72,7 @@ class SqliteFile:
                     elif _is_damage(error) and not was_damaged:
                         was_damaged = self._set_aside(error)
                     else:
-                        raise self._failed(error) from error
+                        raise self._failure(error) from error
 
     def write(self, act: Callable[[sqlite3.Connection], Answer]) -> Answer:
         """As `run`, in a transaction."""
@@ -137,7 +137,7 @@ class SqliteFile:
                 return True
         return False
 
-    def _failed(self, error: Exception) -> LakeError:
+    def _failure(self, error: Exception) -> LakeError:
         cause = f"could not be used ({error})"
         if is_disk_full(error) or has_no_room(self.path.parent):
             cause = "the disk is full"

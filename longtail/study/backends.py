@@ -1,7 +1,7 @@
 """The backends that may generate a study's answers: one record each.
 
-A new backend is a module in `generation.backends.kinds` with a record `BACKEND`, and has the module's name. Reading the
-records imports no engine.
+A new backend is a module with a record `BACKEND`, in `generation.backends.kinds` or of an installed package (group
+`longtail.backends` of entry points), and has the module's name. Reading the records imports no engine.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from longtail.listed import Listed
+from longtail.listed import Listed, ListedModules
 
 GENERATE = "generate"
 SAMPLE = "sample"
@@ -85,7 +85,9 @@ class Backend:
             found(model)
 
 
-BACKENDS: Listed[Backend] = Listed("longtail.generation.backends.kinds", "BACKEND")
+BACKENDS: Listed[Backend] = Listed(
+    ListedModules("longtail.generation.backends.kinds", "longtail.backends"), "BACKEND"
+)
 """The backends by name."""
 
 

@@ -1,13 +1,13 @@
 """What study.yaml says about files of others: questions, paraphrases, answers, collections, counts and decisions.
 
-A format is a module with a record `FORMAT` (`imports.format`) in the folder of its kind in `imports/formats`, and has the
-module's name. Looking up a format imports only its module.
+A format is a module with a record `FORMAT` (`imports.format`) in the folder of its kind in `imports/formats`, or of an
+installed package: entry point `questions.flashcards` of group `longtail.formats` is format `flashcards` of questions.
+Looking up a format imports only its module.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator
 
 from longtail.errors import SourceError
-from longtail.listed import modules_of
+from longtail.listed import ListedModules, load_record
 from longtail.storage.fingerprints import code_version
 from longtail.study.parts import Part
 from longtail.study.values import (
@@ -40,7 +40,7 @@ from longtail.study.values import (
 
 QUESTIONS, PARAPHRASES, ANSWERS, COLLECTIONS = "questions", "paraphrases", "answers", "collections"
 FORMATS = {
-    kind: modules_of(f"longtail.imports.formats.{kind}")
+    kind: ListedModules(f"longtail.imports.formats.{kind}", "longtail.formats", kind)
     for kind in (QUESTIONS, PARAPHRASES, ANSWERS, COLLECTIONS)
 }
 """Content of files → name of a format → module with its record, `FORMAT`."""
@@ -332,7 +332,7 @@ class ReferenceQuestions(_AtPlace):
 
 def load_format(kind: str, name: str) -> Any:
     """The record of a format of files with this content."""
-    return importlib.import_module(FORMATS[kind][name]).FORMAT
+    return load_record(FORMATS[kind][name], "FORMAT")
 
 
 def slice_of(declared: Import | Results | Collection) -> list[Any]:

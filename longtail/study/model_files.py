@@ -21,7 +21,7 @@ from typing import Any
 
 from longtail.errors import BackendError
 from longtail.needs import install_command
-from longtail.storage.checksums import written
+from longtail.storage.checksums import file_state
 from longtail.study.models import GGUF, PACKAGE, Model
 
 SIZES = ("s", "m", "l")
@@ -164,7 +164,7 @@ def _in_package(model: Model) -> Path:
 def read_header(model: Model, path: Path) -> GgufHeader:
     """Architecture, quantisation and size of a whole file. Errors: `BackendError` where it is cut or no GGUF file."""
     try:
-        return _header_of(path, written(path))
+        return _header_of(path, file_state(path))
     except OSError as error:
         raise BackendError(f"model {model.name}: {path} cannot be read ({error.strerror})") from None
     except (struct.error, OverflowError):

@@ -113,7 +113,7 @@ def _backends() -> Iterator[str]:
     yield from _table("backend", "what answers", "the keys that it understands of those that some do not")
     for name, backend in BACKENDS.items():
         keys = ", ".join(f"`{key}`" for key in sorted(backend.keys))
-        yield _row(f"`{name}`", about(f"{BACKENDS.package}.{name}"), keys)
+        yield _row(f"`{name}`", about(BACKENDS.modules[name]), keys)
 
 
 def _table(*titles: str) -> tuple[str, str]:

@@ -30,7 +30,8 @@ PASSAGES = (
     text(
         "passage_id",
         "entity id (or title) and position, as in Q42-0; after the collection's name, as in leads:Łódź-0, or with"
-        " the file's own id, as in psgs:42; swapped:dataset:question for one that method swapped wrote",
+        " the file's own id, as in psgs:42; swapped:dataset:question for one that method swapped wrote; for one from"
+        " elsewhere the retriever's name and its id there, as in elastic:42",
     ),
     text("entity_id", "entity that the article is about; null = unknown", null=True),
     text("title", "title of the article"),
@@ -39,7 +40,8 @@ PASSAGES = (
     text(
         "source",
         "where the passage comes from: sandbox, wikipedia, verbalised, collection, questions (a text"
-        " beside a question), or swapped (written by the method of that name)",
+        " beside a question), swapped (written by the method of that name), or the name of the retriever that brought it"
+        " from elsewhere",
     ),
     text("collection", "collection, as named in the study; null without one", null=True),
     text("collection_source", "whose texts the collection has; null without one", null=True),
@@ -118,8 +120,12 @@ PASSAGE_TABLES = (
                 " methods",
                 null=True,
             ),
-            text("swapped_title", "subject of a swapped passage; null for other methods", null=True),
-            text("swapped_text", "text of a swapped passage; null for other methods", null=True),
+            text(
+                "swapped_title",
+                "subject of a swapped passage, or title of a passage from elsewhere (an http retriever); else null",
+                null=True,
+            ),
+            text("swapped_text", "text of a swapped passage or of one from elsewhere; else null", null=True),
             column(
                 "swapped_answers",
                 pa.list_(pa.string()),

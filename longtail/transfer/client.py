@@ -1,4 +1,4 @@
-"""The one HTTP client for all Wikimedia services: operator's contact, limits, time-outs, retries, one clear error.
+"""The one HTTP client of all sources: operator's contact, limits, time-outs, retries, caches, one clear error.
 
 Services may be slow or down, may refuse requests, or may answer with HTML or half a JSON document. The client repeats
 each such request a limited number of times, then raises one `SourceError`.
@@ -6,39 +6,94 @@ each such request a limited number of times, then raises one `SourceError`.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
 import random
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
 import requests
 
-from longtail.errors import SourceError
+from longtail.errors import SourceError, printable
 from longtail.transfer.failures import (
     Failure,
-    banned,
-    caught,
-    final_error,
+    SlowAnswerError,
+    catch_failure,
     missing_contact,
     refusal,
-    refused_too_often,
     short,
     unreadable,
-    without_secret,
 )
-from longtail.transfer.finished import FinishedAnswers, request_key
-from longtail.transfer.http import Clock, RetryPolicy, is_loopback, retry_after_seconds
-from longtail.transfer.limits import LongPauseError, Pace, Service
-from longtail.transfer.pacing import Pacing
-from longtail.transfer.response_cache import ResponseCache
-from longtail.transfer.sending import Request, Traffic, Transport
+from longtail.transfer.http import (
+    Clock,
+    RetryPolicy,
+    Sessions,
+    body_parts,
+    deadline,
+    is_loopback,
+    longtail_version,
+    open_session,
+    retry_after_seconds,
+)
+from longtail.transfer.limits import Limiter, Limits, LongPauseError, Service
+from longtail.transfer.stored_answers import FinishedAnswers, ResponseCache
 
 _LOG = logging.getLogger(__name__)
+_CHUNK = 1 << 16
+Accept = Callable[[Any], str | None]
+"""Checks a document: what is wrong with it, or None."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request to one service, with a form or a JSON document as its body.
+
+    `secret`: a token in the form, or the one in `authorization`, the header of that name. No message shows it, and no
+    redirect receives it.
+    """
+
+    service: Service
+    method: str
+    url: str
+    params: Mapping[str, str] | None = None
+    form: Mapping[str, str] | None = None
+    document: Any = None
+    authorization: str | None = None
+    secret: str | None = None
+
+    @property
+    def full_url(self) -> str:
+        """The address with its parameters."""
+        return requests.Request(self.method, self.url, params=self.params).prepare().url or self.url
+
+    @property
+    def key(self) -> str:
+        """A hash of what is asked; of no header."""
+        parts = [self.method, self.url, self.params and dict(self.params), self.form and dict(self.form)]
+        if self.document is not None:
+            parts.append(self.document)
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+    def error(self, what: str, kind: type[SourceError] = SourceError) -> SourceError:
+        """An error that names service and address; the caller raises it."""
+        return kind(f"{self.service.name} at {short(self.url)}: {what}")
+
+
+@dataclass
+class Traffic:
+    """Numbers of requests sent, of unchanged answers among them (304), and of answers from the cache alone."""
+
+    sent: int = 0
+    not_modified: int = 0
+    from_cache: int = 0
 
 
 class HttpClient:
@@ -66,10 +121,10 @@ class HttpClient:
         self.policy = policy or RetryPolicy()
         self.clock = clock or Clock()
         self.traffic = Traffic()
+        self.limits = Limits(limits, limits_loopback, self.clock)
         self._jitter = jitter
         self._lock = threading.Lock()
-        self._pacing = Pacing(limits, limits_loopback, self.clock)
-        self._transport = Transport(contact_env, self.policy)
+        self._sessions = Sessions()
         self._cache = ResponseCache(cache, self.clock.now) if cache else None
         self._finished = finished
 
@@ -82,15 +137,15 @@ class HttpClient:
         self.close()
 
     def close(self) -> None:
-        self._transport.close()
+        self._sessions.close()
         for store in (self._cache, self._finished):
             if store is not None:
                 store.close()
-        counts, n_known = self.traffic, self._finished.n_known if self._finished else 0
-        if counts.not_modified or counts.from_cache or n_known:
+        traffic, n_known = self.traffic, self._finished.n_known if self._finished else 0
+        if traffic.not_modified or traffic.from_cache or n_known:
             _LOG.info(
                 "requests: %d sent (%d of them not modified), %d answered by the cache, %d by an earlier run",
-                *(counts.sent, counts.not_modified, counts.from_cache, n_known),
+                *(traffic.sent, traffic.not_modified, traffic.from_cache, n_known),
             )
 
     def get_json(
@@ -100,43 +155,42 @@ class HttpClient:
         params: Mapping[str, str] | None = None,
         *,
         missing_ok: bool = False,
-        accept: Callable[[Any], str | None] | None = None,
+        accept: Accept | None = None,
     ) -> Any:
         """GET a JSON document. With `missing_ok`, a 404 that is itself JSON gives None.
 
-        `accept` checks the document and returns what is wrong with it, or None; a wrong document is requested again.
-        Errors: `SourceError` naming service, URL and what came back; `SlowAnswerError` after a time-out; `LakeError`
-        where the answer cannot be stored.
+        A document that `accept` finds wrong is requested again. Errors: `SourceError` naming service, URL and what came
+        back; `SlowAnswerError` after a time-out; `LakeError` where the answer cannot be stored.
         """
         request = Request(service, "GET", url, params=params)
-        return self._once(request, lambda: self._get(request, missing_ok, accept))
+        return self._ask_once(request, lambda: self._get(request, missing_ok, accept))
 
     def post_json(
         self,
         service: Service,
         url: str,
-        form: Mapping[str, str],
+        form: Mapping[str, str] | None = None,
         *,
+        document: Any = None,
+        authorization: str | None = None,
         fail_fast_when_slow: bool = False,
         secret: str | None = None,
-        accept: Callable[[Any], str | None] | None = None,
+        accept: Accept | None = None,
     ) -> Any:
-        """POST a form, get JSON. `fail_fast_when_slow`: raise a time-out at once, without another attempt.
+        """POST a form or a JSON document, get JSON.
 
-        `accept`: as in `get_json`; a wrong document is not stored for the next run.
-
-        `secret`: a token in the form. No message shows it, and no redirect receives it.
+        `fail_fast_when_slow`: raise a time-out at once, without another attempt. `authorization`, `secret`: see
+        `Request`. `accept` and errors: as in `get_json`; a wrong document is not stored for the next run.
         """
-        request = Request(service, "POST", url, form=form, secret=secret)
+        secret = secret or (authorization or "").rpartition(" ")[2] or None
+        request = Request(
+            service, "POST", url, form=form, document=document, authorization=authorization, secret=secret
+        )
 
         def ask() -> Any:
-            return self._retry(
-                request,
-                lambda: without_secret(secret, lambda: self._json(request, False, accept)),
-                fail_fast_when_slow,
-            )
+            return self._retry(request, lambda: self._fetch(request, False, accept), fail_fast_when_slow)
 
-        return self._once(request, ask, fail_fast_when_slow)
+        return self._ask_once(request, ask, fail_fast_when_slow)
 
     def download(
         self,
@@ -148,16 +202,21 @@ class HttpClient:
     ) -> None:
         """GET `url` as a stream and pass the response to `write`, once per attempt; `write` reads `body_parts`.
 
-        `conditions`: returns more headers, before each attempt. `accept`: the statuses that `write` understands.
+        The body may take any time as long as it keeps coming. `conditions`: returns more headers, before each attempt.
+        `accept`: the statuses that `write` understands.
         """
         request = Request(service, "GET", url)
 
         def attempt() -> Failure | None:
-            with self._transport.download(request, conditions() if conditions else None) as response:
+            headers = conditions() if conditions else {}
+            with (
+                deadline(self.policy.stretch_s, renewed_by=self.policy.stretch),
+                self._send(request, headers) as response,
+            ):
                 if response.status_code in accept:
                     write(response)
                     return None
-                return refusal(response, self._transport.body(request, response), self.clock.now())
+                return refusal(response, self._body(request, response), self.clock.now())
 
         self._retry(request, attempt)
 
@@ -166,112 +225,164 @@ class HttpClient:
         if self._finished is not None:
             self._finished.forget_slow()
 
-    def _once(self, request: Request, ask: Callable[[], Any], notes_slow: bool = False) -> Any:
+    def _ask_once(self, request: Request, ask: Callable[[], Any], notes_slow: bool = False) -> Any:
         if self._finished is None:
             return ask()
-        key = request_key(request.method, request.url, request.params, request.form)
-        return self._finished.once(key, ask, notes_slow=notes_slow)
+        return self._finished.get_or_ask(request.key, ask, notes_slow=notes_slow)
 
-    def _get(self, request: Request, missing_ok: bool, accept: Callable[[Any], str | None] | None) -> Any:
-        kept = self._cache.get(request.full_url) if self._cache else None
-        if kept is not None and kept.is_fresh(self.clock.now()):
-            document = _parsed(kept.body)
+    def _get(self, request: Request, missing_ok: bool, accept: Accept | None) -> Any:
+        stored = self._cache.get(request.full_url) if self._cache else None
+        if stored is not None and stored.is_fresh(self.clock.now()):
+            document = _parse(stored.body)
             if not (accept and accept(document)):
                 self._count("from_cache")
                 return document
-        return self._retry(request, lambda: self._json(request, missing_ok, accept))
+        return self._retry(request, lambda: self._fetch(request, missing_ok, accept))
 
     def _retry(self, request: Request, attempt: Callable[[], Any], fail_fast_when_slow: bool = False) -> Any:
-        name, url = request.service.name, request.url
-        is_known = bool(os.environ.get(self.contact_env, "").strip())
-        if request.service.needs_contact and not is_known and not is_loopback(url):
-            raise SourceError(missing_contact(name, self.contact_env))
-        limiter, longest_s = self._pacing.limiter(request.service, url), self.policy.longest_wait_s
-        for number in range(1, self.policy.attempts + 1):
+        service, url, policy = request.service, request.url, self.policy
+        has_contact = bool(os.environ.get(self.contact_env, "").strip())
+        if service.needs_contact and not has_contact and not is_loopback(url):
+            raise SourceError(missing_contact(service.name, self.contact_env))
+        limiter = self.limits.limiter(service, url)
+        for number in range(1, policy.attempts + 1):
             try:
-                with self._pacing.slot(request.service, url, longest_s):
+                with self.limits.slot(service, url, policy.longest_wait_s):
                     self._count("sent")
-                    outcome = caught(attempt)
+                    outcome = catch_failure(attempt, request.secret)
             except LongPauseError as error:
-                self._too_long(request, "asked us to pause", error.seconds)
+                raise _long_pause(request, "asked us to pause", error.seconds) from None
             if not isinstance(outcome, Failure):
-                limiter.accepted()
+                limiter.clear_refusals()
                 return outcome
-            self._heed(request, outcome, limiter)
-            is_last = number == self.policy.attempts or (outcome.is_slow and fail_fast_when_slow)
-            if is_last:
-                raise final_error(name, url, outcome, number)
+            self._stop_before_a_ban(request, outcome, limiter)
+            if number == policy.attempts or (outcome.is_slow and fail_fast_when_slow):
+                times = f"{number} times" if number > 1 else "once"
+                message = f"{outcome.what}; asked {times}. Run again later: finished work is kept"
+                raise request.error(message, SlowAnswerError if outcome.is_slow else SourceError)
             self._wait(request, outcome, limiter, number)
         raise AssertionError("a policy allows at least one attempt")
 
-    def _heed(self, request: Request, failure: Failure, limiter: Pace) -> None:
+    def _stop_before_a_ban(self, request: Request, failure: Failure, limiter: Limiter) -> None:
         """Stop after a ban, or after many refusals in a row: more requests would bring a ban."""
+        seconds = max(failure.wait_s or 0.0, self.policy.after_refusals_s)
+        minutes = f"{seconds / 60:.0f} minutes"
         if failure.is_banned:
-            seconds = max(failure.wait_s or 0.0, self.policy.after_refusals_s)
             limiter.pause(seconds)
-            raise SourceError(banned(request.service.name, request.url, failure, seconds))
-        if failure.is_refused and (times := limiter.refused()) >= self.policy.refusals:
-            seconds = max(failure.wait_s or 0.0, self.policy.after_refusals_s)
+            raise request.error(
+                f"{failure.what}; no request is sent for {minutes}. Read the answer, correct that, then run again: "
+                "finished work is kept"
+            )
+        if failure.is_refused and (times := limiter.count_refusal()) >= self.policy.refusals:
             limiter.pause(seconds)
-            raise SourceError(refused_too_often(request.service.name, request.url, failure, times, seconds))
+            raise request.error(
+                f"{failure.what}, {times} times in a row; stopped to avoid a ban. Run again in {minutes}: no request is "
+                "sent until then, and finished work is kept"
+            )
 
-    def _wait(self, request: Request, failure: Failure, limiter: Pace, number: int) -> None:
-        policy, name = self.policy, request.service.name
+    def _wait(self, request: Request, failure: Failure, limiter: Limiter, number: int) -> None:
+        policy = self.policy
         factor = policy.refused_factor if failure.is_refused else 1.0
         seconds = failure.wait_s or factor * policy.backoff_s(number, self._jitter())
         if seconds > policy.longest_wait_s:
             limiter.pause(seconds)  # for the next request of this process or another
-            self._too_long(request, failure.what, seconds)
-        _LOG.warning("%s: %s; attempt %d follows in %.1f s", name, failure.what, number + 1, seconds)
+            raise _long_pause(request, failure.what, seconds)
+        _LOG.warning(
+            "%s: %s; attempt %d follows in %.1f s", request.service.name, failure.what, number + 1, seconds
+        )
         if failure.wait_s or failure.is_refused:
             limiter.pause(seconds)
         else:
             self.clock.sleep(seconds)
 
-    @staticmethod
-    def _too_long(request: Request, what: str, seconds: float) -> NoReturn:
-        asked = f"{what}, and asked to wait {seconds:.0f} s: run again after that"
-        raise SourceError(f"{request.service.name} at {short(request.url)}: {asked}")
-
-    def _json(self, request: Request, missing_ok: bool, accept: Callable[[Any], str | None] | None) -> Any:
-        kept = self._cache.get(request.full_url) if self._cache and request.method == "GET" else None
-        with self._transport.send(request, kept.conditions if kept else None) as response:
-            body, headers, now = self._transport.body(request, response), response.headers, self.clock.now()
+    def _fetch(self, request: Request, missing_ok: bool, accept: Accept | None) -> Any:
+        """One attempt: the document of the answer, or the `Failure`."""
+        cache = self._cache if request.method == "GET" else None
+        stored = cache.get(request.full_url) if cache else None
+        with (
+            deadline(self.policy.answer_s),
+            self._send(request, stored.conditions if stored else {}) as response,
+        ):
+            body, headers, now = self._body(request, response), response.headers, self.clock.now()
             is_json = "json" in headers.get("Content-Type", "")
             if response.status_code == 404 and missing_ok and is_json:
                 return None
-            if response.status_code == 304 and kept is not None:
+            if response.status_code == 304 and stored is not None:
                 self._count("not_modified")
-                body, headers = kept.body, kept.validated_by(headers)
+                body, headers = stored.body, stored.revalidate(headers)
             elif failure := refusal(response, body, now):
                 return failure
         try:
-            document = _parsed(body)
+            document = _parse(body)
         except (ValueError, RecursionError):
-            return self._unusable(request, unreadable(headers.get("Content-Type", ""), body))
-        wrong = accept(document) if accept else None
-        if wrong:
-            wait_s = retry_after_seconds(headers.get("Retry-After"), now)
-            return self._unusable(request, Failure(wrong, wait_s=wait_s))
-        if self._cache is not None and request.method == "GET":
-            self._cache.keep(request.full_url, headers, body)
+            document = unreadable(headers.get("Content-Type", ""), body)
+        else:
+            if accept and (wrong := accept(document)):
+                document = Failure(wrong, wait_s=retry_after_seconds(headers.get("Retry-After"), now))
+        if cache and isinstance(document, Failure):
+            cache.drop(request.full_url)  # the next attempt is unconditional
+        elif cache:
+            cache.put(request.full_url, headers, body)
         return document
 
-    def _unusable(self, request: Request, failure: Failure) -> Failure:
-        """The same failure; the cached answer is removed, so that the next attempt is unconditional."""
-        if self._cache is not None:
-            self._cache.drop(request.full_url)
-        return failure
+    @contextmanager
+    def _send(self, request: Request, headers: Mapping[str, str]) -> Iterator[requests.Response]:
+        """Send the request; its body must be read in this context."""
 
-    @property
-    def waited_s(self) -> float:
-        """Seconds that all requests together, also parallel ones, have waited for their limits."""
-        return self._pacing.waited_s
+        def authorize(prepared: requests.PreparedRequest) -> requests.PreparedRequest:
+            prepared.headers["Authorization"] = request.authorization or ""
+            return prepared
+
+        with self._session(request).request(
+            request.method,
+            request.url,
+            params=request.params,
+            data=request.form,
+            json=request.document,
+            auth=authorize if request.authorization else None,
+            headers={"User-Agent": self._user_agent(), **headers},
+            timeout=(self.policy.connect_s, self.policy.read_s),
+            stream=True,
+        ) as response:
+            yield response
+
+    def _session(self, request: Request) -> requests.Session:
+        """The session for this kind of request. Nothing on this machine may redirect a request, or a secret,
+        elsewhere.
+
+        Requests to this machine use no proxy.
+        """
+        is_far = not is_loopback(request.url)
+        follows = is_far and not request.secret
+        kind = f"far {is_far}, follows {follows}"
+        make = partial(open_session, follows_redirects=follows, trusts_environment=is_far)
+        return self._sessions.get(kind, make)
+
+    def _body(self, request: Request, response: requests.Response) -> bytes:
+        """The whole body. Errors: `SlowAnswerError` where it is too large: ask for less."""
+        body, most = bytearray(), self.policy.largest_answer
+        for part in body_parts(response, _CHUNK):
+            body += part
+            if len(body) > most:
+                raise request.error(
+                    f"answered with more than {most:,} bytes; the rest was not read", SlowAnswerError
+                )
+        return bytes(body)
+
+    def _user_agent(self) -> str:
+        contact = os.environ.get(self.contact_env, "").strip().encode("ascii", "backslashreplace").decode()
+        return (
+            f"longtail/{longtail_version()} ({printable(contact) or 'local'}) requests/{requests.__version__}"
+        )
 
     def _count(self, what: str) -> None:
         with self._lock:
             setattr(self.traffic, what, getattr(self.traffic, what) + 1)
 
 
-def _parsed(body: bytes) -> Any:
+def _long_pause(request: Request, what: str, seconds: float) -> SourceError:
+    return request.error(f"{what}, and asked to wait {seconds:.0f} s: run again after that")
+
+
+def _parse(body: bytes) -> Any:
     return json.loads(body, strict=False)  # control characters are removed when terms are cleaned

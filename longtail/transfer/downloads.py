@@ -24,7 +24,7 @@ from longtail.errors import LakeError, SourceError
 from longtail.progress import Progress
 from longtail.storage.files import sync
 from longtail.transfer.client import HttpClient
-from longtail.transfer.deadlines import body_parts
+from longtail.transfer.http import body_parts
 from longtail.transfer.limits import DUMPS, FILES, Service
 
 _CHUNK = 1 << 18
@@ -84,7 +84,7 @@ def download_file(
 @contextmanager
 def _open_part(target: Path, url: str, log: logging.Logger) -> Iterator[_Part]:
     try:
-        with _Part(target, url).locked(log) as part:
+        with _Part(target, url).lock(log) as part:
             yield part
     except OSError as error:
         if isinstance(error, requests.RequestException):
@@ -106,8 +106,8 @@ def _fetch(client: HttpClient, service: Service, part: _Part, log: logging.Logge
         except SourceError as error:
             n_poor += part.size < before + _LEAST
             if part.size <= before or n_poor > _POOR_ROUNDS or number == _ROUNDS:
-                kept = f". {part.size:,} bytes are kept, to resume from" if part.validator else ""
-                raise SourceError(f"{error}{kept}") from None
+                resumable = f". {part.size:,} bytes are kept, to resume from" if part.validator else ""
+                raise SourceError(f"{error}{resumable}") from None
             log.warning("%s: broke off after %s bytes, resuming", url, f"{part.size:,}")
         else:
             part.progress.done()
@@ -136,7 +136,7 @@ class _Part:
         return self.path.stat().st_size if self.path.exists() else 0
 
     @contextmanager
-    def locked(self, log: logging.Logger) -> Iterator[_Part]:
+    def lock(self, log: logging.Logger) -> Iterator[_Part]:
         """Only this process writes the part while the context is open; a part that cannot be resumed is removed."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         folder = os.open(self.path.parent, os.O_RDONLY)
@@ -146,17 +146,17 @@ class _Part:
             except BlockingIOError:
                 log.info("%s: another process downloads into %s, waiting for it", self.url, self.path.parent)
                 fcntl.flock(folder, fcntl.LOCK_EX)
-            self._remember()
+            self._read_state()
             yield self
         finally:
             if not self.validator:
                 self.drop()
             os.close(folder)
 
-    def _remember(self) -> None:
+    def _read_state(self) -> None:
         try:
-            known = json.loads(self._state.read_text(encoding="utf-8"))
-            self.validator = str(known["validator"]) if known["url"] == self.url else ""
+            state = json.loads(self._state.read_text(encoding="utf-8"))
+            self.validator = str(state["validator"]) if state["url"] == self.url else ""
         except (OSError, ValueError, KeyError, TypeError):
             self.validator = ""
         if not self.validator:
@@ -216,25 +216,25 @@ def _wrong_file(path: Path, sha256: str | None) -> str | None:
         if stream.read(_SNIFFED).lstrip().lower().startswith(_PAGES):
             return "the server sent a web page instead of the file"
         stream.seek(0)
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if sha256 in (None, found):
+        checksum = hashlib.file_digest(stream, "sha256").hexdigest()
+    if sha256 in (None, checksum):
         return None
-    return f"the file's SHA-256 is {found}, and the study expects {sha256}"
+    return f"the file's SHA-256 is {checksum}, and the study expects {sha256}"
 
 
 def _wrong_sum(client: HttpClient, url: str, path: Path) -> str | None:
     """What is wrong with the file by the list of checksums beside it; None if it is right, or no list names it."""
     name = unquote(urlsplit(url).path.rsplit("/", 1)[-1])
     for algorithm, listing in _LISTS.items():
-        expected = _listed_sum(client, urljoin(url, listing), name)
+        expected = _find_sum(client, urljoin(url, listing), name)
         if expected:
             with path.open("rb") as stream:
-                found = hashlib.file_digest(stream, algorithm).hexdigest()
-            return None if found == expected else f"{algorithm} is {found}, {listing} lists {expected}"
+                checksum = hashlib.file_digest(stream, algorithm).hexdigest()
+            return None if checksum == expected else f"{algorithm} is {checksum}, {listing} lists {expected}"
     return None
 
 
-def _listed_sum(client: HttpClient, url: str, name: str) -> str | None:
+def _find_sum(client: HttpClient, url: str, name: str) -> str | None:
     lines: list[str] = []
 
     def read(response: requests.Response) -> None:

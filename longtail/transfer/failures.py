@@ -11,8 +11,7 @@ from urllib.parse import quote, quote_plus
 import requests
 
 from longtail.errors import SourceError
-from longtail.transfer.deadlines import OverdueError
-from longtail.transfer.http import retry_after_seconds, snippet
+from longtail.transfer.http import OverdueError, retry_after_seconds, snippet
 
 _SHORTEST_TELLING = 6  # characters: a shorter part of a secret does not reveal it
 _BAN = re.compile(r"\b(banned|blocked)\b", re.IGNORECASE)
@@ -53,36 +52,29 @@ class Failure:
     is_banned: bool = False
 
 
-def caught(attempt: Callable[[], Any]) -> Any:
-    """The attempt's result, or a `Failure` for a lost connection or a time-out."""
-    try:
-        return attempt()
-    except requests.Timeout as error:
-        is_slow = isinstance(error, requests.ReadTimeout)
-        why = str(error) if isinstance(error, OverdueError) else type(error).__name__
-        return Failure(f"did not answer in time ({why})", is_slow)
-    except requests.RequestException as error:
-        # A read time-out inside a body comes as a ConnectionError.
-        return Failure(f"could not be reached ({_reason(error)})", "Read timed out" in str(error))
+def catch_failure(attempt: Callable[[], Any], secret: str | None = None) -> Any:
+    """The attempt's result, or a `Failure` for a lost connection or a time-out.
 
-
-def without_secret(secret: str | None, attempt: Callable[[], Any]) -> Any:
-    """The attempt's result; the secret is removed from the message of a failure, since a service may repeat it."""
-    if not secret:
-        return attempt()
+    `secret` is removed from the message of a failure, since a service may repeat it.
+    """
     try:
         outcome = attempt()
+    except requests.Timeout as error:
+        is_slow = isinstance(error, requests.ReadTimeout)
+        reason = str(error) if isinstance(error, OverdueError) else type(error).__name__
+        outcome = Failure(f"did not answer in time ({reason})", is_slow)
+    except requests.RequestException as error:
+        # A read time-out inside a body comes as a ConnectionError.
+        outcome = Failure(f"could not be reached ({_reason(error)})", "Read timed out" in str(error))
     except SourceError as error:
-        error.args = (blotted(str(error), secret),)
+        error.args = (hide(str(error), secret),)
         raise error from None
-    if isinstance(outcome, Failure):
-        return replace(outcome, what=blotted(outcome.what, secret))
-    return outcome
+    return replace(outcome, what=hide(outcome.what, secret)) if isinstance(outcome, Failure) else outcome
 
 
-def blotted(text: str, secret: str) -> str:
+def hide(text: str, secret: str | None) -> str:
     """`text` without `secret`, plain or quoted, and without the beginning of a secret that was cut off."""
-    for form in {secret, quote(secret), quote_plus(secret), quote(secret, safe="")}:
+    for form in {secret, quote(secret), quote_plus(secret), quote(secret, safe="")} if secret else ():
         for length in range(len(form), min(len(form), _SHORTEST_TELLING) - 1, -1):
             text = text.replace(form[:length], "…")
     return text
@@ -108,40 +100,15 @@ def refusal(response: requests.Response, content: bytes, now: float) -> Failure 
     raise RefusedRequestError(message, status)
 
 
-def unreadable(kind: str, content: bytes) -> Failure:
-    """The failure of an answer with status 200 that is not JSON. `kind`: its content type."""
+def unreadable(content_type: str, content: bytes) -> Failure:
+    """The failure of an answer with status 200 that is not JSON."""
     body = content.decode("utf-8", "replace")
-    if "html" in kind or body.lstrip()[:1] == "<":
+    if "html" in content_type or body.lstrip()[:1] == "<":
         return Failure(f"answered 200 with a web page in place of JSON ({snippet(body)})")
     # The query service starts an answer with status 200 and writes its time-out in the middle of it.
     is_slow = _TIME_LIMIT[0] in body[-8192:].lower()
     return Failure(
         f"answered 200 with broken JSON of {len(content):,} bytes (… {snippet(body[-80:])})", is_slow
-    )
-
-
-def final_error(service: str, url: str, failure: Failure, attempts: int) -> SourceError:
-    """The error after the last attempt."""
-    times = f"{attempts} times" if attempts > 1 else "once"
-    kind = SlowAnswerError if failure.is_slow else SourceError
-    return kind(
-        f"{service} at {short(url)}: {failure.what}; asked {times}. Run again later: finished work is kept"
-    )
-
-
-def refused_too_often(service: str, url: str, failure: Failure, times: int, seconds: float) -> str:
-    """The message for stopping before the service bans the operator."""
-    return (
-        f"{service} at {short(url)}: {failure.what}, {times} times in a row; stopped to avoid a ban. "
-        f"Run again in {seconds / 60:.0f} minutes: no request is sent until then, and finished work is kept"
-    )
-
-
-def banned(service: str, url: str, failure: Failure, seconds: float) -> str:
-    """The message for an operator who is banned by the service."""
-    return (
-        f"{service} at {short(url)}: {failure.what}; no request is sent for {seconds / 60:.0f} minutes. Read the answer,"
-        " correct that, then run again: finished work is kept"
     )
 
 

@@ -20,8 +20,8 @@ from longtail.generation.backends.hf import FusionInDecoder
 from longtail.generation.tasks.candidate_answers import rank_candidates, targets
 from longtail.progress import Progress
 from longtail.prompt_formats import CLOZE_T5
-from longtail.storage.checksums import sealed, unsealed
-from longtail.storage.whole_files import whole
+from longtail.storage.checksums import seal, unseal
+from longtail.storage.files import whole
 from longtail.study.models import Model
 from longtail.tuning.facts import Facts, FixedIndex, Query
 
@@ -43,11 +43,11 @@ def read_predictions(
     `path`: the file of these rows, which is read if it is as it was written, and else written. Errors: `BackendError`
     where reader or encoder cannot be loaded, or a query cannot be read.
     """
-    text = unsealed(path)
+    text = unseal(path)
     if text is None:
         text = json.dumps(_predictions(reader, encoder, index, facts, k, log))
         with whole(path) as target:
-            target.write_text(sealed(text), encoding="utf-8")
+            target.write_text(seal(text), encoding="utf-8")
     rows: list[dict[str, Any]] = json.loads(text)
     return rows
 

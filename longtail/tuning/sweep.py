@@ -31,11 +31,10 @@ from longtail.progress import Progress
 from longtail.retrieval.base import load_retriever
 from longtail.retrieval.indexes import Index
 from longtail.storage.checksums import CHANGED, differences, record
-from longtail.storage.files import remove_leftovers
+from longtail.storage.files import remove, remove_leftovers, whole
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
 from longtail.storage.ownership import only_one
-from longtail.storage.whole_files import remove, whole
 from longtail.study.model_files import place_of
 from longtail.study.models import Model
 from longtail.study.study import Study

@@ -17,7 +17,7 @@ from pathlib import Path
 import duckdb
 
 from longtail.errors import PublishError
-from longtail.storage.disk import full_disk, is_disk_full
+from longtail.storage.files import full_disk, is_disk_full
 from longtail.storage.fingerprints import code_version, fingerprint, folder_version
 from longtail.storage.home import PROJECT_ROOT, longtail_home
 from longtail.storage.lake_stamps import checksum_of

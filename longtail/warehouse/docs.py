@@ -16,7 +16,7 @@ from pathlib import Path
 
 from longtail.errors import PublishError
 from longtail.progress import Progress
-from longtail.storage.checksums import changed_files, record_files
+from longtail.storage.checksums import compare_files, record_files
 from longtail.storage.files import atomic_file
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.home import PROJECT_ROOT
@@ -69,7 +69,7 @@ def publish_docs(study: Study, log: logging.Logger) -> DocsReport:
 
 def _page_of(target: Path, inputs: str) -> str | None:
     """The page at `target`, if it is as it was written and made from these inputs."""
-    if changed_files(record_of(target)):
+    if compare_files(record_of(target)):
         return None
     page = target.read_text(encoding="utf-8")
     found = _INPUTS.search(page, 0, 4_000)

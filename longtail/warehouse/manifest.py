@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from longtail.progress import Progress
-from longtail.storage.files import STAGING, atomic_file, staged, sync
+from longtail.storage.files import STAGING, atomic_file, stage, sync
 from longtail.storage.fingerprints import fingerprint
 from longtail.storage.lake import Lake
 from longtail.storage.ownership import only_one
@@ -53,7 +53,7 @@ def _is_current(study: Study, project: str, manifest: Path) -> bool:
 
 
 def _parse(study: Study, target: Path) -> None:
-    with staged(target.parent / STAGING, target.name) as folder:
+    with stage(target.parent / STAGING, target.name) as folder:
         folder.mkdir()
         with suppress(FileNotFoundError):  # what dbt has parsed before, and need not parse again
             shutil.copy(target / _FILES[0], folder)

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 
 from longtail.errors import PublishError
-from longtail.storage.checksums import RECORD, changed_files
+from longtail.storage.checksums import RECORD, compare_files
 from longtail.storage.home import StudyHome, command
 
 _UNREADABLE = (
@@ -115,6 +115,6 @@ def find_damage(home: StudyHome) -> str | None:
     pages = (warehouse, home.published_report, home.published_answers, home.published_docs)
     folders = (home.published_export, home.published_router)
     for record in (*map(record_of, pages), *(folder / RECORD for folder in folders)):
-        for name, wrong in changed_files(record).items():
+        for name, wrong in compare_files(record).items():
             return f"{record.parent / name} {wrong}"
     return None

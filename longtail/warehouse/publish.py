@@ -19,7 +19,7 @@ from pathlib import Path
 import duckdb
 
 from longtail.errors import PublishError
-from longtail.storage.checksums import changed_files, file_checksum
+from longtail.storage.checksums import compare_files, file_checksum
 from longtail.storage.files import sync
 from longtail.study.study import Study
 from longtail.warehouse.build import read_verdict
@@ -130,7 +130,7 @@ def _copy(
 
 def _last_whole(target: Path) -> Path | None:
     """The published file, or the newest kept version where that is damaged or missing."""
-    if target.exists() and not changed_files(record_of(target)) and not log_of(target).exists():
+    if target.exists() and not compare_files(record_of(target)) and not log_of(target).exists():
         return target
     versions = reversed(by_number((target.parent / "versions").glob("*.duckdb")))
     return next((one for one in versions if one.stem.endswith(f"-{file_checksum(one)[:16]}")), None)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from longtail.errors import PublishError
-from longtail.storage.checksums import RECORD, changed_files, record
+from longtail.storage.checksums import RECORD, compare_files, record
 from longtail.storage.files import sync
 from longtail.storage.fingerprints import code_version, fingerprint, folder_version
 from longtail.warehouse.publication import Publication
@@ -63,7 +63,7 @@ def _number(version: Path) -> int:
 def find_version(folder: Path, identity: str) -> Path | None:
     """The newest version in `folder` with this identity whose files all are as they were recorded."""
     same = by_number(folder.glob(f"*-{identity}"))
-    return same[-1] if same and not changed_files(same[-1] / RECORD) else None
+    return same[-1] if same and not compare_files(same[-1] / RECORD) else None
 
 
 def identity_of(publication: Publication, package: str, *settings: object) -> str:

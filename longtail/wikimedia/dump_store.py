@@ -12,14 +12,12 @@ from longtail.storage.home import StudyHome
 from longtail.study.source import Source
 from longtail.transfer.downloads import download_dump
 from longtail.wikimedia.dumps.page_views import address, file_name
-from longtail.wikimedia.rdf_file import rdf_path
-from longtail.wikimedia.sandbox_world import world_version
-from longtail.wikimedia.services import Services
+from longtail.wikimedia.services import Services, rdf_path, world_version
 
 _ENDS = 1 << 20
 
 
-def named_truthy_dump(source: Source) -> Path | None:
+def user_truthy_dump(source: Source) -> Path | None:
     """The truthy dump that the operator names; None where Longtail downloads it. Errors: `SourceError`."""
     if source.kind == "rdf_file":
         return rdf_path(source)
@@ -36,7 +34,7 @@ def named_truthy_dump(source: Source) -> Path | None:
 
 def truthy_dump(source: Source, home: StudyHome, services: Services, log: logging.Logger) -> Path:
     """The truthy dump; downloaded if the operator names none and the cache has none. Errors: `SourceError`."""
-    path = named_truthy_dump(source) or cached_truthy_dump(source, home)
+    path = user_truthy_dump(source) or truthy_dump_in_cache(source, home)
     if not path.exists():
         if services.truthy_url is None:
             raise SourceError(f"source {source.kind}: offers no truthy dump")
@@ -48,7 +46,7 @@ def page_view_dump(
     source: Source, home: StudyHome, services: Services, month: str, log: logging.Logger
 ) -> Path:
     """The page view dump of a month, found as in `truthy_dump`. Errors: `SourceError`."""
-    path = named_page_view_dump(source, month) or cached_page_view_dump(source, home, month)
+    path = user_page_view_dump(source, month) or page_view_dump_in_cache(source, home, month)
     if not path.exists():
         if services.page_view_dumps_url is None:
             raise SourceError(f"source {source.kind}: offers no page view dumps")
@@ -56,7 +54,7 @@ def page_view_dump(
     return path
 
 
-def named_page_view_dump(source: Source, month: str) -> Path | None:
+def user_page_view_dump(source: Source, month: str) -> Path | None:
     """The month's dump in the folder that the operator names; None where Longtail downloads it.
 
     Errors: `SourceError` where the folder has no dump of the month.
@@ -65,12 +63,12 @@ def named_page_view_dump(source: Source, month: str) -> Path | None:
     return _in_folder(Path(named).expanduser(), month, source.page_view_dumps_env) if named else None
 
 
-def cached_truthy_dump(source: Source, home: StudyHome) -> Path:
+def truthy_dump_in_cache(source: Source, home: StudyHome) -> Path:
     """Where the source's truthy dump is after the download."""
     return home.cache / "dumps" / f"truthy-{_world(source)}.nt.bz2"
 
 
-def cached_page_view_dump(source: Source, home: StudyHome, month: str) -> Path:
+def page_view_dump_in_cache(source: Source, home: StudyHome, month: str) -> Path:
     """Where the source's page view dump of a month is after the download."""
     world = f"{_world(source)}-" if source.kind == "sandbox" else ""
     return home.cache / "dumps" / f"{world}{file_name(month)}"

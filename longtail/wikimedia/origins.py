@@ -1,20 +1,21 @@
-"""What decides a source's rows, for fingerprints: its part of the study, the bytes of its files, the code that reads
-it.
-"""
+"""What a source depends on: what decides its rows, for fingerprints, and what it needs from the operator."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
+from longtail.needs import Need
 from longtail.storage.fingerprints import code_version, fingerprint
-from longtail.study.source import Source
-from longtail.wikimedia.dump_store import dump_identity, named_truthy_dump
+from longtail.study.source import Source, window
+from longtail.study.study import Study
+from longtail.wikimedia.dump_store import dump_identity, user_page_view_dump, user_truthy_dump
 from longtail.wikimedia.dumps import terms, truthy
 from longtail.wikimedia.protocols import claims
-from longtail.wikimedia.protocols.claims import listed_ids
-from longtail.wikimedia.rdf_file import rdf_path
-from longtail.wikimedia.sandbox_world import world, world_version
+from longtail.wikimedia.protocols.claims import read_ids
+from longtail.wikimedia.services import check_contact, rdf_path, world, world_version
 
 _OTHER_MODULES = {"truthy_dump": (truthy, terms), "entity_api": (claims,)}
 """The modules that only one origin of facts uses."""
@@ -24,9 +25,9 @@ def source_slice(source: Source) -> dict[str, Any]:
     """The source's settings that decide the rows; for a file its bytes, wherever it is."""
     origin: dict[str, Any] = {"facts_from": source.facts_from} if source.facts_from != "query_service" else {}
     if source.facts_from == "entity_api":
-        origin["ids"] = fingerprint(listed_ids(source))
+        origin["ids"] = fingerprint(read_ids(source))
     if source.facts_from == "truthy_dump":
-        named = named_truthy_dump(source)
+        named = user_truthy_dump(source)
         origin |= {"accept_cut_dumps": source.accept_cut_dumps, **(dump_identity(named) if named else {})}
     if source.kind == "rdf_file" and source.facts_from != "truthy_dump":
         with rdf_path(source).open("rb") as stream:
@@ -45,3 +46,19 @@ def facts_code(source: Source, stage: str) -> str:
         for module in modules
     ]
     return code_version(stage, without=unused) + world_version(source)
+
+
+def needs_of_source(study: Study) -> Iterator[Need]:
+    """A dump that Longtail would download is no need; one that a variable names is."""
+    source = study.source
+    if source.kind == "wikidata":
+        yield Need("source.contact_env", partial(check_contact, source))
+    if source.kind == "rdf_file":
+        yield Need("source.path_env", partial(rdf_path, source))
+    elif source.facts_from == "truthy_dump":
+        yield Need("source.dump_env", partial(user_truthy_dump, source))
+    if source.facts_from == "entity_api":
+        yield Need("source.ids_env", partial(read_ids, source))
+    if study.popularity.measure == "page_views" and source.views_from == "dump":
+        for month in window(study):
+            yield Need("source.page_view_dumps_env", partial(user_page_view_dump, source, month))

@@ -10,18 +10,17 @@ from typing import Any
 import pyarrow as pa
 
 from longtail.errors import SourceError
-from longtail.storage.columns import with_constants
 from longtail.storage.fingerprints import code_version
 from longtail.storage.lake import QuarantinedRow
+from longtail.storage.lake_rows import add_constants
 from longtail.study.source import Popularity, Source
 from longtail.study.study import Study
-from longtail.wikimedia.dump_store import dump_identity, named_page_view_dump, page_view_dump
+from longtail.wikimedia.dump_store import dump_identity, page_view_dump, user_page_view_dump
 from longtail.wikimedia.dumps import page_views as dumped_page_views
 from longtail.wikimedia.dumps.page_views import read_page_views
 from longtail.wikimedia.protocols.page_views import fetch_page_views
 from longtail.wikimedia.protocols.redirects import Resolved, resolve_titles
-from longtail.wikimedia.sandbox_world import world, world_version
-from longtail.wikimedia.services import Services
+from longtail.wikimedia.services import Services, world, world_version
 
 MOST_BY_API = 20_000  # titles; for more titles, a month's dump costs Wikimedia less than the requests
 # an estimate, with redirects; the true number is known only after the requests
@@ -83,13 +82,13 @@ def fetch_views(
     by_title = dict(zip(titles, found, strict=True))
     return {
         month: MonthViews(
-            "api", _added(articles, {title: views[month] for title, views in by_title.items()}), rejected
+            "api", _add(articles, {title: views[month] for title, views in by_title.items()}), rejected
         )
         for month in months
     }
 
 
-def _added(articles: Sequence[Resolved], views: Mapping[str, int | None]) -> list[int | None]:
+def _add(articles: Sequence[Resolved], views: Mapping[str, int | None]) -> list[int | None]:
     """The views of each article; missing only if none of its titles has any."""
     counts = ([n for title in article.counted if (n := views.get(title)) is not None] for article in articles)
     return [sum(known) if known else None for known in counts]
@@ -110,22 +109,22 @@ def _of_dump(
         **read.rejected.notes(),
         **({"dump_cut": read.cut} if read.cut else {}),
     }
-    return MonthViews("dump", _added(articles, read.views), read.rejected.rows, notes)
+    return MonthViews("dump", _add(articles, read.views), read.rejected.rows, notes)
 
 
-def with_where(titles: pa.Table, articles: Sequence[Resolved], popularity: Popularity) -> pa.Table:
+def add_origin(titles: pa.Table, articles: Sequence[Resolved], popularity: Popularity) -> pa.Table:
     """The rows of titles with columns that say how their views are counted. There may be millions of rows."""
     is_asked, is_sum = popularity.redirects != "ignore", popularity.redirects == "sum"
     where = [one.title if is_asked and one.exists else None for one in articles]
     added = [len(one.counted) - 1 if is_sum else None for one in articles]
-    rows = with_constants(titles, redirects=popularity.redirects, agent=popularity.agent)
+    rows = add_constants(titles, redirects=popularity.redirects, agent=popularity.agent)
     rows = rows.append_column("resolved_title", pa.array(where, pa.string()))
     return rows.append_column("n_redirects", pa.array(added, pa.int32()))
 
 
-def with_views(titles: pa.Table, month: str, source: str, views: MonthViews) -> pa.Table:
+def add_views(titles: pa.Table, month: str, source: str, views: MonthViews) -> pa.Table:
     """The rows of titles with their views in a month."""
-    rows = with_constants(titles, month=month, source=source, views_from=views.origin)
+    rows = add_constants(titles, month=month, source=source, views_from=views.origin)
     return rows.append_column("views", pa.array(views.by_title, pa.int64()))
 
 
@@ -138,6 +137,6 @@ def page_views_slice(study: Study, month: str, n_articles: int) -> list[Any]:
     counted = [popularity.redirects, popularity.agent, origin]
     decided: list[Any] = [source.kind, world(source), world_version(source), *counted, code]
     if origin == "dump":
-        named = named_page_view_dump(source, month) if n_articles else None
+        named = user_page_view_dump(source, month) if n_articles else None
         decided += [source.accept_cut_dumps, *([dump_identity(named)] if named else [])]
     return decided

@@ -18,11 +18,11 @@ from longtail.study.study import Study
 from longtail.wikimedia import page_view_origins
 from longtail.wikimedia.page_view_origins import (
     NO_VIEWS,
+    add_origin,
+    add_views,
     fetch_views,
     page_views_slice,
     resolve_articles,
-    with_views,
-    with_where,
 )
 from longtail.wikimedia.protocols.redirects import Resolved
 from longtail.wikimedia.selected_facts import asked_entities
@@ -110,13 +110,13 @@ def fetch_months(
         found = fetch_views(study, services, articles, months, log)
         # The sandbox counts without delay: a month without views there is correct.
         source = "wikimedia" if services.label == "wikidata" else services.label
-    counted = with_where(named, articles, study.popularity)
+    counted = add_origin(named, articles, study.popularity)
     computed = {}
     for month in months:
         views = found[month]
-        rows = with_views(counted, month, source, views)
+        rows = add_views(counted, month, source, views)
         notes = {"articles": len(rows), "missing": rows["views"].null_count}
-        notes |= {**_moved(titles, articles), **views.notes}
+        notes |= {**_count_moves(titles, articles), **views.notes}
         if source == "wikimedia" and titles and notes["missing"] == len(rows):
             raise SourceError(
                 f"{table}: the source has no views of any of {len(rows)} articles in {month}; nothing was "
@@ -126,7 +126,7 @@ def fetch_months(
     return computed
 
 
-def _moved(titles: Sequence[str], articles: Sequence[Resolved]) -> dict[str, int]:
+def _count_moves(titles: Sequence[str], articles: Sequence[Resolved]) -> dict[str, int]:
     """Counts for people; only counts that exist."""
     counts = {
         "moved": sum(title != article.title for title, article in zip(titles, articles, strict=True)),

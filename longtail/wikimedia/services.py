@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from longtail.errors import SourceError
+from longtail.relations.relation import SOURCE_SET, relation_set
+from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.home import StudyHome
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.source import Source
 from longtail.transfer.client import HttpClient
 from longtail.transfer.failures import missing_contact
-from longtail.transfer.finished import FinishedAnswers, forget_stage
-from longtail.wikimedia.rdf_file import rdf_path
+from longtail.transfer.stored_answers import FinishedAnswers, forget_stage
 
 _SPARQL = "https://query.wikidata.org/sparql"
 _ENTITIES = "https://www.wikidata.org/w/api.php"
@@ -25,6 +26,38 @@ _DUMPS = "https://dumps.wikimedia.org"
 _TITLES = "https://en.wikipedia.org/w/api.php"
 _METRICS = "https://wikimedia.org"
 _PAGE_VIEWS = "/api/rest_v1/metrics/pageviews/per-article"
+
+
+def rdf_path(source: Source) -> Path:
+    """The file in the study's environment variable. Errors: `SourceError` that says what to set."""
+    named = os.environ.get(source.path_env, "").strip()
+    if not named:
+        raise SourceError(
+            f"environment variable {source.path_env} is not set; set it to an N-Triples file (.nt, .nt.gz or .nt.bz2)"
+        )
+    path = Path(named).expanduser()
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise SourceError(
+            f"{path}: {what}; {source.path_env} must name an N-Triples file (.nt, .nt.gz or .nt.bz2)"
+        )
+    return path
+
+
+def world(source: Source) -> dict[str, int]:
+    """The seed and size of the world that the sandbox serves; nothing for other sources."""
+    if source.kind != "sandbox":
+        return {}
+    return {"seed": source.seed, "facts_per_relation": source.facts_per_relation}
+
+
+def world_version(source: Source) -> str:
+    """The version of the code and relations that make the world, and of what serves it; empty for other sources."""
+    if source.kind != "sandbox":
+        return ""
+    from longtail.sandbox import content
+
+    return fingerprint(code_version(content.__name__), relation_set(SOURCE_SET))
 
 
 @dataclass(frozen=True)
@@ -91,16 +124,16 @@ def _client(source: Source, home: StudyHome, stage: str | None) -> HttpClient:
     limits = home.home / "locks" / "wikimedia"
     if source.kind != "wikidata":
         return HttpClient(source.contact_env, limits=limits)
-    finished = FinishedAnswers(_finished(home), stage) if stage else None
+    finished = FinishedAnswers(_answers_folder(home), stage) if stage else None
     return HttpClient(source.contact_env, limits=limits, cache=home.cache / "http", finished=finished)
 
 
 def finish_stage(home: StudyHome, stage: str) -> None:
     """Remove the stored answers of a stage whose rows are in the lake."""
-    forget_stage(_finished(home), stage)
+    forget_stage(_answers_folder(home), stage)
 
 
-def _finished(home: StudyHome) -> Path:
+def _answers_folder(home: StudyHome) -> Path:
     return home.cache / "unfinished"
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from longtail.embedding.settings import IvfPq
 from longtail.retrieval.retrieve import read_results
-from longtail.retrieval.retrievers.hybrid import fused
+from longtail.retrieval.retrievers.hybrid import fuse
 from longtail.scoring.intervals import share_interval, wilson
 from longtail.storage.home import PROJECT_ROOT
 from longtail.storage.lake import Lake
@@ -74,7 +74,7 @@ def _hybrid_ranks(lake: Lake, k: int) -> Mapping[str, int]:
         answers |= {(row["question_id"], row["passage_id"]) for row in rows if row["has_answer"]}
     ranks: dict[str, int] = {}
     for key in {key for one in results for key in one if not key[2]}:
-        for rank, hit in enumerate(fused([one.get(key, ()) for one in results], k), start=1):
+        for rank, hit in enumerate(fuse([one.get(key, ()) for one in results], k), start=1):
             if (key[1], hit.passage_id) in answers:
                 ranks.setdefault(key[1], rank)
     return ranks

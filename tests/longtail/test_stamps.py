@@ -45,24 +45,23 @@ from longtail.questions.counts import count_questions
 from longtail.questions.frequencies import measure_frequencies
 from longtail.questions.paraphrases import build_paraphrases, describe_cloze_queries
 from longtail.questions.sampling import sample_facts
-from longtail.reference.linking import describe_linking
-from longtail.reference.mentions import link_reference_questions
+from longtail.reference.linking import describe_linking, link_reference_questions
 from longtail.reference.nq_open import import_reference_questions
 from longtail.reference.page_views import ingest_reference_page_views
 from longtail.relations.relation import Relation
 from longtail.retrieval.base import load_retriever
 from longtail.retrieval.cited_passages import cite_passages
-from longtail.retrieval.excluded_pages import written_beside
+from longtail.retrieval.excluded_pages import write_beside
 from longtail.retrieval.indexes import Index
 from longtail.retrieval.passages import build_passages
 from longtail.retrieval.retrieve import retrieve_passages
 from longtail.retrieval.retrievers.bm25 import Bm25Settings
 from longtail.retrieval.search_recalls import measure_search_recalls
 from longtail.storage import fingerprints
+from longtail.storage.fingerprints import ParsedCode
 from longtail.storage.home import StudyHome
 from longtail.storage.lake import WHOLE, Lake, Outcome
 from longtail.storage.lake_stamps import Stamp
-from longtail.storage.parsed_code import ParsedCode
 from longtail.study.backends import BACKENDS, IMPORTED
 from longtail.study.datasets import Dataset
 from longtail.study.imports import (
@@ -210,7 +209,7 @@ STAGES: Mapping[str, Callable[[Study, Any], Any]] = {
     "imported_decisions": lambda study, lake: import_decisions(study, lake, LOG),
     "paraphrase_similarities": lambda study, lake: compare_paraphrases(study, lake, LOG),
     "passages": lambda study, lake: build_passages(study, lake, LOG),
-    "excluded_pages": lambda study, lake: written_beside(lake, build_passages(study, lake, LOG)),
+    "excluded_pages": lambda study, lake: write_beside(lake, build_passages(study, lake, LOG)),
     "retrieved_passages": lambda study, lake: [
         retrieve_passages(study, lake, name, LOG) for name in study.retrieval_methods
     ],
@@ -727,7 +726,7 @@ def test_the_code_that_makes_a_table_is_in_its_stamp(
 ) -> None:
     """The module that gives the stamp to the lake also computes, or imports what does."""
     study, stages = variants[0][0], set(variants[0][1])
-    parse = fingerprints.parsed_code
+    parse = fingerprints.parse_code
     for stage in (stages & TABLES.keys()) - STUDY_TABLES.keys():
         lake = StampLake(study)
         STAGES[stage](study, lake)
@@ -736,7 +735,7 @@ def test_the_code_that_makes_a_table_is_in_its_stamp(
             file = Path(sys.modules[module].__file__ or "")
             with monkeypatch.context() as patch:
                 patch.setattr(
-                    fingerprints, "parsed_code", lambda path, of=file: _otherwise(parse(path), path == of)
+                    fingerprints, "parse_code", lambda path, of=file: _otherwise(parse(path), path == of)
                 )
                 patch_code_version(patch)
                 after = StampLake(study)

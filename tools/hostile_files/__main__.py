@@ -30,7 +30,7 @@ from longtail.imports.answers import import_answers
 from longtail.imports.datasets import import_paraphrases, read_questions
 from longtail.imports.records import RejectedRows
 from longtail.preflight import misses
-from longtail.retrieval.collection_passages import passages_in
+from longtail.retrieval.collections import passages_in
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study
 from longtail.study.imports import FORMATS

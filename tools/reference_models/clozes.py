@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from longtail.relations.cloze import article_before_object, fill_subject, pararel_patterns, put_sentinel
-from longtail.sandbox.pararel import selected_facts
+from longtail.sandbox.pararel import select_facts
 from longtail.sandbox.world import World
 from tools.reference_models.samples import EXPOSURE_EXPONENT
 from tools.reference_models.search import Search, name_of, passage_of
@@ -55,7 +55,7 @@ def cloze_facts(world: World) -> list[ClozeFact]:
             passages.get(fact.subject_id),
             subject.popularity,
         )
-        for fact in selected_facts(world)
+        for fact in select_facts(world)
         for subject in (world.entity(fact.subject_id),)
     ]
 

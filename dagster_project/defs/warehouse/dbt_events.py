@@ -18,7 +18,7 @@ from dagster_dbt.core.dbt_event_iterator import DbtDagsterEventType
 from dagster_dbt.dbt_manifest import validate_manifest
 
 from longtail.progress import EVERY_S
-from longtail.storage.disk import full_disk, is_disk_full
+from longtail.storage.files import full_disk, is_disk_full
 from longtail.study.study import Study
 from longtail.warehouse.build import failed_tests
 from longtail.warehouse.described import ModelDescription, describe_models

@@ -28,10 +28,10 @@ class Hybrid(Retriever):
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
         others = (context.others or {}).values()
-        return [fused([other.get(query.key, ()) for other in others], context.k) for query in queries]
+        return [fuse([other.get(query.key, ()) for other in others], context.k) for query in queries]
 
 
-def fused(rankings: Sequence[Sequence[str]], k: int) -> list[Hit]:
+def fuse(rankings: Sequence[Sequence[str]], k: int) -> list[Hit]:
     """The `k` best passages of several rankings (passage ids, best first); equal scores go by passage_id."""
     scores: dict[str, Fraction] = defaultdict(Fraction)  # exact: a sum of floats depends on its order
     for ranking in rankings:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from longtail.methods import CONDITION, RETRIEVAL, Method
 from longtail.retrieval.base import Context, Hit, Query, Retriever
 from longtail.retrieval.retrievers.random import draws
-from longtail.retrieval.retrievers.relevant import Found, found_by_fact, hits_of
+from longtail.retrieval.retrievers.relevant import Found, group_by_fact, hits_of
 
 RETRIEVER = Method(
     "irrelevant_cohesive",
@@ -31,7 +31,7 @@ class CohesivePassages(Retriever):
     """
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
-        found = found_by_fact(context.others or {})
+        found = group_by_fact(context.others or {})
         facts: dict[tuple[str, str | None], list[Query]] = defaultdict(list)
         for query in sorted(queries, key=lambda query: query.key):
             if (query.dataset, query.question_id) in found:

@@ -26,11 +26,11 @@ class RelevantPassages(Retriever):
     """The passages of one wording, drawn among the wordings that passages were found for; without a score."""
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
-        found = found_by_fact(context.others or {})
+        found = group_by_fact(context.others or {})
         return [hits_of(context, found, query) for query in queries]
 
 
-def found_by_fact(results: Mapping[str, Results]) -> Found:
+def group_by_fact(results: Mapping[str, Results]) -> Found:
     """The results of one retriever, gathered by question."""
     found: dict[tuple[str, str], list[Sequence[str]]] = defaultdict(list)
     for of_retriever in results.values():

@@ -10,7 +10,7 @@ from longtail.methods import CONDITION, RETRIEVAL, Method
 from longtail.relations.relation import Relation
 from longtail.retrieval.base import Context, Hit, Query, Retriever, Written
 from longtail.retrieval.retrievers.random import draws
-from longtail.retrieval.retrievers.relevant import found_by_fact, hits_of
+from longtail.retrieval.retrievers.relevant import group_by_fact, hits_of
 from longtail.scoring.match import has_answer, has_answer_popqa
 
 RETRIEVER = Method(
@@ -36,9 +36,11 @@ class SwappedPassages(Retriever):
     """
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
-        found = found_by_fact(context.others or {})
+        found = group_by_fact(context.others or {})
         hits = [hits_of(context, found, query) for query in queries]
-        texts = context.passages.texts({hit.passage_id for own in hits for hit in own})
+        ids = {hit.passage_id for own in hits for hit in own}
+        texts = {passage_id: written.text for passage_id, written in context.from_elsewhere.items()}
+        texts |= context.passages.texts(ids - texts.keys())
         objects: dict[tuple[str, str | None], set[_Names]] = defaultdict(set)
         for query in queries:
             if query.gold_answers:
@@ -72,7 +74,7 @@ def _hits(
     if relation is not None and relation.statement:
         originals.append((None, relation.sentence(query.subject, query.gold_answers[0])))
     for original, text in originals:
-        written = swapped(text, query.gold_answers, other[0])
+        written = swap(text, query.gold_answers, other[0])
         if written is not None:
             passage_id = f"swapped:{query.dataset}:{query.question_id}"
             return [Hit(passage_id, None, Written(written, original, other, query.subject))]
@@ -89,7 +91,7 @@ def _other_object(seed: int, query: Query, objects: Sequence[_Names]) -> _Names 
     return None
 
 
-def swapped(text: str, answers: _Names, replacement: str) -> str | None:
+def swap(text: str, answers: _Names, replacement: str) -> str | None:
     """The text with `replacement` for each of the answers, whole words in any case, the longest name first.
 
     None where no answer stands in the text, or where one is left, since it is spelt in another way.

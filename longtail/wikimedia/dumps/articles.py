@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.parsing.rdf import open_decompressed
+from longtail.parsing.rdf import open_plain
 from longtail.parsing.terms import clean_term
 from longtail.storage.lake import QuarantinedRow
 
@@ -37,7 +37,7 @@ def read_articles(path: Path, put_aside: Callable[[QuarantinedRow], None]) -> It
     """
     number = 0
     try:
-        with open_decompressed(path) as stream:
+        with open_plain(path) as stream:
             for number in count(1):
                 line = stream.readline(_LONGEST_LINE)
                 if not line:

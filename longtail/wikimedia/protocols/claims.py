@@ -29,7 +29,7 @@ _RANKS = ("preferred", "normal")
 _UNKNOWN = "an unknown value"
 
 
-def listed_ids(source: Source) -> list[str]:
+def read_ids(source: Source) -> list[str]:
     """The subjects in the file that `ids_env` names: one id per line, each once. Errors: `SourceError`."""
     named = os.environ.get(source.ids_env, "").strip()
     if not named:

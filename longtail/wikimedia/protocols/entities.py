@@ -11,13 +11,19 @@ from longtail.errors import SourceError
 from longtail.parsing.terms import LONGEST_DESCRIPTION, LONGEST_LABEL, clean_term
 from longtail.progress import Progress
 from longtail.storage.lake import QuarantinedRow
+from longtail.threads import ordered_map
 from longtail.transfer.client import HttpClient
 from longtail.transfer.limits import ENTITY_API
-from longtail.transfer.parallel import ordered_map
-from longtail.wikimedia.protocols.mediawiki import busy
 from longtail.wikimedia.protocols.wikidata import batches
 
 IDS_A_CALL = 50  # the entity API's own limit
+
+
+def busy(document: Any) -> str | None:
+    """The reason if the API reports overload inside an answer with status 200; else None."""
+    error = document.get("error") if isinstance(document, dict) else None
+    code = error.get("code") if isinstance(error, dict) else None
+    return f"answered that it is busy ({code})" if code in ("maxlag", "ratelimited", "readonly") else None
 
 
 @dataclass(frozen=True)

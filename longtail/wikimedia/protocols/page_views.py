@@ -15,10 +15,10 @@ from urllib.parse import quote
 from longtail.errors import SourceError
 from longtail.progress import Progress
 from longtail.storage.lake import QuarantinedRow
+from longtail.threads import ordered_map
 from longtail.transfer.client import HttpClient
 from longtail.transfer.failures import RefusedRequestError
 from longtail.transfer.limits import PAGE_VIEW_API
-from longtail.transfer.parallel import ordered_map
 
 _MOST_VIEWS = 10**12  # per article and month; all of Wikipedia has fewer
 _NO_TITLES = (".", "..")  # in an address they mean a folder

@@ -18,10 +18,10 @@ from urllib.parse import quote, unquote
 
 from longtail.errors import SourceError
 from longtail.progress import Progress
+from longtail.threads import ordered_map
 from longtail.transfer.client import HttpClient
 from longtail.transfer.limits import TITLE_API
-from longtail.transfer.parallel import ordered_map
-from longtail.wikimedia.protocols.mediawiki import busy
+from longtail.wikimedia.protocols.entities import busy
 
 TITLES_A_CALL = 50  # the API's own limit
 _LONGEST_QUERY = 6_000  # bytes: servers refuse addresses of more than about 8,000

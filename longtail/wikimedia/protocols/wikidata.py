@@ -1,11 +1,18 @@
-"""Facts from a Wikibase, by SPARQL: statements and numbers of site links."""
+"""Facts from a Wikibase, by SPARQL: statements and numbers of site links.
+
+A relation is asked for in slices: disjoint, complete together, small enough for a service with a time limit. The first
+query asks for the whole relation. If that is too much, the relation is divided by object, which is cheap for the index of
+any triple store. One object's statements are divided by a hash of the subject. Statements whose object is not an IRI
+(literals, unknown values) form their own slice, since VALUES cannot name them. There is no ORDER BY and no LIMIT, so that
+no row can be lost or doubled between slices.
+"""
 
 from __future__ import annotations
 
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from longtail.errors import SourceError
@@ -15,7 +22,9 @@ from longtail.storage.lake import QuarantinedRow
 from longtail.transfer.client import HttpClient
 from longtail.transfer.failures import SlowAnswerError
 from longtail.transfer.limits import QUERY_SERVICE
-from longtail.wikimedia.protocols.slices import Slice
+
+OBJECTS_AT_ONCE = 256
+_HASHES = 16**4
 
 ENTITY = "http://www.wikidata.org/entity/"
 DIRECT = "http://www.wikidata.org/prop/direct/"
@@ -26,6 +35,63 @@ _ITEM = re.compile(r"Q[1-9]\d{0,18}")
 _TERM = ("type", "value")
 _SELECTED = re.compile(r"\?(\w+)")
 _IRI = re.compile(r"[^\x00-\x20<>\"{}|^`\\]+")
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Some of the statements of one property.
+
+    `objects` None: any object. `is_remainder`: only objects that are not IRIs. `first_hash`, `end_hash`: only subjects
+    whose MD5 begins with four hexadecimal digits in [first, end).
+    """
+
+    property_iri: str
+    objects: tuple[str, ...] | None = None
+    is_remainder: bool = False
+    first_hash: int = 0
+    end_hash: int = _HASHES
+
+    @property
+    def is_whole(self) -> bool:
+        return self.objects is None and not self.is_remainder and self.end_hash - self.first_hash == _HASHES
+
+    def query(self) -> str:
+        """The slice as SPARQL 1.1, with one row (?subject, ?object) per statement."""
+        return f"SELECT ?subject ?object WHERE {{ {self._pattern()} }}"
+
+    def _pattern(self) -> str:
+        parts = []
+        if self.objects is not None:
+            parts.append(f"VALUES ?object {{ {' '.join(f'<{iri}>' for iri in self.objects)} }}")
+        parts.append(f"?subject <{self.property_iri}> ?object .")
+        if self.is_remainder:
+            parts.append("FILTER(!isIRI(?object))")
+        digits = "SUBSTR(MD5(STR(?subject)), 1, 4)"
+        if self.first_hash > 0:
+            parts.append(f'FILTER({digits} >= "{self.first_hash:04x}")')
+        if self.end_hash < _HASHES:
+            parts.append(f'FILTER({digits} < "{self.end_hash:04x}")')
+        return " ".join(parts)
+
+    def by_object(self, objects: list[str]) -> list[Slice]:
+        """The whole relation divided by its objects, and the remainder."""
+        batches = [
+            tuple(objects[at : at + OBJECTS_AT_ONCE]) for at in range(0, len(objects), OBJECTS_AT_ONCE)
+        ]
+        return [replace(self, is_remainder=True), *(replace(self, objects=batch) for batch in batches)]
+
+    def halves(self) -> list[Slice]:
+        """Two slices that together are this one; empty if it cannot be divided further."""
+        if self.objects is not None and len(self.objects) > 1:
+            middle = len(self.objects) // 2
+            return [
+                replace(self, objects=self.objects[:middle]),
+                replace(self, objects=self.objects[middle:]),
+            ]
+        if self.end_hash - self.first_hash < 2:
+            return []
+        middle = (self.first_hash + self.end_hash) // 2
+        return [replace(self, end_hash=middle), replace(self, first_hash=middle)]
 
 
 @dataclass(frozen=True, order=True)
@@ -62,14 +128,14 @@ def fetch_statements(
             found.add(Statement(subject_id, relation.property_id, object_id))
         else:
             key = f"{subject_id or subject['value']} {relation.property_id}"
-            reason = f"object is no item but {_what(obj)}" if subject_id else "subject is no item"
+            reason = f"object is no item but {_describe(obj)}" if subject_id else "subject is no item"
             raw = f"{subject['value']} {relation.property_id} {obj['value']}"
             rejected[raw] = QuarantinedRow(key, reason, raw)
     progress.done()
     return sorted(found), [rejected[raw] for raw in sorted(rejected)]
 
 
-def _what(term: Mapping[str, str]) -> str:
+def _describe(term: Mapping[str, str]) -> str:
     if term["type"] == "bnode" or "/.well-known/genid/" in term["value"]:
         return "an unknown value"
     return "a literal" if term["type"].endswith("literal") else "another resource"
@@ -162,6 +228,6 @@ def batches(ids: Sequence[str], size: int) -> list[Sequence[str]]:
     return [ids[at : at + size] for at in range(0, len(ids), size)]
 
 
-def sorted_ids(ids: Iterable[str]) -> list[str]:
+def sort_ids(ids: Iterable[str]) -> list[str]:
     """Entity ids in the order of their numbers."""
     return sorted(set(ids), key=lambda entity_id: (len(entity_id), entity_id))

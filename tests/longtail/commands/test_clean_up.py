@@ -96,6 +96,6 @@ def test_what_could_not_be_removed_is_told(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As on a folder that is not this user's."""
-    monkeypatch.setattr(clean_up.whole_files, "remove", lambda path: None)
+    monkeypatch.setattr(clean_up.files, "remove", lambda path: None)
     assert clean_up.main("build") == 1
     assert f"{home / 'mine/build'}: could not be removed whole" in capsys.readouterr().err

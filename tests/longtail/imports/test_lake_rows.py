@@ -19,7 +19,7 @@ from longtail.imports.answers import import_answers
 from longtail.imports.datasets import import_entities, import_popularity, import_triples
 from longtail.questions.build import build_questions
 from longtail.questions.paraphrases import build_paraphrases
-from longtail.retrieval.needs import needs_of_retrievers
+from longtail.retrieval.indexes import needs_of_retrievers
 from longtail.scoring.match import score_answer
 from longtail.storage.fingerprints import prompt_hash
 from longtail.storage.lake import Lake, Outcome

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from longtail.errors import SourceError
-from longtail.parsing.decompression import decompress
-from longtail.parsing.line_files import DumpFile, RejectedRows
+from longtail.parsing.line_files import DumpFile, RejectedRows, decompress
 
 _DRAW = random.Random(4)
 TEXT = b"".join(b"line %d %x\n" % (number, _DRAW.getrandbits(400)) for number in range(25_000))

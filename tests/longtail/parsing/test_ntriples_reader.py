@@ -13,7 +13,7 @@ from longtail.errors import SourceError
 from longtail.parsing import rdf
 from longtail.parsing.rdf import Reading, read_triples
 from longtail.study.source import Source
-from longtail.wikimedia.rdf_file import rdf_path
+from longtail.wikimedia.services import rdf_path
 
 GOOD = b"<http://e/s> <http://e/p> <http://e/o%d> ."
 BROKEN = [

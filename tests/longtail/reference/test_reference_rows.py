@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from longtail.errors import LakeError, SourceError, StudyError
-from longtail.reference.linking import describe_linking
-from longtail.reference.mentions import by_names, by_titles, link_reference_questions
+from longtail.reference.linking import by_names, by_titles, describe_linking, link_reference_questions
 from longtail.reference.nq_open import import_reference_questions
 from longtail.reference.page_views import ingest_reference_page_views
-from longtail.reference.tagme import Annotation
+from longtail.reference.service import Annotation
 from longtail.sandbox.world import World
 from longtail.study.imports import TagMe
 from tests.longtail.reference.conftest import LOG, MONTHS, Make

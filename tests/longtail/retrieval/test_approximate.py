@@ -12,9 +12,8 @@ import pytest
 
 from longtail.embedding.settings import Hnsw, IvfPq
 from longtail.errors import BackendError
-from longtail.retrieval import approximate, approximate_search, passage_vectors
-from longtail.retrieval.approximate import build_approximate, described
-from longtail.retrieval.approximate_search import search_approximate, searched_with
+from longtail.retrieval import approximate, passage_vectors
+from longtail.retrieval.approximate import build_approximate, describe, search_approximate, search_settings
 
 LOG = logging.getLogger("longtail-tests")
 KINDS = [IvfPq(nlist=8, nprobe=6, sub_vectors=16, bits=6), Hnsw(links=8, codes="int8")]
@@ -67,7 +66,7 @@ def test_what_is_found_has_the_order_and_the_scores_of_exact_search(
     tmp_path: Path, search: IvfPq | Hnsw, dtype: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(passage_vectors, "_ROWS_AT_ONCE", 7)
-    monkeypatch.setattr(approximate_search, "_QUESTIONS_AT_ONCE", 25)
+    monkeypatch.setattr(approximate, "_QUESTIONS_AT_ONCE", 25)
     vectors, asked = vectors_of(900).astype(dtype), vectors_of(60, seed=2)
     folder = stored(tmp_path / "index", vectors)
     build_approximate(folder, search, "near", LOG)
@@ -88,7 +87,7 @@ def test_more_candidates_find_more_and_need_no_other_index(tmp_path: Path) -> No
     recalls = {}
     for nprobe, factor in ((8, 1), (8, 4), (8, 1_000), (1, 1_000)):
         search = dataclasses.replace(kind, nprobe=nprobe, refine_factor=factor)
-        assert described(search) == described(kind)
+        assert describe(search) == describe(kind)
         found = search_approximate(folder, search, asked, 10)
         recalls[nprobe, factor] = shared(found.rows, vectors, asked, 10)
     assert recalls[8, 1] < recalls[8, 4] < recalls[8, 1_000] == 1
@@ -98,9 +97,9 @@ def test_more_candidates_find_more_and_need_no_other_index(tmp_path: Path) -> No
 def test_settings_of_a_search_do_not_decide_the_index() -> None:
     for kind, name in ((IvfPq(), "nprobe"), (IvfPq(), "refine_factor"), (Hnsw(), "ef_search")):
         other: IvfPq | Hnsw = dataclasses.replace(kind, **{name: 3})
-        assert described(other) == described(kind)
-        assert searched_with(other) != searched_with(kind)
-    assert described(Hnsw(links=9)) != described(Hnsw())
+        assert describe(other) == describe(kind)
+        assert search_settings(other) != search_settings(kind)
+    assert describe(Hnsw(links=9)) != describe(Hnsw())
 
 
 @pytest.mark.parametrize("search", KINDS)

@@ -17,8 +17,7 @@ import pytest
 
 from longtail.errors import SourceError
 from longtail.preflight import needs_of_places
-from longtail.retrieval.collections import entities_by_title
-from longtail.retrieval.first_rows import FirstRows
+from longtail.retrieval.collections import FirstRows, entities_by_title
 from longtail.retrieval.passages import build_passages
 from longtail.retrieval.retrieve import retrieve_passages
 from longtail.sandbox.content import page_lines

@@ -16,8 +16,8 @@ from longtail.retrieval.indexes import Index, build_index
 from longtail.retrieval.retrieve import retrieve_passages
 from longtail.retrieval.stored_passages import open_passages
 from longtail.storage.checksums import RECORD, differences, record
+from longtail.storage.files import remove
 from longtail.storage.lake import Lake
-from longtail.storage.whole_files import remove
 from longtail.study.study import Study
 from tests.flipped_bits import flip_bit
 

@@ -16,7 +16,7 @@ import pytest
 from longtail.errors import LakeError, SourceError
 from longtail.imports.records import RejectedRows
 from longtail.imports.wiki import DISAMBIGUATION, REDIRECT, ExcludedPage
-from longtail.retrieval.excluded_pages import ExcludedPages, written_beside
+from longtail.retrieval.excluded_pages import ExcludedPages, write_beside
 from longtail.retrieval.passages import build_passages
 from longtail.sandbox.content import page_lines
 from longtail.sandbox.dumps import write_dump
@@ -130,9 +130,9 @@ def test_only_a_whole_pass_gives_a_list_and_one_without_passages_is_none(
     (wiki_study.path.parent / "w.xml").write_bytes(whole)
     assert build_passages(wiki_study, hand_lake, log).was_current
     passages = build_passages(wiki_study, hand_lake, log)
-    assert written_beside(hand_lake, passages).stamp.content == content
+    assert write_beside(hand_lake, passages).stamp.content == content
     passages = build_passages(rdf_study, hand_lake, log)
-    assert not written_beside(hand_lake, passages).was_current
+    assert not write_beside(hand_lake, passages).was_current
     assert listed(hand_lake) == []
 
 

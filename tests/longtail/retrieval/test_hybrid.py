@@ -16,7 +16,7 @@ from longtail.errors import LakeError
 from longtail.retrieval.base import Context, Query
 from longtail.retrieval.indexes import build_index
 from longtail.retrieval.retrieve import retrieve_passages
-from longtail.retrieval.retrievers.hybrid import Hybrid, fused
+from longtail.retrieval.retrievers.hybrid import Hybrid, fuse
 from longtail.retrieval.stored_passages import StoredPassages
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
@@ -38,13 +38,13 @@ def brute_force(rankings: Sequence[Sequence[str]], k: int) -> list[tuple[str, fl
 @given(RANKINGS, st.integers(1, 14))
 def test_fusion_equals_brute_force(rankings: list[list[str]], k: int) -> None:
     expected = brute_force(rankings, k)
-    hits = fused(rankings, k)
+    hits = fuse(rankings, k)
     assert [hit.passage_id for hit in hits] == [passage_id for passage_id, _ in expected]
     assert [hit.score for hit in hits] == pytest.approx([score for _, score in expected], rel=1e-12)
 
 
 def test_a_passage_that_two_retrievers_found_stands_first_and_ties_go_by_passage_id() -> None:
-    hits = fused([["Q9-0", "Q2-0"], ["Q1-0", "Q2-0"]], 3)
+    hits = fuse([["Q9-0", "Q2-0"], ["Q1-0", "Q2-0"]], 3)
     assert [(hit.passage_id, hit.score) for hit in hits] == [
         ("Q2-0", pytest.approx(2 / 62)), ("Q1-0", pytest.approx(1 / 61)), ("Q9-0", pytest.approx(1 / 61)),
     ]  # fmt: skip
@@ -82,7 +82,7 @@ def test_the_study_s_retrievers_are_fused_and_what_they_find_anew_makes_the_fusi
     questions = searchable.read("questions").to_pylist()
     lists = [rankings(searchable, name) for name in ("bm25", "dense")]
     assert found == {
-        question["question_id"]: [hit.passage_id for hit in fused([one[question["question_id"]] for one in lists], 3)]
+        question["question_id"]: [hit.passage_id for hit in fuse([one[question["question_id"]] for one in lists], 3)]
         for question in questions
     }  # fmt: skip
     retrieve_passages(dataclasses.replace(study, top_k=1), searchable, "bm25", log)

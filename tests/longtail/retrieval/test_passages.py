@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from longtail.errors import LakeError
-from longtail.retrieval.passages import article_passages, build_passages, enumerate_labels
+from longtail.retrieval.passages import article_passages, build_passages, enumerate_names
 from longtail.sandbox.world import World
 from longtail.storage.lake import Lake, QuarantinedRow
 from longtail.study.study import Study
@@ -33,7 +33,7 @@ def test_triples_are_verbalised_one_passage_a_subject(searchable: Lake) -> None:
 
 
 def test_enumerated() -> None:
-    assert [enumerate_labels(list("abc")[:n]) for n in (1, 2, 3)] == ["a", "a and b", "a, b and c"]
+    assert [enumerate_names(list("abc")[:n]) for n in (1, 2, 3)] == ["a", "a and b", "a, b and c"]
 
 
 def test_articles_of_the_sandbox(hand_study: Study, log: logging.Logger) -> None:

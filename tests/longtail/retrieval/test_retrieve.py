@@ -230,6 +230,8 @@ def test_every_retriever_is_found_by_its_record(
     assert names == [
         "bm25",
         "dense",
+        "elsewhere",
+        "http",
         "hybrid",
         "irrelevant_cohesive",
         "oracle",
@@ -243,7 +245,8 @@ def test_every_retriever_is_found_by_its_record(
     with pytest.raises(IndexMissingError, match="closed_book retrieves nothing"):
         load_retriever(METHODS["closed_book"])
     with pytest.raises(
-        StudyError, match=r"method 'bm52' is not one of: .*bm25, dense, hybrid, irrelevant_cohesive, oracle"
+        StudyError,
+        match=r"method 'bm52' is not one of: .*bm25, dense, elsewhere, http, hybrid, irrelevant_cohesive, oracle",
     ):
         build_index(rdf_study, searchable, "bm52", log)
     with pytest.raises(IndexMissingError, match="oracle has no index"):

@@ -14,7 +14,7 @@ from longtail.retrieval.base import Context, Hit, Query
 from longtail.retrieval.cited_passages import cite_passages
 from longtail.retrieval.indexes import build_index
 from longtail.retrieval.retrieve import retrieve_passages
-from longtail.retrieval.retrievers.swapped import SwappedPassages, swapped
+from longtail.retrieval.retrievers.swapped import SwappedPassages, swap
 from longtail.retrieval.stored_passages import Passage, StoredPassages
 from longtail.scoring.match import has_answer
 from longtail.storage.lake import Lake
@@ -97,7 +97,7 @@ def test_the_seed_decides_and_the_order_of_questions_does_not(log: logging.Logge
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=8), min_size=1, max_size=4), st.text(max_size=8))
 def test_no_answer_is_left_in_a_swapped_text(text: str, answers: list[str], replacement: str) -> None:
-    changed = swapped(text, tuple(answers), replacement)
+    changed = swap(text, tuple(answers), replacement)
     if changed is not None:
         assert not has_answer(changed, answers)
         assert changed != text or replacement in text

@@ -13,7 +13,7 @@ from longtail.prompt_formats import ANTI_GROUNDING, GROUNDING, GROUNDING_PROMPTS
 from longtail.relations.relation import relation_set
 from longtail.sandbox.world import World
 from longtail.scoring.match import matches_popqa
-from longtail.storage.checksums import file_checksum, recorded_checksums
+from longtail.storage.checksums import file_checksum, read_checksums
 from longtail.study.model_files import (
     ENCODER_DECODER,
     INSTRUCTION_TUNED,
@@ -122,7 +122,7 @@ def checksums(weights: Path) -> dict[str, str]:
 
 
 def test_checksums_match() -> None:
-    assert recorded_checksums(WEIGHTS) == checksums(WEIGHTS)
+    assert read_checksums(WEIGHTS) == checksums(WEIGHTS)
 
 
 def test_shipping_replaces_a_model_whole(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_shipping_replaces_a_model_whole(tmp_path: Path) -> None:
     (trained / "model.safetensors").write_bytes(b"new")
     ship({"m": trained}, weights)
     assert [path.name for path in (weights / "m").iterdir()] == ["model.safetensors"]
-    assert recorded_checksums(weights) == checksums(weights) != {}
+    assert read_checksums(weights) == checksums(weights) != {}
 
 
 def test_an_unknown_size_is_named() -> None:

@@ -13,10 +13,10 @@ from longtail.storage.checksums import (
     differences,
     file_checksum,
     is_as_named,
+    read_checksums,
     record,
-    recorded_checksums,
-    sealed,
-    unsealed,
+    seal,
+    unseal,
 )
 
 
@@ -56,7 +56,7 @@ def test_a_record_names_each_file_that_is_changed_missing_or_new(tmp_path: Path)
     for name in ("é 👩‍🚀", "deep/one", "deep/two", "unfinished.part"):
         (folder / name).write_text(name)
     assert differences(folder) == {}, "a folder without a record gets one"
-    assert recorded_checksums(folder) == {
+    assert read_checksums(folder) == {
         name: hashlib.sha256(name.encode()).hexdigest() for name in ("é 👩‍🚀", "deep/one", "deep/two")
     }
     (folder / "é 👩‍🚀").write_text("other")
@@ -88,9 +88,9 @@ def test_a_file_of_a_cache_is_compared_with_its_name(tmp_path: Path, content: by
 
 def test_a_sealed_text_comes_back_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "plan"
-    assert unsealed(path) is None
-    path.write_text(sealed("é\nb\n"), encoding="utf-8")
-    assert unsealed(path) == "é\nb\n"
+    assert unseal(path) is None
+    path.write_text(seal("é\nb\n"), encoding="utf-8")
+    assert unseal(path) == "é\nb\n"
     for damaged in (path.read_bytes()[:-1], path.read_bytes().replace(b"b", b"\xff"), b""):
         path.write_bytes(damaged)
-        assert unsealed(path) is None
+        assert unseal(path) is None

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all. Killed writers and full disks are in `test_lake`, which writes real tables."""
+"""Files that appear whole or not at all; a full disk in the messages of any library."""
 
 from __future__ import annotations
 
@@ -6,18 +6,30 @@ import functools
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from longtail.storage.files import STAGING, atomic_file, remove_leftovers
+from longtail.storage.files import (
+    STAGING,
+    add_advice,
+    atomic_file,
+    full_disk,
+    is_disk_full,
+    remove_leftovers,
+    whole,
+)
 from longtail.storage.home import PROJECT_ROOT
-from longtail.storage.whole_files import whole
 from tests.synced import renames_on_disk
 
 
@@ -50,7 +62,7 @@ WRITE = """
 import sys
 from pathlib import Path
 from longtail.storage.files import atomic_file
-from longtail.storage.whole_files import whole
+from longtail.storage.files import whole
 place = Path(sys.argv[1])
 with atomic_file(place / "table" / "part") as file, whole(place / "index", place / ".staging") as folder:
     stream = file.open("w")
@@ -153,3 +165,79 @@ def test_a_folder_that_appears_is_on_the_disk_with_all_that_it_contains(tmp_path
         (temporary / "shard").mkdir(parents=True)
         (temporary / "shard" / "terms").write_bytes(b"terms")
     assert names == ["index"]
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Path:
+    link = tmp_path / "full"
+    link.symlink_to("/dev/full")
+    return link
+
+
+def _python(full: Path) -> None:
+    full.write_bytes(b"rows")
+
+
+def _arrow(full: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), full)
+
+
+def _numpy(full: Path) -> None:
+    with full.open("wb") as file:
+        np.arange(100_000).tofile(file)
+
+
+def _sqlite(full: Path) -> None:
+    with sqlite3.connect(full.with_name("small.sqlite")) as database:
+        database.execute("pragma max_page_count = 2")
+        database.execute("create table rows (a)")
+        database.execute("insert into rows values (?)", ["x" * 100_000])
+
+
+def _duckdb(full: Path) -> None:
+    with duckdb.connect() as connection:
+        connection.execute(
+            f"copy (select range as a from range(100)) to '{full}' (format csv, use_tmp_file false)"
+        )
+
+
+def _duckdb_spilling(full: Path) -> None:
+    with duckdb.connect() as connection:
+        for name, value in {"memory_limit": "20MB", "max_temp_directory_size": "1MB", "threads": "1"}.items():
+            connection.execute(f"set {name} = '{value}'")
+        connection.execute(f"set temp_directory = '{full.parent}'")
+        connection.execute("create table t as select md5(range::varchar) as a from range(2000000) order by a")
+
+
+@pytest.mark.parametrize("write", [_python, _arrow, _numpy, _sqlite, _duckdb, _duckdb_spilling])
+def test_a_full_disk_is_recognised_for_every_library(write: Callable[[Path], None], full: Path) -> None:
+    with pytest.raises(Exception) as caught:  # noqa: PT011  (each library has a class of its own)
+        write(full)
+    assert is_disk_full(caught.value), repr(caught.value)
+    wrapped = ValueError("the table was not written")
+    wrapped.__cause__ = caught.value
+    assert is_disk_full(wrapped)
+
+
+def test_other_failures_are_not_a_full_disk() -> None:
+    for error in (
+        PermissionError(13, "Permission denied"),
+        ValueError("the disc is round"),
+        KeyError("full"),
+    ):
+        assert not is_disk_full(error)
+
+
+def test_the_line_names_the_place_the_free_space_and_the_advice(tmp_path: Path) -> None:
+    line = full_disk(tmp_path / "not" / "there", "dbt parse")
+    assert line.startswith(f"dbt parse: {tmp_path}/not/there: the disk is full (")
+    assert "MiB are left)" in line
+    assert line.endswith("make room and run again: finished work is kept")
+    assert "\n" not in line
+
+
+def test_the_advice_is_not_repeated() -> None:
+    bare = "answers.parquet: could not be written (No space left on device)"
+    assert add_advice(bare).startswith(f"{bare}; make room")
+    assert add_advice(add_advice(bare)) == add_advice(bare)
+    assert add_advice("answers.parquet: permission denied") == "answers.parquet: permission denied"

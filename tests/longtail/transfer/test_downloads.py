@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from longtail.errors import SourceError
-from longtail.sandbox.dumps import compressed, truthy_lines
+from longtail.sandbox.dumps import compress, truthy_lines
 from longtail.sandbox.rest import TRUTHY
 from longtail.sandbox.world import World
 from longtail.storage.home import PROJECT_ROOT
@@ -38,7 +38,7 @@ PLAIN = f"{TRUTHY}"  # several pieces, so that a fault cuts it in the middle
 
 
 def _whole(world: World, suffix: str = "") -> bytes:
-    return b"".join(compressed(truthy_lines(world), suffix))
+    return b"".join(compress(truthy_lines(world), suffix))
 
 
 def _part(target: Path) -> Path:

@@ -1,9 +1,26 @@
-"""The limiter of one process."""
+"""Limiters of one process and of all processes of an instance: pace, slots, pauses, and processes killed with -9."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from longtail.errors import SourceError
+from longtail.storage.home import PROJECT_ROOT
 from longtail.transfer import limits
-from longtail.transfer.limits import Limiter
+from longtail.transfer.client import HttpClient
+from longtail.transfer.http import RetryPolicy
+from longtail.transfer.limits import ENTITY_API, Limiter, SharedLimiter
+from tests import faults
+from tests.faults import Request
 
 
 def test_a_pause_holds_the_next_request(fake_time) -> None:
@@ -26,3 +43,203 @@ def test_every_service_has_the_limits_that_wikimedia_publishes() -> None:
     }  # fmt: skip
     assert [one.name for one in services.values() if not (one.is_wikimedia and one.needs_contact)] == ["file"]
     assert (limits.FILES.is_wikimedia, limits.FILES.needs_contact) == (False, False)
+
+
+API = "/w/api.php"
+PARAMS = {"action": "wbgetentities", "format": "json", "ids": "Q9000000001"}
+
+ASK = """
+import sys
+from pathlib import Path
+from longtail.transfer.client import HttpClient
+from longtail.transfer.limits import Service
+from longtail.threads import ordered_map
+folder, url, quota, parallel, interval, count = sys.argv[1:]
+service = Service("test", quota, int(parallel), float(interval))
+with HttpClient(limits=Path(folder), limits_loopback=True) as client:
+    params = {"action": "wbgetentities", "format": "json", "ids": "Q9000000001"}
+    ask = lambda _: client.get_json(service, url, params)
+    assert len(list(ordered_map(ask, range(int(count)), 4))) == int(count)
+"""
+
+
+def _ask(folder: Path, url: str, quota: str, parallel: int, interval: float, count: int) -> subprocess.Popen:
+    arguments = [str(folder), url, quota, str(parallel), str(interval), str(count)]
+    return subprocess.Popen([sys.executable, "-c", ASK, *arguments], cwd=PROJECT_ROOT)
+
+
+def _most_at_once(requests: list[Request]) -> int:
+    return max(sum(other.started <= one.started < other.ready for other in requests) for one in requests)
+
+
+def test_processes_keep_one_pace_and_three_slots(server, tmp_path: Path) -> None:
+    server.faults.add(API, faults.slow(0.4), times=18)
+    url = server.base_url + API
+    running = [_ask(tmp_path, url, "operator", 3, 0.08, 6) for _ in range(3)]
+    assert [process.wait(60) for process in running] == [0, 0, 0]
+    requests = sorted(server.requests, key=lambda request: request.started)
+    assert len(requests) == 18
+    assert _most_at_once(requests) == 3
+    assert requests[-1].started - requests[0].started >= 0.08 * 17 - 0.05
+    gaps = sorted(after.started - before.started for before, after in pairwise(requests))
+    assert gaps[len(gaps) // 2] >= 0.07
+
+
+def test_processes_never_query_the_query_service_in_parallel(server, tmp_path: Path) -> None:
+    server.faults.add(API, faults.slow(0.1), times=9)
+    running = [_ask(tmp_path, server.base_url + API, "queries", 1, 0.0, 3) for _ in range(3)]
+    assert [process.wait(60) for process in running] == [0, 0, 0]
+    assert len(server.requests) == 9
+    assert _most_at_once(list(server.requests)) == 1
+
+
+@pytest.mark.parametrize(
+    ("ban", "seconds"),
+    [
+        (faults.Fault(403, b"You are <b>banned</b> until you slow down"), 900),
+        (faults.Fault(403, b"no", headers={"Retry-After": "7200"}), 7200),
+    ],
+)
+def test_a_ban_holds_every_process(
+    server, fake_time, tmp_path: Path, ban: faults.Fault, seconds: int
+) -> None:
+    server.faults.add(API, ban)
+
+    def ask() -> None:
+        with HttpClient(clock=fake_time.clock(), limits=tmp_path, limits_loopback=True) as client:
+            client.get_json(ENTITY_API, server.base_url + API, PARAMS)
+
+    with pytest.raises(SourceError, match=rf"answered 403 .*no request is sent for {seconds // 60} minutes"):
+        ask()
+    with pytest.raises(SourceError, match="asked us to pause"):
+        ask()  # another client, as in another process
+    assert len(server.requests) == 1
+    fake_time.sleep(seconds + 1)
+    ask()
+    assert len(server.requests) == 2
+
+
+def test_a_killed_process_gives_its_slot_back(tmp_path: Path, fake_time) -> None:
+    code = (
+        "import sys, time; from pathlib import Path\n"
+        "from longtail.transfer.limits import SharedLimiter\n"
+        "with SharedLimiter(Path(sys.argv[1]), 'queries', 0.0, 1).slot():\n"
+        "    print('held', flush=True); time.sleep(60)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=PROJECT_ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    entered = threading.Event()
+
+    def enter() -> None:
+        with SharedLimiter(tmp_path, "queries", 0.0, 1).slot():
+            entered.set()
+
+    waiting = threading.Thread(target=enter)
+    waiting.start()
+    assert not entered.wait(0.3)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert entered.wait(5)
+    waiting.join()
+
+
+def test_a_clock_set_back_by_a_day_does_not_lengthen_a_pause(tmp_path: Path, fake_time) -> None:
+    fake_time.seconds = 1e9
+    SharedLimiter(tmp_path, "operator", 0.3, 3, fake_time.clock()).pause(120.0)
+    fake_time.seconds -= 86_400.0
+    later = SharedLimiter(tmp_path, "operator", 0.3, 3, fake_time.clock())
+    assert later.pause_left_s() == 120.0
+    fake_time.sleep(20.0)
+    assert SharedLimiter(tmp_path, "operator", 0.3, 3, fake_time.clock()).pause_left_s() == 100.0
+    began = fake_time.seconds
+    with later.slot():
+        assert fake_time.seconds == began + 100.0
+
+
+def test_two_limiters_of_one_folder_take_turns(tmp_path: Path, fake_time) -> None:
+    """As two processes would: they share only the files."""
+    one, two = (SharedLimiter(tmp_path, "operator", 0.3, 3, fake_time.clock()) for _ in range(2))
+    starts = []
+    for number in range(201):
+        with (one, two)[number % 2].slot():
+            starts.append(fake_time.seconds)
+    assert starts[200] - starts[0] >= 60 - 1e-6
+    assert all(after - before >= 0.3 - 1e-9 for before, after in pairwise(starts))
+    assert one.waited_s + two.waited_s == pytest.approx(60)
+    other = SharedLimiter(tmp_path, "queries", 0.3, 1, fake_time.clock())
+    with other.slot():
+        assert fake_time.seconds == starts[-1]
+
+
+def test_a_pause_holds_every_process_and_outlives_the_process_that_began_it(
+    tmp_path: Path, fake_time
+) -> None:
+    SharedLimiter(tmp_path, "operator", 0.0, 3, fake_time.clock()).pause(12.0)
+    later = SharedLimiter(tmp_path, "operator", 0.0, 3, fake_time.clock())
+    assert later.pause_left_s() == 12.0
+    later.pause(5.0)
+    with later.slot():
+        assert fake_time.seconds == 1_012.0
+    assert later.pause_left_s() == 0.0
+
+
+def test_a_clock_set_back_does_not_hold_requests_for_ever(tmp_path: Path, fake_time) -> None:
+    fake_time.seconds = 4e9
+    ahead = SharedLimiter(tmp_path, "operator", 0.3, 3, fake_time.clock())
+    ahead.pause(100.0)
+    with ahead.slot():
+        pass
+    fake_time.seconds, before = 1_000.0, len(fake_time.sleeps)
+    with ahead.slot():
+        pass
+    assert sum(fake_time.sleeps[before:]) < 1
+    (tmp_path / "operator.state").write_bytes(b"torn")
+    with ahead.slot():
+        pass
+
+
+@pytest.mark.parametrize("seconds", [30 * 86_400.0, float("inf")])
+def test_an_endless_pause_lasts_a_week(tmp_path: Path, fake_time, seconds: float) -> None:
+    SharedLimiter(tmp_path, "operator", 0.3, 3, fake_time.clock()).pause(seconds)
+    fake_time.seconds += 5
+    assert SharedLimiter(tmp_path, "operator", 0.3, 3, fake_time.clock()).pause_left_s() > 6 * 86_400
+
+
+def test_the_next_process_obeys_a_ban_without_a_request(server, tmp_path: Path, fake_time) -> None:
+    server.faults.add(API, faults.too_many("86400"))
+
+    def ask() -> object:
+        with HttpClient(
+            policy=RetryPolicy(attempts=4), clock=fake_time.clock(), limits=tmp_path, limits_loopback=True
+        ) as client:
+            return client.get_json(ENTITY_API, server.base_url + API, PARAMS)
+
+    for _ in range(2):
+        with pytest.raises(SourceError, match="86400 s: run again after that"):
+            ask()
+    assert len(server.requests) == 1
+    fake_time.seconds += 86_400
+    assert ask()
+    assert len(server.requests) == 2
+
+
+def test_one_process_obeys_the_retry_after_of_another(server, tmp_path: Path) -> None:
+    server.faults.add(API, faults.too_many("1"))
+    running = [_ask(tmp_path, server.base_url + API, "operator", 3, 0.0, 1) for _ in range(2)]
+    assert [process.wait(60) for process in running] == [0, 0]
+    requests = sorted(server.requests, key=lambda request: request.started)
+    told = requests[0].ready
+    assert len(requests) == 3
+    late = [request for request in requests[1:] if request.started < told + 0.95]
+    assert len(late) <= 1  # one that was already under way
+    assert time.monotonic() - told >= 0.95
+
+
+def test_refusals_in_a_row_are_counted_over_all_processes(tmp_path: Path, fake_time) -> None:
+    one, two = (SharedLimiter(tmp_path, "operator", 0.3, 3, fake_time.clock()) for _ in range(2))
+    assert [one.count_refusal(), two.count_refusal(), one.count_refusal()] == [1, 2, 3]
+    two.clear_refusals()
+    assert one.count_refusal() == 1

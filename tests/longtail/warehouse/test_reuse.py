@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from longtail.storage import fingerprints
-from longtail.storage.parsed_code import ParsedCode
+from longtail.storage.fingerprints import ParsedCode
 from longtail.warehouse import reuse
 from longtail.warehouse.build import STUDY_BUILD
 from longtail.warehouse.reuse import find_outdated, inputs_of, note_built, plan_build
@@ -140,13 +140,13 @@ def test_the_code_that_a_python_model_imports_builds_it_again(
     code = manifest["nodes"]["model.small.int_py"]["raw_code"]
     imported = f"from longtail.questions.text_matches import Phrases\n{code}"
     manifest["nodes"]["model.small.int_py"]["raw_code"] = imported
-    before, parse = inputs_of(manifest, unchanged.lake, unchanged.dbt), fingerprints.parsed_code
+    before, parse = inputs_of(manifest, unchanged.lake, unchanged.dbt), fingerprints.parse_code
 
     def changed(file: Path) -> ParsedCode:
         parsed = parse(file)
         return replace(parsed, code=f"{parsed.code}\nchanged") if file.name == "match.py" else parsed
 
-    monkeypatch.setattr(fingerprints, "parsed_code", changed)
+    monkeypatch.setattr(fingerprints, "parse_code", changed)
     after = inputs_of(manifest, unchanged.lake, unchanged.dbt)
     assert names(node for node in before if before[node] != after[node]) == {"int_py", "fct_all"}
 

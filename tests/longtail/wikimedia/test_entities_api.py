@@ -35,23 +35,6 @@ def _unordered(entity: Entity) -> tuple[str, str, frozenset[str], str | None, st
     return entity.entity_id, entity.label, aliases, entity.description, entity.article_title
 
 
-def test_temporary_faults_lose_no_entity(world, server, patient_client, log) -> None:
-    busy = json.dumps(
-        {"error": {"code": "maxlag", "info": "Waiting for a server: 6 seconds lagged"}}
-    ).encode()
-    server.faults.add(
-        "/w/api.php",
-        faults.too_many("2"),
-        faults.web_page(),
-        faults.broken_json(0.9),
-        faults.cut_off(),
-        faults.Fault(200, busy, "application/json", {"Retry-After": "5"}),
-        faults.closed(),
-    )
-    found, *_ = fetch_entities(patient_client, f"{server.base_url}/w/api.php", _ids(world), log)
-    assert [entity.entity_id for entity in found] == _ids(world)
-
-
 def test_a_lasting_fault_ends_the_fetch(world, server, client, log) -> None:
     server.faults.add("/w/api.php", faults.server_error(503), times=1_000)
     with pytest.raises(SourceError, match="wbgetentities"):

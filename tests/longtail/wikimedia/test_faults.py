@@ -1,8 +1,7 @@
 """Failing services over real HTTP: which requests are repeated, what ends a run, and its message.
 
-Single faults of the client are in `test_http_client`, slices of the query service in `test_statements`, limits between
-processes in `test_shared_limits`, the cache in `test_response_cache`, killed stages and full disks in
-`test_faults_stages`.
+Single faults of the client, limits between processes and the cache are in the tests of `transfer`, slices of the query
+service in `test_statements`, killed stages and full disks in `test_faults_stages`.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ import pytest
 
 from longtail.errors import SourceError
 from longtail.relations.relation import by_name, relation_set
+from longtail.threads import ordered_map
 from longtail.transfer.client import HttpClient
 from longtail.transfer.failures import SlowAnswerError
-from longtail.transfer.finished import FinishedAnswers
 from longtail.transfer.http import RetryPolicy
 from longtail.transfer.limits import DUMPS, ENTITY_API, PAGE_VIEW_API, QUERY_SERVICE
-from longtail.transfer.parallel import ordered_map
+from longtail.transfer.stored_answers import FinishedAnswers
 from longtail.wikimedia.protocols.entities import fetch_entities
 from longtail.wikimedia.protocols.page_views import fetch_page_views
 from longtail.wikimedia.protocols.redirects import resolve_titles
@@ -63,7 +62,7 @@ def test_retry_after_is_obeyed(server, client, fake_time, status: int, form: str
 def test_a_429_without_retry_after_holds_every_thread(server, fake_time) -> None:
     server.faults.add(API, faults.too_many())
     with HttpClient(policy=RetryPolicy(attempts=4), clock=fake_time.clock(), jitter=lambda: 1.0) as client:
-        limiter = client._pacing.limiter(ENTITY_API, server.base_url)
+        limiter = client.limits.limiter(ENTITY_API, server.base_url)
         client.get_json(ENTITY_API, server.base_url + API, PARAMS)
         assert fake_time.sleeps == [5.0]
         limiter.pause(7.0)
@@ -132,21 +131,12 @@ def test_three_requests_at_once_over_all_services(server) -> None:
     assert max(sum(other.started <= one.started < other.ready for other in asked) for one in asked) <= 3
 
 
-def test_a_request_is_repeated_after_a_reset_connection(server, client) -> None:
-    server.faults.add(API, faults.reset(), times=3)
-    assert client.get_json(ENTITY_API, server.base_url + API, PARAMS)["success"] == 1
-    server.faults.add(API, faults.reset(), times=9)
-    with pytest.raises(SourceError, match="could not be reached"):
-        client.get_json(ENTITY_API, server.base_url + API, PARAMS)
-
-
-@pytest.mark.parametrize("name", ["header", "continue", "chunk's extension", "trailer", "body"])
-def test_an_endless_answer_is_stopped(name: str) -> None:
+def test_an_endless_answer_is_stopped() -> None:
     """Each part comes in time, but the whole does not."""
     policy = RetryPolicy(attempts=1, read_s=6, answer_s=0.3)
     said = r"did not answer in time \(no end after 0.3 s\)"
     with (
-        dripping(DRIPS[name]) as port,
+        dripping(DRIPS["body"]) as port,
         HttpClient(policy=policy) as client,
         pytest.raises(SlowAnswerError, match=said),
     ):

@@ -98,23 +98,6 @@ def test_odd_titles_zero_and_missing(client, log) -> None:
     assert all(views["2026-02"] is None for views in found)
 
 
-def test_temporary_faults_lose_no_views(world, server, patient_client, log) -> None:
-    entities = [entity for entity in world.entities() if entity.article_title][:40]
-    titles = [entity.article_title for entity in entities]
-    passing = [
-        faults.too_many("1"),
-        faults.server_error(504),
-        faults.closed(),
-        faults.cut_off(),
-        faults.web_page(),
-    ]
-    server.faults.add(ROUTE, *passing, faults.broken_json())
-    found = fetch_page_views(patient_client, server.base_url + ROUTE, titles, ["2026-03"], log)
-    assert [views["2026-03"] for views in found] == [
-        world.monthly_views(entity.entity_id, "2026-03") for entity in entities
-    ]
-
-
 def test_a_web_page_with_404_is_not_missing_views(server, client, log) -> None:
     server.faults.add(ROUTE, faults.Fault(404, b"<html>captive portal</html>"), times=9)
     with pytest.raises(SourceError, match="answered 404"):

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longtail.errors import SourceError
-from longtail.parsing import decompression
+from longtail.parsing import line_files
 from longtail.sandbox.dumps import SUFFIXES, page_view_lines, write_dump
 from longtail.sandbox.pages import Pages
 from longtail.transfer.downloads import download_dump
@@ -125,7 +125,7 @@ def test_any_lines_give_the_sums_of_a_simple_reader(tmp_path_factory, data) -> N
     lines.insert(data.draw(st.integers(0, len(lines))), b"en.wikipedia Bob 1 desktop 3 A3")
     path = tmp_path_factory.mktemp("views") / "dump"
     path.write_bytes(b"".join(one + b"\n" for one in lines))
-    with mock.patch.object(decompression, "BLOCK", data.draw(part(_SMALL))):
+    with mock.patch.object(line_files, "BLOCK", data.draw(part(_SMALL))):
         read = read_page_views(path, _TITLES, LOG)
     assert read.views == _plain_reading(lines, _TITLES)
     assert read.n_lines == len(lines)

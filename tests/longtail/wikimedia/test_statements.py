@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from longtail.errors import SourceError
 from longtail.relations.relation import by_name, relation_set
 from longtail.sandbox.world import World
-from longtail.wikimedia.protocols.slices import Slice
 from longtail.wikimedia.protocols.wikidata import (
     DIRECT,
+    Slice,
     fetch_sitelinks,
     fetch_statements,
     item_id,
-    sorted_ids,
+    sort_ids,
 )
 from tests import faults
 from tests.faults import FaultyServer
@@ -204,4 +204,4 @@ def test_item_ids(iri: str, expected: str | None) -> None:
 
 
 def test_ids_are_ordered_by_number() -> None:
-    assert sorted_ids(["Q10", "Q9", "Q100", "Q9"]) == ["Q9", "Q10", "Q100"]
+    assert sort_ids(["Q10", "Q9", "Q100", "Q9"]) == ["Q9", "Q10", "Q100"]

@@ -13,8 +13,7 @@ from longtail.parsing.line_files import DumpFile, RejectedRows
 from longtail.relations.relation import relation_set
 from longtail.sandbox.dumps import SUFFIXES, truthy_lines, write_dump
 from longtail.sandbox.rdf import lines as rdf_lines
-from longtail.wikimedia.dumps.entity_terms import EntityTerms
-from longtail.wikimedia.dumps.terms import read_terms
+from longtail.wikimedia.dumps.terms import EntityTerms, read_terms
 from longtail.wikimedia.dumps.truthy import read_statements
 
 WD = "http://www.wikidata.org/entity/"

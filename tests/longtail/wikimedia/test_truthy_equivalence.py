@@ -13,7 +13,7 @@ import pyoxigraph as ox
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longtail.parsing import decompression
+from longtail.parsing import line_files
 from longtail.parsing.line_files import DumpFile, RejectedRows
 from longtail.wikimedia.dumps.terms import read_terms
 from longtail.wikimedia.dumps.truthy import read_statements
@@ -104,7 +104,7 @@ def _written(folder: Path, lines: list[bytes]) -> Path:
 def test_statements(tmp_path_factory, lines: list[bytes], block: int, margin: int) -> None:
     lines = [*lines, f"<{WD}Q2> <{WDT}P31> <{WD}Q5> .".encode()]
     path, rejected = _written(tmp_path_factory.mktemp("facts"), lines), RejectedRows()
-    with mock.patch.multiple(decompression, BLOCK=block, MARGIN=margin):
+    with mock.patch.multiple(line_files, BLOCK=block, MARGIN=margin):
         found = read_statements(DumpFile(path), PROPERTIES, rejected, LOG)
     expected: dict[str, set[tuple[str, str]]] = {p: set() for p in PROPERTIES}
     reasons: Counter[str] = Counter()
@@ -134,7 +134,7 @@ def test_statements(tmp_path_factory, lines: list[bytes], block: int, margin: in
 def test_terms(tmp_path_factory, lines: list[bytes], block: int) -> None:
     lines = [*lines, f'<{WD}Q2> <{LABEL}> "somebody"@en .'.encode()]
     path, rejected = _written(tmp_path_factory.mktemp("terms"), lines), RejectedRows()
-    with mock.patch.object(decompression, "BLOCK", block):
+    with mock.patch.object(line_files, "BLOCK", block):
         terms = read_terms(DumpFile(path), IDS, rejected, LOG)
     expected: dict[str, dict] = {}
     redirects, sitelinks = {}, {}

@@ -11,8 +11,17 @@ import urllib3
 from requests.auth import AuthBase
 
 from longtail.generation.backends.service.wire import Lost, Redactor, Reply
-from longtail.transfer.deadlines import OverdueError, body_parts, deadline, timed_session
-from longtail.transfer.http import Clock, RetryPolicy, Sessions, is_loopback, own_version
+from longtail.transfer.http import (
+    Clock,
+    OverdueError,
+    RetryPolicy,
+    Sessions,
+    body_parts,
+    deadline,
+    is_loopback,
+    longtail_version,
+    open_session,
+)
 
 WINDOW_S = 60.0
 _LONGEST_NAP_S = 1.0
@@ -172,12 +181,12 @@ class Connection:
             return Reply(response.status_code, response.headers, whole, seconds, is_cut)
 
     def _session(self) -> requests.Session:
-        session = timed_session(
+        session = open_session(
             follows_redirects=False,  # a redirect could lead the key to another host
             trusts_environment=not is_loopback(self.url),  # no proxy between this machine and itself
         )
         session.auth = self._auth
-        session.headers["User-Agent"] = f"longtail/{own_version()} requests/{requests.__version__}"
+        session.headers["User-Agent"] = f"longtail/{longtail_version()} requests/{requests.__version__}"
         return session
 
     def _reason(self, error: Exception) -> str:

@@ -25,8 +25,7 @@ from longtail.imports.records import RejectedRows
 from longtail.imports.wiki import END, Article, Part, read_part
 from longtail.parsing.line_files import DumpFile
 from longtail.processes import end_with_parent
-from longtail.threads import thread_count
-from longtail.transfer.parallel import ordered_map
+from longtail.threads import ordered_map, thread_count
 
 _LOG = logging.getLogger(__name__)
 _PART_BYTES = 4 << 20  # at least: a part ends with a page

@@ -1,6 +1,6 @@
-"""Runs a study with the format, retriever and backend of docs/extending.md, and prints what became of it as JSON.
+"""Runs a study with the format, retriever and backend of docs/extending.md, and prints the outcome as JSON.
 
-python added_files.py <folder of the study>, with a copy of the project that has them on PYTHONPATH.
+python -m tests.plugin_study <folder of the study>, with the installed package of that page on PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from longtail.questions.build import build_questions
 from longtail.retrieval.cited_passages import cite_passages
 from longtail.retrieval.passages import build_passages
 from longtail.retrieval.retrieve import retrieve_passages
+from longtail.storage.home import PROJECT_ROOT
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study
+from longtail.study.schema import fill_tables
 
-LOG = logging.getLogger("added_files")
+LOG = logging.getLogger("plugin_study")
 CARDS = """subject	question	answer	text
 Ada	Where was Ada born?	London	Ada was born in London.
 Bo	Where was Bo born?	Paris	Bo was born in Paris.
@@ -38,6 +40,7 @@ STUDY = {
     "retrievers": [{"name": "named", "kind": "title", "least_letters": 3}],
     "methods": ["named"], "popularity": {"measure": "imported"},
 }  # fmt: skip
+PAGE = PROJECT_ROOT / "docs/study_file.md"
 WRONG = {
     "format": {"datasets": [{"name": "cards", "import": {"format": "cards", "path": "cards.tsv"}}]},
     "kind": {"retrievers": [{"name": "named", "kind": "none"}]},
@@ -56,7 +59,7 @@ def main(folder: Path) -> None:
     import_triples(study, lake, LOG)
     import_entities(study, lake, LOG)
     import_popularity(study, lake, LOG)
-    build_questions(study, lake, LOG)
+    questions = build_questions(study, lake, LOG)
     build_passages(study, lake, LOG)
     retrieved = retrieve_passages(study, lake, "named", LOG)
     cite_passages(study, lake, LOG)
@@ -72,13 +75,19 @@ def main(folder: Path) -> None:
             load_study(folder / "wrong.yaml")
         except StudyError as error:
             errors[key] = str(error)
-    found = {
+    named = ("`flashcards`", "`title`", "`least_letters`", "`last_word`")
+    outcome = {
         "answers": {row["question_id"]: (row["prediction"], row["engine"]) for row in rows},
         "aside": [row["reason"] for row in lake.read_all("quarantine").to_pylist()],
-        "is_current": [retrieved.was_current, answered.was_current],
+        "is_current": [questions.was_current, retrieved.was_current, answered.was_current],
         "errors": errors,
+        "page": [
+            line
+            for line in fill_tables(PAGE.read_text("utf-8")).splitlines()
+            if any(name in line for name in named)
+        ],
     }
-    print(json.dumps(found))
+    print(json.dumps(outcome))
 
 
 if __name__ == "__main__":

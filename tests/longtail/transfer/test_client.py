@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import socket
-from email.utils import formatdate
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from longtail.errors import SourceError
+from longtail.threads import ordered_map
 from longtail.transfer.client import HttpClient
+from longtail.transfer.client import Request as Asked
 from longtail.transfer.failures import SlowAnswerError
-from longtail.transfer.finished import request_key
 from longtail.transfer.http import RetryPolicy
 from longtail.transfer.limits import ENTITY_API, PAGE_VIEW_API, QUERY_SERVICE, Service
-from longtail.transfer.parallel import ordered_map
 from tests import faults
 from tests.faults import Fault, FaultyServer, Request
 
@@ -31,6 +31,7 @@ PASSING = {
     "empty": faults.broken_json(keep=0),
     "cut off": faults.cut_off(),
     "closed": faults.closed(),
+    "reset": faults.reset(),
 }
 SAYS = {
     "429": "429 (Too many requests)",
@@ -42,6 +43,7 @@ SAYS = {
     "empty": "broken JSON of 0 bytes",
     "cut off": "could not be reached",
     "closed": "could not be reached",
+    "reset": "could not be reached",
 }
 
 
@@ -87,18 +89,6 @@ def test_a_refused_request_is_not_repeated(server: FaultyServer, client: HttpCli
     with pytest.raises(SourceError, match=rf"answered {status} \(no\)"):
         client.get_json(ENTITY_API, server.base_url + API, PARAMS)
     assert len(server.requests) == 1
-
-
-def test_retry_after_in_seconds_is_obeyed(server: FaultyServer, client: HttpClient, fake_time) -> None:
-    server.faults.add(API, faults.too_many("17"))
-    assert client.get_json(ENTITY_API, server.base_url + API, PARAMS)
-    assert fake_time.sleeps == [17.0]
-
-
-def test_retry_after_as_a_date_is_obeyed(server: FaultyServer, client: HttpClient, fake_time) -> None:
-    server.faults.add(API, faults.too_many(formatdate(fake_time.seconds + 40, usegmt=True)))
-    assert client.get_json(ENTITY_API, server.base_url + API, PARAMS)
-    assert fake_time.sleeps == [40.0]
 
 
 def test_a_retry_after_of_one_day_ends_the_run_at_once(
@@ -191,10 +181,9 @@ def _most_at_once(requests: list[Request]) -> int:
 def test_a_shared_client_keeps_one_pace_for_all_threads(fake_time) -> None:
     """The operator's quota, without a network: the requests that the limiter allows to other hosts."""
     client = HttpClient(clock=fake_time.clock())
-    pacing = client._pacing
-    limiter = pacing.limiter(ENTITY_API, "https://www.wikidata.org/w/api.php")
-    assert limiter is pacing.limiter(PAGE_VIEW_API, "https://wikimedia.org/api")
-    assert limiter is not pacing.limiter(ENTITY_API, "http://127.0.0.1:1/")
+    limiter = client.limits.limiter(ENTITY_API, "https://www.wikidata.org/w/api.php")
+    assert limiter is client.limits.limiter(PAGE_VIEW_API, "https://wikimedia.org/api")
+    assert limiter is not client.limits.limiter(ENTITY_API, "http://127.0.0.1:1/")
     starts = []
     for _ in range(201):
         with limiter.slot():
@@ -206,11 +195,17 @@ def test_a_shared_client_keeps_one_pace_for_all_threads(fake_time) -> None:
 def test_each_request_has_a_key_of_its_own_in_any_order_of_its_values() -> None:
     values = {"ids": "Q1", "format": "json"}
     requests = [
-        ("GET", "http://a/", None, None), ("POST", "http://a/", None, None), ("GET", "http://b/", None, None),
-        ("GET", "http://a/", values, None), ("GET", "http://a/", {**values, "ids": "Q2"}, None),
+        ("GET", "http://a/"), ("POST", "http://a/"), ("GET", "http://b/"),
+        ("GET", "http://a/", values), ("GET", "http://a/", {**values, "ids": "Q2"}),
         ("POST", "http://a/", None, values), ("POST", "http://a/", None, {**values, "ids": "Q2"}),
+        ("POST", "http://a/", None, None, values), ("POST", "http://a/", None, None, {**values, "ids": "Q2"}),
     ]  # fmt: skip
-    assert len({request_key(*one) for one in requests}) == len(requests)
+
+    def key(*parts: Any) -> str:
+        return Asked(ENTITY_API, *parts).key
+
+    assert len({key(*request) for request in requests}) == len(requests)
     turned = dict(reversed(values.items()))
-    assert request_key("GET", "http://a/", turned, None) == request_key(*requests[3])
-    assert request_key("POST", "http://a/", None, turned) == request_key(*requests[5])
+    assert key("GET", "http://a/", turned) == key(*requests[3])
+    assert key("POST", "http://a/", None, turned) == key(*requests[5])
+    assert key("POST", "http://a/", None, None, turned) == key(*requests[7])

@@ -19,7 +19,7 @@ from longtail.storage.home import PROJECT_ROOT
 from longtail.transfer.client import HttpClient
 from longtail.transfer.http import RetryPolicy
 from longtail.transfer.limits import ENTITY_API, PAGE_VIEW_API
-from longtail.transfer.response_cache import KeptResponse, ResponseCache
+from longtail.transfer.stored_answers import ResponseCache, StoredResponse
 from tests import faults
 from tests.faults import Fault
 
@@ -119,8 +119,8 @@ def test_a_cached_answer_that_is_refused_is_requested_unconditionally(server, ne
 
 
 def test_a_304_may_leave_out_the_validators_that_still_hold() -> None:
-    kept = KeptResponse(b"", '"e"', "Thu, 01 Oct 2015 00:00:00 GMT", fresh_until=0)
-    assert kept.validated_by({"etag": '"f"', "Age": "5"}) == {
+    kept = StoredResponse(b"", '"e"', "Thu, 01 Oct 2015 00:00:00 GMT", fresh_until=0)
+    assert kept.revalidate({"etag": '"f"', "Age": "5"}) == {
         "ETag": '"f"',
         "Age": "5",
         "Last-Modified": "Thu, 01 Oct 2015 00:00:00 GMT",
@@ -169,7 +169,7 @@ def test_a_damaged_entry_is_dropped_and_a_damaged_file_replaced(server, new_clie
 def test_the_checksum_of_another_entry_is_refused(tmp_path) -> None:
     cache = ResponseCache(tmp_path, lambda: 1_000.0)
     for name in "ab":
-        cache.keep(name, {"ETag": name}, name.encode())
+        cache.put(name, {"ETag": name}, name.encode())
     with sqlite3.connect(tmp_path / "responses.sqlite") as database:
         database.execute(
             "UPDATE blobs SET data = (SELECT max(data) FROM blobs), checksum = (SELECT max(checksum) FROM blobs)"
@@ -183,8 +183,8 @@ def test_the_cache_stays_within_its_limit_and_keeps_the_latest_used(tmp_path) ->
     cache = ResponseCache(tmp_path, lambda: now[0], max_bytes=40_000)
     for number in range(400):
         now[0] -= 1  # a clock that is set back
-        cache.keep(f"http://host/{number}", {"ETag": "e"}, os.urandom(500))
-    cache.keep("http://host/huge", {"ETag": "e"}, os.urandom(30_000))
+        cache.put(f"http://host/{number}", {"ETag": "e"}, os.urandom(500))
+    cache.put("http://host/huge", {"ETag": "e"}, os.urandom(30_000))
     kept = [number for number in range(400) if cache.get(f"http://host/{number}")]
     assert cache.get("http://host/huge") is None
     assert 40 <= len(kept) <= 40_000 / 500 + 32
@@ -194,7 +194,7 @@ def test_the_cache_stays_within_its_limit_and_keeps_the_latest_used(tmp_path) ->
 
 
 def test_a_clock_set_back_keeps_no_answer_fresh_for_ever() -> None:
-    kept = KeptResponse(b"", None, None, fresh_until=4e9)
+    kept = StoredResponse(b"", None, None, fresh_until=4e9)
     assert not kept.is_fresh(1e9)
     assert kept.is_fresh(4e9 - 10)
 
@@ -213,11 +213,11 @@ def test_neither_the_operator_nor_the_request_is_stored(server, new_client, tmp_
 WRITE = """
 import itertools, sys
 from pathlib import Path
-from longtail.transfer.response_cache import ResponseCache
+from longtail.transfer.stored_answers import ResponseCache
 cache = ResponseCache(Path(sys.argv[1]), lambda: 1_000.0)
 for number in itertools.count():
     name = f"{sys.argv[2]}{number}"
-    cache.keep(name, {"ETag": name}, (name * 3_000).encode())
+    cache.put(name, {"ETag": name}, (name * 3_000).encode())
     print(name, flush=True)
 """
 
