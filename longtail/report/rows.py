@@ -20,7 +20,7 @@ import duckdb
 
 from longtail.report.charts import ROLES, Dimensions
 from longtail.report.figure import Figure
-from longtail.warehouse.publication import open_published
+from longtail.warehouse.publication import open_publication
 
 _POPULARITY = {  # of a subject, and as a threshold
     "page_views": ("monthly page views of the subject", "threshold: monthly views"),
@@ -47,7 +47,7 @@ def opened(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
     Errors: `PublishError` if the file is missing or unreadable.
     """
-    with open_published(published) as connection:
+    with open_publication(published) as connection:
         connection.execute("set enable_external_access = false")
         yield connection
 

@@ -79,12 +79,12 @@ def measure_signals(groups: pa.Table, seed: int, last: pa.Table | None = None) -
 def _rows(group: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
     """One row per signal that is known for some answer of the group."""
     key = {name: group[name] for name in _KEY}
-    for signal, answers, _, predictors in known_signals(group):
+    for signal, answers, _, predictors in signals_of(group):
         found = answers.quality(signal, predictors, seed_of(seed, key.values()))
         yield {**key, "measured_signal": signal, **found}
 
 
-def known_signals(group: Mapping[str, Any]) -> Iterator[tuple[str, Answers, Values, Values]]:
+def signals_of(group: Mapping[str, Any]) -> Iterator[tuple[str, Answers, Values, Values]]:
     """Each signal with the answers for which it is known, its values (of a combination: none) and predictors (n × p).
 
     Measures in `counts`, whose answers have (measure, number) pairs, are signals by their own names.
@@ -99,13 +99,13 @@ def known_signals(group: Mapping[str, Any]) -> Iterator[tuple[str, Answers, Valu
         parts = ("popularity", "confidence") if signal == COMBINED else (signal,)
         known = ~np.isnan(np.column_stack([columns[name] for name in parts])).any(axis=1)
         if known.any():
-            predictors = np.column_stack([_scaled(name, columns[name][known]) for name in parts])
+            predictors = np.column_stack([_scale(name, columns[name][known]) for name in parts])
             answers = Answers(columns["is_correct"][known], subject[known], relation[known])
             values = np.empty(0) if signal == COMBINED else columns[signal][known]
             yield signal, answers, -values if signal in _NEGATED else values, predictors
 
 
-def _scaled(name: str, values: Values) -> Values:
+def _scale(name: str, values: Values) -> Values:
     """A rising function of the signal: the scale on which the logistic regression is linear."""
     if name in _LOG1P or name not in SIGNALS:  # a count
         return np.asarray(np.log1p(np.maximum(values, 0)))
@@ -142,9 +142,9 @@ class Answers:
             names = ("auroc", "auroc_ci_low", "auroc_ci_high", "auroc_within", "average_precision")
             missing = dict.fromkeys((*names, "brier", "calibration_error"))
             return {**counts, **missing, "undefined": reason, "no_interval": reason}
-        fitted = self.cross_fitted(predictors, with_relations=signal == COMBINED)
+        fitted = self.cross_fit(predictors, with_relations=signal == COMBINED)
         score, fold = (fitted, self.fold) if signal == COMBINED else (predictors[:, 0], np.zeros(n, int))
-        resamples = aurocs(score, self.correct, _drawn(len(self.subjects), seed), self.subject, fold)
+        resamples = aurocs(score, self.correct, _draw(len(self.subjects), seed), self.subject, fold)
         n_rarer = min(len(np.unique(self.subject[self.correct == one])) for one in (0, 1))
         reason = reason_against(len(self.subjects), n_correct, n - n_correct)
         low, high, no_interval = interval(resamples, reason, n_rarer)
@@ -158,7 +158,7 @@ class Answers:
             "undefined": None, "no_interval": no_interval,
         }  # fmt: skip
 
-    def cross_fitted(self, predictors: Values, with_relations: bool) -> Values:
+    def cross_fit(self, predictors: Values, with_relations: bool) -> Values:
         """The probability that each answer is right, from a logistic regression on the other subjects' answers."""
         order = np.argsort(self.relation, kind="stable")
         names, number = np.unique(self.relation[order], return_inverse=True)
@@ -182,7 +182,7 @@ def folds(subjects: Values) -> Values:
 
 
 @functools.lru_cache(maxsize=8)
-def _drawn(n: int, seed: int) -> Values:
+def _draw(n: int, seed: int) -> Values:
     """Subjects × draws: how often each counts. A group's signals that are known for equally many subjects share them."""
     rng, size = np.random.default_rng(seed), max(1, _CHUNK // n)
     parts = [draws(n, min(size, N_RESAMPLES - start), rng).T for start in range(0, N_RESAMPLES, size)]
