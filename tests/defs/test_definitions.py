@@ -88,9 +88,7 @@ def test_every_asset_is_described_and_grouped(graph: dict[str, Any]) -> None:
         "study", "ingest", "page_views", "questions", "reference", "retrieval", "citations", "generation", "grounding",
         "tuning", "warehouse", "report",
     }  # fmt: skip
-    assert {"warehouse", "warehouse/adaptive", "warehouse/staging/questions", "warehouse/statistics"} <= set(
-        groups
-    )
+    assert {"warehouse", "warehouse/adaptive", "warehouse/staging/questions"} <= set(groups)
     assert max(groups.values()) < 30
 
 
