@@ -9,15 +9,21 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 LONGTAIL := $(PY) -m longtail
-STUDY ?=
-LIMIT ?=
-QUICK ?=
-PUBLISH_FEWER ?=
-PORT ?= 3000
-Q ?=
+# options of a command are given to make alone: the same names in someone's shell change nothing
+STUDY :=
+LIMIT :=
+QUICK :=
+PUBLISH_FEWER :=
+PORT :=
+REMOVE :=
+FORMAT :=
+A :=
+B :=
+OUTPUT :=
+Q :=
 # unchanged: neither make nor the shell may interpret the $ and quotes of a query
 override Q := $(value Q)
-export Q
+export A B FORMAT OUTPUT PORT Q REMOVE
 PIP_ARGS ?=
 BENCH_ARGS ?=
 FAISS ?= faiss-cpu
@@ -27,7 +33,6 @@ export LONGTAIL_STUDY := $(if $(STUDY),$(abspath $(STUDY)),$(LONGTAIL_STUDY))
 export LONGTAIL_LIMIT := $(or $(LIMIT),$(LONGTAIL_LIMIT))
 export LONGTAIL_QUICK := $(or $(QUICK),$(LONGTAIL_QUICK))
 export LONGTAIL_PUBLISH_FEWER := $(or $(PUBLISH_FEWER),$(LONGTAIL_PUBLISH_FEWER))
-export PORT REMOVE
 # no telemetry
 export DAGSTER_DISABLE_TELEMETRY := 1
 export DBT_SEND_ANONYMOUS_USAGE_STATS := false
@@ -47,22 +52,19 @@ doctor: $(VENV)/.installed ## say what this machine has, and what the study stil
 	@$(LONGTAIL) doctor
 
 clean-up: $(VENV)/.installed ## say what takes room in the study's home, and remove what can be made again (STUDY=file, REMOVE=indexes,build)
-	@$(LONGTAIL) clean-up
+	@$(LONGTAIL) clean-up $${REMOVE:+--remove "$$REMOVE"}
 
 ui: $(VENV)/.installed ## run Dagster's webserver and daemon on 127.0.0.1 (STUDY=file, PORT=3000)
-	@exec $(LONGTAIL) ui
+	@exec $(LONGTAIL) ui $${PORT:+--port "$$PORT"}
 
-ifeq ($(origin PORT),file)
-router: PORT := 8000
-endif
 router: $(VENV)/.installed ## serve the published routers over HTTP on 127.0.0.1 (STUDY=file, PORT=8000)
-	@exec $(LONGTAIL) router
+	@exec $(LONGTAIL) router $${PORT:+--port "$$PORT"}
 
 sql: $(VENV)/.installed ## query the published warehouse, read-only, in the terminal (STUDY=file, Q='select …', FORMAT=csv|json|markdown)
-	@$(LONGTAIL) sql
+	@$(LONGTAIL) sql $${Q:+--query "$$Q"} $${FORMAT:+--format "$$FORMAT"}
 
 compare: $(VENV)/.installed ## two studies, or two versions of one, side by side as a page and a table (A=home, B=home, OUTPUT=folder)
-	@$(LONGTAIL) compare
+	@$(LONGTAIL) compare "$$A" "$$B" $${OUTPUT:+--output "$$OUTPUT"}
 
 test: $(VENV)/.installed-dev ## run the whole test suite
 	@LONGTAIL_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup
@@ -72,7 +74,7 @@ check: $(VENV)/.installed-dev ## check style, types, layers, SQL, definitions
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports
-	$(LONGTAIL) check
+	$(PY) -m tools.check
 
 mutants: $(VENV)/.installed-dev ## plant faults in the last commit's lines and name those that the nearest tests miss (BASE=rev, MODULE=longtail/scoring, MAX=100, SEED=0, JOBS=2, WIDE=1)
 	@$(PY) -m tests.mutants $(if $(MODULE),--module '$(MODULE)') $(if $(BASE),--base '$(BASE)') $(if $(MAX),--most $(MAX)) \

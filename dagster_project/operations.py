@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import logging
@@ -14,12 +15,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import ParamSpec
 
 import dagster as dg
 import yaml
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from dagster_project.event_log import written_at_leisure
 from dagster_project.leases import take
 from longtail.errors import LongtailError, StudyError, single_line
 from longtail.storage.disk import advised, full_disk, has_no_room, is_disk_full
@@ -33,9 +36,11 @@ from longtail.storage.ownership import (
     only_one,
     place_of,
 )
+from longtail.storage.sqlite_file import PATIENCE_S
 from longtail.study.file import load_study
 from longtail.study.study import Study
 
+Parameters = ParamSpec("Parameters")
 STATE_ERRORS = (OSError, sqlite3.Error, DBAPIError)
 """Errors of a disk or of the run history's database: the user can correct them, as with a `LongtailError`."""
 
@@ -62,7 +67,7 @@ def open_instance(study: Study) -> Iterator[dg.DagsterInstance]:
     claim_home(study)
     prepare_dagster_home(home)
     with ExitStack() as stack:
-        stack.enter_context(written_at_leisure(home.dagster))
+        stack.enter_context(ease_history(home.dagster))
         # Dagster makes the tables of a new home, and two processes that did so at once would fail.
         with only_one(home.locks / "history.lock", None):
             instance = stack.enter_context(_instance())
@@ -97,20 +102,20 @@ def is_for_the_user(error: Exception) -> bool:
     return isinstance(error, (LongtailError, *STATE_ERRORS)) or is_disk_full(error) or is_of_postgres
 
 
-def in_one_line(main: Callable[[], int]) -> Callable[[], int]:
+def in_one_line(main: Callable[Parameters, int]) -> Callable[Parameters, int]:
     """A command that gives its exit code: errors for the user become one line on standard error, and the code 1."""
 
     @functools.wraps(main)
-    def told() -> int:
+    def report_in_one_line(*arguments: Parameters.args, **parameters: Parameters.kwargs) -> int:
         try:
-            return main()
+            return main(*arguments, **parameters)
         except Exception as error:
             if not is_for_the_user(error):
                 raise
             print(f"error: {error_line(error)}", file=sys.stderr)
             return 1
 
-    return told
+    return report_in_one_line
 
 
 def error_line(error: BaseException) -> str:
@@ -268,3 +273,39 @@ def _free_slots_of_ended_runs(instance: dg.DagsterInstance, home: StudyHome) -> 
         if run is None or run.status in _ENDED:
             storage.free_concurrency_slots_for_run(run_id)
             forget_run(home.locks, run_id)
+
+
+@contextlib.contextmanager
+def ease_history(folder: Path) -> Iterator[None]:
+    """Until this ends, SQLite does not wait for the disk at every change of the databases below `folder`.
+
+    Dagster opens and closes a database for each of a run's thousand events. SQLite then waits for the disk twice: for the
+    event, and since the last connection has closed. Here one connection to each database stays open, and SQLite waits
+    only where it tidies up. A killed process loses nothing, and a power cut at most the last events of the history; the
+    lake does not depend on them. A lock of another process is waited for as long as in the project's own files.
+    """
+    connections: dict[str, sqlite3.Connection] = {}
+    real = folder.resolve()
+
+    def ease(connection: object, _record: object) -> None:
+        if not isinstance(connection, sqlite3.Connection):
+            return
+        file = connection.execute("pragma database_list").fetchone()[2]
+        if not Path(file).is_relative_to(real):
+            return
+        connection.execute("pragma synchronous = normal")
+        connection.execute(f"pragma busy_timeout = {PATIENCE_S * 1000:.0f}")
+        if file not in connections:
+            connections[file] = sqlite3.connect(file, timeout=0, check_same_thread=False)
+        with contextlib.suppress(
+            sqlite3.OperationalError
+        ):  # a new database may be locked; the next time will do
+            connections[file].execute("pragma schema_version").fetchone()
+
+    event.listen(Engine, "connect", ease)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "connect", ease)
+        for connection in connections.values():
+            connection.close()

@@ -1,6 +1,7 @@
 """The command `longtail`, which `make` calls too: run a study, and look at what it found.
 
-An option sets the variable of its name, which the programs (`longtail.commands`) read.
+Each command is a function `main` of a module in `longtail.commands`. An option is a parameter of it; home, study and what
+operators set are variables of the environment, which an option sets too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from longtail.errors import LongtailError
 from longtail.needs import install_command
@@ -28,54 +29,50 @@ _OPTIONS = {
     "LONGTAIL_STUDY": ((), "a study file (default: the sandbox's study)"),
     "LONGTAIL_HOME": (("--home",), "the folder of all state"),
     "LONGTAIL_LIMIT": (("--limit",), "ask at most so many questions, in a home of their own"),
-    "LONGTAIL_PREPARE": (("--prepare",), "stop before the models: `longtail generate` asks them elsewhere"),
     "LONGTAIL_PUBLISH_FEWER": (
         ("--publish-fewer",),
         "publish also what has fewer answers than before, though the study file does not ask for fewer",
     ),
-    "LONGTAIL_SHARD": (("--shard",), "such as 2/4: compute the second of four parts, the others elsewhere"),
-    "LONGTAIL_MERGE": (
+    "prepare": (("--prepare",), "stop before the models: `longtail generate` asks them elsewhere"),
+    "shard": (("--shard",), "such as 2/4: compute the second of four parts, the others elsewhere"),
+    "merge": (
         ("--merge",),
         "first add the results in other machines' folders row_cache, with : between them",
     ),
-    "REMOVE": (("--remove",), "what to remove, such as indexes,build; without it, nothing is removed"),
-    "PORT": (("--port",), "the port of the server"),
-    "Q": (
+    "remove": (("--remove",), "what to remove, such as indexes,build; without it, nothing is removed"),
+    "port": (("--port",), "the port of the server"),
+    "query": (
         ("-c", "--query"),
         "a query, which may also stand alone; without one, they come from the terminal or a pipe",
     ),
-    "FORMAT": (("--format",), "box, csv, json, markdown, or another of DuckDB's formats"),
-    "A": ((), "a home, a published warehouse, or a kept version of one"),
-    "B": ((), "another, whose differences from A are shown"),
-    "OUTPUT": (("--output",), "the folder of page and table (default: the present one)"),
+    "form": (("--format",), "box, csv, json, markdown, or another of DuckDB's formats"),
+    "a": ((), "a home, a published warehouse, or a kept version of one"),
+    "b": ((), "another, whose differences from A are shown"),
+    "output": (("--output",), "the folder of page and table (default: the present one)"),
 }
-"""What each variable means, with the options that set it; a study needs none."""
+"""Each option: the parameter of the command's function, or in capitals a variable, which child processes read too."""
 _STUDY = ("LONGTAIL_STUDY", "LONGTAIL_HOME", "LONGTAIL_LIMIT")
-_SWITCHES = ("LONGTAIL_PREPARE", "LONGTAIL_PUBLISH_FEWER")
-"""Variables whose options take no value."""
+_SWITCHES: dict[str, object] = {"prepare": True, "LONGTAIL_PUBLISH_FEWER": "1"}
+"""Options that take no value, with the one that they mean."""
 _COMMANDS = {
-    "run": (
-        "materialise a study, build and test its warehouse, publish it",
-        (*_STUDY, "LONGTAIL_PREPARE", "LONGTAIL_PUBLISH_FEWER"),
-    ),
+    "run": ("materialise a study, build and test its warehouse, publish it", (*_STUDY, *_SWITCHES)),
     "generate": (
         "ask the models of a prepared study; needs neither Dagster nor dbt",
-        (*_STUDY, "LONGTAIL_SHARD", "LONGTAIL_MERGE"),
+        (*_STUDY, "shard", "merge"),
     ),
     "plan": ("say what a run of a study would still do, and compute nothing", _STUDY),
     "doctor": ("say what this machine has, and what a study still needs", _STUDY),
     "clean-up": (
         "say what takes room in a study's home, and remove what can be made again",
-        (*_STUDY, "REMOVE"),
+        (*_STUDY, "remove"),
     ),
-    "ui": ("serve Dagster's webserver and daemon on 127.0.0.1", (*_STUDY, "PORT")),
-    "sql": ("query the published warehouse in DuckDB's shell, read-only", (*_STUDY, "Q", "FORMAT")),
-    "router": ("serve the published routers over HTTP on 127.0.0.1", (*_STUDY, "PORT")),
+    "ui": ("serve Dagster's webserver and daemon on 127.0.0.1", (*_STUDY, "port")),
+    "sql": ("query the published warehouse in DuckDB's shell, read-only", (*_STUDY, "query", "form")),
+    "router": ("serve the published routers over HTTP on 127.0.0.1", (*_STUDY, "port")),
     "compare": (
         "set two studies, or two versions of one, side by side: a page and a table",
-        ("A", "B", "OUTPUT"),
+        ("a", "b", "output"),
     ),
-    "check": ("check dbt, SQL and definitions: in a clone, with the development packages", ()),
 }
 
 
@@ -90,31 +87,35 @@ class _OneLine(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit code. That of the command line, without `arguments`, runs in a child process."""
-    chosen = vars(_parser().parse_args(arguments))
+    chosen = {
+        name: value for name, value in vars(_parser().parse_args(arguments)).items() if value is not None
+    }
     command = chosen.pop("command")
-    if command == "sql" and not chosen["Q"] and _is_query(chosen["LONGTAIL_STUDY"] or ""):
-        chosen["Q"], chosen["LONGTAIL_STUDY"] = chosen["LONGTAIL_STUDY"], None
-    os.environ.update({name: value for name, value in chosen.items() if value is not None})
+    if command == "sql" and "query" not in chosen and _is_query(chosen.get("LONGTAIL_STUDY", "")):
+        chosen["query"] = chosen.pop("LONGTAIL_STUDY")
+    variables = {name: value for name, value in chosen.items() if name.isupper()}
+    parameters = {name: value for name, value in chosen.items() if name not in variables}
+    os.environ.update(variables)
     for name, value in _NO_TELEMETRY:
         os.environ.setdefault(name, value)
     if arguments is not None:
-        return _start(command)
+        return _start(command, parameters)
     with suppress(LongtailError):  # which the program reports
         keep_caches()
     return supervised(
-        lambda: _start(command),
+        lambda: _start(command, parameters),
         f"stopped{_RESUMES if command in _RESUMED else ''}",
         serves=command in _SERVERS,
-        takes_interrupts=command == "sql" and sys.stdin.isatty() and not os.environ.get("Q"),
+        takes_interrupts=command == "sql" and sys.stdin.isatty() and "query" not in chosen,
     )
 
 
-def _start(command: str) -> int:
+def _start(command: str, parameters: dict[str, Any]) -> int:
     try:
         program = import_module(f"longtail.commands.{command.replace('-', '_')}")
     except ModuleNotFoundError as error:
         sys.exit(f"error: package {error.name} is not installed; run: {install_command('[platform]')}")
-    return int(program.main())
+    return int(program.main(**parameters))
 
 
 def _is_query(argument: str) -> bool:
@@ -129,17 +130,20 @@ def _parser() -> argparse.ArgumentParser:
         "longtail", epilog=f"Studies, and the project of dbt: {PROJECT_ROOT}", allow_abbrev=False
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    for command, (what, variables) in _COMMANDS.items():
-        one = commands.add_parser(command, help=what, description=what, allow_abbrev=False)
-        for variable in variables:
-            flags, meaning = _OPTIONS[variable]
-            said = f"{meaning} [${variable}]"
-            if variable in _SWITCHES:
-                one.add_argument(*flags, dest=variable, action="store_const", const="1", help=said)
+    for command, (what, names) in _COMMANDS.items():
+        options = commands.add_parser(command, help=what, description=what, allow_abbrev=False)
+        for name in names:
+            flags, meaning = _OPTIONS[name]
+            text = f"{meaning} [${name}]" if name.isupper() else meaning
+            shown = name.removeprefix("LONGTAIL_").upper()
+            if name in _SWITCHES:
+                options.add_argument(
+                    *flags, dest=name, action="store_const", const=_SWITCHES[name], help=text
+                )
             elif flags:
-                one.add_argument(*flags, dest=variable, metavar=flags[-1].strip("-").upper(), help=said)
+                options.add_argument(*flags, dest=name, metavar=flags[-1].strip("-").upper(), help=text)
             else:
-                one.add_argument(variable, nargs="?", metavar=variable.removeprefix("LONGTAIL_"), help=said)
+                options.add_argument(name, nargs="?", metavar=shown, help=text)
     return parser
 
 

@@ -54,9 +54,9 @@ def served(home: Path, log: Path) -> Iterator[str]:
     port = free_port()
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command("ui"),
+            command("ui", "--port", str(port)),
             cwd=PROJECT_ROOT,
-            env=environment(home, PORT=str(port)),
+            env=environment(home),
             stdout=output,
             stderr=output,
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from longtail.commands import check
+from tools import check
 
 
 def test_sql_is_linted_again_where_it_or_a_rule_changed(

@@ -1,7 +1,9 @@
-"""The command `longtail`: an option sets the variable that a program reads, and everything else is refused."""
+"""The command `longtail`: an option is a parameter of its function or a variable, and everything else is refused."""
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import os
 from types import SimpleNamespace
 
@@ -10,32 +12,34 @@ import pytest
 from longtail import __main__ as command
 from longtail.storage.home import PROJECT_ROOT
 
-GIVEN = {
-    ("run", "mine.yaml", "--home", "there", "--limit", "50"): {
-        "LONGTAIL_STUDY": "mine.yaml", "LONGTAIL_HOME": "there", "LONGTAIL_LIMIT": "50"
-    },
-    ("run", "--prepare"): {"LONGTAIL_PREPARE": "1"},
-    ("run", "--publish-fewer"): {"LONGTAIL_PUBLISH_FEWER": "1"},
-    ("generate", "mine.yaml"): {"LONGTAIL_STUDY": "mine.yaml"},
-    ("plan", "mine.yaml"): {"LONGTAIL_STUDY": "mine.yaml"},
-    ("ui", "--port", "3001"): {"PORT": "3001"},
-    ("sql", "mine.yaml", "-c", "select '$1'", "--format", "csv"): {
-        "LONGTAIL_STUDY": "mine.yaml", "Q": "select '$1'", "FORMAT": "csv"
-    },
-    ("sql", "select 1", "--format", "json"): {"Q": "select 1", "FORMAT": "json"},
-    ("sql", "my study.yaml"): {"LONGTAIL_STUDY": "my study.yaml"},
-    ("router", "mine.yaml", "--port", "8001"): {"LONGTAIL_STUDY": "mine.yaml", "PORT": "8001"},
-    ("compare", "here", "there", "--output", "out"): {"A": "here", "B": "there", "OUTPUT": "out"},
-    ("check",): {},
+GIVEN: dict[tuple[str, ...], tuple[dict[str, str], dict[str, object]]] = {
+    ("run", "mine.yaml", "--home", "there", "--limit", "50"): (
+        {"LONGTAIL_STUDY": "mine.yaml", "LONGTAIL_HOME": "there", "LONGTAIL_LIMIT": "50"}, {}
+    ),
+    ("run", "--prepare"): ({}, {"prepare": True}),
+    ("run", "--publish-fewer"): ({"LONGTAIL_PUBLISH_FEWER": "1"}, {}),
+    ("generate", "mine.yaml", "--shard", "2/4", "--merge", "a:b"): (
+        {"LONGTAIL_STUDY": "mine.yaml"}, {"shard": "2/4", "merge": "a:b"}
+    ),
+    ("plan", "mine.yaml"): ({"LONGTAIL_STUDY": "mine.yaml"}, {}),
+    ("clean-up", "mine.yaml", "--remove", "build"): ({"LONGTAIL_STUDY": "mine.yaml"}, {"remove": "build"}),
+    ("ui", "--port", "3001"): ({}, {"port": "3001"}),
+    ("sql", "mine.yaml", "-c", "select '$1'", "--format", "csv"): (
+        {"LONGTAIL_STUDY": "mine.yaml"}, {"query": "select '$1'", "form": "csv"}
+    ),
+    ("sql", "select 1", "--format", "json"): ({}, {"query": "select 1", "form": "json"}),
+    ("sql", "my study.yaml"): ({"LONGTAIL_STUDY": "my study.yaml"}, {}),
+    ("router", "mine.yaml", "--port", "8001"): ({"LONGTAIL_STUDY": "mine.yaml"}, {"port": "8001"}),
+    ("compare", "here", "there", "--output", "out"): ({}, {"a": "here", "b": "there", "output": "out"}),
 }  # fmt: skip
 SET = (
-    "LONGTAIL_STUDY", "LONGTAIL_HOME", "LONGTAIL_LIMIT", "LONGTAIL_PREPARE", "LONGTAIL_PUBLISH_FEWER",
-    "PORT", "Q", "FORMAT", "A", "B", "OUTPUT",
+    "LONGTAIL_STUDY", "LONGTAIL_HOME", "LONGTAIL_LIMIT", "LONGTAIL_PUBLISH_FEWER", "LONGTAIL_PREPARE", "LONGTAIL_SHARD",
+    "LONGTAIL_MERGE", "PORT", "Q", "FORMAT", "A", "B", "OUTPUT", "REMOVE",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("given", GIVEN, ids=" ".join)
-def test_options_set_variables_and_a_variable_that_no_option_names_stays(
+def test_options_are_parameters_or_variables_and_no_other_variable_changes_a_command(
     given: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in SET:
@@ -44,15 +48,25 @@ def test_options_set_variables_and_a_variable_that_no_option_names_stays(
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.setenv("DBT_SEND_ANONYMOUS_USAGE_STATS", "true")
-    started = []
-    monkeypatch.setattr(
-        command, "import_module", lambda name: SimpleNamespace(main=lambda: started.append(name) or 3)
-    )
+    started: list[object] = []
+
+    def program(name: str) -> SimpleNamespace:
+        return SimpleNamespace(main=lambda **parameters: started.extend((name, parameters)) or 3)
+
+    monkeypatch.setattr(command, "import_module", program)
+    variables, parameters = GIVEN[given]
     assert command.main(given) == 3
-    assert started == [f"longtail.commands.{given[0]}"]
-    assert {name: os.environ[name] for name in SET} == dict.fromkeys(SET, "before") | GIVEN[given]
+    assert started == [f"longtail.commands.{given[0].replace('-', '_')}", parameters]
+    assert {name: os.environ[name] for name in SET} == dict.fromkeys(SET, "before") | variables
     assert (os.environ["DAGSTER_DISABLE_TELEMETRY"], os.environ["DO_NOT_TRACK"]) == ("1", "1")
     assert os.environ["DBT_SEND_ANONYMOUS_USAGE_STATS"] == "true"
+
+
+def test_each_parameter_of_a_command_is_an_option_and_each_option_a_parameter() -> None:
+    for name, (_, options) in command._COMMANDS.items():
+        program = importlib.import_module(f"longtail.commands.{name.replace('-', '_')}")
+        parameters = set(inspect.signature(program.main).parameters)
+        assert parameters == {option for option in options if option.islower()}, name
 
 
 @pytest.mark.parametrize(
@@ -71,8 +85,8 @@ def test_an_argument_is_refused_in_one_line(given: list[str], capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        (["--help"], ["run", "ui", "sql", "router", "compare", "check", str(PROJECT_ROOT)]),
-        (["ui", "--help"], ["$LONGTAIL_STUDY", "$LONGTAIL_HOME", "$PORT"]),
+        (["--help"], ["run", "ui", "sql", "router", "compare", str(PROJECT_ROOT)]),
+        (["ui", "--help"], ["$LONGTAIL_STUDY", "$LONGTAIL_HOME", "--port"]),
         (["sql", "--help"], ["box, csv, json, markdown"]),
     ],
 )

@@ -55,7 +55,6 @@ def home(postgres: Postgres, tmp_path: Path) -> Home:
     more = {
         "LONGTAIL_DAGSTER_YAML": str(tmp_path / "mine.yaml"),
         "HISTORY": postgres.url,
-        "LONGTAIL_PREPARE": "1",
     }
     study = small_study(tmp_path, "fake:digest", facts=8)
     put_parsed(tmp_path / "home", study)
@@ -73,7 +72,7 @@ def runs_of(postgres: Postgres) -> list[tuple[str, str]]:
 
 def test_a_history_in_postgres_goes_on_after_a_restart_of_its_server(postgres: Postgres, home: Home) -> None:
     """A new connection is waited for. One that breaks in the midst of a statement ends the run, in one line."""
-    process, said = start_study(home.folder / "home", home.study, **home.more), []
+    process, said = start_study(home.folder / "home", home.study, "--prepare", **home.more), []
     read_until(process, "] questions", said)
     postgres.control("restart")
     assert process.stdout is not None
@@ -82,7 +81,7 @@ def test_a_history_in_postgres_goes_on_after_a_restart_of_its_server(postgres: P
     assert (process.wait(), "Prepared." in rest, len(errors)) in [(0, True, 0), (1, False, 1)], rest
     assert "Traceback" not in rest
     assert "INFO" not in rest  # no line twice
-    again = run_study(home.folder / "home", home.study, **home.more)
+    again = run_study(home.folder / "home", home.study, options=["--prepare"], **home.more)
     assert (again.returncode, "Prepared." in again.stdout) == (0, True), again.stderr
     runs = runs_of(postgres)
     assert {place for _, place in runs} == {place_of(home.folder / "home/small/locks")}

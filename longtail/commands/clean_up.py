@@ -10,13 +10,12 @@ from pathlib import Path
 
 from dagster_project.operations import in_one_line
 from longtail.errors import LongtailError
+from longtail.storage import whole_files
 from longtail.storage.home import StudyHome, command, study_file
 from longtail.storage.ownership import only_one
-from longtail.storage.whole_files import remove
 from longtail.study.file import load_study
 from longtail.warehouse.staging import by_number
 
-_WANTED = "REMOVE"
 _KEPT = "is kept: nothing else has it"
 
 
@@ -31,15 +30,15 @@ class Part:
 
 
 @in_one_line
-def main() -> int:
-    """Print what takes room, and remove the parts that $REMOVE names; return the exit code."""
+def main(remove: str = "") -> int:
+    """Print what takes room, and remove the parts that `remove` names; return the exit code."""
     study = load_study(study_file())
-    home, chosen = study.home, os.environ.get(_WANTED, "").split(",")
+    home = study.home
     parts = [part for part in _parts(home) if any(path.exists() for path in part.paths)]
-    wanted = {name.strip() for name in chosen} - {""}
+    wanted = {name.strip() for name in remove.split(",")} - {""}
     removable = [part.name for part in parts if part.is_removable]
     if unknown := sorted(wanted.difference(removable)):
-        raise LongtailError(f"{_WANTED}: {', '.join(unknown)}: not one of {', '.join(removable) or 'none'}")
+        raise LongtailError(f"--remove: {', '.join(unknown)}: not one of {', '.join(removable) or 'none'}")
     with ExitStack() as locks:
         if wanted:
             _stop_others(home, locks)
@@ -47,7 +46,7 @@ def main() -> int:
         for part in parts:
             size = _megabytes(part.paths, counted)
             for path in part.paths if part.name in wanted else ():
-                remove(path)
+                whole_files.remove(path)
                 if path.exists():
                     raise LongtailError(f"{path}: could not be removed whole; let this user write there")
             said = "removed" if part.name in wanted else part.if_gone

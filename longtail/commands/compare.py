@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -12,12 +11,12 @@ from longtail.report.comparison_page import write_comparison
 _PLACES = ("", "warehouse.duckdb", "published/warehouse.duckdb")
 
 
-def main() -> int:
-    """Compare `$A` with `$B`; write to `$OUTPUT` or the present folder; return the exit code."""
+def main(a: str = "", b: str = "", output: str = "") -> int:
+    """Compare the publications `a` and `b`; write to `output` or the present folder; return the exit code."""
     try:
-        a, b = (warehouse_of(os.environ.get(name, "")) for name in ("A", "B"))
-        print(f"A: {a}, B: {b}", file=sys.stderr)
-        print("\n".join(map(printable, write_comparison(a, b, Path(os.environ.get("OUTPUT") or ".")))))
+        first, second = warehouse_of(a), warehouse_of(b)
+        print(f"A: {first}, B: {second}", file=sys.stderr)
+        print("\n".join(map(printable, write_comparison(first, second, Path(output or ".")))))
     except LongtailError as error:
         print(f"error: {single_line(str(error))}", file=sys.stderr)
         return 1

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import json
 import logging
 import os
+import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
 from rich.console import Console, Group, RenderableType
@@ -18,9 +23,158 @@ from rich.table import Table
 from rich.text import Text
 
 from dagster_project.stages import Stage
-from longtail.commands.stage_times import Left, StageTimes
-from longtail.errors import printable
+from longtail.errors import LongtailError, printable
 from longtail.progress import EVERY_S, MARK, Progress, Step, current, duration
+from longtail.storage.files import STAGING, atomic_file
+
+_BASIS_S = 3.0
+_CURRENT_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class Left:
+    """Seconds; None without a basis. `is_least`: stages are left whose time is not known."""
+
+    stage_s: float | None
+    study_s: float | None
+    is_least: bool = False
+
+    def __str__(self) -> str:
+        told = [] if self.stage_s is None else [f"stage about {duration(self.stage_s)} left"]
+        if self.study_s is not None:
+            told.append(f"study {'at least' if self.is_least else 'about'} {duration(self.study_s)} left")
+        return ", ".join(told)
+
+
+class StageTimes:
+    """The seconds that stages took: the last time, in any earlier run, or for another model in this run."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._last = _read(path)
+        self._of_kind: dict[tuple[str, ...], float] = {}
+
+    def note(self, stage: Stage, seconds: float) -> None:
+        """The stage has ended. Much less time than before means that it was current: then the old time is kept.
+
+        Where the disk fails, only the note is lost.
+        """
+        if seconds < _CURRENT_SHARE * self._last.get(stage.title, 0.0):
+            return
+        self._last[stage.title] = round(seconds, 1)
+        self._of_kind[stage.keys] = seconds
+        staging = self._path.parent / STAGING
+        with contextlib.suppress(OSError, LongtailError), atomic_file(self._path, staging) as temporary:
+            temporary.write_text(json.dumps(self._last), encoding="utf-8")
+
+    def of(self, stage: Stage) -> float | None:
+        """How long the stage may take; None without a basis."""
+        return self._last.get(stage.title, self._of_kind.get(stage.keys))
+
+    def left(self, stage: Stage, seconds: float, steps: Sequence[Progress], after: Sequence[Stage]) -> Left:
+        """What is left of `stage`, which has run for `seconds`, and of the study: that and the stages `after` it."""
+        own = _by_steps(steps)
+        known = self.of(stage)
+        if own is None and known is not None and known > seconds:
+            own = known - seconds
+        known_after = [known for one in after if (known := self.of(one)) is not None]
+        if not known_after and (after or own is None):
+            return Left(own, None)
+        is_least = own is None or len(known_after) < len(after)
+        return Left(own, sum(known_after, own or 0.0), is_least)
+
+
+def _by_steps(steps: Sequence[Progress]) -> float | None:
+    """By the share of the stage's partitions that is done: whole ones, and the part of the one under way."""
+    outer = next((one for one in steps if one.is_stage), None)
+    inner = next((one for one in reversed(steps) if one.weighs), None)
+    whole = outer or inner
+    if whole is None:
+        return None
+    step = whole.step()
+    share = inner.step().share or 0.0 if inner is not None else 0.0
+    if outer is not None:
+        share = min(1.0, (step.done + share) / (step.total or 1))
+    paced = max(one.touched for one in (outer, inner) if one is not None) - whole.started
+    left = paced / share - step.seconds if share and paced >= _BASIS_S else None
+    return None if left is None or left < 0 else left
+
+
+def _read(path: Path) -> dict[str, float]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {str(title): float(seconds) for title, seconds in found.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+_LOG = logging.getLogger("longtail")
+_DBT_PROGRESS = re.compile(r"(?:\S+\s+)?(\d+) of (\d+) (?:PASS|OK)")
+_DBT_TROUBLE = re.compile(r"\b(?:ERROR|FAIL|WARN)\b(?!=)|Database Error|Compilation Error|Runtime Error")
+_EVENT_NOT_TAKEN = "Exception while writing logger call to event log: (sqlite3."
+
+
+class Condensed(io.TextIOBase):
+    """Takes dbt's hundreds of lines as a step's progress; `say` shows failures whole."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._total = 0
+        self._progress: Progress | None = None
+
+    def write(self, text: str) -> int:
+        for line in text.splitlines():
+            progress = _DBT_PROGRESS.match(line)
+            if _DBT_TROUBLE.search(line):
+                self._say(f"      dbt: {line.strip()}")
+            elif progress:
+                self._advance(int(progress[2]))
+        return len(text)
+
+    def close(self) -> None:
+        """dbt prints nothing more."""
+        self._finish()
+        super().close()
+
+    def _advance(self, total: int) -> None:
+        """One more of `total` nodes; another total means another run of dbt."""
+        if self._progress is None or total != self._total:
+            self._finish()
+            self._total, self._progress = total, Progress(_LOG, "dbt: models and tests", total)
+        self._progress.add(1)
+        if self._progress.step().done == total:  # what follows is no work of dbt
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._progress is not None:
+            self._progress.done()
+            self._progress = None
+
+
+class Calm(io.TextIOBase):
+    """Standard error without Dagster's line for each log event that a full disk rejects: one line at the end reports
+    it.
+
+    Where it `is_copied`, Dagster also writes it to its own log of the step. That takes processes which write to the
+    terminal themselves, so a live display does without.
+    """
+
+    def __init__(self, terminal: IO[str], *, is_copied: bool = True) -> None:
+        self._terminal, self._is_copied = terminal, is_copied
+
+    def write(self, text: str) -> int:
+        if not text.startswith(_EVENT_NOT_TAKEN):
+            self._terminal.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._terminal.flush()
+
+    def fileno(self) -> int:
+        if not self._is_copied:
+            raise io.UnsupportedOperation("no descriptor to copy")
+        return self._terminal.fileno()
+
 
 LOGGERS = ("longtail", "dagster_project")  # dagster.yaml shows the same ones in the UI
 _BAR_WIDTH = 28

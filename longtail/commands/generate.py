@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from longtail.errors import LongtailError, single_line
+from longtail.generation.engine import row_cache
 from longtail.generation.engine.job import Shard
 from longtail.generation.engine.partition import generate, generate_shard
-from longtail.generation.engine.row_cache import DATABASE, merge
+from longtail.generation.engine.row_cache import DATABASE
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import Scope, Task
 from longtail.generation.provisional import tell_accuracy
@@ -40,25 +41,28 @@ RUN_ID = "longtail generate"
 _LOG = logging.getLogger("longtail")
 
 
-def main() -> int:
-    """Generate what is missing; return the exit code. A model that fails is one line on standard error."""
+def main(shard: str = "", merge: str = "") -> int:
+    """Generate what is missing; return the exit code. A model that fails is one line on standard error.
+
+    `shard`: such as 2/4, for the second of four parts. `merge`: folders of row caches, whose results are added first.
+    """
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     try:
-        study, shard = load_study(study_file()), _shard(os.environ.get("LONGTAIL_SHARD", ""))
+        study, part = load_study(study_file()), _read_shard(shard)
         for need in (*needs_of_machines(), *needs_of_models(study)):
             need.check()
-        for other in filter(None, os.environ.get("LONGTAIL_MERGE", "").split(os.pathsep)):
-            n = merge(study.home.row_cache, Path(other), _LOG)
+        for other in filter(None, merge.split(os.pathsep)):
+            n = row_cache.merge(study.home.row_cache, Path(other), _LOG)
             _LOG.info("%s: %s results are in the row cache now", other, f"{n:,}")
-        with _alone(study, shard):
-            failures = list(_of_all_models(study, shard))
+        with _alone(study, part):
+            failures = list(_of_all_models(study, part))
     except (LongtailError, OSError) as error:
         failures = [_line(error)]
     for failure in failures:
         print(f"error: {failure}", file=sys.stderr)
     if failures:
         return 1
-    if shard is None:
+    if part is None:
         copied = "" if os.environ.get(STORE) else f"Copy {study.home.root} back; "
         print(f"All is generated. {copied}`longtail run` finishes the study where it was prepared.")
         return 0
@@ -66,13 +70,13 @@ def main() -> int:
     place = f"the database of {DATABASE}" if is_shared else study.home.row_cache
     merging = "" if is_shared else "; with --merge, it adds the results of other machines first"
     print(
-        f"Shard {shard} is done; its results are in {place}. After all shards, run `longtail generate` without "
+        f"Shard {part} is done; its results are in {place}. After all shards, run `longtail generate` without "
         f"--shard{merging}."
     )
     return 0
 
 
-def _shard(text: str) -> Shard | None:
+def _read_shard(text: str) -> Shard | None:
     """Errors: `LongtailError` unless `text` is empty or a number and how many there are, such as 2/4."""
     if not text:
         return None

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from dagster_project.operations import in_one_line
 from dagster_project.stages import Stage, plan
-from longtail.commands.run import told_missing
-from longtail.commands.stage_times import StageTimes
+from longtail.commands.display import StageTimes
+from longtail.commands.run import report_missing
 from longtail.errors import LakeError
 from longtail.generation.engine.estimate import Estimate, estimate
 from longtail.generation.engine.session import ModelSession
@@ -49,7 +49,7 @@ def main() -> int:
     warnings.filterwarnings("ignore")
     study = load_study(study_file())
     if missing := misses(study):
-        return told_missing(study, missing)
+        return report_missing(study, missing)
     print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}")
     print(
         "What a run would do, a stage in each line, with the time that it may take. Nothing is computed now."

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import socket
 
 from longtail.errors import LongtailError
 from longtail.storage.home import command
 
 
-def chosen_port(name: str, default: int) -> int:
-    """`$PORT`, or `default`. Errors: `LongtailError`, which names the command `name` with another port."""
-    chosen = os.environ.get("PORT") or str(default)
-    if not (chosen.isascii() and chosen.isdigit() and 1 <= int(chosen[:6]) <= 65_535):
+def read_port(name: str, port: str) -> int:
+    """The number that `port` names. Errors: `LongtailError`, which names the command `name` with a port."""
+    if not (port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= 65_535):
         raise LongtailError(
-            f"PORT: {chosen!r} is not a number of 1 to 65535; choose one: {command(name, port=default + 1)}"
+            f"--port: {port!r} is not a number of 1 to 65535; choose one: {command(name, port=8001)}"
         )
-    return int(chosen)
+    return int(port)
 
 
 def check_free(port: int, name: str) -> None:

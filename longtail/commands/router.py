@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
 
 from dagster_project.same_origin import SameOrigin, SmallHeads
-from longtail.commands.ports import check_free, chosen_port
+from longtail.commands.ports import check_free, read_port
 from longtail.errors import LongtailError, single_line
 from longtail.router.router_store import RouterStore
 from longtail.router.service import create_app
@@ -24,19 +24,20 @@ from longtail.study.file import load_study
 _COMMAND = "router"
 
 
-def main() -> int:
+def main(port: str = "8000") -> int:
     """Serve until a signal; return the exit code."""
     try:
-        port = chosen_port(_COMMAND, 8000)
+        number = read_port(_COMMAND, port)
         store = RouterStore(load_study(study_file()).home.published_router)
-        check_free(port, _COMMAND)
+        check_free(number, _COMMAND)
     except (LongtailError, OSError) as error:
         print(f"error: {single_line(str(error))}", file=sys.stderr)
         return 1
     print(
-        f"http://127.0.0.1:{port} serves {len(store.current().routers)} routers (Ctrl-C ends it)", flush=True
+        f"http://127.0.0.1:{number} serves {len(store.current().routers)} routers (Ctrl-C ends it)",
+        flush=True,
     )
-    uvicorn.run(application(store), host="127.0.0.1", port=port, **SERVED)
+    uvicorn.run(application(store), host="127.0.0.1", port=number, **SERVED)
     return 0
 
 

@@ -15,22 +15,20 @@ import sys
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
-from dagster_project.failures import was_interrupted, why
 from dagster_project.operations import in_one_line, open_instance
 from dagster_project.stages import Stage, plan
-from longtail.commands.display import Display, display_on
-from longtail.commands.stage_times import StageTimes
-from longtail.commands.terminal import Calm, Condensed
+from longtail.commands.display import Calm, Condensed, Display, StageTimes, display_on
 from longtail.errors import LongtailError, single_line
 from longtail.preflight import misses
 from longtail.progress import Progress
 from longtail.storage.checksums import written
-from longtail.storage.disk import is_disk_full
+from longtail.storage.disk import advised, is_disk_full
 from longtail.storage.files import atomic_file
 from longtail.storage.home import command, longtail_home, study_file
 from longtail.storage.lake import Lake
@@ -51,20 +49,22 @@ _QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 @in_one_line
-def main() -> int:
-    """Run the study; return the exit code. A failure is one line on standard error."""
+def main(prepare: bool = False) -> int:
+    """Run the study; return the exit code. A failure is one line on standard error.
+
+    `prepare`: stop before the first stage of a model.
+    """
     warnings.filterwarnings("ignore")
     began = time.monotonic()
     study = load_study(study_file())
-    prepares = bool(os.environ.get("LONGTAIL_PREPARE"))
-    if missing := misses(study, with_models=not prepares):
-        return told_missing(study, missing)
+    if missing := misses(study, with_models=not prepare):
+        return report_missing(study, missing)
     print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}", flush=True)
     busy = f"another `{command('run')}` works on study {study.name}; wait for it, or stop it"
     with only_one(study.home.locks / "run.lock", busy):
         with display_on(sys.stdout, StageTimes(study.home.stage_times)).shown() as display:
-            failed = materialise(study, display, prepares=prepares)
-        if prepares:
+            failed = materialise(study, display, prepares=prepare)
+        if prepare:
             print(_how_to_generate(study), flush=True)
         elif len(failed) < len(study.models):
             print(f"\n{render_headline(headline(study.home.published_warehouse))}")
@@ -72,7 +72,7 @@ def main() -> int:
         return _unfinished(study, failed)
 
 
-def told_missing(study: Study, missing: list[str]) -> int:
+def report_missing(study: Study, missing: list[str]) -> int:
     """Show what is missing, a line each; return the exit code."""
     if len(missing) == 1:
         print(f"error: {missing[0]}", file=sys.stderr)
@@ -282,3 +282,72 @@ def _where_next(study: Study, seconds: float) -> str:
         f"  {ui}     assets, runs and plots in the browser\n"
         f"  {file}   models, methods, prompts: add a model, then `{again}` again"
     )
+
+
+_INTERRUPTED = "DagsterExecutionInterruptedError"
+_SHOWN_CHECKS = 3
+_NO_MEMORY = "Out of Memory Error"  # of DuckDB
+_MORE_MEMORY = "give the build more memory, such as LONGTAIL_WAREHOUSE_MEMORY=12GB"
+
+
+def was_interrupted(events: Sequence[Any]) -> bool:
+    """Whether Ctrl-C or SIGTERM ended the run: Dagster then reports a failed step."""
+    return any(error.cls_name == _INTERRUPTED for event in events for error in _errors(event))
+
+
+def _errors(event: Any) -> Iterator[Any]:
+    """The error of a failed step or run, and its causes."""
+    error = event.event_specific_data.error if event.is_step_failure or event.is_run_failure else None
+    while error:
+        yield error
+        error = error.cause
+
+
+def why(events: Sequence[Any]) -> str:
+    """What failed, in one line, and what helps if the warehouse's build lacked memory."""
+    said = _cause(events)
+    return f"{said}; {_MORE_MEMORY}" if _NO_MEMORY in said else said
+
+
+def _cause(events: Sequence[Any]) -> str:
+    """A full disk comes first, as it may cause everything else. Failed checks come next: a blocking check also fails a
+    step, with Dagster's message.
+    """
+    for said in map(_said, events):
+        if is_disk_full(said):
+            return advised(said)
+    evaluated = [e.event_specific_data for e in events if e.event_type_value == "ASSET_CHECK_EVALUATION"]
+    failed = [c for c in evaluated if not c.passed and c.severity == dg.AssetCheckSeverity.ERROR]
+    if failed:
+        more = f" (and {len(failed) - _SHOWN_CHECKS} more)" if len(failed) > _SHOWN_CHECKS else ""
+        return single_line(f"failed {'; '.join(_check(check) for check in failed[:_SHOWN_CHECKS])}{more}")
+    for event in sorted(events, key=lambda event: not event.is_step_failure):
+        if said := _said(event):  # of a run without a failed step: a resource could not be set up
+            return said
+    return f"the run failed; its page in `{command('ui')}` says why"
+
+
+def _said(event: Any) -> str:
+    """The reason of a failed step or run in one line: our own message, or the message of the root error."""
+    failed = event.event_specific_data if event.is_step_failure or event.is_run_failure else None
+    if failed is None:
+        return ""
+    own = getattr(failed, "user_failure_data", None)
+    if own and own.description:
+        return single_line(str(own.description))
+    error = failed.error
+    while error and error.cause and not _is_ours(error):
+        error = error.cause
+    if error and _is_ours(error):
+        return single_line(error.message.partition(": ")[2])
+    trace = f"(the run's page in `{command('ui')}` has the trace)"
+    return single_line(f"{event.step_key or 'run'}: {error.message} {trace}") if error else ""
+
+
+def _is_ours(error: Any) -> bool:
+    return bool(error.message.startswith(f"{LongtailError.__module__}."))
+
+
+def _check(check: dg.AssetCheckEvaluation) -> str:
+    named = f"check {check.check_name} of {check.asset_key.to_user_string()}"
+    return f"{named}: {check.description}" if check.description else named

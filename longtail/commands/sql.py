@@ -83,22 +83,20 @@ _START = """{path}, read-only. A query ends with ;
 _REFERENCE = re.compile(rb"\{\{\s*ref\('(\w+)'\)\s*\}\}")
 
 
-def main() -> int:
-    """Run the query in `$Q` or from a pipe, or start a session in the terminal; return the exit code."""
+def main(query: str = "", form: str = "box") -> int:
+    """Run `query` or what a pipe sends, or start a session in the terminal; return the exit code."""
     try:
-        form = os.environ.get("FORMAT") or "box"
         if form not in FORMATS:
-            raise LongtailError(f"FORMAT={form} is not one of: {', '.join(FORMATS)}")
+            raise LongtailError(f"--format: {form!r} is not one of: {', '.join(FORMATS)}")
         published = load_study(study_file()).home.published_warehouse
         connect_to_publication(published).close()
         shell = shell_command(published, form, for_terminal=sys.stdout.isatty())
-        query = os.environb.get(b"Q", b"")
         signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is the shell's: it stops a query
         if not query.strip() and sys.stdin.isatty():
             print(_first_screen(published), flush=True)
             subprocess.run(shell, check=False)
             return 0
-        return run_query(shell, query if query.strip() else sys.stdin.buffer.read())
+        return run_query(shell, os.fsencode(query) if query.strip() else sys.stdin.buffer.read())
     except LongtailError as error:
         print(f"error: {single_line(str(error))}", file=sys.stderr)
         return 1

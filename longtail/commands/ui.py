@@ -20,7 +20,7 @@ from pathlib import Path
 import yaml
 
 from dagster_project.operations import in_one_line, open_instance
-from longtail.commands.ports import check_free, chosen_port
+from longtail.commands.ports import check_free, read_port
 from longtail.errors import LongtailError
 from longtail.preflight import misses
 from longtail.processes import end_with_parent
@@ -38,21 +38,21 @@ _HEARTBEAT_S = 120
 
 
 @in_one_line
-def main() -> int:
+def main(port: str = "3000") -> int:
     """Serve the UI until a signal."""
-    port = chosen_port("ui", 3000)
+    number = read_port("ui", port)
     study = load_study(study_file())
     os.environ["LONGTAIL_STUDY"] = str(study.path.resolve())
     busy = f"another `{command('ui')}` serves study {study.name}; stop it first"
     with only_one(study.home.locks / "ui.lock", busy), temporary_folder("ui") as folder:
-        check_free(port, "ui")
+        check_free(number, "ui")
         with open_instance(study):
             for line in misses(study):
                 print(f"missing: {line}", file=sys.stderr)
         print("starting; the address follows", flush=True)
         prepare_manifest(study)
         with _short(folder) as short:
-            _serve(port, short)
+            _serve(number, short)
         return 0
 
 

@@ -55,8 +55,11 @@ USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
     "token_entropies": ("token_entropies", "token_entropy"),
     "confidence_tokens": ("confidence_tokens",),
     "sum_log_probability": ("sum_log_probability",),
+    "mean_log_probability": ("mean_log_probability", "mean_logprob"),
     "least_probability": ("least_probability",),
+    "least_log_probability": ("least_log_probability", "min_logprob"),
     "first_probability": ("first_probability",),
+    "first_log_probability": ("first_log_probability", "first_token_logprob"),
     "first_margin": ("first_margin",),
     "mean_entropy": ("mean_entropy",),
 }  # fmt: skip
@@ -66,6 +69,8 @@ one. A prompt has none: other tools call the text of a prompt so, where a study 
 Columns = Mapping[str, bool]
 """Name of a column, or path of a nested one → whether it holds nothing but lists."""
 
+ROWS = "rows."
+"""What begins the meaning of a column by which rows are chosen."""
 LISTS = ("answers", "token_probabilities", "token_log_probabilities", "token_entropies")
 """The meanings that a usual name has even where its column holds lists."""
 MOST_COLUMNS = 10_000
@@ -115,7 +120,7 @@ def chosen_columns(
             column = declared[meaning]
             if column is not None and not is_there(column, there):
                 raise SourceError(
-                    f"{path}: column {column} is missing, which columns.{meaning} names"
+                    f"{path}: column {column} is missing, which {meaning if meaning.startswith(ROWS) else f'columns.{meaning}'} names"
                     f"{near(column, _proposed(meaning, there))}; there are: {shown_names(there)}"
                 )
             found |= {} if column is None else {meaning: column}

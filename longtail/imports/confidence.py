@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -22,8 +23,11 @@ _LISTS = {
 }
 _NUMBERS = {
     "sum_log_probability": _LOGARITHM,
+    "mean_log_probability": _LOGARITHM,
     "least_probability": _PROBABILITY,
+    "least_log_probability": _LOGARITHM,
     "first_probability": _PROBABILITY,
+    "first_log_probability": _LOGARITHM,
     "first_margin": (-1e-9, 1.0, "a difference of probabilities"),
     "mean_entropy": _ENTROPY,
 }
@@ -50,6 +54,15 @@ def confidence_of_row(
     return confidence_of(logs, None, math.fsum(entropies) / len(logs) if entropies else None)
 
 
+def goes_on(text: str, confidence_tokens: int) -> bool:
+    """Whether so many tokens are more than the answer, the first line of `text`, needs: they are of what follows, too.
+
+    A tokenizer of a language model rarely needs more than one token for two characters.
+    """
+    line, _, rest = text.strip().partition("\n")
+    return bool(rest) or confidence_tokens > len(line) / 2 + 2
+
+
 def _stated(row: Row, optional: Optional, new_tokens: int | None) -> Confidence | None:
     def number(name: str) -> float | None:
         found: float | None = optional(name, lambda: _number(name, row.values.get(name)))
@@ -58,12 +71,18 @@ def _stated(row: Row, optional: Optional, new_tokens: int | None) -> Confidence 
     numbers = {name: number(name) for name in _NUMBERS}
     given = [name for name, value in numbers.items() if value is not None]
     n_tokens = optional("confidence_tokens", lambda: row.count("confidence_tokens")) or new_tokens
-    total = numbers.pop("sum_log_probability")
+    total, mean = (numbers.pop(name) for name in ("sum_log_probability", "mean_log_probability"))
+    if total is None and mean is not None and n_tokens:
+        total = mean * n_tokens
+    for part in ("least", "first"):
+        logarithm = numbers.pop(f"{part}_log_probability")
+        if logarithm is not None and numbers[f"{part}_probability"] is None:
+            numbers[f"{part}_probability"] = max(math.exp(logarithm), sys.float_info.min)
     if n_tokens and total is not None:
         return Confidence(n_tokens, total, **numbers)
 
     def refuse() -> None:
-        raise ValueError("sum_log_probability and confidence_tokens are expected together with it")
+        raise ValueError("confidence_tokens is expected with it, and sum_log_probability or mean_log_probability")
 
     return optional(given[0], refuse) if given else None
 

@@ -67,7 +67,14 @@ def read_questions(path: Path, declared: Import, dataset_name: str) -> ImportedD
     rejected = RejectedRows(path.name, most=MOST_ASIDE)
     options = dict(declared.options)
     table = read_table(
-        path, dict(options["columns"]), MEANINGS, REQUIRED, rejected, options["thousands"], options["quoting"]
+        path,
+        dict(options["columns"]),
+        MEANINGS,
+        REQUIRED,
+        rejected,
+        options["thousands"],
+        options["quoting"],
+        only=options["rows"],
     )
     file_id = fingerprint(file_hashes([path])[0][1], declared.options)[:12]
     found = questions_of(path, table, rejected, Reading(dataset_name, options["separator"], file_id))
@@ -92,10 +99,13 @@ def questions_of(path: Path, table: Rows, rejected: RejectedRows, read: Reading)
         raise SourceError(f"{path}: holds no question that can be used{first}")
     dataset.rejected.extend(rejected.told())
     dataset.says.extend([*values.lines(), *_lacks(table.columns, dataset)])
+    if table.left_out:
+        dataset.says.append(f"{len(table.left_out):,} rows are left out by key rows of the study")
     dataset.notes.update(
         unread=dict(values.n_unread),
         rows=len(dataset.questions) + rejected.n_rows,
         put_aside=rejected.n_rows,
+        left_out=len(table.left_out),
         reasons=reasons(rejected.rows),
         says=dataset.says,
     )

@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -30,6 +30,7 @@ from longtail.imports.column_checks import (
 )
 from longtail.imports.column_names import (
     MOST_COLUMNS,
+    ROWS,
     SHOWN,
     chosen_columns,
     columns_of_object,
@@ -171,11 +172,12 @@ class Row:
 @dataclass(frozen=True)
 class Rows:
     """A file's rows; `columns`: meaning → the file's name of the column. `is_typed`: it tells a null from an empty text,
-    as JSON and Parquet do."""
+    as JSON and Parquet do. `left_out`: the numbers of the rows that key `rows` leaves out, so far as `rows` was read."""
 
     columns: Mapping[str, str]
     rows: Iterable[Row]
     is_typed: bool = True
+    left_out: list[int] = field(default_factory=list)
 
 
 def columns_key(meanings: Sequence[str]) -> Callable[[Reader, str], tuple[tuple[str, str | None], ...]]:
@@ -193,16 +195,28 @@ def columns_key(meanings: Sequence[str]) -> Callable[[Reader, str], tuple[tuple[
     return read
 
 
+def rows_key(reader: Reader, key: str) -> tuple[tuple[str, str], ...]:
+    """How a format reads its key `rows`: columns of the file and the value that a row has there, as pairs."""
+    if reader.raw.get(key) is None:
+        return ()
+    wanted = reader.child(key).raw
+    if any(isinstance(value, Mapping | list) or value is None for value in wanted.values()):
+        raise reader.fail(key, "columns of the file with one value each were expected, as in {split: test}")
+    return tuple((str(column), str(value).strip().casefold()) for column, value in wanted.items())
+
+
 def check_table(
     path: Path,
     declared: Any,
     columns: Iterable[tuple[str, str | None]],
     meanings: Sequence[str],
     required: Sequence[str],
+    only: Sequence[tuple[str, str]] = (),
 ) -> set[str]:
     """Look at a file's columns alone; the meanings that were found. Errors: `SourceError` where one is missing."""
     there, is_all = columns_at_beginning(path, declared)
-    wanted = {name: column if is_all or name in required else None for name, column in columns}
+    columns, meanings = _with_rows(columns, meanings, only)
+    wanted = {name: column if is_all or name in required else None for name, column in columns.items()}
     return {*(chosen_columns(path, there, wanted, meanings, required) if there else meanings)}
 
 
@@ -219,13 +233,16 @@ def read_table(
     rejected: RejectedRows,
     thousands: str | None = None,
     quoting: str | None = None,
+    only: Sequence[tuple[str, str]] = (),
 ) -> Rows:
     """The rows of a file. Those that are broken go to `rejected` while the rows are taken. `quoting`: of CSV and TSV.
+    `only`: columns with the value of the rows that are wanted.
 
     Errors: `SourceError` where the file cannot be read, or lacks a column that is required or declared.
     """
     if path.is_dir():
         raise SourceError(f"{path}: is a folder; name one file")
+    declared, meanings = _with_rows(declared.items(), meanings, only)
     with opened(path) as stream:
         start = stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
     found: Iterable[tuple[int, Mapping[str, Any]]]
@@ -250,7 +267,25 @@ def read_table(
         columns = chosen_columns(path, dict.fromkeys(header, False), declared, meanings, required)
         records = read_delimited(path, delimiter, _whole(columns, header), rejected, quoting=quoting)
         found = ((record.row, record.fields) for record in records)
-    return Rows(columns, (_row(number, fields, columns, thousands) for number, fields in found), is_typed)
+    left_out: list[int] = []
+    rows = (_row(number, fields, columns, thousands) for number, fields in found)
+    return Rows(columns, _chosen(rows, only, left_out) if only else rows, is_typed, left_out)
+
+
+def _with_rows(
+    columns: Iterable[tuple[str, str | None]], meanings: Sequence[str], only: Iterable[tuple[str, str]]
+) -> tuple[dict[str, str | None], list[str]]:
+    """Columns and meanings with those by which rows are chosen."""
+    added = {f"{ROWS}{column}": column for column, _ in only}
+    return dict(columns) | added, [*meanings, *added]
+
+
+def _chosen(rows: Iterable[Row], only: Sequence[tuple[str, str]], left_out: list[int]) -> Iterator[Row]:
+    for row in rows:
+        if all(str(row.values[f"{ROWS}{column}"]).strip().casefold() == value for column, value in only):
+            yield row
+        else:
+            left_out.append(row.number)
 
 
 def numbered_objects(path: Path, rejected: RejectedRows) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests import fork_server
@@ -61,15 +61,19 @@ def run_python(
 
 
 def run_study(
-    home: Path, study: Path | None = None, timeout: float = 600, **more: str
+    home: Path, study: Path | None = None, timeout: float = 600, options: Sequence[str] = (), **more: str
 ) -> subprocess.CompletedProcess[str]:
     """What `make run` does after installing."""
-    return run_python("-m", "longtail", "run", env=environment(home, study, **more), timeout=timeout)
+    return run_python(
+        "-m", "longtail", "run", *options, env=environment(home, study, **more), timeout=timeout
+    )
 
 
-def start_study(home: Path, study: Path, **more: str) -> Started:
+def start_study(home: Path, study: Path, *options: str, **more: str) -> Started:
     """Start what `make run` does, in a process group of its own; both of its outputs come as one."""
-    return fork_server.start_piped(["-m", "longtail", "run"], PROJECT, environment(home, study, **more))
+    return fork_server.start_piped(
+        ["-m", "longtail", "run", *options], PROJECT, environment(home, study, **more)
+    )
 
 
 def read_until(process: Started, text: str, said: list[str]) -> None:

@@ -117,13 +117,10 @@ def test_sql_before_any_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("port", ["three", "0", "70000", "-1", "3000.5"])
-def test_the_ui_on_a_port_that_is_none(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], port: str
-) -> None:
-    monkeypatch.setenv("PORT", port)
-    assert ui.main() == 1
+def test_the_ui_on_a_port_that_is_none(capsys: pytest.CaptureFixture[str], port: str) -> None:
+    assert ui.main(port) == 1
     said = capsys.readouterr().err
-    assert said.startswith("error: PORT: ")
+    assert said.startswith("error: --port: ")
     assert len(said.splitlines()) == 1
 
 
@@ -132,6 +129,6 @@ def test_the_ui_on_a_port_that_is_taken(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = run_python("-m", "longtail", "ui", env=environment(tmp_path, PORT=str(port)), timeout=60)
+        done = run_python("-m", "longtail", "ui", "--port", str(port), env=environment(tmp_path), timeout=60)
     assert done.returncode == 1
     assert f"port {port} is taken" in done.stderr

@@ -20,7 +20,7 @@ from longtail.study import checks, window
 from longtail.study.tables import STUDY_TABLES
 from longtail.wikimedia import page_views
 from dagster_project.definitions import defs
-from dagster_project.event_log import written_at_leisure
+from dagster_project.operations import ease_history
 
 day = datetime.datetime.fromisoformat(sys.argv[1])
 
@@ -32,7 +32,7 @@ class Clock(datetime.datetime):
 for module in (checks, window, page_views):
     module.datetime = Clock
 definitions = defs()
-with written_at_leisure(Path(os.environ["DAGSTER_HOME"])), dg.DagsterInstance.get() as instance:
+with ease_history(Path(os.environ["DAGSTER_HOME"])), dg.DagsterInstance.get() as instance:
     # the study's changed window first, as `make run` or the UI would do it
     changed = definitions.resolve_implicit_global_asset_job_def().execute_in_process(
         instance=instance,

@@ -74,9 +74,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     webhook = f"http://127.0.0.1:{receiver.server_port}/"
     with said.open("wb") as output:
         process = subprocess.Popen(
-            command("ui"),
+            command("ui", "--port", str(port)),
             cwd=PROJECT,
-            env=environment(folder / "home", study, PORT=str(port), LONGTAIL_WEBHOOK=webhook),
+            env=environment(folder / "home", study, LONGTAIL_WEBHOOK=webhook),
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,

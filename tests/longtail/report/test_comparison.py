@@ -357,16 +357,13 @@ def test_five_lines_are_printed_with_the_paths(
     other = shutil.copyfile(one, home / "mine/published/versions/1.duckdb")
     for place in (home / "mine", home / "mine/published"):
         assert command.warehouse_of(str(place)) == one
-    for name, value in {"A": home / "mine", "B": other, "OUTPUT": tmp_path / "out"}.items():
-        monkeypatch.setenv(name, str(value))
-    assert command.main() == 0
+    assert command.main(str(home / "mine"), str(other), str(tmp_path / "out")) == 0
     said = capsys.readouterr().out
     assert said.count("\n") == 5
     assert "\na\\x9b2J\\x0a: " in said
     assert f"page: {tmp_path}/out/compare.html; table: {tmp_path}/out/compare.parquet" in said
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["compare.html", "compare.parquet"]
-    monkeypatch.setenv("A", str(home))
-    assert command.main() == 1
+    assert command.main(str(home), str(other)) == 1
     assert (
         capsys.readouterr().err
         == f"error: {home}: nothing is published there; it has the homes {home}/mine\n"
@@ -393,9 +390,7 @@ def test_a_file_that_cannot_be_compared_is_one_line(
     path = tmp_path / "b" if not isinstance(content, str) else make("b", content)
     if isinstance(content, bytes):
         path.write_bytes(content)
-    for name, value in {"A": make("a"), "B": path, "OUTPUT": tmp_path / "out"}.items():
-        monkeypatch.setenv(name, str(value))
-    assert command.main() == 1
+    assert command.main(str(make("a")), str(path), str(tmp_path / "out")) == 1
     *_, last = capsys.readouterr().err.splitlines()
     assert last.startswith(f"error: {path}")
     assert said in last

@@ -370,16 +370,16 @@ def test_make_router_serves_and_ends_on_ctrl_c(monkeypatch: pytest.MonkeyPatch, 
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     process = subprocess.Popen(
-        command("router"), cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=environment(tmp_path / "home", study.path, PORT=port),
+        command("router", "--port", port), cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment(tmp_path / "home", study.path),
     )  # fmt: skip
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == f"http://127.0.0.1:{port} serves 2 routers (Ctrl-C ends it)\n"
         assert _once_up(f"http://127.0.0.1:{port}/healthz", process)["status"] == "ok"
         taken = subprocess.run(
-            command("router"), cwd=PROJECT, capture_output=True, text=True, check=False,
-            env=environment(tmp_path / "home", study.path, PORT=port),
+            command("router", "--port", port), cwd=PROJECT, capture_output=True, text=True, check=False,
+            env=environment(tmp_path / "home", study.path),
         )  # fmt: skip
         assert (taken.returncode, taken.stderr.splitlines()) == (
             1, [f"error: port {port} is taken; choose another: make router PORT={int(port) + 1}"]

@@ -41,6 +41,7 @@ from longtail.imports.table_rows import (
     check_table,
     columns_key,
     read_table,
+    rows_key,
     text_of,
 )
 from longtail.methods import memory_method
@@ -102,12 +103,27 @@ def read_answers(
         except RefusedError as refused:
             rejected.put(row.number, str(refused), row.values)
     values.lines()
+    known = [(answer.text, answer.confidence.confidence_tokens) for answer in answers if answer.confidence]
+    n_going_on = sum(confidence.goes_on(*one) for one in known)
+    if 10 * n_going_on > len(known):
+        _LOG.info(
+            "%s: %s of %s answers go on after their first line, so that mean and least probability are those of other text,"
+            " too; the probability of the first token is not",
+            path.name, f"{n_going_on:,}", f"{len(known):,}",
+        )  # fmt: skip
     return answers, rejected.told()
 
 
 def _rows(path: Path, declared: Results, rejected: RejectedRows) -> Rows:
-    quoting = dict(declared.options)["quoting"]
-    return read_table(path, _columns(path, declared), MEANINGS, ("prediction",), rejected, quoting=quoting)
+    return read_table(
+        path,
+        _columns(path, declared),
+        MEANINGS,
+        ("prediction",),
+        rejected,
+        quoting=declared.option("quoting"),
+        only=declared.option("rows"),
+    )
 
 
 class _Values(OptionalValues):
@@ -152,7 +168,9 @@ def refuse_log(path: Path, declared: Results) -> None:
 def _check(path: Path, declared: Results) -> None:
     """The whole file, since a column may turn out unreadable in its last rows."""
     columns = _columns(path, declared)
-    there = check_table(path, declared, columns.items(), MEANINGS, ("prediction",))
+    there = check_table(
+        path, declared, columns.items(), MEANINGS, ("prediction",), declared.option("rows")
+    )
     _check_joined(path, there)
     if there <= _READ_AS_TEXT:
         return
@@ -329,6 +347,7 @@ FORMAT = AnswerFormat(
     check=_check,
     keys={
         "columns": columns_key(MEANINGS),
+        "rows": rows_key,
         **QUOTING_KEYS,
         "separator": separator_key,
         "model": optional_text,
@@ -336,7 +355,7 @@ FORMAT = AnswerFormat(
         "end_token": lambda reader, key: reader.flag(key),
     },
 )
-"""`columns` says which columns hold the prediction and the rest; `separator` is the sign between gold answers. `model`
+"""`columns` says which columns hold the prediction and the rest, `rows` which rows count; `separator` is the sign between gold answers. `model`
 and `method`, and key `prompt`, choose rows by the columns of these meanings; without such a column, `method` says how
 the model was asked. With `end_token`, the lists of tokens' probabilities end with that of the end token, which does not
 count."""

@@ -59,9 +59,28 @@ def lint_changed(root: Path = PROJECT_ROOT) -> int | str | None:
     return code
 
 
+TESTED = "4.4.0"
+"""The version of sqlfluff in which macros are read once for all files. Any other one reads them for each file."""
+
+
 def _lint(files: list[str]) -> int | str | None:
-    """What `sqlfluff lint` says and returns. Macros are read once, not twice a file; a file is laid out once."""
+    """What `sqlfluff lint` says and returns.
+
+    It reads all macros for each file and lays a file out for each rule: 3.4 processor seconds a file, 17 minutes for the
+    project. In the tested version, both are done once, which takes a tenth of that.
+    """
     from sqlfluff.cli.commands import cli
+
+    if version("sqlfluff") == TESTED:
+        _read_macros_once()
+    gc.set_threshold(1_000_000)  # parsed files are many small objects
+    try:
+        return cli(["lint", "--disable-progress-bar", *files], standalone_mode=False)
+    except SystemExit as end:
+        return end.code
+
+
+def _read_macros_once() -> None:
     from sqlfluff.core.templaters.jinja import JinjaTemplater
     from sqlfluff.utils.reflow.sequence import ReflowSequence
 
@@ -79,8 +98,7 @@ def _lint(files: list[str]) -> int | str | None:
     JinjaTemplater._get_env_context = read_once  # type: ignore
     # some rules name the second argument, which would be another key
     ReflowSequence.from_root = lambda root_segment, config: lay_out_once(root_segment, config)  # type: ignore
-    gc.set_threshold(1_000_000)  # parsed files are many small objects
-    try:
-        return cli(["lint", "--disable-progress-bar", *files], standalone_mode=False)
-    except SystemExit as end:
-        return end.code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -53,20 +53,21 @@ def study(tmp_path: Path) -> Path:
     return small_study(tmp_path, "fake:passage", facts=8)
 
 
-def run(study: Path, *arguments: str, text: bytes = b"", **more: str) -> subprocess.CompletedProcess[bytes]:
+def run(
+    study: Path, *arguments: str, text: bytes = b"", form: str = "box", **more: str
+) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        arguments or command("sql"), cwd=PROJECT, env=environment(study.parent / "home", study, **more),
+        arguments or command("sql", "--format", form), cwd=PROJECT, env=environment(study.parent / "home", study, **more),
         input=text, capture_output=True, timeout=120,
     )  # fmt: skip
 
 
-def test_a_query_arrives_unchanged_as_option_argument_variable_and_from_a_pipe(study: Path) -> None:
+def test_a_query_arrives_unchanged_as_option_argument_and_from_a_pipe(study: Path) -> None:
     expected = f'text,same\n"{TEXT.replace(chr(34), chr(34) * 2)}",true\n'.encode()
     for done in (
         run(study, *command("sql", "-c", QUERY, "--format", "csv")),
         run(study, *command("sql", QUERY, "--format", "csv")),
-        run(study, Q=QUERY, FORMAT="csv"),
-        run(study, text=QUERY.replace(" words ", " {{ ref('words') }} ").encode(), FORMAT="csv"),
+        run(study, text=QUERY.replace(" words ", " {{ ref('words') }} ").encode(), form="csv"),
     ):
         assert (done.returncode, done.stdout, done.stderr) == (0, expected, b"")
 
@@ -79,12 +80,15 @@ def test_neither_make_nor_the_shell_reads_a_query(study: Path, tmp_path: Path) -
     python.chmod(0o755)
     (tmp_path / "venv/.installed").touch()
     make = ["make", "-s", "sql", f"VENV={tmp_path / 'venv'}", f"STUDY={study}"]
-    for done in (run(study, *make, f"Q={QUERY}"), run(study, *make, Q=QUERY)):
+    for done in (
+        run(study, *make, f"Q={QUERY}"),
+        run(study, *make, f"Q={QUERY}", FORMAT="json", Q="select 1"),
+    ):
         assert (done.returncode, TEXT in done.stdout.decode(), b"true" in done.stdout) == (0, True, True)
 
 
 def test_tables_stand_by_the_question_that_they_answer_and_columns_with_their_meaning(study: Path) -> None:
-    done = run(study, text=b"from tables(); from columns_of('words')", FORMAT="csv")
+    done = run(study, text=b"from tables(); from columns_of('words')", form="csv")
     assert done.stdout.decode().splitlines() == [
         "question,table_name,n_rows,description",
         "How often is a model right?,fct_accuracy,7,shares",
@@ -99,7 +103,7 @@ def test_tables_stand_by_the_question_that_they_answer_and_columns_with_their_me
 
 
 def test_the_first_error_ends_a_text_with_an_exit_code(study: Path) -> None:
-    done = run(study, text=b"select 1 as a;\nselect nope from words;\nselect 3 as c;", FORMAT="json")
+    done = run(study, text=b"select 1 as a;\nselect nope from words;\nselect 3 as c;", form="json")
     assert (done.returncode, done.stdout) == (1, b'[{"a":1}]\n')
     assert b"nope" in done.stderr
 
@@ -107,7 +111,7 @@ def test_the_first_error_ends_a_text_with_an_exit_code(study: Path) -> None:
 def test_what_cannot_be_asked_is_one_line(study: Path) -> None:
     home = study.parent / "home"
     for done, named in (
-        (run(study, FORMAT="no-init"), "box, csv"),
+        (run(study, form="no-init"), "box, csv"),
         (run(study, text=b"select '\0'"), "NUL"),
         (run(study, *command("sql", "missing study.yaml", "-c", "select 1")), "missing study.yaml"),
     ):

@@ -70,9 +70,8 @@ def generate_there(home: Path, *arguments: str | Path) -> subprocess.CompletedPr
 @pytest.mark.parametrize("text", ["2", "0/2", "3/2", "1/0", "a/b", "1/2/3"])
 def test_a_shard_is_one_of_several(text: str, study_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"LONGTAIL_STUDY": study_file, "LONGTAIL_SHARD": text}.items():
-            patch.setenv(name, str(value))
-        assert generate.main() == 1
+        patch.setenv("LONGTAIL_STUDY", str(study_file))
+        assert generate.main(text) == 1
     assert f"shard {text!r}: give one of several, such as 2/4" in capsys.readouterr().err
 
 
@@ -110,13 +109,12 @@ def test_what_is_generated_elsewhere_is_finished_here(
     for name, value in {"LONGTAIL_STUDY": study_file, "LONGTAIL_HOME": home}.items():
         monkeypatch.setenv(name, str(value))
     for shard in ("1/2", ""):
-        monkeypatch.setenv("LONGTAIL_SHARD", shard)
-        assert generate.main() == 1
+        assert generate.main(shard) == 1
         told = capsys.readouterr().err.splitlines()
         assert [line.split(":")[1] for line in told] == [" reference_s", " broken", " reference_m"]
         assert "questions" in told[0]
     put_parsed(home, study_file)
-    prepared = run_study(home, study_file, LONGTAIL_PREPARE="1")
+    prepared = run_study(home, study_file, options=["--prepare"])
     assert prepared.returncode == 0, prepared.stderr
     assert "`longtail generate`" in prepared.stdout
     elsewhere = study_file.parent / "elsewhere"
@@ -125,9 +123,8 @@ def test_what_is_generated_elsewhere_is_finished_here(
     with caplog.at_level(logging.INFO, "longtail"):
         for place, shard in ((elsewhere, "2/2"), (home, "1/2")):
             monkeypatch.setenv("LONGTAIL_HOME", str(place))
-            monkeypatch.setenv("LONGTAIL_SHARD", shard)
             caplog.clear()
-            codes.append(generate.main())
+            codes.append(generate.main(shard))
             told += capsys.readouterr().err.splitlines()
             found += re.findall(r"reference_s\|closed_book: (\d+) of 16 results", caplog.text)
             assert "reference_s|genread waits for generated_passages" in caplog.text
@@ -137,7 +134,6 @@ def test_what_is_generated_elsewhere_is_finished_here(
     assert made == ["reference_m|closed_book: 16 rows"]  # by the shard that has its only batch
     assert 0 < int(found[0]) < 16
     assert sum(map(int, found)) == 16
-    monkeypatch.delenv("LONGTAIL_SHARD")
     third = shutil.copytree(home / "row_cache", study_file.parent / "third")  # a machine that adds nothing
     merged = generate_there(home, study_file, "--merge", f"{third}:{elsewhere / 'row_cache'}")
     assert merged.returncode == 1

@@ -14,11 +14,10 @@ import pytest
 import yaml
 
 from dagster_project.defs.resources import StudyResource
-from dagster_project.failures import was_interrupted, why
 from dagster_project.stages import Stage
 from longtail.commands import run
-from longtail.commands.display import LOGGERS, Display
-from longtail.commands.stage_times import StageTimes
+from longtail.commands.display import LOGGERS, Display, StageTimes
+from longtail.commands.run import was_interrupted, why
 from longtail.storage.home import PROJECT_ROOT
 from longtail.storage.lake import Lake, QuarantinedRow
 from longtail.study.file import load_study
@@ -138,7 +137,7 @@ import io, sys
 from pathlib import Path
 import dagster as dg
 from longtail.commands import run
-from longtail.commands.stage_times import StageTimes
+from longtail.commands.display import StageTimes
 from longtail.storage.home import DEFAULT_STUDY_FILE
 from longtail.storage.ownership import PLACE, locked_runs, place_of
 from longtail.study.file import load_study

@@ -6,7 +6,7 @@ import contextlib
 import io
 import time
 
-from longtail.commands.terminal import Calm, Condensed
+from longtail.commands.display import Calm, Condensed
 from longtail.progress import current
 
 

@@ -12,8 +12,7 @@ import pytest
 from rich.console import Console
 
 from dagster_project.stages import Stage
-from longtail.commands.display import Display, LiveDisplay, display_on
-from longtail.commands.stage_times import StageTimes
+from longtail.commands.display import Display, LiveDisplay, StageTimes, display_on
 from longtail.progress import MARK, Progress
 
 LOG = logging.getLogger("longtail")

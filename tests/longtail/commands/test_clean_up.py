@@ -65,8 +65,7 @@ def test_an_empty_home_is_said_to_be_empty(
 
 def test_what_is_named_goes_and_the_rest_stays(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = files(home)
-    monkeypatch.setenv("REMOVE", "versions, indexes,build,dagster,cache/huggingface")
-    assert clean_up.main() == 0
+    assert clean_up.main("versions, indexes,build,dagster,cache/huggingface") == 0
     assert before - files(home) == {
         "mine/published/versions/1.duckdb", "mine/published/exports/1/a", "mine/indexes/bm25/a", "mine/indexes/link",
         "mine/build/warehouse.duckdb", "mine/dagster/history/runs.db", "cache/huggingface/a",
@@ -78,9 +77,8 @@ def test_what_cannot_be_made_again_is_refused(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     before = files(home)
-    monkeypatch.setenv("REMOVE", f"indexes,{name}")
-    assert clean_up.main() == 1
-    assert f"error: REMOVE: {name}: not one of versions, indexes, build" in capsys.readouterr().err
+    assert clean_up.main(f"indexes,{name}") == 1
+    assert f"error: --remove: {name}: not one of versions, indexes, build" in capsys.readouterr().err
     assert files(home) == before
 
 
@@ -88,9 +86,8 @@ def test_what_cannot_be_made_again_is_refused(
 def test_while_another_works_nothing_is_removed(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], other: str
 ) -> None:
-    monkeypatch.setenv("REMOVE", "indexes")
     with only_one(home / other, "held"):
-        assert clean_up.main() == 1
+        assert clean_up.main("indexes") == 1
     assert "a run or the web interface works there; stop it first" in capsys.readouterr().err
     assert (home / "mine/indexes/bm25/a").exists()
 
@@ -99,7 +96,6 @@ def test_what_could_not_be_removed_is_told(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As on a folder that is not this user's."""
-    monkeypatch.setenv("REMOVE", "build")
-    monkeypatch.setattr(clean_up, "remove", lambda path: None)
-    assert clean_up.main() == 1
+    monkeypatch.setattr(clean_up.whole_files, "remove", lambda path: None)
+    assert clean_up.main("build") == 1
     assert f"{home / 'mine/build'}: could not be removed whole" in capsys.readouterr().err
