@@ -15,7 +15,7 @@ from longtail.statistics.adaptive_gains import N_RESAMPLES, bootstrap_pair, is_s
 from longtail.statistics.adaptive_thresholds import Fitted, PairRows, fit_pair
 from longtail.statistics.held_out_gains import Questions, Variant
 from longtail.statistics.resampling import Values
-from longtail.statistics.signal_gains import BASELINES, gain_over, resampled_accuracies
+from longtail.statistics.signal_gains import BASELINES, gain_over, resample_accuracies
 from longtail.statistics.signal_gains import N_RESAMPLES as N_SIGNAL_RESAMPLES
 from longtail.statistics.signal_policies import ALL, FIXED, decisions
 
@@ -58,7 +58,7 @@ def simulate_signals(
     places, asked = world.draw(n, rng)
     training = _training(n, rng)
     decided = decisions(asked, training.astype(float))
-    resampled = resampled_accuracies(asked, int(rng.integers(2**63)), n_resamples)
+    resampled = resample_accuracies(asked, int(rng.integers(2**63)), n_resamples)
     true = world.true_accuracies(places, asked, training[:_N_TRUE])
     found = {}
     for policy, (baseline, other) in itertools.product(asked.policies, BASELINES.items()):

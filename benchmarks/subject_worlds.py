@@ -21,7 +21,7 @@ from scipy.special import expit, logit
 
 from benchmarks.gain_studies import Study
 from longtail.statistics.correlation_intervals import MEASURES, bootstrap_correlations
-from longtail.statistics.factual_consistency import with_means
+from longtail.statistics.factual_consistency import add_means
 from longtail.statistics.grounding_intervals import compare_prompts
 from longtail.statistics.method_comparisons import difference_interval, kinds_of_subjects
 from longtail.statistics.resampling import Values, sign_flip_p, sums_by_subject
@@ -260,7 +260,7 @@ def consistency(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_c
                     "dataset": "x", "relation": f"P{name}", "measure": measure, "n_drawn": int(ids.max()) + 1,
                     "subject": (np.unique(ids[own]) + 1).tolist(), "numerator": above, "denominator": below,
                 })  # fmt: skip
-        found = list(with_means(rows, ("dataset",), ("dataset",), seed))
+        found = list(add_means(rows, ("dataset",), ("dataset",), seed))
         yield {
             f"{row['measure']}, {'mean over relations' if row['relation'] == 'all' else 'one relation'}": Study(
                 truths[row["measure"]], 0.0, row["value_low"], row["value_high"], row["no_interval"]

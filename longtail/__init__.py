@@ -66,10 +66,10 @@ def open_warehouse(place: Study | str | Path) -> duckdb.DuckDBPyConnection:
     `open_warehouse(study).sql("from fct_accuracy")` gives a relation; `.df()` makes pandas of it, `.pl()` polars and
     `.to_arrow_table()` Arrow. Errors: `LongtailError` if nothing is published there.
     """
-    from longtail.warehouse.publication import connect_published
+    from longtail.warehouse.publication import connect_to_publication
 
     path = Path(place) if isinstance(place, (str, Path)) else place.home.published
-    warehouse = connect_published(path / "warehouse.duckdb" if path.is_dir() else path)
+    warehouse = connect_to_publication(path / "warehouse.duckdb" if path.is_dir() else path)
     warehouse.execute("set search_path = 'marts'")
     return warehouse
 

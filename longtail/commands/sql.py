@@ -23,7 +23,7 @@ from longtail.needs import check_package
 from longtail.storage.home import study_file
 from longtail.study.file import load_study
 from longtail.warehouse.comments import literal
-from longtail.warehouse.publication import connect_published
+from longtail.warehouse.publication import connect_to_publication
 
 QUESTIONS = {
     "accuracy": "How often is a model right?",
@@ -89,7 +89,7 @@ def main(query: str = "", form: str = "box") -> int:
         if form not in FORMATS:
             raise LongtailError(f"--format: {form!r} is not one of: {', '.join(FORMATS)}")
         published = load_study(study_file()).home.published_warehouse
-        connect_published(published).close()
+        connect_to_publication(published).close()
         shell = shell_command(published, form, for_terminal=sys.stdout.isatty())
         signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is the shell's: it stops a query
         if not query.strip() and sys.stdin.isatty():

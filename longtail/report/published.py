@@ -19,7 +19,7 @@ from typing import Any
 import duckdb
 
 from longtail.report.figure import ROLES, Dimensions, Figure
-from longtail.warehouse.publication import open_published, publication_of
+from longtail.warehouse.publication import open_publication, publication_of
 
 _POPULARITY = {  # of a subject, and as a threshold
     "page_views": ("monthly page views of the subject", "threshold: monthly views"),
@@ -46,7 +46,7 @@ def open_warehouse(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
     Errors: `PublishError` if the file is missing or unreadable.
     """
-    with open_published(published) as connection:
+    with open_publication(published) as connection:
         connection.execute("set enable_external_access = false")
         yield connection
 

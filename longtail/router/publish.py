@@ -26,7 +26,7 @@ from longtail.router.decisions import ALL, CONFIDENCE, FEATURES, FORMAT, POPULAR
 from longtail.router.files import Candidate, Entity, names_file, seal
 from longtail.router.service import NAMES
 from longtail.study.study import Study
-from longtail.warehouse.publication import connect_published, publication_of
+from longtail.warehouse.publication import connect_to_publication, publication_of
 from longtail.warehouse.staging import (
     check_link,
     find_version,
@@ -354,7 +354,7 @@ def publish_routers(study: Study, log: logging.Logger) -> RouterReport:
     check_link(target, "routers", "publish")
     try:
         with (
-            connect_published(published) as connection,
+            connect_to_publication(published) as connection,
             staging_beside(study.home.published, "router") as staging,
         ):
             publication = publication_of(connection)

@@ -171,7 +171,7 @@ def bootstrap_pair(questions: Questions, seed: int, n_resamples: int = N_RESAMPL
     deals = rng.integers(0, N_PARTS, (N_DEALS, questions.unit.max() + 1), dtype=np.uint8)[:, questions.unit]
     fitted = fit(ladder_of, np.ones_like(deals), deals, N_PARTS)
     single = left_out(ladder_of, fitted, deals)
-    resampled = resampled_gains(ladder_of, questions.unit, n_resamples, rng)
+    resampled = resample_gains(ladder_of, questions.unit, n_resamples, rng)
     candidates = _variances_of_candidates(questions, deals[:_N_CANDIDATE_DEALS], rng)
     settled = is_settled(fitted.takes_always)
     return {
@@ -193,7 +193,7 @@ def _variances_of_candidates(
     n = len(questions.popularity)
     gains = []
     for weights in draws(questions.unit.max() + 1, N_CANDIDATES, rng):
-        moved = ladders(questions, moved_edges(questions, weights[questions.unit] > 0))
+        moved = ladders(questions, move_edges(questions, weights[questions.unit] > 0))
         gains.append(fit(moved, np.ones_like(deals), deals, N_PARTS).gain)
     return {
         name: float(np.var([gain[name].sum() / (len(deals) * n) for gain in gains], ddof=1))
@@ -201,7 +201,7 @@ def _variances_of_candidates(
     }
 
 
-def moved_edges(questions: Questions, is_drawn: Values) -> dict[str, Values]:
+def move_edges(questions: Questions, is_drawn: Values) -> dict[str, Values]:
     """The candidates of binned10 if only the drawn questions existed: stretched in log popularity to their range."""
     found = {}
     names, group = questions.groups
@@ -218,7 +218,7 @@ def moved_edges(questions: Questions, is_drawn: Values) -> dict[str, Values]:
     return found
 
 
-def resampled_gains(
+def resample_gains(
     ladder_of: dict[str, Ladder], unit: Values, n_resamples: int, rng: np.random.Generator
 ) -> dict[Variant, Values]:
     """By variant, resamples × 2 deals: the held-out gain of each. `unit` (n): the number of each question's subject."""

@@ -22,7 +22,7 @@ from longtail.statistics.signal_gains import (
     BASELINES,
     N_RESAMPLES,
     gain_over,
-    resampled_accuracies,
+    resample_accuracies,
 )
 from longtail.statistics.signal_policies import (
     ALL,
@@ -43,7 +43,7 @@ from longtail.statistics.signal_questions import (
     Pair,
     Training,
     asked_of,
-    counted,
+    count_questions,
     groups_of,
     scored_splits,
     signal_cost,
@@ -133,20 +133,20 @@ def _compare(
     if len(is_training):
         asked = asked_of(group, undefined)
         decided = decisions(asked, is_training.astype(float))
-        resampled = resampled_accuracies(asked, seed_of(seed, (first.key[name] for name in MODEL)))
+        resampled = resample_accuracies(asked, seed_of(seed, (first.key[name] for name in MODEL)))
     for at, pair in enumerate(group):
         mine = {policy: by_method[at] for policy, by_method in decided.items()}
         drawn = {policy: by_method[at] for policy, by_method in resampled.items()}
         if has_popularity:
-            yield from _named(SIGNALS, _policies(pair, mine, ~is_training, undefined))
+            yield from _of_result(SIGNALS, _policies(pair, mine, ~is_training, undefined))
         if len(is_training):
-            yield from _named(GAINS, _gains(pair, asked.policies, mine, ~is_training, drawn))
-            yield from _named(RULES, rules_of(pair, asked, at))
+            yield from _of_result(GAINS, _gains(pair, asked.policies, mine, ~is_training, drawn))
+            yield from _of_result(RULES, rules_of(pair, asked, at))
         if len(pair.columns["question_id"]):
-            yield from _named(POLICIES, arena(pair, splits, mine, drawn, others, seed))
+            yield from _of_result(POLICIES, arena(pair, splits, mine, drawn, others, seed))
 
 
-def _named(result: str, rows: Iterator[Row]) -> Iterator[Row]:
+def _of_result(result: str, rows: Iterator[Row]) -> Iterator[Row]:
     return ({"result": result, **row} for row in rows)
 
 
@@ -162,7 +162,7 @@ def _policies(
     for signal, scope in itertools.product(undefined, SCOPES):
         reason = undefined[signal]
         yield {
-            **counted(pair), "signal": signal, "threshold_scope": scope, "n_splits": 0 if reason else len(test),
+            **count_questions(pair), "signal": signal, "threshold_scope": scope, "n_splits": 0 if reason else len(test),
             **(dict.fromkeys(_NUMBERS) if reason else _numbers(pair, shares, (signal, scope))),
             "undefined": reason,
         }  # fmt: skip

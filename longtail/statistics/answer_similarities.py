@@ -77,7 +77,7 @@ def compare_answers(sets: pa.Table, texts: pa.ChunkedArray, vectors: Values, thr
     lists, counts = sets["texts"].combine_chunks(), sets["counts"].combine_chunks()
     rows = pc.index_in(lists.flatten(), value_set=texts).fill_null(-1).to_numpy(zero_copy_only=False)
     is_embedded = rows >= 0
-    is_embedded[is_embedded] = _scaled(vectors)[rows[is_embedded]]
+    is_embedded[is_embedded] = _scale(vectors)[rows[is_embedded]]
     rows = rows[is_embedded]
     offsets = lists.offsets.to_numpy()
     starts = np.concatenate([[0], np.cumsum(is_embedded)])[offsets - offsets[0]]
@@ -96,7 +96,7 @@ def compare_answers(sets: pa.Table, texts: pa.ChunkedArray, vectors: Values, thr
     return found.filter(pc.field("n_pairs") > 0)
 
 
-def _scaled(vectors: Values) -> Values:
+def _scale(vectors: Values) -> Values:
     """Scale vectors to length 1 in place; returns which of them can be."""
     lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))
     is_usable = np.isfinite(lengths) & (lengths > 0)

@@ -52,16 +52,16 @@ def bootstrap_correlations(groups: pa.Table, seed: int) -> pa.Table:
 def _rows(groups: list[dict[str, Any]], seed: int) -> Iterator[dict[str, Any]]:
     """One row per group of answers and relation, and one for `all`. Groups of the same questions come together."""
 
-    def asked(group: dict[str, Any]) -> tuple[str, list[str]]:
+    def question_key(group: dict[str, Any]) -> tuple[str, list[str]]:
         return group["dataset"], group["question_id"]
 
-    for (dataset, _), together in itertools.groupby(sorted(groups, key=asked), key=asked):
+    for (dataset, _), together in itertools.groupby(sorted(groups, key=question_key), key=question_key):
         same = list(together)
         relation = np.array([name or "" for name in same[0]["relation"]])
         subject = np.unique(same[0]["cluster_id"], return_inverse=True)[1]
         correct = np.array([group["is_correct"] for group in same], dtype=float).T
         popularity = np.log10(np.array(same[0]["subject_popularity"], dtype=float))
-        resampled = resampled_correlations(relation, subject, popularity, correct, seed_of(seed, [dataset]))
+        resampled = resample_correlations(relation, subject, popularity, correct, seed_of(seed, [dataset]))
         for name, correlations in resampled:
             mine = (relation == name) | (name == "all")
             known = mine & (relation != "")
@@ -92,7 +92,7 @@ def _intervals(correlations: Values | None, subject: Values, right: Values, scop
     return {**dict(zip(names, ends, strict=True)), f"no_interval{scope}": reason}
 
 
-def resampled_correlations(
+def resample_correlations(
     relation: Values,
     subject: Values,
     popularity: Values,

@@ -82,7 +82,7 @@ Row = Mapping[str, Any]
 
 def bootstrap_facts(by_relation: pa.Table, by_bin: pa.Table, seed: int) -> pa.Table:
     """The rows of int_factual_consistency_intervals, from the facts of each measure by relation and by bin: `QUERIES`."""
-    rows = [{**row, "bin": None} for row in with_means(by_relation.to_pylist(), _KEY, ("dataset",), seed)]
+    rows = [{**row, "bin": None} for row in add_means(by_relation.to_pylist(), _KEY, ("dataset",), seed)]
     binned = _resample(by_bin.to_pylist(), (*_KEY, "bin"), ("dataset",), seed)
     rows += [interval_row(row, (*_KEY, "bin"), values) for row, values in binned]
     return pa.Table.from_pylist(rows, schema=_schema((*_KEY, "relation", "bin")))
@@ -90,11 +90,11 @@ def bootstrap_facts(by_relation: pa.Table, by_bin: pa.Table, seed: int) -> pa.Ta
 
 def bootstrap_checkpoints(by_relation: pa.Table, seed: int) -> pa.Table:
     """The rows of int_tuned_model_intervals (`TUNED_QUERY`); all checkpoints share the draws."""
-    rows = list(with_means(by_relation.to_pylist(), _TUNED_KEY, (), seed))
+    rows = list(add_means(by_relation.to_pylist(), _TUNED_KEY, (), seed))
     return pa.Table.from_pylist(rows, schema=_schema((*_TUNED_KEY, "relation")))
 
 
-def with_means(
+def add_means(
     rows: Sequence[Row], key: Sequence[str], drawn_by: Sequence[str], seed: int
 ) -> Iterator[dict[str, Any]]:
     """Intervals of each measure by relation, and of its means over relations: relation `all`.

@@ -23,7 +23,7 @@ from longtail.statistics.resampling import (
     interval,
     n_deciding,
     reason_against,
-    resampled_ratios,
+    resample_ratios,
     seed_of,
     sign_flip_p,
     sums_by_subject,
@@ -66,7 +66,7 @@ def compare_prompts(comparisons: pa.Table, seed: int) -> pa.Table:
 
 def _of_dataset(groups: Sequence[Row], seed: int) -> Iterator[dict[str, Any]]:
     above, below, n_paired = _sums(groups)
-    ratios = resampled_ratios(above, below, seed, N_RESAMPLES)
+    ratios = resample_ratios(above, below, seed, N_RESAMPLES)
     p_values = sign_flip_p(above, seed)
     with np.errstate(divide="ignore", invalid="ignore"):
         decide = n_deciding(above - below * (above.sum(axis=0) / below.sum(axis=0)))

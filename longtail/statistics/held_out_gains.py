@@ -42,7 +42,7 @@ class Questions:
         """The relations, and the number of each question's relation."""
         return np.unique(self.relation, return_inverse=True)
 
-    def binned_step(self, scope: str, edges: dict[str, Values]) -> Values:
+    def step_of_bins(self, scope: str, edges: dict[str, Values]) -> Values:
         """The lowest candidate in `edges` above the popularity of each question."""
         step = _above(edges["all"], self.popularity)
         names, group = self.groups
@@ -125,7 +125,7 @@ def _ladder(questions: Questions, scope: str, edges: dict[str, Values]) -> Ladde
     group, popularity, step = (
         group[order],
         questions.popularity[order],
-        questions.binned_step(scope, edges)[order],
+        questions.step_of_bins(scope, edges)[order],
     )
     starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
     stops = np.append(starts[1:], n)

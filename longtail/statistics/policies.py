@@ -31,7 +31,7 @@ from longtail.statistics.resampling import (
     sign_flip_p,
 )
 from longtail.statistics.signal_fit import Values
-from longtail.statistics.signal_gains import ALIKE, resampled_accuracies
+from longtail.statistics.signal_gains import ALIKE, resample_accuracies
 from longtail.statistics.signal_policies import (
     ALL,
     ALWAYS,
@@ -91,7 +91,7 @@ class _Arena:
     def rows(self, fitted: Fitted) -> Iterator[dict[str, Any]]:
         """The rows of never, always, the oracle and the fitted thresholds."""
         every = np.arange(len(self.difference))
-        yield from self._compared({}, fitted, every, {NEVER, ALWAYS, ORACLE, *fitted})
+        yield from self._compare({}, fitted, every, {NEVER, ALWAYS, ORACLE, *fitted})
 
     def rows_of_others(self, name: str, said: Said) -> Iterator[dict[str, Any]]:
         """The row of a policy of others, on the questions that it decides; none without these or a fit.
@@ -106,7 +106,7 @@ class _Arena:
             return
         values = np.array([[known[at] for at in rows]])
         if not has_scores:
-            return (yield from self._compared({name: values}, {}, rows, {name}))
+            return (yield from self._compare({name: values}, {}, rows, {name}))
         is_fitted, difference = self.is_training[:, rows], self.difference[rows]
         lower = np.broadcast_to(-values, is_fitted.shape)
         (limit,) = thresholds(lower, is_fitted, [is_fitted * difference])
@@ -115,11 +115,11 @@ class _Arena:
             np.full(len(rows), ""), {POPULARITY: -values[0]}, columns["parametric"][rows], (difference,), {},
             np.unique(self.pair.unit[rows], return_inverse=True)[1],
         )  # fmt: skip
-        resampled = resampled_accuracies(asked, self.seed)
+        resampled = resample_accuracies(asked, self.seed)
         gained = resampled[_SCORE][0] - resampled[FIXED, ALL][0]
-        yield from self._compared({}, {name: (lower < limit[:, None], gained)}, rows, {name})
+        yield from self._compare({}, {name: (lower < limit[:, None], gained)}, rows, {name})
 
-    def _compared(
+    def _compare(
         self, others: Mapping[str, Values], fitted: Fitted, rows: Values, shown: set[str]
     ) -> Iterator[dict[str, Any]]:
         """The rows of the policies `shown`, on the questions `rows`. `others`: decisions without a fit, 1 × rows."""
@@ -188,7 +188,7 @@ class _Spread:
                 reason = ALIKE if departing.mean() < LEAST_DEPARTING else None
             self._n_deciding.append(n_deciding)
             self._reasons.append(reason)
-        self._gain = self._compared_with(bases)
+        self._gain = self._gains_over(bases)
         differences = self._sums[:, :-1] - self._sums[:, bases]
         p_values = sign_flip_p(differences, seed, stretch=self._stretch)
         is_alike = (np.abs(differences) < ROUNDING).all(axis=0)
@@ -197,7 +197,7 @@ class _Spread:
             for name, reason, alike, p in zip(names, self._reasons, is_alike, p_values, strict=True)
         ]
 
-    def _compared_with(self, others: int | list[int]) -> Values:
+    def _gains_over(self, others: int | list[int]) -> Values:
         """Of each resample, by policy: its accuracy minus that of another; deviations as wide as with new fits."""
         gains = self._accuracy - self._accuracy[:, np.atleast_1d(others)]
         return np.asarray(gains[0] + self._stretch * (gains - gains[0]))
@@ -205,7 +205,7 @@ class _Spread:
     def of(self, name: str) -> dict[str, Any]:
         """The measures of a policy; `gap_share`: its gain over the better one of never and always, by the oracle's."""
         at, oracle = map(self._names.index, (name, ORACLE))
-        above = self._compared_with(self._better)
+        above = self._gains_over(self._better)
         room = above[:, oracle]
         gap = np.divide(above[:, at], room, out=np.full(len(room), np.nan), where=room > ROUNDING)
         *n_right, n = self._sums.sum(axis=0)

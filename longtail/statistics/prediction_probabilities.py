@@ -72,7 +72,7 @@ def cross_fit(questions: Questions, subject: Values, seed: int) -> Iterator[Cros
             fold, probability = np.zeros(len(subject), dtype=int), np.zeros(len(subject))
             for number, (training, test, parts) in enumerate(deals):
                 fold[test] = number
-                probability[test] = _predicted(questions, signal, estimator, training, test, parts, seed)
+                probability[test] = _predict(questions, signal, estimator, training, test, parts, seed)
             yield CrossFitted(estimator, signal.name, fold, probability)
 
 
@@ -98,7 +98,7 @@ def _parts(subject: Values, n: int, seed: int) -> Parts:
     return list(GroupKFold(n, shuffle=True, random_state=seed).split(subject, groups=subject))
 
 
-def _predicted(
+def _predict(
     questions: Questions,
     signal: Signal,
     estimator: str,

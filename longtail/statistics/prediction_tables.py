@@ -110,13 +110,13 @@ def coefficients(fits: Sequence[Fit], ablation: Ablation, clusters: Clusters) ->
         for fit in fits:
             row = _coefficient(fit, column, TREATMENT, name, base, ablation)
             minus = base if ablation.by_relation and not row["is_base"] else None
-            yield row | _clustered_error(row, fit, minus, column, clusters)
+            yield row | _error_by_subject(row, fit, minus, column, clusters)
             if ablation.by_relation:
                 row = _coefficient(fit, column, WITHIN_RELATION, name, None, ablation)
-                yield row | _clustered_error(row, fit, None, column, clusters)
+                yield row | _error_by_subject(row, fit, None, column, clusters)
 
 
-def _clustered_error(row: Row, fit: Fit, base: Fit | None, column: int, clusters: Clusters) -> Row:
+def _error_by_subject(row: Row, fit: Fit, base: Fit | None, column: int, clusters: Clusters) -> Row:
     """Standard error and p value by subjects, of the coefficient of `fit` or of its difference from that of `base`."""
     from scipy.special import ndtr
 
@@ -200,14 +200,18 @@ def terms(fits: Sequence[Fit], ablation: Ablation, clusters: Clusters) -> Iterat
     for column, name in enumerate(ablation.columns):
         own = fits[0] if base is None else base
         tested = _wald([_own(fits, base, column, ablation)], 0.0)
-        yield {"term": name, **tested, **_clustered_wald(tested, [own], None, column, clusters)}
+        yield {"term": name, **tested, **_wald_by_subject(tested, [own], None, column, clusters)}
     for column, name in enumerate(ablation.columns if ablation.by_relation else ()):
         others = [fit for fit in fits if fit is not base]
         tested = _wald([_difference(fit, base, column) for fit in others], _variance(base, column))
-        yield {"term": interaction(name), **tested, **_clustered_wald(tested, others, base, column, clusters)}
+        yield {
+            "term": interaction(name),
+            **tested,
+            **_wald_by_subject(tested, others, base, column, clusters),
+        }
 
 
-def _clustered_wald(
+def _wald_by_subject(
     tested: Row, others: Sequence[Fit], base: Fit | None, column: int, clusters: Clusters
 ) -> Row:
     """The joint test by subjects that the coefficients of `others` are 0, or equal that of `base`."""

@@ -44,7 +44,7 @@ def draws(n: int, size: int, rng: np.random.Generator) -> Values:
     return found
 
 
-def resampled_ratios(numerators: Values, denominators: Values, seed: int, n_resamples: int) -> Values:
+def resample_ratios(numerators: Values, denominators: Values, seed: int, n_resamples: int) -> Values:
     """The ratio of sums in each resample of subjects, resamples × measures; nan where the sum below the line is 0.
 
     `numerators` and `denominators`: subjects × measures.

@@ -29,7 +29,7 @@ from longtail.statistics.signal_quality import (
     LEAST_ANSWERS,
     Answers,
     Values,
-    known_signals,
+    signals_of,
 )
 
 N_STEPS = 20
@@ -67,11 +67,11 @@ def _groups(table: pa.Table) -> Iterator[Row]:
 
 def _of_signals(group: Mapping[str, Any]) -> Iterator[Row]:
     key = {name: group[name] for name in _TEXTS if name in group}
-    for signal, answers, values, predictors in known_signals(group):
+    for signal, answers, values, predictors in signals_of(group):
         wrong, promises = 1 - answers.correct, signal != COMBINED
         if len(wrong) < LEAST_ANSWERS or not (promises or 0 < wrong.sum() < len(wrong)):
             continue
-        score = values if promises else _combined(answers, predictors)
+        score = values if promises else _combine(answers, predictors)
         areas = _areas(score, wrong) if 0 < wrong.sum() < len(wrong) else {}
         # A combination is fitted on the answers whose risk it would promise.
         changed = areas if promises else {**areas, "promised_risk": None}
@@ -79,12 +79,12 @@ def _of_signals(group: Mapping[str, Any]) -> Iterator[Row]:
             yield {**key, "signal": signal, **step, **changed}
 
 
-def _combined(answers: Answers, predictors: Values) -> Values:
+def _combine(answers: Answers, predictors: Values) -> Values:
     """The probability that each answer is right, in all folds as if they were fitted to one share of right answers.
 
     Else a fold stands the lower, the more of its answers are right, since fewer of the others are then.
     """
-    fitted = answers.cross_fitted(predictors, with_relations=True)
+    fitted = answers.cross_fit(predictors, with_relations=True)
     n, n_right = np.bincount(answers.fold), np.bincount(answers.fold, answers.correct)
     rates = (n_right.sum() - n_right) / np.maximum(len(fitted) - n, 1)
     logits = _logit(fitted) - _logit(rates)[answers.fold] + _logit(answers.correct.mean())

@@ -93,7 +93,7 @@ def gain_over(
     )
 
 
-def resampled_accuracies(
+def resample_accuracies(
     asked: Asked, seed: int, n_resamples: int = N_RESAMPLES
 ) -> dict[Policy, Sequence[Values]]:
     """By policy, for each retrieval method, resamples × 2 deals: held-out accuracy minus that of never retrieving."""

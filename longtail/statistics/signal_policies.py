@@ -49,8 +49,8 @@ class Asked:
 
 def decisions(asked: Asked, weights: Values) -> Decisions:
     """What every policy decides for every question, if fitted on the questions with a weight (fits × n)."""
-    found, slot = _fixed(asked, weights), _slot(asked)
-    for signal, values, limits in _fitted(asked, weights, slot):
+    found, slot = _decisions_without_signal(asked, weights), _slot(asked)
+    for signal, values, limits in _fit_signals(asked, weights, slot):
         found[signal, ALL] = [values < limit[:, :1] for limit in limits]
         found[signal, PER_RELATION] = [
             values < np.where(np.isneginf(limit), limit[:, :1], limit).take(slot, axis=1) for limit in limits
@@ -66,9 +66,9 @@ def held_out_gains(asked: Asked, weights: Values, held: Values) -> dict[Policy, 
     slot, gained = _slot(asked), [np.ascontiguousarray(held * one) for one in asked.differences]
     found: dict[Policy, Sequence[Values]] = {
         policy: [one[:, 0] * own.sum(axis=1) for one, own in zip(by_method, gained, strict=True)]
-        for policy, by_method in _fixed(asked, weights).items()
+        for policy, by_method in _decisions_without_signal(asked, weights).items()
     }
-    for signal, values, limits in _fitted(asked, weights, slot):
+    for signal, values, limits in _fit_signals(asked, weights, slot):
         own, sums = np.array(values, order="C"), [np.zeros((len(values), 2)) for _ in gained]
         for limit, gain, one in zip(limits, gained, sums, strict=True):
             gains_below(own, limit, slot, gain, one)
@@ -81,7 +81,7 @@ def _slot(asked: Asked) -> Values:
     return np.asarray(np.unique(np.append("", asked.relation), return_inverse=True)[1][1:])
 
 
-def _fitted(asked: Asked, weights: Values, slot: Values) -> Iterator[tuple[str, Values, list[Values]]]:
+def _fit_signals(asked: Asked, weights: Values, slot: Values) -> Iterator[tuple[str, Values, list[Values]]]:
     """Each signal with its values (fits × n), and for each retrieval method its thresholds (fits × slots)."""
     weights = np.ascontiguousarray(weights)
     gained = np.array([weights * difference for difference in asked.differences])
@@ -131,7 +131,7 @@ def _limits(values: Values, weights: Values, gained: Values, slot: Values) -> li
     return list(found)
 
 
-def _fixed(asked: Asked, weights: Values) -> dict[Policy, Sequence[Values]]:
+def _decisions_without_signal(asked: Asked, weights: Values) -> dict[Policy, Sequence[Values]]:
     """The decisions that need no signal, fits × 1: always, never, and the one of them that was better when fitted."""
     always = np.ones((len(weights), 1), dtype=bool)
     better = [(weights @ difference > 0)[:, None] for difference in asked.differences]

@@ -85,7 +85,7 @@ def _rows(group: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
     """One row per signal that is known for some answer of the group."""
     key = {name: group[name] for name in _KEY}
     of_draws = seed_of(seed, key.values())
-    for signal, answers, _, predictors in known_signals(group):
+    for signal, answers, _, predictors in signals_of(group):
         quality = answers.quality(predictors, of_draws, is_combined=signal == COMBINED)
         yield {**key, "measured_signal": signal, **quality}
     columns, subject, relation = _columns(group)
@@ -94,14 +94,14 @@ def _rows(group: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
     if len(names) > 1:
         both = np.logical_and.reduce([known[name] for name in names])
         answers = Answers(columns["is_correct"][both], subject[both], relation[both])
-        scores = [_scaled(name, columns[name][both]) for name in names]
+        scores = [_scale(name, columns[name][both]) for name in names]
         choices = answers.choose(scores)
         quality = answers.quality(np.column_stack(scores), of_draws, choices)
         chosen = sorted({names[choice] for choice in choices if choice >= 0})
         yield {**key, "measured_signal": BEST, **quality, "chosen_signals": ", ".join(chosen) or None}
 
 
-def known_signals(group: Mapping[str, Any]) -> Iterator[tuple[str, Answers, Values, Values]]:
+def signals_of(group: Mapping[str, Any]) -> Iterator[tuple[str, Answers, Values, Values]]:
     """Each signal with the answers for which it is known, its values (of a combination: none) and predictors (n × p).
 
     Measures in `counts`, whose answers have (measure, number) pairs, are signals by their own names.
@@ -112,7 +112,7 @@ def known_signals(group: Mapping[str, Any]) -> Iterator[tuple[str, Answers, Valu
         parts = ("popularity", "confidence") if signal == COMBINED else (signal,)
         known = ~np.isnan(np.column_stack([columns[name] for name in parts])).any(axis=1)
         if known.any():
-            predictors = np.column_stack([_scaled(name, columns[name][known]) for name in parts])
+            predictors = np.column_stack([_scale(name, columns[name][known]) for name in parts])
             answers = Answers(columns["is_correct"][known], subject[known], relation[known])
             values = np.empty(0) if signal == COMBINED else columns[signal][known]
             yield signal, answers, -values if signal in _NEGATED else values, predictors
@@ -127,7 +127,7 @@ def _columns(group: Mapping[str, Any]) -> tuple[dict[str, Values], Values, Value
     return columns, np.array(group["subject"]), np.array([name or "" for name in group["relation"]])
 
 
-def _scaled(name: str, values: Values) -> Values:
+def _scale(name: str, values: Values) -> Values:
     """A rising function of the signal: the scale on which the logistic regression is linear."""
     if name in _LOG1P or name not in SIGNALS:  # a count
         return np.asarray(np.log1p(np.maximum(values, 0)))
@@ -182,13 +182,13 @@ class Answers:
             return {**counts, **missing, "undefined": reason, "no_interval": reason}
         if choices:
             columns = np.array(choices)[self.fold]
-            by_signal = {one: self.cross_fitted(predictors[:, [one]]) for one in set(choices)}
+            by_signal = {one: self.cross_fit(predictors[:, [one]]) for one in set(choices)}
             fitted = np.array([by_signal[one][place] for place, one in enumerate(columns)])
             score, fold = predictors[np.arange(n), columns], self.fold
         else:
-            fitted = self.cross_fitted(predictors, with_relations=is_combined)
+            fitted = self.cross_fit(predictors, with_relations=is_combined)
             score, fold = (fitted, self.fold) if is_combined else (predictors[:, 0], np.zeros(n, int))
-        resamples = aurocs(score, self.correct, _drawn(len(self.subjects), seed), self.subject, fold)
+        resamples = aurocs(score, self.correct, _draw(len(self.subjects), seed), self.subject, fold)
         n_rarer = min(len(np.unique(self.subject[self.correct == one])) for one in (0, 1))
         reason = reason_against(len(self.subjects), n_correct, n - n_correct)
         low, high, no_interval = interval(resamples, reason, n_rarer)
@@ -202,7 +202,7 @@ class Answers:
             "undefined": None, "no_interval": no_interval,
         }  # fmt: skip
 
-    def cross_fitted(self, predictors: Values, with_relations: bool = False) -> Values:
+    def cross_fit(self, predictors: Values, with_relations: bool = False) -> Values:
         """The probability that each answer is right, from a logistic regression on the other subjects' answers."""
         order = np.argsort(self.relation, kind="stable")
         names, number = np.unique(self.relation[order], return_inverse=True)
@@ -226,7 +226,7 @@ def folds(subjects: Values) -> Values:
 
 
 @functools.lru_cache(maxsize=8)
-def _drawn(n: int, seed: int) -> Values:
+def _draw(n: int, seed: int) -> Values:
     """Subjects × draws: how often each counts. A group's signals that are known for equally many subjects share them."""
     rng, size = np.random.default_rng(seed), max(1, _CHUNK // n)
     parts = [draws(n, min(size, N_RESAMPLES - start), rng).T for start in range(0, N_RESAMPLES, size)]

@@ -230,7 +230,7 @@ def asked_of(group: Sequence[Pair], undefined: Mapping[str, str | None]) -> Aske
     return Asked(columns["relation"], numbers, columns["parametric"], differences, features, group[0].unit)
 
 
-def counted(pair: Pair) -> dict[str, Any]:
+def count_questions(pair: Pair) -> dict[str, Any]:
     """The key of a pair, and how many questions are compared and left out."""
     right, relation = pair.columns["parametric"], pair.columns["relation"]
     n_one = sum(len(set(right[rows])) == 1 for rows in relation_rows(relation)) if len(right) else 0

@@ -86,7 +86,7 @@ def dbt_sources() -> list[tuple[str, str]]:
 def _lake_files(lake: Path) -> list[tuple[str, str]]:
     """The path in the lake and the checksum of every finished Parquet file of an input table."""
     found = []
-    for path in sorted(path for table in TABLES for path in (lake / table).rglob("*.parquet")):
+    for path in sorted(path for table in TABLES for path in (lake / table).glob("*.parquet")):
         with contextlib.suppress(FileNotFoundError):  # another run is replacing it
             found.append((str(path.relative_to(lake)), checksum_of(path)))
     return found
@@ -171,7 +171,7 @@ def clear_build(study: Study, log: logging.Logger) -> None:
             path.unlink(missing_ok=True)
 
 
-def failed_tests(build: Path) -> dict[str, str]:
+def read_failures(build: Path) -> dict[str, str]:
     """What is wrong, by the unique_id of each data test whose last result in `build` was bad. Errors: `duckdb.Error`."""
     with duckdb.connect(str(build), read_only=True) as connection:
         return dict(

@@ -126,7 +126,7 @@ def _stamp(
             verdict.dbt_version,
             duckdb.__version__,
             platform_version(),
-            declared_version(study),
+            study_version(study),
             list(n_rows),
             list(n_rows.values()),
         ],
@@ -144,7 +144,7 @@ def _open_in_main(connection: duckdb.DuckDBPyConnection) -> None:
     write_comments(connection, comments_of(connection, "target", marts), "main", "view")
 
 
-def declared_version(study: Study) -> str:
+def study_version(study: Study) -> str:
     """A hash of all that the study file declares; comments and the description do not count."""
     declared = yaml.safe_load(study.path.read_bytes())
     return fingerprint({key: value for key, value in declared.items() if key != "description"}, study.limit)

@@ -15,7 +15,7 @@ import duckdb
 from sqlglot import MappingSchema
 
 from longtail.warehouse.lineage import LAKE, Origins, Relation, column_lineage, lineage_schema
-from longtail.warehouse.sources import described_columns
+from longtail.warehouse.sources import describe_columns
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _relation(node: Mapping[str, Any]) -> Relation:
 
 
 def _columns(node: Mapping[str, Any], built: BuiltRelation) -> tuple[ModelColumn, ...]:
-    described = {name.lower(): column["description"] for name, column in described_columns(node).items()}
+    described = {name.lower(): column["description"] for name, column in describe_columns(node).items()}
     return tuple(
         ModelColumn(name, type_, described.get(name.lower(), ""), nullable)
         for name, (type_, nullable) in built.columns.items()
@@ -127,12 +127,12 @@ def _count(connection: duckdb.DuckDBPyConnection, tables: Sequence[Relation]) ->
     if not tables:
         return {}
     query = " union all ".join(
-        f"select {number}, count(*) from {_quoted(schema)}.{_quoted(name)}"  # noqa: S608
+        f"select {number}, count(*) from {_quote(schema)}.{_quote(name)}"  # noqa: S608
         for number, (schema, name) in enumerate(tables)
     )
     return {tables[number]: n_rows for number, n_rows in connection.execute(query).fetchall()}
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     doubled = name.replace('"', '""')
     return f'"{doubled}"'

@@ -23,7 +23,7 @@ from longtail.storage.home import PROJECT_ROOT
 from longtail.study.study import Study
 from longtail.warehouse.build import dbt_environment, dbt_sources, require_dbt
 from longtail.warehouse.publication import read_publication, record_of
-from longtail.warehouse.sources import described_columns, documented_columns
+from longtail.warehouse.sources import describe_columns, document_columns
 
 _TESTS = ("test_type:data", "test_type:unit")
 _NO_NETWORK = (
@@ -60,7 +60,7 @@ def publish_docs(study: Study, log: logging.Logger) -> DocsReport:
         with progress:
             page = _generate(study)
         progress.done()
-    stamped = _stamped(page, inputs, publication.invocation_id, publication.study)
+    stamped = _stamp(page, inputs, publication.invocation_id, publication.study)
     with atomic_file(target) as temporary:
         temporary.write_text(stamped, encoding="utf-8")
     record_files(record_of(target), [target])
@@ -82,9 +82,9 @@ def _generate(study: Study) -> str:
     target = Path(dbt_environment(study)["DBT_TARGET_PATH"])
     manifest = json.loads((target / "manifest.json").read_text(encoding="utf-8"))
     for source in manifest["sources"].values():
-        source["columns"] = documented_columns(source["identifier"])
+        source["columns"] = document_columns(source["identifier"])
     for node in manifest["nodes"].values():
-        node["columns"] = described_columns(node)
+        node["columns"] = describe_columns(node)
     page = (target / "index.html").read_text(encoding="utf-8").strip()
     catalog = (target / "catalog.json").read_text(encoding="utf-8")
     for name, data in (("MANIFEST", json.dumps(manifest)), ("CATALOG", catalog)):
@@ -95,7 +95,7 @@ def _generate(study: Study) -> str:
     return _ICON.sub("", page)
 
 
-def _stamped(page: str, inputs: str, invocation_id: str, study: str) -> str:
+def _stamp(page: str, inputs: str, invocation_id: str, study: str) -> str:
     """The page with a policy that forbids the network, its inputs and the build that it describes."""
     marks = {"longtail:inputs": inputs, "longtail:dbt-invocation-id": invocation_id, "longtail:study": study}
     metas = "".join(f'<meta name="{name}" content="{html.escape(value)}">' for name, value in marks.items())

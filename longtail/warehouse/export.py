@@ -21,7 +21,7 @@ from longtail.study.imports import NO_LICENCE
 from longtail.study.study import Study
 from longtail.warehouse.card import Credit, ExportedTable, FileCredit, card
 from longtail.warehouse.comments import SCHEMA, comments_of, literal, marts_of, statement
-from longtail.warehouse.publication import Publication, connect_published, publication_of
+from longtail.warehouse.publication import Publication, connect_to_publication, publication_of
 from longtail.warehouse.staging import (
     check_link,
     find_version,
@@ -65,7 +65,7 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
     check_link(target, "an export", "export")
     try:
         with (
-            connect_published(published) as connection,
+            connect_to_publication(published) as connection,
             staging_beside(study.home.published, "export") as staging,
         ):
             connection.execute("set enable_progress_bar = false")
@@ -133,8 +133,8 @@ def _write_table(
     chosen = f"* replace ({', '.join(maps)})" if maps else "*"
     said = {column: comment for column, _, comment in columns}
     file = folder / path
-    rows = connection.sql(f'select {chosen} from {SCHEMA}."{name}" where {_exported(study, said)}')  # noqa: S608
-    _write_commented(rows, description, said, file)
+    rows = connection.sql(f'select {chosen} from {SCHEMA}."{name}" where {_export_table(study, said)}')  # noqa: S608
+    _write_with_comments(rows, description, said, file)
     metadata, schema = pq.read_metadata(file), pq.read_schema(file)
     in_memory = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
     types = tuple((column, comment, schema.field(column).type) for column, comment in said.items())
@@ -143,7 +143,7 @@ def _write_table(
     )
 
 
-def _write_commented(
+def _write_with_comments(
     rows: duckdb.DuckDBPyRelation, description: str, comments: Mapping[str, str], file: Path
 ) -> None:
     """Write rows with the comments of table and columns: in the metadata of Arrow's fields, which Arrow returns, and in
@@ -189,7 +189,7 @@ def _licences(connection: duckdb.DuckDBPyConnection, study: Study) -> list[str]:
     return [licence for licence, sources in _KINDS.items() if found & sources]
 
 
-def _exported(study: Study, columns: Collection[str]) -> str:
+def _export_table(study: Study, columns: Collection[str]) -> str:
     """Which rows of a table with these columns are exported: a condition that leaves out single questions, their
     subjects and answers whose source states no licence."""
     datasets = [one.name for one in study.datasets if one.imported and one.imported.licence == NO_LICENCE]

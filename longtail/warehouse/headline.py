@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from longtail.warehouse.publication import open_published
+from longtail.warehouse.publication import open_publication
 
 HEADLINE_SQL = """select accuracy.dataset, accuracy.prompt, accuracy.model, accuracy.method, accuracy.n,
     accuracy.n_correct, accuracy.accuracy, accuracy.ci_low, accuracy.ci_high,
@@ -65,7 +65,7 @@ class HeadlineRow:
 
 def headline(published: Path) -> list[HeadlineRow]:
     """The headline of a published file. Errors: `PublishError` if it is missing or unreadable."""
-    with open_published(published) as connection:
+    with open_publication(published) as connection:
         cursor = connection.execute(HEADLINE_SQL)
         names = [column[0] for column in cursor.description or ()]
         rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -106,12 +106,12 @@ def render_headline(rows: Sequence[HeadlineRow]) -> str:
         and (name not in _ONLY_IF_DECLINED or any(text(row) for row in rows))
     ]
     cells = [[name, *(text(row) for row in rows)] for name, text in shown]
-    aligned = [_aligned(column, left=name in _TEXTS) for (name, _), column in zip(shown, cells, strict=True)]
+    aligned = [_align(column, left=name in _TEXTS) for (name, _), column in zip(shown, cells, strict=True)]
     lines = ["  ".join(line).rstrip() for line in zip(*aligned, strict=True)]
     return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
 
 
-def _aligned(column: Sequence[str], *, left: bool) -> list[str]:
+def _align(column: Sequence[str], *, left: bool) -> list[str]:
     width = max(map(len, column))
     return [cell.ljust(width) if left else cell.rjust(width) for cell in column]
 

@@ -101,7 +101,7 @@ class _Tracer:
             elif isinstance(node, (exp.Select, exp.SetOperation)):
                 found |= {o for _, origins in self._outputs_of(self._scope_of(node)) for o in origins}
             else:
-                waiting += [*node.iter_expressions(), *_named_window(node, scope)]
+                waiting += [*node.iter_expressions(), *_window_definition(node, scope)]
         return frozenset(found)
 
     def _of_column(self, column: exp.Column, scope: Scope) -> Origins:
@@ -141,7 +141,7 @@ def _name_relation(table: exp.Table) -> None:
         table.set(part, exp.to_identifier(value))
 
 
-def _named_window(node: exp.Expr, scope: Scope) -> Iterator[exp.Expr]:
+def _window_definition(node: exp.Expr, scope: Scope) -> Iterator[exp.Expr]:
     """The definition of the window that `over <name>` refers to."""
     if isinstance(node, exp.Window) and node.alias:
         for window in scope.expression.args.get("windows") or []:

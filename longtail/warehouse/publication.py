@@ -39,7 +39,7 @@ class Publication:
     n_rows: dict[str, int]
 
 
-def connect_published(published: Path) -> duckdb.DuckDBPyConnection:
+def connect_to_publication(published: Path) -> duckdb.DuckDBPyConnection:
     """A read-only connection to a published file.
 
     Errors: `PublishError` if it is missing or not a DuckDB file, or if a log is beside it. DuckDB would replay the log,
@@ -64,9 +64,9 @@ def unreadable(published: Path, error: duckdb.Error) -> PublishError:
 
 
 @contextmanager
-def open_published(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+def open_publication(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """The same connection as a context; a file that proves unreadable inside it raises the same error."""
-    with connect_published(published) as connection:
+    with connect_to_publication(published) as connection:
         try:
             yield connection
         except _UNREADABLE as error:
@@ -75,7 +75,7 @@ def open_published(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 def read_publication(published: Path) -> Publication:
     """What the published file at `published` says about itself. Errors: `PublishError` if it is missing or unreadable."""
-    with open_published(published) as connection:
+    with open_publication(published) as connection:
         return publication_of(connection)
 
 

@@ -24,7 +24,7 @@ from longtail.storage.files import sync
 from longtail.study.study import Study
 from longtail.warehouse.build import read_verdict
 from longtail.warehouse.comments import literal
-from longtail.warehouse.contents import declared_version, fill
+from longtail.warehouse.contents import fill, study_version
 from longtail.warehouse.publication import log_of, record_of
 from longtail.warehouse.staging import by_number, next_version, staging_beside
 
@@ -147,7 +147,7 @@ def _losses(
     """
     connection.execute(f"attach {literal(str(before))} as published (read_only)")
     try:
-        is_same = _declared(connection) == declared_version(study)
+        is_same = _study_version(connection) == study_version(study)
         return connection.execute(_LOSSES, [is_same]).fetchall()
     except (duckdb.CatalogException, duckdb.BinderException):  # of a version that did not count them
         return []
@@ -155,7 +155,7 @@ def _losses(
         connection.execute("detach published")
 
 
-def _declared(connection: duckdb.DuckDBPyConnection) -> str | None:
+def _study_version(connection: duckdb.DuckDBPyConnection) -> str | None:
     try:
         row = connection.execute("select declared from published.marts.publication").fetchone()
     except duckdb.BinderException:  # of a version that did not record it

@@ -78,7 +78,7 @@ def plan_build(study: Study) -> Plan:
     project = project_version(study)
     manifest = _manifest(study)
     inputs = inputs_of(manifest, study.home.lake, seed=study.seed)
-    outdated = find_outdated(manifest, inputs, study.home.build_warehouse)
+    outdated = nodes_to_build(manifest, inputs, study.home.build_warehouse)
     command: tuple[str, ...] = ()
     if outdated:
         first = () if len(outdated) == len(inputs) else first_of(manifest, outdated)
@@ -101,12 +101,12 @@ def note_built(study: Study, plan: Plan, log: logging.Logger) -> None:
         log.warning("the next build repeats this one, which could not be recorded: %s", error)
 
 
-def find_outdated(manifest: Manifest, inputs: Mapping[str, str], build: Path) -> set[str]:
+def nodes_to_build(manifest: Manifest, inputs: Mapping[str, str], build: Path) -> set[str]:
     """The nodes that are not recorded in `build` with these `inputs`, are missing there or older than their parents, and
     all their descendants."""
-    recorded = _recorded(build, manifest)
+    recorded = _read_record(build, manifest)
     changed = [node for node, hashed in inputs.items() if recorded.get(node) != hashed]
-    return _with_descendants(changed, _children(manifest)) & inputs.keys()
+    return _add_descendants(changed, _children(manifest)) & inputs.keys()
 
 
 def first_of(manifest: Manifest, outdated: AbstractSet[str]) -> tuple[str, ...]:
@@ -218,7 +218,7 @@ def _children(manifest: Manifest) -> dict[str, list[str]]:
     return found
 
 
-def _with_descendants(nodes: Iterable[str], children: Mapping[str, list[str]]) -> set[str]:
+def _add_descendants(nodes: Iterable[str], children: Mapping[str, list[str]]) -> set[str]:
     found, waiting = set(nodes), list(nodes)
     while waiting:
         new = set(children.get(waiting.pop(), ())) - found
@@ -227,7 +227,7 @@ def _with_descendants(nodes: Iterable[str], children: Mapping[str, list[str]]) -
     return found
 
 
-def _recorded(build: Path, manifest: Manifest) -> dict[str, str]:
+def _read_record(build: Path, manifest: Manifest) -> dict[str, str]:
     """The record, without what is older than its parents or whose table or view is missing; empty without a record."""
     try:
         with duckdb.connect(str(build), read_only=True) as connection:

@@ -4,7 +4,7 @@ After a change of `longtail.tables`, run `python -m longtail.warehouse.sources`.
 `longtail.tables`.
 
 The description of a lake column is thus written once. A mart's column without a description of its own has that of the
-lake columns of its name (`described_columns`). A description that says more begins with the docs block:
+lake columns of its name (`describe_columns`). A description that says more begins with the docs block:
 `{{ doc('lake_relation') }}; …`. If no other model has named the block before, run the command again.
 """
 
@@ -91,7 +91,7 @@ def lake_texts() -> dict[str, str]:
     }
 
 
-def described_columns(node: Mapping[str, Any]) -> dict[str, Any]:
+def describe_columns(node: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a model's entry in dbt's manifest, each without a description with that of the lake's columns."""
     texts = lake_texts()
     return {
@@ -114,7 +114,7 @@ def docs_block(table: str, column: str) -> str:
     return f"lake_{column}" if is_shared and descriptions[table] == most_used else f"lake_{table}__{column}"
 
 
-def documented_columns(table: str) -> dict[str, dict[str, str]]:
+def document_columns(table: str) -> dict[str, dict[str, str]]:
     """The columns of a lake table as dbt's manifest has those of a source."""
     return {
         one.name: {"name": one.name, "data_type": duckdb_type(one.type), "description": one.description}

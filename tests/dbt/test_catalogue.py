@@ -171,5 +171,4 @@ def test_lineage_reaches_the_lake_through_what_stands_between(published: duckdb.
     assert {"answers", "questions", "page_views", "retrieved_passages"} <= set(
         lineage["fct_accuracy_by_popularity"]
     )
-    assert "adaptive_gains" in lineage["fct_adaptive_accuracy"]
-    assert "adaptive_gains" not in lineage["fct_accuracy"]
+    assert "page_views" in lineage["fct_signal_quality"], "through a model in Python"

@@ -9,7 +9,7 @@ from dagster_dbt import DagsterDbtTranslator, DagsterDbtTranslatorSettings, dbt_
 
 from dagster_project.defs.resources import LOG, DbtProcess, StudyResource, chosen_study, dbt_project
 from dagster_project.defs.results import clear_errors, markdown_table
-from dagster_project.defs.warehouse.dbt_events import reused_events, with_columns
+from dagster_project.defs.warehouse.dbt_events import add_columns, events_of_reuse
 from longtail.errors import PublishError
 from longtail.study.study import Study
 from longtail.warehouse.build import DBT_PROJECT, STUDY_BUILD, clear_build
@@ -17,7 +17,7 @@ from longtail.warehouse.headline import headline, render_headline
 from longtail.warehouse.manifest import project_version
 from longtail.warehouse.publish import ALLOW_FEWER, publish_warehouse
 from longtail.warehouse.reuse import note_built, plan_build
-from longtail.warehouse.sources import described_columns
+from longtail.warehouse.sources import describe_columns
 
 
 class WarehouseTranslator(DagsterDbtTranslator):
@@ -33,7 +33,7 @@ class WarehouseTranslator(DagsterDbtTranslator):
         return "/".join(["warehouse", *(["staging"] if layer == "staging" else []), *topic])
 
     def get_metadata(self, dbt_resource_props: Mapping[str, Any]) -> Mapping[str, Any]:
-        columns = described_columns(dbt_resource_props)
+        columns = describe_columns(dbt_resource_props)
         return super().get_metadata({**dbt_resource_props, "columns": columns})
 
 
@@ -42,7 +42,7 @@ _PROJECT = dbt_project()
 _TRANSLATOR = WarehouseTranslator()
 
 
-def _require_unchanged(study: Study) -> None:
+def _require_same_project(study: Study) -> None:
     """Errors: `PublishError` where dbt's files are no longer those whose models and tests this process knows."""
     if project_version(study) != _VERSION:
         raise PublishError(
@@ -53,21 +53,21 @@ def _require_unchanged(study: Study) -> None:
 def build_models(context: dg.AssetExecutionContext, dbt: DbtProcess, study: Study) -> Iterator[Any]:
     """Build the outdated models. Where only some assets are chosen, these are built in any case."""
     with clear_errors():
-        _require_unchanged(study)
+        _require_same_project(study)
     if context.is_subset:
-        yield from with_columns(dbt.cli(STUDY_BUILD, context=context), study, context.log)
+        yield from add_columns(dbt.cli(STUDY_BUILD, context=context), study, context.log)
         return
     with clear_errors():
         planned = plan_build(study)
     LOG.info("dbt: %d of %d models and tests are current", len(planned.reused), len(planned.inputs))
-    yield from reused_events(planned.reused, _PROJECT, _TRANSLATOR, context)
+    yield from events_of_reuse(planned.reused, _PROJECT, _TRANSLATOR, context)
     if planned.command:
         try:
-            yield from with_columns(dbt.start(planned.command, context, _TRANSLATOR), study, context.log)
+            yield from add_columns(dbt.start(planned.command, context, _TRANSLATOR), study, context.log)
         except Exception:  # an interrupted dbt has recorded nothing
             note_built(study, planned, LOG)
             with clear_errors():
-                _require_unchanged(study)
+                _require_same_project(study)
             raise
         note_built(study, planned, LOG)
 

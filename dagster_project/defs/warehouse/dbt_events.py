@@ -20,11 +20,11 @@ from dagster_dbt.dbt_manifest import validate_manifest
 from longtail.progress import EVERY_S
 from longtail.storage.files import full_disk, is_disk_full
 from longtail.study.study import Study
-from longtail.warehouse.build import failed_tests
+from longtail.warehouse.build import read_failures
 from longtail.warehouse.described import ModelDescription, describe_models
 
 
-def with_columns(
+def add_columns(
     invocation: DbtCliInvocation, study: Study, log: logging.Logger
 ) -> Iterator[DbtDagsterEventType]:
     """The events of a dbt invocation, in order; a model's event has its column schema, lineage and row count, and a
@@ -37,16 +37,16 @@ def with_columns(
     events: list[DbtDagsterEventType] = []
     failure: Exception | None = None
     try:
-        for event in _reported(invocation.stream(), log):
+        for event in _report_progress(invocation.stream(), log):
             events.append(event)
     except Exception as error:
         failure = error
-    described = _described(events, invocation, study, log)
+    described = _describe(events, invocation, study, log)
     broken = _broken(events, study)
     for event in events:
         model = _model(event)
         if model in described:
-            event = _with_metadata(event, _metadata(described[model], invocation))
+            event = _add_metadata(event, _metadata(described[model], invocation))
         elif isinstance(event, dg.AssetCheckResult):
             event = event._replace(description=broken.get(str(event.metadata["unique_id"].value)))
         yield event
@@ -56,7 +56,7 @@ def with_columns(
         raise failure
 
 
-def reused_events(
+def events_of_reuse(
     nodes: AbstractSet[str],
     project: DbtProject,
     translator: DagsterDbtTranslator,
@@ -87,7 +87,9 @@ def reused_events(
             )
 
 
-def _reported(events: Iterator[DbtDagsterEventType], log: logging.Logger) -> Iterator[DbtDagsterEventType]:
+def _report_progress(
+    events: Iterator[DbtDagsterEventType], log: logging.Logger
+) -> Iterator[DbtDagsterEventType]:
     """The same events, with a log line about their number from time to time."""
     n_models = n_tests = 0
     reported_at = time.monotonic()
@@ -102,7 +104,7 @@ def _reported(events: Iterator[DbtDagsterEventType], log: logging.Logger) -> Ite
         yield event
 
 
-def _described(
+def _describe(
     events: list[DbtDagsterEventType], invocation: DbtCliInvocation, study: Study, log: logging.Logger
 ) -> dict[str, ModelDescription]:
     models = [model for model in map(_model, events) if model]
@@ -121,7 +123,7 @@ def _broken(events: list[DbtDagsterEventType], study: Study) -> dict[str, str]:
     if all(event.passed for event in events if isinstance(event, dg.AssetCheckResult)):
         return {}
     with contextlib.suppress(duckdb.Error):  # the check then says only that it failed
-        return failed_tests(study.home.build_warehouse)
+        return read_failures(study.home.build_warehouse)
     return {}
 
 
@@ -133,7 +135,7 @@ def _model(event: DbtDagsterEventType) -> str:
     return unique_id if isinstance(unique_id, str) and unique_id.startswith("model.") else ""
 
 
-def _with_metadata(event: DbtDagsterEventType, more: Mapping[str, Any]) -> DbtDagsterEventType:
+def _add_metadata(event: DbtDagsterEventType, more: Mapping[str, Any]) -> DbtDagsterEventType:
     if isinstance(event, dg.Output | dg.AssetMaterialization):
         return event.with_metadata({**event.metadata, **more})
     return event

@@ -12,8 +12,8 @@ from longtail.statistics.adaptive_gains import (
     LEAST_DEPARTING,
     Spread,
     bootstrap_pair,
-    moved_edges,
-    resampled_gains,
+    move_edges,
+    resample_gains,
     spread_of,
 )
 from longtail.statistics.held_out_gains import LeftOut, Questions, ladders
@@ -147,7 +147,7 @@ def test_candidates_of_binned10_are_stretched_to_the_range_of_the_drawn_question
     questions = Questions(
         np.array(["", "b", "", "a", "a"]), popularity, np.zeros(5, dtype=int), edges, np.arange(5)
     )
-    moved = moved_edges(questions, np.array([True, False, True, True, False]))
+    moved = move_edges(questions, np.array([True, False, True, True, False]))
     assert moved["all"].tolist() == pytest.approx([0, 10, 100, np.inf])
     assert moved["a"].tolist() == pytest.approx([1_000, np.inf])
     assert moved["b"].tolist() == edges["b"].tolist()
@@ -198,7 +198,7 @@ def test_draws_depend_on_the_seed_alone() -> None:
     popularity, difference = np.sort(rng.random(300)), rng.integers(-1, 2, 300)
     edges = {name: np.array([popularity[0], 0.5, np.inf]) for name in ("a", "all")}
     questions = Questions(np.array(["a"] * 300), popularity, difference, edges, np.arange(300))
-    deals = resampled_gains(ladders(questions), questions.unit, 2_000, rng)["exact", "all"]
+    deals = resample_gains(ladders(questions), questions.unit, 2_000, rng)["exact", "all"]
     assert 0.3 < np.corrcoef(deals.T)[0, 1] < 0.95, (
         "two deals of one resample have its questions in common, and no more"
     )

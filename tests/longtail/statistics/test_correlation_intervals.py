@@ -16,7 +16,7 @@ from longtail.statistics.correlation_intervals import (
     MEASURES,
     N_RESAMPLES,
     bootstrap_correlations,
-    resampled_correlations,
+    resample_correlations,
 )
 from longtail.statistics.resampling import draws, percentiles, seed_of
 from longtail.study.study import Study
@@ -49,7 +49,7 @@ def resampled(rows: pd.DataFrame, n_resamples: int = N_RESAMPLES) -> dict[str, d
         np.log10(rows.popularity.to_numpy()),
         rows[["relation", "subject"]].to_numpy().T,
     )
-    return dict(resampled_correlations(relation, subject.astype(int), logs, correct, 7, n_resamples))
+    return dict(resample_correlations(relation, subject.astype(int), logs, correct, 7, n_resamples))
 
 
 def pooled(rows: pd.DataFrame, right: pd.Series) -> list[float]:
@@ -82,7 +82,7 @@ def test_every_resample_equals_statsmodels_and_scipy() -> None:
 
 def test_a_little_variance_is_enough() -> None:
     rows = pd.DataFrame({"relation": "a", "popularity": [10.0, 10.1, 10.2, 10.3], "right": [0, 1, 0, 1]})
-    (_, found), *_ = resampled_correlations(
+    (_, found), *_ = resample_correlations(
         rows.relation.to_numpy(), np.arange(4), np.log10(rows.popularity.to_numpy()), rows[["right"]].to_numpy(float),
         0, 50,
     )  # fmt: skip
@@ -155,7 +155,7 @@ def test_intervals_are_percentiles_of_the_resamples_or_tell_why_there_are_none()
     every = {(row["prompt"], row["model"]): row for row in found if row["relation"] == "all"}
     correct = np.array(list(right.values()), dtype=float).T
     logs, relation = np.log10(rows.popularity.to_numpy()), rows.relation.to_numpy()
-    drawn = dict(resampled_correlations(relation, rows.subject.to_numpy(), logs, correct, seed_of(3, ["x"])))[
+    drawn = dict(resample_correlations(relation, rows.subject.to_numpy(), logs, correct, seed_of(3, ["x"])))[
         "all"
     ]
     for suffix, values in (("", drawn["pooled"]), ("_within", drawn["within"])):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from longtail.statistics.factual_consistency import bootstrap_facts
-from longtail.statistics.resampling import resampled_ratios
+from longtail.statistics.resampling import resample_ratios
 
 SCHEMA = pa.schema([
     *((name, pa.string()) for name in ("dataset", "prompt", "model", "method", "relation")),
@@ -88,8 +88,8 @@ def test_bins_have_rows_of_their_own_and_every_row_keeps_its_measure() -> None:
 
 def test_the_interval_of_a_share_is_as_wide_as_its_binomial() -> None:
     right = np.array([1.0] * 60 + [0.0] * 140)[:, None]
-    values = resampled_ratios(right, np.ones_like(right), 7, 1_000)[:, 0]
+    values = resample_ratios(right, np.ones_like(right), 7, 1_000)[:, 0]
     assert values.mean() == pytest.approx(0.3, abs=0.01)
     assert values.std() == pytest.approx((0.3 * 0.7 / 200) ** 0.5, rel=0.1)
-    again = resampled_ratios(right, np.ones_like(right), 7, 1_000)[:, 0]
+    again = resample_ratios(right, np.ones_like(right), 7, 1_000)[:, 0]
     assert again.tolist() == values.tolist()

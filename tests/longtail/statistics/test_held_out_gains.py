@@ -77,7 +77,7 @@ def plain_threshold(
     if search == "exact":
         tried = [*sorted(set(questions.popularity[fitted])), np.inf]
     else:
-        tried = [-np.inf, *sorted(set(questions.binned_step(scope, questions.edges)))]
+        tried = [-np.inf, *sorted(set(questions.step_of_bins(scope, questions.edges)))]
     below = [fitted[questions.popularity[fitted] < limit] for limit in tried]
     gained = [int((weights[rows].astype(int) * questions.difference[rows]).sum()) for rows in below]
     return float(tried[gained.index(max(gained))])

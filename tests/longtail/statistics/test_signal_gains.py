@@ -8,7 +8,7 @@ import pytest
 from benchmarks.gain_studies import simulate_signals
 from benchmarks.signal_worlds import SIGNAL_WORLDS
 from longtail.statistics.adaptive_gains import dealt_twice, is_settled
-from longtail.statistics.signal_gains import gain_over, resampled_accuracies
+from longtail.statistics.signal_gains import gain_over, resample_accuracies
 from longtail.statistics.signal_policies import (
     ALL,
     ALWAYS,
@@ -100,14 +100,14 @@ def test_each_resample_is_scored_on_what_it_was_not_fitted_on() -> None:
         np.full(n, "a"), {POPULARITY: np.arange(n) + 1.0}, np.zeros(n), (np.ones(n), -np.ones(n)), {},
         np.arange(n) // 2,
     )  # fmt: skip
-    found = resampled_accuracies(asked, seed=1, n_resamples=7)
+    found = resample_accuracies(asked, seed=1, n_resamples=7)
     for policy in ((ALWAYS, ALL), (FIXED, ALL), (POPULARITY, ALL)):
         assert (found[policy][0] == 1).all(), policy
     assert found[ALWAYS, ALL][0].shape == (7, 2)
     assert (found[NEVER, ALL][0] == 0).all()
     assert (found[ALWAYS, ALL][1] == -1).all(), "of the other retrieval method"
     assert (found[FIXED, ALL][1] == 0).all()
-    again = resampled_accuracies(asked, seed=1, n_resamples=7)
+    again = resample_accuracies(asked, seed=1, n_resamples=7)
     assert all((again[policy][0] == found[policy][0]).all() for policy in found)
 
 

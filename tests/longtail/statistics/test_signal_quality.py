@@ -190,7 +190,7 @@ def test_a_fitted_signal_ranks_answers_of_one_fold_only(
     predictors = np.column_stack([
         np.log1p(of(rows, "popularity")[0]), np.log(np.maximum(of(rows, "confidence")[0], 1e-30))
     ])  # fmt: skip
-    fitted = answers.cross_fitted(predictors, with_relations=True)
+    fitted = answers.cross_fit(predictors, with_relations=True)
     above = pairs = within = pairs_within = 0.0
     precision = []
     for fold in range(N_FOLDS):

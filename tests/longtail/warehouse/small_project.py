@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from longtail.warehouse.build import DBT_PROJECT
-from longtail.warehouse.reuse import find_outdated, first_of, inputs_of, record
+from longtail.warehouse.reuse import first_of, inputs_of, nodes_to_build, record
 from tests.in_process_dbt import invoke_once
 
 TABLES = ("a", "b", "c")
@@ -161,7 +161,7 @@ class SmallProject:
         parsed = self.run("parse")
         assert parsed.success
         manifest, inputs = self.manifest(), self.inputs()
-        outdated = find_outdated(manifest, inputs, self.build)
+        outdated = nodes_to_build(manifest, inputs, self.build)
         if outdated:
             first = first_of(manifest, outdated)
             self.run("--no-write-json", "build", "--select", *first, manifest=parsed.result)

@@ -38,11 +38,10 @@ def put(study: Study, name: str) -> None:
         ".staging/1-all.parquet",
         "answers/.hidden/all.parquet",
         "adaptive_gains/all.parquet",
-        "quarantine/adaptive_gains__all.parquet",
         "answers/notes.txt",
     ],
 )
-def test_what_the_build_makes_and_what_is_unfinished_count_for_nothing(study: Study, name: str) -> None:
+def test_what_is_no_table_and_what_is_unfinished_count_for_nothing(study: Study, name: str) -> None:
     before = warehouse_inputs(study)
     put(study, name)
     assert warehouse_inputs(study) == before

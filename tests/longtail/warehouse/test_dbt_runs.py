@@ -1,4 +1,4 @@
-"""dbt on a study: where it writes, what a failing test does, and that two passes make one whole."""
+"""dbt on a study: where it writes, what a failing test does, and that it knows what is outdated."""
 
 from __future__ import annotations
 

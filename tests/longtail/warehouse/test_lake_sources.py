@@ -20,9 +20,9 @@ from longtail.warehouse.sources import (
     DOCS_FILE,
     NOT_READ,
     SOURCES_FILE,
-    described_columns,
+    describe_columns,
     docs_block,
-    documented_columns,
+    document_columns,
     lake_docs,
     lake_texts,
     sources_yaml,
@@ -60,11 +60,11 @@ def test_a_column_that_comes_unchanged_from_the_lake_has_the_lakes_description(
 
 def test_every_column_of_a_mart_has_a_description_its_own_or_the_lakes() -> None:
     own = {"columns": {"dataset": {"description": "said here"}, "new": {"description": ""}}}
-    assert [one["description"] for one in described_columns(own).values()] == ["said here", ""]
+    assert [one["description"] for one in describe_columns(own).values()] == ["said here", ""]
     for file in MODELS.glob("marts/**/*.yml"):
         (mart,) = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)["models"]
         columns = {one["name"]: {"description": "", **one} for one in mart["columns"]}
-        found = described_columns({"columns": columns})
+        found = describe_columns({"columns": columns})
         assert [name for name, one in found.items() if not one["description"]] == [], file.name
         assert not any(one["description"] == f"{{{{ doc('lake_{name}') }}}}" for name, one in columns.items())
 
@@ -108,7 +108,7 @@ def test_declared_types_are_those_that_duckdb_reads(name: str, tmp_path: Path) -
     lake = Lake(tmp_path)
     lake.ensure_schemas()
     read = duckdb.sql(f"describe from read_parquet('{tmp_path}/{name}/*.parquet')").fetchall()
-    declared = [(one["name"], one["data_type"]) for one in documented_columns(name).values()]
+    declared = [(one["name"], one["data_type"]) for one in document_columns(name).values()]
     assert [(row[0], row[1].lower()) for row in read] == declared
 
 

@@ -17,7 +17,7 @@ from longtail.errors import PublishError
 from longtail.storage.home import StudyHome
 from longtail.study.study import Study
 from longtail.warehouse.publication import (
-    connect_published,
+    connect_to_publication,
     find_damage,
     log_of,
     read_publication,
@@ -104,7 +104,7 @@ def test_nobody_reads_a_log_that_lies_beside_the_file(once: Path, tmp_path: Path
     with duckdb.connect(str(path), read_only=True) as connection:
         assert connection.execute("select study from marts.publication").fetchall() == [("forged",)]
     with pytest.raises(PublishError, match=r"warehouse\.duckdb\.wal: .*`make run`"):
-        connect_published(path)
+        connect_to_publication(path)
 
 
 def test_publishing_again_mends_and_what_befalls_the_file_does_not_befall_kept_versions(study: Study) -> None:

@@ -17,7 +17,7 @@ from longtail.storage import fingerprints
 from longtail.storage.fingerprints import ParsedCode
 from longtail.warehouse import reuse
 from longtail.warehouse.build import STUDY_BUILD
-from longtail.warehouse.reuse import find_outdated, inputs_of, note_built, plan_build
+from longtail.warehouse.reuse import inputs_of, nodes_to_build, note_built, plan_build
 from tests.in_process_dbt import put_parsed
 from tests.longtail.warehouse.small_project import MODELS, TABLES, SmallProject, contents, random_change
 from tests.warehouses import UNANSWERED, copied_study, lake_of
@@ -182,7 +182,7 @@ def test_macros_that_a_run_notes_in_the_manifest_change_nothing(unchanged: Small
 
 def test_a_missing_build_is_outdated_and_planning_does_not_make_one(unchanged: SmallProject) -> None:
     missing = unchanged.folder / "none.duckdb"
-    assert find_outdated(unchanged.manifest(), unchanged.inputs(), missing) == unchanged.inputs().keys()
+    assert nodes_to_build(unchanged.manifest(), unchanged.inputs(), missing) == unchanged.inputs().keys()
     assert not missing.exists()
 
 
