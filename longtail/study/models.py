@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from longtail.study.backends import BACKENDS, DTYPES, IMPORTED, QUANTISATIONS
 from longtail.study.imports import Results
@@ -22,12 +21,11 @@ from longtail.study.values import (
     Slug,
     Text,
     Variable,
+    address,
     choose,
     fail,
     number,
     one_of,
-    read_text,
-    value_of,
     whole,
 )
 
@@ -43,26 +41,14 @@ TOP_K = 20
 """How many passages a study retrieves that does not say it."""
 
 
-def _read_base_url(value: Any) -> str:
-    """An address without secrets. The message does not show a wrong address, as it may contain a secret."""
-    url = read_text(value).rstrip("/")
-    if "@" in url or "?" in url or "#" in url:
-        raise fail("", "may hold no user name, password or query: name the key by api_key_env")
-    try:
-        parts = urlsplit(url)
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_address = False
-    if not is_address or any(char.isspace() for char in url):
-        raise fail("", "must be an address, as in http://127.0.0.1:8000/v1")
-    return url
-
-
 @dataclass(frozen=True)
 class Service(Part):
     """A server with an OpenAI-compatible HTTP API, for backend `openai`."""
 
-    base_url: Annotated[str, value_of("a text", _read_base_url, type="string", pattern="^https?://[^@?#]+$")]
+    base_url: Annotated[
+        str,
+        address("http://127.0.0.1:8000/v1", ": name the key by api_key_env", may_be_http=True),
+    ]
     """its address, up to `/completions`"""
     api: Annotated[str, one_of(APIS)] = "completions"
     """or `chat`"""
@@ -83,6 +69,11 @@ class Service(Part):
     log_probabilities: Flag = False
     """ask for those of greedy answers (SPEC §11), and anew for answers that lack them; some services refuse to give
     them"""
+
+    @classmethod
+    def expand(cls, raw: Mapping[str, Any], reading: Reading) -> Mapping[str, Any]:
+        url = raw.get("base_url")
+        return {**raw, "base_url": url.rstrip("/")} if isinstance(url, str) else raw
 
     def check(self, raw: Mapping[str, Any], reading: Reading) -> Service:
         if (self.prompt_usd_per_million is None) != (self.completion_usd_per_million is None):

@@ -277,20 +277,27 @@ def _read_phrases(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def address(example: str) -> Value:
-    """An https address without secrets. The message does not show a wrong one, as it may hold a token."""
+def address(
+    example: str, advice: str = ", since messages and reports show it", *, may_be_http: bool = False
+) -> Value:
+    """An address without secrets; http is for this machine, unless it `may_be_http`. The message does not show a wrong
+    one, as it may hold a token."""
+    wanted = f"must be an https address, as in {example}; http is for this machine only"
+    if may_be_http:
+        wanted = f"must be an address, as in {example}"
 
     def read(value: Any) -> str:
         url = read_text(value)
         if "@" in url or "?" in url or "#" in url:
-            raise fail("", "may hold no user name, password or query, since messages and reports show it")
+            raise fail("", f"may hold no user name, password or query{advice}")
         try:
             parts = urlsplit(url)
             is_address = bool(parts.hostname) and parts.port != 0 and not any(char.isspace() for char in url)
         except ValueError:
             is_address = False
-        if not is_address or not (parts.scheme == "https" or (parts.scheme == "http" and _is_near(url))):
-            raise fail("", f"must be an https address, as in {example}; http is for this machine only")
+        is_http = is_address and parts.scheme == "http" and (may_be_http or _is_near(url))
+        if not is_address or not (parts.scheme == "https" or is_http):
+            raise fail("", wanted)
         return url
 
     return value_of("a text", read, type="string", pattern="^https?://[^@?#]+$")

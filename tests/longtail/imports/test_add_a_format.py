@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ from longtail.storage.lake import Lake, QuarantinedRow
 from longtail.study.datasets import Dataset
 from longtail.study.file import load_study
 from longtail.study.imports import FORMATS, QUESTIONS, Import
+from longtail.study.parts import Part
 from longtail.study.study import Study
+from longtail.study.values import Text
 
 LOG = logging.getLogger("test")
 ROWS = [
@@ -46,10 +49,15 @@ def _read(place: Path, declared: Import, _dataset: Dataset, _names: Names) -> Im
     return dataset
 
 
+@dataclass(frozen=True)
+class ToyKeys(Part):
+    sign: Text = "!"
+
+
 FORMAT = QuestionFormat(
     read=_read,
     names_entities=True,
-    keys={"sign": lambda read, key: read.text(key, "!")},
+    keys=ToyKeys,
 )
 
 

@@ -320,7 +320,7 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("methods", ["bm52"], "methods: 'bm52' is not one of: closed_book, genread, bm25, dense, "),
         ("methods", ["hybrid", "oracle", "random"], "methods: 'hybrid' takes the passages of other methods; name"),
         ("methods", ["relevant"], "methods: 'relevant' takes the passages of other methods; name at least one of bm25"),
-        ("methods", ["hybrid"], "name at least one of bm25, dense, stemmed, nearest beside it"),
+        ("methods", ["hybrid"], "name at least one of bm25, dense, elsewhere, stemmed, nearest beside it"),
         ("methods", ["closed_book", "stemmed"], "retrievers: 'nearest' is not used; name it under methods, or leave it"),
         ("retrievers.0.name", "bm25", "retrievers[0].name: 'bm25' is the name of a built-in method; choose another"),
         ("retrievers.0.name", "nearest", "retrievers: 'nearest' appears twice"),
