@@ -134,7 +134,7 @@ def sample_facts(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
 
 def _sample(study: Study, sample: FactSample, lake: Lake, log: logging.Logger) -> Computed:
     triples = lake.read("triples", columns=[*TRIPLE, "relation"]).replace_schema_metadata(None)
-    labelled = _find_labelled(lake)
+    labelled = _ids_with_label(lake)
     ends = [pc.is_in(triples[end], value_set=labelled) for end in ("subject_id", "object_id")]
     is_labelled = pc.and_(*ends)
     measured = lake.read(FREQUENCIES, columns=["entity_id", "popularity", "popularity_measure"])
@@ -153,7 +153,7 @@ def _sample(study: Study, sample: FactSample, lake: Lake, log: logging.Logger) -
     return Computed(sampled, notes=notes)
 
 
-def _find_labelled(lake: Lake) -> pa.Array:
+def _ids_with_label(lake: Lake) -> pa.Array:
     entities = lake.read("entities", columns=["entity_id", "label"])
     is_named = pc.not_equal(pc.utf8_trim_whitespace(entities["label"]), "")
     return entities.filter(is_named)["entity_id"].combine_chunks()
