@@ -43,10 +43,10 @@ def register() -> None:
     """Make `IMPLEMENTATION` known to transformers; without a mask function of its own no mask is built."""
     from transformers import AttentionInterface
 
-    AttentionInterface.register(IMPLEMENTATION, _attend_packed)
+    AttentionInterface.register(IMPLEMENTATION, _attention)
 
 
-def _attend_packed(
+def _attention(
     module: Any,
     query: torch.Tensor,
     key: torch.Tensor,
