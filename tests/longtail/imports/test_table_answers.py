@@ -316,7 +316,7 @@ def test_a_row_without_probabilities_has_no_confidence(tmp_path: Path, row: Mapp
         ({"token_logprobs": [-0.5, -math.inf]}, "the logarithm of a probability was expected, not -inf"),
         ({"token_logprobs": [-0.5, None]}, "number 2 of the list is missing"),
         ({"sum_log_probability": -1.0}, "confidence_tokens is expected with it"),
-        ({"least_probability": 0.5, "confidence_tokens": 2}, "confidence_tokens are expected together"),
+        ({"least_probability": 0.5, "confidence_tokens": 2}, "confidence_tokens is expected with it"),
     ],
 )
 def test_a_confidence_that_cannot_be_read_is_unknown_and_the_answer_stays(
