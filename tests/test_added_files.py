@@ -6,12 +6,11 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from longtail.storage.home import PROJECT_ROOT
+from tests import fork_server
 
 FILES = dict(
     re.findall(
@@ -27,7 +26,7 @@ LISTED = {"format": "flashcards", "kind": "title", "methods": "title", "backend"
 def in_copy(copy: Path, *arguments: str) -> str:
     """What Python prints with the copy's code."""
     env = {**os.environ, "PYTHONPATH": str(copy), "LONGTAIL_HOME": str(copy / "home")}
-    done = subprocess.run([sys.executable, *arguments], cwd=copy, env=env, capture_output=True, text=True)
+    done = fork_server.run(arguments, copy, env, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
