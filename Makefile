@@ -21,6 +21,7 @@ A :=
 B :=
 OUTPUT :=
 Q :=
+JOBS := 2
 # unchanged: neither make nor the shell may interpret the $ and quotes of a query
 override Q := $(value Q)
 export A B FORMAT OUTPUT PORT Q REMOVE
@@ -66,8 +67,8 @@ sql: $(VENV)/.installed ## query the published warehouse, read-only, in the term
 compare: $(VENV)/.installed ## two studies, or two versions of one, side by side as a page and a table (A=home, B=home, OUTPUT=folder)
 	@$(LONGTAIL) compare "$$A" "$$B" $${OUTPUT:+--output "$$OUTPUT"}
 
-test: $(VENV)/.installed-dev ## run the whole test suite
-	@LONGTAIL_THREADS=1 $(PY) -m pytest -q -n 2 --dist loadgroup
+test: $(VENV)/.installed-dev ## run the whole test suite (JOBS=2)
+	@LONGTAIL_THREADS=1 $(PY) -m pytest -q -n $(JOBS) --dist loadgroup
 
 check: $(VENV)/.installed-dev ## check style, types, layers, SQL, definitions
 	$(PY) -m ruff check .
@@ -78,7 +79,7 @@ check: $(VENV)/.installed-dev ## check style, types, layers, SQL, definitions
 
 mutants: $(VENV)/.installed-dev ## plant faults in the last commit's lines and name those that the nearest tests miss (BASE=rev, MODULE=longtail/scoring, MAX=100, SEED=0, JOBS=2, WIDE=1)
 	@$(PY) -m tools.mutants.code $(if $(MODULE),--module '$(MODULE)') $(if $(BASE),--base '$(BASE)') $(if $(MAX),--most $(MAX)) \
-		$(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(WIDE),--wide)
+		$(if $(SEED),--seed $(SEED)) --jobs $(JOBS) $(if $(WIDE),--wide)
 
 mutants-sql: $(VENV)/.installed-dev ## plant faults in dbt models and macros and name those that their tests miss (MODELS=marts/accuracy, MAX=140, SEED=23, BASE=folder that keeps the builds)
 	@$(PY) -m tools.mutants.sql $(if $(MODELS),--models '$(MODELS)') $(if $(MAX),--max $(MAX)) $(if $(SEED),--seed $(SEED)) \

@@ -277,6 +277,7 @@ def _run(asked: dict[str, list[str]]) -> None:
     os.environ.clear()
     os.environ.update(asked["env"])
     os.chdir(str(asked["cwd"]))
+    sys.path[:0] = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
     kind, *sys.argv = asked["arguments"]
     if kind == "-m":
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

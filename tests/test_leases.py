@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -19,9 +18,12 @@ from sqlalchemy import create_engine, text
 from benchmarks.cluster import postgres_programs, postgres_server
 from dagster_project import operations
 from dagster_project.operations import Lease, log_pool_holders, open_instance, reap_dead_runs
+from longtail.storage.home import PROJECT_ROOT
 from longtail.storage.ownership import PLACE, place_of
 from longtail.study.file import load_study
 from longtail.study.study import Study
+from tests import fork_server
+from tests.fork_server import Started
 from tests.journeys.commands import small_study
 
 History = tuple[str, Callable[[str], None]]
@@ -78,17 +80,15 @@ def run_elsewhere(instance: dg.DagsterInstance) -> str:
 
 
 @contextmanager
-def holder(run: str) -> Iterator[subprocess.Popen[str]]:
+def holder(run: str) -> Iterator[Started]:
     """The process of another machine that renews the lease."""
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, run], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "held\n"
-            yield process
-        finally:
-            process.kill()
+    process = fork_server.start_piped(["-c", HOLDER, run], PROJECT_ROOT, os.environ)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+    finally:
+        process.kill()
 
 
 def ends(history: History, run: str) -> str:
@@ -130,10 +130,10 @@ def test_a_machine_that_wakes_up_stops(history: History, study: Study) -> None:
     with open_instance(study) as instance:
         run = run_elsewhere(instance)
         with holder(run) as process:
-            process.send_signal(signal.SIGSTOP)
+            os.kill(process.pid, signal.SIGSTOP)
             let_it_end(history, run)
             assert reap_dead_runs(instance, study.home) == [run]
-            process.send_signal(signal.SIGCONT)
+            os.kill(process.pid, signal.SIGCONT)
             assert process.stdout is not None
             said, last = process.stdout.read().splitlines()
             assert said.startswith(

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parents[1]
+from longtail.storage.home import PROJECT_ROOT as ROOT
+from tests.pages import PAGES
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -24,10 +26,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize(
-    "page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "dbt/README.md", *(ROOT / "docs").glob("*.md")],
-    ids=lambda page: page.name,
-)  # fmt: skip
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_commands_and_files_of_a_page_exist(page: Path) -> None:
     text = page.read_text()
     for link in re.findall(r"\]\((?!https?:)([^)]+)\)", text):
