@@ -32,7 +32,6 @@ from dbt_common.tests import enable_test_caching
 from longtail.study.file import load_study
 from longtail.study.study import Study
 from longtail.warehouse.build import dbt_environment
-from longtail.warehouse.dbt_process import shared_work
 from longtail.warehouse.manifest import note_parse, project_version
 
 _PARSED_AT = "/a lake's {odd} place"
@@ -67,8 +66,6 @@ def _invoke(environment: Mapping[str, str], *args: str, manifest: Manifest | Non
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        for owner, name, replacement in shared_work():
-            patch.setattr(owner, name, replacement)
         for owner, name in ((BaseEvent, "__init__"), (EventManager, "fire_event")):
             patch.setattr(owner, name, _ignore)  # what fails is in dbt's result
         return dbtRunner(manifest=manifest).invoke(["--log-level", "none", *args])
