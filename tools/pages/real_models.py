@@ -352,7 +352,7 @@ def _sample(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
                 [
                     _NAMES[model],
                     *(
-                        f"{_estimate(found[1:4])}, n {found[0]}" if (found := areas.get((model, signal))) else "–"
+                        f"{_estimate(area[1:4])}, n {area[0]}" if (area := areas.get((model, signal))) else "–"
                         for signal in _SAMPLED
                     ),
                 ]
