@@ -65,7 +65,29 @@ def _real_policies(_: duckdb.DuckDBPyConnection) -> Numbers:
     return {**found, "share": share, "n": written(_REAL, r"^\| `oracle` \| (\d+) ")}
 
 
+def _real_sample(_: duckdb.DuckDBPyConnection) -> Numbers:
+    best = written(_REAL, r"tells more than popularity for each of them: an AUROC of ([^*]*?)\.\*\*").replace(
+        "\n", " "
+    )
+    quarters = written(_REAL, r"most popular quarter they are right for ([^T]*?)\. The").replace("\n", " ")
+    (b_low, b_high), (p_low, p_high) = (ends.split(" to ") for ends in best.split(" against "))
+    (high, highest), (low, lowest) = (
+        ends.split(" to ") for ends in quarters.split(", in the least popular one for ")
+    )
+    return {
+        "b_low": b_low, "b_high": b_high, "p_low": p_low, "p_high": p_high, "high": high, "highest": highest,
+        "low": low, "lowest": lowest,
+    }  # fmt: skip
+
+
 CLAIMS = (
+    Claim(
+        README,
+        "they are right for {high} to {highest} of the most popular quarter, and for {low} to {lowest} of the least"
+        " popular one. The best of their own signals tells right from wrong with an AUROC of {b_low} to {b_high}, popularity with"
+        " {p_low} to {p_high}",
+        _real_sample,
+    ),
     Claim(
         README, "said who performs each of {n} songs", constant(n=written(_REAL, r"each of ([\d,]+)\s+songs"))
     ),

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import sqlite3
 from pathlib import Path
+from types import ModuleType
 
 import dagster as dg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_project.defs.report import observations, report_metadata
 from dagster_project.defs.results import clear_errors, markdown_table
 from longtail.errors import LakeError
 from longtail.report.report import ReportFiles
+from longtail.storage.home import DEFAULT_STUDY_FILE, longtail_home
+from tests.in_process_dbt import put_parsed
+
+
+@pytest.fixture(scope="module")
+def report() -> ModuleType:
+    """Dagster's assets of the report. To import them parses the dbt project, unless that is done."""
+    put_parsed(longtail_home(), DEFAULT_STUDY_FILE)
+    return importlib.import_module("dagster_project.defs.report")
 
 
 def files(folder: Path) -> ReportFiles:
@@ -36,22 +46,22 @@ def files(folder: Path) -> ReportFiles:
     )
 
 
-def test_headline_numbers_are_time_series_and_pages_are_linked(tmp_path: Path) -> None:
+def test_headline_numbers_are_time_series_and_pages_are_linked(report: ModuleType, tmp_path: Path) -> None:
     written = files(tmp_path)
-    metadata = report_metadata(written, tmp_path / "docs.html")
+    metadata = report.report_metadata(written, tmp_path / "docs.html")
     assert metadata["accuracy/s/bm25"] == 0.75
     assert metadata["report"] == dg.MetadataValue.path(written.path)
     assert metadata["answers"] == dg.MetadataValue.path(written.answers)
     assert "docs" not in metadata
     assert "fct_sampling" in metadata["not_shown"].value
     (tmp_path / "docs.html").write_text("")
-    assert report_metadata(written, tmp_path / "docs.html")["docs"] == dg.MetadataValue.path(
+    assert report.report_metadata(written, tmp_path / "docs.html")["docs"] == dg.MetadataValue.path(
         tmp_path / "docs.html"
     )
 
 
-def test_marts_get_their_plots_and_numbers(tmp_path: Path) -> None:
-    found = {"/".join(one.asset_key.path): one.metadata for one in observations(files(tmp_path))}
+def test_marts_get_their_plots_and_numbers(report: ModuleType, tmp_path: Path) -> None:
+    found = {"/".join(one.asset_key.path): one.metadata for one in report.observations(files(tmp_path))}
     assert set(found) == {
         "marts/fct_accuracy_by_popularity_level",
         "marts/fct_accuracy",
