@@ -84,8 +84,8 @@ CLAIMS = (
     Claim(
         README,
         "they are right for {high} to {highest} of the most popular quarter, and for {low} to {lowest} of the least"
-        " popular one. The best of their own signals tells right from wrong with an AUROC of {b_low} to {b_high}, popularity with"
-        " {p_low} to {p_high}",
+        " popular one. The best of their own signals tells right from wrong with an AUROC of {b_low} to {b_high},"
+        " popularity with {p_low} to {p_high}",
         _real_sample,
     ),
     Claim(
