@@ -41,7 +41,7 @@ from longtail.embedding.encoder import load_encoder, model_folder
 from longtail.retrieval.bm25 import tokens_of
 from longtail.retrieval.nearest import Flat, Nearest, nearest
 from longtail.retrieval.passage_vectors import PART_ROWS, read_vectors
-from longtail.retrieval.stored_passages import StoredPassages, indexed_texts, open_passages
+from longtail.retrieval.stored_passages import StoredPassages, open_passages, texts_to_index
 from longtail.storage.files import write_array
 from longtail.threads import thread_count
 
@@ -111,7 +111,7 @@ def _sparse(
     rounds: int,
 ) -> dict[str, float | None]:
     """Ratios of BM25; the time of our build is that of the process that made the index."""
-    texts = [text for shard in passages.shards() for text in indexed_texts(shard)]
+    texts = [text for shard in passages.shards() for text in texts_to_index(shard)]
     expected = [[hit.score for hit in hits] for hits in searched(questions)]
     built = [
         ("bm25s", _bm25s, questions),
@@ -231,7 +231,7 @@ def _encoding(passages: Sequence[Any], rounds: int) -> float:
     """Our time divided by that of sentence-transformers."""
     from sentence_transformers import SentenceTransformer
 
-    texts = [passage.indexed_text for passage in passages]
+    texts = [passage.text_to_index for passage in passages]
     encoder = SentenceTransformer(str(model_folder()), device="cpu")
     load_encoder()
     peer = Contestant(

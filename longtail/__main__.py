@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from longtail.errors import LongtailError
 from longtail.needs import install_command
-from longtail.processes import supervised
+from longtail.processes import supervise
 from longtail.storage.home import PROJECT_ROOT, keep_caches
 
 _NO_TELEMETRY = (
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _start(command, parameters)
     with suppress(LongtailError):  # which the program reports
         keep_caches()
-    return supervised(
+    return supervise(
         lambda: _start(command, parameters),
         f"stopped{_RESUMES if command in _RESUMED else ''}",
         serves=command in _SERVERS,

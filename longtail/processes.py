@@ -26,7 +26,7 @@ def end_with_parent() -> None:
     _prctl(_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def supervised(
+def supervise(
     program: Callable[[], int], stopped: str, *, serves: bool = False, takes_interrupts: bool = False
 ) -> int:
     """Run `program` in a child process; return its exit code, or 128 and the number of the signal that ended it.
@@ -127,12 +127,12 @@ def _wait(
                     received, deadline = number, time.monotonic() + GRACE_S
                 elif number == signal.SIGINT:
                     deadline = 0.0
-        for pid, status in _ended():
+        for pid, status in _wait_for_ended():
             if pid == child:
                 return status, received
 
 
-def _ended() -> Iterator[tuple[int, int]]:
+def _wait_for_ended() -> Iterator[tuple[int, int]]:
     """The children that have ended; those of others, whose parents are gone, are among them."""
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:

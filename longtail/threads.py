@@ -22,7 +22,7 @@ def thread_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def ordered_map(
+def map_in_order(
     function: Callable[[Item], Result],
     items: Iterable[Item],
     threads: int,

@@ -71,7 +71,9 @@ class StageTimes:
         """How long the stage may take; None without a basis."""
         return self._last.get(stage.title, self._of_kind.get(stage.keys))
 
-    def left(self, stage: Stage, seconds: float, steps: Sequence[Progress], after: Sequence[Stage]) -> Left:
+    def remaining(
+        self, stage: Stage, seconds: float, steps: Sequence[Progress], after: Sequence[Stage]
+    ) -> Left:
         """What is left of `stage`, which has run for `seconds`, and of the study: that and the stages `after` it."""
         own = _by_steps(steps)
         known = self.of(stage)
@@ -211,7 +213,7 @@ class Display(logging.Handler):
         """The stage has ended; if it `is_done`, its time is told and noted."""
         seconds = self._clock() - self._began
         if is_done:
-            self.ended(seconds)
+            self.report_end(seconds)
             self._times.note(self._stages[self._number - 1], seconds)
         self._number = 0
 
@@ -226,7 +228,7 @@ class Display(logging.Handler):
         """Show that a stage has begun."""
         self.say(self.title)
 
-    def ended(self, seconds: float) -> None:
+    def report_end(self, seconds: float) -> None:
         """Show that the stage has ended."""
         if seconds >= _LONG_S:
             self.say(f"{self.title}: done in {duration(seconds)}")
@@ -254,18 +256,18 @@ class Display(logging.Handler):
         if self._clock() - self._said_at >= EVERY_S:
             steps = current(self._began)
             step = str(steps[-1].step()) if steps else ""
-            told = (duration(self._clock() - self._began), step, str(self.left(steps)))
+            told = (duration(self._clock() - self._began), step, str(self.remaining(steps)))
             self.say(f"      {'; '.join(filter(None, told))}")
 
-    def left(self, steps: Sequence[Progress]) -> Left:
+    def remaining(self, steps: Sequence[Progress]) -> Left:
         """Of the stage under way and of the study."""
         if not self._number:
             return Left(None, None)
         stage, after = self._stages[self._number - 1], self._stages[self._number :]
-        return self._times.left(stage, self._clock() - self._began, steps, after)
+        return self._times.remaining(stage, self._clock() - self._began, steps, after)
 
     @contextlib.contextmanager
-    def shown(self) -> Iterator[Display]:
+    def listen(self) -> Iterator[Display]:
         """Listen to what modules log, and tell how far it is, until the context ends."""
         over = threading.Event()
 
@@ -297,7 +299,7 @@ class LiveDisplay(Display):
     def begun(self) -> None:
         """The live lines say so."""
 
-    def ended(self, seconds: float) -> None:
+    def report_end(self, seconds: float) -> None:
         self.say(
             f"{self.title}: {seconds:.1f} s" if seconds < _LONG_S else f"{self.title}: {duration(seconds)}"
         )
@@ -309,7 +311,7 @@ class LiveDisplay(Display):
         """The stage with its times, and the step that advanced last with its bar."""
         steps = current(self._began)
         seconds = duration(self._clock() - self._began)
-        told = [self.title or "starting", seconds, str(self.left(steps))]
+        told = [self.title or "starting", seconds, str(self.remaining(steps))]
         head = Text(
             printable(" · ".join(filter(None, told))),
             style="bold",
@@ -319,7 +321,7 @@ class LiveDisplay(Display):
         return Group(head, _line(steps[-1].step())) if steps else head
 
     @contextlib.contextmanager
-    def shown(self) -> Iterator[Display]:
+    def listen(self) -> Iterator[Display]:
         with (
             _listening(self),
             Live(
@@ -329,7 +331,7 @@ class LiveDisplay(Display):
                 redirect_stderr=sys.stderr.isatty(),
                 vertical_overflow="crop",
             ),
-            _without_children(),
+            _hide_children(),
         ):
             self.console.show_cursor(True)  # so that no way of ending leaves a terminal without one
             yield self
@@ -347,7 +349,7 @@ def _line(step: Step) -> Table:
 
 
 @contextlib.contextmanager
-def _without_children() -> Iterator[None]:
+def _hide_children() -> Iterator[None]:
     """Keep what other processes print as errors off the terminal: Dagster's watchers show a trace after each Ctrl-C.
 
     Errors of this process come through the display. With `make run 2>file`, the file has all.

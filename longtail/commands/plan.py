@@ -76,7 +76,7 @@ def plan_of(study: Study) -> Iterator[Planned]:
                 yield Planned(stage.title, state, last)
                 continue
             try:
-                yield _generated(stage, [*_estimates(study, lake, stage, session)])
+                yield _generation_line(stage, [*_estimates(study, lake, stage, session)])
             except LakeError:
                 yield Planned(
                     stage.title, "to do; counted once the stages before it have run", times.of(stage)
@@ -92,7 +92,7 @@ def _estimates(study: Study, lake: Lake, stage: Stage, session: ModelSession) ->
             yield found
 
 
-def _generated(stage: Stage, estimates: Iterable[Estimate]) -> Planned:
+def _generation_line(stage: Stage, estimates: Iterable[Estimate]) -> Planned:
     """The line of a generated table, whose partitions have these estimates."""
     found = list(estimates)
     if not found:

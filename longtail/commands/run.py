@@ -61,14 +61,14 @@ def main(prepare: bool = False) -> int:
     print(f"Longtail: study {study.name} ({study.path.name}), state in {study.home.root}", flush=True)
     busy = f"another `{command('run')}` works on study {study.name}; wait for it, or stop it"
     with only_one(study.home.locks / "run.lock", busy):
-        with display_on(sys.stdout, StageTimes(study.home.stage_times)).shown() as display:
+        with display_on(sys.stdout, StageTimes(study.home.stage_times)).listen() as display:
             failed = materialise(study, display, prepares=prepare)
         if prepare:
-            print(_how_to_generate(study), flush=True)
+            print(_generation_advice(study), flush=True)
         elif len(failed) < len(study.models):
             print(f"\n{render_headline(headline(study.home.published_warehouse))}")
             print(_where_next(study, time.monotonic() - began), flush=True)
-        return _unfinished(study, failed)
+        return _report_unfinished(study, failed)
 
 
 def report_missing(study: Study, missing: list[str]) -> int:
@@ -84,7 +84,7 @@ def report_missing(study: Study, missing: list[str]) -> int:
     return 1
 
 
-def _unfinished(study: Study, failed: Mapping[str, str]) -> int:
+def _report_unfinished(study: Study, failed: Mapping[str, str]) -> int:
     """Say what failed of which models, and how to go on; return the exit code."""
     if not failed:
         return 0
@@ -125,7 +125,7 @@ def materialise(study: Study, display: Display, *, prepares: bool = False) -> di
         if prepares:
             stages = list(itertools.takewhile(lambda stage: stage.model is None, stages))
         display.plan(stages)
-        lake.remove_damaged()  # a store's objects then replace what it has
+        lake.discard_damage()  # a store's objects then replace what it has
         for number, stage in enumerate(stages, 1):
             if not _is_possible(study, stage, failed):
                 continue
@@ -196,22 +196,22 @@ def _publish(
     inputs = f"{warehouse_inputs(study)} {os.environ.get(STORE, '')}"
     if _is_published(study, inputs, display.say):
         return None
-    _published_inputs(study).unlink(missing_ok=True)  # from here on, the published files are replaced
+    _inputs_of_publication(study).unlink(missing_ok=True)  # from here on, the published files are replaced
     failure = run_stage(definitions, instance, study, stage, display)
     if failure is None:
-        with atomic_file(_published_inputs(study)) as temporary:
+        with atomic_file(_inputs_of_publication(study)) as temporary:
             temporary.write_text(inputs, encoding="utf-8")
     return failure
 
 
-def _published_inputs(study: Study) -> Path:
+def _inputs_of_publication(study: Study) -> Path:
     return study.home.published / "inputs"
 
 
 def _is_published(study: Study, inputs: str, say: Callable[[str], None]) -> bool:
     """Whether a lake with these `inputs`, words of which all must be recorded, is published already, and all published
     files still exist undamaged."""
-    published = _published_inputs(study)
+    published = _inputs_of_publication(study)
     if not published.exists() or not set(inputs.encode().split()) <= set(published.read_bytes().split()):
         return False
     if damage := find_damage(study.home):
@@ -244,9 +244,9 @@ def run_stage(
             raise_on_error=False,
         )
     forget_run(study.home.locks, run_id)
-    if was_interrupted(outcome.all_events):
+    if is_interrupted(outcome.all_events):
         raise KeyboardInterrupt
-    return None if outcome.success else why(outcome.all_events)
+    return None if outcome.success else failure_line(outcome.all_events)
 
 
 def _near(path: Path) -> str:
@@ -259,7 +259,7 @@ def _chosen(study: Study) -> str:
     return "" if study.home.root == longtail_home() else _near(study.path)
 
 
-def _how_to_generate(study: Study) -> str:
+def _generation_advice(study: Study) -> str:
     finishes = f"`{command('run', _chosen(study), limit=study.limit)}` finishes the study."
     if os.environ.get(STORE):
         return f"Prepared. Run `longtail generate` with this study and {STORE} where the models are; then {finishes}"
@@ -289,7 +289,7 @@ _NO_MEMORY = "Out of Memory Error"  # of DuckDB
 _MORE_MEMORY = "give the build more memory, such as LONGTAIL_WAREHOUSE_MEMORY=12GB"
 
 
-def was_interrupted(events: Sequence[Any]) -> bool:
+def is_interrupted(events: Sequence[Any]) -> bool:
     """Whether Ctrl-C or SIGTERM ended the run: Dagster then reports a failed step."""
     return any(error.cls_name == _INTERRUPTED for event in events for error in _errors(event))
 
@@ -302,7 +302,7 @@ def _errors(event: Any) -> Iterator[Any]:
         error = error.cause
 
 
-def why(events: Sequence[Any]) -> str:
+def failure_line(events: Sequence[Any]) -> str:
     """What failed, in one line, and what helps if the warehouse's build lacked memory."""
     said = _cause(events)
     return f"{said}; {_MORE_MEMORY}" if _NO_MEMORY in said else said

@@ -220,7 +220,7 @@ def _candidates(folder: Path, search: IvfPq | Hnsw, vectors: np.ndarray, k: int)
         index = _open(path, search)
         if index.ntotal and len(vectors):
             scores, rows = index.search(vectors, min(wanted, index.ntotal))
-            best = best.joined(Nearest(rows, np.where(rows < 0, -np.inf, scores)), wanted)
+            best = best.join_with(Nearest(rows, np.where(rows < 0, -np.inf, scores)), wanted)
     return best
 
 
@@ -235,7 +235,7 @@ def _score_exactly(folder: Path, found: Nearest, vectors: np.ndarray, k: int) ->
         asked = questions[pairs]
         products = np.einsum("ij,ij->i", stored.astype(np.float32, copy=False), vectors[asked])
         scores[asked, places[pairs]] = round_scores(products.astype(np.float64))
-    return Nearest.none(len(vectors)).joined(Nearest(found.rows, scores), k)
+    return Nearest.none(len(vectors)).join_with(Nearest(found.rows, scores), k)
 
 
 def _open(path: Path, search: IvfPq | Hnsw) -> Any:

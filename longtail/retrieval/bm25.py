@@ -142,7 +142,7 @@ class Bm25(Retriever):
                     scores = np.empty(shard.n_passages, dtype=np.float32)
                     for place in range(first, min(first + _AT_ONCE, len(queries))):
                         shard.score(asked[place], scores)
-                        best[place] = best[place].joined(scores, start, context.k)
+                        best[place] = best[place].join_with(scores, start, context.k)
                         progress.add(1)
 
                 for _ in threads.map(some, range(0, len(queries), _AT_ONCE)):
@@ -162,7 +162,7 @@ class _Best:
     def none(cls) -> _Best:
         return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))
 
-    def joined(self, scores: np.ndarray, start: int, k: int) -> _Best:
+    def join_with(self, scores: np.ndarray, start: int, k: int) -> _Best:
         """With the scores of the next shard, whose rows begin at `start`. Of equal scores the lower row comes first."""
         floor = float(self.scores[-1]) if len(self.scores) == k else 0.0
         rows = best_rows(scores, k, floor)

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from longtail.progress import Progress
 from longtail.retrieval.retrievers.bm25 import Bm25Settings
-from longtail.retrieval.stored_passages import StoredPassages, indexed_texts
+from longtail.retrieval.stored_passages import StoredPassages, texts_to_index
 from longtail.storage.files import remove, remove_leftovers, whole, write_array
 
 _IDF: Mapping[str, Callable[[int, int], float]] = {
@@ -186,7 +186,7 @@ def _count(table: pa.Table, tokens_of: Tokens, target: Path) -> None:
     """Write how often each token stands in each passage of a shard: tokens by first appearance, then passages."""
     vocabulary: dict[str, int] = {}
     numbers, lengths = array("i"), np.empty(table.num_rows, dtype=np.int32)
-    for row, text in enumerate(indexed_texts(table)):
+    for row, text in enumerate(texts_to_index(table)):
         tokens = tokens_of(text)
         lengths[row] = len(tokens)
         numbers.extend([vocabulary.setdefault(token, len(vocabulary)) for token in tokens])

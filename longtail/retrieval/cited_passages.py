@@ -58,10 +58,10 @@ def _cite(lake: Lake, ids: pa.Array, written: Sequence[Mapping[str, Any]]) -> It
     if waiting:
         yield pa.concat_tables(waiting)
     if written:
-        yield pa.Table.from_pylist([_cited_row(row, originals) for row in written], TABLES[_TABLE].schema)
+        yield pa.Table.from_pylist([_citation_row(row, originals) for row in written], TABLES[_TABLE].schema)
 
 
-def _cited_row(row: Mapping[str, Any], originals: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+def _citation_row(row: Mapping[str, Any], originals: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """A passage that a retriever wrote or brought: its original with another text, or one of its own."""
     original = originals.get(row["swapped_from"]) or {"title": row["swapped_title"], "position": 0}
     own = {"passage_id": row["passage_id"], "text": row["swapped_text"], "source": row["retriever"]}

@@ -106,7 +106,7 @@ class Dense(Retriever):
         with Progress(context.log, title, len(context.passages)) as progress:
             for rows, part in read_vectors(context.folder):
                 found = nearest(Flat(part, device), vectors, context.k)
-                best = best.joined(Nearest(rows[found.rows], found.scores), context.k)
+                best = best.join_with(Nearest(rows[found.rows], found.scores), context.k)
                 progress.add(len(part))
         return best
 

@@ -27,7 +27,7 @@ class Nearest:
     def none(cls, n_queries: int) -> Nearest:
         return cls(np.empty((n_queries, 0), dtype=np.int64), np.empty((n_queries, 0)))
 
-    def joined(self, other: Nearest, k: int) -> Nearest:
+    def join_with(self, other: Nearest, k: int) -> Nearest:
         """The best of both."""
         rows, scores = np.hstack([self.rows, other.rows]), np.hstack([self.scores, other.scores])
         order = np.lexsort((rows, -scores), axis=-1)[:, :k]
@@ -77,7 +77,7 @@ def nearest(index: Any, vectors: np.ndarray, k: int) -> Nearest:
     if not wanted or not len(vectors):
         return Nearest.none(len(vectors))
     scores, rows = _taken(index, vectors, min(wanted + SPARE, index.ntotal))
-    found = Nearest.none(len(vectors)).joined(Nearest(rows, scores), wanted)
+    found = Nearest.none(len(vectors)).join_with(Nearest(rows, scores), wanted)
     if scores.shape[1] < index.ntotal:
         # More passages than were taken may share the score at rank k: take more before choosing by row.
         for number in np.flatnonzero(scores[:, -1] == scores[:, wanted - 1]):
@@ -91,7 +91,7 @@ def _all_ties(index: Any, vector: np.ndarray, wanted: int, n_taken: int) -> Near
         n_taken = min(2 * n_taken, index.ntotal)
         scores, rows = _taken(index, vector, n_taken)
         if n_taken == index.ntotal or scores[0, -1] != scores[0, wanted - 1]:
-            return Nearest.none(1).joined(Nearest(rows, scores), wanted)
+            return Nearest.none(1).join_with(Nearest(rows, scores), wanted)
 
 
 def _taken(index: Any, vectors: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:

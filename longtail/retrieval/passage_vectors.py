@@ -27,7 +27,7 @@ from longtail.embedding.encoder import Encoder
 from longtail.embedding.vectors import lease_for_encoder
 from longtail.models.workers import workers
 from longtail.progress import Progress
-from longtail.retrieval.stored_passages import StoredPassages, indexed_texts
+from longtail.retrieval.stored_passages import StoredPassages, texts_to_index
 from longtail.storage.files import remove_leftovers, whole, write_array
 
 _LOG = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ def build_vectors(
         for number, table in enumerate(_parts(passages)):
             path = folder / f"{number:05}.npy"
             if not (path.exists() and _counts(path).exists()):
-                texts = list(indexed_texts(table))
+                texts = list(texts_to_index(table))
                 kept = shared / f"{_hash(texts)}.npy"
                 if not _is_whole(kept, len(texts)):
                     waiting.append((kept, path, len(texts)))

@@ -43,7 +43,7 @@ class Passage:
     text: str
 
     @property
-    def indexed_text(self) -> str:
+    def text_to_index(self) -> str:
         """The text that retrievers search: the title, then the passage."""
         return f"{self.title}\n{self.text}"
 
@@ -126,8 +126,8 @@ class StoredPassages(Sequence[Passage]):
             yield from _passages(table.filter(pc.is_in(table["entity_id"], wanted)))
 
 
-def indexed_texts(table: pa.Table) -> Iterator[str]:
-    """The text that retrievers search (`Passage.indexed_text`) of each row of a shard."""
+def texts_to_index(table: pa.Table) -> Iterator[str]:
+    """The text that retrievers search (`Passage.text_to_index`) of each row of a shard."""
     for batch in table.to_batches(_BATCH_ROWS):
         for title, text in zip(batch["title"].to_pylist(), batch["text"].to_pylist(), strict=True):
             yield f"{title}\n{text}"

@@ -158,7 +158,7 @@ class Lake:
                 stamp = Stamp(fingerprint, content_of(hashes), n_rows, len(rejected), columns_of(table))
                 writer.add_key_value_metadata(metadata_of(stamp))
             seal(temporary)
-        return _shared(self._store, table, self.path(table, partition), stamp) if self._store else stamp
+        return _share(self._store, table, self.path(table, partition), stamp) if self._store else stamp
 
     def discard(self, table: str, partition: str = WHOLE) -> None:
         """Remove a partition and its quarantine, if they exist."""
@@ -264,7 +264,7 @@ class Lake:
         """The content hash of an input, for a fingerprint. Errors: `LakeError` where it is missing or damaged."""
         return stamp_of(self._intact(table, partition)).content
 
-    def remove_damaged(self) -> None:
+    def discard_damage(self) -> None:
         """Remove the damaged partitions of all tables from this home, so that their stages make them again.
 
         A damaged partition would stop every stage that reads it, also those that come before its own. A store keeps its
@@ -333,7 +333,7 @@ def _empty_file(schema: pa.Schema) -> bytes:
     return sink.getvalue()
 
 
-def _shared(store: ObjectStore, table: str, path: Path, stamp: Stamp) -> Stamp:
+def _share(store: ObjectStore, table: str, path: Path, stamp: Stamp) -> Stamp:
     """Put a partition into the store; return the stamp of the file, which may be another machine's now.
 
     Errors: `LakeError` if the other machine has made it from other inputs.

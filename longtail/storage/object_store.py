@@ -129,11 +129,11 @@ class ObjectStore:
             with contextlib.suppress(FileExistsError):  # a version never changes
                 self._put(f"{folder}{key}", file, "create")
         kept = self._name_version(folder, version, is_whole=True)
-        old = [path for name, path in self._published(folder) if name not in kept]
+        old = [path for name, path in self._published_objects(folder) if name not in kept]
         with _errors(self.address):
             obstore.delete(self._client, old)
 
-    def _published(self, folder: str) -> list[tuple[str, str]]:
+    def _published_objects(self, folder: str) -> list[tuple[str, str]]:
         """Version and path of all published objects in `folder`."""
         paths = [str(one["path"]) for one in self._list(folder)]
         named = ((path.removeprefix(folder).split("/")[0], path) for path in paths)
@@ -151,7 +151,7 @@ class ObjectStore:
                 found = obstore.get(self._client, key)
                 mode = {"e_tag": str(found.meta["e_tag"])}
                 known = json.loads(bytes(found.bytes()))
-            before = known.get("versions") or sorted({name for name, _ in self._published(folder)})
+            before = known.get("versions") or sorted({name for name, _ in self._published_objects(folder)})
             versions = [*(one for one in before if one != version), version]
             named: dict[str, Any] = {"version": known.get("version"), "versions": versions}
             if is_whole:

@@ -76,12 +76,12 @@ class Backend:
         """The class, with `identify(model)` and a constructor with the arguments model and `Secret`."""
         if self.import_string is None:
             raise ValueError("a backend whose answers come out of files has no class")
-        return _imported(self.import_string)
+        return _import_object(self.import_string)
 
     def check_model(self, model: Any) -> None:
         """Errors: `BackendError` where something that the model needs is missing."""
         if self.check is not None:
-            found: Callable[[Any], object] = _imported(self.check)
+            found: Callable[[Any], object] = _import_object(self.check)
             found(model)
 
 
@@ -91,6 +91,6 @@ BACKENDS: Listed[Backend] = Listed(
 """The backends by name."""
 
 
-def _imported(import_string: str) -> Any:
+def _import_object(import_string: str) -> Any:
     module, name = import_string.split(":")
     return getattr(importlib.import_module(module), name)

@@ -97,23 +97,23 @@ class Place(Part):
             return False
         if self.path_env:
             return not os.environ.get(self.path_env, "").strip()
-        return self.path is None or not self._named(study_path, "to import").exists()
+        return self.path is None or not self._named_path(study_path, "to import").exists()
 
     def find(self, study_path: Path, purpose: str = "to import") -> Path:
         """The absolute path on this machine, `url` left aside.
 
         Errors: `SourceError` where the variable is not set or nothing exists there.
         """
-        found = self._named(study_path, purpose)
+        found = self._named_path(study_path, purpose)
         if not found.exists():
             raise SourceError(
-                f"{found}: there is no such file or folder {purpose}{self._by}; named in {study_path}{self._obtained}"
+                f"{found}: there is no such file or folder {purpose}{self._by}; named in {study_path}{self._obtain_hint}"
             )
         if not (found.is_file() or found.is_dir()):  # a pipe would never end
             raise SourceError(f"{found}: is neither a file nor a folder; named in {study_path}")
         return found
 
-    def _named(self, study_path: Path, purpose: str) -> Path:
+    def _named_path(self, study_path: Path, purpose: str) -> Path:
         named = self.path or ""
         if self.path_env:
             value = os.environ.get(self.path_env, "").strip()
@@ -121,7 +121,7 @@ class Place(Part):
                 what = f"folder with {self.path}" if self.path else f"file {purpose}"
                 raise SourceError(
                     f"{study_path}: environment variable {self.path_env} is not set; set it to the {what}"
-                    f"{self._obtained}"
+                    f"{self._obtain_hint}"
                 )
             named = str(Path(value) / named)
         try:
@@ -134,7 +134,7 @@ class Place(Part):
         return found
 
     @property
-    def _obtained(self) -> str:
+    def _obtain_hint(self) -> str:
         return f"; {self.obtain}" if self.obtain else ""
 
     @property

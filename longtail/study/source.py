@@ -203,7 +203,7 @@ def window(study: Study) -> tuple[str, ...]:
 
     If the study names no last month, it is the newest complete one.
     """
-    newest = newest_ended_month if study.source.kind == "sandbox" else newest_complete_month
+    newest = newest_past_month if study.source.kind == "sandbox" else newest_complete_month
     last = study.popularity.last_month or newest(datetime.now(UTC).date())
     end = int(last[:4]) * 12 + int(last[5:])
     months = range(end - study.popularity.n_months, end)
@@ -215,9 +215,9 @@ def newest_complete_month(today: date) -> str:
 
     Wikimedia counts a month's last days late. Before that, it answers with too few views, or none.
     """
-    return newest_ended_month(today - timedelta(days=_COUNTING_DAYS))
+    return newest_past_month(today - timedelta(days=_COUNTING_DAYS))
 
 
-def newest_ended_month(today: date) -> str:
+def newest_past_month(today: date) -> str:
     """The last month (YYYY-MM) that has ended, even if its views are not counted yet."""
     return f"{today.year - 1}-12" if today.month == 1 else f"{today.year}-{today.month - 1:02d}"

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from longtail.errors import SourceError
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
-from longtail.study.source import FIRST_MONTH, NO_SOURCE, newest_complete_month, newest_ended_month
+from longtail.study.source import FIRST_MONTH, NO_SOURCE, newest_complete_month, newest_past_month
 from longtail.study.study import Study
 from longtail.wikimedia import page_view_origins
 from longtail.wikimedia.page_view_origins import (
@@ -145,7 +145,7 @@ def check_months(study: Study, months: Sequence[str], today: date) -> None:
     newest = newest_complete_month(today)
     if study.source.kind == "sandbox":
         # The sandbox's time is the study's: a machine with a slow clock must run it too.
-        newest = max(newest_ended_month(today), study.source.snapshot, study.popularity.last_month or "")
+        newest = max(newest_past_month(today), study.source.snapshot, study.popularity.last_month or "")
     for month in months:
         try:
             date.fromisoformat(f"{month}-01")

@@ -18,7 +18,7 @@ WORST_S = 60.0
 PROGRAM = """
 import os, signal, subprocess, sys, time
 from longtail import processes
-from longtail.processes import end_with_parent, supervised
+from longtail.processes import end_with_parent, supervise
 
 processes.GRACE_S = SECONDS
 SLEEPER = (
@@ -34,7 +34,7 @@ def program():
     READY
     while True: time.sleep(1000)
 
-sys.exit(supervised(program, "stopped", OPTIONS))
+sys.exit(supervise(program, "stopped", OPTIONS))
 """
 READY = "print('ready', flush=True)"
 DEAF = f"signal.pthread_sigmask(signal.SIG_BLOCK, (1, 2, 15)); {READY}"
@@ -45,7 +45,7 @@ DEAF = f"signal.pthread_sigmask(signal.SIG_BLOCK, (1, 2, 15)); {READY}"
 def started(
     ready: str = READY, *before: str, preexec: str = "None", grace: float = 0.2, options: str = ""
 ) -> Iterator[subprocess.Popen[str]]:
-    """A supervised program that has started a process which heeds no signal, and is `ready`."""
+    """A supervise program that has started a process which heeds no signal, and is `ready`."""
     code = PROGRAM.replace("READY", ready).replace("PREEXEC", preexec).replace("SECONDS", str(grace))
     code = code.replace("OPTIONS", options)
     with subprocess.Popen(

@@ -34,7 +34,7 @@ from longtail.study.values import (
     value_of,
     whole,
 )
-from longtail.threads import ordered_map
+from longtail.threads import map_in_order
 from longtail.transfer.client import HttpClient
 from longtail.transfer.limits import Service
 from longtail.transfer.stored_answers import FinishedAnswers
@@ -145,7 +145,7 @@ class Http(Retriever):
                 progress.add(1)
                 return self._hits(document)[: context.k]
 
-            results = list(ordered_map(ask, queries, settings.parallel))
+            results = list(map_in_order(ask, queries, settings.parallel))
         self._check_passages(context, results)
         return results
 

@@ -115,7 +115,7 @@ class EntityTerms:
         self._single.clear()
 
     @cached_property
-    def _sorted(self) -> tuple[np.ndarray, pa.Array]:
+    def _sort(self) -> tuple[np.ndarray, pa.Array]:
         """Keys in order and their texts; all texts must have been added before."""
         self._pack()
         keys = np.concatenate(self._keys)
@@ -131,7 +131,7 @@ class EntityTerms:
 
     def of(self, ids: Sequence[str]) -> Iterator[tuple[str, Told | None]]:
         """Yield (id, what the dump says about it) in the order of `ids`."""
-        keys, texts = self._sorted
+        keys, texts = self._sort
         for begin in range(0, len(ids), _ENTITIES_AT_ONCE):
             batch = ids[begin : begin + _ENTITIES_AT_ONCE]
             first, last = self._ranges(batch)
@@ -141,16 +141,16 @@ class EntityTerms:
             at = 0
             for entity_id, count in zip(batch, counts.tolist(), strict=True):
                 rows = zip(kinds[at : at + count], found[at : at + count], strict=True)
-                yield entity_id, _told(rows) if count else None
+                yield entity_id, _terms_of(rows) if count else None
                 at += count
 
     def _ranges(self, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        keys = self._sorted[0]
+        keys = self._sort[0]
         numbers = np.array([number_of(entity_id) for entity_id in ids], dtype=np.int64)
         return np.searchsorted(keys, numbers << 4), np.searchsorted(keys, numbers + 1 << 4)
 
 
-def _told(rows: Iterator[tuple[int, str]]) -> Told:
+def _terms_of(rows: Iterator[tuple[int, str]]) -> Told:
     document: dict[str, Any] = {"labels": {}, "aliases": {}, "descriptions": {}, "sitelinks": {}}
     sitelinks: int | None = None
     for kind, text in rows:
@@ -202,7 +202,7 @@ def read_terms(
     for part in check_chunks(dump, unchecked, log):
         is_odd = np.zeros(len(part.lines.starts), dtype=bool)
         is_odd[part.odd] = True
-        strict = [*_read_terms_of(part, terms, is_odd), *_linked(part.lines, is_odd)]
+        strict = [*_read_terms_of(part, terms, is_odd), *_lines_with_links(part.lines, is_odd)]
         candidates = np.concatenate([np.array(sorted(strict), np.int64), part.odd])
         ours = [index for index, line in part.each(candidates) if _tells_of(line, wanted)]
         for _, triple in strictly_read(part, np.array(ours, np.int64), rejected):
@@ -260,7 +260,7 @@ def _add_plain(
     return np.flatnonzero(is_odd)
 
 
-def _linked(lines: Lines, is_odd: np.ndarray) -> Iterator[int]:
+def _lines_with_links(lines: Lines, is_odd: np.ndarray) -> Iterator[int]:
     """The indexes of lines that may hold redirects, numbers of site links, articles and data."""
     which = np.flatnonzero(lines.end_with(b"> .") & ~is_odd)
     starts = lines.starts[which]

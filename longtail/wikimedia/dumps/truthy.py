@@ -178,7 +178,7 @@ def read_statements(
         direct, unusual = _direct_statements(part)
         rows, odd = _plain_statements(part.lines, direct, numbers)
         found.parts.append(rows)
-        strict = np.sort(np.concatenate([odd, _named(part, unusual, anywhere)]))
+        strict = np.sort(np.concatenate([odd, _lines_with(part, unusual, anywhere)]))
         triples = [*part.triples, *strictly_read(part, strict, rejected)]
         statements = (_statement(part.line(i), triple, wanted, rejected) for i, triple in triples)
         if few := [row for row in statements if row]:
@@ -207,7 +207,7 @@ def _direct_statements(part: Checked) -> tuple[np.ndarray, np.ndarray]:
     return np.flatnonzero(is_direct), np.flatnonzero(~is_usual)
 
 
-def _named(part: Checked, which: np.ndarray, pattern: re.Pattern[bytes]) -> np.ndarray:
+def _lines_with(part: Checked, which: np.ndarray, pattern: re.Pattern[bytes]) -> np.ndarray:
     """The lines of `which` that contain the pattern: tested one by one if they are few, else by one search of the
     chunk."""
     if len(which) < len(part.lines.breaks) // _FEW:

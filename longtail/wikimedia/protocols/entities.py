@@ -11,7 +11,7 @@ from longtail.errors import SourceError
 from longtail.parsing.terms import LONGEST_DESCRIPTION, LONGEST_LABEL, clean_term
 from longtail.progress import Progress
 from longtail.storage.lake import QuarantinedRow
-from longtail.threads import ordered_map
+from longtail.threads import map_in_order
 from longtail.transfer.client import HttpClient
 from longtail.transfer.limits import ENTITY_API
 from longtail.wikimedia.protocols.wikidata import batches
@@ -65,7 +65,7 @@ def fetch_documents(
         return entity_documents(client, entities_url, batch, **props)
 
     calls = batches(ids, IDS_A_CALL)
-    for batch, documents in zip(calls, ordered_map(fetch, calls, ENTITY_API.max_parallel), strict=True):
+    for batch, documents in zip(calls, map_in_order(fetch, calls, ENTITY_API.max_parallel), strict=True):
         yield from ((entity_id, documents.get(entity_id)) for entity_id in batch)
         progress.add(len(batch))
     progress.done()
@@ -113,12 +113,12 @@ def read_entity(entity_id: str, document: Any, put_aside: Callable[[QuarantinedR
             put_aside(QuarantinedRow(f"{entity_id} {what}", f"{what} kept, {note}", raw))
         return cleaned.text
 
-    label = term("label", _preferred(document, "labels") or "")
+    label = term("label", _preference(document, "labels") or "")
     if not label:
         put_aside(QuarantinedRow(entity_id, "no English label", str(_mapping(document.get("labels")))))
         return None
     aliases = (term("alias", raw) for raw in _aliases(document))
-    description = term("description", _preferred(document, "descriptions") or "", LONGEST_DESCRIPTION)
+    description = term("description", _preference(document, "descriptions") or "", LONGEST_DESCRIPTION)
     title = term(
         "article title", str(_mapping(_mapping(document.get("sitelinks")).get("enwiki")).get("title") or "")
     )
@@ -126,7 +126,7 @@ def read_entity(entity_id: str, document: Any, put_aside: Callable[[QuarantinedR
     return Entity(entity_id, label, kept, description or None, title or None)
 
 
-def _preferred(document: Mapping[str, Any], what: str) -> str | None:
+def _preference(document: Mapping[str, Any], what: str) -> str | None:
     by_language = _mapping(document.get(what))
     for language in ("en", "mul"):
         value = _mapping(by_language.get(language)).get("value")

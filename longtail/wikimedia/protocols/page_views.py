@@ -15,7 +15,7 @@ from urllib.parse import quote
 from longtail.errors import SourceError
 from longtail.progress import Progress
 from longtail.storage.lake import QuarantinedRow
-from longtail.threads import ordered_map
+from longtail.threads import map_in_order
 from longtail.transfer.client import HttpClient
 from longtail.transfer.failures import RefusedRequestError
 from longtail.transfer.limits import PAGE_VIEW_API
@@ -59,7 +59,7 @@ def fetch_page_views(
         progress.add(1)
         return {month: views.get(month) for month in wanted}
 
-    found = list(ordered_map(fetch, titles, PAGE_VIEW_API.max_parallel))
+    found = list(map_in_order(fetch, titles, PAGE_VIEW_API.max_parallel))
     progress.done()
     if rejected:
         rejected.sort(key=lambda row: row.row_key)

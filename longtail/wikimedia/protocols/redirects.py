@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote
 
 from longtail.errors import SourceError
 from longtail.progress import Progress
-from longtail.threads import ordered_map
+from longtail.threads import map_in_order
 from longtail.transfer.client import HttpClient
 from longtail.transfer.limits import TITLE_API
 from longtail.wikimedia.protocols.entities import busy
@@ -107,7 +107,7 @@ def resolve_titles(
         progress.add(len(batch))
         return found
 
-    parts = ordered_map(resolve, list(_batches(asked)), TITLE_API.max_parallel)
+    parts = map_in_order(resolve, list(_batches(asked)), TITLE_API.max_parallel)
     found = dict(zip(asked, (one for part in parts for one in part), strict=True))
     progress.done()
     return [found.get(title) or Resolved(title, exists=False) for title in titles]
@@ -141,13 +141,13 @@ def _ask(client: HttpClient, url: str, batch: Sequence[str], with_redirects: boo
             following = document.get("continue")
             more = {str(key): str(value) for key, value in following.items()} if following else {}
         except (KeyError, TypeError, AttributeError):
-            raise SourceError(_refused(url, document, batch)) from None
+            raise SourceError(_refusal(url, document, batch)) from None
         if not more:
             return answer
     raise SourceError(f"{TITLE_API.name} at {url}: continues without end for {batch[0]!r} and others")
 
 
-def _refused(url: str, document: Any, batch: Sequence[str]) -> str:
+def _refusal(url: str, document: Any, batch: Sequence[str]) -> str:
     error = document.get("error") if isinstance(document, dict) else None
     what = f"{error.get('code')}: {error.get('info')}" if isinstance(error, dict) else "JSON without query"
     return f"{TITLE_API.name} at {url}: answered {what} for {batch[0]!r} and {len(batch) - 1} more"

@@ -138,7 +138,7 @@ def test_a_terminal_is_left_with_its_cursor_and_without_live_lines(times: StageT
     display = LiveDisplay(Console(file=out, force_terminal=True, width=80), times)
 
     def interrupted() -> None:
-        with display.shown():
+        with display.listen():
             display.plan(STAGES)
             display.begin(1)
             display.say("a line that stays")
@@ -185,10 +185,10 @@ def test_stage_times_are_kept_over_runs_and_a_current_stage_forgets_none(
     assert json.loads(path.read_text()) == {"warehouse": 42.0, "answers of one": 10.0}
     assert times.of(STAGES[2]) == 10.0  # as the other model took
     assert times.of(STAGES[0]) is None
-    left = times.left(STAGES[2], 4.0, [], STAGES[3:])
+    left = times.remaining(STAGES[2], 4.0, [], STAGES[3:])
     assert str(left) == "stage about 6 s left, study about 48 s left"
-    assert str(times.left(STAGES[0], 4.0, [], STAGES[1:])) == "study at least 62 s left"
-    assert str(StageTimes(tmp_path / "none").left(STAGES[0], 4.0, [], STAGES[1:])) == ""
-    assert str(StageTimes(tmp_path / "none").left(STAGES[3], 4.0, [], [])) == ""
+    assert str(times.remaining(STAGES[0], 4.0, [], STAGES[1:])) == "study at least 62 s left"
+    assert str(StageTimes(tmp_path / "none").remaining(STAGES[0], 4.0, [], STAGES[1:])) == ""
+    assert str(StageTimes(tmp_path / "none").remaining(STAGES[3], 4.0, [], [])) == ""
     path.write_text("{broken")
     assert StageTimes(path).of(STAGES[3]) is None

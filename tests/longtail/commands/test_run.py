@@ -17,7 +17,7 @@ from dagster_project.defs.resources import StudyResource
 from dagster_project.stages import Stage
 from longtail.commands import run
 from longtail.commands.display import LOGGERS, Display, StageTimes
-from longtail.commands.run import was_interrupted, why
+from longtail.commands.run import failure_line, is_interrupted
 from longtail.storage.home import PROJECT_ROOT
 from longtail.storage.lake import Lake, QuarantinedRow
 from longtail.study.file import load_study
@@ -74,7 +74,7 @@ def test_an_interrupt_inside_a_step_is_no_failure_of_the_step(
 
     outcome = work.execute_in_process(raise_on_error=False)
     assert not outcome.success
-    assert was_interrupted(outcome.all_events) == is_interrupt
+    assert is_interrupted(outcome.all_events) == is_interrupt
 
 
 def test_a_build_that_lacks_memory_says_how_to_give_it_more() -> None:
@@ -86,7 +86,7 @@ def test_a_build_that_lacks_memory_says_how_to_give_it_more() -> None:
     def work() -> None:
         too_large()
 
-    said = why(work.execute_in_process(raise_on_error=False).all_events)
+    said = failure_line(work.execute_in_process(raise_on_error=False).all_events)
     assert said.startswith("too_large: RuntimeError: Out of Memory Error")
     assert said.endswith("LONGTAIL_WAREHOUSE_MEMORY=12GB")
 
@@ -106,7 +106,7 @@ def test_a_run_whose_store_is_wrong_says_so_before_any_step(
     def work() -> None:
         unreached()
 
-    said = why(work.execute_in_process(raise_on_error=False).all_events)
+    said = failure_line(work.execute_in_process(raise_on_error=False).all_events)
     assert (
         said == "this is no address of a store: set LONGTAIL_OBJECT_STORE to s3://bucket/folder, without keys"
     )

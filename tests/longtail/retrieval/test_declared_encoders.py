@@ -118,7 +118,7 @@ def test_vectors_and_hits_equal_a_plain_loop(folder: Path, tmp_path: Path, setti
     retriever.check()
     context = context_of(tmp_path)
     retriever.build(context)
-    texts = [settings.passage_prefix + passage.indexed_text for passage in context.passages]
+    texts = [settings.passage_prefix + passage.text_to_index for passage in context.passages]
     expected = plain(folder, texts, settings)
     (part,) = context.folder.glob("*.npy")
     np.testing.assert_allclose(np.load(part), expected, atol=1e-5)
@@ -141,7 +141,7 @@ def test_questions_may_have_an_encoder_of_their_own(folder: Path, tmp_path: Path
     context = context_of(tmp_path)
     one.build(context)
     settings = EncoderSettings(str(folder))
-    stored = plain(folder, [passage.indexed_text for passage in context.passages], settings)
+    stored = plain(folder, [passage.text_to_index for passage in context.passages], settings)
     asked = plain(asking, [query.text for query in queries()], settings)
     hits = two.search(context, queries())
     for own, products in zip(hits, asked @ stored.T, strict=True):
@@ -173,7 +173,7 @@ def test_what_is_longer_than_the_encoder_is_counted_once_encoded_and_when_shared
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    lengths = [len(tokenizer(passage.indexed_text)["input_ids"]) for passage in passages()]
+    lengths = [len(tokenizer(passage.text_to_index)["input_ids"]) for passage in passages()]
     expected = {"n_cut": sum(length > 12 for length in lengths), "n_without_vector": 0}
     assert 0 < expected["n_cut"] < len(lengths)
     for study in "ab":
@@ -261,7 +261,7 @@ def test_half_precision_in_parts_keeps_what_brute_force_finds() -> None:
         part = vectors[start : start + 7_000].astype(np.float16)
         assert finite_rows(part).all()
         found = nearest(Flat(part, "cpu"), asked, 20)
-        best = best.joined(Nearest(found.rows + start, found.scores), 20)
+        best = best.join_with(Nearest(found.rows + start, found.scores), 20)
     exact = np.argsort(-(asked @ vectors.T), axis=1)[:, :20]
     shared = [len(set(own) & set(other)) for own, other in zip(best.rows, exact, strict=True)]
     assert np.mean(shared) / 20 >= 0.999

@@ -134,7 +134,7 @@ def test_bm25_equals_bare_bm25s(tmp_path: Path) -> None:
 
     passages = generated(200, 60)
     bare = bm25s.BM25(k1=1.5, b=0.75, method="lucene")
-    bare.index([tokens_of(passage.indexed_text) for passage in passages], show_progress=False)
+    bare.index([tokens_of(passage.text_to_index) for passage in passages], show_progress=False)
     build_shards(passages, tmp_path, tokens_of, LOG, Bm25Settings())
     for number, hits in enumerate(searched(passages, tmp_path, 200)):
         asked = [f"w{number % 80}", f"w{number % 7}", "w0", f"w{number % 3}"]
@@ -194,7 +194,7 @@ def test_vectors_are_encoded_once_shared_and_removed_when_unused(tmp_path: Path)
     (tmp_path / "a" / names[1]).unlink()
     build_vectors(passages, tmp_path / "a", cache, ENCODER, "cpu", LOG)
     assert inodes == [(tmp_path / "a" / name).stat().st_ino for name in names]
-    expected = load_encoder().encode([passage.indexed_text for passage in passages], LOG)
+    expected = load_encoder().encode([passage.text_to_index for passage in passages], LOG)
     found = np.vstack([vectors for _, vectors in read_vectors(tmp_path / "a")])
     np.testing.assert_allclose(found, expected, atol=1e-6)
     for study in "ab":
@@ -211,7 +211,7 @@ def test_dense_in_parts_finds_what_one_index_finds_and_no_vector_that_is_not_fin
     queries = [Query("d", str(i), f"w{i} w{i + 1}", None, ()) for i in range(20)]
     retriever = load_retriever(METHODS["dense"])
     retriever.build(context)
-    vectors = load_encoder().encode([passage.indexed_text for passage in passages], LOG)
+    vectors = load_encoder().encode([passage.text_to_index for passage in passages], LOG)
     products = load_encoder().encode([query.text for query in queries], LOG) @ vectors.T
 
     def nearest(scores: np.ndarray) -> list[int]:

@@ -119,7 +119,7 @@ def test_damaged_partitions_are_removed_before_a_stage_reads_their_table(
     ]
     for path in damaged:
         flip(path)
-    lake.remove_damaged()
+    lake.discard_damage()
     assert [path.exists() for path in damaged] == [False, False]
     assert {record.getMessage() for record in caplog.records} == {
         f"{path} is damaged: its checksum does not fit; lake/{maker} makes it again"

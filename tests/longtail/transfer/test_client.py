@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from longtail.errors import SourceError
-from longtail.threads import ordered_map
+from longtail.threads import map_in_order
 from longtail.transfer.client import HttpClient
 from longtail.transfer.client import Request as Asked
 from longtail.transfer.failures import SlowAnswerError
@@ -169,7 +169,7 @@ def test_no_more_requests_at_once_than_allowed(server: FaultyServer, service: Se
         def ask(_: int) -> object:
             return client.get_json(service, server.base_url + API, PARAMS)
 
-        assert len(list(ordered_map(ask, range(12), threads=8))) == 12
+        assert len(list(map_in_order(ask, range(12), threads=8))) == 12
     at_once = _most_at_once(list(server.requests))
     assert min(most, 2) <= at_once <= most
 

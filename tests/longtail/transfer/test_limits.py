@@ -53,13 +53,13 @@ import sys
 from pathlib import Path
 from longtail.transfer.client import HttpClient
 from longtail.transfer.limits import Service
-from longtail.threads import ordered_map
+from longtail.threads import map_in_order
 folder, url, quota, parallel, interval, count = sys.argv[1:]
 service = Service("test", quota, int(parallel), float(interval))
 with HttpClient(limits=Path(folder), limits_loopback=True) as client:
     params = {"action": "wbgetentities", "format": "json", "ids": "Q9000000001"}
     ask = lambda _: client.get_json(service, url, params)
-    assert len(list(ordered_map(ask, range(int(count)), 4))) == int(count)
+    assert len(list(map_in_order(ask, range(int(count)), 4))) == int(count)
 """
 
 

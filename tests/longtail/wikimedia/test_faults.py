@@ -15,7 +15,7 @@ import pytest
 
 from longtail.errors import SourceError
 from longtail.relations.relation import by_name, relation_set
-from longtail.threads import ordered_map
+from longtail.threads import map_in_order
 from longtail.transfer.client import HttpClient
 from longtail.transfer.failures import SlowAnswerError
 from longtail.transfer.http import RetryPolicy
@@ -113,7 +113,7 @@ def test_waiting_threads_stop_when_a_long_pause_begins(server, new_client, fake_
     server.faults.add(API, faults.too_many("86400"), times=9)
     url = server.base_url + API
     with new_client() as client, pytest.raises(SourceError, match="86400 s: run again after that"):
-        list(ordered_map(lambda _: client.get_json(ENTITY_API, url, PARAMS), range(9), 3))
+        list(map_in_order(lambda _: client.get_json(ENTITY_API, url, PARAMS), range(9), 3))
     assert len(server.requests) <= 3
     assert sum(fake_time.sleeps) < 60
 
@@ -126,7 +126,7 @@ def test_three_requests_at_once_over_all_services(server) -> None:
             service = (ENTITY_API, QUERY_SERVICE, DUMPS, PAGE_VIEW_API)[number % 4]
             return client.get_json(service, server.base_url + API, PARAMS)
 
-        assert len(list(ordered_map(ask, range(24), threads=10))) == 24
+        assert len(list(map_in_order(ask, range(24), threads=10))) == 24
     asked = list(server.requests)
     assert max(sum(other.started <= one.started < other.ready for other in asked) for one in asked) <= 3
 

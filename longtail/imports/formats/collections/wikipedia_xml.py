@@ -25,7 +25,7 @@ from longtail.imports.records import RejectedRows
 from longtail.imports.wiki import END, Article, Part, read_part
 from longtail.parsing.line_files import DumpFile
 from longtail.processes import end_with_parent
-from longtail.threads import ordered_map, thread_count
+from longtail.threads import map_in_order, thread_count
 
 _LOG = logging.getLogger(__name__)
 _PART_BYTES = 4 << 20  # at least: a part ends with a page
@@ -82,7 +82,7 @@ def _in_order(read: partial[Part], parts: Iterator[bytes]) -> Iterator[Part]:
     if len(some) < 2 or thread_count() == 1:
         return map(read, rest)
     pool = partial(ProcessPoolExecutor, mp_context=get_context("spawn"), initializer=end_with_parent)
-    return ordered_map(read, rest, thread_count(), pool)
+    return map_in_order(read, rest, thread_count(), pool)
 
 
 def _parts(file: DumpFile) -> Generator[bytes, None, None]:
