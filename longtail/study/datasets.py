@@ -13,9 +13,33 @@ from longtail.relations.relation import SOURCE_SET, STUDY_SET, Relation, relatio
 from longtail.study.imports import EXACT_MATCH, F1, ROUGE_L, Import, Paraphrases, Place, load_format
 from longtail.study.parts import Part
 from longtail.study.relation_files import ENDINGS, read_relation_files
-from longtail.study.values import NAMES, Count, Default, Reading, Slug, Text, choose_some, fail, one_of
+from longtail.study.values import (
+    Count,
+    Default,
+    Reading,
+    Slug,
+    Text,
+    choose_some,
+    fail,
+    list_schema,
+    one_of,
+    read_names,
+    value_of,
+)
 
 SPLITS_BY = ("question", "subject")
+
+
+def _read_relations(value: Any) -> tuple[str, ...]:
+    """Names and files of relations; one file may stand without a list."""
+    return read_names([value] if isinstance(value, str) and value.endswith(ENDINGS) else value)
+
+
+_NAMES_OR_FILE = [
+    list_schema({"type": "string", "minLength": 1}),
+    {"type": "string", "pattern": r"\.ya?ml$"},
+]
+_RELATIONS = value_of("a list of at least one text", _read_relations, anyOf=_NAMES_OR_FILE)
 
 
 @dataclass(frozen=True)
@@ -31,7 +55,7 @@ class Dataset(Part):
 
     name: Slug
     """the dataset"""
-    relations: Annotated[tuple[str, ...], NAMES, Default("all")] = field(
+    relations: Annotated[tuple[str, ...], _RELATIONS, Default("all")] = field(
         default_factory=lambda: relation_names(SOURCE_SET)
     )
     """the relations that are asked about: a list of names, or a file of relations of your own beside the study
@@ -60,12 +84,6 @@ class Dataset(Part):
     """how an answer under grounding prompts is scored: `exact_match`, `f1` or `rouge_l`"""
 
     definitions: tuple[Relation, ...] = ()
-
-    @classmethod
-    def expand(cls, raw: Mapping[str, Any], reading: Reading) -> Mapping[str, Any]:
-        """One file of relations may stand without a list."""
-        value = raw.get("relations")
-        return {**raw, "relations": [value]} if str(value).endswith(ENDINGS) else raw
 
     def check(self, raw: Mapping[str, Any], reading: Reading) -> Dataset:
         """A format without a set of relations has names of its own; none means all."""

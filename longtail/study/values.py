@@ -164,7 +164,7 @@ def some_of(allowed: Allowed, *, is_open: bool = False) -> Value:
     return Value(
         lambda reading: f"a list of at least one of: {', '.join(_texts_in(allowed, reading))}",
         lambda value, reading: choose_some("", value, _texts_in(allowed, reading)),
-        lambda: _list_schema(_enum(allowed, is_open)),
+        lambda: list_schema(_enum(allowed, is_open)),
     )
 
 
@@ -197,7 +197,8 @@ def _distinct(key: str, values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _list_schema(items: Schema) -> Schema:
+def list_schema(items: Schema) -> Schema:
+    """The schema of a list of distinct items, at least one."""
     return {"type": "array", "items": items, "minItems": 1, "uniqueItems": True}
 
 
@@ -215,7 +216,7 @@ def list_of(item: Value) -> Value:
                 raise fail(str(place), (error.context or {})["message"]) from None
         return _distinct("", found)
 
-    return Value(_say("a list with at least one value"), read, lambda: _list_schema(item.schema()))
+    return Value(_say("a list with at least one value"), read, lambda: list_schema(item.schema()))
 
 
 def read_text(value: Any, key: str = "") -> str:
@@ -261,7 +262,8 @@ def _read_checksum(value: Any) -> str:
     return text
 
 
-def _read_names(value: Any) -> tuple[str, ...]:
+def read_names(value: Any) -> tuple[str, ...]:
+    """A list of distinct texts, at least one. Errors: `fail`."""
     if not isinstance(value, list) or not value:
         raise fail("", "must be a list of at least one text")
     for item in value:
@@ -271,7 +273,7 @@ def _read_names(value: Any) -> tuple[str, ...]:
 
 
 def _read_phrases(value: Any) -> tuple[str, ...]:
-    for text in _read_names(value):
+    for text in read_names(value):
         if not any(character.isalnum() for character in text):
             raise fail("", f"must hold texts with letters or digits, not {show(text)}")
     return tuple(value)
@@ -310,9 +312,7 @@ def _is_near(url: str) -> bool:
 
 
 TEXT = value_of("a text", read_text, type="string", minLength=1, maxLength=_LONGEST_TEXT)
-NAMES = value_of(
-    "a list of at least one text", _read_names, **_list_schema({"type": "string", "minLength": 1})
-)
+NAMES = value_of("a list of at least one text", read_names, **list_schema({"type": "string", "minLength": 1}))
 Text = Annotated[str, TEXT]
 Slug = Annotated[str, value_of("a text", _read_slug, type="string", pattern=f"^{_SLUG}$")]
 """A name that is safe in file names and partition keys."""
@@ -333,7 +333,7 @@ Dollars = Annotated[
 ]
 Share = Annotated[float, _number("a number of 0 to 1", lambda value: 0 <= value <= 1, minimum=0, maximum=1)]
 Phrases = Annotated[
-    tuple[str, ...], value_of("a list of texts", _read_phrases, **_list_schema({"type": "string"}))
+    tuple[str, ...], value_of("a list of texts", _read_phrases, **list_schema({"type": "string"}))
 ]
 """Distinct texts with letters or digits."""
 

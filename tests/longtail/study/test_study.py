@@ -320,7 +320,7 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("methods", ["bm52"], "methods: 'bm52' is not one of: closed_book, genread, bm25, dense, "),
         ("methods", ["hybrid", "oracle", "random"], "methods: 'hybrid' takes the passages of other methods; name"),
         ("methods", ["relevant"], "methods: 'relevant' takes the passages of other methods; name at least one of bm25"),
-        ("methods", ["hybrid"], "name at least one of bm25, dense, elsewhere, stemmed, nearest beside it"),
+        ("methods", ["hybrid"], "name at least one of bm25, dense, elsewhere, http, stemmed, nearest beside it"),
         ("methods", ["closed_book", "stemmed"], "retrievers: 'nearest' is not used; name it under methods, or leave it"),
         ("retrievers.0.name", "bm25", "retrievers[0].name: 'bm25' is the name of a built-in method; choose another"),
         ("retrievers.0.name", "nearest", "retrievers: 'nearest' appears twice"),
@@ -461,7 +461,7 @@ def test_a_file_of_relations_stands_for_all_of_them(
         ("theirs.yaml", _RELATIONS, "datasets[0].relations: {folder}/theirs.yaml: there is no such file of relations"),
         (["mine.yaml", "fathr"], _RELATIONS, "datasets[0].relations: 'fathr' is not one of: occupation"),
         (["mine.yaml", "father"], _RELATIONS, "datasets: relation 'father' is defined twice; give one of them another"),
-        (["mine.yaml", "mine.yaml"], _RELATIONS, "datasets: relation 'employer' is defined twice"),
+        (["mine.yaml", "mine.yaml"], _RELATIONS, "datasets[0].relations: names something twice"),
         (
             ["mine.yaml", "occupation"],
             _RELATIONS.replace("P108", "P106"),
@@ -469,7 +469,7 @@ def test_a_file_of_relations_stands_for_all_of_them(
         ),
         ("mine.yaml", _RELATIONS.replace("P108", "^P50"), "mine.yaml: relation employer: property: '^P50' is an inverse"),
         ("mine.yaml", "- {name: [", "mine.yaml: is not valid YAML: line 1, column"),
-        ("father", _RELATIONS, "datasets[0].relations: must be a list of at least one of: occupation"),
+        ("father", _RELATIONS, "datasets[0].relations: must be a list of at least one text"),
     ],
 )  # fmt: skip
 def test_a_wrong_file_of_relations_is_named_in_one_line(
