@@ -139,7 +139,7 @@ import dagster as dg
 from longtail.commands import run
 from longtail.commands.display import StageTimes
 from longtail.storage.home import DEFAULT_STUDY_FILE
-from longtail.storage.ownership import PLACE, locked_runs, place_of
+from longtail.storage.ownership import PLACE, list_runs, place_of
 from longtail.study.file import load_study
 from longtail.commands.display import Display
 from dagster_project.stages import Stage
@@ -148,14 +148,14 @@ study = load_study(DEFAULT_STUDY_FILE)
 
 @dg.asset
 def made(context):  # without a resource, which would take the lock, too
-    assert locked_runs(study.home.locks) == [context.run_id]
+    assert list_runs(study.home.locks) == [context.run_id]
 
 with dg.instance_for_test() as instance:
     display = Display(io.StringIO(), StageTimes(Path(sys.argv[1])))
     assert run.run_stage(dg.Definitions([made]), instance, study, Stage("made", ("made",)), display) is None
     (only,) = instance.get_runs()
     assert only.tags[PLACE] == place_of(study.home.locks)
-assert locked_runs(study.home.locks) == []
+assert list_runs(study.home.locks) == []
 """
 
 
