@@ -32,7 +32,7 @@ def commands(program: str) -> Iterator[list[str]]:
 def pieces_of_studies() -> Iterator[pytest.ParameterSet]:
     for page in PAGES:
         for number, block in enumerate(blocks(page) if page.parent.name != "dbt" else []):
-            if re.match(r"(- name|(?!storage)[a-z_]+):(?! int = )", block):
+            if re.match(r"(- name|(?!storage)[a-z_]+):(?! int = | Annotated)", block):
                 yield pytest.param(block.partition("\nmake ")[0], id=f"{page.stem} {number}")
 
 

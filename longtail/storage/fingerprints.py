@@ -204,7 +204,7 @@ def _is_in(module: str, names: Collection[str]) -> bool:
 def _of_package(name: str, root: Path) -> Iterator[str]:
     """The module itself, or every module of a package."""
     folder = root / name.replace(".", "/")
-    if not folder.is_dir():
+    if not (folder / "__init__.py").is_file():  # a folder of compiled files alone may be left of an older version
         yield name
         return
     for file in folder.rglob("*.py"):
@@ -224,7 +224,8 @@ def _file(module: str, root: Path) -> Path:
 
 def _inside(module: str, root: Path) -> Path:
     path = root / module.replace(".", "/")
-    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    package = path / "__init__.py"
+    return package if package.is_file() else path.with_suffix(".py")
 
 
 @functools.cache

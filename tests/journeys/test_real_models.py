@@ -69,6 +69,56 @@ def write_counts(data: Path, subjects: Sequence[str]) -> None:
     write(data / "wikipedia/leads.jsonl.gz", [{"title": one, "text": f"{one} is known."} for one in subjects])
 
 
+JSPACE = {
+    "gemma_4_e4b": "gemma-4-e4b-it", "gemma_4_12b": "gemma-4-12b-it",
+    "gemma_4_12b_abliterated": "huihui-gemma-4-12b-it-abliterated", "gemma_4_26b": "gemma-4-26b-a4b-it",
+    "gemma_4_31b": "gemma-4-31b-it", "mistral_small_24b": "mistral-small-24b-instruct-2501", "qwen3_6_27b": "qwen3.6-27b",
+}  # fmt: skip
+SELFRAG = {"selfrag_7b": "official", "selfrag_own_7b": "our", "selfrag_own_qwen2_5_7b": "qwen"}
+JUDGED = {
+    "gpt_3_5": "gpt35", "chatgpt": "chatgpt", "gpt_4": "gpt4", "fusion_in_decoder": "fid", "new_bing": "newbing"
+}  # fmt: skip
+N_FACTS, N_JUDGED = 60, 11
+
+
+def write_sampled(data: Path, facts: Sequence[dict[str, str]]) -> None:
+    """Seven models on all facts, from memory: every other answer is right, and its first token is surer."""
+    rows = [
+        {"id": int(fact["id"]), "id_ambiguous": False, "model": model, "source_right": i % 2 == 0,
+         "prediction": fact["obj"] if i % 2 == 0 else "Nobody", "mean_logprob": -0.5, "min_logprob": -1.0 - i / 100,
+         "first_token_logprob": -0.1 - (i % 2), "answer_tokens": 2}
+        for model in JSPACE.values() for i, fact in enumerate(facts)
+    ]  # fmt: skip
+    write(data / "jspace/memory_logprobs.jsonl.gz", rows)
+
+
+def write_selfrag(data: Path, facts: Sequence[dict[str, str]]) -> None:
+    """From memory every third answer is right, with passages every other one."""
+    pairs = [
+        {"id": int(fact["id"]), "model": model, "method": method, "source_right": int(i % every == 0),
+         "prediction": f"It is {fact['obj'] if i % every == 0 else 'nobody'}."}
+        for model in SELFRAG.values() for method, every in (("memory", 3), ("retrieval", 2))
+        for i, fact in enumerate(facts)
+    ]  # fmt: skip
+    write(data / "selfrag_popqa/longtail_pairs.jsonl.gz", pairs)
+    memory = [
+        {"id": int(fact["id"]), "model": model, "method": "memory", "prediction": fact["obj"] if i % 3 == 0 else "nobody"}
+        for model in ("official", "our", "llama2_base") for i, fact in enumerate(facts)
+    ]  # fmt: skip
+    write(data / "selfrag_popqa/all_memory.jsonl.gz", memory)
+
+
+def write_judged(data: Path) -> None:
+    """Humans call one answer right that says the same in other words; the first question is improper."""
+    rows = [
+        {"question": f"who was {i}", "answers": [f"Gold {i}"], "improper": i == 0,
+         "answer": {name: f"It was Gold {i}" if i % 2 else "the one meant" for name in JUDGED.values()},
+         "human_right": {name: i % 2 == 1 or i == 2 for name in JUDGED.values()}}
+        for i in range(N_JUDGED + 1)
+    ]  # fmt: skip
+    write(data / "evouna/nq.jsonl.gz", rows)
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home where the study has run."""
@@ -85,7 +135,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for column, names in ADARAGUE.items():
         for name in names:
             write(data / "adarague" / f"{name}.jsonl.gz", [pair(i, column) for i in range(N_PAIRS)])
-    facts = popqa_rows()
+    facts = popqa_rows(n=N_FACTS // 3)
     (data / "popqa").mkdir()
     write_popqa(data / "popqa/popQA.tsv.gz", facts)
     by_popularity = sorted(facts, key=lambda row: int(row["s_pop"]))[:N_ASKED]
@@ -96,6 +146,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]  # fmt: skip
     write(data / "popqa_answers/llama3_70b.jsonl.gz", asked)
     write_counts(data, [row["subj"] for row in by_popularity])
+    write_sampled(data, facts)
+    write_selfrag(data, facts)
+    write_judged(data)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LONGTAIL_REAL_DATA", str(data))
         put_parsed(folder / "home", STUDY)
@@ -115,7 +168,9 @@ def test_all_answers_are_imported(marts: duckdb.DuckDBPyConnection) -> None:
     counts = dict(marts.sql("select model, count(*) from fct_answers group by 1").fetchall())
     assert counts == {
         "gpt_3_5_turbo": N_SONGS, "llama_3_8b": N_SONGS, "qwen2_5_7b": N_SONGS, "llama_8b_it": 6 * N_PAIRS,
-        "llama_3_1_8b": 10 * N_PAIRS, "llama_3_70b": 2 * N_ASKED,
+        "llama_3_1_8b": 10 * N_PAIRS, "llama_3_70b": 2 * N_ASKED, **dict.fromkeys(JSPACE, N_FACTS),
+        "selfrag_7b": 3 * N_FACTS, "selfrag_own_7b": 3 * N_FACTS, "selfrag_own_qwen2_5_7b": 2 * N_FACTS,
+        "llama_2_7b": N_FACTS, **dict.fromkeys(JUDGED, N_JUDGED),
     }  # fmt: skip
     assert marts.sql("select count(*) from dim_questions where dataset = 'popqa_500'").fetchone() == (
         N_ASKED,
@@ -184,16 +239,26 @@ def test_what_no_file_says_is_null_and_never_no(marts: duckdb.DuckDBPyConnection
         " count(recall_read_ci_high) from fct_retrieval_quadrants"
     ).fetchall()
     assert known == (0, 0, 0, 0, 0)
+    popqa = "'popqa', 'popqa_sample', 'popqa_least_popular'"
     (answered,) = marts.sql(
-        "select count(*) filter (dataset <> 'songs'), count(has_answer), count(cost_usd), count(latency_ms),"
-        " count(prompt_tokens), count(confidence) filter (dataset <> 'songs'),"
-        " count(subject_popularity) filter (dataset not in ('songs', 'popqa_500')) from fct_answers"
+        f"select count(*) filter (dataset not in ('songs', {popqa})), count(has_answer), count(cost_usd),"
+        " count(latency_ms),"
+        " count(prompt_tokens), count(confidence) filter (dataset not in ('songs', 'popqa_sample')),"
+        " count(subject_popularity)"
+        f" filter (dataset not in ('songs', 'popqa_500', {popqa}))"
+        " from fct_answers"
     ).fetchall()
-    assert answered == (16 * N_PAIRS + 2 * N_ASKED, 0, 0, 0, 0, 0, 0)
+    assert answered == (16 * N_PAIRS + 2 * N_ASKED + 5 * N_JUDGED, 0, 0, 0, 0, 0, 0)
     costs = "count(cost_usd_per_1000), count(device_seconds_per_1000), count(prompt_tokens_per_1000)"
     assert marts.sql(f"select {costs} from fct_costs").fetchone() == (0, 0, 0)
     binned = marts.sql("select distinct dataset from fct_accuracy_by_popularity").fetchall()
-    assert {name for (name,) in binned} <= {"songs", "popqa_500"}
+    assert {name for (name,) in binned} <= {
+        "songs",
+        "popqa_500",
+        "popqa",
+        "popqa_sample",
+        "popqa_least_popular",
+    }
     linked = marts.sql("select distinct passage_of from fct_passage_effects").fetchall()
     assert linked in ([], [(None,)])
 
@@ -222,8 +287,32 @@ def test_the_page_is_what_the_command_writes_but_for_its_numbers(marts: duckdb.D
     assert sorted(without_numbers(page(marts))) == sorted(without_numbers(written))
 
 
+def test_verdicts_effects_and_rules_are_those_of_the_files(marts: duckdb.DuckDBPyConnection) -> None:
+    verdicts = marts.sql(
+        "select model, retrieval_method, n, round(memory_accuracy, 3), round(passages_accuracy, 3),"
+        " round(either_accuracy, 3) from fct_verdicts where dataset = 'popqa_least_popular' order by model"
+    ).fetchall()
+    assert verdicts == [(name, "elsewhere", N_FACTS, 0.333, 0.5, 0.667) for name in sorted(SELFRAG)]
+    (effect,) = marts.sql(
+        "select sum(n), sum(n_helped), sum(n_hurt) from fct_retrieval_effect_by_popularity where dataset ="
+        " 'popqa_least_popular' and model = 'selfrag_7b' and relation = 'all' and binning = 'deciles'"
+    ).fetchall()
+    assert effect == (N_FACTS, 20, 10)
+    agreement = marts.sql(
+        "select distinct n, n_rule_only, n_verdict_only from fct_rule_agreement where dataset = 'nq_judged'"
+        " and rule = 'is_correct'"
+    ).fetchall()
+    assert agreement == [(N_JUDGED, 0, 1)]
+    signals = marts.sql(
+        "select distinct auroc, chosen_signals from fct_signal_quality where dataset = 'popqa_sample'"
+        " and signal = 'best_signal'"
+    ).fetchall()
+    assert signals == [(1.0, "first_probability")]
+
+
 def without_numbers(text: str) -> list[str]:
-    """The words of a page's paragraphs and rows."""
+    """The words of a page's paragraphs and rows, apart from the parts whose words depend on numbers."""
+    text = text[: text.index("## A verdict")] + text[text.index("## Which signal") :]
     blank = re.sub(r"[+−]?[\d.,]*\d%?|–", "~", text).replace("(~ to ~)", "(~)")  # few rows have no intervals
     return [" ".join(part.split()) for part in re.split(r"\n(?=\n|\||-)", blank)]
 
@@ -234,8 +323,8 @@ def test_rows_without_a_licence_are_not_exported(home: Path, marts: duckdb.DuckD
     answers = marts.sql(
         f"select distinct dataset, model from '{data}/fct_answers.parquet' order by all"
     ).fetchall()
-    assert {model for _, model in answers} == {"llama_8b_it", "llama_3_1_8b"}
-    assert {dataset for dataset, _ in answers} == set(sum(ADARAGUE.values(), ()))
+    assert {model for _, model in answers} == {"llama_8b_it", "llama_3_1_8b", *JSPACE, *JUDGED}
+    assert {dataset for dataset, _ in answers} == {*sum(ADARAGUE.values(), ()), "popqa_sample", "nq_judged"}
     for path in sorted(data.glob("*.parquet")):
         assert b"Song 7" not in path.read_bytes(), path.name
         said = marts.sql(f"select count(*) from '{path}' as t where t::text like '%Song 7%'").fetchone()
@@ -244,5 +333,5 @@ def test_rows_without_a_licence_are_not_exported(home: Path, marts: duckdb.DuckD
     assert len(rates.fetchall()) == 3
     card = (home / "export/README.md").read_text(encoding="utf-8")
     assert "state no licence: rows with questions of songs, answers of gpt_3_5_turbo to songs" in card
-    assert "- `mit`: MIT: questions of popqa_500.\n" in card
+    assert "- `mit`: MIT: questions of popqa_500" in card
     assert "license:\n- mit\n- other\n" in card

@@ -337,7 +337,6 @@ def test_missing_generations_are_named(study: Study, lake: Lake, log: logging.Lo
 @pytest.mark.parametrize(
     ("grounding", "message"),
     [
-        ("grounding: {}", r"grounding.portrait: is missing"),
         ("grounding: {portrait: {rate: 1}}", r"grounding.portrait.rate: unknown key"),
         ("grounding: {portrait: {collections: [one]}}", r"collections: goes with the study's collections"),
         ("grounding: {portrait: {false_positive_rate: 0}}", r"must be a number above 1e-09 and at most 0.5"),

@@ -78,11 +78,11 @@ def sure_signals(lake: dict[str, list[Row]]) -> list[Row]:
     """Rows of fct_adaptive_signals: predicted signals whose three intervals are all above zero."""
     gains = {
         (row["signal"], row["threshold_scope"], row["baseline"]): (row["gain"], *interval(row))
-        for row in lake["adaptive_signal_gains"]
+        for row in lake["gains"]
         if row["undefined"] is None
     }
     found = []
-    for row in lake["adaptive_signals"]:
+    for row in lake["signals"]:
         numbers: Row = {}
         for name, baseline in COMPARED.items():
             gain = gains.get((row["signal"], row["threshold_scope"], baseline))
@@ -104,7 +104,7 @@ def router(lake: dict[str, list[Row]], tmp_path_factory: pytest.TempPathFactory)
     marts = marts_of(tmp_path_factory.mktemp("marts"))
     pair = tuple(BM25.split("."))
     predicted = dataclasses.replace(
-        marts, signals={pair: sure_signals(lake)}, signal_rules={pair: lake["adaptive_signal_rules"]}
+        marts, signals={pair: sure_signals(lake)}, signal_rules={pair: lake["rules"]}
     )
     return routers_of(predicted, tmp_path_factory.mktemp("routers"))[BM25]
 
@@ -136,7 +136,7 @@ def test_a_service_that_asks_a_predicting_router_gains_what_the_mart_says(
     for baseline, answer in (("always", "from_passage"), ("never", "own")):
         (gain,) = (
             row
-            for row in lake["adaptive_signal_gains"]
+            for row in lake["gains"]
             if (row["signal"], row["threshold_scope"], row["baseline"]) == (router.signal, scope, baseline)
         )
         low, high = interval(gain)

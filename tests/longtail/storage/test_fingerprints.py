@@ -278,3 +278,9 @@ def test_nothing_is_kept_where_python_keeps_nothing_or_the_folder_cannot_be_writ
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     file.with_name("__pycache__").write_text("a file where a folder must be")
     assert read_in_another_process(file) == PARSED
+
+
+def test_a_folder_that_is_left_of_an_older_version_hides_no_module(copied: Path) -> None:
+    before = versions(copied)
+    (copied / "longtail/wikimedia/ingest/__pycache__").mkdir(parents=True)
+    assert versions(copied) == before
