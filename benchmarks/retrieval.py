@@ -215,7 +215,7 @@ def _dense(folder: Path, n: int, n_questions: int, rounds: int) -> float:
         best = Nearest.none(n_questions)
         for rows, part in read_vectors(folder):
             found = nearest(Flat(part, "cpu"), queries, K)
-            best = best.joined(Nearest(rows[found.rows], found.scores), K)
+            best = best.join_with(Nearest(rows[found.rows], found.scores), K)
         return best.scores
 
     def check(_name: str, scores: Sequence[Any]) -> None:

@@ -204,7 +204,9 @@ def _is_in(module: str, names: Collection[str]) -> bool:
 def _of_package(name: str, root: Path) -> Iterator[str]:
     """The module itself, or every module of a package."""
     folder = root / name.replace(".", "/")
-    if not (folder / "__init__.py").is_file():  # a folder of compiled files alone may be left of an older version
+    if not (
+        folder / "__init__.py"
+    ).is_file():  # a folder of compiled files alone may be left of an older version
         yield name
         return
     for file in folder.rglob("*.py"):

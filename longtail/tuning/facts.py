@@ -162,7 +162,7 @@ class FixedIndex:
         best = Nearest.none(len(vectors))
         for rows, part in self._parts:
             hits = nearest(Flat(part, device), vectors, k)
-            best = best.joined(Nearest(rows[hits.rows], hits.scores), k)
+            best = best.join_with(Nearest(rows[hits.rows], hits.scores), k)
         return best.rows
 
     def texts(self, rows: Sequence[int]) -> list[str]:

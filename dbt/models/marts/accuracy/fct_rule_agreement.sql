@@ -1,5 +1,6 @@
 {%- set rules = ['is_correct', 'is_correct_case_sensitive', 'is_correct_normalized', 'is_exact_match'] -%}
 {%- set counts = ['n', 'n_both', 'n_rule_only', 'n_verdict_only'] -%}
+{%- set by_chance = '(accuracy_by_rule * accuracy_by_verdict + (1 - accuracy_by_rule) * (1 - accuracy_by_verdict))' -%}
 {%- set key = 'dataset, prompt, model, method, rule' -%}
 with answers as (select * from {{ ref('int_answers') }}),
 imported_answers as (select * from {{ ref('stg_imports__answers') }}),
@@ -15,7 +16,11 @@ judged as (
         answers.cluster_id,
         imported_answers.is_correct as verdict,
         unnest({{ rules }}) as rule,
-        unnest([{% for rule in rules %}answers.{{ rule }}{{ ', ' if not loop.last }}{% endfor %}]) as is_right
+        unnest([
+            {%- for rule in rules %}
+            answers.{{ rule }}{{ ',' if not loop.last }}
+            {%- endfor %}
+        ]) as is_right
     from answers
     inner join imported_answers using (dataset, question_id, model, method, prompt)
     where imported_answers.is_correct is not null
@@ -65,14 +70,9 @@ rated as (
 final as (
 
     select
-        * exclude (by_chance),
-        (agreement - by_chance) / nullif(1 - by_chance, 0) as kappa
-    from (
-        select
-            *,
-            accuracy_by_rule * accuracy_by_verdict + (1 - accuracy_by_rule) * (1 - accuracy_by_verdict) as by_chance
-        from rated
-    )
+        *,
+        (agreement - {{ by_chance }}) / nullif(1 - {{ by_chance }}, 0) as kappa
+    from rated
 
 )
 

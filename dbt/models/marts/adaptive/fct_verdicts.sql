@@ -1,4 +1,4 @@
-{%- set pair = 'dataset, prompt, model, parametric_method, retrieval_method' -%}
+{%- set pair = 'dataset, prompt, model, method, retrieval_method' -%}
 {%- set fixed = [('always', 'passages'), ('oracle', 'either')] -%}
 with memory as (
 
@@ -31,16 +31,21 @@ signals as (
 pairs as (
 
     select
-        {{ pair }},
+        {{ pair.replace('method', 'parametric_method as method', 1) }},
         {%- for policy, name in fixed %}
         {%- for column in ['accuracy', 'ci_low', 'ci_high'] %}
         max({{ column }}) filter (where policy = '{{ policy }}') as {{ name }}_{{ column }},
         {%- endfor %}
         {%- endfor %}
-        max_by(struct_pack(policy, gain, gain_ci_low, gain_ci_high, no_gain_interval), policy)
-            filter (where policy in ('popularity', 'popularity_per_relation')) as by_popularity
+        max_by(
+            struct_pack(
+                popularity_policy := policy, popularity_gain := gain, popularity_gain_ci_low := gain_ci_low,
+                popularity_gain_ci_high := gain_ci_high, no_gain_interval
+            ),
+            policy
+        ) filter (where policy in ('popularity', 'popularity_per_relation')) as by_popularity
     from {{ ref('fct_policies') }}
-    group by {{ pair }}
+    group by all
 
 ),
 
@@ -55,25 +60,19 @@ final as (
         memory.n,
         memory.accuracy as memory_accuracy,
         memory.ci_low as memory_ci_low,
-        memory.ci_high as memory_ci_high, pairs.* exclude ({{ pair }}, by_popularity),
+        memory.ci_high as memory_ci_high, pairs.* exclude ({{ pair }}, by_popularity), -- noqa: RF02
         signals.* exclude (dataset, prompt, model, method),
-        by_popularity['policy'] as popularity_policy,
-        by_popularity['gain'] as popularity_gain,
-        by_popularity['gain_ci_low'] as popularity_gain_ci_low,
-        by_popularity['gain_ci_high'] as popularity_gain_ci_high,
-        by_popularity['no_gain_interval'] as no_gain_interval,
+        unnest(pairs.by_popularity), -- noqa: AL03
         case
             when pairs.retrieval_method is null then 'not known: no passages'
-            when by_popularity is null then 'not known: no popularity'
-            when popularity_gain_ci_low > 0 then 'gains'
-            when popularity_gain_ci_high < 0 then 'loses'
+            when pairs.by_popularity is null then 'not known: no popularity'
+            when pairs.by_popularity['popularity_gain_ci_low'] > 0 then 'gains'
+            when pairs.by_popularity['popularity_gain_ci_high'] < 0 then 'loses'
             else 'gains nothing'
         end as verdict
     from memory
     left join signals using (dataset, prompt, model, method)
-    left join pairs
-        on (memory.dataset, memory.prompt, memory.model, memory.method)
-            = (pairs.dataset, pairs.prompt, pairs.model, pairs.parametric_method)
+    left join pairs using (dataset, prompt, model, method)
 
 )
 
