@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -40,7 +39,6 @@ from longtail.transfer.http import (
     deadline,
     is_loopback,
     longtail_version,
-    open_session,
     retry_after_seconds,
 )
 from longtail.transfer.limits import Limiter, Limits, LongPauseError, Service
@@ -333,7 +331,8 @@ class HttpClient:
             prepared.headers["Authorization"] = request.authorization or ""
             return prepared
 
-        with self._session(request).request(
+        is_far = not is_loopback(request.url)
+        with self._sessions.get(request.url).request(
             request.method,
             request.url,
             params=request.params,
@@ -343,20 +342,10 @@ class HttpClient:
             headers={"User-Agent": self._user_agent(), **headers},
             timeout=(self.policy.connect_s, self.policy.read_s),
             stream=True,
+            # nothing on this machine may redirect a request, or a secret, elsewhere
+            allow_redirects=is_far and not request.secret,
         ) as response:
             yield response
-
-    def _session(self, request: Request) -> requests.Session:
-        """The session for this kind of request. Nothing on this machine may redirect a request, or a secret,
-        elsewhere.
-
-        Requests to this machine use no proxy.
-        """
-        is_far = not is_loopback(request.url)
-        follows = is_far and not request.secret
-        kind = f"far {is_far}, follows {follows}"
-        make = partial(open_session, follows_redirects=follows, trusts_environment=is_far)
-        return self._sessions.get(kind, make)
 
     def _body(self, request: Request, response: requests.Response) -> bytes:
         """The whole body. Errors: `SlowAnswerError` where it is too large: ask for less."""

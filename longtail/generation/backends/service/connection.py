@@ -18,9 +18,7 @@ from longtail.transfer.http import (
     Sessions,
     body_parts,
     deadline,
-    is_loopback,
     longtail_version,
-    open_session,
 )
 
 WINDOW_S = 60.0
@@ -163,12 +161,18 @@ class Connection:
 
     def _post(self, body: bytes, idempotency_key: str, most_bytes: int) -> Reply:
         started = self._clock.monotonic()
-        sent = self._sessions.get("service", self._session).post(
+        sent = self._sessions.get(self.url).post(
             self.url,
             data=body,
-            headers={"Content-Type": "application/json", "Idempotency-Key": idempotency_key},
+            auth=self._auth,
+            headers={
+                "Content-Type": "application/json",
+                "Idempotency-Key": idempotency_key,
+                "User-Agent": f"longtail/{longtail_version()} requests/{requests.__version__}",
+            },
             timeout=(self._policy.connect_s, self._policy.read_s),
             stream=True,
+            allow_redirects=False,  # a redirect could lead the key to another host
         )
         with sent as response:
             content = bytearray()
@@ -179,15 +183,6 @@ class Connection:
             seconds = self._clock.monotonic() - started
             whole, is_cut = bytes(content[:most_bytes]), len(content) > most_bytes
             return Reply(response.status_code, response.headers, whole, seconds, is_cut)
-
-    def _session(self) -> requests.Session:
-        session = open_session(
-            follows_redirects=False,  # a redirect could lead the key to another host
-            trusts_environment=not is_loopback(self.url),  # no proxy between this machine and itself
-        )
-        session.auth = self._auth
-        session.headers["User-Agent"] = f"longtail/{longtail_version()} requests/{requests.__version__}"
-        return session
 
     def _reason(self, error: Exception) -> str:
         cause = getattr(error.args[0], "reason", error.args[0]) if error.args else error

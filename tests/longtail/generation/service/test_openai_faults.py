@@ -11,7 +11,7 @@ from served import GREEDY, NAMES, PRICES, PROMPTS, Open
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Failure, Generation
 from longtail.transfer.http import RetryPolicy
-from tests.dripping import DRIPS, Drip, dripping
+from tests.dripping import DRIPS, dripping
 
 
 @pytest.mark.parametrize("fault", [f for f in FAULTS if f not in ("fewer", "more", "no_usage", "shuffled")])
@@ -187,24 +187,13 @@ def test_a_slow_server_is_timed_out_and_asked_again(open_backend: Open) -> None:
     assert set(server.books.sold.values()) == {1}
 
 
-@pytest.mark.parametrize("name", ["header", "continue", "chunk's extension", "trailer", "body"])
-def test_a_server_that_drips_is_given_up_in_time_and_may_have_billed(open_backend: Open, name: str) -> None:
+def test_a_server_that_drips_is_given_up_in_time_and_may_have_billed(open_backend: Open) -> None:
     policy = RetryPolicy(1, 0.01, 0.05, read_s=6.0, answer_s=0.4)
-    with dripping(DRIPS[name]) as port:
+    with dripping(DRIPS["body"]) as port:
         backend = open_backend(f"http://127.0.0.1:{port}", policy=policy, **PRICES)
         (result,) = backend.generate(PROMPTS[:1], GREEDY)
     assert isinstance(result, Failure)
     assert "no whole answer in time (no end after 0.4 s)" in result.reason
-    assert backend.spent_usd > 0
-
-
-@pytest.mark.parametrize("lengths", ["Content-Length: 5\r\nContent-Length: 7", "Content-Length: five"])
-def test_an_answer_of_two_lengths_may_have_been_billed(open_backend: Open, lengths: str) -> None:
-    with dripping(Drip(f"HTTP/1.1 200 OK\r\n{lengths}\r\n\r\n".encode(), b" ")) as port:
-        backend = open_backend(f"http://127.0.0.1:{port}", policy=RetryPolicy(1, 0.01, 0.05), **PRICES)
-        (result,) = backend.generate(PROMPTS[:1], GREEDY)
-    assert isinstance(result, Failure)
-    assert "Content-Length is" in result.reason
     assert backend.spent_usd > 0
 
 
