@@ -1,4 +1,4 @@
-"""The one HTTP client of all sources: operator's contact, limits, time-outs, retries, caches, one clear error.
+"""The one HTTP client of all sources: operator's contact, limits, time-outs, retries, one clear error.
 
 Services may be slow or down, may refuse requests, or may answer with HTML or half a JSON document. The client repeats
 each such request a limited number of times, then raises one `SourceError`.
@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import random
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,7 +41,7 @@ from longtail.transfer.http import (
     retry_after_seconds,
 )
 from longtail.transfer.limits import Limiter, Limits, LongPauseError, Service
-from longtail.transfer.stored_answers import FinishedAnswers, ResponseCache
+from longtail.transfer.stored_answers import FinishedAnswers
 
 _LOG = logging.getLogger(__name__)
 _CHUNK = 1 << 16
@@ -85,23 +84,13 @@ class Request:
         return kind(f"{self.service.name} at {short(self.url)}: {what}")
 
 
-@dataclass
-class Traffic:
-    """Numbers of requests sent, of unchanged answers among them (304), and of answers from the cache alone."""
-
-    sent: int = 0
-    not_modified: int = 0
-    from_cache: int = 0
-
-
 class HttpClient:
     """Sends requests for all services of one run; safe between threads; a context manager.
 
     `contact_env` names the environment variable with the operator's address, which is needed for any host but this
     machine. `limits`: the folder in which the processes of an instance keep their common limits; None: limits of this
-    process only. For this machine only the number of parallel requests is limited, unless `limits_loopback`. `cache`:
-    the folder of the cache of responses. `finished`: the stored answers of an unfinished stage, also those of a killed
-    run.
+    process only. For this machine only the number of parallel requests is limited, unless `limits_loopback`.
+    `finished`: the stored answers of an unfinished stage, also those of a killed run.
     """
 
     def __init__(
@@ -112,18 +101,14 @@ class HttpClient:
         jitter: Callable[[], float] = random.random,
         limits: Path | None = None,
         limits_loopback: bool = False,
-        cache: Path | None = None,
         finished: FinishedAnswers | None = None,
     ) -> None:
         self.contact_env = contact_env
         self.policy = policy or RetryPolicy()
         self.clock = clock or Clock()
-        self.traffic = Traffic()
         self.limits = Limits(limits, limits_loopback, self.clock)
         self._jitter = jitter
-        self._lock = threading.Lock()
         self._sessions = Sessions()
-        self._cache = ResponseCache(cache, self.clock.now) if cache else None
         self._finished = finished
 
     def __enter__(self) -> HttpClient:
@@ -136,15 +121,10 @@ class HttpClient:
 
     def close(self) -> None:
         self._sessions.close()
-        for store in (self._cache, self._finished):
-            if store is not None:
-                store.close()
-        traffic, n_known = self.traffic, self._finished.n_known if self._finished else 0
-        if traffic.not_modified or traffic.from_cache or n_known:
-            _LOG.info(
-                "requests: %d sent (%d of them not modified), %d answered by the cache, %d by an earlier run",
-                *(traffic.sent, traffic.not_modified, traffic.from_cache, n_known),
-            )
+        if self._finished is not None:
+            self._finished.close()
+            if self._finished.n_known:
+                _LOG.info("requests: %d answered by an earlier run", self._finished.n_known)
 
     def get_json(
         self,
@@ -161,7 +141,11 @@ class HttpClient:
         back; `SlowAnswerError` after a time-out; `LakeError` where the answer cannot be stored.
         """
         request = Request(service, "GET", url, params=params)
-        return self._ask_once(request, lambda: self._get(request, missing_ok, accept))
+
+        def ask() -> Any:
+            return self._retry(request, lambda: self._fetch(request, missing_ok, accept))
+
+        return self._ask_once(request, ask)
 
     def post_json(
         self,
@@ -228,15 +212,6 @@ class HttpClient:
             return ask()
         return self._finished.get_or_ask(request.key, ask, notes_slow=notes_slow)
 
-    def _get(self, request: Request, missing_ok: bool, accept: Accept | None) -> Any:
-        stored = self._cache.get(request.full_url) if self._cache else None
-        if stored is not None and stored.is_fresh(self.clock.now()):
-            document = _parse(stored.body)
-            if not (accept and accept(document)):
-                self._count("from_cache")
-                return document
-        return self._retry(request, lambda: self._fetch(request, missing_ok, accept))
-
     def _retry(self, request: Request, attempt: Callable[[], Any], fail_fast_when_slow: bool = False) -> Any:
         service, url, policy = request.service, request.url, self.policy
         has_contact = bool(os.environ.get(self.contact_env, "").strip())
@@ -246,7 +221,6 @@ class HttpClient:
         for number in range(1, policy.attempts + 1):
             try:
                 with self.limits.slot(service, url, policy.longest_wait_s):
-                    self._count("sent")
                     outcome = catch_failure(attempt, request.secret)
             except LongPauseError as error:
                 raise _long_pause(request, "asked us to pause", error.seconds) from None
@@ -295,36 +269,25 @@ class HttpClient:
 
     def _fetch(self, request: Request, missing_ok: bool, accept: Accept | None) -> Any:
         """One attempt: the document of the answer, or the `Failure`."""
-        cache = self._cache if request.method == "GET" else None
-        stored = cache.get(request.full_url) if cache else None
-        with (
-            deadline(self.policy.answer_s),
-            self._send(request, stored.conditions if stored else {}) as response,
-        ):
+        with deadline(self.policy.answer_s), self._send(request, {}) as response:
             body, headers, now = self._body(request, response), response.headers, self.clock.now()
-            is_json = "json" in headers.get("Content-Type", "")
-            if response.status_code == 404 and missing_ok and is_json:
+            if response.status_code == 404 and missing_ok and "json" in headers.get("Content-Type", ""):
                 return None
-            if response.status_code == 304 and stored is not None:
-                self._count("not_modified")
-                body, headers = stored.body, stored.revalidate(headers)
-            elif failure := refusal(response, body, now):
+            if failure := refusal(response, body, now):
                 return failure
         try:
-            document = _parse(body)
+            # control characters are removed when terms are cleaned
+            document = json.loads(body, strict=False)
         except (ValueError, RecursionError):
-            document = unreadable(headers.get("Content-Type", ""), body)
-        else:
-            if accept and (wrong := accept(document)):
-                document = Failure(wrong, wait_s=retry_after_seconds(headers.get("Retry-After"), now))
-        if cache and isinstance(document, Failure):
-            cache.drop(request.full_url)  # the next attempt is unconditional
-        elif cache:
-            cache.put(request.full_url, headers, body)
+            return unreadable(headers.get("Content-Type", ""), body)
+        if accept and (wrong := accept(document)):
+            return Failure(wrong, wait_s=retry_after_seconds(headers.get("Retry-After"), now))
         return document
 
     @contextmanager
-    def _send(self, request: Request, headers: Mapping[str, str]) -> Iterator[requests.Response]:
+    def _send(
+        self, request: Request, headers: Mapping[str, str]
+    ) -> Iterator[requests.Response]:
         """Send the request; its body must be read in this context."""
 
         def authorize(prepared: requests.PreparedRequest) -> requests.PreparedRequest:
@@ -364,14 +327,6 @@ class HttpClient:
             f"longtail/{longtail_version()} ({printable(contact) or 'local'}) requests/{requests.__version__}"
         )
 
-    def _count(self, what: str) -> None:
-        with self._lock:
-            setattr(self.traffic, what, getattr(self.traffic, what) + 1)
-
 
 def _long_pause(request: Request, what: str, seconds: float) -> SourceError:
     return request.error(f"{what}, and asked to wait {seconds:.0f} s: run again after that")
-
-
-def _parse(body: bytes) -> Any:
-    return json.loads(body, strict=False)  # control characters are removed when terms are cleaned

@@ -125,7 +125,7 @@ def _client(source: Source, home: StudyHome, stage: str | None) -> HttpClient:
     if source.kind != "wikidata":
         return HttpClient(source.contact_env, limits=limits)
     finished = FinishedAnswers(_answers_folder(home), stage) if stage else None
-    return HttpClient(source.contact_env, limits=limits, cache=home.cache / "http", finished=finished)
+    return HttpClient(source.contact_env, limits=limits, finished=finished)
 
 
 def finish_stage(home: StudyHome, stage: str) -> None:
