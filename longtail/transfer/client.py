@@ -285,9 +285,7 @@ class HttpClient:
         return document
 
     @contextmanager
-    def _send(
-        self, request: Request, headers: Mapping[str, str]
-    ) -> Iterator[requests.Response]:
+    def _send(self, request: Request, headers: Mapping[str, str]) -> Iterator[requests.Response]:
         """Send the request; its body must be read in this context."""
 
         def authorize(prepared: requests.PreparedRequest) -> requests.PreparedRequest:

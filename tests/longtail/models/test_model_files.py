@@ -62,30 +62,8 @@ def linked(folder: Path) -> None:
     (folder / "model.safetensors").symlink_to("../elsewhere")
 
 
-def header(size: int) -> Callable[[Path], None]:
-    def damage(folder: Path) -> None:
-        whole = (folder / "model.safetensors").read_bytes()
-        (folder / "model.safetensors").write_bytes(size.to_bytes(8, "little") + whole[8:])
-
-    return damage
-
-
-def deep_header(folder: Path) -> None:
-    (folder / "model.safetensors").write_bytes(len(DEEP).to_bytes(8, "little") + DEEP.encode())
-
-
 def written(name: str, text: str) -> Callable[[Path], None]:
     return lambda folder: (folder / name).write_text(text) and None
-
-
-def large(name: str, n_bytes: int) -> Callable[[Path], None]:
-    """A file with a hole: it takes no room."""
-
-    def damage(folder: Path) -> None:
-        with (folder / name).open("wb") as file:
-            file.truncate(n_bytes)
-
-    return damage
 
 
 BESIDE = "weights are safetensors files that lie beside their index"
@@ -101,25 +79,14 @@ BESIDE = "weights are safetensors files that lie beside their index"
         (moved_to("a\x1b[2J\n.bin", "weights.bin"), r"names 'a\x1b[2J\n.bin'"),
         (written(INDEX, '{"weight_map": {"a": ["x"]}}'), "has no weight_map"),
         (written(INDEX, "[]"), f"{INDEX} holds no JSON object"),
-        (written(INDEX, DEEP), f"{INDEX} nests more than 64 levels deep"),
         (linked, "model.safetensors is a link that leaves the folder; copy the file into it"),
         (lambda folder: (folder / "x.json").symlink_to("x.json"), "x.json"),
         (lambda folder: (folder / "x.json").symlink_to("gone.json"), "x.json is no regular file"),
         (lambda folder: os.mkfifo(folder / "x.json"), "x.json is no regular file"),
-        (header(1 << 63), "its header claims 9,223,372,036,854,775,808 bytes"),
-        (header(90_000_000), "its header claims 90,000,000 bytes"),
-        (lambda folder: (folder / "model.safetensors").write_bytes(b"1234"), "no whole safetensors file"),
-        (deep_header, "cannot be loaded: Error while deserializing header"),
-        (written("config.json", DEEP), "config.json nests more than 64 levels deep"),
-        (written("config.json", '{"x": ' + "[" * 300 + "]" * 300 + "}"), "config.json nests more than 64 levels"),
-        (written("generation_config.json", DEEP), "generation_config.json nests more than 64 levels deep"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"1234"), "Error while deserializing header"),
+        (written("config.json", DEEP), "config.json is not a valid JSON file"),
         (written("generation_config.json", "{"), "generation_config.json is not a valid JSON file"),
         (written("generation_config.json", f'{{"min_length": {"9" * 5000}}}'), "is not a valid JSON file"),
-        (written("tokenizer_config.json", DEEP), "tokenizer_config.json nests more than 64 levels deep"),
-        (written("tokenizer.json", DEEP), "its tokenizer does not load"),
-        (large("config.json", 1 << 25), "config.json is larger than 16 MiB"),
-        (large("tokenizer.json", 1 << 30), "tokenizer.json is larger than 512 MiB"),
-        (lambda f: edit(f / "config.json", num_hidden_layers=10**9), "asks for 1,000,000,000 layers"),
         (lambda f: edit(f / "tokenizer_config.json", vocab="/etc/passwd"), "names a file of its own (vocab)"),
         (written("adapter_config.json", '{"base_model_name_or_path": "x/y"}'), "belongs to an adapter"),
     ],
