@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.harness import Contestant, last_line, machine, race, say, spread, table
-from longtail.embedding.encoder import load_encoder, model_folder
+from longtail.embedding.declared import ANSWER_ENCODER
 from longtail.embedding.vectors import Vectors
 from longtail.statistics.answer_similarities import compare_models, mean_cosines
 from longtail.threads import thread_count
@@ -110,8 +110,8 @@ def race_embedding(n_texts: int, rounds: int, folder: Path) -> list[Contestant]:
 
     torch.set_num_threads(thread_count())
     texts = distinct_texts(n_texts)
-    model = SentenceTransformer(str(model_folder()), device="cpu")
-    load_encoder()
+    model = SentenceTransformer(str(ANSWER_ENCODER.files.folder), device="cpu")
+    ANSWER_ENCODER.load("cpu")
 
     def peer() -> Any:  # arrays, which are sequences in all but their type
         return model.encode(texts, normalize_embeddings=True, show_progress_bar=False)

@@ -37,7 +37,7 @@ from benchmarks.generated_passages import open_home, questions_of
 from benchmarks.harness import Contestant, last_line, machine, race, say, spread, table
 from benchmarks.retrieval_approximate import DIMENSIONS, compare_approximate
 from benchmarks.retrieval_process import K, search
-from longtail.embedding.encoder import load_encoder, model_folder
+from longtail.embedding.declared import ANSWER_ENCODER
 from longtail.retrieval.bm25 import tokens_of
 from longtail.retrieval.nearest import Flat, Nearest, nearest
 from longtail.retrieval.passage_vectors import PART_ROWS, read_vectors
@@ -232,12 +232,12 @@ def _encoding(passages: Sequence[Any], rounds: int) -> float:
     from sentence_transformers import SentenceTransformer
 
     texts = [passage.text_to_index for passage in passages]
-    encoder = SentenceTransformer(str(model_folder()), device="cpu")
-    load_encoder()
+    encoder = SentenceTransformer(str(ANSWER_ENCODER.files.folder), device="cpu")
+    ANSWER_ENCODER.load("cpu")
     peer = Contestant(
         "sentence-transformers", lambda: encoder.encode(texts, normalize_embeddings=True), len(texts)
     )
-    mine = Contestant("Longtail", lambda: load_encoder().encode(texts, _LOG), len(texts))
+    mine = Contestant("Longtail", lambda: ANSWER_ENCODER.load("cpu").encode(texts, _LOG), len(texts))
     return _compared("Encoding", mine, peer, rounds, lambda *_: None)
 
 

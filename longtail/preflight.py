@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from longtail.embedding.encoder import check_files
+from longtail.embedding.declared import ANSWER_ENCODER
 from longtail.entailment.classifier import check as check_classifier
 from longtail.errors import LongtailError, single_line
 from longtail.generation.tasks.registry import needs_of_models
@@ -145,7 +145,7 @@ def _needs_of_formats(study: Study) -> Iterator[Need]:
 def _needs_of_similarities(study: Study) -> Iterator[Need]:
     """Paraphrases and samples are compared by the sentence encoder, and by the study's classifier."""
     if study.paraphrase_prompts or study.sample_prompts:
-        yield Need("prompts", check_files)
+        yield Need("prompts", ANSWER_ENCODER.check)
     if study.nli is not None:
         yield Need("nli.path", partial(check_classifier, study.nli))
 

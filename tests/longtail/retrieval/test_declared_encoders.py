@@ -158,15 +158,6 @@ def test_questions_may_have_an_encoder_of_their_own(folder: Path, tmp_path: Path
         retriever_of(folder, query_path=str(tmp_path / "nowhere")).check()
 
 
-def test_the_built_in_retriever_is_a_declaration(tmp_path: Path) -> None:
-    settings = METHODS["dense"].settings
-    assert isinstance(settings, EncoderSettings)
-    from longtail.embedding.encoder import load_encoder
-
-    found = DeclaredEncoder("dense", settings).load("cpu").encode(TEXTS, LOG)
-    np.testing.assert_array_equal(found, load_encoder().encode(TEXTS, LOG))
-
-
 def test_what_is_longer_than_the_encoder_is_counted_once_encoded_and_when_shared(
     folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

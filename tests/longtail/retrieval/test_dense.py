@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longtail.embedding.encoder import load_encoder
+from longtail.embedding.declared import ANSWER_ENCODER
 from longtail.methods import METHODS
 from longtail.retrieval.base import Context, Query, load_retriever
 from longtail.retrieval.nearest import nearest
@@ -67,7 +67,7 @@ def test_namesakes_and_unicode(tmp_path: Path) -> None:
     ]  # the same text: the order of passage_id
     assert hits[1][0].passage_id == "Q3-0"
     assert [len(own) for own in hits] == [3, 3, 3, 3]
-    vectors = load_encoder().encode([p.text_to_index for p in passages] + questions, LOG)
+    vectors = ANSWER_ENCODER.load("cpu").encode([p.text_to_index for p in passages] + questions, LOG)
     products = vectors[4:] @ vectors[:4].T
     for own, expected in zip(hits, products, strict=True):
         for hit in own:

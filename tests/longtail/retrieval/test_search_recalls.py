@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from longtail.embedding.encoder import load_encoder
+from longtail.embedding.declared import ANSWER_ENCODER
 from longtail.errors import IndexMissingError
 from longtail.retrieval import search_recalls
 from longtail.retrieval.indexes import build_index
@@ -53,7 +53,7 @@ def test_stated_recall_equals_brute_force(
     assert len({row["question_id"] for row in rows}) == 4 < len(texts)
     assert {row["k"] for row in rows} == {1, study.top_k}
     for row in rows:
-        (asked,) = load_encoder().encode([texts[row["question_id"]]], log)
+        (asked,) = ANSWER_ENCODER.load("cpu").encode([texts[row["question_id"]]], log)
         nearest = [
             ids[place] for place in np.argsort(-np.round(vectors @ asked, 6), kind="stable")[: row["k"]]
         ]

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from longtail.embedding.declared import DeclaredEncoder
-from longtail.embedding.encoder import load_encoder
+from longtail.embedding.declared import ANSWER_ENCODER, DeclaredEncoder
 from longtail.errors import IndexMissingError, LakeError, LongtailError
 from longtail.methods import METHODS
 from longtail.retrieval import passage_vectors, stored_passages
@@ -194,7 +193,7 @@ def test_vectors_are_encoded_once_shared_and_removed_when_unused(tmp_path: Path)
     (tmp_path / "a" / names[1]).unlink()
     build_vectors(passages, tmp_path / "a", cache, ENCODER, "cpu", LOG)
     assert inodes == [(tmp_path / "a" / name).stat().st_ino for name in names]
-    expected = load_encoder().encode([passage.text_to_index for passage in passages], LOG)
+    expected = ANSWER_ENCODER.load("cpu").encode([passage.text_to_index for passage in passages], LOG)
     found = np.vstack([vectors for _, vectors in read_vectors(tmp_path / "a")])
     np.testing.assert_allclose(found, expected, atol=1e-6)
     for study in "ab":
@@ -211,8 +210,8 @@ def test_dense_in_parts_finds_what_one_index_finds_and_no_vector_that_is_not_fin
     queries = [Query("d", str(i), f"w{i} w{i + 1}", None, ()) for i in range(20)]
     retriever = load_retriever(METHODS["dense"])
     retriever.build(context)
-    vectors = load_encoder().encode([passage.text_to_index for passage in passages], LOG)
-    products = load_encoder().encode([query.text for query in queries], LOG) @ vectors.T
+    vectors = ANSWER_ENCODER.load("cpu").encode([passage.text_to_index for passage in passages], LOG)
+    products = ANSWER_ENCODER.load("cpu").encode([query.text for query in queries], LOG) @ vectors.T
 
     def nearest(scores: np.ndarray) -> list[int]:
         return sorted(range(12), key=lambda row: (-round(float(scores[row]), 6), row))[:4]
