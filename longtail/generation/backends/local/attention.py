@@ -22,10 +22,6 @@ IMPLEMENTATION = "longtail_packed"
 _UNSUPPORTED = ("sliding_window", "softcap", "s_aux", "cu_seq_lens_q", "position_bias")
 
 
-class UnsupportedAttentionError(Exception):
-    """The model's attention does more than softmax over all earlier tokens."""
-
-
 class Pass(Protocol):
     """One forward pass, which is asked once per layer, in the order of layers."""
 
@@ -58,7 +54,7 @@ def _attention(
     """What a layer calls, with one packed sequence: query (1, H, n, d), key and value (1, G, n, d)."""
     unsupported = [name for name in _UNSUPPORTED if options.get(name) is not None]
     if attention_mask is not None or unsupported or not getattr(module, "is_causal", True):
-        raise UnsupportedAttentionError(", ".join(unsupported) or "a mask of its own")
+        raise NotImplementedError(f"its attention has {', '.join(unsupported) or 'a mask of its own'}")
     scale = scaling if scaling is not None else query.shape[-1] ** -0.5
     return CURRENT.get().attend(query[0], key[0], value[0], scale)[None], None
 

@@ -41,7 +41,7 @@ class CachedSteppers:
     """
 
     def __init__(self, loaded: LoadedModel) -> None:
-        self._model = loaded.model
+        self._loaded, self._model = loaded, loaded.model
         self.device = loaded.device
         self._accepted = frozenset(inspect.signature(loaded.model.forward).parameters)
         self._shares = False
@@ -143,15 +143,7 @@ class CachedSteppers:
         def open_batch(prompts: Sequence[Sequence[int]]) -> CachedStepper:
             return self.open(prompts, least=1)
 
-        return find_difference(self._model, open_batch, self._run_alone, lengths, n_shared)
-
-    def _run_alone(self, prompt: list[int], tokens: list[int]) -> torch.Tensor:
-        """Logits after one sequence, by the plain forward pass without a cache: (1, vocabulary)."""
-        import torch
-
-        ids = torch.tensor([[*prompt, *tokens]], device=self.device)
-        logits: torch.Tensor = self._model(input_ids=ids, use_cache=False).logits[:, -1].float()
-        return logits
+        return find_difference(self._model, open_batch, self._loaded.run_alone, lengths, n_shared)
 
 
 class CachedStepper:

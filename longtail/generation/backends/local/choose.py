@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from longtail.generation.backends.local.attention import UnsupportedAttentionError
-from longtail.generation.backends.local.decoding import Steppers
-from longtail.generation.backends.local.loading import LoadedModel, difference
+from longtail.generation.backends.local.attention import IMPLEMENTATION
+from longtail.generation.backends.local.decoding import Stepper, Steppers
+from longtail.generation.backends.local.loading import LoadedModel, find_difference
 from longtail.generation.backends.local.packed import PackedSteppers
-from longtail.models.limits import first_line, is_out_of_memory
 from longtail.progress import Progress
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.home import longtail_home
@@ -33,12 +33,12 @@ def choose_steppers(loaded: LoadedModel, batch_tokens: int) -> Steppers:
         return EncoderDecoderSteppers(loaded, batch_tokens)
     reason = PackedSteppers.fits(loaded.model)
     if not reason:
-        proof = _proof(loaded)
+        proof, before = _proof(loaded), loaded.model.config._attn_implementation
+        packed = PackedSteppers(loaded, batch_tokens)
         if proof.is_file():
-            return PackedSteppers(loaded, batch_tokens)
-        before = loaded.model.config._attn_implementation
-        packed, reason = _try(loaded, batch_tokens)
-        if packed:
+            return packed
+        reason = _try(loaded, packed, before)
+        if not reason:
             with contextlib.suppress(OSError):  # a home that cannot be written: tried again next time
                 proof.parent.mkdir(parents=True, exist_ok=True)
                 proof.touch()
@@ -62,65 +62,22 @@ def _proof(loaded: LoadedModel) -> Path:
     return longtail_home() / "cache" / "packed" / fingerprint(loaded.revision, config, device, versions)
 
 
-def _try(loaded: LoadedModel, batch_tokens: int) -> tuple[PackedSteppers | None, str]:
-    """Packed steppers, or the reason why they are not right."""
-    import torch
+def _try(loaded: LoadedModel, packed: PackedSteppers, before: str) -> str:
+    """Why packed batches do not give what plain passes, with the attention of `before`, give; empty where they do."""
 
-    checked = Progress(_LOG, f"{loaded.name}: checking packed against plain passes")
+    def open_batch(prompts: Sequence[Sequence[int]]) -> Stepper:
+        loaded.model.set_attn_implementation(IMPLEMENTATION)
+        return packed.open(prompts, group_cost=0)
+
+    def run_alone(prompt: list[int], tokens: list[int]) -> torch.Tensor:
+        loaded.model.set_attn_implementation(before)
+        return loaded.run_alone(prompt, tokens)
+
     try:
-        with checked, torch.inference_mode():
-            prompts, parents, added = _trial(loaded.model)
-            forked = [[*prompts[parent], *tokens] for parent, tokens in zip(parents, added, strict=True)]
-            alone = _plain(loaded, [*prompts, *(tokens[:-1] for tokens in forked), *forked])
-            packed = PackedSteppers(loaded, batch_tokens)
-            batch = packed.open(prompts, group_cost=0)
-            together = [batch.start(), batch.step(parents, [tokens[0] for tokens in added])]
-            together.append(batch.step(range(len(parents)), [tokens[1] for tokens in added]))
-    except UnsupportedAttentionError as refusal:
-        return None, f"its attention has {refusal}"
-    except Exception as failure:  # whatever a model's code raises where it is called in an unforeseen way
-        if is_out_of_memory(failure):
-            raise
-        return None, first_line(failure)
+        with Progress(_LOG, f"{loaded.name}: checking packed against plain passes"):
+            reasons = (find_difference(loaded.model, open_batch, run_alone, (2, 3), n) for n in (0, 4))
+            return next(filter(None, reasons), "")
     finally:
+        loaded.model.set_attn_implementation(IMPLEMENTATION)
+        packed.forget()
         loaded.free_memory()
-    packed.prefixes.clear()
-    reason = difference(loaded.model, torch.cat(together), alone)
-    return (None, reason) if reason else (packed, "")
-
-
-def _trial(model: Any) -> tuple[list[list[int]], list[int], list[list[int]]]:
-    """Prompts with and without a common prefix, states that continue them with a fork, and their tokens."""
-    import torch
-
-    drawn = torch.Generator().manual_seed(0)
-    size = min(model.get_input_embeddings().weight.shape[0], 1 << 15)
-
-    def some(n: int) -> list[int]:
-        tokens: list[int] = torch.randint(size, (n,), generator=drawn).tolist()
-        return tokens
-
-    shared = some(4)
-    prompts = [[*shared, *some(2)], some(3), [*shared, *some(3)], some(2)]
-    parents = [0, 0, 2, 3]
-    return prompts, parents, [some(2) for _ in parents]
-
-
-def _plain(loaded: LoadedModel, sequences: list[list[int]]) -> torch.Tensor:
-    """Logits after each sequence: (sequences, vocabulary). A sequence that begins another one is read off that one's row.
-
-    One plain forward pass of the model: the tokens on the right that fill the rows change nothing before them.
-    """
-    import torch
-
-    rows: list[list[int]] = []
-    for tokens in sorted(sequences, key=len, reverse=True):
-        if all(row[: len(tokens)] != tokens for row in rows):
-            rows.append(tokens)
-    ids = [[*row, *row[-1:] * (len(rows[0]) - len(row))] for row in rows]
-    passed = loaded.model(input_ids=torch.tensor(ids, device=loaded.device), use_cache=False)
-    logits: torch.Tensor = passed.logits
-    return torch.cat([
-        next(logits[i, len(tokens) - 1 : len(tokens)] for i, row in enumerate(rows) if row[: len(tokens)] == tokens)
-        for tokens in sequences
-    ]).float()  # fmt: skip

@@ -91,6 +91,14 @@ class LoadedModel:
             return [[i for i in tokens if i < self.n_embeddings] for tokens in ids]
         return ids
 
+    def run_alone(self, prompt: list[int], tokens: list[int]) -> torch.Tensor:
+        """A causal model's logits after one sequence, by the plain forward pass without a cache: (1, vocabulary)."""
+        import torch
+
+        ids = torch.tensor([[*prompt, *tokens]], device=self.device)
+        logits: torch.Tensor = self.model(input_ids=ids, use_cache=False).logits[:, -1].float()
+        return logits
+
     def close(self) -> None:
         """Free the weights, which nothing else may hold any more, and give the GPUs back."""
         self.model = None

@@ -48,11 +48,11 @@ def test_a_trial_that_has_passed_is_made_again_only_for_other_weights_or_setting
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
-    tried, trial, refusal = [], choose._try, (None, "its logits differ")
+    tried, trial = [], choose._try
 
-    def counted(loaded: LoadedModel, batch_tokens: int) -> tuple[PackedSteppers | None, str]:
+    def counted(loaded: LoadedModel, packed: PackedSteppers, before: str) -> str:
         tried.append(str(loaded.model.dtype))
-        return trial(loaded, batch_tokens) if len(tried) > 2 else refusal
+        return trial(loaded, packed, before) if len(tried) > 2 else "its logits differ"
 
     monkeypatch.setattr(choose, "_try", counted)
     folder = str(save_tiny_model(tmp_path / "tiny", "llama"))
