@@ -1,4 +1,4 @@
-"""BM25 (the variants of bm25s) over title and text.
+"""BM25 over title and text.
 
 Tokens are runs of letters, marks and digits in NFKC, case-folded. By default they are not stemmed, and stop words stay:
 recall@1 is 0.733 on the sandbox's 2,240 questions, and it moves by less than half a point without stop words or with
@@ -24,10 +24,9 @@ from longtail.retrieval.bm25_shards import (
     Shard,
     build_shards,
     open_shard,
-    score_of_all,
     share_of_tokens,
 )
-from longtail.retrieval.retrievers.bm25 import CJK_BIGRAMS, WITH_DELTA, WORDS, Bm25Settings
+from longtail.retrieval.retrievers.bm25 import CJK_BIGRAMS, WORDS, Bm25Settings
 from longtail.threads import thread_count
 
 _TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+")
@@ -101,9 +100,7 @@ class Bm25(Retriever):
         import bm25s
 
         own = self._settings
-        delta = f", delta {own.delta}" if own.variant in WITH_DELTA else ""
-        others = f", {own.variant}{delta}" if own.variant != Bm25Settings.variant else ""
-        others += f", without {own.stop_words} stop words" if own.stop_words else ""
+        others = f", without {own.stop_words} stop words" if own.stop_words else ""
         others += f", {own.stemmer} stems" if own.stemmer else ""
         others += f", {own.tokens}" if own.tokens != WORDS else ""
         return f"bm25s {bm25s.__version__}, k1 {own.k1}, b {own.b}{others}"
@@ -147,8 +144,7 @@ class Bm25(Retriever):
 
                 for _ in threads.map(some, range(0, len(queries), _AT_ONCE)):
                     pass
-        added = score_of_all(context.folder, distinct, len(context.passages), self._settings)
-        return _hits(context, best, [float(added[own].sum()) for own in asked])
+        return _hits(context, best)
 
 
 @dataclass(frozen=True)
@@ -193,10 +189,7 @@ def _bound(scores: np.ndarray, k: int) -> float:
     return float(np.partition(largest, -k)[-k])
 
 
-def _hits(context: Context, best: Sequence[_Best], added: Sequence[float]) -> list[list[Hit]]:
+def _hits(context: Context, best: Sequence[_Best]) -> list[list[Hit]]:
     rows = np.concatenate([one.rows for one in best]) if best else np.empty(0, dtype=np.int64)
     ids = iter(context.passages.ids(rows))
-    return [
-        [Hit(next(ids), float(score) + more) for score in one.scores]
-        for one, more in zip(best, added, strict=True)
-    ]
+    return [[Hit(next(ids), float(score)) for score in one.scores] for one in best]

@@ -4,10 +4,9 @@ First each shard is counted alone. Then the frequencies of all shards are added 
 weights, which equal those of one index of all passages to the last digit: the same formula, in bm25s's precisions. Every
 shard has a vocabulary of its own, so that memory does not grow with the collection. What is there is not made again.
 
-The weights are those of bm25s (Kamphuis et al., 2020: Which BM25 Do You Mean?). score(q, d) = Σ over the query's tokens t
-of idf(t) · tf(t, d), where n of N passages hold t, and f is its count in d. For Lucene idf = ln(1 + (N − n + ½)/(n + ½))
-and tf = f/(f + k₁(1 − b + b·|d|/avg|d|)). BM25L and BM25+ give a passage without the token a weight, too. The files hold
-only what a passage has above that weight, which is the same for all passages.
+The weights are those of bm25s's default, Lucene's (Kamphuis et al., 2020: Which BM25 Do You Mean?). score(q, d) = Σ over
+the query's tokens t of idf(t) · tf(t, d), where n of N passages hold t, and f is its count in d, with
+idf = ln(1 + (N − n + ½)/(n + ½)) and tf = f/(f + k₁(1 − b + b·|d|/avg|d|)).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import logging
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,14 +29,6 @@ from longtail.retrieval.retrievers.bm25 import Bm25Settings
 from longtail.retrieval.stored_passages import StoredPassages, texts_to_index
 from longtail.storage.files import remove, remove_leftovers, whole, write_array
 
-_IDF: Mapping[str, Callable[[int, int], float]] = {
-    "lucene": lambda n, of: math.log(1 + (of - n + 0.5) / (n + 0.5)),
-    "robertson": lambda n, of: math.log(max(1.0, (of - n + 0.5) / (n + 0.5))),
-    "atire": lambda n, of: math.log(of / n),
-    "bm25l": lambda n, of: math.log((of + 1) / (n + 0.5)),
-    "bm25+": lambda n, of: math.log((of + 1) / n),
-}
-
 _FREQUENCIES = "frequencies.arrow"
 _TOKENS = "tokens.arrow"
 _OFTEN = 1 / 8
@@ -46,33 +37,11 @@ _MOST_OFTEN = 64
 Tokens = Callable[[str], list[str]]
 
 
-def idf(settings: Bm25Settings, frequencies: np.ndarray, n_passages: int) -> np.ndarray:
+def idf(frequencies: np.ndarray, n_passages: int) -> np.ndarray:
     """The weight of tokens by the number of passages that have them, in float32 as bm25s keeps it."""
     distinct, places = np.unique(frequencies, return_inverse=True)
-    weights = [_IDF[settings.variant](n, n_passages) for n in distinct.tolist()]
+    weights = [math.log(1 + (n_passages - n + 0.5) / (n + 0.5)) for n in distinct.tolist()]
     return np.array(weights, dtype=np.float32)[places]
-
-
-def share(settings: Bm25Settings, counts: np.ndarray, lengths: np.ndarray, mean: float) -> np.ndarray:
-    """tf: by what idf is multiplied, less what a passage without the token has (`share_without`).
-
-    `counts`: of a token in a passage, not 0. `lengths`: of that passage, in tokens; `mean`: that of all passages.
-    """
-    k1, b, delta = settings.k1, settings.b, settings.delta
-    norm = (1 - b) + b * lengths / mean
-    if settings.variant == "bm25l":
-        scaled = counts / norm + delta
-        return (k1 + 1) * scaled / (k1 + scaled) - share_without(settings)
-    found: np.ndarray = counts / (k1 * norm + counts)
-    return found if settings.variant in ("lucene", "robertson") else (k1 + 1) * found
-
-
-def share_without(settings: Bm25Settings) -> float:
-    """tf of a passage without the token: 0 but for BM25L and BM25+."""
-    k1, delta = settings.k1, settings.delta
-    if settings.variant == "bm25l":
-        return (k1 + 1) * delta / (k1 + delta)
-    return delta if settings.variant == "bm25+" else 0.0
 
 
 @dataclass(frozen=True)
@@ -155,20 +124,6 @@ def open_shard(folder: Path, number: int, distinct: Sequence[str], asked: Sequen
     return Shard(index, columns, _whole(index, columns, asked))
 
 
-def score_of_all(
-    folder: Path, distinct: Sequence[str], n_passages: int, settings: Bm25Settings
-) -> np.ndarray:
-    """What each distinct token adds to the score of every passage, with it or without: float32."""
-    found = np.zeros(len(distinct), dtype=np.float32)
-    if distinct and share_without(settings):
-        everywhere = _read_table(folder / _FREQUENCIES)
-        places = pc.index_in(pa.array(distinct, pa.string()), value_set=everywhere["token"])
-        is_known = places.is_valid().to_numpy(zero_copy_only=False)
-        own = everywhere["n"].take(places.drop_null()).to_numpy()
-        found[is_known] = idf(settings, own, n_passages) * np.float32(share_without(settings))
-    return found
-
-
 def _whole(index: Any, columns: np.ndarray, asked: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
     """The weights of the tokens that many passages have and several questions ask for."""
     ends, n = index.scores["indptr"], index.scores["num_docs"]
@@ -228,24 +183,18 @@ def _weigh(
     tokens = _read_table(counted / _TOKENS)
     rows, counts, lengths = (np.load(counted / f"{name}.npy") for name in ("rows", "counts", "lengths"))
     places = pc.index_in(tokens["token"], value_set=everywhere["token"]).combine_chunks().to_numpy()
-    weights = idf(settings, everywhere["n"].combine_chunks().to_numpy()[places], n_passages)
+    weights = idf(everywhere["n"].combine_chunks().to_numpy()[places], n_passages)
     frequencies = tokens["n"].combine_chunks().to_numpy()
     n_tokens = int(everywhere.schema.metadata[b"n_tokens"])
     mean = np.float64(n_tokens) / n_passages if n_tokens else np.float64(1)
-    index = bm25s.BM25(
-        **{"k1": settings.k1, "b": settings.b, "method": settings.variant, "delta": settings.delta},
-        **{"dtype": "float32", "backend": "numpy", "csc_backend": "numpy"},
-    )
+    index = bm25s.BM25(k1=settings.k1, b=settings.b, dtype="float32", backend="numpy", csc_backend="numpy")
+    share = counts / (settings.k1 * ((1 - settings.b) + settings.b * lengths[rows] / mean) + counts)
     index.scores = {
-        "data": (np.repeat(weights, frequencies) * share(settings, counts, lengths[rows], mean)).astype(
-            np.float32
-        ),
+        "data": (np.repeat(weights, frequencies) * share).astype(np.float32),
         "indices": rows,
         "indptr": np.concatenate([[0], np.cumsum(frequencies)]).astype(np.int64),
         "num_docs": len(lengths),
     }
-    without = share_without(settings)
-    index.nonoccurrence_array = weights * np.float32(without) if without else None
     index.vocab_dict = {}  # in a file of its own, which is mapped into memory
     index.save(target, show_progress=False)
     _write_table(target / _TOKENS, tokens.select(["token"]))

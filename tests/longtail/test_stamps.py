@@ -452,7 +452,6 @@ OTHERS: Mapping[str, Any] = {
     "Method.kind": same,
     "Method.retriever": same,
     "Method.passages": "bound",
-    "Bm25Settings.variant": "bm25l",
     "Bm25Settings.stop_words": "english",
     "Bm25Settings.stemmer": "porter",
     "Bm25Settings.tokens": "cjk_bigrams",
@@ -575,7 +574,7 @@ def make_study(folder: Path) -> Study:
             turns=(("local", "<{prompt}>"),), methods=("closed_book", "near"), long_answers=("asked",),
         ),
         retrievers=(
-            dataclasses.replace(METHODS["bm25"], name="words", settings=Bm25Settings(variant="bm25+")),
+            dataclasses.replace(METHODS["bm25"], name="words", settings=Bm25Settings(k1=0.9)),
             dataclasses.replace(
                 METHODS["dense"], name="near",
                 settings=EncoderSettings("encoder", query_path="asking", search=IvfPq(), study_folder=folder),
@@ -912,7 +911,7 @@ Method.cuts_last_sentence: answers candidate_answers grounded_answers grounded_g
 Method.passages: candidate_answers methods retrieved_passages
 Method.is_borrower: cited_passages retrieved_passages
 Method.is_default: none, a study without methods has it
-Bm25Settings.k1 Bm25Settings.b Bm25Settings.variant Bm25Settings.delta Bm25Settings.stop_words Bm25Settings.stemmer
+Bm25Settings.k1 Bm25Settings.b Bm25Settings.stop_words Bm25Settings.stemmer
     Bm25Settings.tokens: indexes retrieved_passages
 EncoderSettings.path EncoderSettings.pooling EncoderSettings.normalise EncoderSettings.passage_prefix
     EncoderSettings.max_tokens EncoderSettings.dtype: ENCODED TUNED vectors

@@ -1,17 +1,14 @@
-"""BM25, in the variants of bm25s, over title and text."""
+"""BM25 over title and text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from longtail.methods import RETRIEVAL, Method
 from longtail.study.parts import Part
-from longtail.study.values import Reading, Share, fail, number, one_of
+from longtail.study.values import Share, number, one_of
 
-VARIANTS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
-WITH_DELTA = ("bm25l", "bm25+")
 WORDS, CJK_BIGRAMS = "words", "cjk_bigrams"
 """What a token is."""
 STOP_WORDS = (
@@ -28,7 +25,7 @@ STEMMERS = (
 
 @dataclass(frozen=True)
 class Bm25Settings(Part):
-    """A `variant` of bm25s with its `k1` and `b`, and with `delta` if it is one of `WITH_DELTA`.
+    """Lucene's BM25 with its `k1` and `b`.
 
     `tokens` says what a token is. Tokens that are `stop_words` of a language do not count; then the others are stemmed by
     the `stemmer` of a language.
@@ -38,21 +35,12 @@ class Bm25Settings(Part):
     """how slowly repetitions of a word lose weight"""
     b: Share = 0.75
     """how much long passages lose"""
-    variant: Annotated[str, one_of(VARIANTS)] = "lucene"
-    """or `robertson`, `atire`, `bm25l`, `bm25+`"""
-    delta: Annotated[float, number(0, 100)] = 0.5
-    """of bm25l and bm25+"""
     stop_words: Annotated[str, one_of(STOP_WORDS)] | None = None
     """a language"""
     stemmer: Annotated[str, one_of(STEMMERS)] | None = None
     """a language"""
     tokens: Annotated[str, one_of((WORDS, CJK_BIGRAMS))] = WORDS
     """or `cjk_bigrams`: pairs of characters where words have no boundaries, as in Chinese, Japanese, Thai"""
-
-    def check(self, raw: Mapping[str, Any], reading: Reading) -> Bm25Settings:
-        if "delta" in raw and self.variant not in WITH_DELTA:
-            raise fail("delta", f"goes with variant: {' or '.join(WITH_DELTA)}")
-        return self
 
 
 RETRIEVER = Method(

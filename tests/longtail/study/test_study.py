@@ -105,7 +105,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     )
     assert (nearest.cuts_last_sentence, nearest.is_default, study.method("nearest")) == (True, False, nearest)
     assert stemmed.description.endswith(
-        "(b: 0, delta: 1, k1: 0.9, stemmer: porter, stop_words: english, tokens: cjk_bigrams, variant: bm25+)"
+        "(b: 0, k1: 0.9, stemmer: porter, stop_words: english, tokens: cjk_bigrams)"
     )
     assert study.popularity == Popularity("page_views", 3, "2026-09", "sum", "all")
     (reference,) = study.reference_questions
@@ -328,8 +328,6 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("retrievers.0.kind", "dense", "retrievers[0].b: unknown key; allowed: batch_tokens, device, dtype"),
         ("retrievers.0.k1", 0, "retrievers[0].k1: must be a number above 0 and at most 100, not 0"),
         ("retrievers.0.b", 1.1, "retrievers[0].b: must be a number of 0 to 1, not 1.1"),
-        ("retrievers.0.variant", "lucene", "retrievers[0].delta: goes with variant: bm25l or bm25+"),
-        ("retrievers.0.variant", "bm25", "retrievers[0].variant: 'bm25' is not one of: lucene, robertson, atire, bm25l"),
         ("retrievers.0.stop_words", "en", "retrievers[0].stop_words: 'en' is not one of: english, english_plus"),
         ("retrievers.0.stemmer", "klingon", "retrievers[0].stemmer: 'klingon' is not one of: arabic"),
         ("retrievers.1.path", ..., "retrievers[1].path: is missing; it must be a text"),

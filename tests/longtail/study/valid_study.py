@@ -41,7 +41,7 @@ VALID: dict[str, Any] = {
     "methods": ["closed_book", "genread", "oracle", "stemmed", "nearest"],
     "retrievers": [
         {
-            "name": "stemmed", "kind": "bm25", "k1": 0.9, "b": 0, "variant": "bm25+", "delta": 1,
+            "name": "stemmed", "kind": "bm25", "k1": 0.9, "b": 0,
             "stop_words": "english", "stemmer": "porter", "tokens": "cjk_bigrams",
         },
         {
