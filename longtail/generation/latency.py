@@ -6,8 +6,7 @@ demonstrations take a slow model seconds each: after a minute of answers, each m
 methods may show the same passage) are one call, whose time counts for each. Nothing is taken from the row cache or put
 into it. Each call begins without the prefixes that earlier calls left: a single user finds no demonstrations computed
 already, so the time is that of a cold prefix. Where a method has the model write a background text first, its time is
-that of both texts. The time of finding passages is not included. A killed calibration goes on after its last whole
-round: an interruption lies between rounds, and so affects all methods alike.
+that of both texts. The time of finding passages is not included.
 
 Paraphrases and samples are answered closed-book: their prompts are timed with that method.
 
@@ -24,7 +23,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import logging
 import platform
 import statistics
@@ -44,7 +42,6 @@ from longtail.generation.tasks.answers import Answers, AskedQuestion
 from longtail.methods import BACKGROUND, MEMORY
 from longtail.progress import Progress
 from longtail.prompt_formats import BACKGROUND_TEMPLATE
-from longtail.storage.blob_store import BlobStore, remove_store
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
 from longtail.storage.ownership import model_lock
@@ -134,11 +131,8 @@ def calibrate_latency(
     entry(model, GENERATE)
     c = _Calibration(study, lake, model, session, run_id, log)
     stamp = _fingerprint(c)
-    unfinished = study.home.cache / "unfinished" / f"{_TABLE}-{stamp}.sqlite"
     lock = model_lock(study.home.locks, model_name, log)
-    outcome = lake.materialise(_TABLE, stamp, lambda: _compute(c, BlobStore(unfinished)), model_name, lock)
-    remove_store(unfinished)
-    return outcome
+    return lake.materialise(_TABLE, stamp, lambda: _compute(c), model_name, lock)
 
 
 def _fingerprint(c: _Calibration) -> str:
@@ -160,7 +154,7 @@ def _fingerprint(c: _Calibration) -> str:
     )
 
 
-def _compute(c: _Calibration, finished: BlobStore) -> Computed:
+def _compute(c: _Calibration) -> Computed:
     rounds = choose_rounds({method: c.plan(method) for method in c.study.methods}, c.study.seed)
     if not rounds:
         return Computed([])
@@ -168,8 +162,7 @@ def _compute(c: _Calibration, finished: BlobStore) -> Computed:
         times, device = list(_times_of_requests(c, rounds)), _SERVICE
     else:
         backend = c.session.backend(c.model)
-        times, device = list(_times_alone(c, backend, rounds, finished)), backend.usage().device
-    finished.close()
+        times, device = list(_times_alone(c, backend, rounds)), backend.usage().device
     identity = c.session.identity(c.model)
     common = {
         "model": c.model.name,
@@ -180,10 +173,8 @@ def _compute(c: _Calibration, finished: BlobStore) -> Computed:
     return Computed([{**common, **time.row()} for time in times], notes=_notes(c, rounds, times))
 
 
-def _times_alone(
-    c: _Calibration, backend: Backend, rounds: Sequence[Round], finished: BlobStore
-) -> Iterator[_Timed]:
-    """The times of all answers; rounds without a failure are kept in `finished`, and not asked again."""
+def _times_alone(c: _Calibration, backend: Backend, rounds: Sequence[Round]) -> Iterator[_Timed]:
+    """The times of all answers."""
     n_all = sum(len(asked.turns(c.study)) for asked in rounds)
     progress = Progress(c.log, f"{_TABLE} {c.model.name}: prompts sent alone", n_all)
     warm: set[Way] = set()
@@ -193,11 +184,7 @@ def _times_alone(
         is_late = c.study.is_quick or spent >= 1000 * SECONDS
         asked = planned.leave_out({way for way, n in n_times.items() if is_late and n >= N_LEAST})
         turns = asked.turns(c.study)
-        key = "\n".join((*asked.place, *map(str, sorted(asked.rows))))
-        known = finished.get(key)
-        times = json.loads(known) if known else _times_of_round(backend, turns, warm)
-        if not known and None not in times:
-            finished.put(key, json.dumps(times).encode())
+        times = _times_of_round(backend, turns, warm)
         progress.add(len(planned.turns(c.study)))
         for turn, (milliseconds, ways) in enumerate(zip(times, turns.values(), strict=True)):
             if milliseconds is not None:

@@ -69,7 +69,6 @@ class ExportedTable:
     columns: tuple[tuple[str, str, pa.DataType], ...]
     n_rows: int
     n_bytes: int
-    n_bytes_in_memory: int
     description: str
     grain: str | None
     source: str | None
@@ -158,7 +157,6 @@ def _front(publication: Publication, tables: Sequence[ExportedTable], names: Seq
             }
             for table in tables
         ],
-        "dataset_info": [_info(table) for table in tables],
         "longtail": {
             "study": publication.study,
             "dbt_invocation_id": publication.invocation_id,
@@ -166,33 +164,6 @@ def _front(publication: Publication, tables: Sequence[ExportedTable], names: Seq
             "code_version": publication.code_version,
         },
     }
-
-
-def _info(table: ExportedTable) -> dict[str, Any]:
-    return {
-        "config_name": table.name,
-        "features": [{"name": name, **feature(type_)} for name, _, type_ in table.columns],
-        "splits": [
-            {"name": "train", "num_bytes": table.n_bytes_in_memory, "num_examples": table.n_rows},
-        ],
-        "download_size": table.n_bytes,
-        "dataset_size": table.n_bytes_in_memory,
-    }
-
-
-def feature(type_: pa.DataType) -> dict[str, Any]:
-    """A column type in the notation of the hub: `dtype`, or `list` of one, or `struct` of named ones."""
-    if pa.types.is_list(type_):
-        inner = feature(type_.value_type)
-        return {"list": inner.get("dtype") or inner.get("struct") or inner}
-    if pa.types.is_struct(type_):
-        return {"struct": [{"name": field.name, **feature(field.type)} for field in type_]}
-    if pa.types.is_timestamp(type_):
-        return {
-            "dtype": f"timestamp[{type_.unit}, tz={type_.tz}]" if type_.tz else f"timestamp[{type_.unit}]"
-        }
-    names = {pa.float64(): "float64", pa.float32(): "float32", pa.bool_(): "bool", pa.date32(): "date32"}
-    return {"dtype": names.get(type_, str(type_))}
 
 
 def _text(

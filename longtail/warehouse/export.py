@@ -136,10 +136,9 @@ def _write_table(
     rows = connection.sql(f'select {chosen} from {SCHEMA}."{name}" where {_export_table(study, said)}')  # noqa: S608
     _write_with_comments(rows, description, said, file)
     metadata, schema = pq.read_metadata(file), pq.read_schema(file)
-    in_memory = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
     types = tuple((column, comment, schema.field(column).type) for column, comment in said.items())
     return ExportedTable(
-        name, path, types, metadata.num_rows, file.stat().st_size, in_memory, description, grain, source
+        name, path, types, metadata.num_rows, file.stat().st_size, description, grain, source
     )
 
 

@@ -12,7 +12,6 @@ from small_study import LOG, answer, calibrate, fill_lake, small_study, with_mod
 
 from longtail.errors import BackendError, LakeError
 from longtail.generation import latency as module
-from longtail.generation.backends.fake import FakeBackend
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import ModelInput
 from longtail.generation.latency import calibrate_latency
@@ -79,7 +78,6 @@ def test_fifty_questions_per_method_and_prompt_in_turn(study: Study) -> None:
     firsts = {min(some, key=lambda row: row["turn"])["method"] for some in by_round.values()}
     assert firsts == set(METHODS)
     assert list(study.home.row_cache.glob("*")) != []  # of the background texts
-    assert not list((study.home.cache / "unfinished").glob("*"))
 
 
 def test_equal_prompts_are_asked_once_and_warmed_up_once(study: Study, ledger: Path) -> None:
@@ -189,39 +187,6 @@ def test_a_calibration_is_current_until_what_is_timed_changes(
     assert not calibrate(study).was_current
 
 
-def test_a_killed_calibration_goes_on_after_its_last_whole_round(
-    study: Study, ledger: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = FakeBackend.generate
-    calls = 0
-
-    def killed(self: FakeBackend, *args: object) -> object:
-        nonlocal calls
-        calls += 1
-        if calls == 200:
-            raise KeyboardInterrupt
-        return asked(self, *args)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(FakeBackend, "generate", killed)
-        with pytest.raises(KeyboardInterrupt):
-            calibrate(study)
-    assert Lake(study.home.lake).partitions("single_latencies") == []
-    before = n_calls(ledger)
-    calibrate(study)
-    resumed = n_calls(ledger) - before
-    found = rows(study)
-    assert {(row["method"], row["prompt"]) for row in found if row["round_number"] == 0} == WAYS
-    ledger.unlink()
-    Lake(study.home.lake).path("single_latencies", "tiny").unlink()
-    calibrate(study)
-    assert resumed < n_calls(ledger) - 100
-    timeless = ("single_latency_ms",)
-    assert [{k: v for k, v in row.items() if k not in timeless} for row in rows(study)] == [
-        {k: v for k, v in row.items() if k not in timeless} for row in found
-    ]
-
-
 def test_a_service_is_not_asked_again(study: Study, ledger: Path) -> None:
     path = f"fake:digest?stream=true&usd_per_prompt=1&seconds_per_call=0.001&ledger={ledger}"
     paid = with_model(study, path=path, service=Service("http://127.0.0.1"))
@@ -260,11 +225,8 @@ def test_refused_questions_are_left_out_and_none_at_all_is_an_error(study: Study
     ]
     assert 0 < len(found) < 50
     refusing = with_model(some, path="fake:digest?refuse=Subject")
-    for _ in range(2):
-        with pytest.raises(BackendError, match="questions of method bm25 with prompt few_shot was answered"):
-            calibrate(refusing)
-    # what failed is asked again, what was answered is not
-    assert not list((study.home.cache / "unfinished").glob("*"))
+    with pytest.raises(BackendError, match="questions of method bm25 with prompt few_shot was answered"):
+        calibrate(refusing)
 
 
 def test_a_model_whose_answers_are_imported_is_not_timed(study: Study) -> None:
