@@ -24,13 +24,12 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-_CHUNK = 2**16
 REFUSE = "REFUSE THIS"
 WITHHOLD = "WITHHOLD THIS"
 FAULTS = (
     "drop_before", "drop_after", "half_body", "limit", "limit_date", "limit_bare", "error_500", "error_502",
     "error_503", "conflict", "error_in_200", "web_page", "broken_json", "no_choices", "fewer", "more", "no_usage",
-    "shuffled", "two_lengths",
+    "shuffled",
 )  # fmt: skip
 
 
@@ -46,7 +45,6 @@ class Books:
 
     requests: int = 0
     most_at_once: int = 0
-    bytes_sent: int = 0
     prompt_tokens: int = 0
     new_tokens: int = 0
     sold: Counter[tuple[str, int | None]] = field(default_factory=Counter)
@@ -66,13 +64,12 @@ class FlakyServer:
         script: Sequence[str | None] = (),
         key: str | None = None,
         forgets_keys: bool = False,
-        tells_replays: bool = True,
         seconds: float = 0.0,
         text: Callable[[str, int], str] = words,
         reply: Callable[[dict[str, Any], str], object] = lambda answer, prompt: None,
     ) -> None:
         self.books, self.script, self.rates = Books(), list(script), dict(rates or {})
-        self.key, self.forgets_keys, self.tells_replays = key, forgets_keys, tells_replays
+        self.key, self.forgets_keys = key, forgets_keys
         self.seconds, self.text, self.reply = seconds, text, reply
         self.lock = threading.Lock()
         self.answers: dict[str, dict[str, Any]] = {}
@@ -123,13 +120,11 @@ class FlakyServer:
         with self.lock:
             self._running -= 1
 
-    def buy(
-        self, body: dict[str, Any], prompt: str, key: str, fault: str | None
-    ) -> tuple[dict[str, Any], bool]:
-        """The answer, and whether it is an earlier one; billed where it is not."""
+    def buy(self, body: dict[str, Any], prompt: str, key: str, fault: str | None) -> dict[str, Any]:
+        """The answer; billed where it is not an earlier one."""
         with self.lock:
             if key in self.answers and not self.forgets_keys:
-                return self.answers[key], True
+                return self.answers[key]
             n = body.get("n", 1)
             given = {"fewer": max(1, n - 2), "more": n + 2}.get(fault or "", n)
             seed = body.get("seed")
@@ -152,7 +147,7 @@ class FlakyServer:
                 answer["usage"] = usage
             self.reply(answer, prompt)
             self.answers[key] = answer
-            return answer, False
+            return answer
 
 
 def _choice(index: int, text: str, reason: str, is_chat: bool) -> dict[str, Any]:
@@ -208,17 +203,13 @@ class _Handler(BaseHTTPRequestHandler):
             )
         if fault and self._fails_unbilled(fault):
             return None
-        answer, is_replayed = owner.buy(body, prompt, self.headers["Idempotency-Key"], fault)
-        headers = {"Idempotent-Replayed": "true"} if is_replayed and owner.tells_replays else {}
-        whole = json.dumps(answer).encode()
+        whole = json.dumps(owner.buy(body, prompt, self.headers["Idempotency-Key"], fault)).encode()
         if fault == "drop_after":
             return self._drop()
         if fault == "error_502":
             return self._error(502, "bad gateway", None)
         cut = {"web_page": b"<html>busy</html>", "broken_json": whole[: len(whole) // 2], "no_choices": b"{}"}
-        if fault == "two_lengths":
-            headers["content-length"] = "1"
-        self._send(200, cut.get(fault or "", whole), headers, is_cut=fault == "half_body")
+        self._send(200, cut.get(fault or "", whole), {}, is_cut=fault == "half_body")
         return None
 
     def _fails_unbilled(self, fault: str) -> bool:
@@ -260,9 +251,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         given = content[: len(content) // 2] if is_cut else content
-        for start in range(0, len(given), _CHUNK):
-            self.wfile.write(given[start : start + _CHUNK])
-            self.owner.books.bytes_sent += len(given[start : start + _CHUNK])
+        self.wfile.write(given)
         if is_cut:
             self._drop()
 

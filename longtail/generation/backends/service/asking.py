@@ -131,12 +131,11 @@ class Asker:
             for number in range(1, self._policy.attempts + 1):
                 if not purchase.set_aside(wait=True):
                     return Postponed(NO_BUDGET)
-                meaning = self._attempt(body, key, post.most_bytes(body), most, call.stop)
+                meaning = self._attempt(body, key, most, call.stop)
                 if isinstance(meaning, Answered):
-                    billed = self._learn(meaning.answer, most, call.price)
-                    purchase.settle(billed, is_replayed=meaning.is_replayed)
+                    purchase.settle(self._learn(meaning.answer, most, call.price))
                     return generations(meaning, most, call.price, self._redactor, call.decoding.end)
-                if isinstance(meaning, Again | Refused) and meaning.may_be_billed:
+                if isinstance(meaning, Again) and meaning.may_be_billed:
                     purchase.leave_open()
                 if not self._is_worth_another(meaning, number):
                     purchase.release()
@@ -146,18 +145,16 @@ class Asker:
         finally:
             purchase.abandon()
 
-    def _attempt(
-        self, body: bytes, key: str, most_bytes: int, most: Bound, stop: threading.Event
-    ) -> Meaning | None:
+    def _attempt(self, body: bytes, key: str, most: Bound, stop: threading.Event) -> Meaning | None:
         """What one request brings; None where the run was stopped before it was sent."""
         sending = self._quota.start(most.tokens, stop)
         if sending is None:
             return None
-        reply = self._connection.post(body, key, most_bytes)
+        reply = self._connection.post(body, key)
         meaning = self._interpreter.meaning(reply, self._clock.now())
         if isinstance(meaning, Answered):
             self._quota.count(sending, sum(count_tokens(meaning.answer, most)))
-        elif not (isinstance(meaning, Again | Refused) and meaning.may_be_billed):
+        elif not (isinstance(meaning, Again) and meaning.may_be_billed):
             self._quota.count(sending, 0)
         return meaning
 
@@ -173,10 +170,6 @@ class Asker:
             if billed > most.usd:
                 self._excess = max(self._excess, billed / most.usd)
                 self._tell("bills more than was asked for: later requests set more of the budget aside")
-            if any(len(choice.text or "") > most.characters_of_one for choice in answer.choices):
-                self._tell(
-                    f"writes more than the {most.new_tokens_of_one} tokens that were asked for: its texts are cut"
-                )
             if answer.model is not None and answer.model != self._path:
                 named = self._redactor.message(answer.model)
                 self._tell(f"says that it answers by model {named!r}, where {self._path!r} was asked for")

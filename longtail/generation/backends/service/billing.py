@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from longtail.generation.backends.base import Generation
-from longtail.generation.backends.service.wire import LONGEST_TOKEN, Answer, Answered, Choice, Post, Redactor
+from longtail.generation.backends.service.wire import Answer, Answered, Choice, Post, Redactor
 from longtail.generation.prompts.endings import cut_span
 from longtail.scoring.confidence import Confidence, confidence_of_part
 from longtail.study.prices import Price
@@ -53,12 +53,6 @@ class Budget:
             self.open += reserved
             self._changed.notify_all()
 
-    def close(self, opened: Fraction) -> None:
-        """Another request has settled what was left open."""
-        with self._changed:
-            self.open -= opened
-            self._changed.notify_all()
-
     def _fits(self, usd: Fraction) -> bool:
         return self._limit is None or self.settled + self.open + self._aside + usd <= self._limit
 
@@ -69,7 +63,6 @@ class Purchase:
     def __init__(self, budget: Budget, usd: Fraction) -> None:
         self._budget, self._usd = budget, usd
         self._is_set_aside = False
-        self._left_open = Fraction(0)
 
     def set_aside(self, *, wait: bool = False) -> bool:
         """Have the money for one attempt; False where the budget does not allow it."""
@@ -79,7 +72,6 @@ class Purchase:
     def leave_open(self) -> None:
         """The attempt may have been billed; the next one needs money of its own."""
         self._budget.leave_open(self._usd)
-        self._left_open += self._usd
         self._is_set_aside = False
 
     def abandon(self) -> None:
@@ -87,12 +79,10 @@ class Purchase:
         if self._is_set_aside:
             self.leave_open()
 
-    def settle(self, billed: Fraction, *, is_replayed: bool) -> None:
-        """The answer is there. A replayed answer settles the earlier attempts too: they have the same bill."""
+    def settle(self, billed: Fraction) -> None:
+        """The answer is there."""
         self._budget.settle(self._usd, billed)
         self._is_set_aside = False
-        if is_replayed:
-            self._budget.close(self._left_open)
 
     def release(self) -> None:
         """No further attempt is made, and the last one was not billed."""
@@ -113,11 +103,6 @@ class Bound:
     @property
     def tokens(self) -> int:
         return self.prompt_tokens + self.n * self.new_tokens_of_one
-
-    @property
-    def characters_of_one(self) -> int:
-        """No text of so many tokens is longer."""
-        return LONGEST_TOKEN * self.new_tokens_of_one
 
 
 def bound(post: Post, api: str, price: Price | None) -> Bound:
@@ -143,7 +128,7 @@ def exact_usd(price: Price | None, prompt_tokens: int, new_tokens: int) -> Fract
 def generations(
     answered: Answered, most: Bound, price: Price | None, redactor: Redactor, end: str
 ) -> list[Generation]:
-    """The rows of one answer, whose decoding stops at `end`; a text that is longer than was asked for is cut.
+    """The rows of one answer, whose decoding stops at `end`.
 
     The first bears the prompt, which the others share, and the surplus choices.
     """
@@ -153,17 +138,14 @@ def generations(
     thoughts = answer.tokens_by_choice(answer.reasoning_tokens or 0, are_reasoning=True)
     surplus = sum(counts[len(choices) :])
 
-    def cut(text: str | None) -> str | None:
-        return redactor.answer(text[: most.characters_of_one]) if text else None
-
     return [
         Generation(
-            text=cut(choice.text) or "",
+            text=redactor.answer(choice.text or ""),
             has_text=choice.text is not None,
             confidence=_confidence(choice, end),
             finish_reason=choice.finish_reason,
-            refusal=cut(choice.refusal),
-            reasoning=cut(choice.reasoning),
+            refusal=choice.refusal and redactor.answer(choice.refusal),
+            reasoning=choice.reasoning and redactor.answer(choice.reasoning),
             served_model=answer.model and redactor.answer(answer.model),
             prompt_tokens=prompt_tokens,
             new_tokens=counts[i],

@@ -94,17 +94,11 @@ def nap(seconds: float, clock: Clock, stop: threading.Event) -> None:
         clock.sleep(min(left, _LONGEST_NAP_S))
 
 
-_CHUNK_BYTES = 1024
-_HANDSHAKE = (
-    "CERTIFICATE_VERIFY_FAILED",
-    "WRONG_VERSION_NUMBER",
-    "RECORD_LAYER_FAILURE",
-    "record layer failure",
-)
-"""The TLS errors that come before anything is sent."""
+_CHUNK_BYTES = 1 << 16
 _UNSENT = (
     requests.ConnectTimeout,
     requests.exceptions.ProxyError,
+    requests.exceptions.SSLError,
     requests.exceptions.InvalidURL,
     requests.exceptions.InvalidSchema,
     requests.exceptions.MissingSchema,
@@ -141,14 +135,14 @@ class Connection:
         """Close all sessions."""
         self._sessions.close()
 
-    def post(self, body: bytes, idempotency_key: str, most_bytes: int) -> Reply | Lost:
-        """Send once, and read up to `most_bytes`.
+    def post(self, body: bytes, idempotency_key: str) -> Reply | Lost:
+        """Send once.
 
         No error of `requests` leaves this method, as such errors carry the request with its key.
         """
         try:
             with deadline(self._policy.answer_s):
-                return self._post(body, idempotency_key, most_bytes)
+                return self._post(body, idempotency_key)
         except OverdueError as error:
             return Lost(f"no whole answer in time ({error})", may_be_billed=True)
         except requests.Timeout as error:
@@ -159,7 +153,7 @@ class Connection:
         ) as error:  # OSError: also a file of certificates not found
             return Lost(f"no answer ({self._reason(error)})", _is_billable(error))
 
-    def _post(self, body: bytes, idempotency_key: str, most_bytes: int) -> Reply:
+    def _post(self, body: bytes, idempotency_key: str) -> Reply:
         started = self._clock.monotonic()
         sent = self._sessions.get(self.url).post(
             self.url,
@@ -175,14 +169,9 @@ class Connection:
             allow_redirects=False,  # a redirect could lead the key to another host
         )
         with sent as response:
-            content = bytearray()
-            for chunk in body_parts(response, _CHUNK_BYTES):
-                content += chunk
-                if len(content) > most_bytes:
-                    break
+            content = b"".join(body_parts(response, _CHUNK_BYTES))
             seconds = self._clock.monotonic() - started
-            whole, is_cut = bytes(content[:most_bytes]), len(content) > most_bytes
-            return Reply(response.status_code, response.headers, whole, seconds, is_cut)
+            return Reply(response.status_code, response.headers, content, seconds)
 
     def _reason(self, error: Exception) -> str:
         cause = getattr(error.args[0], "reason", error.args[0]) if error.args else error
@@ -193,9 +182,6 @@ def _is_billable(error: Exception) -> bool:
     """Whether the request may have been sent; only where it was not is it certain that nothing is billed."""
     cause = getattr(error.args[0], "reason", None) if error.args else None
     unmet = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
-    is_handshake = isinstance(error, requests.exceptions.SSLError) and any(
-        s in str(error) for s in _HANDSHAKE
-    )
-    if isinstance(cause, unmet) or isinstance(error, _UNSENT) or is_handshake:
+    if isinstance(cause, unmet) or isinstance(error, _UNSENT):
         return False
     return isinstance(error, requests.RequestException | urllib3.exceptions.HTTPError)

@@ -11,8 +11,7 @@ defines.
 
 What a status means:
 
-- 200 with an answer: an answer. 200 with a web page or broken JSON: asked again; it may have been billed. 200 with far
-  more than was asked for: the row fails, since the server would send as much again.
+- 200 with an answer: an answer. 200 with a web page or broken JSON: asked again; it may have been billed.
 - 408, 409, 425, 429, 5xx: asked again. Behind a gateway (502, 504, 52x) or a 408, a server
   may have answered and billed. The other statuses say that nothing was served.
 - 400, 413, 414, 422, 431: this row cannot be asked (its prompt is too long, say); the others can.
@@ -24,8 +23,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import re
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,10 +40,10 @@ _SHORTEST_SECRET = 8
 
 
 class Redactor:
-    """Replaces a key, also where it is escaped for JSON, HTML or URLs. Its repr does not show the key."""
+    """Replaces a key in what a server says. Its repr does not show the key."""
 
     def __init__(self, key: str | None) -> None:
-        self._key = re.compile("".join(map(_pattern_of, key))) if key else None
+        self._replace = (lambda text: text.replace(key, _MARK)) if key else str
         self._is_secret = key is not None and len(key) >= _SHORTEST_SECRET
 
     def message(self, text: str) -> str:
@@ -57,17 +54,6 @@ class Redactor:
         """A generated text, whole: a server that echoes its headers must not get the key into a row."""
         return self._replace(text) if self._is_secret else text
 
-    def _replace(self, text: str) -> str:
-        return self._key.sub(_MARK, text) if self._key else text
-
-
-def _pattern_of(character: str) -> str:
-    """A pattern for a character of a key as it is, or escaped, however often, in the ways of JSON, HTML and URLs."""
-    if character.isalnum():
-        return character
-    code = f"(?i:{ord(character):02x})"
-    return rf"\\*(?:{re.escape(character)}|u00{code}|%(?:25)*{code}|&(?:amp;)*#?\w+;)"
-
 
 STOP = "\n\n\n"
 PATHS = {"completions": "/completions", "chat": "/chat/completions"}
@@ -77,12 +63,6 @@ _SEED_RANGE = 2**31
 """Servers differ in how long a seed may be; all take 31 bits."""
 _MOST_TOKENS = 2**31
 """A request has fewer. The count of a broken server must fit into a column too."""
-LONGEST_TOKEN = 128
-"""Characters of the longest tokens in use (runs of blanks)."""
-_BYTES_PER_TOKEN = {False: 1024, True: 4096}
-"""Bytes of an answer's JSON for one token, without and with log-probabilities: about ten times the usual ones."""
-_BYTES_AROUND = 2**18
-_MOST_BYTES = 2**26
 _LONGEST_NAME = 200
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 """Fields with a model's reasoning: of llama.cpp, LM Studio, SGLang and DeepSeek; of vLLM and OpenRouter."""
@@ -124,22 +104,8 @@ class Post:
         return json.dumps(fields).encode("ascii")
 
     def most_prompt_tokens(self, api: str) -> int:
-        """No tokeniser in use makes more tokens of the prompt than this.
-
-        A token stands for at least one byte, of the text or of the form to which the tokeniser normalises it.
-        """
-        composed, decomposed = (
-            unicodedata.normalize("NFKC", self.prompt),
-            unicodedata.normalize("NFKD", self.prompt),
-        )
-        forms = (self.prompt, composed, decomposed)
-        return max(len(form.encode("utf-8", "surrogatepass")) for form in forms) + _SPECIAL_TOKENS[api]
-
-    def most_bytes(self, body: bytes) -> int:
-        """No answer to this request, sent as `body`, is longer: some servers send the prompt back."""
-        per_token = _BYTES_PER_TOKEN[self.log_probabilities and self.seed is None]
-        tokens = self.n * self.decoding.max_new_tokens
-        return min(_MOST_BYTES, _BYTES_AROUND + 2 * len(body) + tokens * per_token)
+        """A token stands for at least one byte of the prompt."""
+        return len(self.prompt.encode("utf-8", "surrogatepass")) + _SPECIAL_TOKENS[api]
 
 
 @dataclass(frozen=True)
@@ -190,14 +156,12 @@ class MalformedError(Exception):
 
 @dataclass(frozen=True)
 class Reply:
-    """An HTTP answer, whatever its status, and how long the request took, in seconds. `is_cut`: it was longer than any
-    answer to the request may be, and the rest was not read."""
+    """An HTTP answer, whatever its status, and how long the request took, in seconds."""
 
     status: int
     headers: Mapping[str, str]
     content: bytes = field(repr=False)
     seconds: float
-    is_cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -359,17 +323,14 @@ _CODES_OF_THE_RUN = frozenset({
     "insufficient_quota", "invalid_api_key", "model_not_found", "unsupported_parameter", "unsupported_value",
     "unknown_parameter", "billing_hard_limit_reached", "account_deactivated",
 })  # fmt: skip
-REPLAYED = "Idempotent-Replayed"
-"""The header by which servers mark the answer of an earlier request with the same key."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer; `is_replayed`: it is that of an earlier request, and billed once."""
+    """An answer, and the seconds that its request took."""
 
     answer: Answer
     seconds: float
-    is_replayed: bool
 
 
 @dataclass(frozen=True)
@@ -391,7 +352,6 @@ class Refused:
     """This row cannot be asked."""
 
     what: str
-    may_be_billed: bool = False
 
 
 @dataclass(frozen=True)
@@ -417,16 +377,12 @@ class Interpreter:
             return Again(reply.what, reply.may_be_billed, is_unmet=not reply.may_be_billed)
         if reply.status != 200:
             return self._error(reply, reply.status, read_error(reply.content), now)
-        if reply.is_cut:
-            what = f"sent more than {len(reply.content):,} bytes, far more than max_tokens allows; the rest was not read"
-            return Refused(what, may_be_billed=True)
         try:
             answer = read_answer(reply.content, self._api)
         except MalformedError as error:
             return Again(f"answered 200 with {error}", may_be_billed=True)
         if isinstance(answer, Answer):
-            is_replayed = reply.headers.get(REPLAYED, "").strip().lower() == "true"
-            return Answered(answer, reply.seconds, is_replayed)
+            return Answered(answer, reply.seconds)
         status = answer.code if isinstance(answer.code, int) and 400 <= answer.code < 600 else 502
         return self._error(reply, status, answer, now)  # a router passes on an error in this way
 
