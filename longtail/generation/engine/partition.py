@@ -29,7 +29,6 @@ from longtail.scoring.model_answer import LIMIT_BEFORE_TEXT, THINKING_CUT, NoAns
 from longtail.storage.fingerprints import fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow, Streamed
 from longtail.storage.ownership import model_lock
-from longtail.study.backends import MEASURE
 from longtail.study.models import Model
 from longtail.study.study import Study
 from longtail.tables import TABLES
@@ -118,8 +117,7 @@ def fingerprint_of(task: Task, scope: Scope, session: ModelSession) -> str:
 
 def cache_of(task: Task, scope: Scope, session: ModelSession) -> RowCache:
     """The row cache of the partition's model."""
-    measures = MEASURE in entry(scope.model, task.capability).capabilities
-    return RowCache(scope.study.home.row_cache, session.identity(scope.model), scope.log, measures=measures)
+    return RowCache(scope.study.home.row_cache, session.identity(scope.model), scope.log)
 
 
 def generate_rows(

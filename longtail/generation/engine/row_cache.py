@@ -3,8 +3,8 @@
 A key is a hash of prompt, weights, dtype, quantisation, decoding and sample seed, or of candidates in place of the last
 two; the engine has no part in it. A batch is one transaction, flushed to the disk before `store` returns: kill -9
 leaves it whole or absent. Each row carries a checksum. A row that fails it counts as missing, and so does a row that an
-earlier version wrote with other accounts, or without the confidence that the backend measures now. A lock of another
-process is waited for without end: until it is gone, nothing more is computed or paid for.
+earlier version wrote with other accounts. A lock of another process is waited for without end: until it is gone, nothing
+more is computed or paid for.
 
 Texts are kept as they came, with the reasoning, refusal and finish reason beside them. Whether one holds an answer is
 decided when rows are made of it: what was paid for is not asked again because it holds none.
@@ -110,14 +110,10 @@ def row_key(prompt_hash: str, identity: Identity, request: Request, sample_seed:
 class RowCache:
     """The cache of one model identity, `<folder>/<its hash>.sqlite`, or in the database of `$LONGTAIL_ROW_CACHE`.
 
-    Several processes may share it. If it `measures`, a text from an earlier version, which kept no confidence, counts as
-    missing.
+    Several processes may share it.
     """
 
-    def __init__(
-        self, folder: Path, identity: Identity, log: logging.Logger, *, measures: bool = False
-    ) -> None:
-        self._measures = measures
+    def __init__(self, folder: Path, identity: Identity, log: logging.Logger) -> None:
         self.path = folder / f"{identity.weights[:32]}.sqlite"
         self._store = _store(self.path, log)
 
@@ -131,7 +127,7 @@ class RowCache:
     def find(self, keys: Iterable[bytes]) -> dict[bytes, CachedRow]:
         """The rows that are there and whole, by key."""
         wanted = list(keys)
-        return self._store.run(lambda connection: _select(connection, wanted, self._measures))
+        return self._store.run(lambda connection: _select(connection, wanted))
 
     def store(self, rows: Mapping[bytes, CachedRow]) -> dict[bytes, CachedRow]:
         """Store one batch, all or nothing, and give it back as the cache now has it.
@@ -140,7 +136,7 @@ class RowCache:
         `LakeError` where the disk is full or cannot be written.
         """
         values = {key: _values(key, rows[key]) for key in sorted(rows)}
-        return {**rows, **_put(self._store, values, self._measures)}
+        return {**rows, **_put(self._store, values)}
 
     def lost_usd(self, origin: str) -> float:
         """What services have billed for a partition fingerprint, over all its runs, without a result to keep."""
@@ -183,7 +179,7 @@ def merge(folder: Path, other: Path, log: logging.Logger) -> int:
                 rows = source.execute("select key, text, accounts, origin, checksum from generations")
                 while chunk := rows.fetchmany(_KEYS_PER_QUERY):
                     whole = [row for row in chunk if row[-1] == _checksum(*row[:-1])]
-                    _put(into, {row[0]: row for row in sorted(whole)}, measures=True)
+                    _put(into, {row[0]: row for row in sorted(whole)})
                     n_read += len(whole)
         except sqlite3.Error as error:
             raise LakeError(f"{path}: {error}; copy it again, after its process has ended") from error
@@ -192,7 +188,7 @@ def merge(folder: Path, other: Path, log: logging.Logger) -> int:
     return n_read
 
 
-def _select(connection: Any, keys: list[bytes], measures: bool) -> dict[bytes, CachedRow]:
+def _select(connection: Any, keys: list[bytes]) -> dict[bytes, CachedRow]:
     rows: dict[bytes, CachedRow] = {}
     for start in range(0, len(keys), _KEYS_PER_QUERY):
         chunk = keys[start : start + _KEYS_PER_QUERY]
@@ -200,25 +196,25 @@ def _select(connection: Any, keys: list[bytes], measures: bool) -> dict[bytes, C
         query = f"select key, text, accounts, origin, checksum from generations where key in ({marks})"  # noqa: S608
         for key, text, accounts, origin, checksum in connection.execute(query, chunk):
             if checksum == _checksum(key, text, accounts, origin):
-                row = _row(text, accounts, origin, measures)
+                row = _row(text, accounts, origin)
                 if row is not None:
                     rows[key] = row
     return rows
 
 
 def _put(
-    store: SqliteFile | PostgresSchema, rows: Mapping[bytes, Sequence[object]], measures: bool
+    store: SqliteFile | PostgresSchema, rows: Mapping[bytes, Sequence[object]]
 ) -> dict[bytes, CachedRow]:
     """Write the rows, in the order of their keys, that are not there whole; return what was there, if not all are new."""
     if isinstance(store, PostgresSchema) and rows and store.add("generations", list(rows.values())):
         return {}
-    return store.write(partial(_add, rows=rows, measures=measures))
+    return store.write(partial(_add, rows=rows))
 
 
-def _add(connection: Any, rows: Mapping[bytes, Sequence[object]], measures: bool) -> dict[bytes, CachedRow]:
+def _add(connection: Any, rows: Mapping[bytes, Sequence[object]]) -> dict[bytes, CachedRow]:
     if connection.executemany(_ADD, list(rows.values())).rowcount == len(rows):
         return {}
-    there = _select(connection, list(rows), measures)
+    there = _select(connection, list(rows))
     connection.executemany(_REPLACE, [row for key, row in rows.items() if key not in there])
     return there
 
@@ -232,13 +228,12 @@ def _values(key: bytes, row: CachedRow) -> tuple[bytes, bytes, bytes, bytes, int
     return key, text, accounts, origin, _checksum(key, text, accounts, origin)
 
 
-def _row(text: bytes, accounts: bytes, origin: bytes, measures: bool) -> CachedRow | None:
+def _row(text: bytes, accounts: bytes, origin: bytes) -> CachedRow | None:
     """The row; None where an earlier version of this program kept less or more of it."""
     fields = json.loads(accounts)
     scores = fields.pop(_SCORES, None)
-    is_measured = scores is not None or _CONFIDENCE in fields
     confidence = fields.pop(_CONFIDENCE, None)
-    if fields.keys() - _OF_SERVICES.keys() != _ACCOUNTS or (measures and not is_measured):
+    if fields.keys() - _OF_SERVICES.keys() != _ACCOUNTS:
         return None
     engine = sys.intern(fields.pop("engine"))
     result: Result

@@ -23,8 +23,3 @@ def change_accounts(path: Path, change: Callable[[dict[str, Any]], object], *key
                 checksum = zlib.crc32(b"\0".join((key, text, changed, origin)))
                 update = "update generations set accounts = ?, checksum = ? where key = ?"
                 connection.execute(update, (changed, checksum, key))
-
-
-def forget_confidence(path: Path, *keys: bytes) -> None:
-    """Make rows such as versions without confidence wrote."""
-    change_accounts(path, lambda numbers: numbers.pop("confidence"), *keys)

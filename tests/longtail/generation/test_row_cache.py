@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cached_rows import change_accounts, forget_confidence
+from cached_rows import change_accounts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -166,26 +166,6 @@ def test_rows_of_another_format_count_as_missing(tmp_path: Path, change: str) ->
         assert cache.find([key(1), key(2)]) == {key(1): row("kept")}
         assert cache.store({key(2): row("new")}) == {key(2): row("new")}
         assert cache.find([key(2)]) == {key(2): row("new")}
-
-
-@pytest.mark.parametrize("measures", [True, False])
-def test_texts_without_confidence_count_as_missing_where_it_is_measured(
-    tmp_path: Path, measures: bool
-) -> None:
-    sure = Confidence(2, -0.5, 0.7, 0.8, 0.6, 1.5)
-    rows = {
-        key(1): CachedRow(Generation("sure", sure, **accounts(12)), "fake 1", "origin"),
-        key(2): row("nothing is kept of it"),
-        key(3): row("old"),
-        key(4): CachedRow(Scored((CandidateScore(-1.0, 2),), **accounts(4)), "fake 1", "o"),
-    }
-    with RowCache(tmp_path, IDENTITY, LOG, measures=measures) as cache:
-        cache.store(rows)
-        forget_confidence(cache.path, key(3))
-        expected = {number: one for number, one in rows.items() if number != key(3) or not measures}
-        assert cache.find(rows) == expected
-        new = {key(3): CachedRow(Generation("old", sure, **accounts(12)), "fake 1", "origin")}
-        assert cache.store(new) == (new if measures else {key(3): rows[key(3)]})
 
 
 def test_the_first_writer_wins(tmp_path: Path) -> None:
