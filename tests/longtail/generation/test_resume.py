@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from cached_rows import forget_confidence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_study import answer, fill_lake, small_study, with_model
@@ -150,22 +149,6 @@ def test_a_damaged_cache_costs_time_and_nothing_else(
     assert answer(study).notes["computed"] == 60
     assert "set aside" in caplog.text
     assert rows(study).equals(uninterrupted[1])
-
-
-def test_answers_of_a_version_without_confidence_are_computed_again(
-    tmp_path: Path, uninterrupted: tuple[Study, pa.Table, Path]
-) -> None:
-    study = small_study(tmp_path, "fake:digest")
-    fill_lake(Lake(study.home.lake), 6)
-    answer(study)
-    (cache,) = study.home.row_cache.glob("*.sqlite")
-    forget_confidence(cache)
-    Lake(study.home.lake).path("answers", "tiny|closed_book").unlink()
-    notes = answer(study).notes
-    assert (notes["computed"], notes["resumed"], notes["reused"]) == (60, 0, 0)
-    found = rows(study)
-    assert found.equals(uninterrupted[1])
-    assert found["confidence_tokens"].null_count == 0
 
 
 def test_a_rambling_models_confidence_is_that_of_its_first_sentence(tmp_path: Path) -> None:

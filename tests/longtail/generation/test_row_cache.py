@@ -21,7 +21,6 @@ from longtail.errors import LongtailError
 from longtail.generation.backends.base import CandidateScore, Generation, Identity, Scored
 from longtail.generation.engine.row_cache import CachedRow, RowCache, merge, row_key
 from longtail.generation.engine.task import Generate, Sample, Score
-from longtail.scoring.confidence import Confidence
 from longtail.storage import sqlite_file
 
 LOG = logging.getLogger("row_cache")
