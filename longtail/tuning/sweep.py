@@ -7,7 +7,7 @@ setting with another fingerprint is trained again.
 
 Step 0 is the reader before training, judged on the same facts as the checkpoints. It is no checkpoint, and is never kept.
 Settings that read as many passages share its judgement.
-Stale checkpoints of a setting, whose inputs have changed since, are removed, unless the study names one.
+Checkpoints of a setting whose inputs have changed since stay, as another study may use them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from longtail.storage.files import remove, remove_leftovers, whole
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
 from longtail.storage.ownership import only_one
-from longtail.study.model_files import place_of
 from longtail.study.models import Model
 from longtail.study.study import Study
 from longtail.study.sweep import SCHEDULES, Setting, Sweep
@@ -68,38 +67,6 @@ def check_trainable(model: Model) -> None:
         raise BackendError(
             f"model {model.name}: the sweep trains weights in dtype float32, without quantisation and device_map"
         )
-
-
-def remove_stale_checkpoints(study: Study, setting: str, current: Path, log: logging.Logger) -> None:
-    """Remove the setting's folders beside `current`; one stays if a model or a retriever of the study lies in it."""
-    named = _folders_in_use(study)
-    for other in sorted(current.parent.glob("*")):
-        if other == current:
-            continue
-        names = [name for path, name in named.items() if path.is_relative_to(other.resolve())]
-        what = (
-            f"setting {setting} is trained again, as its facts, models, passages, seed or code have changed"
-        )
-        if names:
-            log.warning(
-                "%s; the stale checkpoints in %s are kept, because %s uses one", what, other, names[0]
-            )
-        else:
-            log.warning("%s; the stale checkpoints in %s are removed", what, other)
-            remove(other)
-
-
-def _folders_in_use(study: Study) -> dict[Path, str]:
-    """The folders that models and retrievers of the study are loaded from, each with what names it."""
-    users = {model.path: f"model {model.name}" for model in study.models}
-    for retriever in study.retrievers:
-        if isinstance(retriever.settings, EncoderSettings):
-            users |= {
-                path: f"retriever {retriever.name}"
-                for path in (retriever.settings.path, retriever.settings.query_path)
-                if path
-            }
-    return {place_of(path, study.path.parent): name for path, name in users.items()}
 
 
 @dataclass(frozen=True)
@@ -146,7 +113,9 @@ def tune(study: Study, lake: Lake, setting: str, log: logging.Logger) -> list[Ou
             folder = study.home.tuned_models / setting / trained_by[:16]
             facts, index = read_facts(study, lake, sweep, drawn), FixedIndex(study, lake, method, log)
             encoder = DeclaredEncoder(method.name, _settings(method))
-            remove_stale_checkpoints(study, setting, folder, log)
+            for other in folder.parent.glob("*"):
+                if other != folder:
+                    log.warning("setting %s: %s has checkpoints of other inputs, and stays", setting, other)
             run = _Run(sweep, drawn, base, encoder, index, facts, folder, judged_by[:16], log)
             tables.update(_tune_setting(run))
         return Computed(tables[table])

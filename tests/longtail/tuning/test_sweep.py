@@ -227,22 +227,9 @@ def test_more_steps_continue_a_finished_setting(study: Study) -> None:
         tuned(with_sweep(study, steps=8))
 
 
-def test_older_checkpoints_go_with_a_line_in_the_log_unless_the_study_names_one(
+def test_other_facts_wordings_or_candidates_train_a_setting_again(
     study: Study, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = Path(tuned(with_sweep(study, steps=2))[0][1]["folder"])
-    named = dataclasses.replace(study.models[0], name="kept", path=str(first))
-    both = dataclasses.replace(study, models=(*study.models, named))
-    second = Path(tuned(with_sweep(both, steps=2, seed=1))[0][1]["folder"])
-    assert "trained again, as its facts, models, passages, seed or code have changed" in caplog.text
-    assert f"the stale checkpoints in {first.parents[1]} are kept, because model kept uses one" in caplog.text
-    third = Path(tuned(with_sweep(study, steps=2, seed=2))[0][1]["folder"])
-    assert [path.exists() for path in (first, second, third)] == [False, False, True]
-    for gone in (first, second):
-        assert f"the stale checkpoints in {gone.parents[1]} are removed" in caplog.text
-
-
-def test_other_facts_wordings_or_candidates_train_a_setting_again(study: Study) -> None:
     lake, few = Lake(study.home.lake), with_sweep(study, steps=2, judged_facts=1)
     folders = [tuned(few)[0][1]["folder"]]
     for table, change in (
@@ -254,6 +241,7 @@ def test_other_facts_wordings_or_candidates_train_a_setting_again(study: Study) 
         lake.write(table, [first | change, *others], fingerprint="g")
         folders.append(tuned(few)[0][1]["folder"])
     assert len(set(folders)) == len(folders)
+    assert f"{Path(folders[0]).parents[1]} has checkpoints of other inputs, and stays" in caplog.text
 
 
 def test_training_ends_after_checkpoints_that_are_no_better(study: Study) -> None:
