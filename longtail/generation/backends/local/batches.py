@@ -7,7 +7,6 @@ are charged to the first of these prompts. All other tokens count as shared.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import resource
 import time
@@ -336,19 +335,21 @@ class Gauge:
     def __init__(self, devices: Sequence[Any]) -> None:
         self._devices = [device for device in devices if device.type == "cuda"]
         self._name = ", ".join(map(_name, devices))
-        self._handles = _handles(self._devices)
-        self._n_readings, self._sum = 0, 0.0
+        self._readings: list[float] = []
+        self._is_readable = bool(self._devices)
 
     def read(self) -> None:
         """Look at the devices once; to be called once per batch, while it runs or right after."""
-        if not self._handles:
+        if not self._is_readable:
             return
-        import pynvml
+        import torch
 
-        with contextlib.suppress(pynvml.NVMLError):
-            rates = [pynvml.nvmlDeviceGetUtilizationRates(handle).gpu for handle in self._handles]
-            self._n_readings += 1
-            self._sum += sum(rates) / len(rates) / 100
+        try:
+            rates = [torch.cuda.utilization(device) for device in self._devices]
+        except Exception:  # not installed, no driver, a slice of a GPU: no figure then, and no dead run
+            self._is_readable = False
+        else:
+            self._readings.append(sum(rates) / len(rates) / 100)
 
     def usage(self) -> Usage:
         """Peak memory is what torch allocated on all GPUs together, or the most that the process held."""
@@ -357,7 +358,7 @@ class Gauge:
         import torch
 
         peak = sum(torch.cuda.max_memory_allocated(device) for device in self._devices)
-        busy = self._sum / self._n_readings if self._n_readings else None
+        busy = sum(self._readings) / len(self._readings) if self._readings else None
         return Usage(self._name, peak / 2**20, busy)
 
 
@@ -367,18 +368,3 @@ def _name(device: Any) -> str:
     import torch
 
     return f"{device} ({torch.cuda.get_device_name(device)})"
-
-
-def _handles(devices: Sequence[Any]) -> list[Any]:
-    """NVML's handles of torch's devices, by their UUIDs: the two count devices differently."""
-    if not devices:
-        return []
-    try:
-        import pynvml
-        import torch
-
-        pynvml.nvmlInit()
-        names = [f"GPU-{torch.cuda.get_device_properties(device).uuid}" for device in devices]
-        return [pynvml.nvmlDeviceGetHandleByUUID(name) for name in names]
-    except Exception:  # not installed, no driver, a slice of a GPU: no figure then, and no dead run
-        return []
