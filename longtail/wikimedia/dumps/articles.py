@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from longtail.errors import SourceError
 from longtail.parsing.rdf import open_plain
 from longtail.parsing.terms import clean_term
 from longtail.storage.lake import QuarantinedRow
@@ -36,22 +33,15 @@ def read_articles(path: Path, put_aside: Callable[[QuarantinedRow], None]) -> It
     Errors: `SourceError` where the file cannot be read or its gzip stream is damaged.
     """
     number = 0
-    try:
-        with open_plain(path) as stream:
-            for number in count(1):
-                line = stream.readline(_LONGEST_LINE)
-                if not line:
-                    return
-                document = _document(line, number, put_aside)
-                article = _article(document, number, put_aside) if document else None
-                if article:
-                    yield article
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise SourceError(
-            f"{path}: damaged gzip file after line {number:,} ({error}); fetch it again"
-        ) from None
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
+    with open_plain(path, lambda: f" after line {number:,}") as stream:
+        for number in count(1):
+            line = stream.readline(_LONGEST_LINE)
+            if not line:
+                return
+            document = _document(line, number, put_aside)
+            article = _article(document, number, put_aside) if document else None
+            if article:
+                yield article
 
 
 def _document(line: bytes, number: int, put_aside: Callable[[QuarantinedRow], None]) -> dict[str, Any] | None:
