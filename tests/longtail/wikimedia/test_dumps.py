@@ -12,7 +12,6 @@ from longtail.errors import SourceError
 from longtail.sandbox.rest import DUMP
 from longtail.transfer.downloads import download_dump
 from longtail.wikimedia.dumps.articles import ArticleText, read_articles
-from tests import faults
 
 
 def test_articles_equal_the_world(world, server, client, log, tmp_path: Path) -> None:
@@ -21,19 +20,6 @@ def test_articles_equal_the_world(world, server, client, log, tmp_path: Path) ->
     found = [(a.entity_id, a.title, a.text) for a in read_articles(path, rejected.append)]
     assert found == [(entity_id, article.title, article.text) for entity_id, article in world.articles()]
     assert rejected == []
-
-
-def test_a_download_that_breaks_off_starts_again(world, server, client, log, tmp_path: Path) -> None:
-    server.faults.add(DUMP, faults.cut_off(), faults.server_error(503), faults.closed())
-    path = download_dump(client, server.base_url + DUMP, tmp_path / "cache" / "dump.json.gz", log)
-    assert sum(1 for _ in read_articles(path, [].append)) == sum(1 for _ in world.articles())
-
-
-def test_a_download_that_fails_leaves_nothing(server, client, log, tmp_path: Path) -> None:
-    server.faults.add(DUMP, faults.cut_off(), times=20)
-    with pytest.raises(SourceError, match="dumps at"):
-        download_dump(client, server.base_url + DUMP, tmp_path / "cache" / "dump.json.gz", log)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def _line(**fields: object) -> str:
