@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from longtail.sandbox.content import Content
+from longtail.sandbox.content import RdfContent, WorldContent
 from longtail.sandbox.replies import Reply, from_byte
 from longtail.sandbox.server import Handler, SandboxServer
 from longtail.sandbox.world import World
@@ -125,7 +125,7 @@ class Request:
 class FaultyServer(SandboxServer):
     """A sandbox server whose requests meet the faults in `faults`, and are kept in `requests`."""
 
-    def __init__(self, content: World | Content, port: int = 0) -> None:
+    def __init__(self, content: World | WorldContent | RdfContent, port: int = 0) -> None:
         self.faults = Faults()
         self.requests: deque[Request] = deque(maxlen=10_000)
         super().__init__(content, port)

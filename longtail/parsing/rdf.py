@@ -5,11 +5,12 @@ from __future__ import annotations
 import bz2
 import gzip
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pyoxigraph as ox
 
@@ -35,37 +36,36 @@ def read_triples(reading: Reading) -> Iterator[list[ox.Quad]]:
     Errors: `SourceError` where the file cannot be read, its gzip stream is damaged, or no line is a triple.
     """
     n_lines = 0
-    try:
-        with open_plain(reading.path) as stream:
-            lines = _lines(stream)
-            while chunk := list(islice(lines, _LINES_AT_ONCE)):
-                triples = list(_parse(chunk, n_lines + 1, reading.broken))
-                n_lines += len(chunk)
-                reading.n_triples += len(triples)
-                yield triples
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise SourceError(
-            f"{reading.path}: damaged {_kind(reading.path)} file after line {n_lines:,} ({error}); fetch it again"
-        ) from None
-    except OSError as error:
-        raise SourceError(f"{reading.path}: cannot be read ({error.strerror or error})") from None
+    with open_plain(reading.path, lambda: f" after line {n_lines:,}") as stream:
+        lines = _lines(stream)
+        while chunk := list(islice(lines, _LINES_AT_ONCE)):
+            triples = list(_parse(chunk, n_lines + 1, reading.broken))
+            n_lines += len(chunk)
+            reading.n_triples += len(triples)
+            yield triples
     if reading.n_triples == 0:
         first = f"; line {reading.broken[0].row_key}: {reading.broken[0].reason}" if reading.broken else ""
         raise SourceError(f"{reading.path}: holds no triple in the N-Triples format{first}")
 
 
-def open_plain(path: Path) -> IO[bytes]:
-    """Open for reading. The first bytes tell gzip and bzip2; the file's name does not matter."""
-    with path.open("rb") as stream:
-        magic = stream.read(3)
-    if magic == b"BZh":
-        return bz2.open(path, "rb")
-    return gzip.open(path, "rb") if magic[:2] == b"\x1f\x8b" else path.open("rb")  # type: ignore[return-value]
+@contextmanager
+def open_plain(path: Path, place: Callable[[], str] = str) -> Iterator[IO[bytes]]:
+    """Open for reading. The first bytes tell gzip and bzip2; the file's name does not matter.
 
-
-def _kind(path: Path) -> str:
-    with path.open("rb") as stream:
-        return "bzip2" if stream.read(3) == b"BZh" else "gzip"
+    Errors: `SourceError` where it cannot be read, or is damaged: with the `place` up to which it was read.
+    """
+    try:
+        with path.open("rb") as raw:
+            magic = raw.read(3)
+            raw.seek(0)
+            stream: Any = bz2.BZ2File(raw) if magic == b"BZh" else raw
+            stream = gzip.GzipFile(fileobj=raw) if magic[:2] == b"\x1f\x8b" else stream
+            yield stream
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        kind = "bzip2" if magic == b"BZh" else "gzip"
+        raise SourceError(f"{path}: damaged {kind} file{place()} ({error}); fetch it again") from None
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
 def _lines(stream: IO[bytes]) -> Iterator[bytes]:

@@ -11,14 +11,13 @@ The names and answers of questions (`Phrases`) are compared word by word, as DPR
 
 from __future__ import annotations
 
-import gzip
 import json
 import logging
 import unicodedata
-import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO
@@ -206,26 +205,13 @@ def _windows(blocks: Iterator[bytes], longest: int) -> Iterator[tuple[bytes, int
 def _blocks(path: Path, rejected: RejectedRows, size: int) -> Iterator[bytes]:
     """The text of a file in pieces. Errors: `SourceError`."""
     n_bytes = 0
-    try:
-        with open_plain(path) as stream:
-            for block in (
-                _json_texts(stream, path, rejected, size) if _is_json(path) else _pieces(stream, size)
-            ):
-                if not n_bytes and block.startswith(_MARKS_OF_UTF_16):
-                    raise SourceError(f"{path}: is UTF-16, not UTF-8: convert it, as iconv does")
-                n_bytes += len(block)
-                yield block
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise SourceError(
-            f"{path}: damaged after {n_bytes:,} bytes of text ({error}); fetch it again"
-        ) from None
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
-
-
-def _pieces(stream: IO[bytes], size: int) -> Iterator[bytes]:
-    while block := stream.read(size):
-        yield block
+    with open_plain(path, lambda: f" after {n_bytes:,} bytes of text") as stream:
+        plain = iter(partial(stream.read, size), b"")
+        for block in _json_texts(stream, path, rejected, size) if _is_json(path) else plain:
+            if not n_bytes and block.startswith(_MARKS_OF_UTF_16):
+                raise SourceError(f"{path}: is UTF-16, not UTF-8: convert it, as iconv does")
+            n_bytes += len(block)
+            yield block
 
 
 def _is_json(path: Path) -> bool:

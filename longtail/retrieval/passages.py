@@ -9,6 +9,9 @@ from typing import Any
 
 from longtail.errors import SourceError
 from longtail.imports.datasets import entity_files_slice
+from longtail.imports.format import CollectedText
+from longtail.imports.formats.collections.cirrus_search import read_articles
+from longtail.imports.records import RejectedRows
 from longtail.methods import VERBALISED
 from longtail.questions.build import one_line
 from longtail.relations.relation import Relation, content_of
@@ -19,7 +22,6 @@ from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from longtail.study.backends import IMPORTED
 from longtail.study.study import Study
 from longtail.transfer.downloads import download_dump
-from longtail.wikimedia.dumps.articles import ArticleText, read_articles
 from longtail.wikimedia.services import open_services, world_version
 
 _SNIPPET = 2_000
@@ -67,7 +69,7 @@ def verbalise(relations: Sequence[Relation], subject: str, objects: Mapping[str,
 
 
 def article_passages(
-    articles: Iterable[ArticleText], source: str, quarantined: list[QuarantinedRow]
+    articles: Iterable[CollectedText], source: str, quarantined: list[QuarantinedRow]
 ) -> list[dict[str, Any]]:
     """Rows of `passages`; an article whose id (entity id, else title) came before is put aside."""
     rows: list[dict[str, Any]] = []
@@ -94,7 +96,9 @@ def _from_articles(study: Study, log: logging.Logger) -> Computed:
         if services.articles_url is None:
             raise SourceError(f"{study.path}: source {source.kind} offers no articles")
         dump = download_dump(services.client, services.articles_url, target, log)
-        rows = article_passages(read_articles(dump, quarantined.append), services.label, quarantined)
+        rejected = RejectedRows(dump.name)
+        rows = article_passages(read_articles(dump, rejected), services.label, quarantined)
+        quarantined += rejected.rows
     rows.sort(key=lambda row: (row["entity_id"] or row["title"], row["position"]))
     log.info("passages: %d from articles, %d articles or lines rejected", len(rows), len(quarantined))
     return Computed(rows, quarantined, {"words_per_passage": _mean_words(rows)})

@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
 from xml.sax.saxutils import escape
 
 import pyoxigraph as ox
@@ -39,49 +38,6 @@ class ServedArticle:
     text: str
 
 
-class Content(Protocol):
-    """What a server needs to know. Reads are safe between threads."""
-
-    @property
-    def has_articles(self) -> bool:
-        """Whether there are articles, and therefore page views and a dump."""
-
-    @property
-    def broken(self) -> tuple[QuarantinedRow, ...]:
-        """Lines of the source that could not be read; known after the first call of `store`."""
-
-    def store(self) -> ox.Store:
-        """The triples; loaded at the first call."""
-
-    def monthly_views(self, title: str, month: str) -> int | None:
-        """Views in month YYYY-MM under a title (with spaces), including a redirect's own views; None where none were
-        counted."""
-
-    def page(self, title: str) -> tuple[str, str | None] | None:
-        """(title, section) of the page that a reader sees at `title`, after following a redirect; None without a page."""
-
-    def redirects_to(self, title: str) -> tuple[Redirect, ...]:
-        """The redirects to the article at `title`."""
-
-    def names(self) -> Iterator[tuple[str, str]]:
-        """(name, article title) for every label and alias of the entities with an article."""
-
-    def articles(self) -> Iterator[ServedArticle]:
-        """All articles."""
-
-    def truthy_lines(self) -> Iterator[str]:
-        """The lines of the truthy dump; called only if there are articles."""
-
-    def page_view_lines(self, month: str) -> Iterator[str]:
-        """The lines of a month's page view dump; called only if there are articles."""
-
-    def xml_lines(self) -> Iterator[str]:
-        """The lines of the XML dump of articles; called only if there are articles."""
-
-    def close(self) -> None:
-        """Free the disk space of the store."""
-
-
 class _StoreOwner:
     """A store that is made at first use: in memory, or for large content in a temporary folder."""
 
@@ -92,6 +48,7 @@ class _StoreOwner:
         self._folder = ExitStack()
 
     def store(self) -> ox.Store:
+        """The triples; loaded at the first call."""
         with self._lock:
             if self._store is None:
                 if self._is_large:
@@ -110,13 +67,14 @@ class _StoreOwner:
         raise NotImplementedError
 
     def close(self) -> None:
+        """Free the disk space of the store."""
         with self._lock:
             self._store = None
             self._folder.close()
 
 
 class WorldContent(_StoreOwner):
-    """The synthetic world."""
+    """The synthetic world: triples, articles, page views and dumps. Reads are safe between threads."""
 
     has_articles = True
     broken: tuple[QuarantinedRow, ...] = ()
@@ -134,18 +92,23 @@ class WorldContent(_StoreOwner):
             store.bulk_load(path=str(path), format=ox.RdfFormat.N_TRIPLES)
 
     def monthly_views(self, title: str, month: str) -> int | None:
+        """Views in month YYYY-MM under a title (with spaces), including a redirect's own views; None where none were
+        counted."""
         with self._titles_lock:  # the first call builds the world's index of titles
             return self._pages.views(title, month)
 
     def page(self, title: str) -> tuple[str, str | None] | None:
+        """(title, section) of the page that a reader sees at `title`, after following a redirect; None without a page."""
         with self._titles_lock:
             return self._pages.lead_to(title)
 
     def redirects_to(self, title: str) -> tuple[Redirect, ...]:
+        """The redirects to the article at `title`."""
         with self._titles_lock:
             return self._pages.redirects_to(title)
 
     def names(self) -> Iterator[tuple[str, str]]:
+        """(name, article title) for every label and alias of the entities with an article."""
         for entity in self._world.entities():
             if entity.article_title:
                 yield from ((name, entity.article_title) for name in (entity.label, *entity.aliases))
@@ -155,58 +118,33 @@ class WorldContent(_StoreOwner):
             yield ServedArticle(entity_id, article.title, article.text)
 
     def truthy_lines(self) -> Iterator[str]:
+        """The lines of the truthy dump."""
         return dumps.truthy_lines(self._world)
 
     def page_view_lines(self, month: str) -> Iterator[str]:
+        """The lines of a month's page view dump."""
         return dumps.page_view_lines(self._world, month)
 
     def xml_lines(self) -> Iterator[str]:
+        """The lines of the XML dump of articles."""
         return page_lines(self._world)
 
 
 class RdfContent(_StoreOwner):
-    """An N-Triples file, plain or gzip; its broken lines are skipped and reported."""
+    """An N-Triples file, plain or packed. `broken`: its lines that could not be read, once it is loaded."""
 
     has_articles = False
 
     def __init__(self, path: Path) -> None:
         super().__init__(is_large=path.stat().st_size > _LARGE_FILE)
         self._path = path
-        self._broken: tuple[QuarantinedRow, ...] = ()
-
-    @property
-    def broken(self) -> tuple[QuarantinedRow, ...]:
-        return self._broken
+        self.broken: tuple[QuarantinedRow, ...] = ()
 
     def _load(self, store: ox.Store) -> None:
         reading = Reading(self._path)
         for triples in read_triples(reading):
             store.bulk_extend(triples)
-        self._broken = tuple(reading.broken)
-
-    def monthly_views(self, title: str, month: str) -> int | None:
-        return None
-
-    def page(self, title: str) -> tuple[str, str | None] | None:
-        return None
-
-    def redirects_to(self, title: str) -> tuple[Redirect, ...]:
-        return ()
-
-    def names(self) -> Iterator[tuple[str, str]]:
-        return iter(())
-
-    def articles(self) -> Iterator[ServedArticle]:
-        return iter(())
-
-    def truthy_lines(self) -> Iterator[str]:
-        return iter(())
-
-    def page_view_lines(self, month: str) -> Iterator[str]:
-        return iter(())
-
-    def xml_lines(self) -> Iterator[str]:
-        return iter(())
+        self.broken = tuple(reading.broken)
 
 
 SAVED_AT = "2026-10-01T00:00:00Z"

@@ -21,32 +21,8 @@ from longtail.sandbox.vocabulary import (
 # A run of consonants is one onset and a run of vowels is one vowel. So a stem has only one reading: different
 # syllables give different stems. This also holds with the endings below: their first consonant forms no
 # onset with the coda before it.
-_ONSETS = (
-    "b",
-    "br",
-    "d",
-    "dr",
-    "f",
-    "fl",
-    "g",
-    "gl",
-    "h",
-    "j",
-    "k",
-    "kr",
-    "l",
-    "m",
-    "n",
-    "p",
-    "pl",
-    "r",
-    "s",
-    "st",
-    "t",
-    "tr",
-    "v",
-    "z",
-)
+_WRITTEN_ONSETS = "b br d dr f fl g gl h j k kr l m n p pl r s st t tr v z"
+_ONSETS = tuple(_WRITTEN_ONSETS.split())
 _VOWELS = ("a", "e", "i", "o", "u", "ai", "ou")
 _CODAS = ("n", "l", "r", "s", "t", "m", "k", "d")
 _SYLLABLES = len(_ONSETS) * len(_VOWELS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from longtail.sandbox.content import Content
+from longtail.sandbox.content import WorldContent
 from longtail.sandbox.replies import Reply
 
 PATH = "/en/w/api.php"
@@ -16,7 +16,7 @@ _BAD_CHARACTERS = frozenset("<>[]{}#\n\t\x00")
 _LONGEST_TITLE = 255
 
 
-def answer(content: Content, params: Mapping[str, str]) -> Reply:
+def answer(content: WorldContent, params: Mapping[str, str]) -> Reply:
     """The API's answer to `params`; its errors have status 200."""
     if params.get("action") != "query":
         return _error("badvalue", f'Unrecognized value for parameter "action": {params.get("action")}.')
@@ -51,7 +51,7 @@ def _error(code: str, info: str) -> Reply:
 class _Query:
     """The pages of a query, each once, and how its titles lead to them."""
 
-    def __init__(self, content: Content, follows: bool) -> None:
+    def __init__(self, content: WorldContent, follows: bool) -> None:
         self._content, self._follows = content, follows
         self._normalized: dict[str, str] = {}
         self._redirects: dict[str, dict[str, str]] = {}
@@ -90,7 +90,7 @@ def _page_id(title: str) -> int:
 
 
 def _add_redirects(
-    content: Content, pages: list[dict[str, Any]], params: Mapping[str, str]
+    content: WorldContent, pages: list[dict[str, Any]], params: Mapping[str, str]
 ) -> dict[str, Any]:
     """Adds redirects to `pages`, at most rdlimit in all, from the position rdcontinue; returns how to continue."""
     asked = params.get("rdlimit", "")

@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from itertools import chain
 from urllib.parse import unquote
 
-from longtail.sandbox.content import Content
+from longtail.sandbox.content import WorldContent
 from longtail.sandbox.dumps import compress
 from longtail.sandbox.replies import Reply
 
@@ -32,7 +32,7 @@ _DAY = re.compile(r"(\d{4})(\d\d)(\d\d)(00)?")
 _DUMPED_AT = "2026-10-01T00:00:00Z"
 
 
-def page_views(content: Content, path: str) -> Reply:
+def page_views(content: WorldContent, path: str) -> Reply:
     """Monthly views of one article, for the months that are completely within [start, end]."""
     parts = path.removeprefix(PER_ARTICLE).split("/")
     if len(parts) != 7:
@@ -112,12 +112,12 @@ def _next_month(day: date) -> date:
     return day.replace(day=1) + timedelta(days=calendar.monthrange(day.year, day.month)[1])
 
 
-def dump(content: Content) -> Reply:
+def dump(content: WorldContent) -> Reply:
     """The articles as a CirrusSearch content dump: gzip, two lines per article, made while it is sent."""
     return Reply(200, _gzip(_dump_lines(content)), "application/gzip")
 
 
-def bulk_dump(content: Content, path: str) -> Reply | None:
+def bulk_dump(content: WorldContent, path: str) -> Reply | None:
     """The truthy dump, a month's page view dump or the XML dump, made while it is sent; None for any other path."""
     match = _BULK.fullmatch(path)
     if not match:
@@ -133,7 +133,7 @@ def bulk_dump(content: Content, path: str) -> Reply | None:
     return Reply(200, chain([first], pieces), "application/octet-stream", {"ETag": tag})
 
 
-def _dump_lines(content: Content) -> Iterator[bytes]:
+def _dump_lines(content: WorldContent) -> Iterator[bytes]:
     for number, article in enumerate(content.articles(), 1):
         index = {"index": {"_type": "_doc", "_id": str(number)}}
         document = {

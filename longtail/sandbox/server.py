@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pyoxigraph as ox
 
 from longtail.errors import LongtailError
 from longtail.sandbox import mediawiki, rest, tagme, wikibase
-from longtail.sandbox.content import Content, WorldContent
+from longtail.sandbox.content import RdfContent, WorldContent
 from longtail.sandbox.replies import Reply, conditional, from_byte
 from longtail.sandbox.world import World
 
@@ -29,8 +30,8 @@ _LOG = logging.getLogger(__name__)
 class SandboxServer:
     """Serves `content` on 127.0.0.1 while the context is open; `port` 0 takes a free port."""
 
-    def __init__(self, content: World | Content, port: int = 0) -> None:
-        self.content: Content = WorldContent(content) if isinstance(content, World) else content
+    def __init__(self, content: World | WorldContent | RdfContent, port: int = 0) -> None:
+        self.content = WorldContent(content) if isinstance(content, World) else content
         try:
             self._http = _HttpServer(("127.0.0.1", port), self)
         except OSError as error:
@@ -69,17 +70,20 @@ class SandboxServer:
             return answer_sparql(self.content.store(), params.get("query", ""), "" if is_json else accept)
         if path == "/w/api.php":
             return wikibase.answer(self.content.store(), params)
-        if path == mediawiki.PATH and self.content.has_articles:
-            return mediawiki.answer(self.content, params)
-        if path == tagme.PATH and self.content.has_articles:
-            return tagme.answer(self.content, params)
-        if path.startswith(rest.PER_ARTICLE) and self.content.has_articles:
-            return rest.page_views(self.content, path)
-        if path == rest.DUMP and self.content.has_articles:
-            return rest.dump(self.content)
-        if self.content.has_articles and (reply := rest.bulk_dump(self.content, path)):
+        if self.content.has_articles and (reply := _answer_about_articles(self.content, path, params)):
             return reply
         return Reply.text(404, f"nothing at {path}")
+
+
+def _answer_about_articles(world: Any, path: str, params: dict[str, str]) -> Reply | None:
+    """The answer of a service about a world's articles; None for a path of none."""
+    if path == mediawiki.PATH:
+        return mediawiki.answer(world, params)
+    if path == tagme.PATH:
+        return tagme.answer(world, params)
+    if path.startswith(rest.PER_ARTICLE):
+        return rest.page_views(world, path)
+    return rest.dump(world) if path == rest.DUMP else rest.bulk_dump(world, path)
 
 
 class _HttpServer(ThreadingHTTPServer):

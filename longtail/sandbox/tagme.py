@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Mapping
 
 from longtail.parsing.dictionary import Dictionary, Mention
-from longtail.sandbox.content import Content
+from longtail.sandbox.content import WorldContent
 from longtail.sandbox.replies import Reply
 
 PATH = "/tagme/tag"
@@ -21,10 +21,10 @@ _SURE = 0.8  # rho of a name that belongs to one article only
 _MONTH = "2026-09"
 _TIMESTAMP = "2026-10-01T00:00:00"
 _lock = threading.Lock()
-_dictionaries: weakref.WeakKeyDictionary[Content, Dictionary] = weakref.WeakKeyDictionary()
+_dictionaries: weakref.WeakKeyDictionary[WorldContent, Dictionary] = weakref.WeakKeyDictionary()
 
 
-def answer(content: Content, params: Mapping[str, str]) -> Reply:
+def answer(content: WorldContent, params: Mapping[str, str]) -> Reply:
     """The service's answer to `params`."""
     if params.get("gcube-token") != TOKEN:
         return Reply.text(401, "Unauthorized: a valid gcube-token is needed")
@@ -43,7 +43,7 @@ def answer(content: Content, params: Mapping[str, str]) -> Reply:
     return Reply.json(200, document)
 
 
-def _dictionary(content: Content) -> Dictionary:
+def _dictionary(content: WorldContent) -> Dictionary:
     with _lock:
         if content not in _dictionaries:
             titles: dict[str, set[str]] = {}
@@ -53,7 +53,7 @@ def _dictionary(content: Content) -> Dictionary:
         return _dictionaries[content]
 
 
-def _annotation(content: Content, mention: Mention) -> dict[str, object]:
+def _annotation(content: WorldContent, mention: Mention) -> dict[str, object]:
     title = max(mention.ids, key=lambda title: (content.monthly_views(title, _MONTH) or 0, title))
     return {
         "spot": mention.spot,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import io
 import logging
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ import pyarrow.parquet as pq
 
 from longtail.errors import LakeError, printable
 from longtail.progress import Progress
-from longtail.storage.files import STAGING, atomic_file, remove_leftovers
+from longtail.storage.files import STAGING, atomic_file, remove_leftovers, stage
 from longtail.storage.lake_rows import BATCH_ROWS, conform, content_hash, part_of
 from longtail.storage.lake_stamps import (
     Stamp,
@@ -117,15 +118,18 @@ class Lake:
     def ensure_schemas(self) -> None:
         """Write every table's zero-row schema file if it is missing or damaged, or if the columns have changed.
 
-        This also removes the files that killed writers left.
+        This also removes the files that killed writers left. Nothing waits for the disk: the next start compares them.
+        Errors: `OSError`.
         """
         remove_leftovers(self.root / STAGING)
-        for name, table in TABLES.items():
-            path = self.path(name, _SCHEMA_FILE)
-            content = _empty_file(table.schema)
-            if not path.exists() or path.read_bytes() != content:
-                with atomic_file(path) as temporary:
-                    temporary.write_bytes(content)
+        with stage(self.root / STAGING, "schemas") as folder:
+            folder.mkdir()
+            for name, table in TABLES.items():
+                path, content = self.path(name, _SCHEMA_FILE), _empty_file(table.schema)
+                if not path.exists() or path.read_bytes() != content:
+                    path.parent.mkdir(exist_ok=True)
+                    (folder / name).write_bytes(content)
+                    os.replace(folder / name, path)
 
     def write(
         self,

@@ -3,9 +3,10 @@
 After a change of `longtail.tables`, run `python -m longtail.warehouse.sources`. A test compares the files with
 `longtail.tables`.
 
-The description of a lake column is thus written once. A mart's column without a description of its own has that of the
-lake columns of its name (`describe_columns`). A description that says more begins with the docs block:
-`{{ doc('lake_relation') }}; …`. If no other model has named the block before, run the command again.
+The description of a lake column is thus written once, and so is one that columns of several marts share (docs.md). A
+mart's column without a description of its own has that of its name (`describe_columns`). A description that says more
+begins with the docs block: `{{ doc('lake_relation') }}; …`. If no other model has named the block before, run the command
+again.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from longtail.tables import TABLES, Table
 
 _STAGING = PROJECT_ROOT / "dbt" / "models" / "staging"
 SOURCES_FILE = _STAGING / "_lake__sources.yml"
+_SHARED_DOCS = PROJECT_ROOT / "dbt" / "models" / "docs.md"
 DOCS_FILE = _STAGING / "_lake__docs.md"
 NOT_READ = frozenset({"passages"})
 """Lake tables that may be too large for dbt: it reads cited_passages, the passages that a retriever found."""
@@ -91,11 +93,23 @@ def lake_texts() -> dict[str, str]:
     }
 
 
+@functools.cache
+def _shared_texts() -> dict[str, str]:
+    """The descriptions that columns of several marts share, by name; an interval's ends have one each."""
+    blocks = re.findall(r"{% docs (\w+) %}(.*?){% enddocs %}", _SHARED_DOCS.read_text(encoding="utf-8"))
+    return dict(blocks)
+
+
 def describe_columns(node: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a model's entry in dbt's manifest, each without a description with that of the lake's columns."""
-    texts = lake_texts()
+    """The columns of a model's entry in dbt's manifest, each without a description with that of columns of its name."""
+    shared, of_lake = _shared_texts(), lake_texts()
+
+    def describe(name: str) -> str:
+        end = re.search("ci_(low|high)$", name)
+        return shared.get(end[0] if end else name) or of_lake.get(f"lake_{name}", "")
+
     return {
-        name: {**column, "description": column["description"] or texts.get(f"lake_{name}", "")}
+        name: {**column, "description": column["description"] or describe(name)}
         for name, column in node["columns"].items()
     }
 

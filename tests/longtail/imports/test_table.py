@@ -23,7 +23,6 @@ from longtail.imports.table import NO_IDS, make_id, read_questions
 from longtail.parsing.terms import LONGEST_LABEL
 from longtail.study.imports import Import
 from longtail.study.parts import read_part
-from tests.real_data import REAL_DATA, needs_real_data
 
 HEADER = ["question", "answers", "relation", "popularity"]
 ROWS: list[dict[str, Any]] = [
@@ -304,23 +303,3 @@ def test_two_files_never_share_an_entity(tmp_path: Path) -> None:
     one = read(write_json_lines(tmp_path / "a", ROWS))
     two = read(write_json_lines(tmp_path / "b", [{**ROWS[0], "popularity": 99}]))
     assert not set(one.entities) & set(two.entities)
-
-
-@needs_real_data
-@pytest.mark.parametrize(
-    ("file", "n", "first"),
-    [
-        ("nq_open/NQ-open.dev.jsonl.gz", 3_610, ["14 December 1972 UTC", "December 1972"]),
-        ("triviaqa/triviaqa_sample.jsonl.gz", 1_000, None),
-        (
-            "popqa/popQA.tsv.gz",
-            14_267,
-            ["politician", "political leader", "political figure", "polit.", "pol"],
-        ),
-    ],
-)
-def test_real_files_are_read_whole(file: str, n: int, first: list[str] | None) -> None:
-    found = read(REAL_DATA / file)
-    assert len(found.questions) + len(found.rejected) == n
-    assert all("characters; at most" in reason for reason in reasons_of(found))
-    assert first in (None, next(iter(found.questions.values()))["gold_answers"])

@@ -158,21 +158,6 @@ def test_linked_questions_are_never_sent_again(
     assert not server.requests
 
 
-def test_a_damaged_cache_is_renamed(
-    live: Any, server: FaultyServer, client: HttpClient, caplog: pytest.LogCaptureFixture
-) -> None:
-    study, lake = live
-    link_reference_questions(study, lake, LOG, client)
-    (cache,) = (study.home.cache / "links").glob("*.sqlite")
-    cache.write_bytes(b"not a database at all" * 100)
-    lake.path("reference_mentions").unlink()
-    server.requests.clear()
-    assert link_reference_questions(study, lake, LOG, client).stamp.n_rows == 6
-    assert len(server.requests) == 6
-    assert f"{cache}: damaged" in caplog.text
-    assert len(list(cache.parent.glob(f"{cache.name}.damaged-*"))) == 1
-
-
 def test_a_refused_token_soon_ends_the_run_and_is_not_shown(
     live: Any, server: FaultyServer, client: HttpClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
     caplog: pytest.LogCaptureFixture,

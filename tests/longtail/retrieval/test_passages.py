@@ -7,11 +7,11 @@ import logging
 import pytest
 
 from longtail.errors import LakeError
+from longtail.imports.format import CollectedText
 from longtail.retrieval.passages import article_passages, build_passages, enumerate_names
 from longtail.sandbox.world import World
 from longtail.storage.lake import Lake, QuarantinedRow
 from longtail.study.study import Study
-from longtail.wikimedia.dumps.articles import ArticleText
 
 
 def test_triples_are_verbalised_one_passage_a_subject(searchable: Lake) -> None:
@@ -53,10 +53,15 @@ def test_articles_of_the_sandbox(hand_study: Study, log: logging.Logger) -> None
 def test_articles_are_keyed_by_entity_or_title_and_never_twice() -> None:
     long = " ".join(f"Sentence {i} has exactly seven words here." for i in range(40))
     articles = [
-        ArticleText("One", "Text of one.", "Q1", None),
-        ArticleText("Two", long, None, None),
-        ArticleText("One again", "Text.", "Q1", None),
-        ArticleText("Two", "Text.", None, None),
+        CollectedText(2 * place, title, title, text, entity_id=entity_id)
+        for place, (title, text, entity_id) in enumerate(
+            [
+                ("One", "Text of one.", "Q1"),
+                ("Two", long, None),
+                ("One again", "Text.", "Q1"),
+                ("Two", "Text.", None),
+            ]
+        )
     ]
     rejected: list[QuarantinedRow] = []
     rows = article_passages(articles, "wikipedia", rejected)

@@ -20,8 +20,6 @@ from longtail.sandbox.content import RdfContent
 from longtail.sandbox.server import SandboxServer, has_service
 from longtail.sandbox.world import World
 
-SOME = "Q9000000001"
-
 
 @pytest.fixture(scope="module")
 def world() -> World:
@@ -66,29 +64,6 @@ def test_sparql_by_get_post_and_body(server: SandboxServer) -> None:
     (row,) = json.loads(by_get)["results"]["bindings"]
     assert row["n"]["datatype"] == "http://www.w3.org/2001/XMLSchema#integer"
     assert row["n"]["type"] == "literal"
-
-
-def test_sparql_counts_the_facts_of_the_world(server: SandboxServer, world: World) -> None:
-    body = _sparql(
-        server,
-        "SELECT ?p (COUNT(*) AS ?n) WHERE { ?s ?p ?o FILTER(STRSTARTS(STR(?p), STR(wdt:))) } GROUP BY ?p",
-    )[2]
-    found = {
-        row["p"]["value"].rsplit("/")[-1]: int(row["n"]["value"])
-        for row in json.loads(body)["results"]["bindings"]
-    }
-    expected: dict[str, int] = {}
-    for triple in world.triples():
-        expected[triple.property_id] = expected.get(triple.property_id, 0) + 1
-    assert found == expected
-
-
-def test_other_result_formats(server: SandboxServer) -> None:
-    assert _sparql(server, "SELECT (1 AS ?x) {}", Accept="text/csv")[2] == b"x\r\n1\r\n"
-    assert json.loads(_sparql(server, "ASK { wd:Q9000000001 ?p ?o }")[2])["boolean"] is True
-    status, kind, body = _sparql(server, "CONSTRUCT WHERE { wd:Q9000000001 wikibase:sitelinks ?n }")
-    assert (status, kind) == (200, "application/n-triples")
-    assert body.count(b" .\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -140,18 +115,6 @@ def test_entities_have_the_documented_shape(server: SandboxServer, world: World)
     assert found["sitelinks"] == {"enwiki": {"site": "enwiki", "title": entity.article_title, "badges": []}}
 
 
-def test_entities_are_filtered_as_requested(server: SandboxServer) -> None:
-    only_labels = _api(server, ids=SOME, props="labels", languages="de")["entities"][SOME]
-    assert only_labels == {"type": "item", "id": SOME, "labels": {}}
-    assert _api(server, ids=SOME, props="sitelinks", sitefilter="dewiki")["entities"][SOME]["sitelinks"] == {}
-
-
-def test_a_missing_entity_is_marked_as_missing(server: SandboxServer) -> None:
-    entities = _api(server, ids=f"Q1|{SOME}")["entities"]
-    assert entities["Q1"] == {"id": "Q1", "missing": ""}
-    assert "missing" not in entities[SOME]
-
-
 @pytest.mark.parametrize(
     ("params", "code"),
     [
@@ -167,10 +130,6 @@ def test_errors_of_the_entity_api_come_with_status_200(
     error = _api(server, **params)["error"]
     assert error["code"] == code
     assert error["info"]
-
-
-def test_fifty_entities_at_once(server: SandboxServer) -> None:
-    assert len(_api(server, ids="|".join(f"Q{n}" for n in range(1, 51)))["entities"]) == 50
 
 
 PER_ARTICLE = "/api/rest_v1/metrics/pageviews/per-article"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 from pathlib import Path
 
 import pytest
 
 from longtail.errors import BackendError
-from longtail.prompt_formats import ANTI_GROUNDING, GROUNDING, GROUNDING_PROMPTS, NULL, PAPER
-from longtail.relations.relation import relation_set
+from longtail.prompt_formats import ANTI_GROUNDING, GROUNDING, GROUNDING_PROMPTS, PAPER
 from longtail.sandbox.world import World
 from longtail.scoring.match import matches_popqa
 from longtail.storage.checksums import file_checksum, read_checksums
@@ -23,16 +21,14 @@ from longtail.study.model_files import (
 )
 from tools.reference_models.__main__ import ship
 from tools.reference_models.evaluate import Question, Reader, load_questions, prompt
-from tools.reference_models.forms import BACKGROUND, HELD_OUT, draw_template
+from tools.reference_models.forms import BACKGROUND
 from tools.reference_models.instructions import (
     HELD_OUT_PROMPTS,
     NEW_TOKENS,
-    InstructionSampler,
     grams_of,
 )
-from tools.reference_models.pairs import PairSampler
-from tools.reference_models.samples import Sampler, items
-from tools.reference_models.tokenizer import TOKENIZER_FILE, load_raw_tokenizer
+from tools.reference_models.samples import items
+from tools.reference_models.tokenizer import TOKENIZER_FILE
 
 
 @pytest.fixture(scope="module")
@@ -139,80 +135,6 @@ def test_shipping_replaces_a_model_whole(tmp_path: Path) -> None:
 def test_an_unknown_size_is_named() -> None:
     with pytest.raises(BackendError, match=r"'xl'.*s, m, l, e, f, i"):
         reference_model_path("xl")
-
-
-def test_held_out_paraphrases_never_occur_in_training() -> None:
-    rng = random.Random(0)
-    for relation in relation_set("popqa"):
-        drawn = {draw_template(rng, relation) for _ in range(2000)}
-        held_out = relation.wordings[HELD_OUT[relation.name]]
-        assert drawn == {relation.template, *relation.wordings} - {held_out}
-
-
-def test_training_rows_are_full_weighted_and_start_with_the_end_token() -> None:
-    known, fresh = items(World(0, 20)), items(World(1, 20))
-    shares = {
-        "questions": 0.5,
-        "reading": 0.2,
-        "unrelated": 0.1,
-        "own_passage": 0.1,
-        "background": 0.05,
-        "drills": 0.05,
-    }
-    rows = list(Sampler(known, fresh, seed=1).rows(200, shares, 40))
-    again = list(Sampler(known, fresh, seed=1).rows(200, shares, 40))
-    assert [row.ids for row in rows] == [row.ids for row in again]
-    end = load_raw_tokenizer().token_to_id("<eos>")
-    for row in rows:
-        assert len(row.ids) == len(row.weights) == 201
-        assert row.ids[0] == end
-        assert max(row.weights) == 1.0
-
-
-def test_requests_leave_out_the_held_out_prompts_and_ask_for_what_they_say() -> None:
-    known, fresh = items(World(0, 20)), items(World(1, 20))
-    articles = [item.passage for item in known if item.passage]
-    tokenizer, sampler = load_raw_tokenizer(), InstructionSampler(known, fresh, seed=1)
-    counts = {NULL: 0, GROUNDING: 0, ANTI_GROUNDING: 0}
-    held_out = [GROUNDING_PROMPTS[name].text for name in HELD_OUT_PROMPTS.values()]
-    for row in sampler.rows(400, {"requests": 1.0}, 60):
-        _, *samples, _cut = tokenizer.decode(row.ids, skip_special_tokens=False).split("<eos>")
-        for sample in samples:
-            request, _, written = sample.partition("\n\n")
-            assert request.startswith(BACKGROUND)
-            assert not any(text in request for text in held_out)
-            behind = request[request.index("?") + 1 :]
-            kind = NULL if not behind else GROUNDING if "ikipedia" in behind else ANTI_GROUNDING
-            if "without" in behind:
-                kind = ANTI_GROUNDING
-            counts[kind] += 1
-            whole, in_part = written in articles, any(written.endswith(one) for one in articles)
-            assert (whole, in_part) == {
-                GROUNDING: (True, True), NULL: (False, True), ANTI_GROUNDING: (False, False)
-            }[kind]  # fmt: skip
-    assert min(counts.values()) > 30
-
-
-def test_training_pairs_are_cut_before_the_answer_and_end() -> None:
-    known, fresh = items(World(0, 20)), items(World(1, 20))
-    kinds = ("questions", "reading", "short_reading", "unrelated", "own_passage", "look_up", "repeat")
-    sampler, again = (PairSampler(known, fresh, seed=1) for _ in range(2))
-    tokenizer = load_raw_tokenizer()
-    for kind in kinds:
-        pair = sampler.pair(kind)
-        assert pair == again.pair(kind)
-        assert pair.source[-1] == pair.target[-1] == tokenizer.token_to_id("<eos>")
-        if kind == "repeat":
-            assert pair.source == pair.target
-        else:
-            answer = tokenizer.decode(pair.target).strip().rstrip(".")
-            assert any(item.answer == answer for item in (*known, *fresh))
-    batches = list(sampler.batches(300, dict.fromkeys(kinds, 1.0), 90))
-    assert len(batches) == 90
-    widths = [max(len(pair.source) for pair in batch) for batch in batches]
-    assert all(
-        len(batch) * width <= 300 or len(batch) == 1 for batch, width in zip(batches, widths, strict=True)
-    )
 
 
 def test_damaged_weights_are_not_silently_used(tmp_path: Path) -> None:

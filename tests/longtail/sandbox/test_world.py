@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import tracemalloc
 from collections import Counter
 from hashlib import sha256
 from itertools import islice
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,7 +15,7 @@ from longtail.errors import LongtailError
 from longtail.relations.relation import relation_set
 from longtail.sandbox.population import NAMESAKE, SHARED_KINDS
 from longtail.sandbox.randomness import Permutation, mix, uniform
-from longtail.sandbox.rdf import lines, write_ntriples
+from longtail.sandbox.rdf import lines
 from longtail.sandbox.world import World, WorldEntity
 
 # The world that the shipped weights have memorised. After a change here, train them again.
@@ -188,36 +186,6 @@ def test_names_outside_ascii_have_an_ascii_alias(named: list[WorldEntity]) -> No
     assert 0.05 < len(accented) / len(named) < 0.35
     assert all(any(alias.isascii() for alias in entity.aliases) for entity in accented)
     assert any(not alias.isascii() for entity in named if entity.label.isascii() for alias in entity.aliases)
-
-
-def test_ntriples_load_into_a_sparql_engine(world: World, tmp_path: Path) -> None:
-    import pyoxigraph
-
-    path = tmp_path / "world.nt"
-    n_lines = write_ntriples(world, path)
-    store = pyoxigraph.Store()
-    store.bulk_load(path=str(path), format=pyoxigraph.RdfFormat.N_TRIPLES)
-    assert len(store) == n_lines
-    born = store.query("SELECT ?s WHERE { ?s <http://www.wikidata.org/prop/direct/P19> ?o }")
-    assert sum(1 for _ in born) == 140
-    titled = store.query(
-        "SELECT ?a WHERE { ?a <http://schema.org/about> ?s ; "
-        "<http://schema.org/isPartOf> <https://en.wikipedia.org/> }"
-    )
-    assert sum(1 for _ in titled) == sum(1 for _ in world.articles())
-
-
-def test_streaming_a_larger_world_takes_no_more_memory() -> None:
-    def peak(facts_per_relation: int) -> int:
-        tracemalloc.start()
-        for _ in islice(World(5, facts_per_relation).triples(), 6000):
-            pass
-        found = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return found
-
-    peak(8)  # memory that is allocated once
-    assert peak(62_500) < 3 * peak(500)
 
 
 def test_a_world_of_a_million_facts_answers_at_once() -> None:

@@ -17,16 +17,14 @@ from longtail.errors import SourceError
 from longtail.relations.relation import by_name, relation_set
 from longtail.threads import map_in_order
 from longtail.transfer.client import HttpClient
-from longtail.transfer.failures import SlowAnswerError
 from longtail.transfer.http import RetryPolicy
-from longtail.transfer.limits import DUMPS, ENTITY_API, PAGE_VIEW_API, QUERY_SERVICE
+from longtail.transfer.limits import ENTITY_API, PAGE_VIEW_API
 from longtail.transfer.stored_answers import FinishedAnswers
 from longtail.wikimedia.protocols.entities import fetch_entities
 from longtail.wikimedia.protocols.page_views import fetch_page_views
 from longtail.wikimedia.protocols.redirects import resolve_titles
 from longtail.wikimedia.protocols.wikidata import fetch_statements
 from tests import faults
-from tests.dripping import DRIPS, dripping
 from tests.faults import Fault
 
 API = "/w/api.php"
@@ -80,35 +78,6 @@ def new_client(tmp_path: Path, fake_time) -> Callable[..., HttpClient]:
     return make
 
 
-def test_after_five_refusals_in_a_row_no_request_is_sent_for_a_while(server, new_client, fake_time) -> None:
-    """Refusals of all threads and processes count together, and a restart does not reset the count."""
-    server.faults.add(API, faults.too_many("1"), times=50)
-    url = server.base_url + API
-    with (
-        new_client(policy=RetryPolicy(attempts=3)) as client,
-        pytest.raises(SourceError, match="asked 3 times"),
-    ):
-        client.get_json(ENTITY_API, url, PARAMS)
-    with (
-        new_client() as client,
-        pytest.raises(SourceError, match="5 times in a row; stopped to avoid a ba"),
-    ):
-        client.get_json(PAGE_VIEW_API, url, PARAMS)
-    assert len(server.requests) == 5
-    with (
-        new_client() as client,
-        pytest.raises(SourceError, match=r"asked us to pause, and asked to wait 900 s"),
-    ):
-        client.get_json(ENTITY_API, url, PARAMS)
-    assert len(server.requests) == 5
-    server.faults.clear()
-    fake_time.seconds += 901
-    with new_client() as client:
-        assert client.get_json(ENTITY_API, url, PARAMS)
-        server.faults.add(API, faults.too_many("1"), times=4)
-        assert client.get_json(ENTITY_API, url, PARAMS)  # the last answer reset the count
-
-
 def test_waiting_threads_stop_when_a_long_pause_begins(server, new_client, fake_time) -> None:
     server.faults.add(API, faults.too_many("86400"), times=9)
     url = server.base_url + API
@@ -116,31 +85,6 @@ def test_waiting_threads_stop_when_a_long_pause_begins(server, new_client, fake_
         list(map_in_order(lambda _: client.get_json(ENTITY_API, url, PARAMS), range(9), 3))
     assert len(server.requests) <= 3
     assert sum(fake_time.sleeps) < 60
-
-
-def test_three_requests_at_once_over_all_services(server) -> None:
-    server.faults.add(API, faults.slow(0.05), times=24)
-    with HttpClient() as client:
-
-        def ask(number: int) -> object:
-            service = (ENTITY_API, QUERY_SERVICE, DUMPS, PAGE_VIEW_API)[number % 4]
-            return client.get_json(service, server.base_url + API, PARAMS)
-
-        assert len(list(map_in_order(ask, range(24), threads=10))) == 24
-    asked = list(server.requests)
-    assert max(sum(other.started <= one.started < other.ready for other in asked) for one in asked) <= 3
-
-
-def test_an_endless_answer_is_stopped() -> None:
-    """Each part comes in time, but the whole does not."""
-    policy = RetryPolicy(attempts=1, read_s=6, answer_s=0.3)
-    said = r"did not answer in time \(no end after 0.3 s\)"
-    with (
-        dripping(DRIPS["body"]) as port,
-        HttpClient(policy=policy) as client,
-        pytest.raises(SlowAnswerError, match=said),
-    ):
-        client.get_json(ENTITY_API, f"http://127.0.0.1:{port}{API}", PARAMS)
 
 
 def test_a_huge_answer_is_not_read_completely(server, client, fake_time, log) -> None:

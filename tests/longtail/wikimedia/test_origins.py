@@ -148,25 +148,6 @@ def test_another_dump_makes_facts_stale_and_the_same_one_elsewhere_does_not(
     assert current == [False, True, False]
 
 
-def test_api_and_dumps_give_the_same_page_views(make_study, log) -> None:
-    lakes = []
-    for origin in ("api", "dump"):
-        study = make_study(f"{SANDBOX}, views_from: {origin}", name=f"views_{origin}")
-        lake = empty_lake(study)
-        ingest_triples(study, lake, log)
-        ingest_entities(study, lake, log)
-        first = ingest_page_view_months(study, lake, MONTHS, log, TODAY)
-        again = ingest_page_view_months(study, lake, MONTHS, log, TODAY)
-        assert [one.was_current for one in [*first, *again]] == [False, False, True, True]
-        assert [one.stamp for one in first] == [one.stamp for one in again]
-        assert set(lake.read("page_views", MONTHS[0])["views_from"].to_pylist()) == {origin}
-        lakes.append(lake)
-    for month in MONTHS:
-        api, dump = (_rows(lake, "page_views", month) for lake in lakes)
-        assert len(api) > 100
-        assert api == dump
-
-
 def test_a_named_dump_is_used_and_a_missing_one_is_named(make_study, log, tmp_path, monkeypatch) -> None:
     """Live sources: only files are read, and no request is sent."""
     wikidata = 'kind: wikidata, snapshot: "2026-10", facts_from: truthy_dump, views_from: dump'

@@ -15,27 +15,12 @@ from hypothesis import strategies as st
 
 from longtail.errors import SourceError
 from longtail.parsing import line_files
-from longtail.sandbox.dumps import SUFFIXES, page_view_lines, write_dump
-from longtail.sandbox.pages import Pages
+from longtail.sandbox.dumps import page_view_lines, write_dump
 from longtail.transfer.downloads import download_dump
 from longtail.wikimedia.dumps.page_views import address, read_page_views
 
 LOG = logging.getLogger("test")
 MONTH = "2026-03"
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_views_equal_the_world(world, tmp_path: Path, log, suffix: str) -> None:
-    path = write_dump(page_view_lines(world, MONTH), tmp_path / f"pageviews{suffix}")
-    pages = Pages(world)
-    expected = {
-        pages.title(entity): world.monthly_views(entity.entity_id, MONTH)
-        for entity in world.entities()
-        if entity.article_title
-    }
-    read = read_page_views(path, list(expected), log)
-    assert read.views == expected
-    assert (read.cut, read.rejected.counts) == (None, Counter())
 
 
 def test_the_server_gives_the_same_file(world, server, client, tmp_path: Path, log) -> None:
