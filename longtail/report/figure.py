@@ -36,7 +36,8 @@ def bounds(value: str | None = None) -> tuple[str, str]:
 class Column:
     """A column of the table behind a figure.
 
-    `kind`: text, count (1,234), share (0.123), number (4 digits), signed (+0.123), flag (yes, no), p (p value).
+    `kind`: text, count (1,234), share (0.123), number (4 digits), signed (+0.123), points (a verdict in words, with the
+    bounds of a difference of shares in points: +1.2), usd (two digits that count), flag (yes, no), p (p value).
     `interval`: the two columns with the bounds that are shown beside the value.
     """
 
@@ -55,6 +56,7 @@ class Figure:
     `source`: the place in the paper. `choose`: columns of which one value is shown at a time.
     `kind`: chart, table (no chart), examples (cards of text), or quotes (texts with marked places).
     `leads_to_answers`: a row counts exactly the answers that `page/links.js` finds by its columns.
+    `across`: it shows all data sets at once, whichever is picked. A study of one data set shows it among its scores.
     """
 
     key: str
@@ -70,16 +72,21 @@ class Figure:
     kind: str = "chart"
     plot_on: str | None = None
     leads_to_answers: bool = False
+    across: bool = False
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report. The first one opens the page without title and lead. A chapter opens on demand."""
+    """A part of the report. The first one opens the page without title and lead.
+
+    A chapter can be folded. It is open at first if it `has_results` and one of its figures has rows.
+    """
 
     key: str
     title: str
     lead: str
     is_chapter: bool = True
+    has_results: bool = False
 
 
 _TOKENS = {  # name: (light, dark)

@@ -23,7 +23,7 @@ from longtail.warehouse.publication import open_publication, publication_of
 
 _POPULARITY = {  # of a subject, and as a threshold
     "page_views": ("monthly page views of the subject", "threshold: monthly views"),
-    "sitelinks": ("sitelinks of the subject", "threshold: sitelinks"),
+    "sitelinks": ("site links of the subject", "threshold: site links"),
     "imported": ("popularity, as the imported file gives it", "threshold of popularity"),
 }
 _NO_MEASURE = ("popularity of the subject", "threshold of popularity")

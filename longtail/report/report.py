@@ -9,6 +9,7 @@ import datetime
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,8 +35,8 @@ from longtail.report.figure import (
     resolve,
 )
 from longtail.report.figures import FIGURES, SECTIONS
-from longtail.report.figures.adaptive import GAIN
 from longtail.report.figures.memory import BY_POPULARITY, HEADLINE
+from longtail.report.figures.verdicts import GAIN
 from longtail.report.page import columnar, render
 from longtail.report.published import (
     FigureRows,
@@ -143,7 +144,7 @@ def figures_payload(
 ) -> dict[str, Any]:
     """The part of it that draws figures."""
     return {
-        **_order(dimensions),
+        **_order(dimensions, read),
         "roles": ROLES,
         "config": chart_config(),
         "sections": [vars(section) for section in sections],
@@ -161,18 +162,26 @@ def head(connection: duckdb.DuckDBPyConnection, dimensions: Dimensions) -> dict[
     }
 
 
-def _order(dimensions: Dimensions) -> dict[str, Any]:
+def _order(dimensions: Dimensions, read: Sequence[FigureRows] = ()) -> dict[str, Any]:
+    """The order of all values, and where a page starts: with the dataset that most of the figures `read` have rows of."""
+    start = {name: next(iter(dimensions.order[name]), "") for name in ("dataset", "prompt")}
+    n_figures = Counter(
+        name for one in read if "dataset" in one.names for name in {row["dataset"] for row in one.rows}
+    )
+    start["dataset"] = max(dimensions.order["dataset"], key=lambda name: n_figures[name], default="")
     return {
         "dimensions": {"order": dict(dimensions.order), "labels": dict(dimensions.labels)},
-        "start": {name: next(iter(dimensions.order[name]), "") for name in ("dataset", "prompt")},
+        "start": start,
     }
 
 
 def _figure(read: FigureRows, dimensions: Dimensions) -> dict[str, Any]:
     figure = read.figure
+    is_across = figure.across and len(dimensions.order["dataset"]) > 1
     return {
         "key": figure.key,
-        "section": figure.section,
+        "section": figure.section if is_across or not figure.across else "scores",
+        "across": figure.across,
         "kind": figure.kind,
         "title": figure.title,
         "shows": fill_words(figure.shows, dimensions),
@@ -276,7 +285,7 @@ _FILTERED = ("dataset", "prompt")
 def first_shown(read: FigureRows, dimensions: Dimensions) -> list[Mapping[str, Any]]:
     """The rows that a page shows at first: the first dataset and prompt, and the first value of each column to choose."""
     rows: list[Mapping[str, Any]] = list(read.rows)
-    for name in (*_FILTERED, *read.figure.choose):
+    for name in (*(() if read.figure.across else _FILTERED), *read.figure.choose):
         if name in read.names and rows:
             values = present(rows, name, dimensions)
             rows = [row for row in rows if not values or row[name] == values[0]]

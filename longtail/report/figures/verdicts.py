@@ -1,0 +1,206 @@
+"""The verdict on each data set and model, as a table and as dots. It opens the report of a study of several data sets."""
+
+from __future__ import annotations
+
+from longtail.report.figure import Column, Figure, bounds
+from longtail.report.figures.memory import KEY, N
+from longtail.report.marks import categories, difference_x, names, panels, points, quantity
+
+DEFAULT_GAIN = (
+    "Gains are held out: accuracy if a passage is read only below a threshold, minus that of always or never reading, "
+    "whichever is better. Thresholds are fitted on other subjects by exact search: on popularity, one for each relation "
+    "(one for all where relations are not known); on the best signal, one for all."
+)
+_DECIDED_BY = ("popularity", "best signal")
+_RANKED = """with ranked as (
+    select *, max((popularity_gain is not null)::int) over of_dataset as has_gain,
+        max((best_signal_auroc is not null)::int) over of_dataset as has_signal,
+        max((popularity_auroc is not null)::int) over of_dataset as has_popularity
+    from marts.fct_verdicts
+    inner join marts.dim_datasets using (dataset)
+    window of_dataset as (partition by dataset)
+)"""
+_KNOWN_FIRST = (
+    "has_gain desc, has_signal desc, has_popularity desc, position_in_study, prompt, memory_accuracy desc, model, "
+    "retrieval_method"
+)
+"""Data sets of which more is known stand first, else the order of the study."""
+
+
+def _words(signal: str, verdict: str) -> str:
+    """SQL of a verdict in words: 'gains +2.7', 'gains nothing', 'not known: no passages'."""
+    number = f"replace(format(' {{:+.1f}}', 100 * {signal}_gain), '-', '−')"
+    return f"{verdict} || if({verdict} in ('gains', 'loses'), {number}, '')"
+
+
+VERDICTS = Figure(
+    key="verdicts",
+    section="overview",
+    title="A verdict for each data set and model",
+    shows="`memory`, `passages` and `either`: the share of right answers from memory, with retrieved passages, and in at "
+    "least one of the two. `popularity` and `best signal`: how well each tells right answers from wrong ones (AUROC; one "
+    "half says nothing). The best signal is chosen on other subjects. "
+    f"{DEFAULT_GAIN} In brackets are 95 % intervals of whole subjects. `gains` and `loses` are said only where this "
+    "interval excludes zero.",
+    source="Longtail's own",
+    tables=("fct_verdicts", "dim_datasets"),
+    sql=f"""{_RANKED}
+select n, dataset, prompt, model, parametric_method, retrieval_method,
+    memory_accuracy, memory_ci_low, memory_ci_high, passages_accuracy, passages_ci_low, passages_ci_high,
+    either_accuracy, either_ci_low, either_ci_high,
+    popularity_auroc, popularity_auroc_ci_low, popularity_auroc_ci_high,
+    best_signal_auroc, best_signal_auroc_ci_low, best_signal_auroc_ci_high, chosen_signals,
+    {_words("popularity", "verdict")} as by_popularity, popularity_gain_ci_low, popularity_gain_ci_high,
+    {_words("best_signal", "best_signal_verdict")} as by_best_signal, best_signal_gain_ci_low, best_signal_gain_ci_high,
+    popularity_policy, popularity_gain, verdict, best_signal_gain, best_signal_verdict
+from ranked
+order by {_KNOWN_FIRST}""",  # noqa: S608
+    columns=(
+        KEY[0],
+        KEY[1],
+        KEY[2],
+        Column("retrieval_method", "retrieval"),
+        N,
+        Column("memory_accuracy", "memory", "share", bounds("memory")),
+        Column("passages_accuracy", "passages", "share", bounds("passages")),
+        Column("either_accuracy", "either", "share", bounds("either")),
+        Column("popularity_auroc", "popularity", "share", bounds("popularity_auroc")),
+        Column("best_signal_auroc", "best signal", "share", bounds("best_signal_auroc")),
+        Column("by_popularity", "gain by popularity", "points", bounds("popularity_gain")),
+        Column("by_best_signal", "gain by the best signal", "points", bounds("best_signal_gain")),
+    ),
+    kind="table",
+    plot_on="fct_verdicts",
+    across=True,
+)
+
+_MEASURES = ("memory", "passages", "either", "popularity", "best signal")
+_DOTS = {  # by panel: the value to which its dots are compared, and the columns of each measure
+    "accuracy": ("null", {"memory": "memory_accuracy", "passages": "passages_accuracy", "either": "either_accuracy"}),
+    "AUROC": ("0.5", {"popularity": "popularity_auroc", "best signal": "best_signal_auroc"}),
+    "held-out gain": ("0", {"popularity": "popularity_gain", "best signal": "best_signal_gain"}),
+}  # fmt: skip
+
+
+def _dots() -> str:
+    """SQL of a list of structs: one for each dot of a row."""
+    parts = []
+    for panel, (reference, measures) in _DOTS.items():
+        for measure, column in measures.items():
+            low, high = bounds(column.removesuffix("_accuracy"))
+            parts.append(
+                f"{{panel: '{panel}', measure: '{measure}', value: {column}, ci_low: {low}, ci_high: {high},"
+                f" reference: {reference}::double}}"
+            )
+    return ",\n        ".join(parts)
+
+
+_ALL_DOTS = points(
+    quantity("value", None, {"format": "~g", "tickCount": 5, "grid": True}, {"zero": False}),
+    names("pair", labelExpr="split(datum.label, '\\n')", labelLineHeight=12),
+    categories("measure", None, _MEASURES),
+)
+_REFERENCE = {
+    "mark": {"type": "rule", "strokeDash": [4, 3]},
+    "encoding": {
+        "x": {"field": "reference", "aggregate": "min", "type": "quantitative"},
+        "y": None,
+        "color": {"value": "var(--muted)"},
+    },
+}
+
+ACROSS = Figure(
+    key="all_models",
+    section="overview",
+    title="All data sets and models",
+    shows="The numbers of the table above, one line for each data set and model. Left: accuracy from memory, with "
+    "passages, and in either. Middle: how well popularity and the best signal tell right answers from wrong ones (AUROC; "
+    "the dashed line is one half, which says nothing). Right: what deciding by each gains, held out. Bars are 95 % "
+    "intervals of whole subjects. A panel has no dot where a number is not known.",
+    source="Longtail's own",
+    tables=("fct_verdicts", "dim_datasets"),
+    sql=f"""{_RANKED},
+dots as (
+    select row_number() over (order by {_KNOWN_FIRST}) as place, dataset, prompt, model, retrieval_method, n,
+        model || if(retrieval_method = 'none', '', ', ' || retrieval_method) || chr(10) || dataset as pair,
+        unnest([
+        {_dots()}
+    ], recursive := true)
+    from ranked
+)
+select pair, dataset, prompt, model, retrieval_method, panel, measure, n, value, ci_low, ci_high, reference
+from dots
+where value is not null
+order by list_position({list(_DOTS)}, panel), place""",  # noqa: S608
+    columns=(
+        KEY[0],
+        KEY[1],
+        KEY[2],
+        Column("retrieval_method", "retrieval"),
+        Column("panel", "panel"),
+        Column("measure", "of"),
+        N,
+        Column("value", "value", "signed", bounds()),
+    ),
+    spec={
+        **panels(
+            "panel",
+            {**_ALL_DOTS, "layer": [_REFERENCE, *_ALL_DOTS["layer"]]},
+            least=210,
+            rows="pair",
+            step=30,
+        ),
+        "resolve": {"scale": {"x": "independent"}},
+    },
+    plot_on="fct_verdicts",
+    across=True,
+)
+
+GAIN = Figure(
+    key="adaptive_gain",
+    section="thresholds",
+    title="What deciding when to retrieve gains",
+    shows=f"{DEFAULT_GAIN} Bars are 95 % intervals of whole subjects; the table says why there is none. To the right of "
+    "zero, deciding is better. The figure `Adaptive retrieval against always and never` has other searches.",
+    source="PopQA, section 6.2",
+    tables=("fct_verdicts",),
+    sql="""with gains as (
+    select dataset, prompt, model, parametric_method, retrieval_method, unnest([
+        {decided_by: 'popularity', gain: popularity_gain, gain_ci_low: popularity_gain_ci_low,
+            gain_ci_high: popularity_gain_ci_high, no_interval: no_gain_interval},
+        {decided_by: 'best signal', gain: best_signal_gain, gain_ci_low: best_signal_gain_ci_low,
+            gain_ci_high: best_signal_gain_ci_high, no_interval: no_best_signal_gain_interval}
+    ], recursive := true)
+    from marts.fct_verdicts
+)
+select * from gains
+where gain is not null
+order by dataset, prompt, model, retrieval_method, decided_by desc""",
+    columns=(
+        *KEY[:3],
+        Column("parametric_method", "memory"),
+        Column("retrieval_method", "retrieval"),
+        Column("decided_by", "decided by"),
+        Column("gain", "gain", "signed", bounds("gain")),
+        Column("no_interval", "why no interval"),
+    ),
+    spec=panels(
+        "retrieval_method",
+        points(
+            difference_x("gain", "held-out gain", 5),
+            names("model"),
+            categories("decided_by", "decided by", _DECIDED_BY),
+            interval=bounds("gain"),
+            offset="decided_by",
+            zero=True,
+        ),
+        least=270,
+        rows="model",
+        step=40,
+        axis=110,
+    ),
+    choose=("parametric_method",),
+    plot_on="fct_verdicts",
+)
+
+FIGURES = (VERDICTS, ACROSS, GAIN)
