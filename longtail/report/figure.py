@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Spec = Mapping[str, Any]
@@ -56,7 +56,6 @@ class Figure:
     `source`: the place in the paper. `choose`: columns of which one value is shown at a time.
     `kind`: chart, table (no chart), examples (cards of text), or quotes (texts with marked places).
     `leads_to_answers`: a row counts exactly the answers that `page/links.js` finds by its columns.
-    `across`: it shows all data sets at once, whichever is picked. A study of one data set shows it among its scores.
     """
 
     key: str
@@ -72,7 +71,6 @@ class Figure:
     kind: str = "chart"
     plot_on: str | None = None
     leads_to_answers: bool = False
-    across: bool = False
 
 
 @dataclass(frozen=True)
@@ -226,10 +224,23 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Dimensions:
-    """The order of datasets, prompts, models and methods in the study, and words that depend on it."""
+    """The order of datasets, prompts, models and methods in the study, and words that depend on it.
+
+    `named`: by dataset, what its popularity counts, where the study says it.
+    """
 
     order: Mapping[str, Sequence[str]]
     labels: Mapping[str, str]
+    named: Mapping[str, str] = field(default_factory=dict)
+
+    def label(self, name: str, rows: Sequence[Row]) -> str:
+        """A word for rows of one dataset."""
+        measure = self.named.get(rows[0].get("dataset", "")) if rows else None
+        return (
+            self.labels[name]
+            if measure is None
+            else {"threshold": f"threshold: {measure}"}.get(name, measure)
+        )
 
 
 ROLES = {
@@ -268,7 +279,7 @@ def resolve(spec: Any, rows: Sequence[Row], dimensions: Dimensions) -> Any:
         if "$spread" in spec:
             return spread(spec["over"], len(resolve({"$all": spec["$spread"]}, rows, dimensions)))
         if "$label" in spec:
-            return dimensions.labels[spec["$label"]]
+            return dimensions.label(spec["$label"], rows)
         return {key: resolve(value, rows, dimensions) for key, value in spec.items()}
     if isinstance(spec, (list, tuple)):
         return [resolve(value, rows, dimensions) for value in spec]

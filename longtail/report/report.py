@@ -36,7 +36,7 @@ from longtail.report.figure import (
 )
 from longtail.report.figures import FIGURES, SECTIONS
 from longtail.report.figures.memory import BY_POPULARITY, HEADLINE
-from longtail.report.figures.verdicts import GAIN
+from longtail.report.figures.verdicts import GAIN, VERDICTS
 from longtail.report.page import columnar, render
 from longtail.report.published import (
     FigureRows,
@@ -170,18 +170,21 @@ def _order(dimensions: Dimensions, read: Sequence[FigureRows] = ()) -> dict[str,
     )
     start["dataset"] = max(dimensions.order["dataset"], key=lambda name: n_figures[name], default="")
     return {
-        "dimensions": {"order": dict(dimensions.order), "labels": dict(dimensions.labels)},
+        "dimensions": {
+            "order": dict(dimensions.order),
+            "labels": dict(dimensions.labels),
+            "named": dict(dimensions.named),
+        },
         "start": start,
     }
 
 
 def _figure(read: FigureRows, dimensions: Dimensions) -> dict[str, Any]:
     figure = read.figure
-    is_across = figure.across and len(dimensions.order["dataset"]) > 1
+    is_among_scores = figure is VERDICTS and len(dimensions.order["dataset"]) == 1
     return {
         "key": figure.key,
-        "section": figure.section if is_across or not figure.across else "scores",
-        "across": figure.across,
+        "section": "scores" if is_among_scores else figure.section,
         "kind": figure.kind,
         "title": figure.title,
         "shows": fill_words(figure.shows, dimensions),
@@ -285,7 +288,7 @@ _FILTERED = ("dataset", "prompt")
 def first_shown(read: FigureRows, dimensions: Dimensions) -> list[Mapping[str, Any]]:
     """The rows that a page shows at first: the first dataset and prompt, and the first value of each column to choose."""
     rows: list[Mapping[str, Any]] = list(read.rows)
-    for name in (*(() if read.figure.across else _FILTERED), *read.figure.choose):
+    for name in (*_FILTERED, *read.figure.choose):
         if name in read.names and rows:
             values = present(rows, name, dimensions)
             rows = [row for row in rows if not values or row[name] == values[0]]

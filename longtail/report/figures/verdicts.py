@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from longtail.report.figure import Column, Figure, bounds
 from longtail.report.figures.memory import KEY, N
-from longtail.report.marks import categories, difference_x, names, panels, points, quantity
+from longtail.report.marks import categories, difference_x, names, panels, points, single, value_x
 
 DEFAULT_GAIN = (
     "Gains are held out: accuracy if a passage is read only below a threshold, minus that of always or never reading, "
@@ -27,6 +27,14 @@ _KNOWN_FIRST = (
 """Data sets of which more is known stand first, else the order of the study."""
 
 
+_ALL_KEY = (
+    Column("questions_of", "questions of"),
+    *KEY[1:3],
+    Column("retrieval_method", "retrieval"),
+)
+"""Without a column `dataset`, no pick filters the rows."""
+
+
 def _words(signal: str, verdict: str) -> str:
     """SQL of a verdict in words: 'gains +2.7', 'gains nothing', 'not known: no passages'."""
     number = f"replace(format(' {{:+.1f}}', 100 * {signal}_gain), '-', '−')"
@@ -45,7 +53,7 @@ VERDICTS = Figure(
     source="Longtail's own",
     tables=("fct_verdicts", "dim_datasets"),
     sql=f"""{_RANKED}
-select n, dataset, prompt, model, parametric_method, retrieval_method,
+select n, dataset as questions_of, prompt, model, parametric_method, retrieval_method,
     memory_accuracy, memory_ci_low, memory_ci_high, passages_accuracy, passages_ci_low, passages_ci_high,
     either_accuracy, either_ci_low, either_ci_high,
     popularity_auroc, popularity_auroc_ci_low, popularity_auroc_ci_high,
@@ -56,10 +64,7 @@ select n, dataset, prompt, model, parametric_method, retrieval_method,
 from ranked
 order by {_KNOWN_FIRST}""",  # noqa: S608
     columns=(
-        KEY[0],
-        KEY[1],
-        KEY[2],
-        Column("retrieval_method", "retrieval"),
+        *_ALL_KEY,
         N,
         Column("memory_accuracy", "memory", "share", bounds("memory")),
         Column("passages_accuracy", "passages", "share", bounds("passages")),
@@ -71,89 +76,49 @@ order by {_KNOWN_FIRST}""",  # noqa: S608
     ),
     kind="table",
     plot_on="fct_verdicts",
-    across=True,
 )
 
-_MEASURES = ("memory", "passages", "either", "popularity", "best signal")
-_DOTS = {  # by panel: the value to which its dots are compared, and the columns of each measure
-    "accuracy": ("null", {"memory": "memory_accuracy", "passages": "passages_accuracy", "either": "either_accuracy"}),
-    "AUROC": ("0.5", {"popularity": "popularity_auroc", "best signal": "best_signal_auroc"}),
-    "held-out gain": ("0", {"popularity": "popularity_gain", "best signal": "best_signal_gain"}),
-}  # fmt: skip
-
-
-def _dots() -> str:
-    """SQL of a list of structs: one for each dot of a row."""
-    parts = []
-    for panel, (reference, measures) in _DOTS.items():
-        for measure, column in measures.items():
-            low, high = bounds(column.removesuffix("_accuracy"))
-            parts.append(
-                f"{{panel: '{panel}', measure: '{measure}', value: {column}, ci_low: {low}, ci_high: {high},"
-                f" reference: {reference}::double}}"
-            )
-    return ",\n        ".join(parts)
-
-
-_ALL_DOTS = points(
-    quantity("value", None, {"format": "~g", "tickCount": 5, "grid": True}, {"zero": False}),
-    names("pair", labelExpr="split(datum.label, '\\n')", labelLineHeight=12),
-    categories("measure", None, _MEASURES),
-)
-_REFERENCE = {
-    "mark": {"type": "rule", "strokeDash": [4, 3]},
-    "encoding": {
-        "x": {"field": "reference", "aggregate": "min", "type": "quantitative"},
-        "y": None,
-        "color": {"value": "var(--muted)"},
-    },
-}
-
-ACROSS = Figure(
-    key="all_models",
+_KNOWN_BY = ("memory", "passages", "either")
+ALL_ACCURACIES = Figure(
+    key="all_accuracies",
     section="overview",
-    title="All data sets and models",
-    shows="The numbers of the table above, one line for each data set and model. Left: accuracy from memory, with "
-    "passages, and in either. Middle: how well popularity and the best signal tell right answers from wrong ones (AUROC; "
-    "the dashed line is one half, which says nothing). Right: what deciding by each gains, held out. Bars are 95 % "
-    "intervals of whole subjects. A panel has no dot where a number is not known.",
+    title="From memory, with passages, and in either, for every data set and model",
+    shows="The share of right answers, one line for each data set and model, whatever data set is picked above; `either` "
+    "is what a perfect choice between the two would reach. Bars are 95 % intervals of whole subjects.",
     source="Longtail's own",
     tables=("fct_verdicts", "dim_datasets"),
     sql=f"""{_RANKED},
-dots as (
-    select row_number() over (order by {_KNOWN_FIRST}) as place, dataset, prompt, model, retrieval_method, n,
-        model || if(retrieval_method = 'none', '', ', ' || retrieval_method) || chr(10) || dataset as pair,
+accuracies as (
+    select row_number() over (order by {_KNOWN_FIRST}) as place, prompt, dataset as questions_of, model,
+        retrieval_method, n,
+        model || if(retrieval_method = 'none', '', ', ' || retrieval_method) || chr(10) || dataset as system,
         unnest([
-        {_dots()}
+        {{known_by: 'memory', accuracy: memory_accuracy, ci_low: memory_ci_low, ci_high: memory_ci_high}},
+        {{known_by: 'passages', accuracy: passages_accuracy, ci_low: passages_ci_low, ci_high: passages_ci_high}},
+        {{known_by: 'either', accuracy: either_accuracy, ci_low: either_ci_low, ci_high: either_ci_high}}
     ], recursive := true)
     from ranked
+    where (select count(distinct dataset) > 1 from ranked)
 )
-select pair, dataset, prompt, model, retrieval_method, panel, measure, n, value, ci_low, ci_high, reference
-from dots
-where value is not null
-order by list_position({list(_DOTS)}, panel), place""",  # noqa: S608
+select * from accuracies
+where accuracy is not null
+order by place""",  # noqa: S608
     columns=(
-        KEY[0],
-        KEY[1],
-        KEY[2],
-        Column("retrieval_method", "retrieval"),
-        Column("panel", "panel"),
-        Column("measure", "of"),
+        *_ALL_KEY,
+        Column("known_by", "known by"),
         N,
-        Column("value", "value", "signed", bounds()),
+        Column("accuracy", "accuracy", "share", bounds()),
     ),
-    spec={
-        **panels(
-            "panel",
-            {**_ALL_DOTS, "layer": [_REFERENCE, *_ALL_DOTS["layer"]]},
-            least=210,
-            rows="pair",
-            step=30,
+    spec=single(
+        points(
+            {**value_x("accuracy"), "title": "accuracy"},
+            names("system", labelExpr="split(datum.label, '\\n')", labelLineHeight=12),
+            categories("known_by", None, _KNOWN_BY),
         ),
-        "resolve": {"scale": {"x": "independent"}},
-    },
+        rows="system",
+        step=30,
+    ),
     plot_on="fct_verdicts",
-    across=True,
 )
 
 GAIN = Figure(
@@ -203,4 +168,4 @@ order by dataset, prompt, model, retrieval_method, decided_by desc""",
     plot_on="fct_verdicts",
 )
 
-FIGURES = (VERDICTS, ACROSS, GAIN)
+FIGURES = (VERDICTS, ALL_ACCURACIES, GAIN)

@@ -4,7 +4,7 @@ function pickedRows(figure) {
   const rows = rowsOf(figure);
   const names = figure.data.names;
   const of = (role) => names.filter((name) => payload.roles[name] === role);
-  let kept = figure.across ? rows : rows.filter((row) => of("dataset").every((name) => row[name] === null || row[name] === picked.dataset));
+  let kept = rows.filter((row) => of("dataset").every((name) => row[name] === null || row[name] === picked.dataset));
   for (const name of of("prompt")) {
     const prompts = present(kept, name);
     const prompt = prompts.includes(picked.prompt) ? picked.prompt : prompts[0];

@@ -25,7 +25,7 @@ function accuracyTile(name, row) {
 
 // A gain counts only if its interval is above zero. A gain without an interval does not count.
 function gainTiles() {
-  const known = rowsOfKey("verdicts").filter((row) => isKnown(row) && row.dataset === picked.dataset && isRanked(row.retrieval_method));
+  const known = rowsOfKey("verdicts").filter((row) => isKnown(row) && row.questions_of === picked.dataset && isRanked(row.retrieval_method));
   if (!known.length) return [];
   const tried = `${plain.format(known.length)} ${known.length === 1 ? "pair" : "pairs"}`;
   const top = best(known.filter((row) => row.verdict === "gains"), "popularity_gain");
@@ -124,5 +124,5 @@ function sentences() {
   if (lead === null) return [];
   const line = (one, of) => [make("strong", {}, isolated(one.model)), `: ${one.say(of)}: `, linked(one.figure, one.gain)];
   const rest = advice.filter((one) => one !== lead).flatMap((one, at) => [at ? "; " : " Other models: ", ...line(one, "")]);
-  return [make("p", { class: "finding" }, ...line(lead, ` ${payload.dimensions.labels.popularity}`)), make("p", { class: "means" }, lead.means, ...rest)];
+  return [make("p", { class: "finding" }, ...line(lead, ` ${labelOf("popularity", picked.dataset)}`)), make("p", { class: "means" }, lead.means, ...rest)];
 }

@@ -3,7 +3,7 @@ const SHOWN_ROWS = 10, LONG = 12;
 
 function columnsOf(figure, rows) {
   const used = figure.columns.filter((column) => figure.data.names.includes(column.name));
-  const constant = new Set(["dataset", "prompt"].filter((name) => distinct(rows, name) === 1));
+  const constant = new Set(["dataset", "questions_of", "prompt"].filter((name) => distinct(rows, name) === 1));
   const empty = (column) => rows.length > 0 && rows.every((row) => row[column.name] === null);
   return used.filter((column) => !constant.has(column.name) && !empty(column));
 }

@@ -226,7 +226,7 @@ def test_a_study_of_several_data_sets_opens_with_all_verdicts(driver: Any, of_tw
     assert "better than popularity does for 4 of 4 (AUROC 0.80 to 0.80 against 0.70 to 0.70)" in means
     assert "2 of 4 have no verdict on popularity" in means
     first = "return [...document.querySelectorAll('main figure')].slice(0, 2).map((f) => f.id)"
-    assert driver.execute_script(first) == ["verdicts", "all_models"]
+    assert driver.execute_script(first) == ["verdicts", "all_accuracies"]
     rows = "return [...document.querySelectorAll('#verdicts tbody tr')].map((r) => r.textContent)"
     assert [("e" in row[:1], "not known: no passages" in row) for row in driver.execute_script(rows)] == [
         *[(True, False)] * 4,
