@@ -13,6 +13,8 @@ _NOWHERE = {
 }
 _SINGLE_AXIS = 76
 _POWERS = [10**exponent for exponent in range(-3, 13)]
+LOG_TICKS = [digit * power for power in _POWERS for digit in (1, 2, 5)]
+"""Ticks of an axis that may span less than a decade or two."""
 SHARE_AXIS = {"format": "%", "tickCount": 5, "labelOverlap": True}
 SHARES = {"domain": [0, 1], "scheme": "blues"}
 POPULARITY = {"$label": "popularity"}

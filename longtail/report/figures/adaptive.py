@@ -139,7 +139,7 @@ ARENA = Figure(
     shows="Accuracy of each policy, one line each. The oracle retrieves where memory is wrong and "
     "the passage helps: no policy can exceed it. Thresholds are held-out; policies of others decide as their files say. "
     "Bars are 95 % intervals over whole subjects. The table has the gain over the better one of never and always, its "
-    "interval with the variance of the fits, the part of the way from there to the oracle, and p after Holm's "
+    "interval with the variance of the fits, the part of the way from there to the oracle, p after Holm's "
     "correction, and the share of questions for which it retrieves.",
     source="SPEC §11",
     tables=("fct_policies",),
@@ -170,7 +170,7 @@ order by dataset, prompt, model, retrieval_method, accuracy desc, policy""",  # 
             names("policy"),
             categories("kind", None, _KINDS),
         ),
-        least=300,
+        least=230,
         rows="policy",
         axis=140,
     ),

@@ -427,7 +427,7 @@ DIAGNOSTICS = Figure(
     tables=("fct_prediction_diagnostics",),
     sql=f"""with largest as (
     select dataset, relation from marts.fct_prediction_diagnostics
-    group by all
+    group by dataset, relation
     qualify row_number() over (partition by dataset order by sum(n) desc, relation) <= {_MOST_RELATIONS}
 )
 select dataset, prompt, model, predictor, relation, bin_center, n, accuracy, ci_low, ci_high

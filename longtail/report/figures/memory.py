@@ -6,6 +6,7 @@ from typing import Any
 
 from longtail.report.figure import Column, Figure, bounds
 from longtail.report.marks import (
+    LOG_TICKS,
     categories,
     curves,
     names,
@@ -117,7 +118,7 @@ LEVELS = ["below", "[1,2)", "[2,3)", "[3,4)", "[4,5)", "[5,∞)"]
 SIZE_X = quantity(
     "n_parameters",
     "parameters of the model",
-    {"format": ".3~s", "tickCount": 4, "labelOverlap": True},
+    {"format": ".3~s", "values": LOG_TICKS, "labelOverlap": True},
     {"type": "log", "nice": False, "padding": 14},
 )
 SCALING = Figure(
@@ -177,7 +178,7 @@ order by dataset, prompt, model, method, n_least""",
             quantity(
                 "n_least",
                 "number of least popular questions",
-                {"format": "~s", "tickCount": 4, "labelOverlap": True},
+                {"format": "~s", "values": LOG_TICKS, "labelOverlap": True},
                 {"type": "log", "nice": False, "padding": 10},
             ),
             share_y("accuracy", "accuracy"),

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from longtail.report.figure import Column, Figure, bounds
 from longtail.report.figures.memory import KEY, N
-from longtail.report.marks import categories, difference_x, names, panels, points, single, value_x
+from longtail.report.marks import (
+    SHARE_AXIS,
+    categories,
+    difference_x,
+    names,
+    panels,
+    points,
+    quantity,
+    single,
+)
 
 DEFAULT_GAIN = (
     "Gains are held out: accuracy if a passage is read only below a threshold, minus that of always or never reading, "
@@ -27,6 +36,7 @@ _KNOWN_FIRST = (
 """Data sets of which more is known stand first, else the order of the study."""
 
 
+_SYSTEM = "model || if(retrieval_method = 'none', '', ', ' || retrieval_method)"
 _ALL_KEY = (
     Column("questions_of", "questions of"),
     *KEY[1:3],
@@ -45,15 +55,14 @@ VERDICTS = Figure(
     key="verdicts",
     section="overview",
     title="A verdict for each data set and model",
-    shows="`memory`, `passages` and `either`: the share of right answers from memory, with retrieved passages, and in at "
-    "least one of the two. `popularity` and `best signal`: how well each tells right answers from wrong ones (AUROC; one "
-    "half says nothing). The best signal is chosen on other subjects. "
-    f"{DEFAULT_GAIN} In brackets are 95 % intervals of whole subjects. `gains` and `loses` are said only where this "
-    "interval excludes zero.",
+    shows="Share of right answers from memory, with passages, and in either of the two; how well popularity and the best "
+    "signal tell right answers from wrong ones (AUROC; one half says nothing); and, in points, what reading a passage "
+    "only below a threshold gains, held out, over always or never reading one. Below each number is its 95 % interval "
+    "of whole subjects; `gains` and `loses` are said only where it excludes zero.",
     source="Longtail's own",
     tables=("fct_verdicts", "dim_datasets"),
     sql=f"""{_RANKED}
-select n, dataset as questions_of, prompt, model, parametric_method, retrieval_method,
+select n, dataset as questions_of, prompt, {_SYSTEM} as system, model, parametric_method, retrieval_method,
     memory_accuracy, memory_ci_low, memory_ci_high, passages_accuracy, passages_ci_low, passages_ci_high,
     either_accuracy, either_ci_low, either_ci_high,
     popularity_auroc, popularity_auroc_ci_low, popularity_auroc_ci_high,
@@ -64,15 +73,17 @@ select n, dataset as questions_of, prompt, model, parametric_method, retrieval_m
 from ranked
 order by {_KNOWN_FIRST}""",  # noqa: S608
     columns=(
-        *_ALL_KEY,
+        _ALL_KEY[0],
+        KEY[1],
+        Column("system", "model, retrieval"),
         N,
         Column("memory_accuracy", "memory", "share", bounds("memory")),
         Column("passages_accuracy", "passages", "share", bounds("passages")),
         Column("either_accuracy", "either", "share", bounds("either")),
-        Column("popularity_auroc", "popularity", "share", bounds("popularity_auroc")),
-        Column("best_signal_auroc", "best signal", "share", bounds("best_signal_auroc")),
-        Column("by_popularity", "gain by popularity", "points", bounds("popularity_gain")),
-        Column("by_best_signal", "gain by the best signal", "points", bounds("best_signal_gain")),
+        Column("popularity_auroc", "AUROC of popularity", "share", bounds("popularity_auroc")),
+        Column("best_signal_auroc", "of the best signal", "share", bounds("best_signal_auroc")),
+        Column("by_popularity", "deciding by popularity", "points", bounds("popularity_gain")),
+        Column("by_best_signal", "by the best signal", "points", bounds("best_signal_gain")),
     ),
     kind="table",
     plot_on="fct_verdicts",
@@ -91,7 +102,7 @@ ALL_ACCURACIES = Figure(
 accuracies as (
     select row_number() over (order by {_KNOWN_FIRST}) as place, prompt, dataset as questions_of, model,
         retrieval_method, n,
-        model || if(retrieval_method = 'none', '', ', ' || retrieval_method) || chr(10) || dataset as system,
+        {_SYSTEM} || chr(10) || dataset as system,
         unnest([
         {{known_by: 'memory', accuracy: memory_accuracy, ci_low: memory_ci_low, ci_high: memory_ci_high}},
         {{known_by: 'passages', accuracy: passages_accuracy, ci_low: passages_ci_low, ci_high: passages_ci_high}},
@@ -111,7 +122,7 @@ order by place""",  # noqa: S608
     ),
     spec=single(
         points(
-            {**value_x("accuracy"), "title": "accuracy"},
+            quantity("accuracy", "accuracy", {**SHARE_AXIS, "grid": True}, {"domain": [0, 1]}),
             names("system", labelExpr="split(datum.label, '\\n')", labelLineHeight=12),
             categories("known_by", None, _KNOWN_BY),
         ),

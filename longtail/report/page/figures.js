@@ -91,7 +91,7 @@ function details(figure) {
   figure.tableBox = make("details", { on: { toggle: () => fillTable(figure) } },
     make("summary", {}, "Table", figure.tableCount), figure.tablePlace);
   const query = make("details", {}, make("summary", {}, "SQL"),
-    make("pre", { tabindex: "0", "aria-label": `Query of ${figure.title}` }, code), copy);
+    make("pre", { tabindex: "0", role: "region", "aria-label": `Query of ${figure.title}` }, code), copy);
   const box = make("div", { class: "behind" });
   if (figure.kind !== "table") box.append(figure.tableBox);
   box.append(query, save);

@@ -23,6 +23,12 @@ function accuracyTile(name, row) {
     `${row.model}, ${row.method}; 95 % interval ${percent(row.ci_low)} to ${percent(row.ci_high)}, n = ${plain.format(row.n)}`);
 }
 
+// The policy that a verdict speaks of: its share retrieved, and the questions that it decides.
+function policyOf(verdict) {
+  return rowsOfKey("policies").find((row) => row.policy === verdict.popularity_policy
+    && ["model", "parametric_method", "retrieval_method"].every((name) => row[name] === verdict[name]));
+}
+
 // A gain counts only if its interval is above zero. A gain without an interval does not count.
 function gainTiles() {
   const known = rowsOfKey("verdicts").filter((row) => isKnown(row) && row.questions_of === picked.dataset && isRanked(row.retrieval_method));
@@ -30,8 +36,7 @@ function gainTiles() {
   const tried = `${plain.format(known.length)} ${known.length === 1 ? "pair" : "pairs"}`;
   const top = best(known.filter((row) => row.verdict === "gains"), "popularity_gain");
   if (top === null) return [tile("Deciding by popularity", "no gain", `none of ${tried} has a gain with a 95 % interval above zero`)];
-  const policy = rowsOfKey("policies").find((row) => row.policy === top.popularity_policy
-    && ["model", "parametric_method", "retrieval_method"].every((name) => row[name] === top[name]));
+  const policy = policyOf(top);
   const gain = tile("Largest gain by popularity", `${points(top.popularity_gain)} points`,
     `${top.model}, ${top.parametric_method} or ${top.retrieval_method} (${scope(top)}), over the better of always and never; ` +
     `95 % interval ${points(top.popularity_gain_ci_low)} to ${points(top.popularity_gain_ci_high)}; largest of ${tried}`);
@@ -70,10 +75,11 @@ function sentence(model) {
   const gain = best(mine("verdicts").filter((row) => row.verdict === "gains" && isRanked(row.retrieval_method)), "popularity_gain");
   const limit = gain && thresholdsOf(gain);
   if (limit) {
-    const say = (of) => (limit.isOne ? `below ${limit.text}${of}, look it up` : `look up what is below the threshold of its relation (${limit.text}${of})`);
+    const say = (of) => (limit.isOne ? `below ${limit.text}${of}, look it up`
+      : of ? `look up what is below the threshold of its relation (${limit.text}${of})` : `below ${limit.text}, by relation`);
     return tell(1 + gain.popularity_gain, "adaptive_gain", say, [gain.popularity_gain, gain.popularity_gain_ci_low, gain.popularity_gain_ci_high],
       `Held-out accuracy with ${scope(gain)}, fitted by exact search, over the better of always and never reading a passage ` +
-      `(${gain.retrieval_method}), with the 95 % interval; n = ${plain.format(gain.n)}.`);
+      `(${gain.retrieval_method}), with the 95 % interval; n = ${written(policyOf(gain)?.n, "count")}.`);
   }
   const pairs = mine("paired_comparisons").flatMap((row) => {
     const [sign, memory, method] = isMemory(row.method_a) ? [-1, row.method_a, row.method_b] : [1, row.method_b, row.method_a];
@@ -88,10 +94,10 @@ function sentence(model) {
 
 const linked = (key, text) => make("a", { href: `#${key}` }, text);
 
-// How many of the rows have each verdict: 'gains for 1, loses for 2 and gains nothing for 3 of 6 pairs'.
+// How many of the rows have each verdict: 'gains for 1, gains nothing for 3 and loses for 2 of 6'.
 function count(rows, column) {
   const known = rows.filter((row) => row[column] && !row[column].startsWith("not known"));
-  const counts = ["gains", "loses", "gains nothing"].map((verdict) => [verdict, known.filter((row) => row[column] === verdict).length]);
+  const counts = ["gains", "gains nothing", "loses"].map((verdict) => [verdict, known.filter((row) => row[column] === verdict).length]);
   const said = counts.filter(([, n]) => n).map(([verdict, n]) => `${verdict} for ${plain.format(n)}`);
   return { known, text: `${new Intl.ListFormat("en").format(said)} of ${plain.format(known.length)}` };
 }
@@ -102,17 +108,18 @@ function verdictSentences() {
   if (!rows.length) return [];
   const [popularity, signal] = [count(rows, "verdict"), count(rows, "best_signal_verdict")];
   const lead = popularity.known.length
-    ? [make("strong", {}, "Retrieving below a threshold of popularity "), linked("verdicts", popularity.text), " models and data sets where that is known"]
-    : [make("strong", {}, "Whether retrieving by popularity gains anything is not known: "), linked("verdicts", "no model has both passages and popularity")];
+    ? ["Retrieving below a threshold of popularity ", linked("verdicts", popularity.text), " pairs of a model and a data set"]
+    : ["Whether retrieving by popularity gains anything is not known: ", linked("verdicts", "no model has both passages and popularity")];
   const judged = rows.filter((row) => row.best_signal_auroc !== null && row.popularity_auroc !== null);
   const higher = judged.filter((row) => row.best_signal_auroc > row.popularity_auroc).length;
   const range = (column) => [Math.min, Math.max].map((end) => end(...judged.map((row) => row[column])).toFixed(2)).join(" to ");
   const n = (values) => plain.format(values);
   return [make("p", { class: "finding" }, ...lead, "."), make("p", { class: "means" },
-    signal.known.length ? `Deciding by the best signal ${signal.text}. ` : "",
-    judged.length ? `The best signal of an answer tells right from wrong better than popularity does for ${n(higher)} of ${n(judged.length)} ` +
+    signal.known.length ? `Deciding by the best signal of an answer ${signal.text}. ` : "",
+    judged.length ? `The best signal tells right answers from wrong ones better than popularity does for ${n(higher)} of ${n(judged.length)} ` +
       `(AUROC ${range("best_signal_auroc")} against ${range("popularity_auroc")}). ` : "",
-    `${n(rows.length - popularity.known.length)} of ${n(rows.length)} have no verdict on popularity, because they have no passages or no popularity.`)];
+    popularity.known.length ? `The other ${n(rows.length - popularity.known.length)} pairs have no passages or no popularity. ` : "",
+    "An upper bound, whose passage was chosen because it has the answer, is left out here.")];
 }
 
 function sentences() {

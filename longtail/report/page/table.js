@@ -60,8 +60,10 @@ function dataTable(figure, rows) {
 
 function cell(row, column) {
   const value = row[column.name];
-  if (column.kind === "text" || column.kind === "flag") return make("td", { dir: "auto" }, written(value, column.kind));
-  const node = make("td", { class: isNumber(column) ? "number" : "words" }, written(value, column.kind));
+  const named = { "data-label": column.label, class: value === null || value === undefined ? "unknown" : null };
+  if (column.kind === "text" || column.kind === "flag") return make("td", { dir: "auto", ...named }, written(value, column.kind));
+  const node = make("td", named, written(value, column.kind));
+  node.classList.add(isNumber(column) ? "number" : "words");
   if (column.interval) {
     const bounds = interval(row, column);
     if (bounds) node.append(" ", make("span", { class: "interval" }, bounds));

@@ -22,8 +22,9 @@ WORLD = World(
 THRESHOLD = """
     update marts.fct_adaptive_thresholds set decision = 'below', threshold_popularity = 4899;
     update marts.fct_verdicts set verdict = 'gains', popularity_gain = 0.0588, popularity_gain_ci_low = 0.0471,
-        popularity_gain_ci_high = 0.0712, n = 1234, popularity_policy = 'popularity'
+        popularity_gain_ci_high = 0.0712, popularity_policy = 'popularity'
     where retrieval_method = 'bm25' and model = 'b';
+    update marts.fct_policies set policy = 'popularity', n = 1234 where retrieval_method = 'bm25' and model = 'b';
 """
 BY_RELATION = """
     update marts.fct_verdicts set popularity_policy = 'popularity_per_relation';
