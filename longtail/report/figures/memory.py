@@ -6,6 +6,7 @@ from typing import Any
 
 from longtail.report.figure import Column, Figure, bounds
 from longtail.report.marks import (
+    LOG_TICKS,
     categories,
     curves,
     names,
@@ -117,7 +118,7 @@ LEVELS = ["below", "[1,2)", "[2,3)", "[3,4)", "[4,5)", "[5,∞)"]
 SIZE_X = quantity(
     "n_parameters",
     "parameters of the model",
-    {"format": ".3~s", "tickCount": 4, "labelOverlap": True},
+    {"format": ".3~s", "values": LOG_TICKS, "labelOverlap": True},
     {"type": "log", "nice": False, "padding": 14},
 )
 SCALING = Figure(
@@ -177,7 +178,7 @@ order by dataset, prompt, model, method, n_least""",
             quantity(
                 "n_least",
                 "number of least popular questions",
-                {"format": "~s", "tickCount": 4, "labelOverlap": True},
+                {"format": "~s", "values": LOG_TICKS, "labelOverlap": True},
                 {"type": "log", "nice": False, "padding": 10},
             ),
             share_y("accuracy", "accuracy"),
@@ -245,7 +246,7 @@ HEADLINE = Figure(
     "its other answers. For methods that retrieve, the row also has adaptive retrieval (thresholds are fitted per "
     "relation on 75 % of the questions and scored on the rest; means over the splits). `adaptive`, `always` and "
     "`never` are scored on questions with popularity and both answers, so `always` can differ a little from the "
-    "accuracy beside it.",
+    "accuracy beside it. The gain and its interval are those of the figure `What deciding when to retrieve gains`.",
     source="PopQA, Figures 4, 7 and 9",
     tables=(
         "fct_accuracy",
@@ -254,8 +255,18 @@ HEADLINE = Figure(
         "dim_methods",
         "dim_datasets",
         "dim_prompts",
+        "fct_verdicts",
     ),
-    sql=HEADLINE_SQL,
+    sql=f"""with headline as (
+    {HEADLINE_SQL}
+)
+select headline.*, verdicts.popularity_gain as gain, verdicts.popularity_gain_ci_low as gain_ci_low,
+    verdicts.popularity_gain_ci_high as gain_ci_high
+from headline
+left join marts.fct_verdicts as verdicts
+    on headline.dataset = verdicts.dataset and headline.prompt = verdicts.prompt
+    and headline.model = verdicts.model and headline.method = verdicts.retrieval_method
+order by headline.dataset, headline.prompt, headline.model, headline.method""",  # noqa: S608
     columns=(
         *KEY,
         N,
@@ -345,7 +356,6 @@ order by dataset, prompt, model, method, relation""",
         "pearson_binned",
         "correlation",
         scale={"domain": [-1, 1], "domainMid": 0, "scheme": "purpleorange", "reverse": True},
-        bright="datum['pearson_binned'] > 0.5 || datum['pearson_binned'] < -0.78",
         text="+.2f",
     ),
     plot_on="fct_popularity_correlation",

@@ -52,6 +52,7 @@ function fillChoosers(figure) {
     select.replaceChildren(...options.map((value) => make("option", { value, selected: value === figure.chosen[name] }, value)));
     select.value = figure.chosen[name];
     select.parentElement.hidden = options.length < 2;
+    select.parentElement.dataset.chosen = figure.chosen[name] ?? "";
   }
 }
 
@@ -90,7 +91,7 @@ function details(figure) {
   figure.tableBox = make("details", { on: { toggle: () => fillTable(figure) } },
     make("summary", {}, "Table", figure.tableCount), figure.tablePlace);
   const query = make("details", {}, make("summary", {}, "SQL"),
-    make("pre", { tabindex: "0", "aria-label": `Query of ${figure.title}` }, code), copy);
+    make("pre", { tabindex: "0", role: "region", "aria-label": `Query of ${figure.title}` }, code), copy);
   const box = make("div", { class: "behind" });
   if (figure.kind !== "table") box.append(figure.tableBox);
   box.append(query, save);
@@ -128,15 +129,10 @@ async function refresh(figure) {
 async function drawFigure(figure) {
   prepare(figure);
   const rows = figure.kept;
+  if (!rows.length) return;  // `fold` hides its card
   if (figure.kind === "table") { figure.place.replaceChildren(dataTable(figure, rows)); return; }
   if (figure.kind === "examples") { figure.place.replaceChildren(examples(figure, rows)); return; }
   if (figure.kind === "quotes") { figure.place.replaceChildren(quotes(rows)); return; }
-  if (!rows.length) {
-    if (figure.view) figure.view.finalize();
-    figure.view = null;
-    figure.place.replaceChildren(make("p", { class: "empty" }, "Nothing to draw for this selection."));
-    return;
-  }
   const last = figure.drawing || Promise.resolve();
   figure.drawing = last.catch(() => null).then(() => (figure.kept === rows ? draw(figure, rows, figure.place) : null));
   await figure.drawing;

@@ -83,8 +83,10 @@ def test_numbers_in_the_page_are_those_of_the_marts(warehouse: Path, tmp_path: P
             "from marts.fct_accuracy where relation = 'all'"
         ).fetchall()
         gains = connection.execute(
-            "select dataset, prompt, model, retrieval_method, gain, gain_ci_low, gain_ci_high, accuracy_adaptive "
-            "from marts.fct_adaptive_accuracy where search = 'exact' and threshold_scope = 'per_relation'"
+            "select dataset, prompt, model, retrieval_method, popularity_gain, popularity_gain_ci_low, "
+            "popularity_gain_ci_high, accuracy_adaptive from marts.fct_adaptive_accuracy "
+            "inner join marts.fct_verdicts using (dataset, prompt, model, parametric_method, retrieval_method) "
+            "where search = 'exact' and threshold_scope = 'per_relation'"
         ).fetchall()
     shown = rows_of(payload, "headline")
     key = ("dataset", "prompt", "model", "method")
@@ -93,6 +95,12 @@ def test_numbers_in_the_page_are_those_of_the_marts(warehouse: Path, tmp_path: P
     adaptive = (*key, "gain", "gain_ci_low", "gain_ci_high", "accuracy_adaptive")
     found = {tuple(row[name] for name in adaptive) for row in shown if row["method"] != "closed_book"}
     assert found == set(gains)
+    by_popularity = {
+        tuple(row[name] for name in (*key[:3], "retrieval_method", "gain", "gain_ci_low", "gain_ci_high"))
+        for row in rows_of(payload, "adaptive_gain")
+        if row["decided_by"] == "popularity"
+    }
+    assert by_popularity == {row[:-1] for row in gains if row[4] is not None}
     single = next(row for row in shown if row["accuracy"] is not None)
     name = "/".join(single[name] for name in key)
     assert files.numbers[f"accuracy/{name}"] == single["accuracy"]
@@ -319,3 +327,28 @@ def contrast(one: str, other: str) -> float:
 
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
+
+
+def test_a_page_starts_with_the_data_set_that_most_figures_have(tmp_path: Path) -> None:
+    path = write_marts(tmp_path / "warehouse.duckdb", World())
+    assert payload_of(write_report(path, tmp_path / "report.html").path)["start"]["dataset"] == "d1"
+    with duckdb.connect(str(path)) as connection:
+        for table in ("fct_retrieval_quadrants", "fct_adaptive_thresholds"):
+            connection.execute(f"delete from marts.{table} where dataset = 'd1'")
+    assert payload_of(write_report(path, tmp_path / "report.html").path)["start"]["dataset"] == "d2"
+
+
+def test_axes_name_what_the_popularity_of_a_data_set_counts(tmp_path: Path) -> None:
+    path = write_marts(tmp_path / "warehouse.duckdb", World())
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("update marts.dim_datasets set popularity_name = null")
+        connection.execute(
+            "update marts.dim_datasets set popularity_name = 'site links' where dataset = 'd2'"
+        )
+    with open_warehouse(path) as connection:
+        dimensions = read_dimensions(connection)
+    spec = [{"$label": "popularity"}, {"$label": "threshold"}]
+    views = ["monthly page views of the subject", "threshold: monthly views"]
+    assert resolve(spec, [{"dataset": "d1"}], dimensions) == views
+    assert resolve(spec, [{"dataset": "d2"}], dimensions) == ["site links", "threshold: site links"]
+    assert resolve(spec, [{"z": 1}], dimensions) == views

@@ -51,7 +51,7 @@ def test_no_two_columns_of_a_table_have_one_name(figure: Any) -> None:
     ("measure", "word"),
     [
         ("page_views", "monthly page views"),
-        ("sitelinks", "sitelinks"),
+        ("sitelinks", "site links"),
         ("imported", "as the imported file gives it"),
     ],
 )

@@ -1,0 +1,182 @@
+"""The verdict on each data set and model, as a table and as dots. It opens the report of a study of several data sets."""
+
+from __future__ import annotations
+
+from longtail.report.figure import Column, Figure, bounds
+from longtail.report.figures.memory import KEY, N
+from longtail.report.marks import (
+    SHARE_AXIS,
+    categories,
+    difference_x,
+    names,
+    panels,
+    points,
+    quantity,
+    single,
+)
+
+DEFAULT_GAIN = (
+    "Gains are held out: accuracy if a passage is read only below a threshold, minus that of always or never reading, "
+    "whichever is better. Thresholds are fitted on other subjects by exact search: on popularity, one for each relation "
+    "(one for all where relations are not known); on the best signal, one for all."
+)
+_DECIDED_BY = ("popularity", "best signal")
+_RANKED = """with ranked as (
+    select *, max((popularity_gain is not null)::int) over of_dataset as has_gain,
+        max((best_signal_auroc is not null)::int) over of_dataset as has_signal,
+        max((popularity_auroc is not null)::int) over of_dataset as has_popularity
+    from marts.fct_verdicts
+    inner join marts.dim_datasets using (dataset)
+    window of_dataset as (partition by dataset)
+)"""
+_KNOWN_FIRST = (
+    "has_gain desc, has_signal desc, has_popularity desc, position_in_study, prompt, memory_accuracy desc, model, "
+    "retrieval_method"
+)
+"""Data sets of which more is known stand first, else the order of the study."""
+
+
+_SYSTEM = "model || if(retrieval_method = 'none', '', ', ' || retrieval_method)"
+_ALL_KEY = (
+    Column("questions_of", "questions of"),
+    *KEY[1:3],
+    Column("retrieval_method", "retrieval"),
+)
+"""Without a column `dataset`, no pick filters the rows."""
+
+
+def _words(signal: str, verdict: str) -> str:
+    """SQL of a verdict in words: 'gains +2.7', 'gains nothing', 'not known: no passages'."""
+    number = f"replace(format(' {{:+.1f}}', 100 * {signal}_gain), '-', '−')"
+    return f"{verdict} || if({verdict} in ('gains', 'loses'), {number}, '')"
+
+
+VERDICTS = Figure(
+    key="verdicts",
+    section="overview",
+    title="A verdict for each data set and model",
+    shows="Share of right answers from memory, with passages, and in either of the two; how well popularity and the best "
+    "signal tell right answers from wrong ones (AUROC; one half says nothing); and, in points, what reading a passage "
+    "only below a threshold gains, held out, over always or never reading one. Below each number is its 95 % interval "
+    "of whole subjects; `gains` and `loses` are said only where it excludes zero.",
+    source="Longtail's own",
+    tables=("fct_verdicts", "dim_datasets"),
+    sql=f"""{_RANKED}
+select n, dataset as questions_of, prompt, {_SYSTEM} as system, model, parametric_method, retrieval_method,
+    memory_accuracy, memory_ci_low, memory_ci_high, passages_accuracy, passages_ci_low, passages_ci_high,
+    either_accuracy, either_ci_low, either_ci_high,
+    popularity_auroc, popularity_auroc_ci_low, popularity_auroc_ci_high,
+    best_signal_auroc, best_signal_auroc_ci_low, best_signal_auroc_ci_high, chosen_signals,
+    {_words("popularity", "verdict")} as by_popularity, popularity_gain_ci_low, popularity_gain_ci_high,
+    {_words("best_signal", "best_signal_verdict")} as by_best_signal, best_signal_gain_ci_low, best_signal_gain_ci_high,
+    popularity_policy, popularity_gain, verdict, best_signal_gain, best_signal_verdict
+from ranked
+order by {_KNOWN_FIRST}""",  # noqa: S608
+    columns=(
+        _ALL_KEY[0],
+        KEY[1],
+        Column("system", "model, retrieval"),
+        N,
+        Column("memory_accuracy", "memory", "share", bounds("memory")),
+        Column("passages_accuracy", "passages", "share", bounds("passages")),
+        Column("either_accuracy", "either", "share", bounds("either")),
+        Column("popularity_auroc", "AUROC of popularity", "share", bounds("popularity_auroc")),
+        Column("best_signal_auroc", "of the best signal", "share", bounds("best_signal_auroc")),
+        Column("by_popularity", "deciding by popularity", "points", bounds("popularity_gain")),
+        Column("by_best_signal", "by the best signal", "points", bounds("best_signal_gain")),
+    ),
+    kind="table",
+    plot_on="fct_verdicts",
+)
+
+_KNOWN_BY = ("memory", "passages", "either")
+ALL_ACCURACIES = Figure(
+    key="all_accuracies",
+    section="overview",
+    title="From memory, with passages, and in either, for every data set and model",
+    shows="The share of right answers, one line for each data set and model, whatever data set is picked above; `either` "
+    "is what a perfect choice between the two would reach. Bars are 95 % intervals of whole subjects.",
+    source="Longtail's own",
+    tables=("fct_verdicts", "dim_datasets"),
+    sql=f"""{_RANKED},
+accuracies as (
+    select row_number() over (order by {_KNOWN_FIRST}) as place, prompt, dataset as questions_of, model,
+        retrieval_method, n,
+        {_SYSTEM} || chr(10) || dataset as system,
+        unnest([
+        {{known_by: 'memory', accuracy: memory_accuracy, ci_low: memory_ci_low, ci_high: memory_ci_high}},
+        {{known_by: 'passages', accuracy: passages_accuracy, ci_low: passages_ci_low, ci_high: passages_ci_high}},
+        {{known_by: 'either', accuracy: either_accuracy, ci_low: either_ci_low, ci_high: either_ci_high}}
+    ], recursive := true)
+    from ranked
+    where (select count(distinct dataset) > 1 from ranked)
+)
+select * from accuracies
+where accuracy is not null
+order by place""",  # noqa: S608
+    columns=(
+        *_ALL_KEY,
+        Column("known_by", "known by"),
+        N,
+        Column("accuracy", "accuracy", "share", bounds()),
+    ),
+    spec=single(
+        points(
+            quantity("accuracy", "accuracy", {**SHARE_AXIS, "grid": True}, {"domain": [0, 1]}),
+            names("system", labelExpr="split(datum.label, '\\n')", labelLineHeight=12),
+            categories("known_by", None, _KNOWN_BY),
+        ),
+        rows="system",
+        step=30,
+    ),
+    plot_on="fct_verdicts",
+)
+
+GAIN = Figure(
+    key="adaptive_gain",
+    section="thresholds",
+    title="What deciding when to retrieve gains",
+    shows=f"{DEFAULT_GAIN} Bars are 95 % intervals of whole subjects; the table says why there is none. To the right of "
+    "zero, deciding is better. The figure `Adaptive retrieval against always and never` has other searches.",
+    source="PopQA, section 6.2",
+    tables=("fct_verdicts",),
+    sql="""with gains as (
+    select dataset, prompt, model, parametric_method, retrieval_method, unnest([
+        {decided_by: 'popularity', gain: popularity_gain, gain_ci_low: popularity_gain_ci_low,
+            gain_ci_high: popularity_gain_ci_high, no_interval: no_gain_interval},
+        {decided_by: 'best signal', gain: best_signal_gain, gain_ci_low: best_signal_gain_ci_low,
+            gain_ci_high: best_signal_gain_ci_high, no_interval: no_best_signal_gain_interval}
+    ], recursive := true)
+    from marts.fct_verdicts
+)
+select * from gains
+where gain is not null
+order by dataset, prompt, model, retrieval_method, decided_by desc""",
+    columns=(
+        *KEY[:3],
+        Column("parametric_method", "memory"),
+        Column("retrieval_method", "retrieval"),
+        Column("decided_by", "decided by"),
+        Column("gain", "gain", "signed", bounds("gain")),
+        Column("no_interval", "why no interval"),
+    ),
+    spec=panels(
+        "retrieval_method",
+        points(
+            difference_x("gain", "held-out gain", 5),
+            names("model"),
+            categories("decided_by", "decided by", _DECIDED_BY),
+            interval=bounds("gain"),
+            offset="decided_by",
+            zero=True,
+        ),
+        least=270,
+        rows="model",
+        step=40,
+        axis=110,
+    ),
+    choose=("parametric_method",),
+    plot_on="fct_verdicts",
+)
+
+FIGURES = (VERDICTS, ALL_ACCURACIES, GAIN)
