@@ -187,7 +187,7 @@ _SECTIONS = (
 )
 _CHANGE = points(
     difference_x("difference", "change in accuracy, B − A", 8), names("model"), series("method", "method"),
-    interval=bounds("difference"), offset="method", zero=True,
+    interval=bounds("difference"), offset="method", mark_at=0,
 )  # fmt: skip
 _FIGURES = {  # by topic: section, title, caption
     "accuracy": (

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from longtail.report.figure import Column, Figure, bounds
-from longtail.report.figures.memory import N
+from longtail.report.figures.memory import OF_ALL, SEVERAL, SYSTEM, N
 from longtail.report.figures.retrieval import PAIR
 from longtail.report.marks import (
+    IN_LINES,
     categories,
     curves,
     difference_x,
@@ -70,7 +71,7 @@ order by dataset, prompt, model, retrieval_method, threshold_scope,
             categories("signal", "signal", _SIGNALS),
             interval=bounds("gain"),
             offset="signal",
-            zero=True,
+            mark_at=0,
         ),
         least=270,
         rows="model",
@@ -129,6 +130,99 @@ order by dataset, prompt, model, method, list_position({_MEASURED}, signal), sig
         axis=140,
     ),
     plot_on="fct_signal_quality",
+)
+
+_ACROSS = ["popularity", "best signal"]
+_ROWS = names("system", labelExpr=IN_LINES)
+QUALITY_ACROSS = Figure(
+    key="signal_quality_across_datasets",
+    section="confidence",
+    title="What tells right answers from wrong ones, in every data set?",
+    shows="AUROC, from memory: the share of pairs of a right and a wrong answer in which the right one has the "
+    "higher signal. A signal that says nothing has one half (dashed). `best signal` takes, for each answer, "
+    "the signal that is best on other subjects, of those that the data have; the table names it. One row per "
+    "model and data set, whatever data set is picked above. Bars are 95 % intervals of whole subjects. "
+    "Answers without popularity, and without any other signal, are left out.",
+    source="SPEC §11",
+    tables=("fct_verdicts",),
+    sql=f"""with models as (
+    select distinct on (dataset, prompt, model, parametric_method) * from marts.fct_verdicts where {SEVERAL}
+),
+signals as (select prompt, model, dataset as questions_of, {SYSTEM} as system, n, chosen_signals, unnest([
+        {{signal: '{_ACROSS[0]}', auroc: popularity_auroc, auroc_ci_low: popularity_auroc_ci_low,
+            auroc_ci_high: popularity_auroc_ci_high}},
+        {{signal: '{_ACROSS[1]}', auroc: best_signal_auroc, auroc_ci_low: best_signal_auroc_ci_low,
+            auroc_ci_high: best_signal_auroc_ci_high}}
+    ], recursive := true)
+from models)
+select * from signals
+where auroc is not null
+order by prompt, model, questions_of, signal""",  # noqa: S608
+    columns=(
+        *OF_ALL,
+        Column("signal", "signal"),
+        N,
+        Column("auroc", "AUROC", "share", bounds("auroc")),
+        Column("chosen_signals", "chosen"),
+    ),
+    spec=single(
+        points(
+            {**value_x("auroc"), "title": "AUROC"},
+            _ROWS,
+            categories("signal", "signal", _ACROSS),
+            interval=bounds("auroc"),
+            offset="signal",
+            mark_at=0.5,
+        ),
+        rows="system",
+        step=36,
+    ),
+    plot_on="fct_verdicts",
+)
+
+GAIN_ACROSS = Figure(
+    key="gain_across_datasets",
+    section="thresholds",
+    title="What deciding gains, in every data set",
+    shows="Held-out accuracy if a signal below its threshold retrieves, minus that of the better of never and "
+    "always retrieving. The threshold on popularity is fitted per relation where relations are known. One row "
+    "per model, data set and retrieval method, whatever data set is picked above. Bars are 95 % intervals "
+    "from a bootstrap of the held-out gain over whole subjects; the table says why there is none. Left of the "
+    "dashed line the decision loses.",
+    source="SPEC §11; PopQA, section 6.2",
+    tables=("fct_verdicts",),
+    sql=f"""with gains as (select prompt, model, retrieval_method, dataset as questions_of,
+    {SYSTEM} || ', ' || retrieval_method as system, n, unnest([
+        {{signal: '{_ACROSS[0]}', gain: popularity_gain, gain_ci_low: popularity_gain_ci_low,
+            gain_ci_high: popularity_gain_ci_high, no_interval: no_gain_interval, verdict: verdict}}
+    ], recursive := true)
+from marts.fct_verdicts
+where {SEVERAL})
+select * from gains
+where gain is not null
+order by prompt, model, questions_of, retrieval_method, signal""",  # noqa: S608
+    columns=(
+        *OF_ALL,
+        Column("retrieval_method", "retrieval"),
+        Column("signal", "signal"),
+        N,
+        Column("gain", "gain", "signed", bounds("gain")),
+        Column("verdict", "verdict"),
+        Column("no_interval", "why no interval"),
+    ),
+    spec=single(
+        points(
+            difference_x("gain", "gain in accuracy, held out", 8),
+            _ROWS,
+            categories("signal", "signal", _ACROSS),
+            interval=bounds("gain"),
+            offset="signal",
+            mark_at=0,
+        ),
+        rows="system",
+        step=36,
+    ),
+    plot_on="fct_verdicts",
 )
 
 _FIXED = "datum.policy === 'never' || datum.policy === 'always'"
@@ -321,7 +415,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
             series("retrieval_method", "retrieval", of="method"),
             interval=bounds("gain"),
             offset="retrieval_method",
-            zero=True,
+            mark_at=0,
         ),
         rows="model",
         step=70,
@@ -392,4 +486,15 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, relation""",
     plot_on="fct_adaptive_usage",
 )
 
-FIGURES = (ACCURACY, THRESHOLDS, GAIN, SIGNALS, QUALITY, RISK_COVERAGE, ARENA, USAGE)
+FIGURES = (
+    ACCURACY,
+    THRESHOLDS,
+    GAIN_ACROSS,
+    GAIN,
+    QUALITY_ACROSS,
+    SIGNALS,
+    QUALITY,
+    RISK_COVERAGE,
+    ARENA,
+    USAGE,
+)
