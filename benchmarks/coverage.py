@@ -83,6 +83,7 @@ GAINS: Mapping[str, tuple[Mapping[str, Any], Callable[..., Iterator[dict[str, St
 """The worlds of each kind of gain, and the simulation of its studies."""
 _RISK = "risk"
 _QUICK = {20: 100, 100: 100}
+_QUICK_POLICIES = {100: 50}
 _OF_SUBJECTS = {20: 400, 100: 400, 300: 200}
 _RATES = {5: 1_000, 20: 1_000, 100: 1_000}
 _OF_QUESTIONS = {200: 400, 1_000: 200, 2_240: 100}
@@ -122,6 +123,8 @@ def _rows(
         if kind == "rates"
         else _OF_SUBJECTS
         if options.full
+        else _QUICK_POLICIES
+        if kind == "policies"
         else _QUICK
     )
     with ProcessPoolExecutor(options.jobs) as pool:

@@ -197,6 +197,7 @@ def write_study_tables(lake: Lake, plan: LakePlan) -> None:
                 "snapshot": "2026-10",
                 "chosen_by": None,
                 "split_by": "question",
+                "popularity_name": None,
             }
             for position, name in enumerate(plan.datasets)
         ],

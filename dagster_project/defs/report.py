@@ -63,7 +63,7 @@ def observations(files: ReportFiles) -> Iterator[dg.AssetObservation]:
     for key, mart in files.plotted_on.items():
         by_mart[mart][f"plot_{key}"] = _image(key, files.pictures[key])
     for name, value in files.numbers.items():
-        mart = "fct_adaptive_accuracy" if name.startswith("adaptive") else "fct_accuracy"
+        mart = "fct_verdicts" if name.startswith("adaptive") else "fct_accuracy"
         by_mart[mart][name] = value
     for mart, metadata in by_mart.items():
         yield dg.AssetObservation(asset_key=dg.AssetKey(["marts", mart]), metadata=metadata)

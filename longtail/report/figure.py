@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Spec = Mapping[str, Any]
@@ -36,7 +36,8 @@ def bounds(value: str | None = None) -> tuple[str, str]:
 class Column:
     """A column of the table behind a figure.
 
-    `kind`: text, count (1,234), share (0.123), number (4 digits), signed (+0.123), flag (yes, no), p (p value).
+    `kind`: text, count (1,234), share (0.123), number (4 digits), signed (+0.123), points (a verdict in words, with the
+    bounds of a difference of shares in points: +1.2), usd (two digits that count), flag (yes, no), p (p value).
     `interval`: the two columns with the bounds that are shown beside the value.
     """
 
@@ -74,12 +75,16 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report. The first one opens the page without title and lead. A chapter opens on demand."""
+    """A part of the report. The first one opens the page without title and lead.
+
+    A chapter can be folded. It is open at first if it `has_results` and one of its figures has rows.
+    """
 
     key: str
     title: str
     lead: str
     is_chapter: bool = True
+    has_results: bool = False
 
 
 _TOKENS = {  # name: (light, dark)
@@ -219,10 +224,23 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Dimensions:
-    """The order of datasets, prompts, models and methods in the study, and words that depend on it."""
+    """The order of datasets, prompts, models and methods in the study, and words that depend on it.
+
+    `named`: by dataset, what its popularity counts, where the study says it.
+    """
 
     order: Mapping[str, Sequence[str]]
     labels: Mapping[str, str]
+    named: Mapping[str, str] = field(default_factory=dict)
+
+    def label(self, name: str, rows: Sequence[Row]) -> str:
+        """A word for rows of one dataset."""
+        measure = self.named.get(rows[0].get("dataset", "")) if rows else None
+        return (
+            self.labels[name]
+            if measure is None
+            else {"threshold": f"threshold: {measure}"}.get(name, measure)
+        )
 
 
 ROLES = {
@@ -261,7 +279,7 @@ def resolve(spec: Any, rows: Sequence[Row], dimensions: Dimensions) -> Any:
         if "$spread" in spec:
             return spread(spec["over"], len(resolve({"$all": spec["$spread"]}, rows, dimensions)))
         if "$label" in spec:
-            return dimensions.labels[spec["$label"]]
+            return dimensions.label(spec["$label"], rows)
         return {key: resolve(value, rows, dimensions) for key, value in spec.items()}
     if isinstance(spec, (list, tuple)):
         return [resolve(value, rows, dimensions) for value in spec]

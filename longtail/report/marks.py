@@ -73,7 +73,7 @@ def series(field: str, title: str | None = None, of: str | None = None) -> dict[
     }
 
 
-def categories(field: str, title: str, values: Sequence[str]) -> dict[str, Any]:
+def categories(field: str, title: str | None, values: Sequence[str]) -> dict[str, Any]:
     """A colour per named value of a column."""
     return {"field": field, "type": "nominal", "title": title, "scale": {"domain": list(values)}}
 
@@ -206,15 +206,16 @@ def cells(
     value: str,
     *,
     scale: Mapping[str, Any] = SHARES,
-    bright: str | None = None,
     text: str = ".2f",
     title: str | None = None,
     shown: str | None = None,
 ) -> dict[str, Any]:
-    """Coloured cells with their number; grey without a number. `bright`: where their text is white, else above 0.7.
+    """Coloured cells with their number; grey without a number. Black or white text: which has the greater contrast.
 
-    `figures_payload`: a column with the text of the cell, instead of the number.
+    `shown`: a column with the text of the cell, instead of the number.
     """
+    ground = f"scale('color', datum['{value}'])"
+    is_dark = f"contrast({ground}, '#ffffff') > contrast({ground}, '#000000')"
     written = {"field": shown} if shown else {"field": value, "format": text}
     known = f"isValid(datum['{value}'])"
     return {
@@ -243,9 +244,9 @@ def cells(
                     "color": {
                         "condition": [
                             {"test": f"!{known}", "value": "var(--muted)"},
-                            {"test": bright or f"datum['{value}'] > 0.7", "value": "#ffffff"},
+                            {"test": is_dark, "value": "#ffffff"},
                         ],
-                        "value": "#16191d",
+                        "value": "#000000",
                     },
                 },
             },

@@ -23,7 +23,7 @@ from longtail.warehouse.publication import open_publication, publication_of
 
 _POPULARITY = {  # of a subject, and as a threshold
     "page_views": ("monthly page views of the subject", "threshold: monthly views"),
-    "sitelinks": ("sitelinks of the subject", "threshold: sitelinks"),
+    "sitelinks": ("site links of the subject", "threshold: site links"),
     "imported": ("popularity, as the imported file gives it", "threshold of popularity"),
 }
 _NO_MEASURE = ("popularity of the subject", "threshold of popularity")
@@ -119,6 +119,7 @@ def read_dimensions(connection: duckdb.DuckDBPyConnection) -> Dimensions:
         names = column(sql)
         return f"Left out, because {reason}: {', '.join(names)}. " if names else ""
 
+    named = "select dataset, popularity_name from marts.dim_datasets where popularity_name is not null"
     views = "select distinct popularity_measure from marts.dim_questions where popularity_measure is not null"
     measures = column(views)
     popularity, threshold = _POPULARITY.get(measures[0], _NO_MEASURE) if len(measures) == 1 else _NO_MEASURE
@@ -139,6 +140,7 @@ def read_dimensions(connection: duckdb.DuckDBPyConnection) -> Dimensions:
             "without_popularity": left_out("their subjects have no popularity", _WITHOUT_POPULARITY),
             "without_size": left_out("their size is not known", _WITHOUT_SIZE),
         },
+        named={legible(dataset): legible(name) for dataset, name in connection.execute(named).fetchall()},
     )
 
 

@@ -9,6 +9,7 @@ import datetime
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,8 +35,8 @@ from longtail.report.figure import (
     resolve,
 )
 from longtail.report.figures import FIGURES, SECTIONS
-from longtail.report.figures.adaptive import GAIN
 from longtail.report.figures.memory import BY_POPULARITY, HEADLINE
+from longtail.report.figures.verdicts import GAIN, VERDICTS
 from longtail.report.page import columnar, render
 from longtail.report.published import (
     FigureRows,
@@ -143,7 +144,7 @@ def figures_payload(
 ) -> dict[str, Any]:
     """The part of it that draws figures."""
     return {
-        **_order(dimensions),
+        **_order(dimensions, read),
         "roles": ROLES,
         "config": chart_config(),
         "sections": [vars(section) for section in sections],
@@ -161,18 +162,29 @@ def head(connection: duckdb.DuckDBPyConnection, dimensions: Dimensions) -> dict[
     }
 
 
-def _order(dimensions: Dimensions) -> dict[str, Any]:
+def _order(dimensions: Dimensions, read: Sequence[FigureRows] = ()) -> dict[str, Any]:
+    """The order of all values, and where a page starts: with the dataset that most of the figures `read` have rows of."""
+    start = {name: next(iter(dimensions.order[name]), "") for name in ("dataset", "prompt")}
+    n_figures = Counter(
+        name for one in read if "dataset" in one.names for name in {row["dataset"] for row in one.rows}
+    )
+    start["dataset"] = max(dimensions.order["dataset"], key=lambda name: n_figures[name], default="")
     return {
-        "dimensions": {"order": dict(dimensions.order), "labels": dict(dimensions.labels)},
-        "start": {name: next(iter(dimensions.order[name]), "") for name in ("dataset", "prompt")},
+        "dimensions": {
+            "order": dict(dimensions.order),
+            "labels": dict(dimensions.labels),
+            "named": dict(dimensions.named),
+        },
+        "start": start,
     }
 
 
 def _figure(read: FigureRows, dimensions: Dimensions) -> dict[str, Any]:
     figure = read.figure
+    is_among_scores = figure is VERDICTS and len(dimensions.order["dataset"]) == 1
     return {
         "key": figure.key,
-        "section": figure.section,
+        "section": "scores" if is_among_scores else figure.section,
         "kind": figure.kind,
         "title": figure.title,
         "shows": fill_words(figure.shows, dimensions),

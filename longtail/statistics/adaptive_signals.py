@@ -30,6 +30,7 @@ from longtail.statistics.signal_policies import (
     FIXED_POLICIES,
     SCOPES,
     Policy,
+    choose_signals,
     decisions,
 )
 from longtail.statistics.signal_questions import (
@@ -79,7 +80,7 @@ _COUNTS = (
 )  # fmt: skip
 _TEXTS = (
     *("result", *KEY, "signal", "threshold_scope", "baseline", "relation", "signal_prompt", "policy"),
-    *("undefined", "no_interval", "no_gain_interval", "no_gap_interval"),
+    *("undefined", "no_interval", "no_gain_interval", "no_gap_interval", "chosen_signals"),
 )
 SCHEMA = pa.schema([
     *((name, pa.string()) for name in _TEXTS),
@@ -125,25 +126,27 @@ def _compare(
     first = group[0]
     decided: Mapping[Policy, Sequence[Values]] = {}
     resampled: Mapping[Policy, Sequence[Values]] = {}
+    chosen: Sequence[str] = []
     has_popularity = not np.isnan(first.columns["popularity"]).any()
     is_split = training.keys() >= set(first.columns["question_id"])
-    splits = scored_splits(first, training if is_split else {})
-    is_training = splits if has_popularity else splits[:0]
+    is_training = scored_splits(first, training if is_split else {})
     undefined = undefined_signals(first, is_training)
     if len(is_training):
         asked = asked_of(group, undefined)
         decided = decisions(asked, is_training.astype(float))
         resampled = resample_accuracies(asked, seed_of(seed, (first.key[name] for name in MODEL)))
+        names = [*asked.candidates]
+        chosen = [names[one] for one in choose_signals(asked, is_training)] if names else []
     for at, pair in enumerate(group):
         mine = {policy: by_method[at] for policy, by_method in decided.items()}
         drawn = {policy: by_method[at] for policy, by_method in resampled.items()}
         if has_popularity:
             yield from _of_result(SIGNALS, _policies(pair, mine, ~is_training, undefined))
-        if len(is_training):
+        if has_popularity and len(is_training):
             yield from _of_result(GAINS, _gains(pair, asked.policies, mine, ~is_training, drawn))
             yield from _of_result(RULES, rules_of(pair, asked, at))
         if len(pair.columns["question_id"]):
-            yield from _of_result(POLICIES, arena(pair, splits, mine, drawn, others, seed))
+            yield from _of_result(POLICIES, arena(pair, is_training, mine, drawn, chosen, others, seed))
 
 
 def _of_result(result: str, rows: Iterator[Row]) -> Iterator[Row]:

@@ -5,6 +5,9 @@ share of the splits testing it in which it gets a passage. So all policies of a 
 decisions of others on those that they decide. A policy is compared with the better one of never and always: on the same
 questions, or on the training questions if the policy itself is fitted there.
 
+Policy `best_signal` chooses its signal on the training questions, in each split and in each resample anew
+(`signal_policies`), so what choosing costs is part of its gain and of its interval.
+
 Intervals draw whole subjects again, and p is that of random signs of the subjects' gains. Both leave the fits as they
 are, so a fitted gain would seem too certain: in worlds of noise a fifth of the p values were below .05. Its deviations
 are stretched by the ratio of two standard errors, with fitting and without (`adaptive_gains.deciding_and_variance`).
@@ -12,6 +15,7 @@ are stretched by the ratio of two standard errors, with fitting and without (`ad
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -43,7 +47,8 @@ from longtail.statistics.signal_policies import (
     Policy,
     thresholds,
 )
-from longtail.statistics.signal_questions import Pair, signal_cost
+from longtail.statistics.signal_quality import BEST
+from longtail.statistics.signal_questions import Columns, Pair, signal_cost
 
 ORACLE = "oracle"
 N_DRAWS = 1_000
@@ -59,11 +64,12 @@ Fitted = Mapping[str, tuple[Values, Values]]
 
 def arena(
     pair: Pair, is_training: Values, decided: Mapping[Policy, Values], resampled: Mapping[Policy, Values],
-    others: Mapping[str, Said], seed: int,
+    chosen: Sequence[str], others: Mapping[str, Said], seed: int,
 ) -> Iterator[dict[str, Any]]:  # fmt: skip
     """The rows of lake table policies of one pair of methods.
 
-    `decided` and `resampled`: by signal and scope, decisions (splits × n) and accuracies (resamples × 2 deals). Signals
+    `decided` and `resampled`: by signal and scope, decisions (splits × n) and accuracies (resamples × 2 deals).
+    `chosen`: the signal by which `best_signal` decides in each split. Signals
     have one threshold for all questions; popularity also has one for each relation, which the predictions know already.
     """
     fitted = {
@@ -73,7 +79,7 @@ def arena(
         for (signal, scope), values in decided.items()
         if signal not in FIXED_POLICIES and (scope == ALL or signal == POPULARITY)
     }  # fmt: skip
-    by_pair = _Arena(pair, is_training, seed_of(seed, pair.key.values()))
+    by_pair = _Arena(pair, is_training, chosen, seed_of(seed, pair.key.values()))
     yield from by_pair.rows(fitted)
     for name, said in others.items():
         is_taken = name in {NEVER, ALWAYS, ORACLE, *fitted}
@@ -81,10 +87,10 @@ def arena(
 
 
 class _Arena:
-    """One pair's n questions; `is_training`: splits × n."""
+    """One pair's n questions; `is_training`: splits × n; `chosen` (splits): as in `arena`."""
 
-    def __init__(self, pair: Pair, is_training: Values, seed: int) -> None:
-        self.pair, self.is_training, self.seed = pair, is_training, seed
+    def __init__(self, pair: Pair, is_training: Values, chosen: Sequence[str], seed: int) -> None:
+        self.pair, self.is_training, self.chosen, self.seed = pair, is_training, chosen, seed
         self.places = {one: at for at, one in enumerate(pair.columns["question_id"])}
         self.difference = pair.columns["retrieval"] - pair.columns["parametric"]
 
@@ -141,14 +147,25 @@ class _Arena:
         for at, name in enumerate(names):
             if name in shown:
                 costs = np.where(decided[name], columns["retrieval_cost_usd"], columns["parametric_cost_usd"])
-                costs = costs + signal_cost(name, "cost_usd", columns, decided[name])
+                costs = costs + self._signal_cost(name, columns, decided[name])
                 cost = float(np.where(weight > 0, weight * costs, 0.0).sum())
                 yield {
                     **self.pair.key, "policy": name, "n_decided": int(tested.sum()),
                     "policy_share_retrieved": round(float(shares[:, at].sum()), 12),
                     "policy_cost_usd_per_1000": None if np.isnan(cost) else 1_000 * cost,
+                    "chosen_signals": self._chosen_signals() if name == BEST else None,
                     **spread.of(name),
                 }  # fmt: skip
+
+    def _signal_cost(self, name: str, columns: Columns, decided: Values) -> Values:
+        if name != BEST:
+            return signal_cost(name, "cost_usd", columns, decided)
+        pairs = zip(self.chosen, decided, strict=True)
+        return np.array([signal_cost(one, "cost_usd", columns, by_split) for one, by_split in pairs])
+
+    def _chosen_signals(self) -> str:
+        """The signals that some split chooses, the most frequent one first."""
+        return ", ".join(name for name, _ in Counter(self.chosen).most_common())
 
 
 class _Spread:

@@ -3,16 +3,20 @@
 The rule is that of search exact (SPEC §6). The candidates are the distinct values of the fitted questions, and infinity.
 The best candidate has the greatest sum of gains below it, and the lowest of several equal ones is taken. So the lowest
 fitted value means never.
+
+Policy `best_signal` decides by another signal in each fit: the one of the known signals that tells right parametric
+answers from wrong ones best (AUROC) on the questions of the fit. So a question that is left out chooses nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from longtail.statistics.signal_fit import Features, Values, probabilities
+from longtail.statistics.signal_quality import BEST, aurocs
 
 ALL, PER_RELATION = SCOPES = ("all", "per_relation")
 NUMBERS = POPULARITY, CONFIDENCE = ("popularity", "confidence")
@@ -32,7 +36,8 @@ class Asked:
     `relation` is empty if a question has none; its threshold is the one for all. `parametric`: 1 if that answer is
     right. `differences`: for each retrieval method 1 if only its answer is right, -1 if only the parametric one is.
     `numbers`: the values of the signals that need no fit. `features`: what each predicted signal knows. `unit`: the
-    number of each question's subject, from 0.
+    number of each question's subject, from 0. `candidates`: the values of each signal that `best_signal` may choose,
+    higher for right answers.
     """
 
     relation: Values
@@ -41,6 +46,7 @@ class Asked:
     differences: tuple[Values, ...]
     features: Mapping[str, Features]
     unit: Values
+    candidates: Mapping[str, Values] = field(default_factory=dict)
 
     @property
     def policies(self) -> list[Policy]:
@@ -85,7 +91,7 @@ def _fit_signals(asked: Asked, weights: Values, slot: Values) -> Iterator[tuple[
     """Each signal with its values (fits × n), and for each retrieval method its thresholds (fits × slots)."""
     weights = np.ascontiguousarray(weights)
     gained = np.array([weights * difference for difference in asked.differences])
-    for signal in (*asked.numbers, *asked.features):
+    for signal in (*asked.numbers, *asked.features, *([BEST] if asked.candidates else [])):
         values = _values(asked, signal, weights)
         yield signal, values, _limits(values, weights, gained, slot)
 
@@ -93,7 +99,19 @@ def _fit_signals(asked: Asked, weights: Values, slot: Values) -> Iterator[tuple[
 def _values(asked: Asked, signal: str, weights: Values) -> Values:
     if signal in asked.numbers:
         return np.broadcast_to(asked.numbers[signal], weights.shape)
+    if signal == BEST:
+        return np.array([*asked.candidates.values()])[choose_signals(asked, weights)]
     return probabilities(asked.features[signal], asked.parametric, weights)
+
+
+def choose_signals(asked: Asked, weights: Values) -> Values:
+    """For each fit, the number of the candidate with the highest AUROC on the questions with a weight (fits × n).
+
+    The first one of equals is taken, and the first one of all where the fit has answers of one outcome alone.
+    """
+    drawn, every = np.ascontiguousarray(weights.T, np.uint8), np.arange(len(asked.parametric))
+    areas = [aurocs(one, asked.parametric, drawn, every, 0 * every) for one in asked.candidates.values()]
+    return np.asarray(np.nan_to_num(areas, nan=-1.0).argmax(axis=0))
 
 
 def relation_rows(relation: Values) -> Iterator[slice]:

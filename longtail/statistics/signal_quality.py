@@ -115,7 +115,12 @@ def signals_of(group: Mapping[str, Any]) -> Iterator[tuple[str, Answers, Values,
             predictors = np.column_stack([_scale(name, columns[name][known]) for name in parts])
             answers = Answers(columns["is_correct"][known], subject[known], relation[known])
             values = np.empty(0) if signal == COMBINED else columns[signal][known]
-            yield signal, answers, -values if signal in _NEGATED else values, predictors
+            yield signal, answers, orient(signal, values), predictors
+
+
+def orient(signal: str, values: Values) -> Values:
+    """The values of a signal, turned so that higher ones speak for a right answer."""
+    return -values if signal in _NEGATED else values
 
 
 def _columns(group: Mapping[str, Any]) -> tuple[dict[str, Values], Values, Values]:
@@ -133,7 +138,7 @@ def _scale(name: str, values: Values) -> Values:
         return np.asarray(np.log1p(np.maximum(values, 0)))
     if name in _LOG:
         return np.asarray(np.log(np.maximum(values, _LEAST_LOG)))
-    return -values if name in _NEGATED else values
+    return orient(name, values)
 
 
 class Answers:

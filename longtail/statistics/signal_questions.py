@@ -28,6 +28,8 @@ from longtail.statistics.signal_policies import (
     Asked,
     relation_rows,
 )
+from longtail.statistics.signal_quality import SIGNALS as SINGLE_SIGNALS
+from longtail.statistics.signal_quality import orient
 
 MODEL = ("dataset", "prompt", "model", "parametric_method")
 KEY = (*MODEL, "retrieval_method")
@@ -39,8 +41,12 @@ LEAST_CONFIDENCE = 1e-30
 PREDICTED = (*SIGNALS, Signal("popularity_confidence", (LOG_POPULARITY, LOG_CONFIDENCE), True))
 _NEEDED = {signal.name: {*signal.numeric} for signal in PREDICTED}
 _TEXTS = ("question_id", "relation", "cluster_id")
+_OF_ANSWER = (CONFIDENCE, "least_probability", "first_probability", "first_margin", "mean_entropy")
+"""Signals that are known only after the parametric method has answered."""
+_JOINED = ("site_links", *_OF_ANSWER[1:])
+"""Signals that only `best_signal` decides by."""
 _COLUMNS = (
-    *_TEXTS, "popularity", "confidence", "parametric", "retrieval", "scons", "cert", "parametric_tokens",
+    *_TEXTS, "popularity", "confidence", "parametric", "retrieval", "scons", "cert", "parametric_tokens", *_JOINED,
     *(f"signal_{cost}" for cost in SIGNAL_COSTS),
     *(f"{side}_{cost}" for side in ("parametric", "retrieval") for cost in COSTS),
 )  # fmt: skip
@@ -53,7 +59,10 @@ ROWS = (
     " parametric_confidence as confidence, parametric_correct::integer as parametric,"
     " retrieval_correct::integer as retrieval, null::varchar as signal_prompt"
     " from int_answer_pairs semi join (from int_method_pairs where n_questions = 0)"
-    f" using ({', '.join(KEY)}))) order by {', '.join(KEY)}, relation, question_id"
+    f" using ({', '.join(KEY)})))"
+    f" left join (select {', '.join(MODEL[:-1])}, method as {MODEL[-1]}, question_id, {', '.join(_JOINED)}"
+    " from int_signal_values)"
+    f" using ({', '.join(MODEL)}, question_id) order by {', '.join(KEY)}, relation, question_id"
 )
 """The questions of all pairs: those with popularity, and all of a pair that has none with popularity."""
 SPLITS = (
@@ -192,12 +201,14 @@ def undefined_signals(pair: Pair, is_training: Values) -> dict[str, str | None]:
 
 def needs_measures(signal: str) -> bool:
     """Whether the signal is known only after sampling and asking paraphrases."""
-    return not _NEEDED.get(signal, {LOG_POPULARITY}).isdisjoint({CONSISTENCY, CERTAINTY})
+    return signal in ("scons", "cert") or not _NEEDED.get(signal, {LOG_POPULARITY}).isdisjoint(
+        {CONSISTENCY, CERTAINTY}
+    )
 
 
 def needs_confidence(signal: str) -> bool:
     """Whether the signal is known only after the parametric method has answered."""
-    return signal == CONFIDENCE or LOG_CONFIDENCE in _NEEDED.get(signal, ())
+    return signal in _OF_ANSWER or LOG_CONFIDENCE in _NEEDED.get(signal, ())
 
 
 def signal_cost(signal: str, cost: str, columns: Columns, decided: Values) -> Values:
@@ -209,7 +220,10 @@ def signal_cost(signal: str, cost: str, columns: Columns, decided: Values) -> Va
 
 
 def asked_of(group: Sequence[Pair], undefined: Mapping[str, str | None]) -> Asked:
-    """The questions that the pairs of a group have in common, with the signals that are not `undefined`."""
+    """The questions that the pairs of a group have in common, with the signals that are not `undefined`.
+
+    The best signal is chosen among those that are known for all of these questions.
+    """
     columns = group[0].columns
     predictors = {
         LOG_POPULARITY: np.log(columns["popularity"]), CONSISTENCY: columns["scons"], CERTAINTY: columns["cert"],
@@ -226,8 +240,11 @@ def asked_of(group: Sequence[Pair], undefined: Mapping[str, str | None]) -> Aske
         if not undefined[signal.name]
     }
     numbers = {name: columns[name] for name in NUMBERS if not undefined[name]}
+    known = [name for name in SINGLE_SIGNALS if not np.isnan(columns[name]).any()]
+    candidates = {name: orient(name, columns[name]) for name in known}
     differences = tuple(pair.columns["retrieval"] - pair.columns["parametric"] for pair in group)
-    return Asked(columns["relation"], numbers, columns["parametric"], differences, features, group[0].unit)
+    right, unit = columns["parametric"], group[0].unit
+    return Asked(columns["relation"], numbers, right, differences, features, unit, candidates)
 
 
 def count_questions(pair: Pair) -> dict[str, Any]:

@@ -83,12 +83,19 @@ class Dataset(Part):
     )
     """how an answer under grounding prompts is scored: `exact_match`, `f1` or `rouge_l`"""
 
+    popularity_name: Annotated[Text | None, Default("popularity")] = None
+    """what the popularity in the file counts, as figures name it: `site links`. It goes with measure `imported`"""
+
     definitions: tuple[Relation, ...] = ()
 
     def check(self, raw: Mapping[str, Any], reading: Reading) -> Dataset:
         """A format without a set of relations has names of its own; none means all."""
         if "first_rows" in raw and "import" not in raw:
             raise fail("first_rows", "goes with import: a dataset of the source has no rows in a file")
+        if "popularity_name" in raw and "import" not in raw:
+            raise fail(
+                "popularity_name", "goes with import: the measure of the source's popularity has a name"
+            )
         names = relation_names(self.relation_set)
         listed = self.relations if "relations" in raw else names
         try:

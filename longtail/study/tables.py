@@ -149,6 +149,7 @@ def _datasets(study: Study) -> Rows:
             "snapshot": None if dataset.imported else study.source.snapshot,
             "chosen_by": _chosen_by(dataset),
             "split_by": dataset.split_by,
+            "popularity_name": dataset.popularity_name,
         }
         for position, dataset in enumerate(study.datasets)
     ]

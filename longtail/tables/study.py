@@ -203,6 +203,11 @@ STUDY_TABLES = (
                 "what a split of adaptive retrieval keeps on one side: each question by itself (question), or all"
                 " questions of a subject (subject)",
             ),
+            text(
+                "popularity_name",
+                "what the popularity in an imported file counts; null = its popularity, or the study's measure",
+                null=True,
+            ),
         ),
     ),
     Table(

@@ -16,7 +16,7 @@ HEADLINE_SQL = """select accuracy.dataset, accuracy.prompt, accuracy.model, accu
     if(accuracy.n_declined > 0, accuracy.accuracy_attempted_ci_high, null) as accuracy_attempted_ci_high,
     correlation.pearson_binned,
     adaptive.accuracy_adaptive, adaptive.accuracy_always, adaptive.accuracy_never,
-    adaptive.share_retrieved, adaptive.gain, adaptive.gain_ci_low, adaptive.gain_ci_high
+    adaptive.share_retrieved
 from marts.fct_accuracy as accuracy
 left join marts.fct_popularity_correlation as correlation using (dataset, prompt, model, method, relation)
 left join (

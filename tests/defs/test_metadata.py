@@ -70,7 +70,7 @@ def test_marts_get_their_plots_and_numbers(report: ModuleType, tmp_path: Path) -
     plot = found["marts/fct_accuracy_by_popularity_level"]["plot_scaling"]
     assert plot.value == "![scaling](data:image/png;base64,iVBORw==)"
     assert found["marts/fct_accuracy"]["accuracy/s/bm25"].value == 0.75
-    assert found["marts/fct_adaptive_accuracy"]["adaptive_gain/s/bm25"].value == 0.05
+    assert found["marts/fct_verdicts"]["adaptive_gain/s/bm25"].value == 0.05
 
 
 @pytest.mark.parametrize(

@@ -378,6 +378,7 @@ OTHERS: Mapping[str, Any] = {
     "Dataset.ids": Place("ids.txt"),
     "Dataset.first_rows": 2,
     "Dataset.split_by": "subject",
+    "Dataset.popularity_name": "site links",
     "Dataset.drawn_as": "other",
     "Dataset.end_task": "f1",
     "Import.format": lambda value: value if value == "pararel" else "hotpotqa",
@@ -827,6 +828,7 @@ Dataset.imported: COLLECTED datasets entities entity_linking imported_popularity
     warehouse
 Dataset.paraphrases: none, only a file of questions can have one; see Import
 Dataset.split_by: datasets
+Dataset.popularity_name: datasets
 Dataset.drawn_as: answers candidate_answers generated_passages paraphrase_answers paraphrase_similarities questions
     sampled_answers single_latencies
 Dataset.end_task: grounded_generations

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from longtail.report.figure import Column, Figure, bounds
-from longtail.report.figures.memory import OF_ALL, SEVERAL, SYSTEM, N
+from longtail.report.figures.memory import N
 from longtail.report.figures.retrieval import PAIR
 from longtail.report.marks import (
-    IN_LINES,
     categories,
     curves,
     difference_x,
@@ -18,7 +17,6 @@ from longtail.report.marks import (
     relation_dots,
     series,
     share_y,
-    single,
     value_x,
 )
 
@@ -45,7 +43,7 @@ SIGNALS = Figure(
     signal_device_seconds_per_1000, device_seconds_per_1000, cost_usd_per_1000,
     coalesce(undefined, gain_ci_undefined) as undefined
 from marts.fct_adaptive_signals
-order by dataset, prompt, model, retrieval_method, threshold_scope,
+order by dataset, prompt, model, retrieval_method, threshold_scope <> 'per_relation',
     list_position({_SIGNALS}, signal)""",  # noqa: S608
     columns=(
         *PAIR,
@@ -60,7 +58,7 @@ order by dataset, prompt, model, retrieval_method, threshold_scope,
         Column("signal_tokens_per_1000", "signal's tokens per 1,000", "count"),
         Column("signal_device_seconds_per_1000", "signal's s per 1,000", "number"),
         Column("device_seconds_per_1000", "all s per 1,000", "number"),
-        Column("cost_usd_per_1000", "all USD per 1,000", "number"),
+        Column("cost_usd_per_1000", "all USD per 1,000", "usd"),
         Column("undefined", "why undefined"),
     ),
     spec=panels(
@@ -132,133 +130,34 @@ order by dataset, prompt, model, method, list_position({_MEASURED}, signal), sig
     plot_on="fct_signal_quality",
 )
 
-_ACROSS = ["popularity", "best signal"]
-_ROWS = names("system", labelExpr=IN_LINES)
-QUALITY_ACROSS = Figure(
-    key="signal_quality_across_datasets",
-    section="confidence",
-    title="What tells right answers from wrong ones, in every data set?",
-    shows="AUROC, from memory: the share of pairs of a right and a wrong answer in which the right one has the "
-    "higher signal. A signal that says nothing has one half (dashed). `best signal` takes, for each answer, "
-    "the signal that is best on other subjects, of those that the data have; the table names it. One row per "
-    "model and data set, whatever data set is picked above. Bars are 95 % intervals of whole subjects. "
-    "Answers without popularity, and without any other signal, are left out.",
-    source="SPEC §11",
-    tables=("fct_verdicts",),
-    sql=f"""with models as (
-    select distinct on (dataset, prompt, model, parametric_method) * from marts.fct_verdicts where {SEVERAL}
-),
-signals as (select prompt, model, dataset as questions_of, {SYSTEM} as system, n, chosen_signals, unnest([
-        {{signal: '{_ACROSS[0]}', auroc: popularity_auroc, auroc_ci_low: popularity_auroc_ci_low,
-            auroc_ci_high: popularity_auroc_ci_high}},
-        {{signal: '{_ACROSS[1]}', auroc: best_signal_auroc, auroc_ci_low: best_signal_auroc_ci_low,
-            auroc_ci_high: best_signal_auroc_ci_high}}
-    ], recursive := true)
-from models)
-select * from signals
-where auroc is not null
-order by prompt, model, questions_of, signal""",  # noqa: S608
-    columns=(
-        *OF_ALL,
-        Column("signal", "signal"),
-        N,
-        Column("auroc", "AUROC", "share", bounds("auroc")),
-        Column("chosen_signals", "chosen"),
-    ),
-    spec=single(
-        points(
-            {**value_x("auroc"), "title": "AUROC"},
-            _ROWS,
-            categories("signal", "signal", _ACROSS),
-            interval=bounds("auroc"),
-            offset="signal",
-            mark_at=0.5,
-        ),
-        rows="system",
-        step=36,
-    ),
-    plot_on="fct_verdicts",
-)
-
-GAIN_ACROSS = Figure(
-    key="gain_across_datasets",
-    section="thresholds",
-    title="What deciding gains, in every data set",
-    shows="Held-out accuracy if a signal below its threshold retrieves, minus that of the better of never and "
-    "always retrieving. The threshold on popularity is fitted per relation where relations are known. One row "
-    "per model, data set and retrieval method, whatever data set is picked above. Bars are 95 % intervals "
-    "from a bootstrap of the held-out gain over whole subjects; the table says why there is none. Left of the "
-    "dashed line the decision loses.",
-    source="SPEC §11; PopQA, section 6.2",
-    tables=("fct_verdicts",),
-    sql=f"""with gains as (select prompt, model, retrieval_method, dataset as questions_of,
-    {SYSTEM} || ', ' || retrieval_method as system, n, unnest([
-        {{signal: '{_ACROSS[0]}', gain: popularity_gain, gain_ci_low: popularity_gain_ci_low,
-            gain_ci_high: popularity_gain_ci_high, no_interval: no_gain_interval, verdict: verdict}}
-    ], recursive := true)
-from marts.fct_verdicts
-where {SEVERAL})
-select * from gains
-where gain is not null
-order by prompt, model, questions_of, retrieval_method, signal""",  # noqa: S608
-    columns=(
-        *OF_ALL,
-        Column("retrieval_method", "retrieval"),
-        Column("signal", "signal"),
-        N,
-        Column("gain", "gain", "signed", bounds("gain")),
-        Column("verdict", "verdict"),
-        Column("no_interval", "why no interval"),
-    ),
-    spec=single(
-        points(
-            difference_x("gain", "gain in accuracy, held out", 8),
-            _ROWS,
-            categories("signal", "signal", _ACROSS),
-            interval=bounds("gain"),
-            offset="signal",
-            mark_at=0,
-        ),
-        rows="system",
-        step=36,
-    ),
-    plot_on="fct_verdicts",
-)
-
-_FIXED = "datum.policy === 'never' || datum.policy === 'always'"
-_SHARE_X = {**value_x("share_retrieved", whole=True), "title": "share retrieved"}
-_ACCURACY_Y = share_y("accuracy", "accuracy, held out", whole=False)
-_ARENA = points(
-    _SHARE_X,
-    _ACCURACY_Y,
-    series("policy"),
-)
+_KINDS = ["never or always", "decides", "cannot be exceeded"]
 
 ARENA = Figure(
     key="policies",
     section="adaptive",
     title="Which policy, and how near to the best choice?",
-    shows="Accuracy of each policy, and the share of questions for which it retrieves. Tossing a coin lies on the dashed "
-    "line from `never` to `always`; policies above it know something. The oracle retrieves where memory is wrong and "
+    shows="Accuracy of each policy, one line each. The oracle retrieves where memory is wrong and "
     "the passage helps: no policy can exceed it. Thresholds are held-out; policies of others decide as their files say. "
     "Bars are 95 % intervals over whole subjects. The table has the gain over the better one of never and always, its "
     "interval with the variance of the fits, the part of the way from there to the oracle, and p after Holm's "
-    "correction.",
+    "correction, and the share of questions for which it retrieves.",
     source="SPEC §11",
     tables=("fct_policies",),
-    sql="""select dataset, prompt, model, parametric_method, retrieval_method, policy, n, accuracy, ci_low, ci_high,
+    sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, policy,
+    case policy when 'oracle' then '{_KINDS[2]}' when 'never' then '{_KINDS[0]}' when 'always' then '{_KINDS[0]}'
+        else '{_KINDS[1]}' end as kind,
+    n, accuracy, ci_low, ci_high,
     share_retrieved, cost_usd_per_1000, gain, gain_ci_low, gain_ci_high, gap_share, gap_ci_low, gap_ci_high, p_holm,
     coalesce(no_interval, no_gain_interval, no_gap_interval) as no_interval
 from marts.fct_policies
-order by dataset, prompt, model, retrieval_method,
-    coalesce(list_position(['never', 'always'], policy), 3), accuracy desc, policy""",
+order by dataset, prompt, model, retrieval_method, accuracy desc, policy""",  # noqa: S608
     columns=(
         *PAIR,
         Column("policy", "policy"),
         Column("n", "n", "count"),
         Column("accuracy", "accuracy", "share", bounds()),
         Column("share_retrieved", "retrieved", "share"),
-        Column("cost_usd_per_1000", "USD per 1,000", "number"),
+        Column("cost_usd_per_1000", "USD per 1,000", "usd"),
         Column("gain", "gain", "signed", bounds("gain")),
         Column("gap_share", "part of the way", "signed", bounds("gap")),
         Column("p_holm", "p (Holm)", "p"),
@@ -266,19 +165,14 @@ order by dataset, prompt, model, retrieval_method,
     ),
     spec=panels(
         "retrieval_method",
-        {
-            **_ARENA,
-            "layer": [
-                {
-                    "transform": [{"filter": _FIXED}],
-                    "mark": {"type": "line", "strokeDash": [4, 3]},
-                    "encoding": {"y": _ACCURACY_Y, "color": {"value": "var(--muted)"}},
-                },
-                *_ARENA["layer"],
-            ],
-        },
+        points(
+            value_x("accuracy"),
+            names("policy"),
+            categories("kind", None, _KINDS),
+        ),
         least=300,
-        axis=104,
+        rows="policy",
+        axis=140,
     ),
     choose=("parametric_method", "model"),
     plot_on="fct_policies",
@@ -345,8 +239,9 @@ ACCURACY = Figure(
     title="Adaptive retrieval against always and never",
     shows="Accuracy on held-out questions, means over random splits (75 % fit the thresholds, 25 % are scored). `best "
     "of both` counts a question as right if one of the two answers is right: no policy can exceed it. The bar on "
-    "`adaptive` spans the central 95 % of splits. It is their spread, not a confidence interval; the figure "
-    "`What adaptive retrieval gains` has the interval of the gain.",
+    "`adaptive` spans the central 95 % of splits. It is their spread, not a confidence interval. The table has the gain "
+    "of each search over these splits, with the interval of a bootstrap over whole subjects; the gain that the report "
+    "speaks of is that of the figure `What deciding when to retrieve gains`.",
     source="PopQA, Figures 9 and 12",
     tables=("fct_adaptive_accuracy",),
     sql=f"""with policies as (
@@ -360,7 +255,11 @@ select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as
     n_questions, n_splits, accuracy,
     case when policy = 'adaptive' then split_low end as split_low,
     case when policy = 'adaptive' then split_high end as split_high,
-    case when policy = 'adaptive' then share_retrieved end as share_retrieved
+    case when policy = 'adaptive' then share_retrieved end as share_retrieved,
+    case when policy = 'adaptive' then gain end as gain,
+    case when policy = 'adaptive' then gain_ci_low end as gain_ci_low,
+    case when policy = 'adaptive' then gain_ci_high end as gain_ci_high,
+    case when policy = 'adaptive' then gain_ci_undefined end as gain_ci_undefined
 from policies
 order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  # noqa: S608
     columns=(
@@ -371,6 +270,8 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
         Column("n_splits", "splits", "count"),
         Column("accuracy", "accuracy (spread of splits)", "share", ("split_low", "split_high")),
         Column("share_retrieved", "retrieved", "share"),
+        Column("gain", "gain over these splits", "signed", bounds("gain")),
+        Column("gain_ci_undefined", "why no interval"),
     ),
     spec=panels(
         "retrieval_method",
@@ -383,42 +284,6 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
         ),
         least=270,
         ratio=0.85,
-    ),
-    choose=("parametric_method", "variant"),
-    plot_on="fct_adaptive_accuracy",
-)
-
-GAIN = Figure(
-    key="adaptive_gain",
-    section="thresholds",
-    title="What adaptive retrieval gains",
-    shows="Held-out accuracy of adaptive retrieval minus that of the better of always and never. Bars are 95 % "
-    "intervals, from a bootstrap of the held-out gain over whole subjects. There is no interval if one fixed method "
-    "is nearly always best or fewer than 20 subjects decide. To the right of zero, choosing by popularity is better.",
-    source="PopQA, section 6.2",
-    tables=("fct_adaptive_accuracy",),
-    sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant,
-    n_questions, gain, gain_ci_low, gain_ci_high, gain_ci_undefined, share_retrieved
-from marts.fct_adaptive_accuracy
-order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: S608
-    columns=(
-        *PAIR,
-        Column("variant", "thresholds"),
-        Column("n_questions", "n", "count"),
-        Column("gain", "gain", "signed", bounds("gain")),
-        Column("gain_ci_undefined", "why no interval"),
-    ),
-    spec=single(
-        points(
-            difference_x("gain", "gain in accuracy", 8),
-            names("model"),
-            series("retrieval_method", "retrieval", of="method"),
-            interval=bounds("gain"),
-            offset="retrieval_method",
-            mark_at=0,
-        ),
-        rows="model",
-        step=70,
     ),
     choose=("parametric_method", "variant"),
     plot_on="fct_adaptive_accuracy",
@@ -486,15 +351,4 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, relation""",
     plot_on="fct_adaptive_usage",
 )
 
-FIGURES = (
-    ACCURACY,
-    THRESHOLDS,
-    GAIN_ACROSS,
-    GAIN,
-    QUALITY_ACROSS,
-    SIGNALS,
-    QUALITY,
-    RISK_COVERAGE,
-    ARENA,
-    USAGE,
-)
+FIGURES = (ACCURACY, THRESHOLDS, SIGNALS, QUALITY, RISK_COVERAGE, ARENA, USAGE)

@@ -414,18 +414,25 @@ order by dataset, prompt, model, signal, estimator, mean_probability""",  # noqa
     plot_on="fct_prediction_calibration",
 )
 
+_MOST_RELATIONS = 8
 DIAGNOSTICS = Figure(
     key="prediction_diagnostics",
     section="consistency",
     title="Each relation has its own slope",
     shows="Accuracy by the value of a predictor (`scons`: consistency over paraphrases, `cert`: certainty over samples), "
-    "with one panel per relation. Where the curves rise differently, the regression needs a slope for each relation. "
-    "Bins have equal width over all questions of a model. Bins outside the "
+    f"for the {_MOST_RELATIONS} relations with the most answers, one panel each. Where the curves rise differently, the "
+    "regression needs a slope for each relation. Bins have equal width over all questions of a model. Bins outside the "
     f"central values of the relation, and under {FEWEST_BY_RELATION} questions, are left out. {INTERVAL}",
     source="PopQA-TP, Figures 4 and 5",
     tables=("fct_prediction_diagnostics",),
-    sql=f"""select dataset, prompt, model, predictor, relation, bin_center, n, accuracy, ci_low, ci_high
+    sql=f"""with largest as (
+    select dataset, relation from marts.fct_prediction_diagnostics
+    group by all
+    qualify row_number() over (partition by dataset order by sum(n) desc, relation) <= {_MOST_RELATIONS}
+)
+select dataset, prompt, model, predictor, relation, bin_center, n, accuracy, ci_low, ci_high
 from marts.fct_prediction_diagnostics
+inner join largest using (dataset, relation)
 where is_central and n >= {FEWEST_BY_RELATION}
 order by dataset, prompt, predictor, relation, model, bin_center""",  # noqa: S608
     columns=(
@@ -446,7 +453,7 @@ order by dataset, prompt, predictor, relation, model, bin_center""",  # noqa: S6
         least=200,
         ratio=0.66,
     ),
-    choose=("predictor",),
+    choose=("predictor", "model"),
     plot_on="fct_prediction_diagnostics",
 )
 

@@ -13,8 +13,8 @@ _CLAIMS = ["saves", "undecided", "takes_longer"]
 _REUSED = Column("n_reused", "n reused", "count")
 
 
-def _amount(field: str, title: str) -> dict[str, object]:
-    return quantity(field, title, {"grid": True, "tickCount": 4, "labelOverlap": True})
+def _amount(field: str, title: str, **axis: str) -> dict[str, object]:
+    return quantity(field, title, {"grid": True, "tickCount": 4, "labelOverlap": True, **axis})
 
 
 LATENCY = Figure(
@@ -139,8 +139,8 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
         Column("policy", "policy"),
         Column("n_questions", "n", "count"),
         _REUSED,
-        Column("amount", "USD per 1,000 questions", "number"),
-        Column("saved", "saving claimed", "number"),
+        Column("amount", "USD per 1,000 questions", "usd"),
+        Column("saved", "saving claimed", "usd"),
         Column("share_retrieved", "retrieved", "share"),
     ),
     spec=panels(
@@ -150,7 +150,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
             "encoding": {
                 "y": names("model"),
                 "yOffset": {"field": "policy", "type": "nominal", "scale": {"domain": _POLICIES}},
-                "x": _amount("amount", "USD per 1,000 questions"),
+                "x": _amount("amount", "USD per 1,000 questions", format=".2~r"),
                 "color": categories("policy", "policy", _POLICIES),
             },
         },
@@ -186,7 +186,7 @@ order by dataset, prompt, model, method""",
         Column("share_of_prompt_tokens_shared", "shared", "share"),
         Column("single_latency_ms", "median ms", "number"),
         Column("device_seconds_per_1000", "device s per 1,000", "number"),
-        Column("cost_usd_per_1000", "USD per 1,000", "number"),
+        Column("cost_usd_per_1000", "USD per 1,000", "usd"),
         Column("device_seconds", "device s spent", "number"),
     ),
     kind="table",

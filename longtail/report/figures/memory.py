@@ -319,7 +319,7 @@ HEADLINE = Figure(
     "its other answers. For methods that retrieve, the row also has adaptive retrieval (thresholds are fitted per "
     "relation on 75 % of the questions and scored on the rest; means over the splits). `adaptive`, `always` and "
     "`never` are scored on questions with popularity and both answers, so `always` can differ a little from the "
-    "accuracy beside it.",
+    "accuracy beside it. The gain and its interval are those of the figure `What deciding when to retrieve gains`.",
     source="PopQA, Figures 4, 7 and 9",
     tables=(
         "fct_accuracy",
@@ -328,8 +328,18 @@ HEADLINE = Figure(
         "dim_methods",
         "dim_datasets",
         "dim_prompts",
+        "fct_verdicts",
     ),
-    sql=HEADLINE_SQL,
+    sql=f"""with headline as (
+    {HEADLINE_SQL}
+)
+select headline.*, verdicts.popularity_gain as gain, verdicts.popularity_gain_ci_low as gain_ci_low,
+    verdicts.popularity_gain_ci_high as gain_ci_high
+from headline
+left join marts.fct_verdicts as verdicts
+    on headline.dataset = verdicts.dataset and headline.prompt = verdicts.prompt
+    and headline.model = verdicts.model and headline.method = verdicts.retrieval_method
+order by headline.dataset, headline.prompt, headline.model, headline.method""",  # noqa: S608
     columns=(
         *KEY,
         N,
@@ -419,7 +429,6 @@ order by dataset, prompt, model, method, relation""",
         "pearson_binned",
         "correlation",
         scale={"domain": [-1, 1], "domainMid": 0, "scheme": "purpleorange", "reverse": True},
-        bright="datum['pearson_binned'] > 0.5 || datum['pearson_binned'] < -0.78",
         text="+.2f",
     ),
     plot_on="fct_popularity_correlation",

@@ -1,6 +1,12 @@
 // Charts: placeholders and sizes as in longtail/report/charts.py, then Vega-Lite without eval.
 const GAP = 22, WIDEST_PANEL = 430, WIDEST = 1200, UNNAMED = 15, SYMBOL = 46, AXIS = 34, LETTER = 7, LONGEST_LABEL = 190, LONGEST_ENTRY = 260, LANE = 9;
 
+// What a label is for rows of one dataset, as `Dimensions.label`.
+function labelOf(name, dataset) {
+  const { labels, named } = payload.dimensions, measure = Object.hasOwn(named, dataset ?? "") ? clean(named[dataset]) : null;
+  return measure === null ? labels[name] : name === "threshold" ? `threshold: ${measure}` : measure;
+}
+
 function resolve(spec, rows) {
   if (Array.isArray(spec)) return spec.map((item) => resolve(item, rows));
   if (spec === null || typeof spec !== "object") return spec;
@@ -13,7 +19,7 @@ function resolve(spec, rows) {
     const n = resolve({ $all: spec.$spread }, rows).length;
     return Array.from({ length: n }, (_, at) => spec.over[Math.floor(at * (spec.over.length - 1) / Math.max(n - 1, 1))]);
   }
-  if ("$label" in spec) return payload.dimensions.labels[spec.$label];
+  if ("$label" in spec) return labelOf(spec.$label, rows[0]?.dataset);
   return Object.fromEntries(Object.entries(spec).map(([key, value]) => [key, resolve(value, rows)]));
 }
 

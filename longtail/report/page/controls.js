@@ -49,6 +49,25 @@ function someOf(role, label) {
   return box;
 }
 
+// In print, text stands for the pickers.
+const printed = make("p", { class: "selection" });
+function printSelection() {
+  const chosen = ["dataset", "prompt"].filter((role) => order[role].length).map((role) => [role, picked[role]]);
+  for (const role of ["model", "method"]) {
+    const all = order[role].map(clean), kept = all.filter((value) => !picked[role].hidden.has(value));
+    chosen.push([`${role}s`, kept.length === all.length ? `all ${all.length}` : kept.join(", ") || "none"]);
+  }
+  printed.replaceChildren(...chosen.flatMap(([name, value], at) => [`${at ? " · " : ""}${name}: `, isolated(value)]));
+}
+
+// On a narrow screen a button folds what it controls.
+function folding(label, node) {
+  const button = make("button", { type: "button", class: "fold plain", "aria-expanded": "false", "aria-controls": node.id, on: { click: () => {
+    button.setAttribute("aria-expanded", String(node.classList.toggle("unfolded")));
+  } } }, label);
+  return button;
+}
+
 function themeButton() {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const root = document.documentElement;

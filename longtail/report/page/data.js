@@ -34,6 +34,8 @@ function present(rows, name) {
 
 const plain = new Intl.NumberFormat("en");
 const significant = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+const dollars = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
+const points = (value) => `${value < 0 ? "−" : "+"}${Math.abs(100 * value).toFixed(1)}`;
 
 function written(value, kind) {
   if (value === null || value === undefined) return "–";
@@ -43,6 +45,8 @@ function written(value, kind) {
   if (kind === "count") return plain.format(Math.round(value));
   if (kind === "share") return value.toFixed(3);
   if (kind === "signed") return (value < 0 ? "−" : "+") + Math.abs(value).toFixed(3);
+  if (kind === "points") return points(value);
+  if (kind === "usd") return dollars.format(value);
   if (kind === "p") return value < 0.001 ? "< 0.001" : value.toFixed(3);
   return significant.format(value);
 }

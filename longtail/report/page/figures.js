@@ -52,6 +52,7 @@ function fillChoosers(figure) {
     select.replaceChildren(...options.map((value) => make("option", { value, selected: value === figure.chosen[name] }, value)));
     select.value = figure.chosen[name];
     select.parentElement.hidden = options.length < 2;
+    select.parentElement.dataset.chosen = figure.chosen[name] ?? "";
   }
 }
 
@@ -128,15 +129,10 @@ async function refresh(figure) {
 async function drawFigure(figure) {
   prepare(figure);
   const rows = figure.kept;
+  if (!rows.length) return;  // `fold` hides its card
   if (figure.kind === "table") { figure.place.replaceChildren(dataTable(figure, rows)); return; }
   if (figure.kind === "examples") { figure.place.replaceChildren(examples(figure, rows)); return; }
   if (figure.kind === "quotes") { figure.place.replaceChildren(quotes(rows)); return; }
-  if (!rows.length) {
-    if (figure.view) figure.view.finalize();
-    figure.view = null;
-    figure.place.replaceChildren(make("p", { class: "empty" }, "Nothing to draw for this selection."));
-    return;
-  }
   const last = figure.drawing || Promise.resolve();
   figure.drawing = last.catch(() => null).then(() => (figure.kept === rows ? draw(figure, rows, figure.place) : null));
   await figure.drawing;

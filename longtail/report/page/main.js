@@ -14,7 +14,23 @@ function sectionNode(section) {
   const opening = section === payload.sections[0];
   if (!shown.length && !opening) return null;
   const cards = shown.map(figureCard);
-  return part(section, opening, ...(opening ? [findings, ...cards, tileList] : cards));
+  section.nothing = make("p", { class: "empty", hidden: true });
+  const node = part(section, opening, ...(opening ? [findings, ...cards, tileList] : cards), section.nothing);
+  section.chapter = node.querySelector(".chapter");
+  return node;
+}
+
+// Figures without a row for the selection fold into a line of their section. A chapter of results is open while it has any.
+function fold() {
+  for (const section of payload.sections.filter((one) => one.nothing)) {
+    const all = figures.filter((figure) => figure.section === section.key && figure.card);
+    for (const figure of all) figure.card.hidden = !selected(figure).length;
+    const empty = all.filter((figure) => figure.card.hidden), hasRows = empty.length < all.length;
+    section.nothing.hidden = !empty.length;
+    section.nothing.textContent = `Nothing to draw: ${empty.map((figure) => figure.title).join(" · ")}`;
+    if (section.chapter && section.hasRows !== hasRows) section.chapter.open = hasRows && (section.has_results || !tellsStory);
+    section.hasRows = hasRows;
+  }
 }
 
 // A study without the main curve opens all its chapters.
@@ -24,7 +40,7 @@ function part(section, isUntitled, ...content) {
   const title = make("h2", { id: `${section.key}-title`, class: isUntitled ? "unseen" : null }, section.title);
   const lead = section.lead && make("p", { class: "lead" }, section.lead);
   return make("section", { id: section.key, "aria-labelledby": title.id }, ...(section.is_chapter
-    ? [make("details", { class: "chapter", open: !tellsStory, on: { toggle: drawTheRest } }, make("summary", {}, title, lead), ...content)]
+    ? [make("details", { class: "chapter", on: { toggle: drawTheRest } }, make("summary", {}, title, lead), ...content)]
     : [title, lead || null, ...content]));
 }
 
@@ -36,20 +52,22 @@ function notShown() {
 }
 
 function navigation(sections) {
-  return make("nav", { class: "contents", "aria-label": "Contents" },
+  return make("nav", { class: "contents", id: "contents", "aria-label": "Contents" },
     make("ol", {}, ...sections.map((one) => make("li", {}, make("a", { href: `#${one.id}` }, one.querySelector("h2").textContent))),
       payload.answers && make("li", {}, make("a", { href: payload.answers }, "All answers"))));
 }
 
 function changed() {
   for (const figure of figures) figure.stale = true;
+  fold();
+  printSelection();
   findings.replaceChildren(...sentences());
   tileList.replaceChildren(...tiles());
   for (const figure of figures) if (figure.near) refresh(figure);
   drawTheRest();
 }
 
-const waits = (figure) => figure.stale && figure.card && !figure.card.closest("details.chapter:not([open])");
+const waits = (figure) => figure.stale && figure.card && !figure.card.hidden && !figure.card.closest("details.chapter:not([open])");
 
 let idle = null;
 function drawTheRest() {
@@ -71,7 +89,8 @@ function drawTheRest() {
 let letGo = () => {};
 function holdTarget() {
   letGo();
-  const target = document.getElementById(location.hash.slice(1));
+  let target = document.getElementById(location.hash.slice(1));
+  if (target?.hidden) target = target.closest("section");
   const inside = target?.querySelector(":scope > details") || target;
   for (let box = inside?.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
   drawTheRest();
@@ -130,13 +149,14 @@ function start() {
     make("h1", { dir: "auto" }, clean(payload.study.description || payload.study.name)),
     make("p", { class: "sub" }, payload.lead, " Study ", isolated(payload.study.name), `, published ${payload.study.published}.`));
   const banner = payload.banner ? make("aside", { class: "banner", role: "note", "aria-label": "Limits of this report" }, make("strong", {}, payload.banner.title), " ", payload.banner.text) : null;
-  const bar = make("div", { class: "bar", role: "region", "aria-label": "Selection" },
+  const bar = make("div", { class: "bar", id: "bar", role: "region", "aria-label": "Selection" },
     oneOf("dataset", "Dataset"), oneOf("prompt", "Prompt"), someOf("model", "Models"), someOf("method", "Methods"), themeButton());
   const origin = { key: "provenance", title: "Provenance", lead: "Every number above comes from the published warehouse. Each figure has its query.", is_chapter: true };
   const sections = [...payload.sections.map(sectionNode).filter(Boolean), part(origin, false, make("div", { class: "card" }, provenance()))];
   const contents = navigation(sections);
-  const main = make("main", { id: "main", tabindex: "-1" }, banner, ...sections, notShown());
-  document.getElementById("page").replaceChildren(mast, bar, make("div", { class: "columns" }, contents, main));
+  const main = make("main", { id: "main", tabindex: "-1" }, banner, printed, ...sections, notShown());
+  const folds = make("div", { class: "folds" }, folding("Contents", contents), folding("Selection", bar));
+  document.getElementById("page").replaceChildren(mast, folds, bar, make("div", { class: "columns" }, contents, main));
   document.body.append(hint);
   keepBelow(bar);
   watch();

@@ -1,15 +1,18 @@
-// The story in short: what each model should do, in a sentence computed from the rows of figures, and four cards.
+// The story in short: the verdict on all data sets, or what each model should do, computed from the rows of figures; four cards.
 const figures = payload.figures;
 const findings = make("div", { class: "findings" });
 const tileList = make("dl", { class: "tiles" });
 const rowsOfKey = (key) => figures.filter((figure) => figure.key === key && !figure.missing).flatMap(pickedRows);
+const isMemory = (method) => payload.parametric.includes(method), isRanked = (method) => !payload.unranked.includes(method);
+const hasSeveral = order.dataset.length > 1;
 
 function tile(name, value, text) {
   return make("div", { class: "tile" }, make("dt", {}, name), make("dd", {}, make("strong", {}, value), make("span", {}, text)));
 }
 
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
-const points = (value, digits = 2) => `${value < 0 ? "−" : "+"}${Math.abs(100 * value).toFixed(digits)}`;
+const isKnown = (row) => row.popularity_gain !== null;
+const scope = (row) => (row.popularity_policy === "popularity" ? "one threshold" : "a threshold for each relation");
 
 function best(rows, by) {
   return rows.filter((row) => row[by] !== null).reduce((top, row) => (top === null || row[by] > top[by] ? row : top), null);
@@ -21,45 +24,56 @@ function accuracyTile(name, row) {
 }
 
 // A gain counts only if its interval is above zero. A gain without an interval does not count.
-function gainTiles(gains) {
-  const known = gains.filter((row) => row.gain !== null);
+function gainTiles() {
+  const known = rowsOfKey("verdicts").filter((row) => isKnown(row) && row.questions_of === picked.dataset && isRanked(row.retrieval_method));
   if (!known.length) return [];
-  const tried = `${plain.format(known.length)} ${known.length === 1 ? "pair" : "pairs and searches"}`;
-  const top = best(known.filter((row) => row.gain_ci_low !== null && row.gain_ci_low > 0), "gain");
-  if (top === null) return [tile("Adaptive retrieval", "no gain", `none of ${tried} has a gain with a 95 % interval above zero`)];
-  const rest = top.share_retrieved < 1 ? "; memory answers the rest" : "";
-  return [
-    tile("Largest adaptive gain", `${points(top.gain)} points`,
-      `${top.model}, ${top.parametric_method} or ${top.retrieval_method} (${top.variant}), over the better of always and never; ` +
-      `95 % interval ${points(top.gain_ci_low)} to ${points(top.gain_ci_high)}; largest of ${tried}`),
-    tile("Retrieval is used for", percent(top.share_retrieved), `of the questions with popularity${rest}`),
-  ];
+  const tried = `${plain.format(known.length)} ${known.length === 1 ? "pair" : "pairs"}`;
+  const top = best(known.filter((row) => row.verdict === "gains"), "popularity_gain");
+  if (top === null) return [tile("Deciding by popularity", "no gain", `none of ${tried} has a gain with a 95 % interval above zero`)];
+  const policy = rowsOfKey("policies").find((row) => row.policy === top.popularity_policy
+    && ["model", "parametric_method", "retrieval_method"].every((name) => row[name] === top[name]));
+  const gain = tile("Largest gain by popularity", `${points(top.popularity_gain)} points`,
+    `${top.model}, ${top.parametric_method} or ${top.retrieval_method} (${scope(top)}), over the better of always and never; ` +
+    `95 % interval ${points(top.popularity_gain_ci_low)} to ${points(top.popularity_gain_ci_high)}; largest of ${tried}`);
+  if (!policy) return [gain];
+  const rest = policy.share_retrieved < 1 ? "; memory answers the rest" : "";
+  return [gain, tile("Retrieval is used for", percent(policy.share_retrieved), `of the questions with popularity${rest}`)];
 }
 
 function tiles() {
-  const rows = rowsOfKey("headline").filter((row) => !payload.unranked.includes(row.method));
-  const memory = best(rows.filter((row) => payload.parametric.includes(row.method)), "accuracy");
-  const reading = best(rows.filter((row) => !payload.parametric.includes(row.method)), "accuracy");
+  const rows = rowsOfKey("headline").filter((row) => isRanked(row.method));
+  const memory = best(rows.filter((row) => isMemory(row.method)), "accuracy");
+  const reading = best(rows.filter((row) => !isMemory(row.method)), "accuracy");
   return [
     memory && accuracyTile("Best from memory", memory),
     reading && accuracyTile("Best with a retrieved passage", reading),
-    ...gainTiles(rowsOfKey("adaptive_gain").filter((row) => !payload.unranked.includes(row.retrieval_method))),
+    ...gainTiles(),
   ].filter(Boolean);
+}
+
+// Where a threshold is: one number, or the least and the greatest of those of relations.
+function thresholdsOf(row) {
+  const digits = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
+  const limits = rowsOfKey("adaptive_thresholds").filter((one) => one.threshold !== null
+    && (one.relation === "all") === (row.popularity_policy === "popularity")
+    && ["model", "parametric_method", "retrieval_method"].every((name) => one[name] === row[name])).map((one) => one.threshold);
+  if (!limits.length) return null;
+  const [least, most] = [Math.min(...limits), Math.max(...limits)].map((value) => digits.format(value));
+  return { isOne: row.popularity_policy === "popularity", text: least === most ? `about ${least}` : `${least} to ${most}` };
 }
 
 // What to do with a model: retrieve below a threshold if that surely gains, else always or never if that is sure.
 function sentence(model) {
   const mine = (key) => rowsOfKey(key).filter((row) => (row.model ?? row.within) === model);
-  const isMemory = (method) => payload.parametric.includes(method), isRanked = (method) => !payload.unranked.includes(method);
-  const told = (weight, say, [gain, ...bounds], means, n) => ({ model, weight, means: `${means}, with the 95 % interval; n = ${plain.format(n)}.`,
-    say: (of) => `: ${say(of)}: ${points(gain, 1)} points [${bounds.map((one) => (100 * one).toFixed(1).replace("-", "−")).join(", ")}]` });
-  const gain = best(mine("adaptive_gain").filter((row) => row.variant === "one threshold, exact" && isRanked(row.retrieval_method) && row.gain_ci_low > 0), "gain");
-  const limit = gain && mine("adaptive_thresholds").find((row) => row.relation === "all" && row.threshold !== null
-    && ["parametric_method", "retrieval_method"].every((name) => row[name] === gain[name]));
+  const tell = (weight, figure, say, [gain, ...bounds], means) => ({ model, weight, figure, means, say,
+    gain: `${points(gain)} points [${bounds.map((bound) => points(bound).replace("+", "")).join(", ")}]` });
+  const gain = best(mine("verdicts").filter((row) => row.verdict === "gains" && isRanked(row.retrieval_method)), "popularity_gain");
+  const limit = gain && thresholdsOf(gain);
   if (limit) {
-    const below = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 }).format(limit.threshold);
-    return told(1 + gain.gain, (of) => `below about ${below}${of}, look it up`, [gain.gain, gain.gain_ci_low, gain.gain_ci_high],
-      `Held-out accuracy over the better of always and never reading a passage (${gain.retrieval_method})`, gain.n_questions);
+    const say = (of) => (limit.isOne ? `below ${limit.text}${of}, look it up` : `look up what is below the threshold of its relation (${limit.text}${of})`);
+    return tell(1 + gain.popularity_gain, "adaptive_gain", say, [gain.popularity_gain, gain.popularity_gain_ci_low, gain.popularity_gain_ci_high],
+      `Held-out accuracy with ${scope(gain)}, fitted by exact search, over the better of always and never reading a passage ` +
+      `(${gain.retrieval_method}), with the 95 % interval; n = ${plain.format(gain.n)}.`);
   }
   const pairs = mine("paired_comparisons").flatMap((row) => {
     const [sign, memory, method] = isMemory(row.method_a) ? [-1, row.method_a, row.method_b] : [1, row.method_b, row.method_a];
@@ -68,17 +82,47 @@ function sentence(model) {
   });
   const top = best(pairs, "gain");
   if (top === null || (top.bounds[0] <= 0 && top.bounds[1] >= 0)) return null;
-  return told(Math.abs(top.gain), () => (top.gain > 0 ? "look everything up" : "trust memory, a passage misleads"), [top.gain, ...top.bounds],
-    `Accuracy with a passage (${top.method}) minus accuracy from memory`, top.n);
+  return tell(Math.abs(top.gain), "paired_comparisons", () => (top.gain > 0 ? "look everything up" : "trust memory, a passage misleads"), [top.gain, ...top.bounds],
+    `Accuracy with a passage (${top.method}) minus accuracy from memory, with the 95 % interval; n = ${plain.format(top.n)}.`);
+}
+
+const linked = (key, text) => make("a", { href: `#${key}` }, text);
+
+// How many of the rows have each verdict: 'gains for 1, loses for 2 and gains nothing for 3 of 6 pairs'.
+function count(rows, column) {
+  const known = rows.filter((row) => row[column] && !row[column].startsWith("not known"));
+  const counts = ["gains", "loses", "gains nothing"].map((verdict) => [verdict, known.filter((row) => row[column] === verdict).length]);
+  const said = counts.filter(([, n]) => n).map(([verdict, n]) => `${verdict} for ${plain.format(n)}`);
+  return { known, text: `${new Intl.ListFormat("en").format(said)} of ${plain.format(known.length)}` };
+}
+
+// Of all data sets together, as the first table has them. Upper bounds and controls are no retrievers.
+function verdictSentences() {
+  const rows = rowsOfKey("verdicts").filter((row) => isRanked(row.retrieval_method));
+  if (!rows.length) return [];
+  const [popularity, signal] = [count(rows, "verdict"), count(rows, "best_signal_verdict")];
+  const lead = popularity.known.length
+    ? [make("strong", {}, "Retrieving below a threshold of popularity "), linked("verdicts", popularity.text), " models and data sets where that is known"]
+    : [make("strong", {}, "Whether retrieving by popularity gains anything is not known: "), linked("verdicts", "no model has both passages and popularity")];
+  const judged = rows.filter((row) => row.best_signal_auroc !== null && row.popularity_auroc !== null);
+  const higher = judged.filter((row) => row.best_signal_auroc > row.popularity_auroc).length;
+  const range = (column) => [Math.min, Math.max].map((end) => end(...judged.map((row) => row[column])).toFixed(2)).join(" to ");
+  const n = (values) => plain.format(values);
+  return [make("p", { class: "finding" }, ...lead, "."), make("p", { class: "means" },
+    signal.known.length ? `Deciding by the best signal ${signal.text}. ` : "",
+    judged.length ? `The best signal of an answer tells right from wrong better than popularity does for ${n(higher)} of ${n(judged.length)} ` +
+      `(AUROC ${range("best_signal_auroc")} against ${range("popularity_auroc")}). ` : "",
+    `${n(rows.length - popularity.known.length)} of ${n(rows.length)} have no verdict on popularity, because they have no passages or no popularity.`)];
 }
 
 function sentences() {
   if (payload.findings) return payload.findings.map((text, at) => make("p", { class: at ? "means" : "finding" }, clean(text)));
-  const found = order.model.map(clean).filter((model) => !picked.model.hidden.has(model)).map(sentence).filter(Boolean);
-  const real = found.filter((one) => !payload.invented.includes(one.model));
-  const lead = best(real.length ? real : found, "weight");
+  if (hasSeveral) return verdictSentences();
+  const advice = order.model.map(clean).filter((model) => !picked.model.hidden.has(model)).map(sentence).filter(Boolean);
+  const real = advice.filter((one) => !payload.invented.includes(one.model));
+  const lead = best(real.length ? real : advice, "weight");
   if (lead === null) return [];
-  const line = (one, of) => [make("strong", {}, isolated(one.model)), one.say(of)];
-  const rest = found.filter((one) => one !== lead).flatMap((one, at) => [at ? "; " : " Other models: ", ...line(one, "")]);
-  return [make("p", { class: "finding" }, ...line(lead, ` ${payload.dimensions.labels.popularity}`)), make("p", { class: "means" }, lead.means, ...rest)];
+  const line = (one, of) => [make("strong", {}, isolated(one.model)), `: ${one.say(of)}: `, linked(one.figure, one.gain)];
+  const rest = advice.filter((one) => one !== lead).flatMap((one, at) => [at ? "; " : " Other models: ", ...line(one, "")]);
+  return [make("p", { class: "finding" }, ...line(lead, ` ${labelOf("popularity", picked.dataset)}`)), make("p", { class: "means" }, lead.means, ...rest)];
 }

@@ -3,10 +3,12 @@ const SHOWN_ROWS = 10, LONG = 12;
 
 function columnsOf(figure, rows) {
   const used = figure.columns.filter((column) => figure.data.names.includes(column.name));
-  const constant = new Set(["dataset", "prompt"].filter((name) => distinct(rows, name) === 1));
+  const constant = new Set(["dataset", "questions_of", "prompt"].filter((name) => distinct(rows, name) === 1));
   const empty = (column) => rows.length > 0 && rows.every((row) => row[column.name] === null);
   return used.filter((column) => !constant.has(column.name) && !empty(column));
 }
+
+const isNumber = (column) => !["text", "flag", "points"].includes(column.kind);
 
 function compare(a, b) {
   if (a === b) return 0;
@@ -22,7 +24,7 @@ function dataTable(figure, rows) {
   const body = make("tbody");
   const heads = columns.map((column) => {
     const button = make("button", { type: "button", on: { click: () => sort(column) } }, column.label);
-    return make("th", { scope: "col", "aria-sort": "none", class: column.kind === "text" || column.kind === "flag" ? "text" : "number" }, button);
+    return make("th", { scope: "col", "aria-sort": "none", class: isNumber(column) ? "number" : "text" }, button);
   });
   const more = make("button", { type: "button", class: "plain", hidden: rows.length <= LONG, on: { click: () => { state.all = !state.all; fill(); } } });
 
@@ -59,7 +61,7 @@ function dataTable(figure, rows) {
 function cell(row, column) {
   const value = row[column.name];
   if (column.kind === "text" || column.kind === "flag") return make("td", { dir: "auto" }, written(value, column.kind));
-  const node = make("td", { class: "number" }, written(value, column.kind));
+  const node = make("td", { class: isNumber(column) ? "number" : "words" }, written(value, column.kind));
   if (column.interval) {
     const bounds = interval(row, column);
     if (bounds) node.append(" ", make("span", { class: "interval" }, bounds));

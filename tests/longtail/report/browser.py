@@ -15,13 +15,14 @@ def show(
     motion: str = "reduce",
     target: str = "",
     settles: bool = True,
-    opens: str = "*",
+    opens: str | None = "*",
     query: str = "",
 ) -> None:
     """Open the page and its chapters; with `settles`, wait until all of that is drawn.
 
-    `opens`: a selector; chapters are opened that hold such an element, and none if it is empty. To draw all takes
-    seconds. `target` and `query`: what the address has behind # and ?.
+    `opens`: a selector; the chapters that hold such an element are open, and none beside that of `target` if it is empty;
+    without it, those are that the page opens. To draw all takes seconds. `target` and `query`: what the address has
+    behind # and ?.
     """
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
@@ -31,11 +32,14 @@ def show(
     driver.get_log("browser")
     driver.get(f"{path.as_uri()}{'?' if query else ''}{query}{'#' if target else ''}{target}")
     driver.execute_script("localStorage.clear()")
-    if opens:
-        again(driver)
+    if opens is not None:
+        if opens:
+            again(driver)
+        inside = ", ".join(filter(None, (opens, f"#{target}" if target else "")))
         driver.execute_script(
-            "for (const box of document.querySelectorAll('.chapter')) box.open ||= box.querySelector(arguments[0])",
-            opens,
+            "for (const box of document.querySelectorAll('.chapter'))"
+            "  box.open = arguments[0] && box.parentElement.matches(`:is(${arguments[0]}), :has(${arguments[0]})`)",
+            inside,
         )
     if settles:
         settle(driver)

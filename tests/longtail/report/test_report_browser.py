@@ -294,7 +294,11 @@ def test_the_browser_lays_charts_out_as_the_pictures_are(driver: Any, hostile: t
         read = [read_figure(connection, figure, tables) for figure in FIGURES if figure.spec]
     driver.get("about:blank")
     payload = {
-        "dimensions": {"order": dict(dimensions.order), "labels": dict(dimensions.labels)},
+        "dimensions": {
+            "order": dict(dimensions.order),
+            "labels": dict(dimensions.labels),
+            "named": dict(dimensions.named),
+        },
         "roles": ROLES,
     }
     call = (

@@ -21,18 +21,23 @@ PAIR = {"parametric_method": ["closed_book"], "retrieval_method": ["bm25", "orac
 FLAGS = """
     update marts.dim_methods set is_parametric = method = 'closed_book', is_bound = method = 'oracle',
         is_condition = false, kind = if(method = 'closed_book', 'memory', 'retrieval');
-    update marts.fct_adaptive_accuracy set gain = -0.01, gain_ci_low = -0.02, gain_ci_high = 0.01, share_retrieved = 0.5;
-    update marts.fct_adaptive_accuracy set gain = 0.5, gain_ci_low = 0.4, gain_ci_high = 0.6
+    update marts.fct_verdicts set verdict = 'gains nothing', popularity_gain = -0.01, popularity_gain_ci_low = -0.02,
+        popularity_gain_ci_high = 0.01, popularity_policy = 'popularity_per_relation',
+        best_signal_verdict = 'gains nothing';
+    update marts.fct_verdicts set verdict = 'gains', popularity_gain = 0.5, popularity_gain_ci_low = 0.4,
+        popularity_gain_ci_high = 0.6
     where retrieval_method = 'oracle';
-    update marts.fct_adaptive_accuracy set gain = 0.9, gain_ci_low = null, gain_ci_high = null
-    where retrieval_method = 'bm25' and model = 'a' and search = 'exact';
+    update marts.fct_verdicts set popularity_gain = 0.9, popularity_gain_ci_low = null, popularity_gain_ci_high = null
+    where retrieval_method = 'bm25' and model = 'a';
+    update marts.fct_policies set policy = 'popularity_per_relation', share_retrieved = 0.5;
 """
 PAYS = """
-    update marts.fct_adaptive_accuracy set gain = 0.0605, gain_ci_low = 0.04837, gain_ci_high = 0.07296,
-        share_retrieved = 0.576
+    update marts.fct_verdicts set verdict = 'gains', popularity_gain = 0.0512, popularity_gain_ci_low = 0.03837,
+        popularity_gain_ci_high = 0.06396
+    where retrieval_method = 'bm25' and model = 'b';
+    update marts.fct_policies set share_retrieved = 0.576 where retrieval_method = 'bm25' and model = 'b';
+    update marts.fct_adaptive_accuracy set gain = 0.0605, gain_ci_low = 0.04837, gain_ci_high = 0.07296
     where retrieval_method = 'bm25' and model = 'b' and search = 'binned10' and threshold_scope = 'all';
-    update marts.fct_adaptive_accuracy set gain = 0.051, gain_ci_low = 0.04, gain_ci_high = 0.06
-    where retrieval_method = 'bm25' and model = 'b' and search = 'exact' and threshold_scope = 'per_relation';
 """
 
 Opened = Callable[..., Any]
@@ -104,29 +109,37 @@ def test_long_tables_show_ten_rows_and_open_on_demand(opened: Opened) -> None:
     assert page.execute_script(count) == 10
 
 
-def test_cards_name_the_largest_gain_of_all_searches_and_no_bound(opened: Opened) -> None:
-    shown = cards(opened(PAYS))
-    value, text = shown["Largest adaptive gain"]
-    assert value == "+6.05 points"
+def test_sentence_card_table_and_figure_have_one_gain(opened: Opened) -> None:
+    """That of the verdicts: another search may gain more, and an upper bound gains much more."""
+    page = opened(PAYS, "#headline")
+    shown = cards(page)
+    value, text = shown["Largest gain by popularity"]
+    assert value == "+5.1 points"
     assert text.startswith(
-        "b, closed_book or bm25 (one threshold, binned10), over the better of always and never;"
+        "b, closed_book or bm25 (a threshold for each relation), over the better of always and never;"
     )
-    assert "95 % interval +4.84 to +7.30; largest of 12 pairs and searches" in text
+    assert "95 % interval +3.8 to +6.4; largest of 3 pairs" in text
     assert shown["Retrieval is used for"] == (
         "57.6 %",
         "of the questions with popularity; memory answers the rest",
     )
     assert all("oracle" not in text for _, text in shown.values())
+    assert element(page, ".finding a").text == "+5.1 points [3.8, 6.4]"
+    assert element(page, ".finding a").get_attribute("href").endswith("#adaptive_gain")
+    rows = "return [...document.querySelectorAll('#headline tr')].map((r) => r.textContent)"
+    assert any("+0.051 +0.038 to +0.064" in row for row in page.execute_script(rows))
+    element(page, "#adaptive_gain .behind summary").click()
+    assert "+0.051" in element(page, "#adaptive_gain .behind").text
 
 
 def test_a_card_says_that_there_is_no_gain(opened: Opened) -> None:
     """A gain without an interval does not count, however large, and neither does the gain of a bound."""
     shown = cards(opened(""))
-    assert shown["Adaptive retrieval"] == (
+    assert shown["Deciding by popularity"] == (
         "no gain",
-        "none of 12 pairs and searches has a gain with a 95 % interval above zero",
+        "none of 3 pairs has a gain with a 95 % interval above zero",
     )
-    assert not {"Largest adaptive gain", "Retrieval is used for"} & set(shown)
+    assert not {"Largest gain by popularity", "Retrieval is used for"} & set(shown)
 
 
 def test_a_point_of_the_main_curve_says_both_ends_of_its_bin_and_interval(opened: Opened) -> None:

@@ -12,7 +12,7 @@ import pytest
 from longtail.report.report import write_report
 from tests.longtail.report.browser import again, element, settle, show, shown
 from tests.longtail.report.generated_marts import World, write_marts
-from tests.longtail.report.test_report_opening import FLAGS, METHODS, PAIR
+from tests.longtail.report.test_report_opening import FLAGS, METHODS, PAIR, PAYS
 
 pytestmark = pytest.mark.xdist_group("report_browser")
 
@@ -21,13 +21,19 @@ WORLD = World(
 )
 THRESHOLD = """
     update marts.fct_adaptive_thresholds set decision = 'below', threshold_popularity = 4899;
-    update marts.fct_adaptive_accuracy set gain = 0.0588, gain_ci_low = 0.0471, gain_ci_high = 0.0712, n_questions = 1234
-    where retrieval_method = 'bm25' and model = 'b' and search = 'exact' and threshold_scope = 'all';
+    update marts.fct_verdicts set verdict = 'gains', popularity_gain = 0.0588, popularity_gain_ci_low = 0.0471,
+        popularity_gain_ci_high = 0.0712, n = 1234, popularity_policy = 'popularity'
+    where retrieval_method = 'bm25' and model = 'b';
+"""
+BY_RELATION = """
+    update marts.fct_verdicts set popularity_policy = 'popularity_per_relation';
+    update marts.fct_adaptive_thresholds set threshold_popularity = if(relation = 'all', 4899, 312);
 """
 REAL = """
     update marts.dim_models set path = 'org/a' where model = 'a';
-    update marts.fct_adaptive_accuracy set gain = 0.02, gain_ci_low = 0.01, gain_ci_high = 0.03
-    where retrieval_method = 'bm25' and model = 'a' and search = 'exact' and threshold_scope = 'all';
+    update marts.fct_verdicts set verdict = 'gains', popularity_gain = 0.02, popularity_gain_ci_low = 0.01,
+        popularity_gain_ci_high = 0.03, popularity_policy = 'popularity'
+    where retrieval_method = 'bm25' and model = 'a';
 """
 ALWAYS = """
     update marts.fct_method_comparisons set difference = -0.3, ci_low = -0.35, ci_high = -0.25, n = 99;
@@ -57,7 +63,14 @@ def report(marts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (
             THRESHOLD,
             "b: below about 4,900 monthly page views of the subject, look it up: +5.9 points [4.7, 7.1]",
-            "better of always and never reading a passage (bm25), with the 95 % interval; n = 1,234.",
+            "Held-out accuracy with one threshold, fitted by exact search, over the better of always and never reading a "
+            "passage (bm25), with the 95 % interval; n = 1,234.",
+        ),
+        (
+            THRESHOLD + BY_RELATION,
+            "b: look up what is below the threshold of its relation (about 310 monthly page views of the subject): "
+            "+5.9 points [4.7, 7.1]",
+            "Held-out accuracy with a threshold for each relation, fitted by exact search, over the better of always",
         ),
         (
             THRESHOLD + REAL,
@@ -70,7 +83,7 @@ def report(marts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             "with a passage (bm25) minus accuracy from memory, with the 95 % interval; n = 99.",
         ),
     ],
-    ids=["threshold", "a real model leads", "always"],
+    ids=["threshold", "by relation", "a real model leads", "always"],
 )
 def test_a_sentence_says_what_to_do(
     driver: Any, marts: Path, tmp_path: Path, sql: str, finding: str, means: str
@@ -80,27 +93,32 @@ def test_a_sentence_says_what_to_do(
     assert means in element(driver, ".means").text
 
 
-def test_chapters_are_drawn_when_they_open_and_printing_opens_them(driver: Any, report: Path) -> None:
+def test_chapters_with_results_are_open_and_the_others_are_drawn_when_they_open(
+    driver: Any, report: Path
+) -> None:
+    show(driver, report, settles=False, opens=None)
+    folded = "return [...document.querySelectorAll('.chapter:not([open])')].map((c) => c.parentElement.id)"
+    assert driver.execute_script(folded) == ["costs", "questions", "audit", "provenance"]
     show(driver, report, opens="")
     drawn = "return [...document.querySelectorAll(arguments[0])].filter((c) => c.querySelector('svg')).length"
-    folded = "return document.querySelectorAll('.chapter[open]').length"
+    n_open = "return document.querySelectorAll('.chapter[open]').length"
     assert driver.execute_script(drawn, "section > .card.of-chart") >= 4
-    assert (driver.execute_script(drawn, ".chapter .of-chart"), driver.execute_script(folded)) == (0, 0)
+    assert (driver.execute_script(drawn, ".chapter .of-chart"), driver.execute_script(n_open)) == (0, 0)
     again(driver)
     driver.execute_script("document.querySelector('.contents a[href=\"#costs\"]').click()")
     settle(driver)
     assert element(driver, "#latency svg")
-    assert driver.execute_script(folded) == 1
+    assert driver.execute_script(n_open) == 1
     driver.execute_cdp_cmd("Page.printToPDF", {})
     charts = driver.execute_script("return document.querySelectorAll('.chapter .of-chart').length")
     assert driver.execute_script(drawn, ".chapter .of-chart") == charts > 10
-    assert driver.execute_script(folded) == 1
+    assert driver.execute_script(n_open) == 1
 
 
 def test_a_study_without_the_main_curve_opens_its_chapters(driver: Any, marts: Path, tmp_path: Path) -> None:
     without = written(marts, tmp_path, "delete from marts.fct_accuracy_by_popularity")
-    show(driver, without, opens="")
-    for box in driver.find_elements("css selector", ".chapter"):
+    show(driver, without, settles=False, opens=None)
+    for box in driver.find_elements("css selector", ".chapter:not(#provenance *)"):
         assert box.get_attribute("open")
     assert element(driver, "#overview .tile")
 
@@ -179,3 +197,58 @@ def test_saved_charts_say_what_they_show(driver: Any, report: Path) -> None:
     for words in ("What adaptive retrieval gains", "a, b, c", "generated, published 20", "closed_book"):
         assert words in text
     assert (is_unpainted, scale) == (False, 2)
+
+
+ELSEWHERE = """
+    update marts.fct_verdicts set best_signal_auroc = 0.8, popularity_auroc = 0.7;
+    update marts.fct_verdicts set verdict = 'not known: no passages', popularity_gain = null where dataset = 'd';
+    delete from marts.fct_retrieval_quadrants where dataset = 'd';
+    delete from marts.fct_latency;
+    delete from marts.fct_costs where dataset = 'd';
+"""
+
+
+@pytest.fixture(scope="module")
+def of_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a study of two data sets, of which the first has no passages."""
+    folder = tmp_path_factory.mktemp("two")
+    world = World(["d", "e"], ["p"], ["a", "b"], METHODS, ["r"], keys=PAIR)
+    return written(write_marts(folder / "marts.duckdb", world), folder, PAYS + ELSEWHERE)
+
+
+def test_a_study_of_several_data_sets_opens_with_all_verdicts(driver: Any, of_two: Path) -> None:
+    show(driver, of_two, opens="")
+    assert element(driver, ".finding").text == (
+        "Retrieving below a threshold of popularity gains for 1 and gains nothing for 1 of 2 models and data sets where "
+        "that is known."
+    )
+    means = element(driver, ".means").text
+    assert "better than popularity does for 4 of 4 (AUROC 0.80 to 0.80 against 0.70 to 0.70)" in means
+    assert "2 of 4 have no verdict on popularity" in means
+    first = "return [...document.querySelectorAll('main figure')].slice(0, 2).map((f) => f.id)"
+    assert driver.execute_script(first) == ["verdicts", "all_accuracies"]
+    rows = "return [...document.querySelectorAll('#verdicts tbody tr')].map((r) => r.textContent)"
+    assert [("e" in row[:1], "not known: no passages" in row) for row in driver.execute_script(rows)] == [
+        *[(True, False)] * 4,
+        *[(False, True)] * 4,
+    ]
+    assert any("gains +5.1 +3.8 to +6.4" in row for row in driver.execute_script(rows))
+
+
+def test_figures_without_rows_of_a_selection_fold_into_a_line(driver: Any, of_two: Path) -> None:
+    from selenium.webdriver.support.ui import Select
+
+    show(driver, of_two, opens="")
+    picker = Select(element(driver, "#pick-dataset"))
+    assert picker.first_selected_option.text == "e"
+    quadrants = element(driver, "#retrieval_quadrants")
+    assert quadrants.is_displayed()
+    picker.select_by_value("d")
+    assert not quadrants.is_displayed()
+    assert element(driver, "#effects > .empty").text == (
+        "Nothing to draw: Right or wrong, without and with a passage"
+    )
+    assert not element(driver, "#costs details").get_attribute("open")
+    driver.get("about:blank")
+    show(driver, of_two, query="dataset=d", target="retrieval_quadrants", opens="", settles=False)
+    assert element(driver, "#effects h2").is_displayed()

@@ -52,7 +52,7 @@ def test_no_two_columns_of_a_table_have_one_name(figure: Any) -> None:
     ("measure", "word"),
     [
         ("page_views", "monthly page views"),
-        ("sitelinks", "sitelinks"),
+        ("sitelinks", "site links"),
         ("imported", "as the imported file gives it"),
     ],
 )
@@ -205,21 +205,22 @@ def test_tenths_with_few_answers_are_drawn_as_quarters(marts: duckdb.DuckDBPyCon
 def test_signals_and_gains_of_all_data_sets_are_those_of_the_verdicts(
     marts: duckdb.DuckDBPyConnection,
 ) -> None:
-    marts.execute(
-        "update marts.fct_verdicts set popularity_auroc = 0.7, best_signal_auroc = 0.8, popularity_gain = -0.01"
-    )
-    signals = [
-        (row["system"], row["signal"], row["auroc"])
-        for row in read(marts, "signal_quality_across_datasets").rows
-    ]
-    systems = [f"{model}\n{name}" for _ in range(2) for model in ("large", "small") for name in ("d1", "d2")]
+    marts.execute("update marts.fct_verdicts set popularity_auroc = 0.7, best_signal_auroc = 0.8")
+    marts.execute("update marts.fct_verdicts set popularity_gain = -0.01, best_signal_gain = null")
+    keys = [(model, name) for model in ("large", "small") for name in ("d1", "d2")]
+    aurocs = [(row["system"], row["signal"], row["auroc"]) for row in read(marts, "all_aurocs").rows]
     wanted = [
-        (system, *signal) for system in systems for signal in (("popularity", 0.7), ("best signal", 0.8))
+        (f"{model}\n{name}", *signal)
+        for model, name in keys
+        for signal in (("popularity", 0.7), ("best signal", 0.8))
+        for _ in ("p1", "p2")
     ]
-    assert sorted(signals) == sorted(wanted)
-    gains = read(marts, "gain_across_datasets").rows
-    assert {(row["system"], row["gain"]) for row in gains} == {
-        (f"{system}, {method}", -0.01) for system in systems for method in ("bm25", "oracle")
+    assert sorted(aurocs) == sorted(wanted)
+    gains = {(row["system"], row["decided_by"], row["gain"]) for row in read(marts, "all_gains").rows}
+    assert gains == {
+        (f"{model}, {method}\n{name}", "popularity", -0.01)
+        for model, name in keys
+        for method in ("bm25", "oracle")
     }
 
 
@@ -231,7 +232,7 @@ def test_one_data_set_needs_no_figure_of_all(marts: duckdb.DuckDBPyConnection) -
         "fct_popularity_correlation",
     ):
         marts.execute(f"delete from marts.{table} where dataset = 'd2'")
-    for key in ("accuracy_across_datasets", "signal_quality_across_datasets", "gain_across_datasets"):
+    for key in ("accuracy_across_datasets", "all_aurocs", "all_gains"):
         assert (
             read(marts, key).missing == "Not shown: no row of this study meets the conditions of its query."
         )

@@ -238,10 +238,16 @@ def test_default_study(tmp_path: Path) -> None:
 
 
 def test_a_dataset_says_which_keys_choose_its_questions(hand_study: Study) -> None:
-    part = {"first_rows": 100, "ids": Place("ids.txt", "FOLDER"), "max_questions": 9, "split_by": "subject"}
+    part = {
+        "first_rows": 100,
+        "ids": Place("ids.txt", "FOLDER"),
+        "max_questions": 9,
+        "split_by": "subject",
+        "popularity_name": "site links",
+    }
     study = dataclasses.replace(hand_study, datasets=(dataclasses.replace(hand_study.datasets[0], **part),))
     lake = Lake(study.home.lake)
     describe_study(study, lake, ["datasets"])
     (row,) = lake.read("datasets").to_pylist()
     assert row["chosen_by"] == "first_rows: 100, ids: ids.txt, max_questions: 9"
-    assert row["split_by"] == "subject"
+    assert (row["split_by"], row["popularity_name"]) == ("subject", "site links")

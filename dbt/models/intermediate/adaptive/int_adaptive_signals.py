@@ -12,5 +12,6 @@ def model(dbt, session):
         int_method_pairs=dbt.ref("int_method_pairs"),
         int_adaptive_splits=dbt.ref("int_adaptive_splits"),
         int_decisions=dbt.ref("int_decisions"),
+        int_signal_values=dbt.ref("int_signal_values"),
     )
     return compare_signals(*tables, study_seed(), last_build(session, dbt.this))

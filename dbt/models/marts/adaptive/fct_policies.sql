@@ -19,6 +19,7 @@ with policies as (
         found.gap_share_ci_low as gap_ci_low,
         found.gap_share_ci_high as gap_ci_high,
         found.no_gap_interval,
+        found.chosen_signals,
         found.policy_p_value as p_value
     from {{ ref('int_adaptive_signals') }} as found
     -- Statistics of an earlier state of the study have other pairs.

@@ -1,11 +1,9 @@
 {%- set pair = 'dataset, prompt, model, method, retrieval_method' -%}
-{%- set fixed = [('always', 'passages'), ('oracle', 'either')] -%}
+{%- set prefixes = {'popularity': '', 'best_signal': 'best_signal_'} -%}
 with memory as (
 
-    select accuracies.*
-    from {{ ref('fct_accuracy') }} as accuracies
-    inner join {{ ref('dim_methods') }} as methods using (method)
-    where accuracies.relation = 'all' and methods.kind = 'memory'
+    select * from {{ ref('fct_accuracy') }}
+    where relation = 'all' and method in (select m.method from {{ ref('dim_methods') }} as m where m.kind = 'memory')
 
 ),
 
@@ -32,18 +30,15 @@ pairs as (
 
     select
         {{ pair.replace('method', 'parametric_method as method', 1) }},
-        {%- for policy, name in fixed %}
+        {%- for policy, name in [('always', 'passages'), ('oracle', 'either')] %}
         {%- for column in ['accuracy', 'ci_low', 'ci_high'] %}
         max({{ column }}) filter (where policy = '{{ policy }}') as {{ name }}_{{ column }},
         {%- endfor %}
         {%- endfor %}
-        max_by(
-            struct_pack(
-                popularity_policy := policy, popularity_gain := gain, popularity_gain_ci_low := gain_ci_low,
-                popularity_gain_ci_high := gain_ci_high, no_gain_interval
-            ),
-            policy
-        ) filter (where policy in ('popularity', 'popularity_per_relation')) as by_popularity
+        {%- for name in prefixes %}
+        max_by(struct_pack(policy, gain, gain_ci_low, gain_ci_high, no_gain_interval), policy)
+            filter (where policy in ('{{ name }}', '{{ name }}_per_relation')) as by_{{ name }}{{ ',' if not loop.last }}
+        {%- endfor %}
     from {{ ref('fct_policies') }}
     group by all
 
@@ -60,16 +55,22 @@ final as (
         memory.n,
         memory.accuracy as memory_accuracy,
         memory.ci_low as memory_ci_low,
-        memory.ci_high as memory_ci_high, pairs.* exclude ({{ pair }}, by_popularity), -- noqa: RF02
+        memory.ci_high as memory_ci_high, pairs.* exclude ({{ pair }}, by_popularity, by_best_signal), -- noqa: RF02
         signals.* exclude (dataset, prompt, model, method),
-        unnest(pairs.by_popularity), -- noqa: AL03
+        pairs.by_popularity['policy'] as popularity_policy,
+        {%- for name, prefix in prefixes.items() %}
+        {%- for end in ['', '_ci_low', '_ci_high'] %}
+        pairs.by_{{ name }}['gain{{ end }}'] as {{ name }}_gain{{ end }},
+        {%- endfor %}
+        pairs.by_{{ name }}['no_gain_interval'] as no_{{ prefix }}gain_interval,
         case
             when pairs.retrieval_method is null then 'not known: no passages'
-            when pairs.by_popularity is null then 'not known: no popularity'
-            when pairs.by_popularity['popularity_gain_ci_low'] > 0 then 'gains'
-            when pairs.by_popularity['popularity_gain_ci_high'] < 0 then 'loses'
+            when pairs.by_{{ name }} is null then 'not known: no {{ name.split('_')[-1] }}'
+            when {{ name }}_gain_ci_low > 0 then 'gains'
+            when {{ name }}_gain_ci_high < 0 then 'loses'
             else 'gains nothing'
-        end as verdict
+        end as {{ prefix }}verdict{{ ',' if not loop.last }}
+        {%- endfor %}
     from memory
     left join signals using (dataset, prompt, model, method)
     left join pairs using (dataset, prompt, model, method)

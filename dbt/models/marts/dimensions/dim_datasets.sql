@@ -27,6 +27,7 @@ final as (
         datasets.snapshot,
         datasets.chosen_by,
         datasets.split_by,
+        datasets.popularity_name,
         popularity_window.measure,
         coalesce(counted.n_questions, 0) as n_questions,
         coalesce(counted.n_questions_with_popularity, 0) as n_questions_with_popularity,

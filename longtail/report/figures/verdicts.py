@@ -1,0 +1,259 @@
+"""The verdict on each data set and model, as a table and as dots. It opens the report of a study of several data sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from longtail.report.figure import Column, Figure, Spec, bounds
+from longtail.report.figures.memory import KEY, OF_ALL, N
+from longtail.report.marks import IN_LINES, categories, difference_x, names, panels, points, single, value_x
+
+DEFAULT_GAIN = (
+    "Gains are held out: accuracy if a passage is read only below a threshold, minus that of always or never reading, "
+    "whichever is better. Thresholds are fitted on other subjects by exact search: on popularity, one for each relation "
+    "(one for all where relations are not known); on the best signal, one for all."
+)
+_DECIDED_BY = ("popularity", "best signal")
+_RANKED = """with ranked as (
+    select *, max((popularity_gain is not null)::int) over of_dataset as has_gain,
+        max((best_signal_auroc is not null)::int) over of_dataset as has_signal,
+        max((popularity_auroc is not null)::int) over of_dataset as has_popularity
+    from marts.fct_verdicts
+    inner join marts.dim_datasets using (dataset)
+    window of_dataset as (partition by dataset)
+)"""
+_KNOWN_FIRST = (
+    "has_gain desc, has_signal desc, has_popularity desc, position_in_study, prompt, memory_accuracy desc, model, "
+    "retrieval_method"
+)
+"""Data sets of which more is known stand first, else the order of the study."""
+
+
+_ALL_KEY = (*OF_ALL, Column("retrieval_method", "retrieval"))
+_SYSTEM = (
+    "model || if(retrieval_method = 'none', '', ', ' || retrieval_method) || chr(10) || dataset as system"
+)
+_SEVERAL = "(select count(distinct dataset) > 1 from ranked)"
+
+
+def _words(signal: str, verdict: str) -> str:
+    """SQL of a verdict in words: 'gains +2.7', 'gains nothing', 'not known: no passages'."""
+    number = f"replace(format(' {{:+.1f}}', 100 * {signal}_gain), '-', '−')"
+    return f"{verdict} || if({verdict} in ('gains', 'loses'), {number}, '')"
+
+
+def _dots(x: Spec, colour: Spec, *, step: int, **look: Any) -> Spec:
+    """One line for each data set and model; `look`: that of `points`."""
+    return single(
+        points(x, names("system", labelExpr=IN_LINES, labelLineHeight=12), colour, **look),
+        rows="system",
+        step=step,
+    )
+
+
+VERDICTS = Figure(
+    key="verdicts",
+    section="overview",
+    title="A verdict for each data set and model",
+    shows="`memory`, `passages` and `either`: the share of right answers from memory, with retrieved passages, and in at "
+    "least one of the two. `popularity` and `best signal`: how well each tells right answers from wrong ones (AUROC; one "
+    "half says nothing). The best signal is chosen on other subjects. "
+    f"{DEFAULT_GAIN} In brackets are 95 % intervals of whole subjects. `gains` and `loses` are said only where this "
+    "interval excludes zero.",
+    source="Longtail's own",
+    tables=("fct_verdicts", "dim_datasets"),
+    sql=f"""{_RANKED}
+select n, dataset as questions_of, prompt, model, parametric_method, retrieval_method,
+    memory_accuracy, memory_ci_low, memory_ci_high, passages_accuracy, passages_ci_low, passages_ci_high,
+    either_accuracy, either_ci_low, either_ci_high,
+    popularity_auroc, popularity_auroc_ci_low, popularity_auroc_ci_high,
+    best_signal_auroc, best_signal_auroc_ci_low, best_signal_auroc_ci_high, chosen_signals,
+    {_words("popularity", "verdict")} as by_popularity, popularity_gain_ci_low, popularity_gain_ci_high,
+    {_words("best_signal", "best_signal_verdict")} as by_best_signal, best_signal_gain_ci_low, best_signal_gain_ci_high,
+    popularity_policy, popularity_gain, verdict, best_signal_gain, best_signal_verdict
+from ranked
+order by {_KNOWN_FIRST}""",  # noqa: S608
+    columns=(
+        *_ALL_KEY,
+        N,
+        Column("memory_accuracy", "memory", "share", bounds("memory")),
+        Column("passages_accuracy", "passages", "share", bounds("passages")),
+        Column("either_accuracy", "either", "share", bounds("either")),
+        Column("popularity_auroc", "popularity", "share", bounds("popularity_auroc")),
+        Column("best_signal_auroc", "best signal", "share", bounds("best_signal_auroc")),
+        Column("by_popularity", "gain by popularity", "points", bounds("popularity_gain")),
+        Column("by_best_signal", "gain by the best signal", "points", bounds("best_signal_gain")),
+    ),
+    kind="table",
+    plot_on="fct_verdicts",
+)
+
+_GAINS = """unnest([
+        {decided_by: 'popularity', gain: popularity_gain, gain_ci_low: popularity_gain_ci_low,
+            gain_ci_high: popularity_gain_ci_high, no_interval: no_gain_interval},
+        {decided_by: 'best signal', gain: best_signal_gain, gain_ci_low: best_signal_gain_ci_low,
+            gain_ci_high: best_signal_gain_ci_high, no_interval: no_best_signal_gain_interval}
+    ], recursive := true)"""
+_KNOWN_BY = ("memory", "passages", "either")
+ALL_ACCURACIES = Figure(
+    key="all_accuracies",
+    section="overview",
+    title="From memory, with passages, and in either, for every data set and model",
+    shows="The share of right answers, one line for each data set and model, whatever data set is picked above; `either` "
+    "is what a perfect choice between the two would reach. Bars are 95 % intervals of whole subjects.",
+    source="Longtail's own",
+    tables=("fct_verdicts", "dim_datasets"),
+    sql=f"""{_RANKED},
+accuracies as (
+    select row_number() over (order by {_KNOWN_FIRST}) as place, prompt, dataset as questions_of, model,
+        retrieval_method, n,
+        {_SYSTEM}, unnest([
+        {{known_by: 'memory', accuracy: memory_accuracy, ci_low: memory_ci_low, ci_high: memory_ci_high}},
+        {{known_by: 'passages', accuracy: passages_accuracy, ci_low: passages_ci_low, ci_high: passages_ci_high}},
+        {{known_by: 'either', accuracy: either_accuracy, ci_low: either_ci_low, ci_high: either_ci_high}}
+    ], recursive := true)
+    from ranked
+    where {_SEVERAL}
+)
+select * from accuracies
+where accuracy is not null
+order by place""",  # noqa: S608
+    columns=(
+        *_ALL_KEY,
+        Column("known_by", "known by"),
+        N,
+        Column("accuracy", "accuracy", "share", bounds()),
+    ),
+    spec=_dots(
+        {**value_x("accuracy"), "title": "accuracy"}, categories("known_by", None, _KNOWN_BY), step=30
+    ),
+    plot_on="fct_verdicts",
+)
+
+ALL_AUROCS = Figure(
+    key="all_aurocs",
+    section="confidence",
+    title="What tells right answers from wrong ones, for every data set and model",
+    shows="AUROC, from memory: the share of pairs of a right and a wrong answer in which the right one has the higher "
+    "signal. A signal that says nothing has one half (dashed). The best signal is chosen on other subjects among those "
+    "that the data have; the table names it. One line for each data set and model, whatever data set is picked above; "
+    "data sets without popularity or another signal are left out. Bars are 95 % intervals of whole subjects.",
+    source="SPEC §11",
+    tables=("fct_verdicts", "dim_datasets"),
+    sql=f"""{_RANKED},
+models as (
+    select distinct on (dataset, prompt, model, parametric_method) *, 'none' as retrieval_method
+    from (select * exclude (retrieval_method), row_number() over (order by {_KNOWN_FIRST}) as place from ranked)
+    where {_SEVERAL}
+    order by place
+),
+aurocs as (
+    select place, prompt, dataset as questions_of, model, n, chosen_signals, {_SYSTEM}, unnest([
+        {{signal: '{_DECIDED_BY[0]}', auroc: popularity_auroc, auroc_ci_low: popularity_auroc_ci_low,
+            auroc_ci_high: popularity_auroc_ci_high}},
+        {{signal: '{_DECIDED_BY[1]}', auroc: best_signal_auroc, auroc_ci_low: best_signal_auroc_ci_low,
+            auroc_ci_high: best_signal_auroc_ci_high}}
+    ], recursive := true)
+    from models
+)
+select * from aurocs
+where auroc is not null
+order by place, signal desc""",  # noqa: S608
+    columns=(
+        *OF_ALL,
+        Column("signal", "signal"),
+        N,
+        Column("auroc", "AUROC", "share", bounds("auroc")),
+        Column("chosen_signals", "chosen"),
+    ),
+    spec=_dots(
+        {**value_x("auroc"), "title": "AUROC"},
+        categories("signal", "signal", _DECIDED_BY),
+        step=36,
+        interval=bounds("auroc"),
+        offset="signal",
+        mark_at=0.5,
+    ),
+    plot_on="fct_verdicts",
+)
+
+ALL_GAINS = Figure(
+    key="all_gains",
+    section="thresholds",
+    title="What deciding when to retrieve gains, for every data set and model",
+    shows=f"{DEFAULT_GAIN} One line for each data set, model and retrieval method, whatever data set is picked "
+    "above. Bars are 95 % intervals of whole subjects; the table says why there is none. Left of the dashed line, "
+    "deciding loses.",
+    source="SPEC §11; PopQA, section 6.2",
+    tables=("fct_verdicts", "dim_datasets"),
+    sql=f"""{_RANKED},
+gains as (
+    select row_number() over (order by {_KNOWN_FIRST}) as place, prompt, dataset as questions_of, model,
+        retrieval_method, n, {_SYSTEM}, {_GAINS}
+    from ranked
+    where {_SEVERAL}
+)
+select * from gains
+where gain is not null
+order by place, decided_by desc""",  # noqa: S608
+    columns=(
+        *_ALL_KEY,
+        Column("decided_by", "decided by"),
+        N,
+        Column("gain", "gain", "signed", bounds("gain")),
+        Column("no_interval", "why no interval"),
+    ),
+    spec=_dots(
+        difference_x("gain", "held-out gain", 5),
+        categories("decided_by", "decided by", _DECIDED_BY),
+        step=36,
+        interval=bounds("gain"),
+        offset="decided_by",
+        mark_at=0,
+    ),
+    plot_on="fct_verdicts",
+)
+
+GAIN = Figure(
+    key="adaptive_gain",
+    section="thresholds",
+    title="What deciding when to retrieve gains",
+    shows=f"{DEFAULT_GAIN} Bars are 95 % intervals of whole subjects; the table says why there is none. To the right of "
+    "zero, deciding is better. The figure `Adaptive retrieval against always and never` has other searches.",
+    source="PopQA, section 6.2",
+    tables=("fct_verdicts",),
+    sql=f"""with gains as (
+    select dataset, prompt, model, parametric_method, retrieval_method, {_GAINS}
+    from marts.fct_verdicts
+)
+select * from gains
+where gain is not null
+order by dataset, prompt, model, retrieval_method, decided_by desc""",  # noqa: S608
+    columns=(
+        *KEY[:3],
+        Column("parametric_method", "memory"),
+        Column("retrieval_method", "retrieval"),
+        Column("decided_by", "decided by"),
+        Column("gain", "gain", "signed", bounds("gain")),
+        Column("no_interval", "why no interval"),
+    ),
+    spec=panels(
+        "retrieval_method",
+        points(
+            difference_x("gain", "held-out gain", 5),
+            names("model"),
+            categories("decided_by", "decided by", _DECIDED_BY),
+            interval=bounds("gain"),
+            offset="decided_by",
+            mark_at=0,
+        ),
+        least=270,
+        rows="model",
+        step=40,
+        axis=110,
+    ),
+    choose=("parametric_method",),
+    plot_on="fct_verdicts",
+)
+
+FIGURES = (VERDICTS, ALL_ACCURACIES, ALL_AUROCS, ALL_GAINS, GAIN)
