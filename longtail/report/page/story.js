@@ -54,10 +54,10 @@ function sentence(model) {
   const told = (weight, say, [gain, ...bounds], means, n) => ({ model, weight, means: `${means}, with the 95 % interval; n = ${plain.format(n)}.`,
     say: (of) => `: ${say(of)}: ${points(gain, 1)} points [${bounds.map((one) => (100 * one).toFixed(1).replace("-", "−")).join(", ")}]` });
   const gain = best(mine("adaptive_gain").filter((row) => row.variant === "one threshold, exact" && isRanked(row.retrieval_method) && row.gain_ci_low > 0), "gain");
-  const limit = gain && mine("adaptive_thresholds").find((row) => row.relation === "all" && row.threshold !== null
+  const limit = gain && mine("adaptive_thresholds").find((row) => row.relation === "all" && row.threshold_popularity !== null
     && ["parametric_method", "retrieval_method"].every((name) => row[name] === gain[name]));
   if (limit) {
-    const below = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 }).format(limit.threshold);
+    const below = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 }).format(limit.threshold_popularity);
     return told(1 + gain.gain, (of) => `below about ${below}${of}, look it up`, [gain.gain, gain.gain_ci_low, gain.gain_ci_high],
       `Held-out accuracy over the better of always and never reading a passage (${gain.retrieval_method})`, gain.n_questions);
   }

@@ -84,7 +84,7 @@ def test_thresholds_on_popularity_are_the_published_ones() -> None:
     for at, retrieval in enumerate(retrievals):
         fits = fit_pair(PairRows(names, popularity, parametric, retrieval, training, edges))
         limits = {
-            fit.relation: np.where(fit.n > 0, fit.threshold, -np.inf) for fit in fits if fit.search == "exact"
+            fit.relation: np.where(fit.n > 0, fit.threshold_popularity, -np.inf) for fit in fits if fit.search == "exact"
         }
         overall = popularity < limits["all"][:, None]
         assert (found[POPULARITY, ALL][at] == overall).all()
