@@ -41,7 +41,7 @@ _SETTINGS = """from (unpivot (
 union all """
 _READ = {
     "answers": """select dataset, prompt, model, method, question_id, is_correct::int as is_correct,
-    coalesce(subject_id, 'question ' || question_id) as cluster_id
+    coalesce(subject_id, 'question ' || min(question_id) over (partition by dataset, question)) as cluster_id
 from marts.fct_answers""",
     "questions": """select dataset, question_id, coalesce(subject, question) as subject, question,
     list_sort(gold_answers) as golds, subject_popularity as popularity, popularity_measure as measure

@@ -20,7 +20,7 @@ from longtail.router.files import check_form, number, read_sealed
 
 POPULARITY, CONFIDENCE = "popularity", "confidence"
 CONSISTENCY, CERTAINTY = "consistency", "certainty"
-FORMAT, VERSION = "longtail-router", 3
+FORMAT, VERSION = "longtail-router", 4
 LARGEST = 16 << 20  # bytes
 SIGNALS = (POPULARITY, CONFIDENCE, "popularity_relation", "popularity_confidence", "consistency", "all")
 """What a router decides by: popularity or confidence itself, or a predicted probability. Another signal is refused."""

@@ -39,7 +39,9 @@ def fit_months(rows: pa.Table, monthly: pa.Table, thresholds: pa.Table) -> pa.Ta
     `rows`: pair_id, dataset, question_id, popularity, parametric, retrieval. `monthly`: dataset, month, question_id,
     month_popularity. `thresholds`: pair_id, threshold_popularity of the window; pairs without one are left out.
     """
-    window = dict(zip(thresholds["pair_id"].to_pylist(), thresholds["threshold_popularity"].to_pylist(), strict=True))
+    window = dict(
+        zip(thresholds["pair_id"].to_pylist(), thresholds["threshold_popularity"].to_pylist(), strict=True)
+    )
     found: list[dict[str, Any]] = []
     for dataset in pc.unique(monthly["dataset"]).to_pylist():
         of_dataset = monthly.filter(pc.field("dataset") == dataset)

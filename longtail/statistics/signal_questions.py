@@ -201,7 +201,9 @@ def undefined_signals(pair: Pair, is_training: Values) -> dict[str, str | None]:
 
 def needs_measures(signal: str) -> bool:
     """Whether the signal is known only after sampling and asking paraphrases."""
-    return signal in ("scons", "cert") or not _NEEDED.get(signal, {LOG_POPULARITY}).isdisjoint({CONSISTENCY, CERTAINTY})
+    return signal in ("scons", "cert") or not _NEEDED.get(signal, {LOG_POPULARITY}).isdisjoint(
+        {CONSISTENCY, CERTAINTY}
+    )
 
 
 def needs_confidence(signal: str) -> bool:

@@ -361,7 +361,9 @@ order by dataset, prompt, model, retrieval_method, relation""",
         Column("accuracy_always", "always", "share"),
         Column("accuracy_never", "never", "share"),
     ),
-    spec=relation_dots("retrieval_method", popularity_x("threshold_popularity", {"$label": "threshold"}), least=270),
+    spec=relation_dots(
+        "retrieval_method", popularity_x("threshold_popularity", {"$label": "threshold"}), least=270
+    ),
     choose=("parametric_method",),
     plot_on="fct_adaptive_thresholds",
 )

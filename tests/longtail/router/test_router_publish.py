@@ -76,7 +76,8 @@ def test_a_router_with_thresholds(hand_made_marts: Marts) -> None:
             "overall": segment(7, 4, 4), "below": segment(3, 3, 0), "above": segment(4, 1, 4),
         },
         "capital": {
-            "decision": "never", "threshold_popularity": 3.0, "overall": segment(2, 0, 2), "below": EMPTY, "above": segment(2, 0, 2)
+            "decision": "never", "threshold_popularity": 3.0, "overall": segment(2, 0, 2), "below": EMPTY,
+            "above": segment(2, 0, 2),
         },
         "composer": {
             "decision": "below", "threshold_popularity": 4.0,
@@ -139,7 +140,11 @@ def test_one_threshold_for_all_has_the_accuracies_of_each_relation(
 ) -> None:
     sure = with_gains(hand_made_marts, "bm25", all={"gain_ci_low": 0.01, "accuracy_adaptive": 0.95})
     rule = documents_by_name(sure)[BM25]["rules"]["composer"]
-    assert (rule["threshold_popularity"], rule["below"], rule["above"]) == (3.0, segment(2, 2, 0), segment(2, 1, 2))
+    assert (rule["threshold_popularity"], rule["below"], rule["above"]) == (
+        3.0,
+        segment(2, 2, 0),
+        segment(2, 1, 2),
+    )
 
 
 def test_questions_without_popularity_count_only_if_none_has_one(hand_made_marts: Marts) -> None:

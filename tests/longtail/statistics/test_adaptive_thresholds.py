@@ -86,7 +86,9 @@ def test_every_fit_is_the_best_of_all_candidates(rows: list[tuple[str, float, in
             right = [sum(row[3] if row[1] < limit else row[2] for row in mine) for limit in tried]
             assert fitted.threshold_popularity[split] == tried[right.index(max(right))]
             assert fitted.gain[split] == max(right) - right[0]
-            assert fitted.n_retrieved[split] == sum(row[1] < fitted.threshold_popularity[split] for row in mine)
+            assert fitted.n_retrieved[split] == sum(
+                row[1] < fitted.threshold_popularity[split] for row in mine
+            )
 
 
 def test_rows_are_matched_to_splits_by_dataset_and_question() -> None:

@@ -78,7 +78,9 @@ def test_it_is_the_threshold_of_the_window_search(rows: list[tuple[float, int, i
     relations = np.array(["father"] * len(rows), dtype=object)
     edges = dict.fromkeys(("father", "all"), np.array([0.0, math.inf]))
     fitted = fit_pair(PairRows(relations, popularity, parametric, retrieval, training, edges))
-    (same,) = [one.threshold_popularity[0] for one in fitted if (one.relation, one.search) == ("all", "exact")]
+    (same,) = [
+        one.threshold_popularity[0] for one in fitted if (one.relation, one.search) == ("all", "exact")
+    ]
     assert threshold == same
     best = max(gain[popularity < candidate].sum() for candidate in (*popularity, math.inf))
     assert gain[popularity < threshold].sum() == best
