@@ -320,10 +320,13 @@ def test_one_query_each_answers_three_questions(marts: duckdb.DuckDBPyConnection
     (known,) = [row for row in trusted if row[:2] == ("qwen3_6_27b", "popqa_sample")]
     assert (known[4], known[5]) == (len(popular), np.mean(popular))
     assert known[6] < known[5] < known[7]
-    assert hurt[0] == ("gpt_4", "nq_judged", "not known: no passages", 0, 0, 0)
+    assert hurt[0] == ("gpt_4", "nq_judged", "none", "not known: no passages", 0, 0, 0)
     assert {row[0] for row in hurt[1:]} == {"llama_3_70b", *SELFRAG}
-    of_gemmas = {row[1:4] for row in mean}
-    assert of_gemmas == {("confidence", N_FACTS, 0.5), ("first_probability", N_FACTS, 1.0)}
+    of_gemmas = {(*row[1:5], row[7]) for row in mean}
+    assert of_gemmas == {
+        ("confidence", N_FACTS, 0, 0.5, "no better than chance"),
+        ("first_probability", N_FACTS, 0, 1.0, "tells right from wrong"),
+    }
 
 
 def without_numbers(text: str) -> list[str]:

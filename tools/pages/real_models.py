@@ -35,7 +35,8 @@ _VERDICTS = """
 select dataset, model, retrieval_method, n, memory_accuracy, memory_ci_low, memory_ci_high, passages_accuracy, passages_ci_low,
     passages_ci_high, either_accuracy, either_ci_low, either_ci_high, popularity_auroc, popularity_auroc_ci_low,
     popularity_auroc_ci_high, best_signal_auroc, best_signal_auroc_ci_low, best_signal_auroc_ci_high, chosen_signals,
-    popularity_gain, popularity_gain_ci_low, popularity_gain_ci_high, verdict
+    popularity_gain, popularity_gain_ci_low, popularity_gain_ci_high, verdict, best_signal_gain, best_signal_gain_ci_low,
+    best_signal_gain_ci_high, best_signal_verdict
 from fct_verdicts order by dataset, model, retrieval_method
 """
 _QUARTERS = """
@@ -51,7 +52,7 @@ _WITHOUT_SIZE = "select model from dim_models where n_parameters is null order b
 _N_OF_SAMPLE = "select count(*) from dim_questions where dataset = 'popqa_sample'"
 _SAMPLED = ("popularity", "confidence", "least_probability", "first_probability", "best_signal")
 _SAMPLE = """
-select model, signal, n, auroc, auroc_ci_low, auroc_ci_high from fct_signal_quality
+select model, signal, n, auroc, auroc_ci_low, auroc_ci_high, verdict from fct_signal_quality
 where dataset = 'popqa_sample' and method = 'closed_book'
 """
 _HUMANS = """
@@ -146,7 +147,7 @@ where method = 'closed_book' and binning = 'quarters' and bin = 3
 order by accuracy desc, model
 """,
     "Does retrieval hurt GPT-4 anywhere?": """
-select verdicts.model, verdicts.dataset, verdicts.verdict, count(bin) as tenths,
+select verdicts.model, verdicts.dataset, verdicts.retrieval_method, verdicts.verdict, count(bin) as tenths,
     count(*) filter (effect = 'helps') as helps_in, count(*) filter (effect = 'hurts') as hurts_in
 from fct_verdicts as verdicts
 left join fct_retrieval_effect_by_popularity as effects
@@ -157,7 +158,7 @@ group by all
 order by tenths, verdicts.model
 """,
     "What does the mean probability tell for Gemma?": """
-select model, signal, n, auroc, auroc_ci_low, auroc_ci_high, no_interval
+select model, signal, n, n_unknown, auroc, auroc_ci_low, auroc_ci_high, verdict
 from fct_signal_quality
 where model like 'gemma%' and method = 'closed_book' and signal in ('confidence', 'first_probability')
 order by signal, model
@@ -311,17 +312,18 @@ def _verdicts(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
         *wrap(
             "From memory, with passages, and right by either of the two; how well popularity, and the best of all known signals,",
             "tell right answers from wrong ones (AUROC; the best signal is chosen on other subjects); and what a threshold on",
-            "popularity gains, held out, over the better one of never and always retrieving. Mart `fct_verdicts`.",
+            "popularity, and one on the best signal, gains, held out, over the better one of never and always retrieving. Mart",
+            "`fct_verdicts`.",
         ),
         "",
         *rows_of(
-            ("questions", "model", "n", "memory", "passages", "either", "popularity", "best signal", "gain by popularity"),
+            ("questions", "model", "n", "memory", "passages", "either", "popularity", "best signal", "gain by popularity", "gain by the best signal"),
             [
                 [
                     f"`{row[0]}`", _NAMES[row[1]], f"{row[3]:,}",
                     *(_estimate(row[at : at + 3]) if row[at] is not None else "–" for at in (4, 7, 10, 13)),
                     "–" if row[16] is None else f"{_estimate(row[16:19])}: {row[19]}",
-                    _gain(*row[20:]),
+                    _gain(*row[20:24]), _gain(*row[24:]),
                 ]
                 for row in marts.sql(_VERDICTS).fetchall()
             ],
@@ -346,9 +348,7 @@ def _sample(marts: duckdb.DuckDBPyConnection, quarters: Sequence[Any]) -> Iterat
     popularity = [areas[model, "popularity"][1] for model in models]
     best = [areas[model, "best_signal"][1] for model in models]
     worse = [
-        model
-        for model in models
-        if (high := areas.get((model, "confidence"), (0, 1, 1, 1))[3]) is not None and high < 0.55
+        model for model in models if areas.get((model, "confidence"), ("",))[-1] == "no better than chance"
     ]
     yield from (
         "## Seven models on the same questions",
@@ -435,32 +435,26 @@ def _trusted(rows: Sequence[Any]) -> str:
 
 def _hurt(rows: Sequence[Any]) -> str:
     (gpt_4,) = (row for row in rows if row[0] == "gpt_4")
-    others = [f"{_NAMES[row[0]]} in {row[5]} of {row[3]} tenths" for row in rows if row[3]]
+    others = [f"{_NAMES[row[0]]} in {row[6]} of {row[4]} tenths" for row in rows if row[4]]
     return (
-        f"For GPT-4 it is {gpt_4[2]}: it was asked from memory alone. New Bing, which answers with GPT-4 and the web, is another "
-        f"system, and its questions have no popularity. Where the same model was asked both ways, retrieval hurts {', '.join(others)}."
+        f"For GPT-4 it is {gpt_4[3]}: it was asked from memory alone. New Bing, which answers with GPT-4 and the web, is another "
+        "system, and its questions have no popularity. Where one model was asked both ways, its interval is below zero for "
+        f"{', '.join(others)} (`oracle` showed the fact itself)."
     )
 
 
 def _mean_probability(rows: Sequence[Any]) -> str:
-    mean, first = (
-        [row for row in rows if row[1] == signal] for signal in ("confidence", "first_probability")
-    )
-    chance = [_NAMES[row[0]] for row in mean if row[4] is None or row[4] <= 0.5]
-    areas = [row[3] for row in mean if row[4] is not None]
+    by_verdict: dict[str, list[str]] = {}
+    for row in rows:
+        if row[1] == "confidence":
+            by_verdict.setdefault(row[7], []).append(
+                f"{_NAMES[row[0]]} ({_share(row[4]) if row[4] is not None else '–'})"
+            )
+    first = _range(row[4] for row in rows if row[1] == "first_probability" and row[4] is not None)
+    said = "; ".join(f"{verdict}, {' and '.join(names)}" for verdict, names in by_verdict.items())
     return (
-        f"Less than the first token's probability ({_range(row[3] for row in first if row[3] is not None)}), and it is known only for answers "
-        f"after which the model did not go on ({min(row[2] for row in mean)} to {max(row[2] for row in mean)} of {max(row[2] for row in first)}): "
-        + (
-            f"an AUROC of {_range(areas)} where there is an interval. "
-            if areas
-            else "no AUROC has an interval. "
-        )
-        + (
-            f"No interval above one half: {', '.join(chance)}."
-            if chance
-            else "Every interval is above one half."
-        )
+        f"By its AUROC, the mean probability (`confidence`) says: {said}. It is unknown for the answers after which a model went on; "
+        f"the probability of the first token is known for all, with an AUROC of {first}."
     )
 
 
