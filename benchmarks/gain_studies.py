@@ -128,4 +128,4 @@ def _limit(fitted: Fitted, search: str) -> Values:
     Questions of the world may be below. They are not retrieved, because the study decided never to retrieve.
     """
     is_never = (fitted.n_retrieved == 0) & (search == "binned10")
-    return np.where(is_never, -np.inf, fitted.threshold)
+    return np.where(is_never, -np.inf, fitted.threshold_popularity)

@@ -24,10 +24,15 @@ from longtail.statistics.correlation_intervals import MEASURES, bootstrap_correl
 from longtail.statistics.factual_consistency import add_means
 from longtail.statistics.grounding_intervals import compare_prompts
 from longtail.statistics.method_comparisons import difference_interval, kinds_of_subjects
+from longtail.statistics.policies import arena
 from longtail.statistics.resampling import Values, sign_flip_p, sums_by_subject
-from longtail.statistics.signal_quality import Answers
+from longtail.statistics.signal_gains import resample_accuracies
+from longtail.statistics.signal_policies import Asked, choose_signals, decisions
+from longtail.statistics.signal_quality import BEST, SIGNALS, Answers
+from longtail.statistics.signal_questions import COSTS, KEY, Pair
 from longtail.warehouse.build import DBT_PROJECT
 
+N_SPLITS = 40
 _N_POPULATION = 200_000
 """Subjects from which a truth without a formula is computed."""
 
@@ -163,6 +168,50 @@ def comparisons(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_c
         yield found
 
 
+def policies(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_clustered: bool) -> Studies:
+    """Memory and passages are right equally often, and no signal says anything: deciding by the best one gains nothing.
+
+    The interval of the test holds if p is at least .05, or speaks against the policy.
+    """
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        subject = world.subjects(n_subjects, rng)
+        memory, passages = (world.answers(subject, rng) for _ in range(2))
+        noise = {name: rng.normal(size=n_subjects)[subject] for name in SIGNALS}
+        row = decide_by_best(memory, passages, noise, _ids(subject, is_clustered), seed)
+        gain, low, high = (row[f"policy_gain{end}"] for end in ("", "_ci_low", "_ci_high"))
+        in_favour = row["policy_p_value"] if gain > 0 and row["policy_p_value"] is not None else 1.0
+        yield {
+            BEST: Study(0.0, gain, low, high, row["no_gain_interval"]),
+            "p ≥ .05 in favour without an effect": Study(0.05, in_favour, 0.0, in_favour, None),
+        }
+
+
+def decide_by_best(
+    memory: Values, passages: Values, signals: Mapping[str, Values], ids: Values, seed: int
+) -> dict[str, Any]:
+    """The row of policy best_signal. All are by question: 1 if an answer is right, the signals, the subject."""
+    n, rng = len(memory), np.random.default_rng(seed)
+    training = np.array([rng.permutation(n) < round(0.75 * n) for _ in range(N_SPLITS)])
+    unit = np.unique(ids, return_inverse=True)[1]
+    asked = Asked(np.full(n, ""), {}, memory, (passages - memory,), {}, unit, signals)
+    decided = {policy: decisive for policy, (decisive,) in decisions(asked, training.astype(float)).items()}
+    drawn = {policy: accuracies for policy, (accuracies,) in resample_accuracies(asked, seed).items()}
+    columns = {
+        "question_id": np.arange(n).astype(str),
+        "cluster_id": ids,
+        "parametric": memory,
+        "retrieval": passages,
+    }
+    costs = [f"{side}_{cost}" for side in ("parametric", "retrieval", "signal") for cost in COSTS]
+    pair = Pair(
+        dict.fromkeys(KEY, "x"), columns | {name: np.full(n, np.nan) for name in costs}, {}, None, None, None
+    )
+    chosen = [[*signals][place] for place in choose_signals(asked, training)]
+    (row,) = (row for row in arena(pair, training, decided, drawn, chosen, {}, seed) if row["policy"] == BEST)
+    return row
+
+
 @functools.cache
 def _truths(world: SubjectWorld) -> dict[str, float]:
     """Correlations with popularity and AUROC of popularity among many subjects."""
@@ -277,5 +326,5 @@ def _agreement(world: SubjectWorld) -> float:
 
 SIMULATIONS: Mapping[str, Callable[[SubjectWorld, int, Sequence[int], bool], Studies]] = {
     "rates": rates, "comparisons": comparisons, "correlations": signals, "grounding": grounding,
-    "consistency": consistency,
+    "consistency": consistency, "policies": policies,
 }  # fmt: skip

@@ -171,9 +171,13 @@ def race_thresholds(folder: Path, exact_splits: int) -> Race:
     rows, edges = tables[0].to_pandas(), tables[2].to_pandas()
     n_pairs = int(rows.pair_id.nunique())
     rows, edges = (frame[frame.pair_id == rows.pair_id.min()] for frame in (rows, edges))
-    by_relation = {name: sorted(own.threshold) for name, own in edges.groupby("relation")}
+    by_relation = {name: sorted(own.threshold_popularity) for name, own in edges.groupby("relation")}
     mine = ours.to_pandas()
-    mine = mine[(mine.pair_id == rows.pair_id.iloc[0])].set_index(["search", "split", "relation"]).threshold
+    mine = (
+        mine[(mine.pair_id == rows.pair_id.iloc[0])]
+        .set_index(["search", "split", "relation"])
+        .threshold_popularity
+    )
     taken, n_checked = {}, 0
     for search, n_splits in (("binned10", _SPLITS), ("exact", exact_splits)):
         say(f"thresholds of the notebook: {search}, one pair, {n_splits} splits …")

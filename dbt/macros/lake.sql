@@ -15,7 +15,7 @@
 
 {#- The answer of a generation and its scores (GENERATION in longtail/tables/generation.py, without the accounts). -#}
 {% macro scored_columns() -%}
-    prediction,
+    {{ trimmed('prediction') }} as prediction,
     raw_text,
     is_declined,
     is_correct,
@@ -30,6 +30,11 @@
     first_probability,
     first_margin,
     mean_entropy
+{%- endmacro %}
+
+{#- A text without white space at its ends. Answers mostly begin with a space; in the lake they are what was scored. -#}
+{% macro trimmed(text) -%}
+    regexp_replace({{ text }}, '^[\s\pZ]+|[\s\pZ]+$', '', 'g')
 {%- endmacro %}
 
 {#- How sure the model was of an answer (SPEC §11), from the scored columns, those of `relation` if a query reads several. -#}

@@ -232,7 +232,7 @@ def import_questions(study: Study, dataset: Dataset, lake: Lake, log: logging.Lo
     if "linked_share" in content.notes:
         share = 100 * content.notes["linked_share"]
         log.info("%s: %.1f %% of the questions linked to an entity", dataset.name, share)
-    for line in content.says:
+    for line in (*content.says, *_repeats(content.questions)):
         log.info("%s: %s", dataset.name, line)
     if content.rejected:
         log.warning(
@@ -242,6 +242,20 @@ def import_questions(study: Study, dataset: Dataset, lake: Lake, log: logging.Lo
             content.notes["reasons"],
         )
     return content
+
+
+def _repeats(questions: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """A line, if questions about one subject, or about none, have the same text under several ids."""
+    ids: dict[tuple[str | None, str], list[str]] = {}
+    for question_id, question in questions.items():
+        ids.setdefault((question["subject_id"], question["question"]), []).append(question_id)
+    several = [same for same in ids.values() if len(same) > 1]
+    if several:
+        named = ", ".join(several[0][:5])
+        yield (
+            f"{len(several):,} questions stand under several ids, as {named}: each id is asked and counted, and intervals"
+            " take them as one subject"
+        )
 
 
 def select_questions(

@@ -28,6 +28,7 @@ _NO_TEXT = frozenset({"", "nan", "NaN", "None", "null", "NULL", "NA", "<NA>", "\
 """What programs write into a CSV or TSV for a value that is not there. `none` and `n/a` may be what a model said."""
 VERDICTS = {"C": True, "I": False, "N": False, "YES": True, "TRUE": True, "NO": False, "FALSE": False}
 """Inspect's grades (correct, incorrect, no answer), and texts that say as much."""
+_NEITHER = ("P", "IMPROPER")
 
 
 @dataclass(frozen=True)
@@ -106,13 +107,13 @@ def text_of_field(field_: str) -> object:
 
 
 def verdict(value: object) -> bool | None:
-    """Right or wrong, as files and scorers write it; None where it is missing, or a part of a point (P, or a number
-    between 0 and 1), which is neither. Errors: `ValueError`."""
+    """Right or wrong, as files and scorers write it; None where it is missing, a part of a point (P, or a number between
+    0 and 1) or a judge's word that the question is improper, which is neither. Errors: `ValueError`."""
     if isinstance(value, str):
         text = value.strip().upper()
         if text in VERDICTS:
             return VERDICTS[text]
-        value = None if text == "P" or is_missing(text) else _number(text)
+        value = None if text in _NEITHER or is_missing(text) else _number(text)
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, bool | int | float) and 0 <= value <= 1:
@@ -133,7 +134,7 @@ def judge(column: str, value: object, unread: dict[str, str]) -> bool | None:
     try:
         is_right = verdict(value)
         if is_right is None and not is_missing(value):
-            raise ValueError("a part of a point is neither right nor wrong")
+            raise ValueError(f"{str(value)[:40]!r} is neither right nor wrong")
     except ValueError as error:
         unread[column] = str(error)
         return None
@@ -283,10 +284,12 @@ def confidence_of_row(
 def goes_on(text: str, confidence_tokens: int) -> bool:
     """Whether so many tokens are more than the answer, the first line of `text`, needs: they are of what follows, too.
 
-    A tokenizer of a language model rarely needs more than one token for two characters.
+    A tokenizer of a language model rarely needs more than one token for two English letters, or for a byte of another
+    letter, a digit or a sign.
     """
     line, _, rest = text.strip().partition("\n")
-    return bool(rest) or confidence_tokens > len(line) / 2 + 2
+    letters = sum(character.isascii() and character.isalpha() for character in line)
+    return bool(rest) or confidence_tokens > len("".join(line.split()).encode()) - letters / 2 + 2
 
 
 def _read_numbers(row: Row, optional: ReadOptional, new_tokens: int | None) -> Confidence | None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
+from longtail.imports.column_checks import columns_at_beginning
 from longtail.imports.column_names import SHOWN, structure_of, unusual
 from longtail.imports.format import LONGEST_QUESTION, ImportedDataset, ImportedEntity, reasons
 from longtail.imports.lines import clean
@@ -78,7 +79,18 @@ def read_questions(path: Path, declared: Import, dataset_name: str) -> ImportedD
     file_id = fingerprint(file_hashes([path])[0][1], declared.options)[:12]
     content = questions_of(path, table, rejected, Reading(dataset_name, options["separator"], file_id))
     content.says[:0] = unusual(table.columns, dict(options["columns"]))
+    content.says.extend(_improper(path, declared, [column for column, _ in options["rows"]]))
     return content
+
+
+def _improper(path: Path, declared: Import, chosen_by: Sequence[str]) -> list[str]:
+    """A line, if judges have marked questions as improper and key `rows` of the study does not choose by it."""
+    there, _ = columns_at_beginning(path, declared)
+    marks = [column for column in there if column.casefold() == "improper" and column not in chosen_by]
+    return [
+        f"column {column} marks questions that judges call improper; rows: {{{column}: false}} leaves them out"
+        for column in marks
+    ]
 
 
 def questions_of(path: Path, table: Rows, rejected: RejectedRows, read: Reading) -> ImportedDataset:

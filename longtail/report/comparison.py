@@ -41,12 +41,13 @@ _SETTINGS = """from (unpivot (
 union all """
 _READ = {
     "answers": """select dataset, prompt, model, method, question_id, is_correct::int as is_correct,
-    coalesce(subject_id, 'question ' || question_id) as cluster_id
+    coalesce(subject_id, 'question ' || min(question_id) over (partition by dataset, question)) as cluster_id
 from marts.fct_answers""",
     "questions": """select dataset, question_id, coalesce(subject, question) as subject, question,
     list_sort(gold_answers) as golds, subject_popularity as popularity, popularity_measure as measure
 from marts.dim_questions""",
-    "thresholds": """select *, n as n_questions, if(decision = 'below', threshold_popularity, null) as threshold
+    "thresholds": """select * replace (if(decision = 'below', threshold_popularity, null) as threshold_popularity),
+    n as n_questions
 from marts.fct_adaptive_thresholds where search = 'exact'""",
     "gains": "from marts.fct_adaptive_accuracy where search = 'exact'",
     "settings": "".join(_SETTINGS.format(kind) for kind in _KINDS)  # noqa: S608
@@ -95,8 +96,8 @@ from by_kind
         using (dataset, prompt, model, method)
 group by all order by all""",
     "thresholds": _beside(
-        "thresholds", "relation", "n_questions decision threshold",
-        "a.decision <> b.decision or a.threshold is distinct from b.threshold as is_moved,",
+        "thresholds", "relation", "n_questions decision threshold_popularity",
+        "a.decision <> b.decision or a.threshold_popularity is distinct from b.threshold_popularity as is_moved,",
         "is_moved desc, relation <> 'all', dataset, prompt, model, retrieval_method, relation",
     ),
     "gains": _beside("gains", "threshold_scope", "n_questions gain gain_ci_low gain_ci_high", ""),
@@ -187,7 +188,7 @@ _SECTIONS = (
 )
 _CHANGE = points(
     difference_x("difference", "change in accuracy, B − A", 8), names("model"), series("method", "method"),
-    interval=bounds("difference"), offset="method", zero=True,
+    interval=bounds("difference"), offset="method", mark_at=0,
 )  # fmt: skip
 _FIGURES = {  # by topic: section, title, caption
     "accuracy": (

@@ -8,8 +8,8 @@ from typing import Any
 from longtail.report.figure import PANEL, STEPS, Spec, bounds, spread
 
 _NOWHERE = {
-    True: {"y": None, "yOffset": None, "color": {"value": "var(--muted)"}},
-    False: {"x": None, "xOffset": None, "color": {"value": "var(--muted)"}},
+    "x": {"y": None, "yOffset": None, "color": {"value": "var(--muted)"}},
+    "y": {"x": None, "xOffset": None, "color": {"value": "var(--muted)"}},
 }
 _SINGLE_AXIS = 76
 _POWERS = [10**exponent for exponent in range(-3, 13)]
@@ -26,14 +26,15 @@ def quantity(field: str, title: Any, axis: Spec, scale: Spec | None = None) -> d
     return along | ({"scale": dict(scale)} if scale else {})
 
 
+def difference_axis(ticks: int) -> dict[str, Any]:
+    """An axis of differences of shares, in points, with their sign."""
+    labels = "format(100 * datum.value, datum.value ? '+~r' : 'd')"
+    return {"labelExpr": labels, "grid": True, "tickCount": ticks}
+
+
 def difference_x(field: str, title: str, ticks: int) -> dict[str, Any]:
     """A difference of shares on the horizontal axis, in points, with its sign."""
-    axis = {
-        "labelExpr": "format(100 * datum.value, datum.value ? '+~r' : 'd')",
-        "grid": True,
-        "tickCount": ticks,
-    }
-    return quantity(field, f"{title} (points)", axis)
+    return quantity(field, f"{title} (points)", difference_axis(ticks))
 
 
 def value_x(field: str, whole: bool = False) -> dict[str, Any]:
@@ -96,10 +97,12 @@ def curves(
     *,
     interval: tuple[str, str] = bounds(),
     few: bool = False,
+    mark_at: float | None = None,
 ) -> dict[str, Any]:
     """Lines with points and a band over `interval`; a click in the legend keeps one line bright.
 
-    With `few` points, each has its interval as a bar too, since a line of one point has no band.
+    With `few` points, each has its interval as a bar too, since a line of one point has no band. `mark_at`: a dashed
+    line at this value.
     """
     low, high = interval
     name = str(colour["field"])
@@ -110,6 +113,7 @@ def curves(
     return {
         "encoding": {"x": dict(x), "color": dict(colour)},
         "layer": [
+            *_marked(mark_at, "y"),
             {
                 "mark": {"type": "area", "line": False},
                 "encoding": {**ends, "opacity": band},
@@ -142,9 +146,9 @@ def points(
     interval: tuple[str, str] = bounds(),
     offset: str | None = None,
     size: int = 70,
-    zero: bool = False,
+    mark_at: float | None = None,
 ) -> dict[str, Any]:
-    """Points with an interval along `y` if that is quantitative, else `x`. `zero`: a line at 0."""
+    """Points with an interval along `y` if that is quantitative, else `x`. `mark_at`: a dashed line at this value."""
     low, high = interval
     lengthwise = y.get("type") != "quantitative"
     value, end = ("x", "x2") if lengthwise else ("y", "y2")
@@ -156,14 +160,10 @@ def points(
             "type": "nominal",
             "scale": {"domain": _places(colour, offset)},
         }
-    line = {
-        "mark": {"type": "rule", "strokeDash": [4, 3]},
-        "encoding": {value: {"datum": 0}, **_NOWHERE[lengthwise]},
-    }
     return {
         "encoding": encoding,
         "layer": [
-            *([line] if zero else []),
+            *_marked(mark_at, value),
             {
                 "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.55},
                 "encoding": {value: {**measured, "field": low}, end: {"field": high}},
@@ -174,6 +174,15 @@ def points(
             },
         ],
     }
+
+
+def _marked(at: float | None, along: str) -> list[dict[str, Any]]:
+    """A layer with a dashed line where axis `along` (x or y) has the value `at`, or no layer."""
+    line = {
+        "mark": {"type": "rule", "strokeDash": [4, 3]},
+        "encoding": {along: {"datum": at}, **_NOWHERE[along]},
+    }
+    return [] if at is None else [line]
 
 
 def _places(colour: Spec, offset: str) -> Any:
@@ -281,6 +290,21 @@ def panels(
             "header": {"title": None},
         },
         "spec": dict(inner),
+    }
+
+
+IN_LINES = "split(datum.label, '\\n')"
+"""The expression of a label with line breaks."""
+
+
+def each_model_and_dataset(inner: Mapping[str, Any], *, least: int) -> Spec:
+    """One panel per value of column `system`, a model and its data set; each has its own axis of popularity."""
+    drawn = panels("system", inner, least=least)
+    header = {**drawn["facet"]["header"], "labelExpr": IN_LINES}
+    return {
+        **drawn,
+        "facet": {**drawn["facet"], "header": header},
+        "resolve": {"scale": {"x": "independent"}},
     }
 
 

@@ -27,6 +27,16 @@ _POPULARITY = {  # of a subject, and as a threshold
     "imported": ("popularity, as the imported file gives it", "threshold of popularity"),
 }
 _NO_MEASURE = ("popularity of the subject", "threshold of popularity")
+_WITHOUT_POPULARITY = """select models || ' on ' || string_agg(dataset, ' and ' order by dataset)
+from (
+    select dataset, string_agg(distinct model, ' and ' order by model) as models
+    from marts.fct_accuracy inner join marts.dim_datasets using (dataset)
+    where n_questions_with_popularity = 0
+    group by dataset
+)
+group by models
+order by models"""
+_WITHOUT_SIZE = "select model from marts.dim_models where n_parameters is null order by model"
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -105,6 +115,10 @@ def read_dimensions(connection: duckdb.DuckDBPyConnection) -> Dimensions:
     def column(sql: str) -> Sequence[str]:
         return [legible(value) for (value,) in connection.execute(sql).fetchall()]
 
+    def left_out(reason: str, sql: str) -> str:
+        names = column(sql)
+        return f"Left out, because {reason}: {', '.join(names)}. " if names else ""
+
     named = "select dataset, popularity_name from marts.dim_datasets where popularity_name is not null"
     views = "select distinct popularity_measure from marts.dim_questions where popularity_measure is not null"
     measures = column(views)
@@ -120,7 +134,12 @@ def read_dimensions(connection: duckdb.DuckDBPyConnection) -> Dimensions:
             "method": column("select method from marts.dim_methods order by not is_parametric, method"),
             "relation": ["all", *column("select relation from marts.dim_relations order by relation")],
         },
-        labels={"popularity": popularity, "threshold": threshold},
+        labels={
+            "popularity": popularity,
+            "threshold": threshold,
+            "without_popularity": left_out("their subjects have no popularity", _WITHOUT_POPULARITY),
+            "without_size": left_out("their size is not known", _WITHOUT_SIZE),
+        },
         named={legible(dataset): legible(name) for dataset, name in connection.execute(named).fetchall()},
     )
 

@@ -20,7 +20,7 @@ from longtail.router.files import check_form, number, read_sealed
 
 POPULARITY, CONFIDENCE = "popularity", "confidence"
 CONSISTENCY, CERTAINTY = "consistency", "certainty"
-FORMAT, VERSION = "longtail-router", 3
+FORMAT, VERSION = "longtail-router", 4
 LARGEST = 16 << 20  # bytes
 SIGNALS = (POPULARITY, CONFIDENCE, "popularity_relation", "popularity_confidence", "consistency", "all")
 """What a router decides by: popularity or confidence itself, or a predicted probability. Another signal is refused."""
@@ -120,7 +120,7 @@ def _prediction_rule(
         name: slope / deviation
         for name, (slope, _, deviation) in zip(document["predictors"], scales, strict=True)
     }
-    threshold = number(rule["threshold"]) if "threshold" in rule else math.inf
+    threshold = number(rule["threshold_probability"]) if "threshold_probability" in rule else math.inf
     named = f"{threshold:.4g}, the threshold for {where}"
     below = f"{what} below {named}" if threshold < math.inf else f"always retrieve for {where}"
     return _PredictedRule(
@@ -336,12 +336,12 @@ def _rule(rule: Mapping[str, Any], fixed: bool, where: str, instead: str) -> _Ru
         rule["overall"],
         f"{instead}popularity is unknown: the better fixed method is to {better} retrieve",
     )
-    if "threshold" not in rule:
+    if "threshold_popularity" not in rule:
         # No popularity is below 0, and every popularity is below infinity.
         is_always = _is_always(rule["decision"])
         only = _decision(is_always, rule["overall"], f"{instead}{rule['decision']} retrieve for {where}")
         return _Rule(math.inf if is_always else 0.0, only, only, missing)
-    threshold = number(rule["threshold"])
+    threshold = number(rule["threshold_popularity"])
     named = f"{threshold:,.10g}, the threshold for {where}"
     return _Rule(
         threshold,

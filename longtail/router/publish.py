@@ -114,7 +114,7 @@ def _prediction_rule(row: Mapping[str, Any]) -> Row:
         **{side: _side(row, side) for side in ("below", "above")},
     }
     if math.isfinite(row["threshold_probability"]):  # else always: every probability is below infinity
-        rule["threshold"] = row["threshold_probability"]
+        rule["threshold_probability"] = row["threshold_probability"]
     return rule
 
 
@@ -319,7 +319,7 @@ def _rule(policy: str, threshold: Row | None, counts: Sequence[Row], side: str) 
     """As in the marts, the threshold of decision `never` is the lowest popularity: only a rarer subject is below it."""
     rule = {"decision": threshold["decision"] if threshold else policy, "overall": _segment(counts)}
     if threshold and math.isfinite(threshold["threshold_popularity"]):
-        rule["threshold"] = threshold["threshold_popularity"]
+        rule["threshold_popularity"] = threshold["threshold_popularity"]
         rule["below"] = _segment([row for row in counts if row[side]])
         rule["above"] = _segment([row for row in counts if not row[side]])
     return rule

@@ -74,7 +74,7 @@ QUERIES = (
     f"select pair_id, {', '.join(_PAIR)} from int_method_pairs order by all",  # noqa: S608
     "select pair_id, relation, popularity, retrieval - parametric as difference, cluster_id"
     " from int_adaptive_rows order by all",
-    "select pair_id, relation, threshold from int_adaptive_edges order by all",
+    "select pair_id, relation, threshold_popularity from int_adaptive_edges order by all",
 )
 SCHEMA = pa.schema([
     *((name, pa.string()) for name in (*_PAIR, "search", "threshold_scope")),
@@ -152,7 +152,7 @@ def _questions(rows: Columns, edges: Columns, pair: int) -> Questions:
     )
     relation = np.where(relation == None, NO_RELATION, relation)  # noqa: E711, as numpy compares each value
     candidates = {
-        name: edges["threshold"][own][edges["relation"][own] == name]
+        name: edges["threshold_popularity"][own][edges["relation"][own] == name]
         for name in {"all", *relation} - {NO_RELATION}
     }
     unit = np.unique(subject, return_inverse=True)[1]

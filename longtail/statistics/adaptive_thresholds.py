@@ -26,7 +26,7 @@ IN_SAMPLE = -1
 SCHEMA = pa.schema([
     *((name, pa.int32()) for name in ("pair_id", "split")),
     *((name, pa.string()) for name in ("relation", "search")),
-    ("threshold", pa.float64()),
+    ("threshold_popularity", pa.float64()),
     *((name, pa.int64()) for name in ("gain", "n_retrieved", "n", "n_parametric", "n_retrieval")),
 ])  # fmt: skip
 
@@ -60,7 +60,7 @@ class Fitted:
 
     relation: str
     search: str
-    threshold: Values
+    threshold_popularity: Values
     gain: Values
     n_retrieved: Values
     n: Values
@@ -72,7 +72,8 @@ def fit_thresholds(rows: pa.Table, splits: pa.Table, edges: pa.Table) -> pa.Tabl
     """All thresholds, one row per (pair_id, split, relation, search), in `SCHEMA`.
 
     `rows`: pair_id, dataset, question_id, relation, popularity, parametric, retrieval. `splits`: dataset, split,
-    question_id, is_training, every question of `rows` in every split. `edges`: pair_id, relation, threshold.
+    question_id, is_training, every question of `rows` in every split. `edges`: pair_id, relation,
+    threshold_popularity.
     """
     tables = [SCHEMA.empty_table()]
     for dataset in pc.unique(rows["dataset"]).to_pylist():
@@ -102,8 +103,8 @@ def _training(splits: pa.Table) -> tuple[pa.Array, Values, Values]:
 
 
 def _edges(edges: pa.Table) -> dict[str, Values]:
-    relation, threshold = edges["relation"].to_numpy(), edges["threshold"].to_numpy()
-    return {name: np.sort(threshold[relation == name]) for name in set(relation)}
+    relation, candidate = edges["relation"].to_numpy(), edges["threshold_popularity"].to_numpy()
+    return {name: np.sort(candidate[relation == name]) for name in set(relation)}
 
 
 def _table(pair_id: int, numbers: Values, fitted: Fitted) -> pa.Table:

@@ -18,7 +18,7 @@ from longtail.statistics.resampling import Values
 SCHEMA = pa.schema([
     ("pair_id", pa.int32()),
     ("month", pa.string()),
-    ("threshold", pa.float64()),
+    ("threshold_popularity", pa.float64()),
     ("n", pa.int64()),
     *((f"share_{name}", pa.float64()) for name in ("retrieved_month", "retrieved_window", "decision_changed")),
 ])  # fmt: skip
@@ -37,9 +37,11 @@ def fit_months(rows: pa.Table, monthly: pa.Table, thresholds: pa.Table) -> pa.Ta
     """One row per (pair_id, month) with at least one question that has views and both answers, in `SCHEMA`.
 
     `rows`: pair_id, dataset, question_id, popularity, parametric, retrieval. `monthly`: dataset, month, question_id,
-    month_popularity. `thresholds`: pair_id, threshold of the window; pairs without one are left out.
+    month_popularity. `thresholds`: pair_id, threshold_popularity of the window; pairs without one are left out.
     """
-    window = dict(zip(thresholds["pair_id"].to_pylist(), thresholds["threshold"].to_pylist(), strict=True))
+    window = dict(
+        zip(thresholds["pair_id"].to_pylist(), thresholds["threshold_popularity"].to_pylist(), strict=True)
+    )
     found: list[dict[str, Any]] = []
     for dataset in pc.unique(monthly["dataset"]).to_pylist():
         of_dataset = monthly.filter(pc.field("dataset") == dataset)
@@ -81,7 +83,7 @@ def _of_pair(
         yield {
             "pair_id": pair_id,
             "month": month.month,
-            "threshold": threshold,
+            "threshold_popularity": threshold,
             "n": len(places),
             "share_retrieved_month": float(by_month.mean()),
             "share_retrieved_window": float(by_window[places].mean()),

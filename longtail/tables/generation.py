@@ -135,7 +135,7 @@ GENERATION = (
     text(
         "prediction",
         "the answer: the first line of the generation, without the model's reasoning, or only that line's first sentence"
-        " if the model rambles (SPEC §3, §12)",
+        " if the model rambles (SPEC §3, §12); marts have it without white space at its ends",
     ),
     text("raw_text", "the generation before it was cut, with the model's reasoning"),
     flag(

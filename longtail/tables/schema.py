@@ -78,7 +78,8 @@ PROMPT = text("prompt", "prompt, as named in the study")
 POLICY = text(
     "policy",
     "what decides whether to retrieve: never, always, a threshold on a signal (one for all questions; _per_relation: one"
-    " for each relation; best_signal: the signal is chosen on the training questions), the oracle that picks a right answer if there is one, or a policy of others by its name",
+    " for each relation; best_signal: on a signal that the training questions choose), the oracle that picks a right"
+    " answer if there is one, or a policy of others by its name",
 )
 GROUNDING_PROMPT = text(
     "grounding_prompt",

@@ -19,7 +19,7 @@ from tests.imported_files import popqa_rows, write_popqa
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import PROJECT, run_up_to_the_warehouse
 from tests.journeys.in_process_publishing import publish_lake
-from tools.pages.real_models import PLACE, page
+from tools.pages.real_models import PLACE, QUESTIONS, page
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("imports")]
 
@@ -299,15 +299,34 @@ def test_verdicts_effects_and_rules_are_those_of_the_files(marts: duckdb.DuckDBP
     ).fetchall()
     assert effect == (N_FACTS, 20, 10)
     agreement = marts.sql(
-        "select distinct n, n_rule_only, n_verdict_only from fct_rule_agreement where dataset = 'nq_judged'"
-        " and rule = 'is_correct'"
+        "select distinct n, n_rule_only, n_verdict_only, round(difference * n) from fct_rule_agreement"
+        " where dataset = 'nq_judged' and rule = 'is_correct'"
     ).fetchall()
-    assert agreement == [(N_JUDGED, 0, 1)]
+    assert agreement == [(N_JUDGED, 0, 1, -1)]
     signals = marts.sql(
         "select distinct auroc, chosen_signals from fct_signal_quality where dataset = 'popqa_sample'"
         " and signal = 'best_signal'"
     ).fetchall()
     assert signals == [(1.0, "first_probability")]
+
+
+def test_one_query_each_answers_three_questions(marts: duckdb.DuckDBPyConnection) -> None:
+    """Every other fact is answered right; nobody asked GPT-4 with passages; the mean probability is always the same."""
+    trusted, hurt, mean = (marts.sql(sql).fetchall() for sql in QUESTIONS.values())
+    facts = popqa_rows(n=N_FACTS // 3)
+    views = np.array([int(fact["s_pop"]) for fact in facts])
+    places = [4 * (views < view).sum() // len(views) for view in views]
+    popular = [i % 2 == 0 for i, place in enumerate(places) if place == 3]
+    (known,) = [row for row in trusted if row[:2] == ("qwen3_6_27b", "popqa_sample")]
+    assert (known[4], known[5]) == (len(popular), np.mean(popular))
+    assert known[6] < known[5] < known[7]
+    assert hurt[0] == ("gpt_4", "nq_judged", "none", "not known: no passages", 0, 0, 0)
+    assert {row[0] for row in hurt[1:]} == {"llama_3_70b", *SELFRAG}
+    of_gemmas = {(*row[1:5], row[7]) for row in mean}
+    assert of_gemmas == {
+        ("confidence", N_FACTS, 0, 0.5, "no better than chance"),
+        ("first_probability", N_FACTS, 0, 1.0, "tells right from wrong"),
+    }
 
 
 def without_numbers(text: str) -> list[str]:

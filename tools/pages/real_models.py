@@ -14,14 +14,13 @@ from typing import Any
 
 import duckdb
 
-from longtail.report.figures.adaptive import ARENA, QUALITY
+from longtail.report.figures.memory import ACROSS
+from longtail.report.figures.verdicts import ALL_AUROCS, ALL_GAINS
 from longtail.report.published import list_tables, open_warehouse, read_dimensions, read_figure
 from longtail.report.report import png, specification
-from longtail.scoring.intervals import share_interval
 from longtail.storage.home import PROJECT_ROOT
 
 PLACE, PICTURE = "docs/real_models.md", "docs/real_models.png"
-_DRAWN = ["popularity", "confidence", "popularity_confidence"]
 _UNKNOWN = "– (– to –)"
 _NAMES = {
     "gpt_3_5_turbo": "GPT-3.5 turbo", "llama_3_8b": "Llama 3 8B", "qwen2_5_7b": "Qwen2.5 7B",
@@ -36,31 +35,30 @@ _VERDICTS = """
 select dataset, model, retrieval_method, n, memory_accuracy, memory_ci_low, memory_ci_high, passages_accuracy, passages_ci_low,
     passages_ci_high, either_accuracy, either_ci_low, either_ci_high, popularity_auroc, popularity_auroc_ci_low,
     popularity_auroc_ci_high, best_signal_auroc, best_signal_auroc_ci_low, best_signal_auroc_ci_high, chosen_signals,
-    popularity_gain, popularity_gain_ci_low, popularity_gain_ci_high, verdict
+    popularity_gain, popularity_gain_ci_low, popularity_gain_ci_high, verdict, best_signal_gain, best_signal_gain_ci_low,
+    best_signal_gain_ci_high, best_signal_verdict
 from fct_verdicts order by dataset, model, retrieval_method
 """
-_QUARTERS_OF_SAMPLE = """
-select model, list(accuracy order by quarter), list(low order by quarter), list(high order by quarter), max(n), max(memory)
-from (
-    select model, quarter, avg(is_correct::int) as accuracy, min(subject_popularity) as low, max(subject_popularity) as high,
-        count(*) as n, sum(avg(is_correct::int) * count(*)) over (partition by model) / sum(count(*)) over (partition by model) as memory
-    from (
-        select model, is_correct, subject_popularity,
-            ntile(4) over (partition by model order by subject_popularity, question_id) as quarter
-        from fct_answers where dataset = 'popqa_sample' and method = 'closed_book'
-    ) group by model, quarter
-)
-group by model order by max(memory)
+_QUARTERS = """
+select model, dataset, n_parameters, bin, bin_low, bin_high, n, accuracy, ci_low, ci_high, share_declined
+from fct_accuracy_by_popularity_quantile inner join dim_models using (model)
+where binning = 'quarters' and method = 'closed_book' order by n_parameters, model, dataset, bin
 """
+_WITHIN = """
+select model, dataset, spearman, spearman_ci_low, spearman_ci_high, spearman_within, spearman_within_ci_low, spearman_within_ci_high
+from fct_popularity_correlation where relation = 'all' and method = 'closed_book' and spearman is not null order by dataset, model
+"""
+_WITHOUT_SIZE = "select model from dim_models where n_parameters is null order by model"
 _N_OF_SAMPLE = "select count(*) from dim_questions where dataset = 'popqa_sample'"
 _SAMPLED = ("popularity", "confidence", "least_probability", "first_probability", "best_signal")
 _SAMPLE = """
-select model, signal, n, auroc, auroc_ci_low, auroc_ci_high from fct_signal_quality
+select model, signal, n, auroc, auroc_ci_low, auroc_ci_high, verdict from fct_signal_quality
 where dataset = 'popqa_sample' and method = 'closed_book'
 """
 _HUMANS = """
 select model, rule, n, agreement, ci_low, ci_high, n_rule_only, n_verdict_only, accuracy_by_rule, accuracy_by_rule_ci_low,
-    accuracy_by_rule_ci_high, accuracy_by_verdict, accuracy_by_verdict_ci_low, accuracy_by_verdict_ci_high, kappa
+    accuracy_by_rule_ci_high, accuracy_by_verdict, accuracy_by_verdict_ci_low, accuracy_by_verdict_ci_high, kappa,
+    difference, difference_ci_low, difference_ci_high
 from fct_rule_agreement where dataset = 'nq_judged' and rule in ('is_correct', 'is_exact_match')
 order by accuracy_by_verdict desc, model, rule
 """
@@ -107,18 +105,6 @@ select model, signal, max(n), max(area), max(coverage_at_risk_10), max(coverage_
 from fct_risk_coverage where dataset = 'songs' and signal in ('popularity', 'confidence')
 group by model, signal
 """
-_QUARTERS = """
-select quarter, min(popularity), max(popularity), count(*), count(*) filter (is_declined),
-    list(is_correct::int), list(subject)
-from (
-    select is_correct, is_declined, fct_answers.subject_popularity as popularity,
-        coalesce(dim_questions.subject_id, question_id) as subject,
-        ntile(4) over (order by fct_answers.subject_popularity, question_id) as quarter
-    from fct_answers inner join dim_questions using (dataset, question_id)
-    where model = 'llama_3_70b' and method = 'closed_book'
-)
-group by quarter order by quarter
-"""
 _RULES = """
 select avg(is_correct::int), (select n_verdict_only from fct_rule_agreement
     where model = 'llama_3_70b' and method = 'closed_book' and rule = 'is_correct'), count(*)
@@ -153,10 +139,38 @@ select policy, n, accuracy, ci_low, ci_high, share_retrieved, gain, gain_ci_low,
 from fct_policies where dataset = 'hotpotqa_test' order by accuracy, policy
 """
 
+QUESTIONS = {
+    "Which of these models may I trust on popular facts?": """
+select model, dataset, bin_low as popularity_from, bin_high as popularity_to, n, accuracy, ci_low, ci_high
+from fct_accuracy_by_popularity_quantile
+where method = 'closed_book' and binning = 'quarters' and bin = 3
+order by accuracy desc, model
+""",
+    "Does retrieval hurt GPT-4 anywhere?": """
+select verdicts.model, verdicts.dataset, verdicts.retrieval_method, verdicts.verdict, count(bin) as tenths,
+    count(*) filter (effect = 'helps') as helps_in, count(*) filter (effect = 'hurts') as hurts_in
+from fct_verdicts as verdicts
+left join fct_retrieval_effect_by_popularity as effects
+    on verdicts.dataset = effects.dataset and verdicts.model = effects.model
+    and verdicts.retrieval_method = effects.retrieval_method and relation = 'all' and binning = 'deciles'
+where verdicts.model = 'gpt_4' or effects.bin is not null
+group by all
+order by tenths, verdicts.model
+""",
+    "What does the mean probability tell for Gemma?": """
+select model, signal, n, n_unknown, auroc, auroc_ci_low, auroc_ci_high, verdict
+from fct_signal_quality
+where model like 'gemma%' and method = 'closed_book' and signal in ('confidence', 'first_probability')
+order by signal, model
+""",
+}  # fmt: skip
+"""Questions that one query answers, as a reader may paste it into `make sql`."""
+
 
 def page(marts: duckdb.DuckDBPyConnection) -> str:
     """The whole page. `marts`: a published warehouse of the study, with its marts in the search path."""
     songs, quarters = marts.sql(_SONGS).fetchall(), marts.sql(_QUARTERS).fetchall()
+    remembered = [row for row in quarters if row[:2] == ("llama_3_70b", "popqa_500")]
     pairs, arena = marts.sql(_PAIRS).fetchall(), marts.sql(_ARENA).fetchall()
     ours, only_file, n_asked = marts.sql(_RULES).fetchall()[0]
     n_declined, share_declined, *attempted = marts.sql(_DECLINED).fetchall()[0]
@@ -172,11 +186,14 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
             "Intervals are 95 % intervals over whole subjects.",
         ),
         "",
-        "![Left: AUROC of popularity, confidence, and both for three models on songs. Right: accuracy and share retrieved of policies on HotpotQA]"
-        "(real_models.png)",
+        "![Above: accuracy against popularity for each model. Below: AUROC of popularity and of the best signal; what a "
+        "decision by them gains, held out](real_models.png)",
         "",
         *_verdicts(marts),
-        *_sample(marts),
+        *_questions(marts),
+        *_sample(marts, [row for row in quarters if row[1] == "popqa_sample"]),
+        *_sizes(marts, quarters),
+        *_relations(marts),
         *_effects(marts),
         *_humans(marts),
         "## Which signal tells right answers from wrong ones, on songs?",
@@ -211,10 +228,9 @@ def page(marts: duckdb.DuckDBPyConnection) -> str:
             ("quarter", "popularity", "n", "accuracy", "declined"),
             [
                 [
-                    str(quarter), f"{low:,.0f} to {high:,.0f}", str(n),
-                    _estimate((sum(correct) / n, *(share_interval(correct, subject) or ()))), _share(declined / n),
+                    str(row[3] + 1), f"{row[4]:,.0f} to {row[5]:,.0f}", str(row[6]), _estimate(row[7:10]), _share(row[10]),
                 ]
-                for quarter, low, high, n, declined, correct, subject in quarters
+                for row in remembered
             ],
         ),
         "",
@@ -296,17 +312,18 @@ def _verdicts(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
         *wrap(
             "From memory, with passages, and right by either of the two; how well popularity, and the best of all known signals,",
             "tell right answers from wrong ones (AUROC; the best signal is chosen on other subjects); and what a threshold on",
-            "popularity gains, held out, over the better one of never and always retrieving. Mart `fct_verdicts`.",
+            "popularity, and one on the best signal, gains, held out, over the better one of never and always retrieving. Mart",
+            "`fct_verdicts`.",
         ),
         "",
         *rows_of(
-            ("questions", "model", "n", "memory", "passages", "either", "popularity", "best signal", "gain by popularity"),
+            ("questions", "model", "n", "memory", "passages", "either", "popularity", "best signal", "gain by popularity", "gain by the best signal"),
             [
                 [
                     f"`{row[0]}`", _NAMES[row[1]], f"{row[3]:,}",
                     *(_estimate(row[at : at + 3]) if row[at] is not None else "–" for at in (4, 7, 10, 13)),
                     "–" if row[16] is None else f"{_estimate(row[16:19])}: {row[19]}",
-                    _gain(*row[20:]),
+                    _gain(*row[20:24]), _gain(*row[24:]),
                 ]
                 for row in marts.sql(_VERDICTS).fetchall()
             ],
@@ -321,28 +338,28 @@ def _gain(gain: float | None, low: float | None, high: float | None, verdict: st
     return f"{verdict}: {_signed(gain)} ({f'{_signed(low)} to {_signed(high)}' if low is not None else '–'})"
 
 
-def _sample(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
+def _sample(marts: duckdb.DuckDBPyConnection, quarters: Sequence[Any]) -> Iterator[str]:
     """Seven models on the same questions of PopQA: accuracy by quarter, and what each signal tells."""
-    quarters = marts.sql(_QUARTERS_OF_SAMPLE).fetchall()
     areas = {row[:2]: row[2:] for row in marts.sql(_SAMPLE).fetchall()}
-    models = [row[0] for row in quarters]
+    accuracies: dict[str, list[Any]] = {}
+    for row in quarters:
+        accuracies.setdefault(row[0], []).append(row[7:10])
+    models = list(accuracies)
     popularity = [areas[model, "popularity"][1] for model in models]
     best = [areas[model, "best_signal"][1] for model in models]
     worse = [
-        model
-        for model in models
-        if (high := areas.get((model, "confidence"), (0, 1, 1, 1))[3]) is not None and high < 0.55
+        model for model in models if areas.get((model, "confidence"), ("",))[-1] == "no better than chance"
     ]
     yield from (
         "## Seven models on the same questions",
         "",
         *wrap(
-            f"Questions of PopQA (`popqa_sample`), a random {marts.sql(_N_OF_SAMPLE).fetchall()[0][0]} of them, from memory. By quarter of popularity, the least popular first:"
+            f"Questions of PopQA (`popqa_sample`), a random {marts.sql(_N_OF_SAMPLE).fetchall()[0][0]} of them, from memory. Accuracy by quarter of popularity, the least popular first, {_n_range(quarters)} questions each:"
         ),
         "",
         *rows_of(
-            ("model", "accuracy", "quarter 1", "2", "3", "4"),
-            [[_NAMES[row[0]], _share(row[5]), *map(_share, row[1])] for row in quarters],
+            ("model", "quarter 1", "2", "3", "4"),
+            [[_NAMES[model], *map(_estimate, accuracies[model])] for model in models],
         ),
         "",
         "What tells right answers from wrong ones (AUROC, and the number of answers for which it is known):",
@@ -363,13 +380,138 @@ def _sample(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
         "",
         *wrap(
             f"**The best signal tells more than popularity for each of them: an AUROC of {_range(best)} against",
-            f"{_range(popularity)}.** In the most popular quarter they are right for {_range(row[1][3] for row in quarters)}, in the",
-            f"least popular one for {_range(row[1][0] for row in quarters)}. The Gemmas go on after their answer (`Rock`, a line break, `thought`), so",
+            f"{_range(popularity)}.** In the most popular quarter they are right for {_range(row[-1][0] for row in accuracies.values())}, in the",
+            f"least popular one for {_range(row[0][0] for row in accuracies.values())}. The Gemmas go on after their answer (`Rock`, a line break, `thought`), so",
             "that the probabilities of their later tokens are those of other text: these answers count for the first token alone.",
             *(f"The mean probability of {_NAMES[model]} is no better than chance." for model in worse),
         ),
         "",
     )  # fmt: skip
+
+
+def _n_range(rows: Sequence[Any]) -> str:
+    return " or ".join(str(n) for n in sorted({row[6] for row in rows}))
+
+
+def _questions(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Questions, each with the query that answers it, its rows, and what they say."""
+    yield from (
+        "## Three questions, one query each",
+        "",
+        "`make sql STUDY=studies/real_models.yaml` asks the published warehouse.",
+        "",
+    )
+    for (question, sql), says in zip(QUESTIONS.items(), (_trusted, _hurt, _mean_probability), strict=True):
+        found = marts.sql(sql)
+        rows = found.fetchall()
+        lines = [[_cell(value) for value in row] for row in rows]
+        yield from (f"### {question}", "", *(f"    {line}" for line in sql.strip().splitlines()), "")
+        yield from (*rows_of([f"`{name}`" for name in found.columns], lines), "", *wrap(says(rows)), "")
+
+
+def _cell(value: Any) -> str:
+    return (
+        "–"
+        if value is None
+        else _share(value)
+        if isinstance(value, float) and abs(value) <= 1
+        else f"{value:,.0f}"
+        if isinstance(value, (int, float))
+        else str(value)
+    )
+
+
+def _trusted(rows: Sequence[Any]) -> str:
+    sure = [
+        f"{_NAMES[row[0]]} (`{row[1]}`, {_estimate(row[5:8])})"
+        for row in rows
+        if row[6] is not None and row[6] > 0.5
+    ]
+    return (
+        f"Surely right for more than half of the most popular quarter: {' and '.join(sure) or 'none'}. Data sets differ in their "
+        "questions and in their measure of popularity: compare models within one of them."
+    )
+
+
+def _hurt(rows: Sequence[Any]) -> str:
+    (gpt_4,) = (row for row in rows if row[0] == "gpt_4")
+    others = [f"{_NAMES[row[0]]} in {row[6]} of {row[4]} tenths" for row in rows if row[4]]
+    return (
+        f"For GPT-4 it is {gpt_4[3]}: it was asked from memory alone. New Bing, which answers with GPT-4 and the web, is another "
+        "system, and its questions have no popularity. Where one model was asked both ways, its interval is below zero for "
+        f"{', '.join(others)} (`oracle` showed the fact itself)."
+    )
+
+
+def _mean_probability(rows: Sequence[Any]) -> str:
+    by_verdict: dict[str, list[str]] = {}
+    for row in rows:
+        if row[1] == "confidence":
+            by_verdict.setdefault(row[7], []).append(
+                f"{_NAMES[row[0]]} ({_share(row[4]) if row[4] is not None else '–'})"
+            )
+    first = _range(row[4] for row in rows if row[1] == "first_probability" and row[4] is not None)
+    said = "; ".join(f"{verdict}, {' and '.join(names)}" for verdict, names in by_verdict.items())
+    return (
+        f"By its AUROC, the mean probability (`confidence`) says: {said}. It is unknown for the answers after which a model went on; "
+        f"the probability of the first token is known for all, with an AUROC of {first}."
+    )
+
+
+def _sizes(marts: duckdb.DuckDBPyConnection, quarters: Sequence[Any]) -> Iterator[str]:
+    """The least and the most popular quarter, by the number of parameters."""
+    known = [row for row in quarters if row[2] is not None and row[3] in (0, 3)]
+    pairs = list(zip(known[::2], known[1::2], strict=True))
+    yield from (
+        "## Does size help in the long tail?",
+        "",
+        *wrap(
+            "Accuracy from memory in the least and in the most popular quarter of each data set, for all models whose size is known.",
+            f"Left out, because their size is not known: {', '.join(_NAMES[model] for (model,) in marts.sql(_WITHOUT_SIZE).fetchall())}.",
+        ),
+        "",
+        *rows_of(
+            ("parameters", "model", "questions", "n", "least popular quarter", "most popular quarter"),
+            [
+                [
+                    f"{least[2] / 1e9:.0f}B", _NAMES[least[0]], f"`{least[1]}`", f"{least[6]:,} and {most[6]:,}",
+                    _estimate(least[7:10]), _estimate(most[7:10]),
+                ]
+                for least, most in pairs
+            ],
+        ),
+        "",
+    )  # fmt: skip
+
+
+def _relations(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """Rank correlation of popularity and correctness, over all answers and within relations."""
+    rows = marts.sql(_WITHIN).fetchall()
+    turned = [row for row in rows if None not in (row[4], row[6]) and row[4] < 0 < row[7]]
+    yield from (
+        "## Does popularity help, or do relations differ?",
+        "",
+        *wrap(
+            "Spearman's rank correlation of popularity with a right answer from memory: over all answers, which also follows how",
+            "difficult the relations are, and within relations. A mixture of relations can turn the sign.",
+        ),
+        "",
+        *rows_of(
+            ("questions", "model", "over all answers", "within relations"),
+            [
+                [f"`{row[1]}`", _NAMES[row[0]], *(_signed_estimate(row[at : at + 3]) for at in (2, 5))]
+                for row in rows
+            ],
+        ),
+        "",
+        *wrap(
+            "It is below zero over all answers, and not within relations, for"
+            f" {', '.join(f'{_NAMES[row[0]]} (`{row[1]}`)' for row in turned)}."
+            if turned
+            else "The sign is turned for no model.",
+        ),
+        "",
+    )
 
 
 def _effects(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
@@ -398,7 +540,7 @@ def _effects(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
         ),
         "",
         *wrap(
-            "Retrieval hurts in none of them." if not hurts else f"Retrieval hurts in {len(hurts)} of {len(rows)}.",
+            *([f"Retrieval hurts {_NAMES[row[0]]} from {row[2]:,.0f} to {row[3]:,.0f}." for row in hurts] or ["Retrieval hurts in none of them."]),
             "Below 100 page views accuracy does not rise with popularity, because relations differ: from memory, Self-RAG 7B is right",
             f"for {_estimate(relations[0][2:5])} of {relations[0][1]} questions of relation {relations[0][0]}, and for",
             f"{_estimate(relations[-1][2:5])} of {relations[-1][1]} of relation {relations[-1][0]}.",
@@ -426,18 +568,19 @@ def _humans(marts: duckdb.DuckDBPyConnection) -> Iterator[str]:
         ),
         "",
         *rows_of(
-            ("system", "rule", "n", "by humans", "by the rule", "agreement", "only the rule", "only humans", "κ"),
+            ("system", "rule", "n", "by humans", "by the rule", "error of the rule", "agreement", "only the rule", "only humans", "κ"),
             [
                 [
-                    _NAMES[row[0]], f"`{row[1]}`", f"{row[2]:,}", _estimate(row[11:14]), _estimate(row[8:11]), _estimate(row[3:6]),
-                    str(row[6]), str(row[7]), _share(row[14]),
+                    _NAMES[row[0]], f"`{row[1]}`", f"{row[2]:,}", _estimate(row[11:14]), _estimate(row[8:11]),
+                    _signed_estimate(row[15:18]), _estimate(row[3:6]), str(row[6]), str(row[7]), _share(row[14]),
                 ]
                 for row in rows
             ],
         ),
         "",
         *wrap(
-            f"Containment calls {_range(lost)} fewer answers right than humans do. It costs the most where answers are long and say the",
+            f"What containment costs: it calls {_range(lost)} fewer answers right than humans do, and nearly all of its errors are answers",
+            "that only humans call right. It costs the most where answers are long and say the",
             "same in other words; the order of the systems stays the same." if _is_same_order(ours.values()) else "same in other words, and it changes the order of the systems.",
         ),
         "",
@@ -563,16 +706,19 @@ def _range(values: Any) -> str:
     return f"{_share(found[0])} to {_share(found[-1])}"
 
 
+_PICTURED = ("popqa_sample", "popqa_500", "popqa", "popqa_least_popular")
+
+
 def picture(published: Path) -> bytes:
-    """PNG: the AUROC of signals on songs, beside the policies on HotpotQA."""
+    """PNG: accuracy against popularity; below it the AUROC of signals, beside what deciding by them gains."""
     with open_warehouse(published) as connection:
         tables, dimensions = list_tables(connection), read_dimensions(connection)
         drawn = []
-        for figure, dataset, width in ((QUALITY, "songs", 520), (ARENA, "hotpotqa_test", 500)):
+        for figure, width in ((ACROSS, 1060), (ALL_AUROCS, 520), (ALL_GAINS, 520)):
             rows = [
-                row
+                {**row, "system": f"{_NAMES[row['model']]}\n{row['questions_of']}"}
                 for row in read_figure(connection, figure, tables).rows
-                if row["dataset"] == dataset and row.get("signal", "confidence") in _DRAWN
+                if row["questions_of"] in _PICTURED
             ]
             assert figure.spec
             spec = specification(figure.spec, rows, dimensions, width)
@@ -581,10 +727,10 @@ def picture(published: Path) -> bytes:
             drawn.append(
                 {**spec, "title": {"text": figure.title, "anchor": "start", "fontSize": 15, "offset": 12}}
             )
-    apart = {channel: "independent" for channel in ("color", "shape")}
-    return png(
-        {"hconcat": drawn, "config": config, "spacing": 30, "resolve": {"scale": apart, "legend": apart}}
-    )
+    apart = {"scale": {channel: "independent" for channel in ("color", "shape")}}
+    apart["legend"] = apart["scale"]
+    below = {"hconcat": drawn[1:], "spacing": 30, "resolve": apart}
+    return png({"vconcat": [drawn[0], below], "config": config, "spacing": 30, "resolve": apart})
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 grounded_generations.
 
 What a file does not say (tokens, times, demonstrations) is null, never zero. So is the confidence of an answer of which
-the end is cut off, but for that of its first token: a file does not say which tokens the rest has. A request without an
+the end is cut off, or that has more tokens than its text needs, but for that of its first token: a file does not say
+which tokens the rest has. A request without an
 answer is no row: it goes to the quarantine with its reason, as a failed generation does.
 """
 
@@ -14,7 +15,7 @@ from typing import Any
 from longtail.generation.engine.task import Scope
 from longtail.generation.prompts.build import background_passage_id
 from longtail.generation.tasks.questions import answer_columns, background_columns, declines_of
-from longtail.imports.results import questions_by_dataset
+from longtail.imports.results import goes_on, questions_by_dataset
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Outcome, QuarantinedRow
 from longtail.study.backends import IMPORTED
@@ -163,7 +164,8 @@ def _answer(
     columns = answer_columns(row["text"], gold_answers, scope.model, declines, row["is_declined"])
     asked = {name: row[name] for name in ("prompt", *_ASKED)}
     answer, text = columns["prediction"].strip(), columns["raw_text"].strip()
-    known = CONFIDENCE if answer == text else _OF_FIRST_TOKEN if text.startswith(answer) else ()
+    is_whole = answer == text and not goes_on(answer, row["confidence_tokens"] or 0)
+    known = CONFIDENCE if is_whole else _OF_FIRST_TOKEN if text.startswith(answer) else ()
     sure = {column.name: row[column.name] for column in known if answer}
     return {**_of_file(row), **asked, "passage_id": passage_id, "passage_ids": passage_ids, **columns, **sure}
 
@@ -181,6 +183,10 @@ def _compare(scored: Sequence[Row], imported: Sequence[Row]) -> dict[str, Any]:
         "rows": len(scored),
         "accuracy": sum(row["is_correct"] for row in scored) / len(scored) if scored else None,
         "declined": sum(row["is_declined"] for row in scored),
+        "first_token_alone": sum(
+            theirs["confidence_tokens"] is not None and ours.get("confidence_tokens") is None
+            for ours, theirs in zip(scored, imported, strict=True)
+        ),
         "judged_by_file": len(judged),
         "disagreements": only_file + only_ours,
         "right_by_file_only": only_file,

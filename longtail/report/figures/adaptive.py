@@ -69,7 +69,7 @@ order by dataset, prompt, model, retrieval_method, threshold_scope <> 'per_relat
             categories("signal", "signal", _SIGNALS),
             interval=bounds("gain"),
             offset="signal",
-            zero=True,
+            mark_at=0,
         ),
         least=270,
         rows="model",
@@ -302,7 +302,7 @@ THRESHOLDS = Figure(
     tables=("fct_adaptive_thresholds",),
     sql="""select dataset, prompt, model, parametric_method, retrieval_method, relation, n,
     if(is_chosen_on_few, 'fewer than 20 questions', null) as few,
-    case when decision = 'below' then threshold_popularity end as threshold,
+    case when decision = 'below' then threshold_popularity end as threshold_popularity,
     if(decision = 'below', 'below the threshold', decision) as retrieves, share_retrieved,
     accuracy, accuracy_always, accuracy_never
 from marts.fct_adaptive_thresholds
@@ -312,7 +312,7 @@ order by dataset, prompt, model, retrieval_method, relation""",
         *PAIR,
         Column("relation", "relation"),
         N,
-        Column("threshold", "threshold", "number"),
+        Column("threshold_popularity", "threshold", "number"),
         Column("retrieves", "retrieves"),
         Column("share_retrieved", "retrieved, in sample", "share"),
         Column("accuracy", "accuracy, in sample", "share"),
@@ -320,7 +320,9 @@ order by dataset, prompt, model, retrieval_method, relation""",
         Column("accuracy_always", "always", "share"),
         Column("accuracy_never", "never", "share"),
     ),
-    spec=relation_dots("retrieval_method", popularity_x("threshold", {"$label": "threshold"}), least=270),
+    spec=relation_dots(
+        "retrieval_method", popularity_x("threshold_popularity", {"$label": "threshold"}), least=270
+    ),
     choose=("parametric_method",),
     plot_on="fct_adaptive_thresholds",
 )

@@ -98,7 +98,7 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
             names("model"),
             categories("latency_claim", "claim", _CLAIMS),
             interval=("single_latency_ms_saved_low", "single_latency_ms_saved_high"),
-            zero=True,
+            mark_at=0,
         ),
         least=270,
         rows="model",

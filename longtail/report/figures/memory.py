@@ -6,9 +6,11 @@ from typing import Any
 
 from longtail.report.figure import Column, Figure, bounds
 from longtail.report.marks import (
+    IN_LINES,
     LOG_TICKS,
     categories,
     curves,
+    each_model_and_dataset,
     names,
     panels,
     points,
@@ -44,6 +46,14 @@ FEWEST = 40
 level."""
 FEWEST_BY_RELATION = 5
 
+SEVERAL = "(select count(distinct dataset) > 1 from marts.fct_accuracy)"
+SYSTEM = f"model || if({SEVERAL}, chr(10) || dataset, '')"
+"""A model, and in a second line its data set if the study has several: a row or panel of a figure of all data sets."""
+OF_ALL = (*KEY[1:3], Column("questions_of", "questions of"))
+"""The columns of a figure of all data sets: without a column `dataset`, no pick filters them."""
+GEOMETRIC_MEAN = "nullif(if(bin_low > 0, sqrt(bin_low * bin_high), bin_high), 0) as popularity"
+"""The place of a bin on a logarithmic axis."""
+
 _CURVE = curves(
     popularity_x(),
     share_y("accuracy", "accuracy"),
@@ -74,6 +84,38 @@ order by dataset, prompt, model, method, bin""",  # noqa: S608
     columns=(*KEY, *_BIN_COLUMNS),
     spec=panels("model", _CURVE, least=220),
     plot_on="fct_accuracy_by_popularity",
+)
+
+ACROSS = Figure(
+    key="accuracy_across_datasets",
+    section="overview",
+    title="Accuracy against popularity, in every data set",
+    shows="Share of right answers in each tenth of a data set's questions by popularity, or in each quarter where a "
+    f"tenth has under {FEWEST} answers. One panel per model and data set, smallest model first, whatever data "
+    "set is picked above. A point is at the geometric mean of the lowest and the highest popularity of its "
+    "questions. Memory and methods with passages stand in one panel where both are known. A curve of all "
+    "questions mixes relations, which can even turn its sign: the figure `Popularity and accuracy, between and within "
+    f"relations` shows both. {{without_popularity}}{INTERVAL}",
+    source="PopQA, Figures 4 and 6; SPEC §12, bins of equal number",
+    tables=("fct_accuracy_by_popularity_quantile",),
+    sql=f"""with curves as (
+    select * from marts.fct_accuracy_by_popularity_quantile
+    where {SEVERAL}
+    qualify binning = if(
+        min(n) filter (where binning = 'deciles') over (partition by dataset, prompt, model, method) >= {FEWEST},
+        'deciles', 'quarters'
+    )
+)
+select prompt, model, method, dataset as questions_of, {SYSTEM} as system, binning, bin_low, bin_high, {GEOMETRIC_MEAN},
+    n, n_correct, accuracy, ci_low, ci_high
+from curves
+order by prompt, model, questions_of, method, bin""",  # noqa: S608
+    columns=(*OF_ALL, KEY[3], Column("binning", "parts"), *_BIN_COLUMNS),
+    spec=each_model_and_dataset(
+        curves(popularity_x(title=None), share_y("accuracy", "accuracy"), series("method", "method")),
+        least=150,
+    ),
+    plot_on="fct_accuracy_by_popularity_quantile",
 )
 
 BY_POPULARITY_AND_RELATION = Figure(
@@ -118,7 +160,11 @@ LEVELS = ["below", "[1,2)", "[2,3)", "[3,4)", "[4,5)", "[5,∞)"]
 SIZE_X = quantity(
     "n_parameters",
     "parameters of the model",
-    {"format": ".3~s", "values": LOG_TICKS, "labelOverlap": True},
+    {
+        "labelExpr": "replace(format(datum.value, '.3~s'), 'G', 'B')",
+        "values": LOG_TICKS,
+        "labelOverlap": True,
+    },
     {"type": "log", "nice": False, "padding": 14},
 )
 SCALING = Figure(
@@ -152,6 +198,38 @@ order by dataset, prompt, method, level_low_log10 nulls first, n_parameters""", 
         least=200,
     ),
     plot_on="fct_accuracy_by_popularity_level",
+)
+
+_QUARTERS = ["least popular quarter", "most popular quarter"]
+BY_SIZE = Figure(
+    key="accuracy_by_size",
+    section="memory",
+    title="The effect of size, for the least and the most popular quarter",
+    shows="Accuracy against the number of parameters, on the quarter of a data set's questions with the least and "
+    "with the most popular subjects. One panel per data set, whatever data set is picked above; its models, "
+    "which may differ in more than size, were asked the same questions. "
+    "{without_size}{without_popularity}Bars are 95 % intervals of whole subjects.",
+    source="PopQA, Figure 5; SPEC §6, scaling",
+    tables=("fct_accuracy_by_popularity_quantile", "dim_models"),
+    sql=f"""select prompt, model, method, dataset as questions_of, n_parameters,
+    if(bin = 0, '{_QUARTERS[0]}', '{_QUARTERS[1]}') as quarter, bin_low, bin_high, n, n_correct, accuracy, ci_low, ci_high
+from marts.fct_accuracy_by_popularity_quantile inner join marts.dim_models using (model)
+where binning = 'quarters' and bin in (0, 3) and n_parameters is not null
+order by prompt, model, method, questions_of, bin""",  # noqa: S608
+    columns=(
+        *OF_ALL,
+        KEY[3],
+        Column("n_parameters", "parameters", "count"),
+        Column("quarter", "questions"),
+        *_BIN_COLUMNS,
+    ),
+    spec=panels(
+        "questions_of",
+        points(SIZE_X, share_y("accuracy", "accuracy"), categories("quarter", "questions", _QUARTERS)),
+        least=200,
+    ),
+    choose=("method",),
+    plot_on="fct_accuracy_by_popularity_quantile",
 )
 
 LEAST_POPULAR = Figure(
@@ -364,18 +442,19 @@ order by dataset, prompt, model, method, relation""",
 _SCOPES = ("over all answers", "within relations")
 WITHIN = Figure(
     key="correlation_within_relations",
-    section="memory",
+    section="overview",
     title="Popularity and accuracy, between and within relations",
     shows="Two correlations of correctness with popularity, over single questions. `over all answers` takes all "
     "questions together, so it also follows the difficulty of relations. If an easy relation has unpopular subjects, it "
     "falls; it can even be negative while popularity helps in every relation. `within relations` compares a question "
     "only with questions of its own relation: the mean of the relation is subtracted from correctness and from "
     "popularity (from its logarithm, or from its rank in the relation). Read `within relations` to learn whether "
-    "popularity helps. Bars are bootstrap 95 % intervals (1,000 resamples of subjects). Questions without popularity, "
-    "or with popularity zero, are left out; questions without a relation are left out of `within relations`.",
+    "popularity helps. One row per model and data set, whatever data set is picked above. Bars are bootstrap 95 % "
+    "intervals (1,000 resamples of subjects). {without_popularity}Questions without popularity, or with popularity zero, "
+    "are left out; questions without a relation are left out of `within relations`.",
     source="SPEC §6, correlation; rank correlation within relations: Liu, Li, Wanga and Shepherd (2018)",
     tables=("fct_popularity_correlation",),
-    sql=f"""with scopes as (select dataset, prompt, model, method, unnest([
+    sql=f"""with scopes as (select prompt, model, method, dataset as questions_of, {SYSTEM} as system, unnest([
     {{measure: 'point-biserial', scope: '{_SCOPES[0]}', n: n, correlation: point_biserial,
         ci_low: point_biserial_ci_low, ci_high: point_biserial_ci_high, undefined: no_interval}},
     {{measure: 'point-biserial', scope: '{_SCOPES[1]}', n: n_within, correlation: point_biserial_within,
@@ -386,32 +465,30 @@ WITHIN = Figure(
         ci_low: spearman_within_ci_low, ci_high: spearman_within_ci_high, undefined: no_interval_within}}
 ], recursive := true)
 from marts.fct_popularity_correlation
-where relation = 'all')
+where relation = 'all' and n > 0)
 select * from scopes
-order by dataset, prompt, measure desc, model, method, scope""",  # noqa: S608
+order by prompt, model, method, questions_of, measure desc, scope""",  # noqa: S608
     columns=(
-        *KEY,
+        *OF_ALL,
+        KEY[3],
         Column("measure", "measure"),
         Column("scope", "taken"),
         N,
         Column("correlation", "correlation", "signed", bounds()),
         Column("undefined", "why no interval"),
     ),
-    spec=panels(
-        "model",
+    spec=single(
         points(
             _correlation_x("correlation", "correlation"),
-            names("method"),
+            names("system", labelExpr=IN_LINES),
             categories("scope", "correlation", _SCOPES),
             offset="scope",
-            zero=True,
+            mark_at=0,
         ),
-        least=215,
-        rows="method",
-        step=44,
-        axis=110,
+        rows="system",
+        step=40,
     ),
-    choose=("measure",),
+    choose=("method", "measure"),
     plot_on="fct_popularity_correlation",
 )
 
@@ -442,7 +519,7 @@ order by dataset, signal, other_signal""",
             names("signal"),
             series("signal"),
             interval=bounds("spearman"),
-            zero=True,
+            mark_at=0,
         ),
         least=270,
         rows="signal",
@@ -452,15 +529,17 @@ order by dataset, signal, other_signal""",
 )
 
 FIGURES = (
+    ACROSS,
     BY_POPULARITY,
+    WITHIN,
     HEADLINE,
     LEADERBOARD,
     CORRELATION,
-    WITHIN,
     MEASURES,
     BY_RELATION,
     BY_POPULARITY_AND_RELATION,
     SCALING,
+    BY_SIZE,
     LEAST_POPULAR,
     GUESSING,
 )

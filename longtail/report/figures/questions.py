@@ -6,8 +6,12 @@ from longtail.report.figure import Column, Figure, bounds
 from longtail.report.figures.memory import BIN_EDGES, KEY, N
 from longtail.report.figures.retrieval import PAIR
 from longtail.report.marks import (
+    IN_LINES,
     categories,
+    difference_x,
+    names,
     panels,
+    points,
     popularity_x,
     quantity,
     series,
@@ -310,6 +314,56 @@ order by dataset, prompt, model, method, n desc""",
     kind="table",
 )
 
+_RULES = ["popqa", "case-sensitive", "normalised", "exact match"]
+RULES = Figure(
+    key="rules_beside_verdicts",
+    section="audit",
+    title="By how much do the rules of correctness err?",
+    shows="Accuracy by each rule minus accuracy by the verdicts that came with the answers, on the same answers. "
+    "The file of the answers says whose verdicts they are: humans', a judge's, or another rule's. To the left "
+    "of the dashed line a rule calls right answers wrong, as containment does where a long answer says the "
+    "same in other words. Systems in the order of the verdicts; the data set on which a rule errs most comes "
+    "first. Bars are 95 % intervals of whole subjects.",
+    source="SPEC §12, verdicts of humans or of a judge",
+    tables=("fct_rule_agreement",),
+    sql=f"""select dataset as questions_of, prompt, model, method, model || chr(10) || method as system,
+    map(['is_correct', 'is_correct_case_sensitive', 'is_correct_normalized', 'is_exact_match'], {_RULES})[rule]
+        as rule,
+    n, difference, difference_ci_low, difference_ci_high, accuracy_by_rule, accuracy_by_rule_ci_low,
+    accuracy_by_rule_ci_high, accuracy_by_verdict, accuracy_by_verdict_ci_low, accuracy_by_verdict_ci_high,
+    agreement, n_rule_only, n_verdict_only, kappa
+from marts.fct_rule_agreement
+order by max(abs(difference)) over (partition by dataset) desc, dataset, accuracy_by_verdict desc, prompt, model,
+    method""",  # noqa: S608
+    columns=(
+        _QUESTIONS_OF,
+        *KEY[1:],
+        Column("rule", "rule"),
+        N,
+        Column("difference", "error of the rule", "signed", bounds("difference")),
+        Column("accuracy_by_rule", "accuracy by the rule", "share", bounds("accuracy_by_rule")),
+        Column("accuracy_by_verdict", "by the verdicts", "share", bounds("accuracy_by_verdict")),
+        Column("agreement", "agreement", "share"),
+        Column("n_rule_only", "right by the rule alone", "count"),
+        Column("n_verdict_only", "right by the verdict alone", "count"),
+        Column("kappa", "κ", "signed"),
+    ),
+    spec=single(
+        points(
+            difference_x("difference", "accuracy by the rule minus accuracy by the verdicts", 8),
+            names("system", labelExpr=IN_LINES),
+            categories("rule", "rule", _RULES),
+            interval=bounds("difference"),
+            offset="rule",
+            mark_at=0,
+        ),
+        rows="system",
+        step=52,
+    ),
+    choose=("questions_of",),
+    plot_on="fct_rule_agreement",
+)
+
 COVERAGE = Figure(
     key="answer_coverage",
     section="audit",
@@ -367,4 +421,5 @@ FIGURES = (
     FAILED,
     QUARANTINE,
     DISAGREEMENT,
+    RULES,
 )

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from longtail.report.figure import Column, Figure, bounds
-from longtail.report.figures.memory import ACCURACY, BIN_EDGES, FEWEST, INTERVAL, KEY, N
+from longtail.report.figures.memory import (
+    ACCURACY,
+    BIN_EDGES,
+    FEWEST,
+    GEOMETRIC_MEAN,
+    INTERVAL,
+    KEY,
+    OF_ALL,
+    SYSTEM,
+    N,
+)
 from longtail.report.marks import (
     cells,
     curves,
+    difference_axis,
     difference_x,
+    each_model_and_dataset,
     names,
     panels,
     points,
@@ -125,6 +137,51 @@ order by dataset, prompt, model, retrieval_method, memory, retrieval""",
     ),
     choose=("parametric_method", "retrieval_method"),
     plot_on="fct_retrieval_quadrants",
+)
+
+_EFFECT_Y = quantity("difference", "change in accuracy (points)", difference_axis(5))
+_EFFECT = curves(
+    popularity_x(title=None), _EFFECT_Y, series("retrieval_method", "retrieval", of="method"), mark_at=0
+)
+_HURTS = {
+    "transform": [{"filter": "datum.effect === 'hurts'"}],
+    "mark": {"type": "text", "text": "hurts", "dy": 14},
+    "encoding": {"y": _EFFECT_Y},
+}
+
+EFFECT = Figure(
+    key="retrieval_effect_by_popularity",
+    section="effects",
+    title="Where retrieval helps and hurts",
+    shows="Accuracy with retrieval minus accuracy from memory, on the same questions, in each tenth of a data set's "
+    "questions by popularity. Above the dashed line retrieval helps, below it retrieval hurts; `hurts` stands "
+    "only where the whole interval is below. One panel per model and data set, whatever data set is picked "
+    "above. Bands are 95 % intervals of whole subjects; a tenth in which fewer than 20 subjects, or fewer "
+    "than 10 questions, decide has none. `oracle` shows a passage, or the fact itself, because it holds the "
+    "answer: an upper bound. {without_popularity}Where relations differ, tenths hold other relations too: the "
+    "table `marts.fct_retrieval_effect_by_popularity` has each relation.",
+    source="SPEC §12, where retrieval helps and hurts",
+    tables=("fct_retrieval_effect_by_popularity",),
+    sql=f"""select prompt, model, parametric_method, retrieval_method, dataset as questions_of, {SYSTEM} as system,
+    bin_low, bin_high, {GEOMETRIC_MEAN}, n, parametric_accuracy, retrieval_accuracy, difference,
+    ci_low, ci_high, effect, no_interval
+from marts.fct_retrieval_effect_by_popularity
+where relation = 'all' and binning = 'deciles'
+order by prompt, model, questions_of, parametric_method, retrieval_method, bin""",  # noqa: S608
+    columns=(
+        *OF_ALL,
+        *PAIR[3:],
+        *BIN_EDGES,
+        N,
+        Column("parametric_accuracy", "from memory", "share"),
+        Column("retrieval_accuracy", "with retrieval", "share"),
+        Column("difference", "change", "signed", bounds()),
+        Column("effect", "effect"),
+        Column("no_interval", "why no interval"),
+    ),
+    spec=each_model_and_dataset({**_EFFECT, "layer": [*_EFFECT["layer"], _HURTS]}, least=220),
+    choose=("parametric_method",),
+    plot_on="fct_retrieval_effect_by_popularity",
 )
 
 RECALL = Figure(
@@ -447,6 +504,7 @@ order by dataset, prompt, comparison, within, difference desc""",
 FIGURES = (
     BY_METHOD,
     RELATIVE,
+    EFFECT,
     QUADRANTS,
     RECALL,
     RECALL_BY_POPULARITY,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from longtail.report.figure import Column, Figure, bounds
-from longtail.report.figures.memory import KEY, N
+from typing import Any
+
+from longtail.report.figure import Column, Figure, Spec, bounds
+from longtail.report.figures.memory import KEY, OF_ALL, N
 from longtail.report.marks import (
+    IN_LINES,
     SHARE_AXIS,
     categories,
     difference_x,
@@ -13,6 +16,7 @@ from longtail.report.marks import (
     points,
     quantity,
     single,
+    value_x,
 )
 
 DEFAULT_GAIN = (
@@ -35,20 +39,25 @@ _KNOWN_FIRST = (
 )
 """Data sets of which more is known stand first, else the order of the study."""
 
-
+_ALL_KEY = (*OF_ALL, Column("retrieval_method", "retrieval"))
 _SYSTEM = "model || if(retrieval_method = 'none', '', ', ' || retrieval_method)"
-_ALL_KEY = (
-    Column("questions_of", "questions of"),
-    *KEY[1:3],
-    Column("retrieval_method", "retrieval"),
-)
-"""Without a column `dataset`, no pick filters the rows."""
+_SYSTEM_AND_DATASET = f"{_SYSTEM} || chr(10) || dataset as system"
+_SEVERAL = "(select count(distinct dataset) > 1 from ranked)"
 
 
 def _words(signal: str, verdict: str) -> str:
     """SQL of a verdict in words: 'gains +2.7', 'gains nothing', 'not known: no passages'."""
     number = f"replace(format(' {{:+.1f}}', 100 * {signal}_gain), '-', '−')"
     return f"{verdict} || if({verdict} in ('gains', 'loses'), {number}, '')"
+
+
+def _dots(x: Spec, colour: Spec, *, step: int, **look: Any) -> Spec:
+    """One line for each data set and model; `look`: that of `points`."""
+    return single(
+        points(x, names("system", labelExpr=IN_LINES, labelLineHeight=12), colour, **look),
+        rows="system",
+        step=step,
+    )
 
 
 VERDICTS = Figure(
@@ -89,6 +98,12 @@ order by {_KNOWN_FIRST}""",  # noqa: S608
     plot_on="fct_verdicts",
 )
 
+_GAINS = """unnest([
+        {decided_by: 'popularity', gain: popularity_gain, gain_ci_low: popularity_gain_ci_low,
+            gain_ci_high: popularity_gain_ci_high, no_interval: no_gain_interval},
+        {decided_by: 'best signal', gain: best_signal_gain, gain_ci_low: best_signal_gain_ci_low,
+            gain_ci_high: best_signal_gain_ci_high, no_interval: no_best_signal_gain_interval}
+    ], recursive := true)"""
 _KNOWN_BY = ("memory", "passages", "either")
 ALL_ACCURACIES = Figure(
     key="all_accuracies",
@@ -101,15 +116,13 @@ ALL_ACCURACIES = Figure(
     sql=f"""{_RANKED},
 accuracies as (
     select row_number() over (order by {_KNOWN_FIRST}) as place, prompt, dataset as questions_of, model,
-        retrieval_method, n,
-        {_SYSTEM} || chr(10) || dataset as system,
-        unnest([
+        retrieval_method, n, {_SYSTEM_AND_DATASET}, unnest([
         {{known_by: 'memory', accuracy: memory_accuracy, ci_low: memory_ci_low, ci_high: memory_ci_high}},
         {{known_by: 'passages', accuracy: passages_accuracy, ci_low: passages_ci_low, ci_high: passages_ci_high}},
         {{known_by: 'either', accuracy: either_accuracy, ci_low: either_ci_low, ci_high: either_ci_high}}
     ], recursive := true)
     from ranked
-    where (select count(distinct dataset) > 1 from ranked)
+    where {_SEVERAL}
 )
 select * from accuracies
 where accuracy is not null
@@ -120,14 +133,94 @@ order by place""",  # noqa: S608
         N,
         Column("accuracy", "accuracy", "share", bounds()),
     ),
-    spec=single(
-        points(
-            quantity("accuracy", "accuracy", {**SHARE_AXIS, "grid": True}, {"domain": [0, 1]}),
-            names("system", labelExpr="split(datum.label, '\\n')", labelLineHeight=12),
-            categories("known_by", None, _KNOWN_BY),
-        ),
-        rows="system",
+    spec=_dots(
+        quantity("accuracy", "accuracy", {**SHARE_AXIS, "grid": True}, {"domain": [0, 1]}),
+        categories("known_by", None, _KNOWN_BY),
         step=30,
+    ),
+    plot_on="fct_verdicts",
+)
+
+ALL_AUROCS = Figure(
+    key="all_aurocs",
+    section="confidence",
+    title="What tells right answers from wrong ones, for every data set and model",
+    shows="AUROC, from memory: the share of pairs of a right and a wrong answer in which the right one has the higher "
+    "signal. A signal that says nothing has one half (dashed). The best signal is chosen on other subjects among those "
+    "that the data have; the table names it. One line for each data set and model, whatever data set is picked above; "
+    "data sets without popularity or another signal are left out. Bars are 95 % intervals of whole subjects.",
+    source="SPEC §11",
+    tables=("fct_verdicts", "dim_datasets"),
+    sql=f"""{_RANKED},
+models as (
+    select distinct on (dataset, prompt, model, parametric_method) *, 'none' as retrieval_method
+    from (select * exclude (retrieval_method), row_number() over (order by {_KNOWN_FIRST}) as place from ranked)
+    where {_SEVERAL}
+    order by place
+),
+aurocs as (
+    select place, prompt, dataset as questions_of, model, n, chosen_signals, {_SYSTEM_AND_DATASET}, unnest([
+        {{signal: '{_DECIDED_BY[0]}', auroc: popularity_auroc, auroc_ci_low: popularity_auroc_ci_low,
+            auroc_ci_high: popularity_auroc_ci_high}},
+        {{signal: '{_DECIDED_BY[1]}', auroc: best_signal_auroc, auroc_ci_low: best_signal_auroc_ci_low,
+            auroc_ci_high: best_signal_auroc_ci_high}}
+    ], recursive := true)
+    from models
+)
+select * from aurocs
+where auroc is not null
+order by place, signal desc""",  # noqa: S608
+    columns=(
+        *OF_ALL,
+        Column("signal", "signal"),
+        N,
+        Column("auroc", "AUROC", "share", bounds("auroc")),
+        Column("chosen_signals", "chosen"),
+    ),
+    spec=_dots(
+        {**value_x("auroc"), "title": "AUROC"},
+        categories("signal", "signal", _DECIDED_BY),
+        step=36,
+        interval=bounds("auroc"),
+        offset="signal",
+        mark_at=0.5,
+    ),
+    plot_on="fct_verdicts",
+)
+
+ALL_GAINS = Figure(
+    key="all_gains",
+    section="thresholds",
+    title="What deciding when to retrieve gains, for every data set and model",
+    shows=f"{DEFAULT_GAIN} One line for each data set, model and retrieval method, whatever data set is picked "
+    "above. Bars are 95 % intervals of whole subjects; the table says why there is none. Left of the dashed line, "
+    "deciding loses.",
+    source="SPEC §11; PopQA, section 6.2",
+    tables=("fct_verdicts", "dim_datasets"),
+    sql=f"""{_RANKED},
+gains as (
+    select row_number() over (order by {_KNOWN_FIRST}) as place, prompt, dataset as questions_of, model,
+        retrieval_method, n, {_SYSTEM_AND_DATASET}, {_GAINS}
+    from ranked
+    where {_SEVERAL}
+)
+select * from gains
+where gain is not null
+order by place, decided_by desc""",  # noqa: S608
+    columns=(
+        *_ALL_KEY,
+        Column("decided_by", "decided by"),
+        N,
+        Column("gain", "gain", "signed", bounds("gain")),
+        Column("no_interval", "why no interval"),
+    ),
+    spec=_dots(
+        difference_x("gain", "held-out gain", 5),
+        categories("decided_by", "decided by", _DECIDED_BY),
+        step=36,
+        interval=bounds("gain"),
+        offset="decided_by",
+        mark_at=0,
     ),
     plot_on="fct_verdicts",
 )
@@ -140,18 +233,13 @@ GAIN = Figure(
     "zero, deciding is better. The figure `Adaptive retrieval against always and never` has other searches.",
     source="PopQA, section 6.2",
     tables=("fct_verdicts",),
-    sql="""with gains as (
-    select dataset, prompt, model, parametric_method, retrieval_method, unnest([
-        {decided_by: 'popularity', gain: popularity_gain, gain_ci_low: popularity_gain_ci_low,
-            gain_ci_high: popularity_gain_ci_high, no_interval: no_gain_interval},
-        {decided_by: 'best signal', gain: best_signal_gain, gain_ci_low: best_signal_gain_ci_low,
-            gain_ci_high: best_signal_gain_ci_high, no_interval: no_best_signal_gain_interval}
-    ], recursive := true)
+    sql=f"""with gains as (
+    select dataset, prompt, model, parametric_method, retrieval_method, {_GAINS}
     from marts.fct_verdicts
 )
 select * from gains
 where gain is not null
-order by dataset, prompt, model, retrieval_method, decided_by desc""",
+order by dataset, prompt, model, retrieval_method, decided_by desc""",  # noqa: S608
     columns=(
         *KEY[:3],
         Column("parametric_method", "memory"),
@@ -168,7 +256,7 @@ order by dataset, prompt, model, retrieval_method, decided_by desc""",
             categories("decided_by", "decided by", _DECIDED_BY),
             interval=bounds("gain"),
             offset="decided_by",
-            zero=True,
+            mark_at=0,
         ),
         least=270,
         rows="model",
@@ -179,4 +267,4 @@ order by dataset, prompt, model, retrieval_method, decided_by desc""",
     plot_on="fct_verdicts",
 )
 
-FIGURES = (VERDICTS, ALL_ACCURACIES, GAIN)
+FIGURES = (VERDICTS, ALL_ACCURACIES, ALL_AUROCS, ALL_GAINS, GAIN)

@@ -59,9 +59,9 @@ function tiles() {
 // Where a threshold is: one number, or the least and the greatest of those of relations.
 function thresholdsOf(row) {
   const digits = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
-  const limits = rowsOfKey("adaptive_thresholds").filter((one) => one.threshold !== null
+  const limits = rowsOfKey("adaptive_thresholds").filter((one) => one.threshold_popularity !== null
     && (one.relation === "all") === (row.popularity_policy === "popularity")
-    && ["model", "parametric_method", "retrieval_method"].every((name) => one[name] === row[name])).map((one) => one.threshold);
+    && ["model", "parametric_method", "retrieval_method"].every((name) => one[name] === row[name])).map((one) => one.threshold_popularity);
   if (!limits.length) return null;
   const [least, most] = [Math.min(...limits), Math.max(...limits)].map((value) => digits.format(value));
   return { isOne: row.popularity_policy === "popularity", text: least === most ? `about ${least}` : `${least} to ${most}` };

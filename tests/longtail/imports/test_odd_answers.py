@@ -225,6 +225,8 @@ TABLES: list[tuple[str, Write, dict[str, Any], str]] = [
      "; ".join([f"{i}=Paris" for i in range(20)] + ["20=a", "unread is_correct"])),
     ("one verdict of 21 is a part of a point", lines(*MANY, row(20, prediction="a", is_correct=0.33)), {},
      "; ".join([f"{i}=Paris" for i in range(20)] + ["20=a", "unread is_correct"])),
+    ("a third of the questions is improper by the judges", lines(row(prediction="a", is_correct="improper"), *MANY[2:4]),
+     {}, "1=a; 2=Paris; 3=Paris; unread is_correct"),
     ("a third of the times cannot be read", lines(row(prediction="a", latency_ms="1 s"), *MANY[2:4]), {},
      "refused: <file>: column latency_ms: 1 of 3 values cannot be read: '1 s' (row 1); a number was expected, not '1 s';"
      " correct them, or leave the column out: columns: {latency_ms: null}"),

@@ -358,7 +358,15 @@ def test_log_probabilities_of_the_whole_answer_are_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "n_tokens", "is_told"),
-    [("Rock", 1, False), ("Rock", 4, False), ("Rock", 5, True), ("Rock\nthought\nRock", 4, True)],
+    [
+        ("Rock", 1, False),
+        ("Rock", 4, False),
+        ("Rock", 5, True),
+        ("Rock\nthought\nRock", 4, True),
+        ("1 984", 6, False),
+        ("рок", 8, False),
+        ("рок", 9, True),
+    ],
 )
 def test_answers_that_go_on_after_their_first_line_are_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, n_tokens: int, is_told: bool
@@ -392,3 +400,11 @@ def test_questions_that_key_rows_leaves_out_are_counted(tmp_path: Path) -> None:
     assert [question["question"] for question in dataset.questions.values()] == ["Who is 1?", "Who is 3?"]
     assert "1 rows are left out by key rows of the study" in dataset.says
     assert (dataset.notes["rows"], dataset.notes["put_aside"], dataset.notes["left_out"]) == (2, 0, 1)
+    hint = (
+        "column improper marks questions that judges call improper; rows: {improper: false} leaves them out"
+    )
+    assert hint not in dataset.says
+    every = read_questions(
+        path, read_part(Import, {"format": "table", "path": str(path)}, path, "import"), "d"
+    )
+    assert (len(every.questions), hint in every.says) == (3, True)

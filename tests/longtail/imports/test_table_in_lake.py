@@ -164,8 +164,11 @@ def test_answers_by_a_retriever_of_the_study_are_its_rows_and_unknown_methods_ar
 
 
 def test_the_confidence_of_a_whole_answer_reaches_its_row(tmp_path: Path) -> None:
-    """Of an answer whose end was cut off, only the first token is known."""
-    rows = [("Angel", "Akon", "Akon", "[0.5, 0.25]"), ("One", "U2|Ed Sheeran", "U2\nor not", "[0.5, 0.5]")]
+    """Of an answer whose end was cut off, or that has more tokens than its text, only the first token is known."""
+    rows = [
+        ("Angel", "Akon", "Akon", "[0.5, 0.25]"), ("One", "U2|Ed Sheeran", "U2\nor not", "[0.5, 0.5]"),
+        ("Red", "Swift", "Yes", "[0.5, 0.5, 0.25, 0.25]"),
+    ]  # fmt: skip
     lines = [
         {"question": f"Who sang {song}?", "answer": gold, "prediction": text, "token_probs": numbers}
         for song, gold, text, numbers in rows
@@ -176,13 +179,31 @@ def test_the_confidence_of_a_whole_answer_reaches_its_row(tmp_path: Path) -> Non
     study, lake = made(tmp_path, models=[others], prompts=[{"name": "plain"}])
     build_questions(study, lake, LOG)
     import_answers(study, lake, "others", LOG)
-    scored(study, lake)
-    whole, cut = sorted(
+    notes = scored(study, lake).notes
+    whole, cut, more = sorted(
         lake.read("answers", "others|closed_book").to_pylist(), key=lambda row: row["raw_text"]
     )
     assert (whole["confidence_tokens"], whole["sum_log_probability"]) == (2, pytest.approx(math.log(1 / 8)))
     assert (cut["prediction"], cut["confidence_tokens"], cut["sum_log_probability"]) == ("U2", None, None)
-    assert (cut["first_probability"], cut["least_probability"]) == (0.5, None)
+    for one in (cut, more):
+        assert (one["first_probability"], one["least_probability"]) == (0.5, None)
+    assert notes["first_token_alone"] == 2
+
+
+def test_a_question_under_two_ids_is_asked_twice_and_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "twice.csv").write_text(
+        "id,question,answer\n7,Who?,A\n8,Who?,A\n9,Where?,B\n", encoding="utf-8"
+    )
+    dataset = {"name": "twice", "import": {"format": "table", "path": "twice.csv"}}
+    study, lake = made(
+        tmp_path, datasets=[dataset], models=[{"name": "fake", "path": "fake:echo", "backend": "fake"}]
+    )
+    caplog.set_level("INFO")
+    build_questions(study, lake, LOG)
+    assert "twice: 1 questions stand under several ids, as 7, 8: each id is asked and counted" in caplog.text
+    assert lake.read("questions")["question_id"].to_pylist() == ["7", "8", "9"]
 
 
 def test_another_sign_between_answers_makes_the_questions_stale(tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ class World:
             "grounding_prompt": ("null", "according_to_wikipedia"),
             "question_id": [f"q{n}" for n in range(self.n_questions)],
             "memory": ("right", "wrong"), "binned_by": ("none", "popularity"),
+            "binning": ("deciles", "quarters"), "rule": ("is_correct", "is_exact_match"),
             "setting": ("all_relations",), "predictors": ("all", "cert"), "fit": ("all_rows", "held_out"),
             "estimator": ("gradient_boosting", "logistic"), "signal": ("all", "consistency", "popularity", "confidence"),
             "predictor": ("scons", "cert"), "compared_with": ("null_prompt", "no_passage"),

@@ -132,7 +132,7 @@ def _cut(content: bytes) -> bytes:
         (_cut, "checksum mismatch"),
         (lambda content: content + b" ", "checksum mismatch"),
         (
-            lambda content: content.replace(b'"threshold": 4.0', b'"threshold": 5.0'),
+            lambda content: content.replace(b'"threshold_popularity": 4.0', b'"threshold_popularity": 5.0'),
             "checksum mismatch",
         ),
         (

@@ -46,10 +46,10 @@ SHAPES = {
     "rules are a list": _set("rules", value=[]),
     "rules are null": _set("rules", value=None),
     "a rule is a number": _set(*RULE, value=4),
-    "a threshold is a text": _set(*RULE, "threshold", value="4"),
-    "a threshold is true": _set(*RULE, "threshold", value=True),
-    "a threshold is an object": _set(*RULE, "threshold", value={}),
-    "a threshold has 400 digits": _set(*RULE, "threshold", value=10**400),
+    "a threshold is a text": _set(*RULE, "threshold_popularity", value="4"),
+    "a threshold is true": _set(*RULE, "threshold_popularity", value=True),
+    "a threshold is an object": _set(*RULE, "threshold_popularity", value={}),
+    "a threshold has 400 digits": _set(*RULE, "threshold_popularity", value=10**400),
     "an accuracy is a text": _set(*RULE, "below", "accuracy_with", value="1"),
     "an accuracy is a list": _set(*RULE, "above", "accuracy_without", value=[1]),
     "a count is a fraction": _set(*RULE, "below", "n", value=2.5),
@@ -67,7 +67,7 @@ SHAPES = {
     "a deviation is zero": _set("prediction", "deviations", 0, value=0),
     "a mean is null": _set("prediction", "means", 0, value=None),
     "predictors are a number": _set("prediction", "predictors", value=3),
-    "a probability is a text": _set(*PREDICTION, "threshold", value="0.5"),
+    "a probability is a text": _set(*PREDICTION, "threshold_probability", value="0.5"),
     "no rule for all": lambda fields: fields["prediction"]["rules"].pop("all"),
 }
 

@@ -72,14 +72,15 @@ def test_a_router_with_thresholds(hand_made_marts: Marts) -> None:
     )
     assert router["rules"] == {
         "all": {
-            "decision": "below", "threshold": 3.0,
+            "decision": "below", "threshold_popularity": 3.0,
             "overall": segment(7, 4, 4), "below": segment(3, 3, 0), "above": segment(4, 1, 4),
         },
         "capital": {
-            "decision": "never", "threshold": 3.0, "overall": segment(2, 0, 2), "below": EMPTY, "above": segment(2, 0, 2)
+            "decision": "never", "threshold_popularity": 3.0, "overall": segment(2, 0, 2), "below": EMPTY,
+            "above": segment(2, 0, 2),
         },
         "composer": {
-            "decision": "below", "threshold": 4.0,
+            "decision": "below", "threshold_popularity": 4.0,
             "overall": segment(4, 3, 2), "below": segment(2, 2, 0), "above": segment(2, 1, 2),
         },
     }  # fmt: skip
@@ -139,7 +140,11 @@ def test_one_threshold_for_all_has_the_accuracies_of_each_relation(
 ) -> None:
     sure = with_gains(hand_made_marts, "bm25", all={"gain_ci_low": 0.01, "accuracy_adaptive": 0.95})
     rule = documents_by_name(sure)[BM25]["rules"]["composer"]
-    assert (rule["threshold"], rule["below"], rule["above"]) == (3.0, segment(2, 2, 0), segment(2, 1, 2))
+    assert (rule["threshold_popularity"], rule["below"], rule["above"]) == (
+        3.0,
+        segment(2, 2, 0),
+        segment(2, 1, 2),
+    )
 
 
 def test_questions_without_popularity_count_only_if_none_has_one(hand_made_marts: Marts) -> None:
@@ -380,7 +385,7 @@ def test_a_service_that_asks_the_router_is_as_right_as_the_mart_says(
 _COLUMNS = ("dataset", "prompt", "model", "parametric_method", "retrieval_method")
 _PAIR = " and ".join(f"{name} = ?" for name in _COLUMNS)
 _OF_SPLIT = f"""
-select relation, threshold as threshold_popularity,
+select relation, threshold_popularity,
     case n_retrieved when 0 then 'never' when n then 'always' else 'below' end as decision
 from intermediate.int_adaptive_thresholds inner join intermediate.int_method_pairs using (pair_id)
 where split = 0 and search = 'exact' and {_PAIR}

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from longtail.statistics.adaptive_signals import RESULTS, compare_signals
 from longtail.statistics.results import MADE_FROM
+from longtail.statistics.signal_quality import SIGNALS
 
 KEY = {"dataset": "d", "prompt": "p", "model": "m", "parametric_method": "closed_book"}
 N_SPLITS = 12
@@ -35,9 +36,10 @@ def by_result(table: pa.Table, results: Sequence[str]) -> dict[str, list[Row]]:
 
 def questions_of(rows: Sequence[Row]) -> pa.Table:
     """The questions of pairs, whose lists have a value for each; nan is unknown. Each is about its own subject."""
+    unknown = dict.fromkeys(SIGNALS)
     questions = [
         {name: value[at] if isinstance(value, list) else value for name, value in row.items()}
-        for row in ({"cluster_id": row["question_id"], **row} for row in rows)
+        for row in ({**unknown, "cluster_id": row["question_id"], **row} for row in rows)
         for at in range(len(row["question_id"]))
     ]
     return pa.Table.from_pylist(

@@ -45,7 +45,7 @@ def test_the_lowest_of_equally_good_thresholds_wins() -> None:
     """Rising: +1 at 5, 0 at 8 (one right by each method), 0 at 20, lost by memory's answer above it."""
     rows = [(5.0, 0, 1), (8.0, 1, 1), (20.0, 1, 0), (20.0, 0, 1)]
     fitted = by_name(pair_of([("father", *row, [True]) for row in rows]))
-    assert fitted["father", "exact"].threshold.tolist() == [8]
+    assert fitted["father", "exact"].threshold_popularity.tolist() == [8]
     assert fitted["father", "exact"].gain.tolist() == [1]
     assert fitted["father", "exact"].n.tolist() == [4]
     assert fitted["father", "exact"].n_parametric.tolist() == [2]
@@ -55,7 +55,7 @@ def test_the_lowest_of_equally_good_thresholds_wins() -> None:
 def test_equal_popularities_share_a_threshold() -> None:
     """The gain of the first row at 5 is lost by the second: no threshold lies between them."""
     fitted = by_name(pair_of([("father", 5.0, 0, 1, [True]), ("father", 5.0, 1, 0, [True])]))
-    assert fitted["father", "exact"].threshold.tolist() == [5]
+    assert fitted["father", "exact"].threshold_popularity.tolist() == [5]
     assert fitted["father", "exact"].gain.tolist() == [0]
 
 
@@ -65,10 +65,10 @@ def test_never_is_the_lowest_fitting_popularity_and_always_is_infinity() -> None
         ("always", 5.0, 1, 0, [True]), ("always", 8.0, 0, 1, [True]), ("always", 8.0, 0, 1, [True]),
     ]  # fmt: skip
     fitted = by_name(pair_of(rows, (1, 6, np.inf)))
-    assert fitted["never", "exact"].threshold.tolist() == [5]
-    assert fitted["never", "binned10"].threshold.tolist() == [1]
-    assert fitted["always", "exact"].threshold.tolist() == [np.inf]
-    assert fitted["always", "binned10"].threshold.tolist() == [np.inf]
+    assert fitted["never", "exact"].threshold_popularity.tolist() == [5]
+    assert fitted["never", "binned10"].threshold_popularity.tolist() == [1]
+    assert fitted["always", "exact"].threshold_popularity.tolist() == [np.inf]
+    assert fitted["always", "binned10"].threshold_popularity.tolist() == [np.inf]
 
 
 @given(st.lists(QUESTION, min_size=1, max_size=25))
@@ -84,9 +84,11 @@ def test_every_fit_is_the_best_of_all_candidates(rows: list[tuple[str, float, in
                 continue
             tried = pair.edges["all"] if search == "binned10" else [*sorted({row[1] for row in mine}), np.inf]
             right = [sum(row[3] if row[1] < limit else row[2] for row in mine) for limit in tried]
-            assert fitted.threshold[split] == tried[right.index(max(right))]
+            assert fitted.threshold_popularity[split] == tried[right.index(max(right))]
             assert fitted.gain[split] == max(right) - right[0]
-            assert fitted.n_retrieved[split] == sum(row[1] < fitted.threshold[split] for row in mine)
+            assert fitted.n_retrieved[split] == sum(
+                row[1] < fitted.threshold_popularity[split] for row in mine
+            )
 
 
 def test_rows_are_matched_to_splits_by_dataset_and_question() -> None:
@@ -106,12 +108,12 @@ def test_rows_are_matched_to_splits_by_dataset_and_question() -> None:
     edges = pa.table({
         "pair_id": [pair for pair, _, _ in names for _ in (0, 1)],
         "relation": [relation for _, relation, _ in names for _ in (0, 1)],
-        "threshold": [limit for _, _, low in names for limit in (low, np.inf)],
+        "threshold_popularity": [limit for _, _, low in names for limit in (low, np.inf)],
     })  # fmt: skip
     fitted = fit_thresholds(rows, splits, edges)
     assert fitted.schema == SCHEMA
     found = {
-        (row["pair_id"], row["split"], row["relation"]): (row["threshold"], row["n"])
+        (row["pair_id"], row["split"], row["relation"]): (row["threshold_popularity"], row["n"])
         for row in fitted.to_pylist()
         if row["search"] == "exact"
     }

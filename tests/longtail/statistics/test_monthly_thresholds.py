@@ -21,7 +21,7 @@ ROWS = pa.Table.from_pylist([
     {"pair_id": 2, "dataset": "d", "question_id": "e", "popularity": 2.0, "parametric": 0, "retrieval": 1},
     {"pair_id": 3, "dataset": "other", "question_id": "a", "popularity": 2.0, "parametric": 0, "retrieval": 1},
 ])  # fmt: skip
-WINDOW = pa.table({"pair_id": [1, 2, 3], "threshold": [5.0, math.inf, math.inf]})
+WINDOW = pa.table({"pair_id": [1, 2, 3], "threshold_popularity": [5.0, math.inf, math.inf]})
 
 
 def months(**views: list[float | None]) -> pa.Table:
@@ -78,7 +78,9 @@ def test_it_is_the_threshold_of_the_window_search(rows: list[tuple[float, int, i
     relations = np.array(["father"] * len(rows), dtype=object)
     edges = dict.fromkeys(("father", "all"), np.array([0.0, math.inf]))
     fitted = fit_pair(PairRows(relations, popularity, parametric, retrieval, training, edges))
-    (same,) = [one.threshold[0] for one in fitted if (one.relation, one.search) == ("all", "exact")]
+    (same,) = [
+        one.threshold_popularity[0] for one in fitted if (one.relation, one.search) == ("all", "exact")
+    ]
     assert threshold == same
     best = max(gain[popularity < candidate].sum() for candidate in (*popularity, math.inf))
     assert gain[popularity < threshold].sum() == best

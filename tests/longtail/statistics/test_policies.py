@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from sklearn.metrics import roc_auc_score
 
+from benchmarks.subject_worlds import WORLDS, policies
 from longtail.statistics.adaptive_signals import RESULTS, compare_signals
 from longtail.statistics.method_comparisons import mcnemar_exact
 from longtail.statistics.policies import _Spread
@@ -41,12 +43,13 @@ def arena(
     return {one["policy"]: one for one in found}
 
 
-def by_loops(row: Row, values: list[float]) -> tuple[float, float]:
-    """Held-out accuracy and share retrieved below a threshold on `values`: each question, then its splits, one by one."""
+def by_loops(row: Row, *by_split: list[float]) -> tuple[float, float]:
+    """Held-out accuracy and share retrieved below a threshold on the values of each split, or of all splits: each
+    question, then its splits, one by one."""
     parametric, retrieval, trains = row["parametric"], row["retrieval"], trains_of()
     limits = []
     for split in range(N_SPLITS):
-        mine = [i for i in range(N) if split in trains[i]]
+        values, mine = by_split[split % len(by_split)], [i for i in range(N) if split in trains[i]]
         best, limit = 0.0, min(values[i] for i in mine)
         for candidate in (*sorted({values[i] for i in mine}), float("inf")):
             gain = sum(retrieval[i] - parametric[i] for i in mine if values[i] < candidate)
@@ -55,7 +58,11 @@ def by_loops(row: Row, values: list[float]) -> tuple[float, float]:
         limits.append(limit)
     right, share = [], []
     for i in range(N):
-        tests = [values[i] < limits[split] for split in range(N_SPLITS) if split not in trains[i]]
+        tests = [
+            by_split[split % len(by_split)][i] < limits[split]
+            for split in range(N_SPLITS)
+            if split not in trains[i]
+        ]
         if tests:
             share.append(np.mean(tests))
             right.append(np.mean([retrieval[i] if one else parametric[i] for one in tests]))
@@ -75,6 +82,48 @@ def test_thresholds_and_scores_equal_loops_over_questions() -> None:
     vain = found["popularity"]
     assert vain["no_gain_interval"] is not None
     assert vain["policy_gain_ci_low"] is vain["policy_p_value"] is None
+
+
+def test_the_best_signal_is_chosen_on_the_training_questions_of_each_split() -> None:
+    rng = np.random.default_rng(5)
+    row = questions()
+    blurred = {
+        name: np.array(row["scons"]) + rng.normal(0, 0.2, N) for name in ("first_probability", "mean_entropy")
+    }
+    for name, sign in (("first_probability", 1), ("mean_entropy", -1)):
+        row[name] = (sign * blurred[name]).tolist()
+    row["scons"] = [None] * N
+    row["least_probability"] = [1.0] * 239 + [None]  # unknown for a question: cannot be chosen
+    trains, chosen = trains_of(), []
+    for split in range(N_SPLITS):
+        mine = [i for i in range(N) if split in trains[i]]
+        right = np.array(row["parametric"])[mine]
+        chosen.append(max(blurred, key=lambda name: roc_auc_score(right, blurred[name][mine])))
+    found = arena({**row, "retrieval_cost_usd": [2.0] * N})["best_signal"]
+    assert {*found["chosen_signals"].split(", ")} == {*chosen} == {*blurred}
+    assert chosen.count(found["chosen_signals"].split(", ")[0]) >= N_SPLITS / 2
+    accuracy, share = by_loops(row, *(blurred[name].tolist() for name in chosen))
+    assert found["policy_accuracy"] == pytest.approx(accuracy)
+    assert found["policy_share_retrieved"] == pytest.approx(share)
+    assert found["policy_gain_ci_low"] > 0 < 0.05 > found["policy_p_value"]
+    # Both come with memory's answer, which is paid for each question.
+    assert found["policy_cost_usd_per_1000"] == pytest.approx(500 + 2_000 * share)
+
+
+def test_paraphrases_and_samples_of_the_best_signal_are_paid() -> None:
+    found = arena({**questions(), "retrieval_cost_usd": [2.0] * N})
+    best = found["best_signal"]
+    assert best["chosen_signals"] == "scons"
+    assert best["policy_cost_usd_per_1000"] == pytest.approx(
+        500 + 250 + 1_500 * best["policy_share_retrieved"]
+    )
+    assert {one["chosen_signals"] for name, one in found.items() if name != "best_signal"} == {None}
+
+
+def test_where_no_signal_says_anything_the_best_one_seldom_seems_to_gain() -> None:
+    """40 studies of noise, of nine signals each: p is below .05 in favour for two of them (`coverage --of policies`)."""
+    studies = policies(WORLDS["50% right, correlation 0.2"], 60, range(40), is_clustered=True)
+    assert sum((study["p ≥ .05 in favour without an effect"].high or 1) < 0.05 for study in studies) <= 2
 
 
 def test_fixed_methods_the_oracle_and_decisions_of_others_are_counted_by_hand() -> None:
@@ -181,7 +230,7 @@ def test_intervals_are_wider_where_subjects_repeat() -> None:
 
 def test_questions_without_popularity_have_fixed_methods_the_oracle_and_others() -> None:
     row = {**questions(), "popularity": [float("nan")] * N, "confidence": [float("nan")] * N,
-           "scons": [float("nan")] * N}  # fmt: skip
+           "scons": [float("nan")] * N, "cert": [float("nan")] * N}  # fmt: skip
     found = arena(row, {"theirs": dict.fromkeys(row["question_id"], False)}, is_split=False)
     assert set(found) == {"never", "always", "oracle", "theirs"}
     assert found["theirs"]["policy_gain"] == found["never"]["policy_gain"]
@@ -189,6 +238,10 @@ def test_questions_without_popularity_have_fixed_methods_the_oracle_and_others()
     scored = arena(row, {"scored": scores})
     assert set(scored) == {"never", "always", "oracle", "scored"}
     assert scored["scored"]["policy_accuracy"] == pytest.approx(by_loops(row, questions()["scons"])[0])
+    sure = arena({**row, "confidence": questions()["scons"]})
+    assert set(sure) == {"never", "always", "oracle", "confidence", "best_signal"}
+    assert sure["best_signal"]["policy_accuracy"] == sure["confidence"]["policy_accuracy"]
+    assert sure["best_signal"]["policy_accuracy"] == scored["scored"]["policy_accuracy"]
 
 
 def test_an_oracle_that_gains_nothing_leaves_no_gap() -> None:

@@ -16,6 +16,7 @@ from longtail.statistics.signal_policies import (
     PER_RELATION,
     POPULARITY,
     Asked,
+    choose_signals,
     decisions,
     held_out_gains,
     thresholds,
@@ -84,7 +85,9 @@ def test_thresholds_on_popularity_are_the_published_ones() -> None:
     for at, retrieval in enumerate(retrievals):
         fits = fit_pair(PairRows(names, popularity, parametric, retrieval, training, edges))
         limits = {
-            fit.relation: np.where(fit.n > 0, fit.threshold, -np.inf) for fit in fits if fit.search == "exact"
+            fit.relation: np.where(fit.n > 0, fit.threshold_popularity, -np.inf)
+            for fit in fits
+            if fit.search == "exact"
         }
         overall = popularity < limits["all"][:, None]
         assert (found[POPULARITY, ALL][at] == overall).all()
@@ -105,9 +108,29 @@ def test_held_out_gains_are_those_of_the_decisions() -> None:
     weights[:10, names == "c"] = 0  # those have the threshold for all
     differences = tuple(rng.integers(-1, 2, n).astype(float) for _ in range(2))
     popularity = rng.integers(0, 30, n).astype(float)
-    questions = Asked(names, {POPULARITY: popularity}, np.zeros(n), differences, {}, np.arange(n))
+    right = rng.integers(0, 2, n).astype(float)
+    candidates = {name: rng.integers(0, 9, n).astype(float) for name in ("first_margin", "cert")}
+    questions = Asked(names, {POPULARITY: popularity}, right, differences, {}, np.arange(n), candidates)
     decided, found = decisions(questions, weights), held_out_gains(questions, weights, held)
     assert found.keys() == decided.keys()
+    assert {*choose_signals(questions, weights)} == {0, 1}
     for policy, by_method in decided.items():
         for one, gained, difference in zip(by_method, found[policy], differences, strict=True):
             assert (gained == (one * held * difference).sum(axis=1)).all()
+
+
+def test_a_fit_chooses_the_signal_that_ranks_its_own_right_answers_best() -> None:
+    right = np.array([0.0, 0, 1, 1, 1])
+    signals = {"popularity": np.array([1.0, 2, 3, 4, 0]), "confidence": np.array([1.0, 4, 3, 2, 5])}
+    questions = Asked(np.full(5, ""), {}, right, (1 - 2 * right,), {}, np.arange(5), signals)
+    weights = np.array([
+        [1.0, 1, 1, 1, 0],  # 4 of 4 pairs, and 2
+        [1, 1, 0, 0, 1],  # none, and both
+        [1, 1, 1, 0, 2],  # 2 of 6, and 5
+        [0, 0, 1, 1, 1],  # one outcome: the first
+        [1, 0, 1, 1, 0],  # 2 of 2 each: the first
+    ])  # fmt: skip
+    assert choose_signals(questions, weights).tolist() == [0, 1, 1, 0, 0]
+    found = decisions(questions, weights)["best_signal", ALL][0]
+    assert found[0].tolist() == [True, True, False, False, True]
+    assert found[1].tolist() == [True, True, True, True, False]

@@ -28,13 +28,13 @@ candidates as (
     select
         pair_id,
         relation,
-        lowest as threshold
+        lowest as threshold_popularity
     from ranges
     union
     select
         ranges.pair_id,
         ranges.relation,
-        {{ log_edge('ranges.low', 'ranges.high', 'edges.index', '10') }} as threshold
+        {{ log_edge('ranges.low', 'ranges.high', 'edges.index', '10') }} as threshold_popularity
     from ranges
     cross join range(10) as edges (index)
     where ranges.low is not null and (ranges.low < ranges.high or edges.index = 0)
@@ -42,7 +42,7 @@ candidates as (
     select
         pair_id,
         relation,
-        'infinity'::double as threshold
+        'infinity'::double as threshold_popularity
     from ranges
 
 ),
@@ -51,7 +51,7 @@ final as (
 
     select
         *,
-        min(threshold) over (partition by pair_id, relation) as never
+        min(threshold_popularity) over (partition by pair_id, relation) as never
     from candidates
 
 )

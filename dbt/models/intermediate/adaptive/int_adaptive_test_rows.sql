@@ -17,8 +17,8 @@ thresholds as (
         pair_id,
         split,
         relation,
-        max(threshold) filter (where search = 'exact') as exact_threshold,
-        max(threshold) filter (where search = 'binned10') as binned10_threshold
+        max(threshold_popularity) filter (where search = 'exact') as exact_threshold,
+        max(threshold_popularity) filter (where search = 'binned10') as binned10_threshold
     from {{ ref('int_adaptive_thresholds') }}
     group by pair_id, split, relation
 

@@ -19,29 +19,31 @@ ranked as (
 numbered as (
 
     select
-        *,
-        (10 * (popularity_rank - 1) // n_questions)::integer as decile
+        ranked.*,
+        parts.binning,
+        (parts.n_bins * (ranked.popularity_rank - 1) // ranked.n_questions)::integer as bin
     from ranked
+    cross join (values ('deciles', 10), ('quarters', 4)) as parts (binning, n_bins)
 
 ),
 
-deciles as (
+quantiles as (
 
     select
         dataset,
         question_id,
         relation,
-        'deciles' as binning,
-        decile as bin,
-        min(subject_popularity) over (partition by dataset, relation, decile) as bin_low,
-        max(subject_popularity) over (partition by dataset, relation, decile) as bin_high
+        binning,
+        bin,
+        min(subject_popularity) over (partition by dataset, relation, binning, bin) as bin_low,
+        max(subject_popularity) over (partition by dataset, relation, binning, bin) as bin_high
     from numbered
 
 ),
 
 final as (
 
-    select * from deciles
+    select * from quantiles
 
     union all
 

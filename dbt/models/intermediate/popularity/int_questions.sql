@@ -7,7 +7,11 @@ final as (
 
     select
         questions.*,
-        coalesce(questions.subject_id, 'question ' || questions.question_id) as cluster_id,
+        -- Without a subject, a question that stands under several ids is one cluster.
+        coalesce(
+            questions.subject_id,
+            'question ' || min(questions.question_id) over (partition by questions.dataset, questions.question)
+        ) as cluster_id,
         coalesce(popularity.popularity, counted.n_counted) as subject_popularity,
         popularity.n_popularity_months,
         popularity_window.measure as popularity_measure

@@ -48,6 +48,7 @@ summed as (
         {{ key }},
         {{ sums(counts) }},
         {{ subject_sums('n - n_rule_only - n_verdict_only') }} as agreeing,
+        {{ subject_sums('n_rule_only - n_verdict_only') }} as difference_sums,
         {{ subject_sums('n_both + n_rule_only') }} as right_by_rule,
         {{ subject_sums('n_both + n_verdict_only') }} as right_by_verdict
     from subjects
@@ -55,24 +56,17 @@ summed as (
 
 ),
 
-rated as (
-
-    select
-        * exclude (n_both, agreeing, right_by_rule, right_by_verdict),
-        {{ subjects_and_deff('agreeing') }},
-        {{ rate('agreeing', 'agreement', 'ci') }},
-        {{ rate('right_by_rule', 'accuracy_by_rule') }},
-        {{ rate('right_by_verdict', 'accuracy_by_verdict') }}
-    from summed
-
-),
-
 final as (
 
     select
-        *,
+        * exclude (n_both, agreeing, difference_sums, right_by_rule, right_by_verdict),
+        {{ subjects_and_deff('agreeing') }},
+        {{ rate('agreeing', 'agreement', 'ci') }},
+        {{ rate('right_by_rule', 'accuracy_by_rule') }},
+        {{ rate('right_by_verdict', 'accuracy_by_verdict') }},
+        {{ mean_of('difference', 'difference', -1, 1) }},
         (agreement - {{ by_chance }}) / nullif(1 - {{ by_chance }}, 0) as kappa
-    from rated
+    from summed
 
 )
 

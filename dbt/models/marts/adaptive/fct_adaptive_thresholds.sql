@@ -11,7 +11,7 @@ final as (
         method_pairs.retrieval_method,
         thresholds.relation,
         thresholds.search,
-        thresholds.threshold as threshold_popularity,
+        thresholds.threshold_popularity,
         case thresholds.n_retrieved when 0 then 'never' when thresholds.n then 'always' else 'below' end as decision,
         thresholds.n_retrieved / thresholds.n as share_retrieved,
         thresholds.n,

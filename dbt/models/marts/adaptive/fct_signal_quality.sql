@@ -3,12 +3,14 @@ with quality as (select * from {{ ref('int_signal_quality') }}),
 -- A signal that is known for no answer is no row. Statistics of an earlier state of the study have other questions.
 answered as (
 
-    select distinct
+    select
         dataset,
         prompt,
         model,
-        method
+        method,
+        count(*) as n_answers
     from {{ ref('int_signal_values') }}
+    group by dataset, prompt, model, method
 
 ),
 
@@ -21,6 +23,7 @@ final as (
         quality.method,
         quality.measured_signal as signal,
         quality.n_known as n,
+        answered.n_answers - quality.n_known as n_unknown,
         quality.n_known_correct as n_correct,
         quality.n_subjects,
         quality.auroc,
@@ -33,7 +36,13 @@ final as (
         quality.undefined as auroc_undefined,
         quality.no_interval,
         quality.n_draws,
-        quality.chosen_signals
+        quality.chosen_signals,
+        case
+            when quality.auroc_ci_low > 0.5 then 'tells right from wrong'
+            when quality.auroc_ci_high < 0.5 then 'worse than chance'
+            when quality.auroc_ci_low is null then 'not known: ' || quality.no_interval
+            else 'no better than chance'
+        end as verdict
     from quality
     inner join answered using (dataset, prompt, model, method)
 

@@ -107,10 +107,10 @@ def read_answers(
     values.lines()
     sure = [(answer.text, answer.confidence.confidence_tokens) for answer in answers if answer.confidence]
     n_going_on = sum(goes_on(text, n_tokens) for text, n_tokens in sure)
-    if 10 * n_going_on > len(sure):
+    if n_going_on:
         _LOG.info(
-            "%s: %s of %s answers go on after their first line, so that mean and least probability are those of other"
-            " text, too; the probability of the first token is not",
+            "%s: %s of %s answers go on after their first line, or have more tokens than it needs: mean and least"
+            " probability are those of other text, too, and only the first token's is used",
             path.name, f"{n_going_on:,}", f"{len(sure):,}",
         )  # fmt: skip
     return answers, rejected.list_rows()
