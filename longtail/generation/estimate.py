@@ -18,10 +18,11 @@ from longtail.generation.engine.task import BYTES_PER_TOKEN, Scope, Task
 from longtail.generation.latency import N_LEAST, SECONDS, choose_rounds
 from longtail.generation.tasks.answers import Answers
 from longtail.storage.lake import Lake
+from longtail.study.model_files import find_gguf, read_header
 from longtail.study.models import Model
 from longtail.study.prices import price_on
 from longtail.study.study import Study
-from longtail.study.tables import parameters_of
+from longtail.study.tables import local_parameters
 
 _SECONDS_PER_HOUR = 3600
 _SIDE = 1024
@@ -135,8 +136,11 @@ def tokens_per_second(lake: Lake, model: Model) -> float | None:
 @functools.cache
 def _expected_speed(model: Model) -> float | None:
     """Two operations for each parameter and token, at the speed of a product of matrices on this machine's processors."""
-    n_parameters = None if model.service else parameters_of(model)
-    if n_parameters is None or model.backend != Model.backend:
+    if model.backend != Model.backend:
+        return None
+    file = read_header(model, find_gguf(model)) if model.is_gguf else None
+    n_parameters = model.n_parameters or (file.n_parameters if file else local_parameters(model))
+    if n_parameters is None:
         return None
     import torch
 

@@ -36,12 +36,14 @@ Rows = list[dict[str, Any]]
 
 
 def _models(study: Study) -> Rows:
+    """If the study gives no n_parameters, local weights are counted."""
     headers = {m.name: read_header(m, find_gguf(m)) for m in study.models if m.is_gguf}
     return [
         {
             "model": model.name,
             "family": model.family,
-            "n_parameters": parameters_of(model),
+            "n_parameters": model.n_parameters
+            or (header.n_parameters if header else local_parameters(model)),
             "backend": model.backend,
             "path": model.path,
             "revision": model.revision,
@@ -260,12 +262,10 @@ _BUFFER = re.compile(r"(\.attn\.bias|\.attention\.bias|masked_bias|inv_freq|posi
 _MAX_HEADER_BYTES = 100_000_000
 
 
-def parameters_of(model: Model) -> int | None:
-    """The parameters that the study gives a model, else those of local weights; None if the weights are not local."""
-    if model.n_parameters or not model.generates:
-        return model.n_parameters
-    if model.is_gguf:
-        return read_header(model, find_gguf(model)).n_parameters
+def local_parameters(model: Model) -> int | None:
+    """The parameters of local weights; None if the weights are not local."""
+    if not model.generates:
+        return None
     if model.path.startswith(_SANDBOX):
         folder = reference_model_path(model.path.removeprefix(_SANDBOX))
     else:

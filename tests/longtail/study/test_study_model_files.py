@@ -17,7 +17,7 @@ from longtail.storage.home import PROJECT_ROOT
 from longtail.study.file import load_study
 from longtail.study.model_files import find_gguf, folder_of
 from longtail.study.study import Study
-from longtail.study.tables import parameters_of
+from longtail.study.tables import local_parameters
 
 LONG = """
 name: paths
@@ -73,7 +73,7 @@ def test_a_folder_is_found_from_the_study_file(tmp_path: Path, named: str, lies_
     folder = model_in(tmp_path / lies_in)
     assert misses(study) == []
     assert (study.models[0].path, folder_of(study.models[0])) == (named, folder)
-    assert parameters_of(study.models[0]) is None  # it has no weights
+    assert local_parameters(study.models[0]) is None  # it has no weights
 
 
 @pytest.mark.parametrize(
