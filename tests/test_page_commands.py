@@ -63,3 +63,18 @@ def test_each_piece_of_yaml_is_of_a_study(text: str, tmp_path: Path) -> None:
     whole = piece if "questions" in piece else yaml.safe_load(TINY_STUDY) | piece
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(whole), encoding="utf-8")
     assert load_study(tmp_path / "mine.yaml").models
+
+
+def test_operators_find_every_variable() -> None:
+    """But for those by which the library tells dbt where it works."""
+    files = [path for name in ("longtail", "dagster_project") for path in (PROJECT_ROOT / name).rglob("*.py")]
+    read = {
+        name
+        for path in files
+        for name in re.findall(r"LONGTAIL_[A-Z_]+[A-Z]", path.read_text(encoding="utf-8"))
+    }
+    page = (PROJECT_ROOT / "docs/operations.md").read_text(encoding="utf-8")
+    table = page[page.index("| variable |") : page.index("## The web interface")]
+    assert read - {"LONGTAIL_LAKE", "LONGTAIL_BUILD", "LONGTAIL_SEED"} <= set(
+        re.findall(r"`(LONGTAIL_\w+)`", table)
+    )

@@ -1,4 +1,4 @@
-"""docs/real_models.md beside the files themselves, by our rules but without the warehouse."""
+"""docs/real_models.md and docs/how_to_read.md beside the files themselves, by our rules but without the warehouse."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tools.pages.real_models import PLACE
 
 PAGE = (PROJECT_ROOT / PLACE).read_text(encoding="utf-8")
 OF_PAIRS = PAGE[PAGE.index("## Memory or passage?") :]
+DECISIONS = (PROJECT_ROOT / "docs/how_to_read.md").read_text(encoding="utf-8")
 PAIRS = re.findall(r"^\| `(\w+(?:_test|_dev|_train))` \|.*$", OF_PAIRS, re.MULTILINE)
 
 
@@ -127,3 +128,38 @@ def test_what_gpt_answers_and_promises_by_confidence_is_that_of_the_file() -> No
     promised = np.maximum.accumulate(bounds)
     wanted = [n[risks <= most].max() / len(rows) for risks in (n_wrong / n, promised) for most in (0.1, 0.2)]
     assert cells("GPT-3.5 turbo, confidence")[2:] == [*map(short, wanted)]
+    last = int(np.flatnonzero(promised <= 0.2)[-1])
+    risk, promise = f"{n_wrong[last] / n[last]:.3f}", f"{promised[last]:.3f}"
+    assert cells("confidence", DECISIONS)[:4] == [str(n[last]), str(len(rows)), risk, promise]
+
+
+@needs_real_data
+def test_the_surest_answers_of_qwen_and_how_many_are_wrong_are_those_of_the_file() -> None:
+    rows = records("songs_confidence/qwen2.5_7b.jsonl.gz")
+    sure = np.array([min(row["token_probs"][:-1]) for row in rows])
+    wrong = np.array(
+        [not score_answer(first_line(row["prediction"]), row["reference"]).is_correct for row in rows]
+    )
+    n_wrong = np.cumsum(wrong[np.argsort(-sure, kind="stable")])
+    shown = DECISIONS[DECISIONS.index("should abstain\n") :]
+    for step in (1, 2, 4, 10, 20):
+        n = math.ceil(step / 20 * len(rows))
+        assert cells(str(step), shown)[:3] == [str(n), str(n_wrong[n - 1]), f"{n_wrong[n - 1] / n:.3g}"]
+
+
+@needs_real_data
+def test_memory_passages_and_either_of_selfrag_are_those_of_the_file() -> None:
+    import csv
+
+    with gzip.open(REAL_DATA / "popqa/popQA.tsv.gz", "rt", encoding="utf-8", newline="") as lines:
+        gold = {
+            int(row["id"]): json.loads(row["possible_answers"])
+            for row in csv.DictReader(lines, delimiter="\t")
+        }
+    right: dict[str, list[bool]] = {"memory": [], "retrieval": []}
+    rows = [row for row in records("selfrag_popqa/longtail_pairs.jsonl.gz") if row["model"] == "official"]
+    for row in sorted(rows, key=lambda row: int(row["id"])):
+        right[row["method"]].append(score_answer(first_line(row["prediction"]), gold[row["id"]]).is_correct)
+    never, always = map(np.array, right.values())
+    for policy, found in (("never", never), ("always", always), ("oracle", never | always)):
+        assert cells(policy, DECISIONS)[:2] == [str(len(never)), f"{found.mean():.3g}"]

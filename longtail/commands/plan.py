@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import shutil
 import sys
+import tempfile
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from dagster_project.operations import in_one_line
 from dagster_project.stages import Stage, plan
 from longtail.commands.display import StageTimes
 from longtail.commands.run import report_missing
 from longtail.errors import LakeError
-from longtail.generation.engine.estimate import Estimate, estimate
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import Scope
+from longtail.generation.estimate import Estimate, estimate, estimate_latencies
 from longtail.generation.tasks.registry import TASKS
+from longtail.imports.datasets import import_questions
 from longtail.preflight import misses
 from longtail.progress import duration
+from longtail.questions.build import Choice, make_questions
 from longtail.storage.home import study_file
 from longtail.storage.lake import Lake
+from longtail.study.backends import IMPORTED
 from longtail.study.file import load_study
 from longtail.study.study import Study
+from longtail.tables import TABLES
 
 _LOG = logging.getLogger("longtail")
+_SILENT = logging.getLogger("longtail.plan.silent")
+_SILENT.setLevel(logging.CRITICAL)
+_USUAL_PASSAGE = "passage " * 75
+"""As long as a passage of 100 words."""
+_USUAL_S = {"report": 60.0, "other": 3.0}
+"""Seconds of a stage that has never run in this home: those of a small study on two slow cores."""
 
 
 @dataclass(frozen=True)
@@ -67,20 +80,72 @@ def plan_of(study: Study) -> Iterator[Planned]:
     from dagster_project.definitions import defs
 
     times, lake = StageTimes(study.home.stage_times), Lake(study.home.lake)
-    with ModelSession(_LOG) as session:
+    with ModelSession(_LOG) as session, tempfile.TemporaryDirectory() as folder:
+        assumed = functools.cache(lambda: assume_inputs(study, Lake(Path(folder))))
         for stage in plan(study, defs().resolve_asset_graph()):
-            table = stage.keys[0].split("/")[-1]
-            if stage.model is None or table not in TASKS:
-                last = times.of(stage)
-                state = "to do" if last is None else "ran before; skipped if nothing it reads has changed"
-                yield Planned(stage.title, state, last)
-                continue
+            table, last = stage.keys[0].split("/")[-1], times.of(stage)
             try:
-                yield _generation_line(stage, [*_estimates(study, lake, stage, session)])
+                if stage.model is None or (last is not None and table not in TASKS):
+                    yield _shared_line(stage, last)
+                    continue
+                try:
+                    yield _line_of_model(study, lake, stage, session, last)
+                except LakeError:
+                    yield _line_of_model(study, assumed(), stage, session, last)
             except LakeError:
-                yield Planned(
-                    stage.title, "to do; counted once the stages before it have run", times.of(stage)
-                )
+                yield Planned(stage.title, "to do; counted once the stages before it have run", last)
+
+
+def assume_inputs(study: Study, lake: Lake) -> Lake:
+    """`lake` with the questions of the study's files, as if every retriever had found the passage beside each of them, or
+    a text of usual length. A study that asks about a source's facts has no questions yet.
+    """
+    if study.datasets_of_source:
+        return lake
+    files = [(one, import_questions(study, one, lake, _SILENT)) for one in study.datasets_of_files]
+    beside = {entity: text for _, content in files for entity, (_, text) in content.passages.items()}
+    nothing = [TABLES[name].schema.empty_table() for name in ("triples", "entities")]
+    questions = list(make_questions(*nothing, (), files, Choice.of(study), _SILENT).rows)
+    passages = [
+        {"passage_id": f"{row['dataset']} {row['question_id']}", "entity_id": row["subject_id"], "title": "",
+         "position": 0, "text": f"{row['question_id']} {beside.get(row['subject_id'], _USUAL_PASSAGE)}",
+         "source": IMPORTED}
+        for row in questions
+    ]  # fmt: skip
+    found = [
+        {"dataset": row["dataset"], "question_id": row["question_id"], "paraphrase_id": 0, "rank": 1 + rank, "score": 0.0,
+         "passage_id": passage["passage_id"], "has_answer": False, "has_answer_popqa": False}
+        for row, passage in zip(questions, passages, strict=True)
+        for rank in range(max(1, *(model.passages for model in study.models)))
+    ]  # fmt: skip
+    lake.write("questions", questions, fingerprint="")
+    for table in ("passages", "cited_passages"):
+        lake.write(table, passages, fingerprint="")
+    for retriever in study.retrieval_methods:
+        rows = [{**row, "retriever": retriever} for row in found]
+        lake.write("retrieved_passages", rows, fingerprint="", partition=retriever)
+    return lake
+
+
+def _shared_line(stage: Stage, last: float | None) -> Planned:
+    """The line of a stage that reads other tables than prompts."""
+    if last is not None:
+        return Planned(stage.title, "ran before; skipped if nothing it reads has changed", last)
+    return Planned(
+        stage.title, "to do; more for a large study", _USUAL_S["report" if stage.is_output else "other"]
+    )
+
+
+def _line_of_model(
+    study: Study, lake: Lake, stage: Stage, session: ModelSession, last: float | None
+) -> Planned:
+    """The line of a stage of one model. Errors: `LakeError` where an input is not made yet."""
+    table = stage.keys[0].split("/")[-1]
+    if table in TASKS:
+        return _generation_line(stage, [*_estimates(study, lake, stage, session)])
+    if table == "single_latencies":
+        return Planned(stage.title, "to do", estimate_latencies(study, lake, study.model(str(stage.model))))
+    return _shared_line(stage, last)
 
 
 def _estimates(study: Study, lake: Lake, stage: Stage, session: ModelSession) -> Iterator[Estimate]:

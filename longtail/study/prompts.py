@@ -29,7 +29,8 @@ from longtail.study.values import (
 
 PROMPT_FORMATS = ("qa", "question_answer", "question", "popqa_tp", *CLOZE_FORMATS)
 CANDIDATES = "candidates"
-DRAWS = ("per_question", "per_relation")
+DRAWS = ("per_relation", "per_question")
+"""The default first."""
 DEMONSTRATION_POOLS = ("other_relations", "all_questions")
 GENERATIONS = ("questions", "paraphrases", "samples", CANDIDATES)
 PROMPT_PLACE = "{prompt}"
@@ -46,9 +47,9 @@ class Prompt(Part):
 
     `format`: `cloze_prefix` is a cloze query up to the place of its answer, for decoder-only models; `cloze_t5` is all of
     it, with a sentinel at that place, for encoder-decoders. `demonstrations_from`: the demonstrations are spread over the
-    other relations (PopQA), or a simple random sample of all questions (EntityQuestions); `draw`: for every question, or
-    once per relation. PopQA-TP asks paraphrases and samples without demonstrations, and a model that does not answer
-    without an example needs some. Empty `methods` are all of the study's.
+    other relations (PopQA), or a simple random sample of all questions (EntityQuestions). PopQA-TP asks paraphrases and
+    samples without demonstrations, and a model that does not answer without an example needs some. Empty `methods` are
+    all of the study's.
     """
 
     name: Slug
@@ -58,8 +59,9 @@ class Prompt(Part):
     (`question` for encoder-decoders, `question_answer` for other models), `cloze_prefix`, `cloze_t5` (cloze queries)"""
     shots: Annotated[int, whole(0, 64)] = 0
     """demonstrations before the question"""
-    draw: Annotated[Annotated[str, one_of(DRAWS)] | None, Default("")] = None
-    """with shots: `per_question` or `per_relation`"""
+    draw: Annotated[Annotated[str, one_of(DRAWS)] | None, Default("per_relation")] = None
+    """with shots: `per_relation` (the questions of a relation share one draw, which a model reads once; those without a
+    relation share one, too) or `per_question` (PopQA's way: a draw for each question, which takes many times as long)"""
     demonstrations_from: Annotated[str, one_of(DEMONSTRATION_POOLS)] = "other_relations"
     """or `all_questions`"""
     reference_demos: Flag = False
@@ -74,7 +76,8 @@ class Prompt(Part):
 
     @classmethod
     def expand(cls, raw: Mapping[str, Any], reading: Reading) -> Mapping[str, Any]:
-        return {key: value for key, value in raw.items() if key != "declines" or value is not None}
+        given = {key: value for key, value in raw.items() if key != "declines" or value is not None}
+        return {"draw": DRAWS[0], **given} if raw.get("shots") else given
 
     def check(self, raw: Mapping[str, Any], reading: Reading) -> Prompt:
         if (self.shots > 0) != (self.draw is not None):

@@ -65,6 +65,15 @@ def _real_policies(_: duckdb.DuckDBPyConnection) -> Numbers:
     return {**found, "share": share, "n": written(_REAL, r"^\| `oracle` \| (\d+) ")}
 
 
+def _real_verdicts(_: duckdb.DuckDBPyConnection) -> Numbers:
+    """The rows whose gain by popularity is known; none of them gains."""
+    rows = written(_REAL, r"(?s)(\| questions \| model \| n \|.*?)\n\n").splitlines()
+    at = rows[0].split(" | ").index("gain by popularity |")
+    known = [gain for row in rows[2:] if not (gain := row.split(" | ")[at]).startswith("not known")]
+    assert not [gain for gain in known if gain.startswith("gains +")]
+    return {"n": len(known)}
+
+
 def _real_sample(_: duckdb.DuckDBPyConnection) -> Numbers:
     best = written(_REAL, r"tells more than popularity for each of them: an AUROC of ([^*]*?)\.\*\*").replace(
         "\n", " "
@@ -88,13 +97,14 @@ CLAIMS = (
         " popularity with {p_low} to {p_high}",
         _real_sample,
     ),
+    Claim(README, "gained nothing in the {n:w} cases where it could be tried", _real_verdicts),
     Claim(
         README, "said who performs each of {n} songs", constant(n=written(_REAL, r"each of ([\d,]+)\s+songs"))
     ),
     Claim(README, "AUROC of {c_low} to {c_high} against {p_low} to {p_high}", _real_signals),
     Claim(
         README,
-        "On {n} questions of HotpotQA (right), a Llama of 8 billion parameters is right for {never} from memory and for "
+        "On {n} questions of HotpotQA, a Llama of 8 billion parameters is right for {never} from memory and for "
         "{always} with passages; the oracle that picks the right one of the two reaches {oracle}, and retrieves for "
         "{share} %. The decisions of Adaptive-RAG reach {adaptive_rag}",
         _real_policies,

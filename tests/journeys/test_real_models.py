@@ -19,6 +19,7 @@ from tests.imported_files import popqa_rows, write_popqa
 from tests.in_process_dbt import put_parsed
 from tests.journeys.commands import PROJECT, run_up_to_the_warehouse
 from tests.journeys.in_process_publishing import publish_lake
+from tests.pages import blocks
 from tools.pages.real_models import PLACE, QUESTIONS, page
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("imports")]
@@ -327,6 +328,15 @@ def test_one_query_each_answers_three_questions(marts: duckdb.DuckDBPyConnection
         ("confidence", N_FACTS, 0, 0.5, "no better than chance"),
         ("first_probability", N_FACTS, 0, 1.0, "tells right from wrong"),
     }
+
+
+def test_the_queries_of_the_page_on_decisions_give_the_columns_that_it_shows(
+    marts: duckdb.DuckDBPyConnection,
+) -> None:
+    path = PROJECT / "docs/how_to_read.md"
+    queries = [block for block in blocks(path) if block.startswith("select ")]
+    heads = re.findall(r"^\| (.*) \|\n\|-", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [" | ".join(marts.sql(query.rstrip(";\n")).columns) for query in queries] == heads
 
 
 def without_numbers(text: str) -> list[str]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from pathlib import Path
 
 import pytest
 from small_study import LOG, answer, fill_lake, sample, small_study, with_model
 
 from longtail.errors import LakeError
-from longtail.generation.engine.estimate import Estimate, estimate
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import Scope
+from longtail.generation.estimate import Estimate, estimate, tokens_per_second
 from longtail.generation.tasks.registry import TASKS
 from longtail.storage.lake import Lake
 from longtail.study.backends import IMPORTED
-from longtail.study.models import Service
+from longtail.study.models import Model, Service
+from longtail.study.prompts import Prompt
 from longtail.study.study import Study
 
 
@@ -44,8 +47,9 @@ def test_all_results_are_missing_before_the_first_run_and_none_after_it(study: S
 def test_results_in_the_row_cache_are_not_counted_and_seconds_follow_from_earlier_rows(study: Study) -> None:
     answer(study)
     rows = Lake(study.home.lake).read("answers", "tiny|closed_book")
-    read, written, seconds = (
-        sum(rows[name].to_pylist()) for name in ("prompt_tokens", "new_tokens", "device_seconds")
+    read, written, read_before, seconds = (
+        sum(rows[name].to_pylist())
+        for name in ("prompt_tokens", "new_tokens", "shared_tokens", "device_seconds")
     )
     again = estimated(with_model(study, device_hour_usd=7200.0))  # it changes rows, and no result
     assert again is not None
@@ -53,11 +57,48 @@ def test_results_in_the_row_cache_are_not_counted_and_seconds_follow_from_earlie
     samples = estimated(with_model(study, device_hour_usd=7200.0), "sampled_answers", None)
     assert samples is not None
     assert (samples.n_results, samples.n_missing) == (80, 80)  # 20 questions, four samples each
-    expected = (samples.prompt_tokens + samples.new_tokens) * seconds / (read + written)
+    scope = Scope(study, Lake(study.home.lake), study.models[0])
+    texts = sorted({item.prompt().text for item in TASKS["sampled_answers"].plan(scope).items})
+    shared = sum(
+        next(i for i, (a, b) in enumerate(zip(*pair, strict=False)) if a != b) // 4
+        for pair in itertools.pairwise(texts)
+    )
+    assert shared
+    assert read_before
+    expected = (
+        (samples.prompt_tokens - shared + samples.new_tokens) * seconds / (read + written - read_before)
+    )
     assert samples.seconds == pytest.approx(expected)
     assert samples.usd == pytest.approx(2 * expected)
     sample(study)
     assert estimated(study, "sampled_answers", None) is None
+
+
+def test_shared_demonstrations_are_read_once(study: Study) -> None:
+    answer(study)
+    prompts = [Prompt(draw, shots=15, draw=draw) for draw in ("per_relation", "per_question")]
+    shared, separate = (estimated(dataclasses.replace(study, prompts=(prompt,))) for prompt in prompts)
+    assert shared is not None
+    assert separate is not None
+    assert shared.n_missing == separate.n_missing
+    assert shared.prompt_tokens == pytest.approx(separate.prompt_tokens, rel=0.1)
+    assert (shared.seconds or 0) < (separate.seconds or 0) / 2
+
+
+def test_seconds_before_the_first_answer_follow_from_the_size_of_a_local_model(study: Study) -> None:
+    small, large = (
+        with_model(study, backend=Model.backend, path="sandbox:s", device="cpu", n_parameters=n)
+        for n in (10**6, 10**8)
+    )
+    lake = Lake(study.home.lake)
+    speeds = [tokens_per_second(lake, one.models[0]) for one in (small, large)]
+    assert speeds[0] > 10 * speeds[1] > 0
+    found = estimated(large)
+    assert found is not None
+    assert found.seconds is not None
+    assert found.seconds > 1
+    without_size = with_model(study, backend=Model.backend, path="nowhere", device="cpu")
+    assert tokens_per_second(lake, without_size.models[0]) is None
 
 
 def test_a_service_costs_what_its_prices_say(study: Study) -> None:

@@ -77,6 +77,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
         ),
         Prompt("bare", "question", generations=("samples",)),
     )
+    assert load(changed("prompts.1.draw", ...)).prompts == study.prompts  # the default shares demonstrations
     assert study.models[0] == Model(
         name="tiny", path="sandbox:s", backend="fusion_in_decoder", family="f", n_parameters=7, revision="main",
         dtype="float16", quantisation="8bit", device="cuda", device_map="balanced", batch_tokens=128,
@@ -244,7 +245,7 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("prompts.0.format", "chat", "prompts[0].format: 'chat' is not one of: qa, question_answer, question, popqa_tp"),
         ("prompts.0.shots", 65, "prompts[0].shots: must be a whole number of 0 to 64, not 65"),
         ("prompts.0.draw", "per_question", "prompts[0].draw: goes with shots above 0"),
-        ("prompts.1.draw", ..., "prompts[1].draw: goes with shots above 0, and is one of: per_question, per_relation"),
+        ("prompts.1.draw", None, "prompts[1].draw: goes with shots above 0, and is one of: per_relation, per_question"),
         ("prompts.1.methods", ["bm25"], "prompts[1].methods: 'bm25' is not one of the study's: closed_book, gen"),
         ("prompts.1.methods", [], "prompts[1].methods: must be a list of at least one of: closed_book"),
         ("prompts.2.methods", ["oracle"], "prompts[2].methods: goes with generations: [questions]"),
