@@ -19,13 +19,17 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import expit, logit
 
-from benchmarks.gain_studies import Study
+from benchmarks.gain_studies import N_TRUE, Study, training_splits
 from longtail.statistics.correlation_intervals import MEASURES, bootstrap_correlations
 from longtail.statistics.factual_consistency import add_means
 from longtail.statistics.grounding_intervals import compare_prompts
 from longtail.statistics.method_comparisons import difference_interval, kinds_of_subjects
+from longtail.statistics.policies import ORACLE, arena
 from longtail.statistics.resampling import Values, sign_flip_p, sums_by_subject
+from longtail.statistics.signal_gains import resample_accuracies
+from longtail.statistics.signal_policies import ALL, ALWAYS, NEVER, POPULARITY, Asked, decisions
 from longtail.statistics.signal_quality import Answers
+from longtail.statistics.signal_questions import COSTS, MODEL, SIGNAL_COSTS, Pair
 from longtail.warehouse.build import DBT_PROJECT
 
 _N_POPULATION = 200_000
@@ -62,6 +66,12 @@ class SubjectWorld:
         relation = rng.integers(0, 3, len(subject))
         correct = rng.random(len(subject)) < expit(effect[subject] + 0.7 * (relation - 1))
         return subject, relation, logs[subject], correct.astype(float)
+
+    def retrieved(self, subject: Values, logs: Values, rng: np.random.Generator) -> Values:
+        """Correctness with a passage: it helps where popularity is low, and hurts where it is high."""
+        spread = np.pi * np.sqrt(self.dependence / (3 * (1 - self.dependence)))
+        effect = spread * rng.normal(size=int(subject.max()) + 1)[subject]
+        return (rng.random(len(subject)) < expit(logit(self.rate) - 0.4 * (logs - 2) + effect)).astype(float)
 
 
 WORLDS: Mapping[str, SubjectWorld] = {
@@ -275,7 +285,62 @@ def _agreement(world: SubjectWorld) -> float:
     return 1 - 2 * (world.rate * (1 - world.rate) - variance)
 
 
+@functools.cache
+def _with_and_without(world: SubjectWorld) -> tuple[Values, Values, float]:
+    """Of many questions: popularity, ascending; accuracy when retrieving for so many of the first; the oracle's."""
+    rng = np.random.default_rng(0)
+    subject, _, logs, parametric = world.popular(_N_POPULATION, rng)
+    retrieved, order = world.retrieved(subject, logs, rng), np.argsort(logs)
+    gains = np.append(0, np.cumsum((retrieved - parametric)[order])) / len(order)
+    return logs[order], parametric.mean() + gains, float(np.maximum(retrieved, parametric).mean())
+
+
+def policies(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_clustered: bool) -> Studies:
+    """Accuracy, gain, and share of the oracle's gain of always retrieving, the oracle, and a threshold on popularity.
+
+    The truth of the fitted threshold is its mean over splits of what it is right for among many questions.
+    """
+    ordered, right_below, oracle = _with_and_without(world)
+    fixed = {NEVER: right_below[0], ALWAYS: right_below[-1]}
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        subject, _, logs, parametric = world.popular(n_subjects, rng)
+        retrieved, n = world.retrieved(subject, logs, rng), len(subject)
+        ids = np.unique(_ids(subject, is_clustered), return_inverse=True)[1]
+        asked = Asked(np.full(n, ""), {POPULARITY: logs}, parametric, (retrieved - parametric,), {}, ids)
+        training = training_splits(n, rng)
+        of_fit = {policy: one for policy, (one,) in decisions(asked, training.astype(float)).items()}
+        resampled = {policy: one for policy, (one,) in resample_accuracies(asked, seed).items()}
+        costs = (
+            *(f"signal_{cost}" for cost in SIGNAL_COSTS),
+            *(f"{side}_{cost}" for side in ("parametric", "retrieval") for cost in COSTS),
+        )
+        columns = {
+            **dict.fromkeys(costs, np.full(n, np.nan)), "question_id": np.arange(n).astype(str), "cluster_id": ids,
+            "parametric": parametric, "retrieval": retrieved,
+        }  # fmt: skip
+        pair = Pair(dict.fromkeys((*MODEL, "retrieval_method"), "x"), columns, {}, None, None, None)
+        is_below = of_fit[POPULARITY, ALL][:N_TRUE]
+        limits = [logs[~below].min(initial=np.inf) for below in is_below]
+        fitted = right_below[np.searchsorted(ordered, limits)]
+        better = np.where(training[:N_TRUE] @ asked.differences[0] > 0, fixed[ALWAYS], fixed[NEVER])
+        truths = {ALWAYS: fixed[ALWAYS], ORACLE: oracle, POPULARITY: float(fitted.mean())}
+        above = {name: truth - max(fixed.values()) for name, truth in truths.items()}
+        gains = {**above, POPULARITY: float((fitted - better).mean())}
+        studies = {}
+        for row in arena(pair, training, of_fit, resampled, {}, seed):
+            if (name := row["policy"]) in truths:
+                for measure, truth, why in (
+                    ("policy_accuracy", truths[name], "no_interval"),
+                    ("policy_gain", gains[name], "no_gain_interval"),
+                    ("gap_share", above[name] / above[ORACLE], "no_gap_interval"),
+                ):
+                    ends = row[f"{measure}_ci_low"], row[f"{measure}_ci_high"]
+                    studies[f"{measure} of {name}"] = Study(truth, row[measure] or 0.0, *ends, row[why])
+        yield studies
+
+
 SIMULATIONS: Mapping[str, Callable[[SubjectWorld, int, Sequence[int], bool], Studies]] = {
     "rates": rates, "comparisons": comparisons, "correlations": signals, "grounding": grounding,
-    "consistency": consistency,
+    "consistency": consistency, "policies": policies,
 }  # fmt: skip
