@@ -82,10 +82,13 @@ GAINS: Mapping[str, tuple[Mapping[str, Any], Callable[..., Iterator[dict[str, St
 }
 """The worlds of each kind of gain, and the simulation of its studies."""
 _RISK = "risk"
-_QUICK = {20: 100, 100: 100}
-_QUICK_POLICIES = {100: 50}
-_OF_SUBJECTS = {20: 400, 100: 400, 300: 200}
 _RATES = {5: 1_000, 20: 1_000, 100: 1_000}
+_FULL = {name: {20: 400, 100: 400, 300: 200} for name in subject_worlds.SIMULATIONS} | {"rates": _RATES}
+_QUICK = {name: {20: 100, 100: 100} for name in _FULL} | {
+    "rates": _RATES,
+    "policies": {100: 50},
+    "false_gains": {100: 50},
+}
 _OF_QUESTIONS = {200: 400, 1_000: 200, 2_240: 100}
 _AT_ONCE = 25
 """Studies that a process simulates together; one query computes the rates of many."""
@@ -116,17 +119,8 @@ def _rows(
 ) -> Iterator[tuple[str, int, str, Coverage, Coverage | None]]:
     """World, size, variant, its coverage, and that of questions that are taken as independent."""
     worlds = GAINS[kind][0] if kind in GAINS else subject_worlds.WORLDS
-    sizes = dict(zip(options.sizes, options.studies, strict=True)) or (
-        _OF_QUESTIONS
-        if kind in GAINS
-        else _RATES
-        if kind == "rates"
-        else _OF_SUBJECTS
-        if options.full
-        else _QUICK_POLICIES
-        if kind == "policies"
-        else _QUICK
-    )
+    usual = _OF_QUESTIONS if kind in GAINS else (_FULL if options.full else _QUICK)[kind]
+    sizes = dict(zip(options.sizes, options.studies, strict=True)) or usual
     with ProcessPoolExecutor(options.jobs) as pool:
         for place, name in enumerate(worlds):
             for n, n_studies in sizes.items() if options.worlds in name else ():

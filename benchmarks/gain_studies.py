@@ -20,7 +20,7 @@ from longtail.statistics.signal_gains import N_RESAMPLES as N_SIGNAL_RESAMPLES
 from longtail.statistics.signal_policies import ALL, FIXED, decisions
 
 N_SPLITS = 100
-_N_TRUE = 10
+N_TRUE = 10
 """Splits of each study whose fits are scored on the whole world."""
 
 
@@ -39,7 +39,7 @@ def simulate(world: World, n: int, seed: int, n_resamples: int = N_RESAMPLES) ->
     """One study of `n` questions, by (search, scope)."""
     rng = np.random.default_rng(seed)
     relation, popularity, memory, retrieval, unit = world.draw(n, rng)
-    training = _training(n, rng)
+    training = training_splits(n, rng)
     edges = {name: _edges(popularity[relation == name]) for name in set(relation)} | {
         "all": _edges(popularity)
     }
@@ -56,10 +56,10 @@ def simulate_signals(
     """One study of `n` questions, by (signal and threshold scope, baseline)."""
     rng = np.random.default_rng(seed)
     places, asked = world.draw(n, rng)
-    training = _training(n, rng)
+    training = training_splits(n, rng)
     decided = decisions(asked, training.astype(float))
     resampled = resample_accuracies(asked, int(rng.integers(2**63)), n_resamples)
-    true = world.true_accuracies(places, asked, training[:_N_TRUE])
+    true = world.true_accuracies(places, asked, training[:N_TRUE])
     found = {}
     for policy, (baseline, other) in itertools.product(asked.policies, BASELINES.items()):
         if policy == other:
@@ -75,7 +75,7 @@ def simulate_signals(
     return found
 
 
-def _training(n: int, rng: np.random.Generator) -> Values:
+def training_splits(n: int, rng: np.random.Generator) -> Values:
     """Splits × n: whether the split trains on the question."""
     return np.array([rng.permutation(n) < round(0.75 * n) for _ in range(N_SPLITS)])
 
@@ -106,7 +106,7 @@ def _study(world: World, pair: PairRows, fitted: dict[Variant, Fitted], name: Va
     gains = (departing * is_test).sum(axis=1) / is_test.sum(axis=1)
     by_relation = np.array([limits[relation] for relation in world.names])
     always = world.gain(np.full(len(world.names), np.inf))
-    true = [world.gain(by_relation[:, split]) - always * is_always[split] for split in range(_N_TRUE)]
+    true = [world.gain(by_relation[:, split]) - always * is_always[split] for split in range(N_TRUE)]
     variance = float(gains.var(ddof=1)) / N_SPLITS
     return _with_interval(
         float(np.mean(true)), float(gains.mean()), spread.standard_error, variance, spread.undefined

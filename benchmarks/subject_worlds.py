@@ -19,20 +19,27 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import expit, logit
 
-from benchmarks.gain_studies import Study
+from benchmarks.gain_studies import N_TRUE, Study, training_splits
 from longtail.statistics.correlation_intervals import MEASURES, bootstrap_correlations
 from longtail.statistics.factual_consistency import add_means
 from longtail.statistics.grounding_intervals import compare_prompts
 from longtail.statistics.method_comparisons import difference_interval, kinds_of_subjects
-from longtail.statistics.policies import arena
+from longtail.statistics.policies import ORACLE, arena
 from longtail.statistics.resampling import Values, sign_flip_p, sums_by_subject
 from longtail.statistics.signal_gains import resample_accuracies
-from longtail.statistics.signal_policies import Asked, choose_signals, decisions
+from longtail.statistics.signal_policies import (
+    ALL,
+    ALWAYS,
+    NEVER,
+    POPULARITY,
+    Asked,
+    choose_signals,
+    decisions,
+)
 from longtail.statistics.signal_quality import BEST, SIGNALS, Answers
-from longtail.statistics.signal_questions import COSTS, KEY, Pair
+from longtail.statistics.signal_questions import COSTS, KEY, SIGNAL_COSTS, Pair
 from longtail.warehouse.build import DBT_PROJECT
 
-N_SPLITS = 40
 _N_POPULATION = 200_000
 """Subjects from which a truth without a formula is computed."""
 
@@ -67,6 +74,12 @@ class SubjectWorld:
         relation = rng.integers(0, 3, len(subject))
         correct = rng.random(len(subject)) < expit(effect[subject] + 0.7 * (relation - 1))
         return subject, relation, logs[subject], correct.astype(float)
+
+    def retrieved(self, subject: Values, logs: Values, rng: np.random.Generator) -> Values:
+        """Correctness with a passage: it helps where popularity is low, and hurts where it is high."""
+        spread = np.pi * np.sqrt(self.dependence / (3 * (1 - self.dependence)))
+        effect = spread * rng.normal(size=int(subject.max()) + 1)[subject]
+        return (rng.random(len(subject)) < expit(logit(self.rate) - 0.4 * (logs - 2) + effect)).astype(float)
 
 
 WORLDS: Mapping[str, SubjectWorld] = {
@@ -166,50 +179,6 @@ def comparisons(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_c
         (p_value,) = sign_flip_p(sums[:, 1:2].astype(float), seed)
         found["sign flips: p ≥ .05 without an effect"] = Study(0.05, p_value, 0.0, p_value, None)
         yield found
-
-
-def policies(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_clustered: bool) -> Studies:
-    """Memory and passages are right equally often, and no signal says anything: deciding by the best one gains nothing.
-
-    The interval of the test holds if p is at least .05, or speaks against the policy.
-    """
-    for seed in seeds:
-        rng = np.random.default_rng(seed)
-        subject = world.subjects(n_subjects, rng)
-        memory, passages = (world.answers(subject, rng) for _ in range(2))
-        noise = {name: rng.normal(size=n_subjects)[subject] for name in SIGNALS}
-        row = decide_by_best(memory, passages, noise, _ids(subject, is_clustered), seed)
-        gain, low, high = (row[f"policy_gain{end}"] for end in ("", "_ci_low", "_ci_high"))
-        in_favour = row["policy_p_value"] if gain > 0 and row["policy_p_value"] is not None else 1.0
-        yield {
-            BEST: Study(0.0, gain, low, high, row["no_gain_interval"]),
-            "p ≥ .05 in favour without an effect": Study(0.05, in_favour, 0.0, in_favour, None),
-        }
-
-
-def decide_by_best(
-    memory: Values, passages: Values, signals: Mapping[str, Values], ids: Values, seed: int
-) -> dict[str, Any]:
-    """The row of policy best_signal. All are by question: 1 if an answer is right, the signals, the subject."""
-    n, rng = len(memory), np.random.default_rng(seed)
-    training = np.array([rng.permutation(n) < round(0.75 * n) for _ in range(N_SPLITS)])
-    unit = np.unique(ids, return_inverse=True)[1]
-    asked = Asked(np.full(n, ""), {}, memory, (passages - memory,), {}, unit, signals)
-    decided = {policy: decisive for policy, (decisive,) in decisions(asked, training.astype(float)).items()}
-    drawn = {policy: accuracies for policy, (accuracies,) in resample_accuracies(asked, seed).items()}
-    columns = {
-        "question_id": np.arange(n).astype(str),
-        "cluster_id": ids,
-        "parametric": memory,
-        "retrieval": passages,
-    }
-    costs = [f"{side}_{cost}" for side in ("parametric", "retrieval", "signal") for cost in COSTS]
-    pair = Pair(
-        dict.fromkeys(KEY, "x"), columns | {name: np.full(n, np.nan) for name in costs}, {}, None, None, None
-    )
-    chosen = [[*signals][place] for place in choose_signals(asked, training)]
-    (row,) = (row for row in arena(pair, training, decided, drawn, chosen, {}, seed) if row["policy"] == BEST)
-    return row
 
 
 @functools.cache
@@ -324,7 +293,101 @@ def _agreement(world: SubjectWorld) -> float:
     return 1 - 2 * (world.rate * (1 - world.rate) - variance)
 
 
+@functools.cache
+def _with_and_without(world: SubjectWorld) -> tuple[Values, Values, float]:
+    """Of many questions: popularity, ascending; accuracy when retrieving for so many of the first; the oracle's."""
+    rng = np.random.default_rng(0)
+    subject, _, logs, parametric = world.popular(_N_POPULATION, rng)
+    retrieved, order = world.retrieved(subject, logs, rng), np.argsort(logs)
+    gains = np.append(0, np.cumsum((retrieved - parametric)[order])) / len(order)
+    return logs[order], parametric.mean() + gains, float(np.maximum(retrieved, parametric).mean())
+
+
+def policies(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_clustered: bool) -> Studies:
+    """Accuracy, gain, and share of the oracle's gain of always retrieving, the oracle, and a threshold on popularity.
+
+    The truth of the fitted threshold is its mean over splits of what it is right for among many questions.
+    """
+    ordered, right_below, oracle = _with_and_without(world)
+    fixed = {NEVER: right_below[0], ALWAYS: right_below[-1]}
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        subject, _, logs, parametric = world.popular(n_subjects, rng)
+        retrieved = world.retrieved(subject, logs, rng)
+        asked = _asked(parametric, retrieved, _ids(subject, is_clustered), {POPULARITY: logs}, {})
+        training = training_splits(len(subject), rng)
+        is_below = decisions(asked, training[:N_TRUE].astype(float))[POPULARITY, ALL][0]
+        limits = [logs[~below].min(initial=np.inf) for below in is_below]
+        fitted = right_below[np.searchsorted(ordered, limits)]
+        better = np.where(training[:N_TRUE] @ asked.differences[0] > 0, fixed[ALWAYS], fixed[NEVER])
+        truths = {ALWAYS: fixed[ALWAYS], ORACLE: oracle, POPULARITY: float(fitted.mean())}
+        above = {name: truth - max(fixed.values()) for name, truth in truths.items()}
+        gains = {**above, POPULARITY: float((fitted - better).mean())}
+        studies = {}
+        for row in _policies(asked, retrieved, training, seed):
+            if (name := row["policy"]) in truths:
+                for measure, truth, why in (
+                    ("policy_accuracy", truths[name], "no_interval"),
+                    ("policy_gain", gains[name], "no_gain_interval"),
+                    ("gap_share", above[name] / above[ORACLE], "no_gap_interval"),
+                ):
+                    ends = row[f"{measure}_ci_low"], row[f"{measure}_ci_high"]
+                    studies[f"{measure} of {name}"] = Study(truth, row[measure] or 0.0, *ends, row[why])
+        yield studies
+
+
+def false_gains(world: SubjectWorld, n_subjects: int, seeds: Sequence[int], is_clustered: bool) -> Studies:
+    """Memory and passages are right equally often, and no signal says anything: deciding by the best one gains nothing.
+
+    The interval of the test holds if p is at least .05, or speaks against the policy.
+    """
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        subject = world.subjects(n_subjects, rng)
+        memory, passages = (world.answers(subject, rng) for _ in range(2))
+        noise = {name: rng.normal(size=n_subjects)[subject] for name in SIGNALS}
+        asked = _asked(memory, passages, _ids(subject, is_clustered), {}, noise)
+        rows = _policies(asked, passages, training_splits(len(subject), rng), seed)
+        (row,) = (row for row in rows if row["policy"] == BEST)
+        gain, low, high = (row[f"policy_gain{end}"] for end in ("", "_ci_low", "_ci_high"))
+        in_favour = row["policy_p_value"] if gain > 0 and row["policy_p_value"] is not None else 1.0
+        yield {
+            BEST: Study(0.0, gain, low, high, row["no_gain_interval"]),
+            "p ≥ .05 in favour without an effect": Study(0.05, in_favour, 0.0, in_favour, None),
+        }
+
+
+def _asked(
+    memory: Values,
+    passages: Values,
+    ids: Values,
+    signals: Mapping[str, Values],
+    candidates: Mapping[str, Values],
+) -> Asked:
+    unit = np.unique(ids, return_inverse=True)[1]
+    return Asked(np.full(len(memory), ""), signals, memory, (passages - memory,), {}, unit, candidates)
+
+
+def _policies(asked: Asked, passages: Values, training: Values, seed: int) -> Iterator[dict[str, Any]]:
+    """The rows of table policies of one pair of methods, whose costs are unknown."""
+    n = len(passages)
+    costs = (
+        *(f"signal_{cost}" for cost in SIGNAL_COSTS),
+        *(f"{side}_{cost}" for side in ("parametric", "retrieval") for cost in COSTS),
+    )
+    columns = {
+        **dict.fromkeys(costs, np.full(n, np.nan)), "question_id": np.arange(n).astype(str),
+        "cluster_id": asked.unit, "parametric": asked.parametric, "retrieval": passages,
+    }  # fmt: skip
+    pair = Pair(dict.fromkeys(KEY, "x"), columns, {}, None, None, None)
+    decided = {policy: one for policy, (one,) in decisions(asked, training.astype(float)).items()}
+    resampled = {policy: one for policy, (one,) in resample_accuracies(asked, seed).items()}
+    names = [*asked.candidates]
+    chosen = [names[place] for place in choose_signals(asked, training)] if names else []
+    yield from arena(pair, training, decided, resampled, chosen, {}, seed)
+
+
 SIMULATIONS: Mapping[str, Callable[[SubjectWorld, int, Sequence[int], bool], Studies]] = {
     "rates": rates, "comparisons": comparisons, "correlations": signals, "grounding": grounding,
-    "consistency": consistency, "policies": policies,
+    "consistency": consistency, "policies": policies, "false_gains": false_gains,
 }  # fmt: skip

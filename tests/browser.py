@@ -28,7 +28,7 @@ def chromium(profile: Path, unseen: str, *flags: str, logs: str = "") -> Iterato
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
-    options.binary_location = browser
+    options.binary_location = str(browser)
     for flag in (*_FLAGS, *flags, f"--user-data-dir={profile}"):
         options.add_argument(flag)
     if logs:

@@ -210,7 +210,7 @@ def _begin_histories_as_copies() -> None:
                 return
         make(storage, engine, for_index_shard)
 
-    SqliteEventLogStorage._initdb = copy  # type: ignore[method-assign]
+    SqliteEventLogStorage._initdb = copy  # type: ignore[method-assign, assignment]
 
 
 def _first_history(storage_class: Any) -> sqlite3.Connection:
@@ -273,10 +273,10 @@ def _become(asked: dict[str, list[str]]) -> None:
         os._exit(code)
 
 
-def _run(asked: dict[str, list[str]]) -> None:
+def _run(asked: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(asked["env"])
-    os.chdir(str(asked["cwd"]))
+    os.chdir(asked["cwd"])
     sys.path[:0] = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
     kind, *sys.argv = asked["arguments"]
     if kind == "-m":

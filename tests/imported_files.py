@@ -159,12 +159,13 @@ def choice_lines(rows: Sequence[Mapping[str, Any]], *, is_older: bool = False) -
     lines = []
     for i, row in enumerate(rows):
         likelihoods, n = row["likelihoods"], len(row["choices"])
-        best = max(range(n), key=lambda k, own=likelihoods: own[k])
-        by_length = max(range(n), key=lambda k, own=likelihoods, row=row: own[k] / len(row["choices"][k]))
+        best = likelihoods.index(max(likelihoods))
+        ratios = [value / len(choice) for value, choice in zip(likelihoods, row["choices"], strict=True)]
+        by_length = ratios.index(max(ratios))
         pairs = [(likelihood, k == best) for k, likelihood in enumerate(likelihoods)]
         asked = [(f"Question: {row['id']}\nAnswer:", f" {one}") for one in row["choices"]]
         named = {f"gen_args_{k}": {"arg_0": a, "arg_1": b} for k, (a, b) in enumerate(asked)}
-        texts = pairs if is_older else [(str(value), str(greedy)) for value, greedy in pairs]
+        texts: list[Any] = pairs if is_older else [(str(value), str(greedy)) for value, greedy in pairs]
         lines.append(
             {
                 "doc_id": i, "doc": {"id": row["id"], **row.get("doc", {})}, "filter": "none",

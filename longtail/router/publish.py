@@ -22,6 +22,7 @@ from typing import Any
 import duckdb
 
 from longtail.errors import PublishError
+from longtail.progress import Progress
 from longtail.router.decisions import ALL, CONFIDENCE, FEATURES, FORMAT, POPULARITY, VERSION
 from longtail.router.files import Candidate, Entity, names_file, seal
 from longtail.router.service import NAMES
@@ -354,6 +355,7 @@ def publish_routers(study: Study, log: logging.Logger) -> RouterReport:
     check_link(target, "routers", "publish")
     try:
         with (
+            Progress(log, "publication of routers"),
             connect_to_publication(published) as connection,
             staging_beside(study.home.published, "router") as staging,
         ):

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from longtail.errors import PublishError
+from longtail.progress import Progress
 from longtail.study.imports import NO_LICENCE
 from longtail.study.study import Study
 from longtail.warehouse.card import Credit, ExportedTable, FileCredit, card
@@ -65,6 +66,7 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
     check_link(target, "an export", "export")
     try:
         with (
+            Progress(log, "export of the marts"),
             connect_to_publication(published) as connection,
             staging_beside(study.home.published, "export") as staging,
         ):

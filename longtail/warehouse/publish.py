@@ -19,6 +19,7 @@ from pathlib import Path
 import duckdb
 
 from longtail.errors import PublishError
+from longtail.progress import Progress
 from longtail.storage.checksums import compare_files, file_checksum
 from longtail.storage.files import sync
 from longtail.study.study import Study
@@ -79,7 +80,11 @@ def publish_warehouse(study: Study, log: logging.Logger, *, allows_fewer: bool =
     if not build.exists():
         raise PublishError(f"{build}: there is no build to publish; build the warehouse first")
     try:
-        with staging_beside(study.home.published, target.name) as staging, _reading(build) as connection:
+        with (
+            Progress(log, "publication of the warehouse"),
+            staging_beside(study.home.published, target.name) as staging,
+            _reading(build) as connection,
+        ):
             new = staging / target.name
             report = _copy(connection, study, new, None if allows_fewer else _last_whole(target))
             kept = _replace(new, target)
