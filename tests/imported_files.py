@@ -158,7 +158,7 @@ def choice_lines(rows: Sequence[Mapping[str, Any]], *, is_older: bool = False) -
     """
     lines = []
     for i, row in enumerate(rows):
-        likelihoods, n = row["likelihoods"], len(row["choices"])
+        likelihoods = row["likelihoods"]
         best = likelihoods.index(max(likelihoods))
         ratios = [value / len(choice) for value, choice in zip(likelihoods, row["choices"], strict=True)]
         by_length = ratios.index(max(ratios))

@@ -104,8 +104,10 @@ def assume_inputs(study: Study, lake: Lake) -> Lake:
         return lake
     files = [(one, import_questions(study, one, lake, _SILENT)) for one in study.datasets_of_files]
     beside = {entity: text for _, content in files for entity, (_, text) in content.passages.items()}
-    nothing = [TABLES[name].schema.empty_table() for name in ("triples", "entities")]
-    questions = list(make_questions(*nothing, (), files, Choice.of(study), _SILENT).rows)
+    no_facts, no_entities = (TABLES[name].schema.empty_table() for name in ("triples", "entities"))
+    computed = make_questions(no_facts, no_entities, (), files, Choice.of(study), _SILENT)
+    lake.write("questions", computed.rows, fingerprint="")
+    questions = lake.read("questions").to_pylist()
     passages = [
         {"passage_id": f"{row['dataset']} {row['question_id']}", "entity_id": row["subject_id"], "title": "",
          "position": 0, "text": f"{row['question_id']} {beside.get(row['subject_id'], _USUAL_PASSAGE)}",
@@ -118,7 +120,6 @@ def assume_inputs(study: Study, lake: Lake) -> Lake:
         for row, passage in zip(questions, passages, strict=True)
         for rank in range(max(1, *(model.passages for model in study.models)))
     ]  # fmt: skip
-    lake.write("questions", questions, fingerprint="")
     for table in ("passages", "cited_passages"):
         lake.write(table, passages, fingerprint="")
     for retriever in study.retrieval_methods:

@@ -35,7 +35,9 @@ gains as (
         thresholds.search,
         'per_relation' as threshold_scope,
         if(
-            adaptive_rows.popularity < thresholds.threshold_popularity, adaptive_rows.retrieval - adaptive_rows.parametric, 0
+            adaptive_rows.popularity < thresholds.threshold_popularity,
+            adaptive_rows.retrieval - adaptive_rows.parametric,
+            0
         ) as gain
     from adaptive_rows
     inner join thresholds on adaptive_rows.pair_id = thresholds.pair_id

@@ -1,4 +1,5 @@
-{%- set pair = 'dataset, prompt, model, method, retrieval_method' -%}
+{%- set key = 'dataset, prompt, model, method' -%}
+{%- set pair = key ~ ', retrieval_method' -%}
 {%- set prefixes = {'popularity': '', 'best_signal': 'best_signal_'} -%}
 with memory as (
 
@@ -10,10 +11,7 @@ with memory as (
 signals as (
 
     select
-        dataset,
-        prompt,
-        model,
-        method,
+        {{ key }},
         {%- for signal in ['popularity', 'best_signal'] %}
         {%- for end in ['', '_ci_low', '_ci_high'] %}
         max(auroc{{ end }}) filter (where signal = '{{ signal }}') as {{ signal }}_auroc{{ end }},
@@ -21,7 +19,7 @@ signals as (
         {%- endfor %}
         max(chosen_signals) as chosen_signals
     from {{ ref('fct_signal_quality') }}
-    group by dataset, prompt, model, method
+    group by {{ key }}
 
 ),
 
@@ -29,16 +27,17 @@ signals as (
 pairs as (
 
     select
-        {{ pair.replace('method', 'parametric_method as method', 1) }},
         {%- for policy, name in [('always', 'passages'), ('oracle', 'either')] %}
         {%- for column in ['accuracy', 'ci_low', 'ci_high'] %}
         max({{ column }}) filter (where policy = '{{ policy }}') as {{ name }}_{{ column }},
         {%- endfor %}
         {%- endfor %}
         {%- for name in prefixes %}
-        max_by(struct_pack(policy, gain, gain_ci_low, gain_ci_high, no_gain_interval), policy)
-            filter (where policy in ('{{ name }}', '{{ name }}_per_relation')) as by_{{ name }}{{ ',' if not loop.last }}
+        max_by(struct_pack(policy, gain, gain_ci_low, gain_ci_high, no_gain_interval), policy) filter (
+            where policy in ('{{ name }}', '{{ name }}_per_relation')
+        ) as by_{{ name }},
         {%- endfor %}
+        {{ pair.replace('method', 'parametric_method as method', 1) }}
     from {{ ref('fct_policies') }}
     group by all
 
@@ -56,7 +55,6 @@ final as (
         memory.accuracy as memory_accuracy,
         memory.ci_low as memory_ci_low,
         memory.ci_high as memory_ci_high, pairs.* exclude ({{ pair }}, by_popularity, by_best_signal), -- noqa: RF02
-        signals.* exclude (dataset, prompt, model, method),
         pairs.by_popularity['policy'] as popularity_policy,
         {%- for name, prefix in prefixes.items() %}
         {%- for end in ['', '_ci_low', '_ci_high'] %}
@@ -69,11 +67,12 @@ final as (
             when {{ name }}_gain_ci_low > 0 then 'gains'
             when {{ name }}_gain_ci_high < 0 then 'loses'
             else 'gains nothing'
-        end as {{ prefix }}verdict{{ ',' if not loop.last }}
+        end as {{ prefix }}verdict,
         {%- endfor %}
+        signals.* exclude ({{ key }})
     from memory
-    left join signals using (dataset, prompt, model, method)
-    left join pairs using (dataset, prompt, model, method)
+    left join signals using ({{ key }})
+    left join pairs using ({{ key }})
 
 )
 
