@@ -86,7 +86,7 @@ def plan_of(study: Study) -> Iterator[Planned]:
             table, last = stage.keys[0].split("/")[-1], times.of(stage)
             try:
                 if stage.model is None or (last is not None and table not in TASKS):
-                    yield _shared_line(stage, last)
+                    yield _line_of_other_stage(stage, last)
                     continue
                 try:
                     yield _line_of_model(study, lake, stage, session, last)
@@ -128,7 +128,7 @@ def assume_inputs(study: Study, lake: Lake) -> Lake:
     return lake
 
 
-def _shared_line(stage: Stage, last: float | None) -> Planned:
+def _line_of_other_stage(stage: Stage, last: float | None) -> Planned:
     """The line of a stage that reads other tables than prompts."""
     if last is not None:
         return Planned(stage.title, "ran before; skipped if nothing it reads has changed", last)
@@ -146,7 +146,7 @@ def _line_of_model(
         return _generation_line(stage, [*_estimates(study, lake, stage, session)])
     if table == "single_latencies":
         return Planned(stage.title, "to do", estimate_latencies(study, lake, study.model(str(stage.model))))
-    return _shared_line(stage, last)
+    return _line_of_other_stage(stage, last)
 
 
 def _estimates(study: Study, lake: Lake, stage: Stage, session: ModelSession) -> Iterator[Estimate]:

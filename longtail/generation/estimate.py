@@ -66,7 +66,7 @@ def estimate(task: Task, scope: Scope, session: ModelSession) -> Estimate | None
     new_tokens = sum(n * work.part_tokens for work, n in missing)
     speed = tokens_per_second(scope.lake, model)
     seconds = (
-        (prompt_tokens - _shared_tokens([work for work, _ in missing]) + new_tokens) / speed
+        (prompt_tokens - _n_common_tokens([work for work, _ in missing]) + new_tokens) / speed
         if speed
         else None
     )
@@ -111,7 +111,7 @@ def _usd(model: Model, prompt_tokens: int, new_tokens: int, seconds: float | Non
     return model.device_hour_usd * seconds / _SECONDS_PER_HOUR
 
 
-def _shared_tokens(works: Sequence[Work]) -> int:
+def _n_common_tokens(works: Sequence[Work]) -> int:
     """The tokens at the beginnings of prompts that the one before has too, in the order in which they are read."""
     ordered = [work.signature for work in in_order(works)]
     return sum(common_bytes(*pair) // BYTES_PER_TOKEN for pair in itertools.pairwise(ordered))
@@ -130,11 +130,11 @@ def tokens_per_second(lake: Lake, model: Model) -> float | None:
             rows = lake.read("answers", part, columns)
             read, written, shared, taken = (pc.sum(column).as_py() or 0 for column in rows.columns)
             tokens, seconds = tokens + read + written - shared, seconds + taken
-    return tokens / seconds if seconds else _expected_speed(model)
+    return tokens / seconds if seconds else _usual_speed(model)
 
 
 @functools.cache
-def _expected_speed(model: Model) -> float | None:
+def _usual_speed(model: Model) -> float | None:
     """Two operations for each parameter and token, at the speed of a product of matrices on this machine's processors."""
     if model.backend != Model.backend:
         return None

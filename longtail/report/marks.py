@@ -113,7 +113,7 @@ def curves(
     return {
         "encoding": {"x": dict(x), "color": dict(colour)},
         "layer": [
-            *_marked(mark_at, "y"),
+            *_marks_at(mark_at, "y"),
             {
                 "mark": {"type": "area", "line": False},
                 "encoding": {**ends, "opacity": band},
@@ -163,7 +163,7 @@ def points(
     return {
         "encoding": encoding,
         "layer": [
-            *_marked(mark_at, value),
+            *_marks_at(mark_at, value),
             {
                 "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.55},
                 "encoding": {value: {**measured, "field": low}, end: {"field": high}},
@@ -176,7 +176,7 @@ def points(
     }
 
 
-def _marked(at: float | None, along: str) -> list[dict[str, Any]]:
+def _marks_at(at: float | None, along: str) -> list[dict[str, Any]]:
     """A layer with a dashed line where axis `along` (x or y) has the value `at`, or no layer."""
     line = {
         "mark": {"type": "rule", "strokeDash": [4, 3]},

@@ -115,7 +115,7 @@ def read_dimensions(connection: duckdb.DuckDBPyConnection) -> Dimensions:
     def column(sql: str) -> Sequence[str]:
         return [legible(value) for (value,) in connection.execute(sql).fetchall()]
 
-    def left_out(reason: str, sql: str) -> str:
+    def say_left_out(reason: str, sql: str) -> str:
         names = column(sql)
         return f"Left out, because {reason}: {', '.join(names)}. " if names else ""
 
@@ -137,8 +137,8 @@ def read_dimensions(connection: duckdb.DuckDBPyConnection) -> Dimensions:
         labels={
             "popularity": popularity,
             "threshold": threshold,
-            "without_popularity": left_out("their subjects have no popularity", _WITHOUT_POPULARITY),
-            "without_size": left_out("their size is not known", _WITHOUT_SIZE),
+            "without_popularity": say_left_out("their subjects have no popularity", _WITHOUT_POPULARITY),
+            "without_size": say_left_out("their size is not known", _WITHOUT_SIZE),
         },
         named={legible(dataset): legible(name) for dataset, name in connection.execute(named).fetchall()},
     )

@@ -94,7 +94,7 @@ def lake_texts() -> dict[str, str]:
 
 
 @functools.cache
-def _shared_texts() -> dict[str, str]:
+def _common_texts() -> dict[str, str]:
     """The descriptions that columns of several marts share, by name; an interval's ends have one each."""
     blocks = re.findall(r"{% docs (\w+) %}(.*?){% enddocs %}", _SHARED_DOCS.read_text(encoding="utf-8"))
     return dict(blocks)
@@ -102,7 +102,7 @@ def _shared_texts() -> dict[str, str]:
 
 def describe_columns(node: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a model's entry in dbt's manifest, each without a description with that of columns of its name."""
-    shared, of_lake = _shared_texts(), lake_texts()
+    shared, of_lake = _common_texts(), lake_texts()
 
     def describe(name: str) -> str:
         end = re.search("ci_(low|high)$", name)
