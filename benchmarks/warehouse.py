@@ -241,7 +241,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--growth", type=float, default=10, help="times as many rows for growth_10x; 1 = leave it out"
     )
-    parser.add_argument("--exact-splits", type=int, default=1, help="splits of the notebook's exact search")
+    parser.add_argument(
+        "--exact-splits",
+        type=int,
+        default=1,
+        choices=range(1, _SPLITS + 1),
+        metavar="N",
+        help="splits of the notebook's exact search, of 100",
+    )
     parser.add_argument(
         "--folder", type=Path, help="folder for the lakes and builds while it runs; 30 GB at growth 10"
     )
