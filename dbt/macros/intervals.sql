@@ -7,12 +7,12 @@
 -#}
 {% macro subject_sums(y, m='n') -%}
     struct_pack(
-        k := count(*) filter (where {{ m }} > 0),
+        k := count(*) filter (where ({{ m }}) > 0),
         y := sum({{ y }})::double,
         m := sum({{ m }})::double,
-        yy := sum({{ y }}::double ** 2),
-        ym := sum({{ y }}::double * {{ m }}),
-        mm := sum({{ m }}::double ** 2)
+        yy := sum(({{ y }})::double ** 2),
+        ym := sum(({{ y }})::double * ({{ m }})),
+        mm := sum(({{ m }})::double ** 2)
     )
 {%- endmacro %}
 

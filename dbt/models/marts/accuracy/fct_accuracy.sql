@@ -42,7 +42,7 @@ summed as (
         {{ subject_sums('n_' ~ rule, 'n_by_' ~ rule) }} as {{ rule }},
         {%- endfor %}
         {{ subject_sums('n_declined') }} as declined,
-        {{ subject_sums('n_correct', '(n - n_declined)') }} as attempted,
+        {{ subject_sums('n_correct', 'n - n_declined') }} as attempted,
         sum(sum_token_f1) / nullif(sum(n_token_f1), 0) as mean_token_f1,
         sum(sum_rouge_l) / nullif(sum(n_rouge_l), 0) as mean_rouge_l
     from subjects

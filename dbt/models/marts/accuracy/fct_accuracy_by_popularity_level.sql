@@ -32,7 +32,7 @@ counted as (
         {{ sums(['n', 'n_declined', 'n_correct', 'n_zero_popularity']) }},
         {{ subject_sums('n_correct') }} as correct,
         {{ subject_sums('n_declined') }} as declined,
-        {{ subject_sums('n_correct', '(n - n_declined)') }} as attempted
+        {{ subject_sums('n_correct', 'n - n_declined') }} as attempted
     from subjects
     group by {{ key }}, level
 

@@ -58,7 +58,7 @@ summed as (
         {{ sums(['n', 'n_declined', 'n_correct']) }},
         {{ subject_sums('n_correct') }} as correct,
         {{ subject_sums('n_declined') }} as declined,
-        {{ subject_sums('n_correct', '(n - n_declined)') }} as attempted
+        {{ subject_sums('n_correct', 'n - n_declined') }} as attempted
     from subjects
     group by all
 
