@@ -68,7 +68,7 @@ def _real_policies(_: duckdb.DuckDBPyConnection) -> Numbers:
 def _real_verdicts(_: duckdb.DuckDBPyConnection) -> Numbers:
     """The rows whose gain by popularity is known; none of them gains."""
     rows = written(_REAL, r"(?s)(\| questions \| model \| n \|.*?)\n\n").splitlines()
-    at = rows[0].split(" | ").index("gain by popularity |")
+    at = rows[0].split(" | ").index("gain by popularity")
     known = [gain for row in rows[2:] if not (gain := row.split(" | ")[at]).startswith("not known")]
     assert not [gain for gain in known if gain.startswith("gains +")]
     return {"n": len(known)}

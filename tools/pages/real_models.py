@@ -706,7 +706,7 @@ def _range(values: Any) -> str:
     return f"{_share(found[0])} to {_share(found[-1])}"
 
 
-_PICTURED = ("popqa_sample", "popqa_500", "popqa", "popqa_least_popular")
+_BY_PAGE_VIEWS = ("popqa_sample", "popqa_500", "popqa", "popqa_least_popular")
 
 
 def picture(published: Path) -> bytes:
@@ -714,19 +714,24 @@ def picture(published: Path) -> bytes:
     with open_warehouse(published) as connection:
         tables, dimensions = list_tables(connection), read_dimensions(connection)
         drawn = []
-        for figure, width in ((ACROSS, 1060), (ALL_AUROCS, 520), (ALL_GAINS, 520)):
+        titles = (
+            "Accuracy against monthly page views, questions of PopQA",
+            ALL_AUROCS.title,
+            ALL_GAINS.title,
+        )
+        for figure, width, title in zip(
+            (ACROSS, ALL_AUROCS, ALL_GAINS), (1060, 520, 520), titles, strict=True
+        ):
             rows = [
                 {**row, "system": f"{_NAMES[row['model']]}\n{row['questions_of']}"}
                 for row in read_figure(connection, figure, tables).rows
-                if row["questions_of"] in _PICTURED
+                if figure is not ACROSS or row["questions_of"] in _BY_PAGE_VIEWS
             ]
             assert figure.spec
             spec = specification(figure.spec, rows, dimensions, width)
             config = {**spec.pop("config"), "padding": spec.pop("padding")}
             spec.pop("autosize", None)
-            drawn.append(
-                {**spec, "title": {"text": figure.title, "anchor": "start", "fontSize": 15, "offset": 12}}
-            )
+            drawn.append({**spec, "title": {"text": title, "anchor": "start", "fontSize": 15, "offset": 12}})
     apart = {"scale": {channel: "independent" for channel in ("color", "shape")}}
     apart["legend"] = apart["scale"]
     below = {"hconcat": drawn[1:], "spacing": 30, "resolve": apart}
