@@ -13,7 +13,7 @@ from small_study import made, small_study, stop_before_every_batch
 from longtail.generation.backends.base import Generation
 from longtail.generation.engine.task import Scope
 from longtail.generation.prompts import build
-from longtail.generation.tasks.grounded_generations import GroundedQuestion
+from longtail.generation.tasks.grounded import GroundedQuestion
 from longtail.generation.tasks.registry import TASKS
 from longtail.prompt_formats import GROUNDING_PROMPTS
 from longtail.storage.lake import Lake, Outcome
@@ -95,9 +95,9 @@ def test_prompts_are_those_of_the_paper(study: Study) -> None:
         scope = Scope(study, Lake(study.home.lake), study.models[0])
         items = TASKS["grounded_generations"].plan(scope).items
         return {
-            (item.asked.dataset, item.grounding_prompt): item.prompt().text
+            (item.dataset, item.grounding_prompt): item.prompt().text
             for item in items
-            if item.asked.question.question_id == "q1"
+            if item.question.question_id == "q1"
         }
 
     once = prompts(study)
@@ -267,7 +267,7 @@ def test_a_service_is_asked_at_the_temperature_of_the_authors_code(study: Study)
 def row_of(study: Study, name: str, text: str, answer: str | None = None) -> Mapping[str, Any]:
     task = TASKS["grounded_generations"]
     scope = Scope(study, Lake(study.home.lake), study.models[0])
-    (item, *_) = [one for one in task.plan(scope).items if one.asked.dataset == name]
+    (item, *_) = [one for one in task.plan(scope).items if one.dataset == name]
     asked: GroundedQuestion = dataclasses.replace(item, answer=answer)
     return task.row(scope.model, asked, 0, dataclasses.replace(_BLANK, text=text))
 
