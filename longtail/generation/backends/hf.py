@@ -28,13 +28,13 @@ from longtail.generation.backends.base import (
 from longtail.generation.backends.local.batches import (
     Candidates,
     DeviceBatches,
-    Gauge,
     OfPrompt,
     Row,
     Tokens,
     account_scores,
     account_texts,
     batch_tokens_on,
+    usage_of,
 )
 from longtail.generation.backends.local.choose import choose_steppers
 from longtail.generation.backends.local.decoding import (
@@ -84,7 +84,6 @@ class TransformersBackend:
         self._batches: DeviceBatches | None = DeviceBatches(self._loaded, steppers, self.batch_tokens)
         self._texts = Texts(self._loaded.tokenizer)
         self._candidates = CandidateTokens(self._loaded.tokenizer, getattr(steppers, "targets", None))
-        self._gauge = Gauge(self._loaded.devices)
 
     @staticmethod
     def identify(model: Model) -> Identity:
@@ -100,8 +99,8 @@ class TransformersBackend:
     ) -> list[Generation | Failure]:
         """Greedy texts, in device batches of about `batch_tokens` tokens; equal prompts are computed once.
 
-        A batch that does not fit the memory is halved, and so is the budget, which grows again slowly. A prompt that
-        does not fit alone is a `Failure`.
+        A batch that does not fit the memory is halved, and so are all later ones. A prompt that does not fit alone is a
+        `Failure`.
         """
         encoded = self._encode(prompts, passages)
         generations = self._generations(encoded, decoding, [_GREEDY] * len(prompts), is_sampled=False)
@@ -153,7 +152,6 @@ class TransformersBackend:
             return score_continuations(stepper, [wanted[index] for index in batch])
 
         for done in self._running().run(distinct, [tree_size(texts) for texts in wanted], work):
-            self._gauge.read()
             for i, scored in account_scores(done, distinct, rows, len(self._loaded.devices)):
                 results[i] = scored
         return results
@@ -163,8 +161,8 @@ class TransformersBackend:
         self._running().forget()
 
     def usage(self) -> Usage:
-        """The devices, their peak memory (on a CPU: the process's), and how busy GPUs were."""
-        return self._gauge.usage()
+        """The devices, and their peak memory; on a CPU, the process's."""
+        return usage_of(self._loaded.devices)
 
     def close(self) -> None:
         """Free the weights."""
@@ -203,7 +201,6 @@ class TransformersBackend:
         new_tokens = [len(indices) * decoding.max_new_tokens for indices in wanted]
         places = list(copies.values())
         for done in self._running().run(distinct, new_tokens, work):
-            self._gauge.read()
             asked = [[(i, rows[i]) for i in places[index]] for index in done.rows]
             seeds_of = [wanted[index] for index in done.rows]
             n_devices = len(self._loaded.devices)

@@ -263,8 +263,7 @@ def notes(table: pa.Table, done: Completed) -> dict[str, Any]:
         "rows_per_second": _rate(done.n_computed, done.seconds),
         "tokens_per_second": _rate(done.n_tokens, done.seconds),
         "device": usage.device if usage else None,
-        "peak_memory_mb": round(usage.peak_memory_mb, 1) if usage else None,
-        "utilisation": round(usage.utilisation, 3) if usage and usage.utilisation is not None else None,
+        "peak_memory_mb": round(usage.peak_memory_mb, 1) if usage and usage.peak_memory_mb else None,
     }
 
 
