@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import logging
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from longtail.errors import BackendError
 from longtail.generation.backends.base import (
@@ -25,6 +27,7 @@ from longtail.generation.backends.base import (
     Secret,
     Usage,
 )
+from longtail.generation.backends.local.attention import IMPLEMENTATION
 from longtail.generation.backends.local.batches import (
     Candidates,
     DeviceBatches,
@@ -36,16 +39,23 @@ from longtail.generation.backends.local.batches import (
     batch_tokens_on,
     usage_of,
 )
-from longtail.generation.backends.local.choose import choose_steppers
+from longtail.generation.backends.local.cached import CachedSteppers
 from longtail.generation.backends.local.decoding import (
     Ending,
     Stepper,
+    Steppers,
     Texts,
     decode_greedily,
     decode_samples,
 )
-from longtail.generation.backends.local.encoder_decoder import join_parts, parts_of, tokens_of
-from longtail.generation.backends.local.loading import LoadedModel, load_model
+from longtail.generation.backends.local.encoder_decoder import (
+    EncoderDecoderSteppers,
+    join_parts,
+    parts_of,
+    tokens_of,
+)
+from longtail.generation.backends.local.loading import LoadedModel, find_difference, load_model
+from longtail.generation.backends.local.packed import PackedSteppers
 from longtail.generation.backends.local.rules import Rules, read_settings
 from longtail.generation.backends.local.scoring import (
     CandidateTokens,
@@ -53,10 +63,15 @@ from longtail.generation.backends.local.scoring import (
     tree_size,
 )
 from longtail.models.weights import check_folder, find_weights
+from longtail.progress import Progress
 from longtail.study.backends import GENERATE, MEASURE, PASSAGES, SAMPLE, SCORE
 from longtail.study.models import Model
 from longtail.threads import thread_count
 
+if TYPE_CHECKING:
+    import torch
+
+_LOG = logging.getLogger(__name__)
 _GREEDY = (0,)
 """Greedy texts are drawn by no seed; each prompt has one text."""
 
@@ -255,6 +270,46 @@ class TransformersBackend:
         if self._batches is None:
             raise BackendError(f"model {self._loaded.name}: it is closed")
         return self._batches
+
+
+def choose_steppers(loaded: LoadedModel, batch_tokens: int) -> Steppers:
+    """Encoder-decoders have steppers of their own. Causal models are packed where a trial shows that this is right.
+
+    Prefixes of at most `batch_tokens` tokens, or the states of an encoder, are kept for later batches.
+    """
+    if loaded.is_encoder_decoder:
+        return EncoderDecoderSteppers(loaded, batch_tokens)
+    reason = PackedSteppers.fits(loaded.model)
+    if not reason:
+        before = loaded.model.config._attn_implementation
+        packed = PackedSteppers(loaded, batch_tokens)
+        reason = _try(loaded, packed, before)
+        if not reason:
+            return packed
+        loaded.model.set_attn_implementation(before)
+    _LOG.info("%s: padded batches, as the packed path is not for it: %s", loaded.name, reason)
+    return CachedSteppers(loaded)
+
+
+def _try(loaded: LoadedModel, packed: PackedSteppers, before: str) -> str:
+    """Why packed batches do not give what plain passes, with the attention of `before`, give; empty where they do."""
+
+    def open_batch(prompts: Sequence[Sequence[int]]) -> Stepper:
+        loaded.model.set_attn_implementation(IMPLEMENTATION)
+        return packed.open(prompts, group_cost=0)
+
+    def run_alone(prompt: list[int], tokens: list[int]) -> torch.Tensor:
+        loaded.model.set_attn_implementation(before)
+        return loaded.run_alone(prompt, tokens)
+
+    try:
+        with Progress(_LOG, f"{loaded.name}: checking packed against plain passes"):
+            reasons = (find_difference(loaded.model, open_batch, run_alone, (2, 3), n) for n in (0, 4))
+            return next(filter(None, reasons), "")
+    finally:
+        loaded.model.set_attn_implementation(IMPLEMENTATION)
+        packed.forget()
+        loaded.free_memory()
 
 
 def check(model: Model) -> None:

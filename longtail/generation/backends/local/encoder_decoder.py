@@ -9,9 +9,8 @@ each state gets its own copy.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import chain
@@ -223,7 +222,9 @@ class EncoderDecoderStepper:
         self._encoded.last_hidden_state = self._encoded.last_hidden_state[index]
 
     def _forward(self, ids: torch.Tensor) -> torch.Tensor:
-        with group_states(self._groups()):
+        n_prompts = len(self._mask)
+        reset = _GROUPS.set(None if len(self._owners) == n_prompts else Groups.of(self._owners, n_prompts))
+        try:
             out = self._model(
                 encoder_outputs=self._encoded,
                 attention_mask=self._mask,
@@ -231,13 +232,10 @@ class EncoderDecoderStepper:
                 past_key_values=self._cache,
                 use_cache=True,
             )
+        finally:
+            _GROUPS.reset(reset)
         logits: torch.Tensor = out.logits[:, -1].float()
         return logits
-
-    def _groups(self) -> Groups | None:
-        if len(self._owners) == len(self._mask):
-            return None
-        return Groups.of(self._owners, len(self._mask))
 
 
 def _self_attention_cache(config: Any) -> Any:
@@ -273,16 +271,7 @@ class Groups:
 
 
 _GROUPS: ContextVar[Groups | None] = ContextVar("_GROUPS", default=None)
-
-
-@contextlib.contextmanager
-def group_states(groups: Groups | None) -> Iterator[None]:
-    """Within, models whose attention is `CROSS_ATTENTION` read cross-attention by these groups."""
-    token = _GROUPS.set(groups)
-    try:
-        yield
-    finally:
-        _GROUPS.reset(token)
+"""Those of the forward pass under way, for models whose attention is `CROSS_ATTENTION`."""
 
 
 def register_cross_attention() -> None:

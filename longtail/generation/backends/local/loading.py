@@ -53,7 +53,6 @@ class LoadedModel:
     """
 
     name: str
-    revision: str
     tokenizer: Any
     model: Any
     device: Any
@@ -135,7 +134,6 @@ def load_model(model: Model) -> LoadedModel:
     devices = tuple(torch.device("cuda", i) for i in lease.positions) or (device,)
     return LoadedModel(
         name=model.name,
-        revision=weights.revision,
         tokenizer=tokenizer,
         model=loaded,
         device=loaded.device,

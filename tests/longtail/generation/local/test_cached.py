@@ -15,9 +15,8 @@ from tiny_models import save_tiny_model
 
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Generation, Scored
-from longtail.generation.backends.hf import TransformersBackend
+from longtail.generation.backends.hf import TransformersBackend, choose_steppers
 from longtail.generation.backends.local.cached import CachedSteppers
-from longtail.generation.backends.local.choose import choose_steppers
 from longtail.generation.backends.local.loading import LoadedModel, load_model
 from longtail.generation.prompts.endings import cut_answer
 from longtail.study.models import Model

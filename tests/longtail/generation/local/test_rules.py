@@ -42,7 +42,8 @@ VALUES: dict[str, Any] = {
     "begin_suppress_tokens": list(range(20, 400, 2)),
 }
 IDLE = {
-    **{name: values[0] for name, values in {**FOLLOWED, **REFUSED, **SEARCH}.items() if values},
+    **{name: idle[0] for name, (idle, _) in FOLLOWED.items() if idle},
+    **{name: idle[0] for name, idle in {**REFUSED, **SEARCH}.items() if idle},
     "repetition_penalty": 1.0,
 }
 OLD_KEY = "afbdf8879cfd61a48a20e201b5de601c706b5eb68c1c1707f1f19550309bc450"
