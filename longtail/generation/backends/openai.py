@@ -19,7 +19,6 @@ in as many as may run at once.
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -84,9 +83,8 @@ class OpenAIBackend:
             redactor=redactor,
             policy=policy,
             clock=clock,
-            model_path=model.path,
-            api=service.api,
-            log_probabilities=service.log_probabilities,
+            model=model,
+            service=service,
             jitter=jitter,
         )
         self._pool = ThreadPoolExecutor(service.max_concurrency, thread_name_prefix=f"ask-{model.name}")
@@ -116,8 +114,6 @@ class OpenAIBackend:
 
     def generate(self, prompts: Sequence[str], decoding: Decoding) -> list[Generation | Failure]:
         """One greedy text per prompt."""
-        if decoding.temperature:
-            raise BackendError(f"model {self._model.name}: generate is greedy; sample takes a temperature")
         results = self._collect(prompts, decoding, None)
         return [result if isinstance(result, Failure) else result[0] for result in results]
 
@@ -147,11 +143,6 @@ class OpenAIBackend:
         then `BackendError`. If the first rows are all refused, that counts as such a case unless the call
         `is_resumed`. Closing the iterator early waits for the requests under way, whose answers are lost.
         """
-        for what, given in (("names", names), ("seeds", seeds)):
-            if given is not None and len(given) != len(prompts):
-                raise BackendError(f"{len(prompts)} prompts came with {len(given)} {what}: give one each")
-        if budget_usd is not None and not 0 <= budget_usd < math.inf:
-            raise BackendError(f"model {self._model.name}: a budget of {budget_usd} dollars; give at least 0")
         call = Call(decoding, price_on(self._model, date.today()), Budget(budget_usd), is_resumed)
         if budget_usd is not None and call.price is None:
             raise BackendError(

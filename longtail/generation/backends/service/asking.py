@@ -34,6 +34,7 @@ from longtail.generation.backends.service.wire import (
     Refused,
     idempotency_key,
 )
+from longtail.study.models import Model, Service
 from longtail.study.prices import Price
 from longtail.transfer.http import Clock, RetryPolicy
 
@@ -76,16 +77,15 @@ class Asker:
         redactor: Redactor,
         policy: RetryPolicy,
         clock: Clock,
-        model_path: str,
-        api: str,
-        log_probabilities: bool = False,
+        model: Model,
+        service: Service,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.who = who
         self._connection, self._interpreter = connection, interpreter
         self._quota, self._redactor = quota, redactor
         self._policy, self._clock, self._jitter = policy, clock, jitter
-        self._path, self._api, self._log_probabilities = model_path, api, log_probabilities
+        self._path, self._api, self._log_probabilities = model.path, service.api, service.log_probabilities
         self._lock = threading.Lock()
         self._refused = 0
         self._unanswered = 0

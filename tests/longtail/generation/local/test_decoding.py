@@ -330,7 +330,9 @@ def generated(model: Model) -> tuple[Any, list[tuple[list[int], tuple[torch.Tens
 
 @pytest.mark.parametrize("end", [FIRST_LINE, END])
 @pytest.mark.parametrize("name", NAMES)
-def test_confidence_equals_the_scores_of_generate(folders: dict[str, Path], name: str, end: str) -> None:
+def test_texts_and_confidence_equal_those_of_generate_one_by_one(
+    folders: dict[str, Path], name: str, end: str
+) -> None:
     model = Model(
         name, str(folders[name]), device="cpu", encoder_decoder=name in ENCODER_DECODERS, batch_tokens=300
     )
@@ -339,6 +341,9 @@ def test_confidence_equals_the_scores_of_generate(folders: dict[str, Path], name
     n_kept = 0
     for ours, (tokens, scores) in zip(answers, theirs, strict=True):
         assert isinstance(ours, Generation)
+        whole = tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        assert cut_text(ours.text, end) == cut_text(whole, end)
+        assert whole.startswith(ours.text)
         numbers = []
         for place in places(tokenizer, tokens, ours.text, end):
             p = scores[place][0].double().softmax(dim=-1)

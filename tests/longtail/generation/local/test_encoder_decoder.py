@@ -13,10 +13,9 @@ from other_models import COPIED, ENCODER_DECODERS, LENGTH, save_other_model
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Failure, Generation, Scored
 from longtail.generation.backends.hf import TransformersBackend
-from longtail.generation.backends.local.decoding import Steppers
 from longtail.generation.backends.local.encoder_decoder import CROSS_ATTENTION, EncoderDecoderSteppers
 from longtail.generation.backends.local.loading import LoadedModel, load_model
-from longtail.generation.prompts.endings import END, SENTENCE, cut_answer, cut_text
+from longtail.generation.prompts.endings import END, SENTENCE, cut_text
 from longtail.study.models import Model
 
 PROMPTS = [f"Q: {'abc de ' * (i % 9)}{i} A:" for i in range(25)]
@@ -36,52 +35,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadedModel]:
         name: load_model(Model(name, str(save_other_model(root / name, name)), device="cpu"))
         for name in names
     }
-
-
-def decode(steppers: Steppers, prompts: list[list[int]]) -> list[list[int]]:
-    """Greedy tokens of one batch, finished rows leaving it, the end token left out."""
-    found: list[list[int]] = [[] for _ in prompts]
-    with torch.inference_mode():
-        stepper = steppers.open(prompts)
-        logits = stepper.start()
-        alive = list(range(len(prompts)))
-        for _ in range(NEW_TOKENS):
-            tokens = logits.argmax(dim=1).tolist()
-            parents = [i for i, token in enumerate(tokens) if token not in ENDS]
-            alive = [alive[i] for i in parents]
-            for row, i in zip(alive, parents, strict=True):
-                found[row].append(tokens[i])
-            if not alive:
-                break
-            logits = stepper.step(parents, [tokens[i] for i in parents])
-    return found
-
-
-def one_by_one(loaded: LoadedModel, prompts: list[list[int]]) -> list[list[int]]:
-    """New tokens by `generate`, a prompt at a time, without start and end tokens; a forced one is the first of them."""
-    found = []
-    for prompt in prompts:
-        out = loaded.model.generate(
-            torch.tensor([prompt]),
-            attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
-            max_new_tokens=NEW_TOKENS,
-            do_sample=False,
-            num_beams=1,
-            eos_token_id=ENDS,
-            use_cache=False,  # its cache has the encoder's number of layers, which need not be the decoder's
-        )
-        found.append([i for i in out[0, 1:].tolist() if i not in ENDS])
-    return found
-
-
-@pytest.mark.parametrize("name", [*(n for n in ENCODER_DECODERS if n != "bart_forced"), *COPIED])
-def test_batches_give_what_generate_gives_one_by_one(models: dict[str, LoadedModel], name: str) -> None:
-    loaded = models[name]
-    ids = loaded.encode(PROMPTS)
-    expected = one_by_one(loaded, ids)
-    assert decode(EncoderDecoderSteppers(loaded, 4096), ids) == expected
-    assert len({tuple(tokens) for tokens in expected}) > 3
-    assert len({len(tokens) for tokens in expected}) > 2
 
 
 def plain_logits(loaded: LoadedModel, prompt: list[int], decoded: list[int]) -> torch.Tensor:
@@ -210,22 +163,6 @@ def backends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Transformers
     return found
 
 
-@pytest.mark.parametrize("name", BACKENDS)
-def test_the_backend_answers_as_generate_one_by_one(
-    models: dict[str, LoadedModel], backends: dict[str, TransformersBackend], name: str
-) -> None:
-    loaded = models[name]
-    ids = loaded.encode(PROMPTS)
-    results = backends[name].generate(PROMPTS, Decoding(NEW_TOKENS))
-    for prompt, result, tokens in zip(ids, results, one_by_one(loaded, ids), strict=True):
-        assert isinstance(result, Generation)
-        whole = loaded.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        assert cut_answer(result.text) == cut_answer(whole)
-        assert whole.startswith(result.text)
-        assert (result.prompt_tokens, result.n_truncated_tokens) == (len(prompt), 0)
-    assert max(result.batch_size for result in results if isinstance(result, Generation)) > 1
-
-
 def test_a_first_sentence_ends_the_text(tmp_path: Path) -> None:
     """The checkpoint likes full stops and spaces, so that many of its texts have a sentence that ends."""
     folder = save_other_model(tmp_path / "t5", "t5")
@@ -269,25 +206,6 @@ def test_long_prompts_lose_their_beginning(backends: dict[str, TransformersBacke
     assert cut.scores == uncut.scores
 
 
-@pytest.mark.parametrize("name", ["t5", "bart_forced"])
-def test_samples_do_not_depend_on_the_batch(backends: dict[str, TransformersBackend], name: str) -> None:
-    decoding = Decoding(NEW_TOKENS, temperature=0.7)
-    prompts = PROMPTS[:5]
-    backends[
-        name
-    ].forget()  # a draw of bart_forced is 1e-8 from its boundary: less than the encoder's rounding
-    together = backends[name].sample(prompts, decoding, [range(8)] * 5)
-    texts = []
-    for prompt, own in zip(prompts, together, strict=True):
-        assert isinstance(own, list)
-        texts.append([sample.text for sample in own])
-        for seed in range(8):
-            (alone,) = backends[name].sample([prompt], decoding, [[seed]])
-            assert isinstance(alone, list)
-            assert alone[0].text == texts[-1][seed]
-    assert len({text for own in texts for text in own}) > 10
-
-
 @pytest.mark.parametrize("name", BACKENDS)
 def test_scores_are_those_of_one_forward_pass_each(
     models: dict[str, LoadedModel], backends: dict[str, TransformersBackend], name: str
@@ -313,12 +231,6 @@ def test_more_new_tokens_than_the_decoder_holds(backends: dict[str, Transformers
     scored, failure = backends["bart"].score(["a", "a"], [["b"], ["b" * 200]])
     assert isinstance(scored, Scored)
     assert failure == Failure("the longest candidate leaves no room for the prompt")
-
-
-def test_no_prompts_and_odd_ones(backends: dict[str, TransformersBackend]) -> None:
-    assert backends["t5"].generate([], Decoding(3)) == []
-    odd = ["", "a\x00b", "\u200f\u05d0", "\ud800 lone", "\n\n"]
-    assert all(isinstance(result, Generation) for result in backends["t5"].generate(odd, Decoding(3)))
 
 
 def test_the_word_start_stands_between_sentinel_and_candidate_whatever_the_tokenizer_makes_of_it(

@@ -139,17 +139,6 @@ def test_without_passages_it_reads_as_any_encoder_decoder(reader: FusionInDecode
     assert [row.scores for row in reader.score(*asked)] == [row.scores for row in plain.score(*asked)]
 
 
-def test_samples_follow_from_their_seeds_with_passages_too(reader: FusionInDecoder) -> None:
-    decoding = Decoding(NEW_TOKENS, temperature=1.0, end=END)
-    seeds = [[1, 2, 3]] * len(PROMPTS)
-    together = reader.sample(PROMPTS, decoding, seeds, passages=PASSAGES)
-    alone = [
-        reader.sample([prompt], decoding, [[1, 2, 3]], passages=[own])[0]
-        for prompt, own in zip(PROMPTS, PASSAGES, strict=True)
-    ]
-    assert [[row.text for row in own] for own in together] == [[row.text for row in own] for own in alone]
-
-
 def test_a_long_passage_loses_its_end_and_the_row_says_so(model: Model) -> None:
     short = FusionInDecoder(dataclasses.replace(model, passage_tokens=16))
     (own,) = short.generate(["Q: ab A:"], Decoding(4, end=END), passages=[["gh " * 40, "a"]])
