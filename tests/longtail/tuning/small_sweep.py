@@ -12,8 +12,8 @@ from longtail.retrieval.indexes import build_index
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
 from longtail.study.sweep import Rates, Sweep
-from tests.longtail.generation.other_models import save_other_model
 from tests.longtail.generation.small_study import small_study
+from tests.longtail.generation.tiny_models import save_tiny_model
 
 LOG = logging.getLogger("longtail-tests")
 PATTERNS = ("[X] is in [Y] .", "[X] lies in [Y].", "[Y] has [X]")
@@ -43,7 +43,7 @@ def save_models(folder: Path) -> tuple[Path, Path]:
         intermediate_size=24, max_position_embeddings=24, initializer_range=0.6,
     )  # fmt: skip
     BertModel(config).save_pretrained(encoder)
-    return save_other_model(folder / "t5", "t5"), encoder
+    return save_tiny_model(folder / "t5", "t5"), encoder
 
 
 def study_with_sweep(folder: Path, reader: Path, encoder: Path) -> Study:

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from other_models import ODD_CAUSAL, save_other_model
-from tiny_models import save_tiny_model
+from tiny_models import ODD_CAUSAL, save_tiny_model
 
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Generation
@@ -31,7 +30,7 @@ PACKED_OR_NOT = [*ODD_CAUSAL, "llama", "gpt2"]
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("models")
     return {
-        **{name: save_other_model(root / name, name) for name in ODD_CAUSAL},
+        **{name: save_tiny_model(root / name, name) for name in ODD_CAUSAL},
         **{name: save_tiny_model(root / name, name) for name in ("llama", "gpt2")},
     }
 
@@ -87,7 +86,7 @@ def test_forked_states_have_the_logits_of_their_own_sequences(folders: dict[str,
 
 def test_an_architecture_whose_state_cannot_be_selected_is_named(tmp_path: Path) -> None:
     with pytest.raises(BackendError, match="architecture rwkv keeps no cache that a batch can select from"):
-        choose_steppers(load(save_other_model(tmp_path, "rwkv")), 10_000)
+        choose_steppers(load(save_tiny_model(tmp_path, "rwkv")), 10_000)
 
 
 def test_a_model_that_depends_on_padding_gets_prompts_of_one_length(
@@ -156,7 +155,7 @@ def test_a_kept_prefix_serves_later_batches_until_it_is_forgotten(folders: dict[
 
 
 def test_positions_that_depend_on_the_longest_prompt(tmp_path: Path) -> None:
-    folder = save_other_model(tmp_path, "mistral")
+    folder = save_tiny_model(tmp_path, "mistral")
     config = json.loads((folder / "config.json").read_text())
     config["rope_parameters"] = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10_000.0}
     (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 20}))

@@ -14,9 +14,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from other_models import ENCODER_DECODERS, ODD_CAUSAL, save_other_model
 from scipy.stats import chisquare, kstest
-from tiny_models import ARCHITECTURES, save_tiny_model
+from tiny_models import ARCHITECTURES, ENCODER_DECODERS, ODD_CAUSAL, save_tiny_model
 from tokenizers import AddedToken
 
 from longtail.generation.backends.base import Decoding, Generation
@@ -292,10 +291,7 @@ def test_scores_are_those_of_a_softmax_in_double_precision() -> None:
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("models")
-    return {
-        name: (save_tiny_model if name in ARCHITECTURES else save_other_model)(root / name, name)
-        for name in NAMES
-    }
+    return {name: save_tiny_model(root / name, name) for name in NAMES}
 
 
 def places(tokenizer: Any, tokens: list[int], text: str, end: str) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from other_models import COPIED, ENCODER_DECODERS, LENGTH, save_other_model
+from tiny_models import COPIED, ENCODER_DECODERS, LENGTH, save_tiny_model
 
 from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Failure, Generation, Scored
@@ -32,8 +32,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LoadedModel]:
     root = tmp_path_factory.mktemp("models")
     names = [*ENCODER_DECODERS, *COPIED]
     return {
-        name: load_model(Model(name, str(save_other_model(root / name, name)), device="cpu"))
-        for name in names
+        name: load_model(Model(name, str(save_tiny_model(root / name, name)), device="cpu")) for name in names
     }
 
 
@@ -115,7 +114,7 @@ def test_a_forced_first_token_is_no_part_of_a_candidate(
 
 
 def test_a_model_without_a_start_token_is_refused(tmp_path: Path, models: dict[str, LoadedModel]) -> None:
-    loaded = load_model(Model("nowhere", str(save_other_model(tmp_path, "t5")), device="cpu"))
+    loaded = load_model(Model("nowhere", str(save_tiny_model(tmp_path, "t5")), device="cpu"))
     for settings in (loaded.model.config, loaded.model.generation_config):
         settings.decoder_start_token_id = None
         settings.bos_token_id = None
@@ -154,7 +153,7 @@ def backends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Transformers
     root = tmp_path_factory.mktemp("backends")
     found = {}
     for name in BACKENDS:
-        folder = save_other_model(root / name, name)
+        folder = save_tiny_model(root / name, name)
         settings = json.loads((folder / "generation_config.json").read_text())
         (folder / "generation_config.json").write_text(json.dumps({**settings, "eos_token_id": ENDS}))
         found[name] = TransformersBackend(
@@ -165,7 +164,7 @@ def backends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Transformers
 
 def test_a_first_sentence_ends_the_text(tmp_path: Path) -> None:
     """The checkpoint likes full stops and spaces, so that many of its texts have a sentence that ends."""
-    folder = save_other_model(tmp_path / "t5", "t5")
+    folder = save_tiny_model(tmp_path / "t5", "t5")
     words = load_model(Model("t5", str(folder), device="cpu")).tokenizer.get_vocab()
     settings = json.loads((folder / "generation_config.json").read_text())
     liked = {"sequence_bias": [[[words["."]], 4.0], [[words["Ġ"]], 4.0]], "no_repeat_ngram_size": 3}
@@ -184,7 +183,7 @@ def test_a_first_sentence_ends_the_text(tmp_path: Path) -> None:
 
 def test_an_encoder_decoder_is_declared(tmp_path: Path) -> None:
     """The form of prompts follows the study, so the study must be right."""
-    folder = save_other_model(tmp_path / "t5", "t5")
+    folder = save_tiny_model(tmp_path / "t5", "t5")
     with pytest.raises(BackendError, match="it is an encoder-decoder; set encoder_decoder: true"):
         TransformersBackend(Model("t5", str(folder), device="cpu"))
     with pytest.raises(BackendError, match="it is not an encoder-decoder; set encoder_decoder: false"):

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 import torch
-from other_models import save_other_model
+from tiny_models import save_tiny_model
 from transformers.modeling_outputs import BaseModelOutput
 
 from longtail.errors import BackendError
@@ -25,7 +25,7 @@ TOLERANCE = 1e-4
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    folder = save_other_model(tmp_path_factory.mktemp("models") / "t5", "t5")
+    folder = save_tiny_model(tmp_path_factory.mktemp("models") / "t5", "t5")
     return Model("reader", str(folder), backend="fusion_in_decoder", device="cpu", encoder_decoder=True)
 
 
