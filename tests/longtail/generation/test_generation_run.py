@@ -145,23 +145,6 @@ def test_a_current_partition_loads_nothing(study: Study, tmp_path: Path) -> None
     assert answer(with_model(study, batch_tokens=4096, device="cpu")).was_current
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda s: dataclasses.replace(s, max_new_tokens=3),
-        lambda s: dataclasses.replace(s, seed=5),
-        lambda s: with_model(s, path="fake:echo"),
-        lambda s: with_model(s, device_hour_usd=1.0),
-        lambda s: dataclasses.replace(s, prompts=(*s.prompts, Prompt("more", shots=1, draw="per_relation"))),
-    ],
-)
-def test_what_matters_makes_it_stale(study: Study, change) -> None:  # type: ignore[no-untyped-def]
-    before = answer(study).stamp
-    after = answer(change(study))
-    assert not after.was_current
-    assert after.stamp.fingerprint != before.fingerprint
-
-
 def test_new_golds_rescore_without_generating(study: Study) -> None:
     answer(study)
     lake = Lake(study.home.lake)
@@ -206,22 +189,6 @@ def test_paraphrases_are_all_asked(study: Study) -> None:
 def test_without_a_prompt_for_paraphrases_the_partition_is_empty(study: Study) -> None:
     outcome = answer_in_other_words(dataclasses.replace(study, prompts=(Prompt("zero_shot"),)))
     assert outcome.stamp.n_rows == 0
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"quantisation": "8bit"}, {"quantisation": "4bit"}, {"dtype": "bfloat16"}, {"path": "fake:echo"}],
-)
-def test_other_weights_never_reuse_these(study: Study, change: dict[str, str]) -> None:
-    half = with_model(study, dtype="float16")
-    answer(half)
-    notes = answer(with_model(half, **change)).notes
-    assert (notes["reused"], notes["resumed"], notes["computed"]) == (0, 0, 40)
-    row = rows(study).to_pylist()[0]
-    assert (row["dtype"], row["quantisation"]) == (
-        change.get("dtype", "float16"),
-        change.get("quantisation", "none"),
-    )
 
 
 def test_a_rambling_model_keeps_its_first_sentence(study: Study) -> None:
