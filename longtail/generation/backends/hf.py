@@ -29,7 +29,6 @@ from longtail.generation.backends.base import (
 )
 from longtail.generation.backends.local.attention import IMPLEMENTATION
 from longtail.generation.backends.local.batches import (
-    Candidates,
     DeviceBatches,
     OfPrompt,
     Row,
@@ -112,7 +111,7 @@ class TransformersBackend:
     def generate(
         self, prompts: Sequence[str], decoding: Decoding, *, passages: Sequence[Sequence[str]] = ()
     ) -> list[Generation | Failure]:
-        """Greedy texts, in device batches of about `batch_tokens` tokens; equal prompts are computed once.
+        """Greedy texts, in device batches of about `batch_tokens` tokens.
 
         A batch that does not fit the memory is halved, and so are all later ones. A prompt that does not fit alone is a
         `Failure`.
@@ -151,7 +150,7 @@ class TransformersBackend:
         A prompt too long for its longest candidate loses its beginning.
         """
         results: list[Scored | Failure] = [self.no_tokens] * len(prompts)
-        asked: dict[Tokens, list[Candidates]] = {}
+        rows: dict[int, Row] = {}
         encoded = self._encode(prompts, passages)
         for i, (prompt, tokens, texts) in enumerate(zip(prompts, encoded, candidates, strict=True)):
             n_before, continuations = self._candidates.continuations(prompt, tokens, texts)
@@ -159,16 +158,16 @@ class TransformersBackend:
             if before is None:
                 results[i] = Failure("the longest candidate leaves no room for the prompt")
             elif before:
-                asked.setdefault(before, []).append(Candidates(i, n_before - len(before), continuations))
-        distinct, rows = list(asked), list(asked.values())
-        wanted = [[c for texts in group for c in texts.continuations] for group in rows]
+                rows[i] = Row(before, n_before - len(before), continuations=continuations)
+        places, asked = list(rows), list(rows.values())
 
         def work(stepper: Stepper, batch: Sequence[int]) -> list[list[float] | None]:
-            return score_continuations(stepper, [wanted[index] for index in batch])
+            return score_continuations(stepper, [asked[index].continuations for index in batch])
 
-        for done in self._running().run(distinct, [tree_size(texts) for texts in wanted], work):
-            for i, scored in account_scores(done, distinct, rows, len(self._loaded.devices)):
-                results[i] = scored
+        sizes = [tree_size(row.continuations) for row in asked]
+        for done in self._running().run([row.tokens for row in asked], sizes, work):
+            for index, scored in account_scores(done, asked, len(self._loaded.devices)):
+                results[places[index]] = scored
         return results
 
     def forget(self) -> None:
@@ -193,34 +192,31 @@ class TransformersBackend:
         is_sampled: bool,
     ) -> list[list[Generation] | Failure]:
         """For each encoded prompt its texts, or why there are none."""
-        rows = self._rows(encoded, decoding, seeds)
-        copies: dict[Tokens, list[int]] = {}
-        for i, row in enumerate(rows):
-            if row.tokens and row.seeds:
-                copies.setdefault(row.tokens, []).append(i)
-        distinct = list(copies)
-        wanted = [sorted({seed for i in indices for seed in rows[i].seeds}) for indices in copies.values()]
+        results: list[list[Generation] | Failure] = []
+        rows: dict[int, Row] = {}
+        for i, (tokens, drawn) in enumerate(zip(encoded, seeds, strict=True)):
+            fitting = self._fit(tokens, decoding.max_new_tokens)
+            results.append([] if fitting else self.no_tokens)
+            if fitting and drawn:
+                rows[i] = Row(fitting, len(tokens) - len(fitting), drawn)
+        places, asked = list(rows), list(rows.values())
         ending = Ending(decoding.max_new_tokens, self._loaded.end_ids, self._texts.is_done(decoding.end))
 
         def work(stepper: Stepper, batch: Sequence[int]) -> list[OfPrompt]:
             adjust = self._rules.adjust(
-                [tokens_of(distinct[index]) for index in batch], decoding.max_new_tokens
+                [tokens_of(asked[index].tokens) for index in batch], decoding.max_new_tokens
             )
             if is_sampled:
-                drawn = [wanted[index] for index in batch]
-                return decode_samples(stepper, ending, decoding.temperature, drawn, adjust)
+                own = [asked[index].seeds for index in batch]
+                return decode_samples(stepper, ending, decoding.temperature, own, adjust)
             written = decode_greedily(stepper, len(batch), ending, adjust)
             return [None if text is None else [text] for text in written]
 
-        results: list[list[Generation] | Failure] = [[] if row.tokens else self.no_tokens for row in rows]
-        new_tokens = [len(indices) * decoding.max_new_tokens for indices in wanted]
-        places = list(copies.values())
-        for done in self._running().run(distinct, new_tokens, work):
-            asked = [[(i, rows[i]) for i in places[index]] for index in done.rows]
-            seeds_of = [wanted[index] for index in done.rows]
-            n_devices = len(self._loaded.devices)
-            for i, generations in account_texts(done, asked, seeds_of, self._texts, decoding, n_devices):
-                results[i] = generations
+        sizes = [len(row.seeds) * decoding.max_new_tokens for row in asked]
+        n_devices = len(self._loaded.devices)
+        for done in self._running().run([row.tokens for row in asked], sizes, work):
+            for index, generations in account_texts(done, asked, self._texts, decoding, n_devices):
+                results[places[index]] = generations
         return results
 
     def _encode(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> Sequence[Sequence[int]]:
@@ -228,15 +224,6 @@ class TransformersBackend:
         if any(passages):
             raise BackendError(f"model {self._loaded.name}: its backend reads no passages apart from prompts")
         return self._loaded.encode(prompts)
-
-    def _rows(
-        self, encoded: Sequence[Sequence[int]], decoding: Decoding, seeds: Sequence[Sequence[int]]
-    ) -> list[Row]:
-        cut = [self._fit(tokens, decoding.max_new_tokens) for tokens in encoded]
-        return [
-            Row(fitting, len(tokens) - len(fitting), tuple(drawn))
-            for tokens, fitting, drawn in zip(encoded, cut, seeds, strict=True)
-        ]
 
     def _cut(self, tokens: Sequence[int], n_new: int) -> Tokens | None:
         """The prompt that fits before so many new tokens; None where none does."""

@@ -196,7 +196,8 @@ def dispatch(
 ) -> Iterator[tuple[int, Result]]:
     """Each row's index and result; prompts are taken one by one, each once.
 
-    Errors: `BackendError` once all that was under way has been handed on. The same holds for Ctrl-C and an ended run, as the requests under way are paid for. A second Ctrl-C ends at once.
+    Errors: `BackendError` once all that was under way has been handed on. The same holds for Ctrl-C and an
+    ended run, as the requests under way are paid for. A second Ctrl-C ends at once.
     """
     flying: dict[Future[Result], int] = {}
     end: BaseException | None = None

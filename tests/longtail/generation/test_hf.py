@@ -79,17 +79,6 @@ def test_a_prompt_whose_scores_are_not_finite_fails_alone(folders: dict[str, Pat
             assert texts([after]) == texts([before])
 
 
-def test_equal_prompts_are_computed_once_and_accounts_add_up(folders: dict[str, Path]) -> None:
-    backend = TransformersBackend(tiny(folders["llama"]))
-    once = [r for r in backend.generate(["Q: abc A:"], DECODING) if isinstance(r, Generation)]
-    thrice = [r for r in backend.generate(["Q: abc A:"] * 3, DECODING) if isinstance(r, Generation)]
-    assert texts(thrice) == texts(once) * 3
-    n = once[0].prompt_tokens
-    assert [r.shared_tokens for r in thrice] == [0, n, n]
-    assert {r.batch_size for r in thrice} == {3}
-    assert all(r.device_seconds == pytest.approx(r.latency_ms / 1000) for r in thrice)
-
-
 def test_samples_are_the_same_in_any_batch(folders: dict[str, Path]) -> None:
     backend = TransformersBackend(tiny(folders["gpt_neox"], batch_tokens=2_000))
     decoding = Decoding(15, 0.5)
@@ -105,6 +94,8 @@ def test_samples_are_the_same_in_any_batch(folders: dict[str, Path]) -> None:
     first = found[0]
     assert not isinstance(first, Failure)
     assert [r.shared_tokens for r in first[1:]] == [first[0].prompt_tokens] * 3
+    assert {r.batch_size for r in first} == {first[0].batch_size}
+    assert all(r.device_seconds == pytest.approx(r.latency_ms / 1000) for r in first)
     assert len({r.text for results in found if not isinstance(results, Failure) for r in results}) > 9
     assert backend.sample(["Q: a A:"], decoding, [[]]) == [[]]
     with pytest.raises(BackendError, match="temperature 0"):

@@ -162,103 +162,71 @@ _NOT_FINITE = Failure("the model's scores are not finite numbers")
 
 @dataclass(frozen=True)
 class Row:
-    """The prompt's tokens as the model gets them, how many it lost, and a seed for each text."""
+    """The prompt's tokens as the model gets them, how many it lost, and a seed for each text, or what is scored."""
 
     tokens: Tokens
     n_truncated: int
-    seeds: tuple[int, ...]
-
-    @property
-    def n_tokens(self) -> int:
-        return len(tokens_of(self.tokens))
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """Continuations to score for one row, and how many tokens its prompt lost."""
-
-    row: int
-    n_truncated: int
-    continuations: list[Continuation]
+    seeds: Sequence[int] = ()
+    continuations: Sequence[Continuation] = ()
 
 
 def account_texts(
-    done: Finished[OfPrompt],
-    asked: Sequence[Sequence[tuple[int, Row]]],
-    seeds: Sequence[Sequence[int]],
-    texts: Texts,
-    decoding: Decoding,
-    n_devices: int,
+    done: Finished[OfPrompt], rows: Sequence[Row], texts: Texts, decoding: Decoding, n_devices: int
 ) -> Iterator[tuple[int, list[Generation] | Failure]]:
-    """The texts of one device batch: for each of its prompts, those of the rows that asked for it.
-
-    `asked`: by prompt, the rows with their places; `seeds`: by prompt, those that its texts were drawn by.
-    """
-    n_texts = sum(len(row.seeds) for rows in asked for _, row in rows)
+    """The places of the rows of one device batch, and their texts."""
+    n_texts = sum(len(rows[index].seeds) for index in done.rows)
     read = _read(done.results or [], texts, decoding.end)
     share = done.seconds / n_texts
-    for place, rows in enumerate(asked):
-        written = done.results[place] if done.results else None
-        shared = done.shared_tokens[place]
-        for i, row in rows:
-            if written is None:
-                yield i, _reason(done, row.tokens)
-                continue
-            generations = []
-            for seed in row.seeds:
-                new = written[seeds[place].index(seed)]
-                text, confidence, n_reasoning = read[id(new)]
-                generations.append(
-                    Generation(
-                        text=text,
-                        confidence=confidence,
-                        finish_reason=decoding.finish_reason(text, len(new.tokens)),
-                        prompt_tokens=row.n_tokens,
-                        new_tokens=len(new.tokens),
-                        reasoning_tokens=n_reasoning or None,
-                        n_truncated_tokens=row.n_truncated,
-                        latency_ms=1000 * share,
-                        batch_size=n_texts,
-                        shared_tokens=shared,
-                        device_seconds=share * n_devices,
-                    )
+    for place, index in enumerate(done.rows):
+        row, written = rows[index], done.results[place] if done.results else None
+        if written is None:
+            yield index, _reason(done, row.tokens)
+            continue
+        n_tokens, shared = len(tokens_of(row.tokens)), done.shared_tokens[place]
+        generations = []
+        for new in written:
+            text, confidence, n_reasoning = read[id(new)]
+            generations.append(
+                Generation(
+                    text=text,
+                    confidence=confidence,
+                    finish_reason=decoding.finish_reason(text, len(new.tokens)),
+                    prompt_tokens=n_tokens,
+                    new_tokens=len(new.tokens),
+                    reasoning_tokens=n_reasoning or None,
+                    n_truncated_tokens=row.n_truncated,
+                    latency_ms=1000 * share,
+                    batch_size=n_texts,
+                    shared_tokens=shared,
+                    device_seconds=share * n_devices,
                 )
-                shared = row.n_tokens
-            yield i, generations
+            )
+            shared = n_tokens
+        yield index, generations
 
 
 def account_scores(
-    done: Finished[list[float] | None],
-    distinct: Sequence[Tokens],
-    rows: Sequence[Sequence[Candidates]],
-    n_devices: int,
+    done: Finished[list[float] | None], rows: Sequence[Row], n_devices: int
 ) -> Iterator[tuple[int, Scored | Failure]]:
-    """The scores of one device batch: for each of the prompts in `distinct`, those of its `rows`."""
-    n_results = sum(len(rows[index]) for index in done.rows)
-    share = done.seconds / n_results
+    """The places of the rows of one device batch, and their scores."""
+    share = done.seconds / len(done.rows)
     for place, index in enumerate(done.rows):
-        sums = done.results[place] if done.results else None
-        rest, shared = iter(sums or ()), done.shared_tokens[place]
-        n_tokens = len(tokens_of(distinct[index]))
-        for candidates in rows[index]:
-            if sums is None:
-                yield candidates.row, _reason(done, distinct[index])
-                continue
-            counts = [len(c.tokens) - c.n_unscored for c in candidates.continuations]
-            yield (
-                candidates.row,
-                Scored(
-                    scores=tuple(CandidateScore(next(rest), n) for n in counts),
-                    prompt_tokens=n_tokens,
-                    new_tokens=sum(counts),
-                    n_truncated_tokens=candidates.n_truncated,
-                    latency_ms=1000 * share,
-                    batch_size=n_results,
-                    shared_tokens=shared,
-                    device_seconds=share * n_devices,
-                ),
-            )
-            shared = n_tokens
+        row, sums = rows[index], done.results[place] if done.results else None
+        if sums is None:
+            yield index, _reason(done, row.tokens)
+            continue
+        counts = [len(c.tokens) - c.n_unscored for c in row.continuations]
+        scored = Scored(
+            scores=tuple(map(CandidateScore, sums, counts)),
+            prompt_tokens=len(tokens_of(row.tokens)),
+            new_tokens=sum(counts),
+            n_truncated_tokens=row.n_truncated,
+            latency_ms=1000 * share,
+            batch_size=len(done.rows),
+            shared_tokens=done.shared_tokens[place],
+            device_seconds=share * n_devices,
+        )
+        yield index, scored
 
 
 def _read(

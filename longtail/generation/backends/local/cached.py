@@ -89,7 +89,7 @@ class CachedSteppers:
         self._kept = ([], None)
 
     def open(self, prompts: Sequence[Sequence[int]], least: int = GROUP_COST) -> CachedStepper:
-        """A batch over distinct prompts, each of at least one token id; shared beginnings are at `least` so long."""
+        """A batch over prompts, each of at least one token id; shared beginnings are at `least` so long."""
         return CachedStepper(self, prompts, least)
 
     def new_cache(self) -> Any:

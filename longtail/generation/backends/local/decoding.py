@@ -61,7 +61,7 @@ class Steppers(Protocol):
         ...
 
     def open(self, prompts: Sequence[Sequence[int]]) -> Stepper:
-        """A batch over distinct prompts, each of at least one token id, at most the model's length."""
+        """A batch over prompts, each of at least one token id, at most the model's length."""
         ...
 
     def forget(self) -> None:

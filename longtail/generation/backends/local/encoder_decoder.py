@@ -83,7 +83,7 @@ class EncoderDecoderSteppers:
         self._states.forget()
 
     def open(self, prompts: Sequence[Sequence[int]]) -> EncoderDecoderStepper:
-        """A batch over distinct prompts of the encoder, each of at least one token id."""
+        """A batch over prompts of the encoder, each of at least one token id."""
         return EncoderDecoderStepper(
             self._loaded.model, prompts, self.start, self._loaded.device, self._is_shared, self._states
         )
@@ -361,7 +361,7 @@ class KeptStates:
         self._kept: dict[tuple[int, ...], torch.Tensor] = {}
 
     def read(self, prompts: Sequence[Sequence[int]]) -> tuple[Any, torch.Tensor, list[int]]:
-        """As `encode`, for distinct prompts; and how many tokens of each prompt had been read before."""
+        """As `encode`; and how many tokens of each prompt had been read before."""
         from torch.nn.utils.rnn import pad_sequence
         from transformers.modeling_outputs import BaseModelOutput
 
