@@ -59,23 +59,16 @@ def _device(model: Model) -> Any:
         raise BackendError(
             f"model {model.name}: {name!r} is no torch device; use auto, cpu or cuda"
         ) from None
-    if device.type == "cuda":
-        _check_cuda(model, device)
-    return device
-
-
-def _check_cuda(model: Model, device: Any) -> None:
-    import torch
-
-    if not torch.cuda.is_available():
+    if device.type == "cuda" and not torch.cuda.is_available():
         raise BackendError(
             f"model {model.name}: device {device} asked for, but torch sees no CUDA; use auto or cpu"
         )
-    if device.index is not None and device.index >= torch.cuda.device_count():
+    if device.type == "cuda" and device.index is not None and device.index >= torch.cuda.device_count():
         raise BackendError(
             f"model {model.name}: device {device} asked for, but torch sees {torch.cuda.device_count()} GPUs, "
             "counted from cuda:0"
         )
+    return device
 
 
 def _check_quantisation(model: Model, device: Any) -> None:

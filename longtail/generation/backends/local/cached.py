@@ -59,10 +59,7 @@ class CachedSteppers:
             _LOG.info("%s: architecture %s: batches of equally long prompts (%s)", loaded.name, kind, error)
             error = self._check()
         if error:
-            raise BackendError(
-                f"model {loaded.name}: architecture {kind} cannot be run in batches: {error}; ask a server that "
-                "runs it, by backend openai"
-            )
+            raise loaded.refuse_batches(error)
         self._shares = True
         error = self._check(n_shared=6)
         if error:

@@ -9,6 +9,7 @@ each state gets its own copy.
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
@@ -44,13 +45,9 @@ class EncoderDecoderSteppers:
         self._states = KeptStates(loaded.model.get_encoder(), loaded.device, _KEPT * batch_tokens)
         self.start = _start_token(loaded)
         self._is_shared = False
-        kind = loaded.model.config.model_type
         error = "" if self._share() else self._check()
         if error:
-            raise BackendError(
-                f"model {loaded.name}: architecture {kind} cannot be run in batches: {error}; ask a server that "
-                "runs it, by backend openai"
-            )
+            raise loaded.refuse_batches(error)
 
     def _share(self) -> bool:
         """Let states share their prompt's keys and values; False where the architecture does not allow it."""
@@ -70,7 +67,8 @@ class EncoderDecoderSteppers:
     def _check(self) -> str:
         """Why batches cannot be had like this; empty where they can."""
         self.forget()
-        return find_difference(self._loaded.model, self.open, self._run_alone)
+        run_alone = functools.partial(self._loaded.run_alone, start=self.start)
+        return find_difference(self._loaded.model, self.open, run_alone)
 
     def batches(
         self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int
@@ -118,18 +116,6 @@ class EncoderDecoderSteppers:
             [tokens[0], *piece, *tokens[1:]] if text.startswith(behind) else tokens
             for text, tokens in zip(candidates, ids, strict=True)
         ]
-
-    def _run_alone(self, prompt: list[int], tokens: list[int]) -> torch.Tensor:
-        """Logits after one sequence, by the plain forward pass without a cache: (1, vocabulary)."""
-        import torch
-
-        device = self._loaded.device
-        logits: torch.Tensor = self._loaded.model(
-            input_ids=torch.tensor([prompt], device=device),
-            decoder_input_ids=torch.tensor([[*self.start, *tokens]], device=device),
-            use_cache=False,
-        ).logits
-        return logits[:, -1].float()
 
 
 def _start_token(loaded: LoadedModel) -> list[int]:

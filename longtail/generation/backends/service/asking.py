@@ -93,7 +93,7 @@ class Asker:
         self._n_sampled = 0
         self._has_varied = False
         self._excess = Fraction(1)
-        self._told: set[str] = set()
+        self._warnings: set[str] = set()
         self.has_answered = False
 
     def purchase(self, post: Post, call: Call) -> Purchase:
@@ -172,12 +172,14 @@ class Asker:
             self._unanswered = 0
             if billed > most.usd:
                 self._excess = max(self._excess, billed / most.usd)
-                self._tell("bills more than was asked for: later requests set more of the budget aside")
+                self._warn_once("bills more than was asked for: later requests set more of the budget aside")
             if answer.model is not None and answer.model != self._path:
                 named = self._redactor.message(answer.model)
-                self._tell(f"says that it answers by model {named!r}, where {self._path!r} was asked for")
+                self._warn_once(
+                    f"says that it answers by model {named!r}, where {self._path!r} was asked for"
+                )
             if answer.prompt_tokens is None or answer.new_tokens is None:
-                self._tell(
+                self._warn_once(
                     "reports no usage: tokens and costs are upper bounds (one token a byte of the prompt)"
                 )
         return billed
@@ -190,7 +192,7 @@ class Asker:
             self._n_sampled += 1
             self._has_varied |= len({sample.text for sample in samples}) > 1
             if self._n_sampled == _ROWS_ALIKE and not self._has_varied:
-                self._tell(
+                self._warn_once(
                     f"gave the same text for all samples of each of {_ROWS_ALIKE} prompts: does it heed temperature"
                     " and seed?"
                 )
@@ -251,7 +253,7 @@ class Asker:
         else:
             nap(seconds, self._clock, stop)
 
-    def _tell(self, what: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
+    def _warn_once(self, what: str) -> None:
+        if what not in self._warnings:
+            self._warnings.add(what)
             _LOG.warning("%s: %s", self.who, what)
