@@ -207,8 +207,8 @@ class TransformersBackend:
                 [tokens_of(asked[index].tokens) for index in batch], decoding.max_new_tokens
             )
             if is_sampled:
-                own = [asked[index].seeds for index in batch]
-                return decode_samples(stepper, ending, decoding.temperature, own, adjust)
+                drawn_by = [asked[index].seeds for index in batch]
+                return decode_samples(stepper, ending, decoding.temperature, drawn_by, adjust)
             written = decode_greedily(stepper, len(batch), ending, adjust)
             return [None if text is None else [text] for text in written]
 

@@ -270,8 +270,10 @@ def decode_samples(
     Token t of a sample is the inverse of the cumulated probabilities, softmax(logits / temperature), at a
     number that depends on seed and t alone: the text is the same whatever else is in the batch.
     """
-    states = [_State(prompt, list(range(len(own))), Written([], [])) for prompt, own in enumerate(seeds)]
-    numbers = [[uniform_numbers(seed, ending.max_new_tokens) for seed in own] for own in seeds]
+    states = [
+        _State(prompt, list(range(len(of_prompt))), Written([], [])) for prompt, of_prompt in enumerate(seeds)
+    ]
+    numbers = [[uniform_numbers(seed, ending.max_new_tokens) for seed in of_prompt] for of_prompt in seeds]
 
     def draw(logits: torch.Tensor, alive: list[_State], step: int) -> _Chosen:
         drawn = [[numbers[state.prompt][member][step] for member in state.members] for state in alive]
