@@ -130,11 +130,11 @@ def tokens_per_second(lake: Lake, model: Model) -> float | None:
             rows = lake.read("answers", part, columns)
             read, written, shared, taken = (pc.sum(column).as_py() or 0 for column in rows.columns)
             tokens, seconds = tokens + read + written - shared, seconds + taken
-    return tokens / seconds if seconds else _usual_speed(model)
+    return tokens / seconds if seconds else _usual_rate(model)
 
 
 @functools.cache
-def _usual_speed(model: Model) -> float | None:
+def _usual_rate(model: Model) -> float | None:
     """Two operations for each parameter and token, at the speed of a product of matrices on this machine's processors."""
     if model.backend != Model.backend:
         return None

@@ -88,30 +88,16 @@ class _Calibration:
     def scope(self, method: str) -> Scope:
         return Scope(self.study_of(method), self.lake, self.model, method, self.log)
 
-    def plan(self, method: str) -> Sequence[AskedQuestion]:
-        return _ANSWERS.plan(self.scope(method)).items
 
-    def answers(self, method: str) -> str:
-        """The partition of table answers that holds the method's."""
-        return f"{self.model.name}|{method}"
-
-
-@dataclass(frozen=True)
-class _Timed:
+def _row(
+    place: Place, way: Way, milliseconds: float, round_number: int | None = None, turn: int | None = None
+) -> dict[str, Any]:
     """One answer's time; a service's has no round and no turn."""
-
-    place: Place
-    way: Way
-    milliseconds: float
-    round_number: int | None = None
-    turn: int | None = None
-
-    def row(self) -> dict[str, Any]:
-        (dataset, question_id), (method, prompt) = self.place, self.way
-        return {
-            "dataset": dataset, "question_id": question_id, "method": method, "prompt": prompt,
-            "single_latency_ms": self.milliseconds, "round_number": self.round_number, "turn": self.turn,
-        }  # fmt: skip
+    (dataset, question_id), (method, prompt) = place, way
+    return {
+        "dataset": dataset, "question_id": question_id, "method": method, "prompt": prompt,
+        "single_latency_ms": milliseconds, "round_number": round_number, "turn": turn,
+    }  # fmt: skip
 
 
 def calibrate_latency(
@@ -141,7 +127,7 @@ def _fingerprint(c: _Calibration) -> str:
     for method in sorted(c.study.methods):
         inputs = _ANSWERS.inputs(c.scope(method))
         if c.model.service:
-            inputs.append(c.lake.content("answers", c.answers(method)))
+            inputs.append(c.lake.content("answers", c.scope(method).name))
         methods.append([method, _ANSWERS.decisive(c.scope(method)), inputs])
     return fingerprint(
         _TABLE,
@@ -155,7 +141,9 @@ def _fingerprint(c: _Calibration) -> str:
 
 
 def _compute(c: _Calibration) -> Computed:
-    rounds = choose_rounds({method: c.plan(method) for method in c.study.methods}, c.study.seed)
+    rounds = choose_rounds(
+        {method: _ANSWERS.plan(c.scope(method)).items for method in c.study.methods}, c.study.seed
+    )
     if not rounds:
         return Computed([])
     if c.model.service:
@@ -164,16 +152,12 @@ def _compute(c: _Calibration) -> Computed:
         backend = c.session.backend(c.model)
         times, device = list(_times_alone(c, backend, rounds)), backend.usage().device
     identity = c.session.identity(c.model)
-    common = {
-        "model": c.model.name,
-        "device": device,
-        "engine": f"{identity.engine} {identity.engine_version}",
-        "run_id": c.run_id,
-    }
-    return Computed([{**common, **time.row()} for time in times], notes=_notes(c, rounds, times))
+    engine = f"{identity.engine} {identity.engine_version}"
+    common = {"model": c.model.name, "device": device, "engine": engine, "run_id": c.run_id}
+    return Computed([common | row for row in times], notes=_notes(c, rounds, times))
 
 
-def _times_alone(c: _Calibration, backend: Backend, rounds: Sequence[Round]) -> Iterator[_Timed]:
+def _times_alone(c: _Calibration, backend: Backend, rounds: Sequence[Round]) -> Iterator[dict[str, Any]]:
     """The times of all answers."""
     n_all = sum(len(asked.turns(c.study)) for asked in rounds)
     progress = Progress(c.log, f"{_TABLE} {c.model.name}: prompts sent alone", n_all)
@@ -190,7 +174,7 @@ def _times_alone(c: _Calibration, backend: Backend, rounds: Sequence[Round]) -> 
             if milliseconds is not None:
                 spent += milliseconds
                 n_times.update(ways)
-                yield from (_Timed(asked.place, way, milliseconds, number, turn) for way in ways)
+                yield from (_row(asked.place, way, milliseconds, number, turn) for way in ways)
     progress.done()
 
 
@@ -218,30 +202,27 @@ def _milliseconds(backend: Backend, steps: Steps) -> float | None:
     return total
 
 
-def _times_of_requests(c: _Calibration, rounds: Sequence[Round]) -> Iterator[_Timed]:
+def _times_of_requests(c: _Calibration, rounds: Sequence[Round]) -> Iterator[dict[str, Any]]:
     """The times of the requests that answered the chosen questions."""
     for method in c.study.methods:
         columns = ["dataset", "question_id", "prompt", "latency_ms"]
-        rows = c.lake.read("answers", c.answers(method), columns).to_pylist()
+        rows = c.lake.read("answers", c.scope(method).name, columns).to_pylist()
         known = {(row["dataset"], row["question_id"], row["prompt"]): row["latency_ms"] for row in rows}
-        before: dict[Place, float] = {}
-        if c.study.method(method).kind == BACKGROUND:
-            written = c.lake.read(
-                "generated_passages", c.model.name, ["dataset", "question_id", "latency_ms"]
-            )
-            before = {(row["dataset"], row["question_id"]): row["latency_ms"] for row in written.to_pylist()}
+        is_written = c.study.method(method).kind == BACKGROUND
+        written = c.lake.read("generated_passages", c.model.name).to_pylist() if is_written else []
+        before = {(row["dataset"], row["question_id"]): row["latency_ms"] for row in written}
         for question in rounds:
             for way in question.rows:
                 milliseconds = known.get((*question.place, way[1])) if way[0] == method else None
                 if milliseconds is not None:
-                    yield _Timed(question.place, way, milliseconds + before.get(question.place, 0.0))
+                    yield _row(question.place, way, milliseconds + before.get(question.place, 0.0))
 
 
-def _notes(c: _Calibration, rounds: Iterable[Round], answers: Iterable[_Timed]) -> dict[str, float]:
+def _notes(c: _Calibration, rounds: Iterable[Round], rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """The median of each way. Errors: `BackendError` where a way has no answer."""
     times: dict[Way, list[float]] = defaultdict(list)
-    for answer in answers:
-        times[answer.way].append(answer.milliseconds)
+    for row in rows:
+        times[row["method"], row["prompt"]].append(row["single_latency_ms"])
     for method, prompt in sorted({way for planned in rounds for way in planned.rows}):
         if (method, prompt) not in times:
             raise BackendError(

@@ -46,10 +46,10 @@ def input_length(config: Any, tokenizer: Any) -> int | None:
     """
     text = config if is_encoder_decoder(config) else config.get_text_config()
     declared = (getattr(text, name, None) for name in _LENGTHS)
-    found = next((length for length in declared if isinstance(length, int) and length > 0), None)
-    if found is None and tokenizer.model_max_length < _NO_LENGTH:
-        found = int(tokenizer.model_max_length)
-    return found
+    longest = next((length for length in declared if isinstance(length, int) and length > 0), None)
+    if longest is None and tokenizer.model_max_length < _NO_LENGTH:
+        longest = int(tokenizer.model_max_length)
+    return longest
 
 
 def decoder_length(config: Any) -> int | None:

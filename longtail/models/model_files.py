@@ -109,17 +109,6 @@ def find_files(model: str, folder: Path) -> ModelFiles:
     return files
 
 
-def is_complete(folder: Path) -> bool:
-    """Whether configuration and all weights are there, without a look into them."""
-    try:
-        names = {path.name for path in folder.iterdir() if path.is_file()}
-        if INDEX not in names:
-            return {CONFIG, WEIGHTS} <= names
-        return {CONFIG, *json.loads((folder / INDEX).read_bytes())["weight_map"].values()} <= names
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return False
-
-
 def _regular_files(model: str, folder: Path) -> tuple[tuple[str, Path], ...]:
     none_yet = ModelFiles(model, folder, ())
     roots = _roots(folder)

@@ -19,7 +19,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,23 +59,16 @@ def _device(model: Model) -> Any:
         raise BackendError(
             f"model {model.name}: {name!r} is no torch device; use auto, cpu or cuda"
         ) from None
-    if device.type == "cuda":
-        _check_cuda(model, device)
-    return device
-
-
-def _check_cuda(model: Model, device: Any) -> None:
-    import torch
-
-    if not torch.cuda.is_available():
+    if device.type == "cuda" and not torch.cuda.is_available():
         raise BackendError(
             f"model {model.name}: device {device} asked for, but torch sees no CUDA; use auto or cpu"
         )
-    if device.index is not None and device.index >= torch.cuda.device_count():
+    if device.type == "cuda" and device.index is not None and device.index >= torch.cuda.device_count():
         raise BackendError(
             f"model {model.name}: device {device} asked for, but torch sees {torch.cuda.device_count()} GPUs, "
             "counted from cuda:0"
         )
+    return device
 
 
 def _check_quantisation(model: Model, device: Any) -> None:
@@ -225,20 +218,15 @@ def lease_all(gpus: Sequence[str], folder: Path, model_name: str) -> Lease:
 
     Every process takes them in the same order, so that two processes that want all never wait for each other.
     """
-    positions = sorted(range(len(gpus)), key=gpus.__getitem__)
-    taken: list[Path] = []
+    leases: list[Lease] = []
     try:
-        for position in positions:
-            path = _path(folder, gpus[position])
-            reminded = float("-inf")
-            while not _acquire(path, model_name):
-                reminded = _wait([path], model_name, reminded)
-            taken.append(path)
+        for position in sorted(range(len(gpus)), key=gpus.__getitem__):
+            leases.append(lease_one(gpus, [position], folder, model_name))
     except BaseException:
-        for path in taken:
-            _release(path)
+        for lease in leases:
+            lease.release()
         raise
-    return Lease(tuple(positions), tuple(taken))
+    return Lease(*(sum((getattr(lease, name) for lease in leases), ()) for name in ("positions", "paths")))
 
 
 def _path(folder: Path, gpu: str) -> Path:
@@ -286,7 +274,7 @@ def _open(path: Path) -> int:
         ) from None
 
 
-def _wait(paths: Sequence[Path] | dict[Path, int], model_name: str, reminded: float) -> float:
+def _wait(paths: Iterable[Path], model_name: str, reminded: float) -> float:
     """Sleep a moment; the time when the log last named the holders of the GPUs."""
     if time.monotonic() - reminded >= _REMIND_SECONDS:
         reminded = time.monotonic()

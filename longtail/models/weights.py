@@ -9,7 +9,7 @@ from pathlib import Path
 
 from longtail.errors import BackendError
 from longtail.models.gguf_models import convert
-from longtail.models.model_files import PATTERNS, ModelFiles, find_files, is_complete
+from longtail.models.model_files import PATTERNS, ModelFiles, find_files
 from longtail.study.model_files import find_gguf, folder_of, place_of, read_header
 from longtail.study.models import Model
 
@@ -44,7 +44,10 @@ def find_weights(model: Model, *, is_read: bool = False) -> Weights:
         files = find_files(model.name, converted.folder)
         return Weights(files, converted.revision, converted.quantisation)
     folder = _local_folder(model)
-    return _hub(model) if folder is None else _folder(model, folder)
+    if folder is None:
+        return _hub(model)
+    files = find_files(model.name, folder)
+    return Weights(files, files.digest())
 
 
 def check_folder(model: Model) -> None:
@@ -76,31 +79,24 @@ def _local_folder(model: Model) -> Path | None:
     return folder_of(model)
 
 
-def _folder(model: Model, folder: Path) -> Weights:
-    files = find_files(model.name, folder)
-    return Weights(files, files.digest())
-
-
 def _hub(model: Model) -> Weights:
-    folder = _find_in_cache(model) or _download(model)
+    folder = _find_in_cache(model)
+    if folder is None:
+        try:
+            folder = _snapshot(model, local=False)
+        except (OSError, ValueError) as error:
+            raise BackendError(f"model {model.name}: {_reason(model, error)}") from None
     files = find_files(model.name, folder)
     return Weights(files, folder.name if _COMMIT.fullmatch(folder.name) else files.digest())
 
 
 def _find_in_cache(model: Model) -> Path | None:
     """The folder in the hub's cache that holds all of a model; None where something is not there yet."""
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, BackendError):
         folder = _snapshot(model, local=True)
-        if is_complete(folder) and has_tokenizer(folder):
-            return folder
+        find_files(model.name, folder)
+        return folder if has_tokenizer(folder) else None
     return None
-
-
-def _download(model: Model) -> Path:
-    try:
-        return _snapshot(model, local=False)
-    except (OSError, ValueError) as error:
-        raise BackendError(f"model {model.name}: {_reason(model, error)}") from None
 
 
 def _check_hub(model: Model) -> None:

@@ -126,8 +126,8 @@ class _Held:
 class RayWorkers:
     """The workers of one model. A new worker takes the place of a dead one, whose calls are asked again.
 
-    `described`: what the first worker said of its model. Errors: `BackendError` where the cluster cannot be reached, or
-    a worker has other code, or says something else than what is `expected`.
+    `number`: how many. `described`: what the first one said of its model. Errors: `BackendError` where the cluster cannot
+    be reached, or a worker has other code, or says something else than what is `expected`.
     """
 
     def __init__(self, loader: Loader, expected: Mapping[str, Any], log: logging.Logger) -> None:
@@ -136,12 +136,12 @@ class RayWorkers:
         self._head, self._head_seen = self._ray.get_runtime_context().gcs_address, time.monotonic()
         self._head_lost: float | None = None
         try:
-            number, options = self._resources()
-            log.info("%s: Ray starts %s workers with %s", self._name, number, options)
+            self.number, options = self._resources()
+            log.info("%s: Ray starts %s workers with %s", self._name, self.number, options)
             variables = {name: os.environ[name] for name in _SHARED_VARIABLES if name in os.environ}
             actor = self._ray.remote(Worker).options(scheduling_strategy="SPREAD", **options)
             self._begin = partial(actor.remote, loader, Path.cwd(), variables)
-            self._workers = [_Held() for _ in range(number)]
+            self._workers = [_Held() for _ in range(self.number)]
             for worker in self._workers:
                 self._load(worker)
             described = None
@@ -184,13 +184,6 @@ class RayWorkers:
             if deaths[place] == _MOST_DEATHS:
                 place, call = waiting.popleft()
                 yield place, Killed(call, f"it killed its worker {_MOST_DEATHS} times")
-
-    def ask_all(self, call: Call) -> list[Any]:
-        """The answers of all workers that are loaded and answer soon. Errors: `BackendError`."""
-        asked = [worker.actor.answer.remote(call) for worker in self._workers if not worker.loading]
-        there, _ = self._ray.wait(asked, num_returns=len(asked), timeout=_POLL_SECONDS) if asked else ([], [])
-        said = [self._said(reference) for reference in there]
-        return [answer for answer in said if not isinstance(answer, _Died)]
 
     def close(self) -> None:
         """End the workers. The cluster stays."""

@@ -64,30 +64,16 @@ def _predictions(
             Progress(log, f"{reader.name}: cloze queries judged", n) as progress,
         ):
             for split, queries in facts.judged.items():
-                for some in _parts(queries):
-                    passages = _passages(encoder, index, some, k, device, log)
+                for start in range(0, len(queries), _QUERIES):
+                    some = queries[start : start + _QUERIES]
+                    texts = [f"{encoder.settings.query_prefix}{query.retriever_text}" for query in some]
+                    vectors = encoder.load(device).encode(texts, log)
+                    passages = [index.texts(places) for places in index.search(vectors, k, device)]
                     rows += _judge(backend, split, some, passages, facts)
                     progress.add(len(some))
     finally:
         backend.close()
     return rows
-
-
-def _parts(queries: Sequence[Query]) -> Iterator[Sequence[Query]]:
-    return (queries[start : start + _QUERIES] for start in range(0, len(queries), _QUERIES))
-
-
-def _passages(
-    encoder: DeclaredEncoder,
-    index: FixedIndex,
-    queries: Sequence[Query],
-    k: int,
-    device: str,
-    log: logging.Logger,
-) -> list[list[str]]:
-    before = encoder.settings.query_prefix
-    vectors = encoder.load(device).encode([f"{before}{query.retriever_text}" for query in queries], log)
-    return [index.texts(places) for places in index.search(vectors, k, device)]
 
 
 def _judge(

@@ -167,10 +167,8 @@ def _tune_setting(run: _Run) -> dict[str, Rows]:
                 _train(run, step)
             judged = _judgement(run, step)
             models.append(_row(run, step, judged))
-            answers += [
-                {"tuned_model": run.setting.name, "step": step, "dataset": run.sweep.dataset, **one}
-                for one in judged
-            ]
+            names = {"tuned_model": run.setting.name, "step": step, "dataset": run.sweep.dataset}
+            answers += [names | row for row in judged]
             progress.add(1)
             if step and run.sweep.patience and len(models) - 1 - _best(models) >= run.sweep.patience:
                 break

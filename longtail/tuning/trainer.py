@@ -106,9 +106,8 @@ class Trainer:
 
         torch.manual_seed((seed << 20) + number)
         self._optimiser.zero_grad(set_to_none=True)
-        tokens = [
-            encoding.ids for encoding in self._retriever.tokenizer.encode_batch(self._query_texts(queries))
-        ]
+        texts = [f"{self._encoder.settings.query_prefix}{query.retriever_text}" for query in queries]
+        tokens = [encoding.ids for encoding in self._retriever.tokenizer.encode_batch(texts)]
         self._retriever.model.eval()
         with torch.no_grad():
             vectors = self._retriever.pool(tokens).cpu().numpy()
@@ -146,9 +145,6 @@ class Trainer:
         """Free the weights, and give the device back."""
         del self._optimiser, self._retriever
         self._loaded.close()
-
-    def _query_texts(self, queries: Sequence[Query]) -> list[str]:
-        return [f"{self._encoder.settings.query_prefix}{query.retriever_text}" for query in queries]
 
     def _read(self, query: Query, passages: Sequence[str], weight: float) -> tuple[float, torch.Tensor]:
         """Add the gradient of the reader's loss; the loss, and the target's mean log-likelihood by each passage alone."""

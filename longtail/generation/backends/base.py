@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from longtail.errors import BackendError
@@ -192,14 +193,12 @@ class Postponed:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a backend runs on, and the most memory held so far (of the device; on a CPU, of the process).
-
-    `utilisation` is the mean share of time (0 to 1) that the device was busy; None where it cannot be told.
-    """
+    """What a backend runs on, and the most memory held so far: of the device, else of this process. None: not known."""
 
     device: str
-    peak_memory_mb: float
-    utilisation: float | None = None
+    peak_memory_mb: float | None = field(
+        default_factory=lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    )
 
 
 class Backend(Protocol):
@@ -230,7 +229,7 @@ class Backend(Protocol):
         ...
 
     def usage(self) -> Usage:
-        """Device, peak memory, utilisation."""
+        """Device and peak memory."""
         ...
 
     def close(self) -> None:

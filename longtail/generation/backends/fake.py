@@ -23,20 +23,20 @@ The candidate that equals the rule's answer is the likeliest.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import os
 import re
-import resource
 import time
 import urllib.parse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from operator import eq
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from longtail.errors import BackendError
 from longtail.generation.backends.base import (
@@ -56,7 +56,6 @@ from longtail.study.backends import CAPABILITIES, PASSAGES, STREAM
 from longtail.study.model_files import place_of
 from longtail.study.models import Model
 
-RULES = ("digest", "passage", "echo")
 VERSION = "1"
 _QUESTION = re.compile(r"(?:^|\n)(?:Q: (?P<qa>[^\n]*) A:|Question: (?P<long>[^\n]*)\nAnswer:)$")
 _SYLLABLES = ("ba", "de", "ki", "lo", "mu", "na", "re", "si")
@@ -66,7 +65,8 @@ _SYLLABLES = ("ba", "de", "ki", "lo", "mu", "na", "re", "si")
 class Script:
     """What a fake model does; the module's opening explains the options."""
 
-    rule: str = "digest"
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    rule: Literal["digest", "passage", "echo"] = "digest"
     answers: Mapping[str, str] = field(default_factory=dict)
     refuse: str = ""
     seconds_per_call: float = 0.0
@@ -124,34 +124,17 @@ def read_script(model: Model) -> Script:
         options = json.loads(place_of(model.path, model.study_folder).read_text(encoding="utf-8"))
     except (OSError, ValueError, RuntimeError) as error:  # RecursionError, and the home of nobody
         raise BackendError(f"model {model.name}: fake script {model.path} cannot be read ({error})") from None
-    if not isinstance(options, dict):
-        raise BackendError(f"model {model.name}: fake script {model.path} must hold an object of options")
     return _script(model, options)
 
 
 def _script(model: Model, options: Mapping[str, Any]) -> Script:
-    kinds: dict[str, Callable[[Any], Any]] = {
-        "rule": str, "answers": dict, "refuse": str, "fail_on_call": int, "stream": _flag, "ledger": str,
-    }  # fmt: skip
-    allowed = [f.name for f in dataclasses.fields(Script)]
-    for name in options:
-        if name not in allowed:
-            raise BackendError(f"model {model.name}: fake option {name!r}; allowed: {', '.join(allowed)}")
     try:
-        script = Script(**{name: kinds.get(name, float)(value) for name, value in options.items()})
-    except (TypeError, ValueError) as error:
-        raise BackendError(f"model {model.name}: fake script {model.path}: {error}") from None
-    if script.rule not in RULES:
-        raise BackendError(f"model {model.name}: fake rule {script.rule!r}; allowed: {', '.join(RULES)}")
-    return script
-
-
-def _flag(value: object) -> bool:
-    known = {"true": True, "false": False}
-    text = str(value).lower()
-    if text not in known:
-        raise ValueError(f"stream is true or false, not {value!r}")
-    return known[text]
+        return TypeAdapter(Script).validate_python(options)
+    except ValidationError as error:
+        (first, *_) = error.errors()
+        raise BackendError(
+            f"model {model.name}: fake script {model.path}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+        ) from None
 
 
 _DOLLAR_ERROR = 1e-9
@@ -253,7 +236,7 @@ class FakeBackend:
 
     def usage(self) -> Usage:
         """No device, and the process's peak memory."""
-        return Usage("none", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        return Usage("none")
 
     def close(self) -> None:
         """Nothing to release."""

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import logging
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from longtail.errors import BackendError
 from longtail.generation.backends.base import (
@@ -25,27 +27,34 @@ from longtail.generation.backends.base import (
     Secret,
     Usage,
 )
+from longtail.generation.backends.local.attention import IMPLEMENTATION
 from longtail.generation.backends.local.batches import (
-    Candidates,
     DeviceBatches,
-    Gauge,
     OfPrompt,
     Row,
     Tokens,
     account_scores,
     account_texts,
     batch_tokens_on,
+    usage_of,
 )
-from longtail.generation.backends.local.choose import choose_steppers
+from longtail.generation.backends.local.cached import CachedSteppers
 from longtail.generation.backends.local.decoding import (
     Ending,
     Stepper,
+    Steppers,
     Texts,
     decode_greedily,
     decode_samples,
 )
-from longtail.generation.backends.local.encoder_decoder import join_parts, parts_of, tokens_of
-from longtail.generation.backends.local.loading import LoadedModel, load_model
+from longtail.generation.backends.local.encoder_decoder import (
+    EncoderDecoderSteppers,
+    join_parts,
+    parts_of,
+    tokens_of,
+)
+from longtail.generation.backends.local.loading import LoadedModel, find_difference, load_model
+from longtail.generation.backends.local.packed import PackedSteppers
 from longtail.generation.backends.local.rules import Rules, read_settings
 from longtail.generation.backends.local.scoring import (
     CandidateTokens,
@@ -53,10 +62,15 @@ from longtail.generation.backends.local.scoring import (
     tree_size,
 )
 from longtail.models.weights import check_folder, find_weights
+from longtail.progress import Progress
 from longtail.study.backends import GENERATE, MEASURE, PASSAGES, SAMPLE, SCORE
 from longtail.study.models import Model
 from longtail.threads import thread_count
 
+if TYPE_CHECKING:
+    import torch
+
+_LOG = logging.getLogger(__name__)
 _GREEDY = (0,)
 """Greedy texts are drawn by no seed; each prompt has one text."""
 
@@ -84,7 +98,6 @@ class TransformersBackend:
         self._batches: DeviceBatches | None = DeviceBatches(self._loaded, steppers, self.batch_tokens)
         self._texts = Texts(self._loaded.tokenizer)
         self._candidates = CandidateTokens(self._loaded.tokenizer, getattr(steppers, "targets", None))
-        self._gauge = Gauge(self._loaded.devices)
 
     @staticmethod
     def identify(model: Model) -> Identity:
@@ -98,10 +111,10 @@ class TransformersBackend:
     def generate(
         self, prompts: Sequence[str], decoding: Decoding, *, passages: Sequence[Sequence[str]] = ()
     ) -> list[Generation | Failure]:
-        """Greedy texts, in device batches of about `batch_tokens` tokens; equal prompts are computed once.
+        """Greedy texts, in device batches of about `batch_tokens` tokens.
 
-        A batch that does not fit the memory is halved, and so is the budget, which grows again slowly. A prompt that
-        does not fit alone is a `Failure`.
+        A batch that does not fit the memory is halved, and so are all later ones. A prompt that does not fit alone is a
+        `Failure`.
         """
         encoded = self._encode(prompts, passages)
         generations = self._generations(encoded, decoding, [_GREEDY] * len(prompts), is_sampled=False)
@@ -137,7 +150,7 @@ class TransformersBackend:
         A prompt too long for its longest candidate loses its beginning.
         """
         results: list[Scored | Failure] = [self.no_tokens] * len(prompts)
-        asked: dict[Tokens, list[Candidates]] = {}
+        rows: dict[int, Row] = {}
         encoded = self._encode(prompts, passages)
         for i, (prompt, tokens, texts) in enumerate(zip(prompts, encoded, candidates, strict=True)):
             n_before, continuations = self._candidates.continuations(prompt, tokens, texts)
@@ -145,17 +158,16 @@ class TransformersBackend:
             if before is None:
                 results[i] = Failure("the longest candidate leaves no room for the prompt")
             elif before:
-                asked.setdefault(before, []).append(Candidates(i, n_before - len(before), continuations))
-        distinct, rows = list(asked), list(asked.values())
-        wanted = [[c for texts in group for c in texts.continuations] for group in rows]
+                rows[i] = Row(before, n_before - len(before), continuations=continuations)
+        places, asked = list(rows), list(rows.values())
 
         def work(stepper: Stepper, batch: Sequence[int]) -> list[list[float] | None]:
-            return score_continuations(stepper, [wanted[index] for index in batch])
+            return score_continuations(stepper, [asked[index].continuations for index in batch])
 
-        for done in self._running().run(distinct, [tree_size(texts) for texts in wanted], work):
-            self._gauge.read()
-            for i, scored in account_scores(done, distinct, rows, len(self._loaded.devices)):
-                results[i] = scored
+        sizes = [tree_size(row.continuations) for row in asked]
+        for done in self._running().run([row.tokens for row in asked], sizes, work):
+            for index, scored in account_scores(done, asked, len(self._loaded.devices)):
+                results[places[index]] = scored
         return results
 
     def forget(self) -> None:
@@ -163,8 +175,8 @@ class TransformersBackend:
         self._running().forget()
 
     def usage(self) -> Usage:
-        """The devices, their peak memory (on a CPU: the process's), and how busy GPUs were."""
-        return self._gauge.usage()
+        """The devices, and their peak memory; on a CPU, the process's."""
+        return usage_of(self._loaded.devices)
 
     def close(self) -> None:
         """Free the weights."""
@@ -180,35 +192,31 @@ class TransformersBackend:
         is_sampled: bool,
     ) -> list[list[Generation] | Failure]:
         """For each encoded prompt its texts, or why there are none."""
-        rows = self._rows(encoded, decoding, seeds)
-        copies: dict[Tokens, list[int]] = {}
-        for i, row in enumerate(rows):
-            if row.tokens and row.seeds:
-                copies.setdefault(row.tokens, []).append(i)
-        distinct = list(copies)
-        wanted = [sorted({seed for i in indices for seed in rows[i].seeds}) for indices in copies.values()]
+        results: list[list[Generation] | Failure] = []
+        rows: dict[int, Row] = {}
+        for i, (tokens, drawn) in enumerate(zip(encoded, seeds, strict=True)):
+            fitting = self._fit(tokens, decoding.max_new_tokens)
+            results.append([] if fitting else self.no_tokens)
+            if fitting and drawn:
+                rows[i] = Row(fitting, len(tokens) - len(fitting), drawn)
+        places, asked = list(rows), list(rows.values())
         ending = Ending(decoding.max_new_tokens, self._loaded.end_ids, self._texts.is_done(decoding.end))
 
         def work(stepper: Stepper, batch: Sequence[int]) -> list[OfPrompt]:
             adjust = self._rules.adjust(
-                [tokens_of(distinct[index]) for index in batch], decoding.max_new_tokens
+                [tokens_of(asked[index].tokens) for index in batch], decoding.max_new_tokens
             )
             if is_sampled:
-                drawn = [wanted[index] for index in batch]
-                return decode_samples(stepper, ending, decoding.temperature, drawn, adjust)
+                drawn_by = [asked[index].seeds for index in batch]
+                return decode_samples(stepper, ending, decoding.temperature, drawn_by, adjust)
             written = decode_greedily(stepper, len(batch), ending, adjust)
             return [None if text is None else [text] for text in written]
 
-        results: list[list[Generation] | Failure] = [[] if row.tokens else self.no_tokens for row in rows]
-        new_tokens = [len(indices) * decoding.max_new_tokens for indices in wanted]
-        places = list(copies.values())
-        for done in self._running().run(distinct, new_tokens, work):
-            self._gauge.read()
-            asked = [[(i, rows[i]) for i in places[index]] for index in done.rows]
-            seeds_of = [wanted[index] for index in done.rows]
-            n_devices = len(self._loaded.devices)
-            for i, generations in account_texts(done, asked, seeds_of, self._texts, decoding, n_devices):
-                results[i] = generations
+        sizes = [len(row.seeds) * decoding.max_new_tokens for row in asked]
+        n_devices = len(self._loaded.devices)
+        for done in self._running().run([row.tokens for row in asked], sizes, work):
+            for index, generations in account_texts(done, asked, self._texts, decoding, n_devices):
+                results[places[index]] = generations
         return results
 
     def _encode(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> Sequence[Sequence[int]]:
@@ -216,15 +224,6 @@ class TransformersBackend:
         if any(passages):
             raise BackendError(f"model {self._loaded.name}: its backend reads no passages apart from prompts")
         return self._loaded.encode(prompts)
-
-    def _rows(
-        self, encoded: Sequence[Sequence[int]], decoding: Decoding, seeds: Sequence[Sequence[int]]
-    ) -> list[Row]:
-        cut = [self._fit(tokens, decoding.max_new_tokens) for tokens in encoded]
-        return [
-            Row(fitting, len(tokens) - len(fitting), tuple(drawn))
-            for tokens, fitting, drawn in zip(encoded, cut, seeds, strict=True)
-        ]
 
     def _cut(self, tokens: Sequence[int], n_new: int) -> Tokens | None:
         """The prompt that fits before so many new tokens; None where none does."""
@@ -258,6 +257,46 @@ class TransformersBackend:
         if self._batches is None:
             raise BackendError(f"model {self._loaded.name}: it is closed")
         return self._batches
+
+
+def choose_steppers(loaded: LoadedModel, batch_tokens: int) -> Steppers:
+    """Encoder-decoders have steppers of their own. Causal models are packed where a trial shows that this is right.
+
+    Prefixes of at most `batch_tokens` tokens, or the states of an encoder, are kept for later batches.
+    """
+    if loaded.is_encoder_decoder:
+        return EncoderDecoderSteppers(loaded, batch_tokens)
+    reason = PackedSteppers.fits(loaded.model)
+    if not reason:
+        before = loaded.model.config._attn_implementation
+        packed = PackedSteppers(loaded, batch_tokens)
+        reason = _try(loaded, packed, before)
+        if not reason:
+            return packed
+        loaded.model.set_attn_implementation(before)
+    _LOG.info("%s: padded batches, as the packed path is not for it: %s", loaded.name, reason)
+    return CachedSteppers(loaded)
+
+
+def _try(loaded: LoadedModel, packed: PackedSteppers, before: str) -> str:
+    """Why packed batches do not give what plain passes, with the attention of `before`, give; empty where they do."""
+
+    def open_batch(prompts: Sequence[Sequence[int]]) -> Stepper:
+        loaded.model.set_attn_implementation(IMPLEMENTATION)
+        return packed.open(prompts, group_cost=0)
+
+    def run_alone(prompt: list[int], tokens: list[int]) -> torch.Tensor:
+        loaded.model.set_attn_implementation(before)
+        return loaded.run_alone(prompt, tokens)
+
+    try:
+        with Progress(_LOG, f"{loaded.name}: checking packed against plain passes"):
+            reasons = (find_difference(loaded.model, open_batch, run_alone, (2, 3), n) for n in (0, 4))
+            return next(filter(None, reasons), "")
+    finally:
+        loaded.model.set_attn_implementation(IMPLEMENTATION)
+        packed.forget()
+        loaded.free_memory()
 
 
 def check(model: Model) -> None:

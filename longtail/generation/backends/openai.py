@@ -19,13 +19,10 @@ in as many as may run at once.
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import random
-import resource
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
 
@@ -42,8 +39,6 @@ from longtail.generation.backends.base import (
 )
 from longtail.generation.backends.service.asking import NO_BUDGET, Asker, Call, Result
 from longtail.generation.backends.service.billing import Budget
-from longtail.generation.backends.service.connection import Connection, MinuteQuota
-from longtail.generation.backends.service.wire import PATHS, Interpreter, Post, Redactor
 from longtail.storage.fingerprints import prompt_hash
 from longtail.study.backends import GENERATE, SAMPLE, STREAM
 from longtail.study.models import Model, Service
@@ -71,25 +66,7 @@ class OpenAIBackend:
         service = _service(model)
         self.identity = self.identify(model)
         self._model, self._service = model, service
-        clock = clock or Clock()
-        key = _key(model, service, secret)
-        redactor = Redactor(key)
-        url = service.base_url.rstrip("/") + PATHS[service.api]
-        self._connection = Connection(url, key, redactor, policy, clock)
-        source = f", key from {service.api_key_env}" if service.api_key_env else ""
-        self._asker = Asker(
-            who=f"model {model.name} (service {redactor.message(service.base_url)}{source})",
-            connection=self._connection,
-            interpreter=Interpreter(model, service, redactor),
-            quota=MinuteQuota(service.requests_per_minute, service.tokens_per_minute, clock),
-            redactor=redactor,
-            policy=policy,
-            clock=clock,
-            model_path=model.path,
-            api=service.api,
-            log_probabilities=service.log_probabilities,
-            jitter=jitter,
-        )
+        self._asker = Asker(model, service, _key(model, service, secret), policy, clock or Clock(), jitter)
         self._pool = ThreadPoolExecutor(service.max_concurrency, thread_name_prefix=f"ask-{model.name}")
         self._budgets: list[Budget] = []
 
@@ -117,8 +94,6 @@ class OpenAIBackend:
 
     def generate(self, prompts: Sequence[str], decoding: Decoding) -> list[Generation | Failure]:
         """One greedy text per prompt."""
-        if decoding.temperature:
-            raise BackendError(f"model {self._model.name}: generate is greedy; sample takes a temperature")
         results = self._collect(prompts, decoding, None)
         return [result if isinstance(result, Failure) else result[0] for result in results]
 
@@ -148,11 +123,6 @@ class OpenAIBackend:
         then `BackendError`. If the first rows are all refused, that counts as such a case unless the call
         `is_resumed`. Closing the iterator early waits for the requests under way, whose answers are lost.
         """
-        for what, given in (("names", names), ("seeds", seeds)):
-            if given is not None and len(given) != len(prompts):
-                raise BackendError(f"{len(prompts)} prompts came with {len(given)} {what}: give one each")
-        if budget_usd is not None and not 0 <= budget_usd < math.inf:
-            raise BackendError(f"model {self._model.name}: a budget of {budget_usd} dollars; give at least 0")
         call = Call(decoding, price_on(self._model, date.today()), Budget(budget_usd), is_resumed)
         if budget_usd is not None and call.price is None:
             raise BackendError(
@@ -160,20 +130,20 @@ class OpenAIBackend:
                 " set service.prompt_usd_per_million and service.completion_usd_per_million (nothing was sent)"
             )
         self._budgets.append(call.budget)
-        rows = Rows(prompts, seeds, names)
-        return dispatch(self._asker, self._pool, self._service.max_concurrency, rows, call)
+        asked = [[None]] * len(prompts) if seeds is None else seeds
+        return dispatch(self._asker, self._pool, self._service.max_concurrency, prompts, asked, names, call)
 
     def forget(self) -> None:
         """Nothing is kept here between calls; the service may keep what it likes."""
 
     def usage(self) -> Usage:
         """The device is the service's own; the memory is this process's."""
-        return Usage("service", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        return Usage("service")
 
     def close(self) -> None:
         """Wait for requests under way, and close the connections."""
         self._pool.shutdown(cancel_futures=True)
-        self._connection.close()
+        self._asker.connection.close()
 
     def _collect(
         self, prompts: Sequence[str], decoding: Decoding, seeds: Sequence[Sequence[int]] | None
@@ -215,34 +185,23 @@ def _key(model: Model, service: Service, secret: Secret) -> str | None:
     )
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Prompts, their seeds (None: greedy) and names; prompts are taken one by one, each once."""
-
-    prompts: Sequence[str]
-    seeds: Sequence[Sequence[int]] | None
-    names: Sequence[str]
-
-    def seeds_of(self, index: int) -> Sequence[int] | None:
-        return None if self.seeds is None else self.seeds[index]
-
-    def post(self, index: int, call: Call) -> Post:
-        """The first request of a row."""
-        seeds = self.seeds_of(index)
-        n, first = (1, None) if seeds is None else (len(seeds), next(iter(seeds), None))
-        return Post(self.prompts[index], call.decoding, n, first)
-
-
 def dispatch(
-    asker: Asker, pool: ThreadPoolExecutor, width: int, rows: Rows, call: Call
+    asker: Asker,
+    pool: ThreadPoolExecutor,
+    width: int,
+    prompts: Sequence[str],
+    seeds: Sequence[Sequence[int | None]],
+    names: Sequence[str],
+    call: Call,
 ) -> Iterator[tuple[int, Result]]:
-    """Each row's index and result. Errors: `BackendError` once all that was under way has been handed on.
+    """Each row's index and result; prompts are taken one by one, each once.
 
-    The same holds for Ctrl-C and an ended run, as the requests under way are paid for. A second Ctrl-C ends at once.
+    Errors: `BackendError` once all that was under way has been handed on. The same holds for Ctrl-C and an
+    ended run, as the requests under way are paid for. A second Ctrl-C ends at once.
     """
     flying: dict[Future[Result], int] = {}
     end: BaseException | None = None
-    waiting = ((i, rows.post(i, call)) for i in range(len(rows.prompts)))
+    waiting = ((i, asker.post(prompts[i], seeds[i], call)) for i in range(len(prompts)))
     head = next(waiting, None)
     try:
         while flying or (head and end is None):
@@ -251,8 +210,8 @@ def dispatch(
                 if not post.n:
                     yield index, []
                 elif (purchase := asker.purchase(post, call)).set_aside():
-                    seeds, name = rows.seeds_of(index), rows.names[index]
-                    flying[pool.submit(asker.ask, post.prompt, seeds, name, call, purchase)] = index
+                    future = pool.submit(asker.ask, post.prompt, seeds[index], names[index], call, purchase)
+                    flying[future] = index
                 elif flying:
                     break  # what is under way may cost less than was set aside for it
                 else:

@@ -95,7 +95,7 @@ def generate_shard(
         done = complete(job, plan.items)
         keys = [key for work in done.distinct.works for key in work.keys]
         of_others = cache.find(key for key in keys if key not in done.rows)  # which may have ended meanwhile
-    _tell(job, [failure.reason for failure in done.failures.values()], len(keys))
+    _warn_of_failures(job, [failure.reason for failure in done.failures.values()], len(keys))
     return len(done.rows) + len(of_others), len(keys)
 
 
@@ -132,12 +132,12 @@ def generate_rows(
     rejected: list[QuarantinedRow] = []
     rows = Streamed.of(task.table, _rows(task, plan, done, job, seed, constants, rejected))
     table = pa.concat_tables([TABLES[task.table].schema.empty_table(), *rows.tables])
-    _tell(job, [row.reason for row in rejected], sum(map(len, done.distinct.keys)))
+    _warn_of_failures(job, [row.reason for row in rejected], sum(map(len, done.distinct.keys)))
     report = {**notes(table, done), "failed": len(rejected), "without_passage": plan.n_without_passage}
     return Computed(table, rejected, {**report, "seconds": round(time.monotonic() - job.started, 3)})
 
 
-def _tell(job: Job, reasons: Sequence[str], n_all: int) -> None:
+def _warn_of_failures(job: Job, reasons: Sequence[str], n_all: int) -> None:
     """Warn of failed generations, reason by reason. Errors: `BackendError` where all failed."""
     if not reasons:
         return
@@ -263,8 +263,7 @@ def notes(table: pa.Table, done: Completed) -> dict[str, Any]:
         "rows_per_second": _rate(done.n_computed, done.seconds),
         "tokens_per_second": _rate(done.n_tokens, done.seconds),
         "device": usage.device if usage else None,
-        "peak_memory_mb": round(usage.peak_memory_mb, 1) if usage else None,
-        "utilisation": round(usage.utilisation, 3) if usage and usage.utilisation is not None else None,
+        "peak_memory_mb": round(usage.peak_memory_mb, 1) if usage and usage.peak_memory_mb else None,
     }
 
 

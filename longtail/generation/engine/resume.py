@@ -13,19 +13,17 @@ cost (except those that a kill -9 lost). Rows that other partitions paid for do 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import time
 import uuid
 from collections.abc import Generator, Sequence
-from typing import cast, overload
+from typing import Any, cast
 
 from longtail.errors import BackendError
 from longtail.generation.backends.base import (
     Backend,
     Decoding,
     Failure,
-    Generation,
     Postponed,
     StreamingBackend,
     entry,
@@ -123,10 +121,6 @@ def _compute_missing(
     with Progress(job.log, job.label, n_results, sum(tokens for _, tokens in waiting)) as progress:
         for place, results in answerer.answers(_call(decoding, batch, items) for batch, _ in waiting):
             batch, tokens = waiting[place]
-            if len(results) != len(batch):
-                raise BackendError(
-                    f"{job.label}: {job.engine} gave {len(results)} results for {len(batch)} prompts"
-                )
             n_kept, n_tokens = keep(job, done, list(zip(batch, results, strict=True)))
             progress.add(n_kept, tokens, n_tokens)
 
@@ -144,7 +138,6 @@ def _call(decoding: Decoding | None, batch: Sequence[Missing], items: Sequence[I
 
 _ROUNDING_USD = 1e-9
 """Bills are exact and costs of texts are floats: smaller differences do not count."""
-Result = list[Generation] | Failure | Postponed
 
 
 class _Texts(Sequence[str]):
@@ -156,13 +149,7 @@ class _Texts(Sequence[str]):
     def __len__(self) -> int:
         return len(self._missing)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        if isinstance(index, slice):
-            return _Texts(self._missing[index], self._items)
+    def __getitem__(self, index: Any) -> Any:
         return self._missing[index].prompt(self._items).text
 
 
@@ -185,22 +172,33 @@ def stream_missing(
     postponed: Postponed | None = None
     service = cast(StreamingBackend, backend)
     losses = _Losses(job, done, service)
+    results = service.stream(
+        _Texts(missing, items),
+        decoding,
+        sample_seeds(missing),
+        names=[_name(part) for part in missing],
+        budget_usd=_budget(job, done),
+        is_resumed=bool(done.rows),
+    )
     try:
-        with contextlib.closing(_results(job, service, decoding, done, missing, items)) as results:
-            for index, result in results:
-                if isinstance(result, Postponed):
-                    postponed = result
-                    continue
-                n_kept, n_tokens = keep(job, done, [(missing[index], result)])
-                n_left -= n_kept
-                progress.add(n_kept, efforts[index], n_tokens)
-                if isinstance(result, Failure):
-                    losses.note()
+        for index, result in results:
+            if isinstance(result, Postponed):
+                postponed = result
+                continue
+            n_kept, n_tokens = keep(job, done, [(missing[index], result)])
+            n_left -= n_kept
+            progress.add(n_kept, efforts[index], n_tokens)
+            if isinstance(result, Failure):
+                losses.note()
     finally:
+        if isinstance(results, Generator):
+            results.close()  # where keeping a result fails, nothing more is asked for
         losses.note()
         progress.done()
     if postponed:
         raise BackendError(_over_budget(job, done, n_left, postponed))
+    if n_left:
+        raise BackendError(f"{job.label}: {job.engine} gave no result for {n_left:,} texts")
 
 
 class _Losses:
@@ -225,42 +223,6 @@ class _Losses:
             self._done.lost_usd = self._before + lost
 
 
-def _results(
-    job: Job,
-    backend: StreamingBackend,
-    decoding: Decoding,
-    done: Completed,
-    missing: Sequence[Missing],
-    items: Sequence[Item],
-) -> Generator[tuple[int, Result], None, None]:
-    """The backend's results, with a check that it answers each request exactly once."""
-    stream = backend.stream(
-        _Texts(missing, items),
-        decoding,
-        sample_seeds(missing),
-        names=[_name(part) for part in missing],
-        budget_usd=_budget(job, done),
-        is_resumed=bool(done.rows),
-    )
-    waiting = set(range(len(missing)))
-    try:
-        for index, result in stream:
-            if index not in waiting:
-                raise BackendError(
-                    f"{job.label}: {job.engine} gave a result that was not asked for ({index})"
-                )
-            waiting.remove(index)
-            yield index, result
-    finally:
-        # where keeping a result fails, nothing more is asked for
-        if isinstance(stream, Generator):
-            stream.close()
-    if waiting:
-        raise BackendError(
-            f"{job.label}: {job.engine} gave no result for {len(waiting)} of {len(missing)} requests"
-        )
-
-
 def _name(missing: Missing) -> str:
     """The row key of a greedy text; for samples, which are asked for together, a hash of their keys."""
     if len(missing.keys) == 1:
@@ -268,18 +230,18 @@ def _name(missing: Missing) -> str:
     return hashlib.sha256(b"".join(missing.keys)).hexdigest()
 
 
+def _most_usd(job: Job) -> float | None:
+    return job.model.service.max_cost_usd if job.model.service else None
+
+
 def _budget(job: Job, done: Completed) -> float | None:
-    service = job.model.service
-    if service is None or service.max_cost_usd is None:
-        return None
-    return max(0.0, service.max_cost_usd - done.spent_usd - done.lost_usd)
+    most = _most_usd(job)
+    return None if most is None else max(0.0, most - done.spent_usd - done.lost_usd)
 
 
 def _over_budget(job: Job, done: Completed, n_left: int, postponed: Postponed) -> str:
-    service = job.model.service
-    limit = (
-        f" of max_cost_usd ${service.max_cost_usd:g}" if service and service.max_cost_usd is not None else ""
-    )
+    most = _most_usd(job)
+    limit = "" if most is None else f" of max_cost_usd ${most:g}"
     lost = f" (${done.lost_usd:.4f} of it for failures and lost answers)" if done.lost_usd else ""
     return (
         f"{job.label}: ${done.spent_usd + done.lost_usd:.4f}{limit} spent{lost}, {n_left:,} texts left "

@@ -2,9 +2,9 @@
 
 A key is a hash of prompt, weights, dtype, quantisation, decoding and sample seed, or of candidates in place of the last
 two; the engine has no part in it. A batch is one transaction, flushed to the disk before `store` returns: kill -9
-leaves it whole or absent. Each row carries a checksum. A row that fails it counts as missing, and so does a row that an
-earlier version wrote with other accounts. A lock of another process is waited for without end: until it is gone, nothing
-more is computed or paid for.
+leaves it whole or absent. Each row carries a checksum. A row that fails it counts as missing, and so does a row
+that another version wrote with other accounts. A lock of another process is waited for without end: until it is gone,
+nothing more is computed or paid for.
 
 Texts are kept as they came, with the reasoning, refusal and finish reason beside them. Whether one holds an answer is
 decided when rows are made of it: what was paid for is not asked again because it holds none.
@@ -29,7 +29,6 @@ from typing import Any
 
 from longtail.errors import LakeError
 from longtail.generation.backends.base import (
-    Accounts,
     CandidateScore,
     Generation,
     Identity,
@@ -76,17 +75,8 @@ _REPLACE = (
 )
 DATABASE = "LONGTAIL_ROW_CACHE"
 """The variable with the address of a database in Postgres, which several machines may share."""
-_OF_SERVICES = {
-    **dict.fromkeys(
-        ("reasoning_tokens", "reasoning_usd", "served_model", "finish_reason", "refusal", "reasoning")
-    ),
-    "has_text": True,
-}
-"""What is written only where it has another value; rows of earlier versions have none of it."""
-_ACCOUNTS = frozenset(f.name for f in dataclasses.fields(Accounts)) - _OF_SERVICES.keys() | {"engine"}
-_REQUIRED = object()
-_SCORES = "scores"
-_CONFIDENCE = "confidence"
+_DEFAULTS = {field.name: field.default for kind in (Generation, Scored) for field in dataclasses.fields(kind)}
+"""What is written only where it has another value."""
 
 
 @dataclass(frozen=True)
@@ -221,28 +211,26 @@ def _add(connection: Any, rows: Mapping[bytes, Sequence[object]]) -> dict[bytes,
 
 def _values(key: bytes, row: CachedRow) -> tuple[bytes, bytes, bytes, bytes, int]:
     """The columns of a row; scores and confidence stand among the accounts."""
-    fields = {**vars(row.result), "engine": row.engine}
-    fields = {name: value for name, value in fields.items() if value != _OF_SERVICES.get(name, _REQUIRED)}
+    fields = {name: value for name, value in vars(row.result).items() if value != _DEFAULTS[name]}
     text = str(fields.pop("text", "")).encode("utf-8", "surrogatepass")
-    accounts, origin = json.dumps(fields, default=vars).encode(), row.origin.encode()
+    accounts, origin = json.dumps(fields | {"engine": row.engine}, default=vars).encode(), row.origin.encode()
     return key, text, accounts, origin, _checksum(key, text, accounts, origin)
 
 
 def _row(text: bytes, accounts: bytes, origin: bytes) -> CachedRow | None:
-    """The row; None where an earlier version of this program kept less or more of it."""
-    fields = json.loads(accounts)
-    scores = fields.pop(_SCORES, None)
-    confidence = fields.pop(_CONFIDENCE, None)
-    if fields.keys() - _OF_SERVICES.keys() != _ACCOUNTS:
-        return None
+    """The row; None where another version of this program kept less or more of it."""
+    fields = json.loads(accounts) | {"text": text.decode("utf-8", "surrogatepass")}
     engine = sys.intern(fields.pop("engine"))
     result: Result
-    if scores is None:
-        own_confidence = Confidence(**confidence) if confidence else None
-        result = Generation(text.decode("utf-8", "surrogatepass"), own_confidence, **fields)
-    else:
-        candidates = tuple(CandidateScore(**score) for score in scores)
-        result = Scored(scores=candidates, text=text.decode("utf-8", "surrogatepass"), **fields)
+    try:
+        if "scores" in fields:
+            fields["scores"] = tuple(CandidateScore(**score) for score in fields["scores"])
+            result = Scored(**fields)
+        else:
+            confidence = fields.pop("confidence", None)
+            result = Generation(confidence=Confidence(**confidence) if confidence else None, **fields)
+    except TypeError:
+        return None
     return CachedRow(result, engine, sys.intern(origin.decode()))
 
 

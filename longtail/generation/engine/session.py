@@ -113,14 +113,8 @@ class OnRay:
             yield place, answers
 
     def usage(self) -> Usage:
-        """How many workers answer now, the device of the first, and the most memory that one of them held."""
-        known: list[Usage] = self._workers.ask_all(_UsageCall())
-        busy = [usage.utilisation for usage in known if usage.utilisation is not None]
-        return Usage(
-            f"Ray, {len(known)} x {known[0].device}" if known else "Ray",
-            max((usage.peak_memory_mb for usage in known), default=0.0),
-            sum(busy) / len(busy) if busy else None,
-        )
+        """How many workers there are, and the device of the first."""
+        return Usage(f"Ray, {self._workers.number} x {self._workers.described['device']}", None)
 
 
 @dataclass(frozen=True)
@@ -139,13 +133,9 @@ class _Loader:
     def describe(self, model: Backend) -> dict[str, Any]:
         local, identity = Local(model), model.identity
         abilities = {"capabilities": local.capabilities, "batch_tokens": local.batch_tokens}
-        return {"weights": identity.weights, "packages": identity, **abilities}
-
-
-@dataclass(frozen=True)
-class _UsageCall:
-    def answer(self, model: Backend) -> Usage:
-        return model.usage()
+        return {
+            "weights": identity.weights, "packages": identity, "device": model.usage().device, **abilities
+        }  # fmt: skip
 
 
 def _both(scored: Scored | Failure, written: Generation | Failure) -> Scored | Failure:

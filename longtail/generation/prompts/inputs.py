@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,6 @@ from longtail.storage.lake import Lake
 from longtail.study.study import Study
 
 _BATCH_ROWS = 8192
-_QUESTION_ALONE = pc.field("paraphrase_id") == 0
 
 
 def read_questions(study: Study, lake: Lake) -> dict[str, list[Question]]:
@@ -66,36 +65,30 @@ def read_candidates(lake: Lake) -> dict[tuple[str, str], list[str]]:
     return by_relation
 
 
-def read_first_passages(lake: Lake, retriever: Method) -> dict[str, dict[str, Passage]]:
-    """Dataset → question_id → the retriever's best passage, as the model reads it before the question.
+def read_passages(lake: Lake, retriever: Method, n: int) -> dict[str, dict[str, list[Passage]]]:
+    """Dataset → question_id → the retriever's `n` best passages, which the model reads apart from the question; with 0
+    the first one, as the model reads it before the question.
 
     Errors: `LakeError` where lake table cited_passages lacks one that was retrieved.
     """
-    by_dataset: dict[str, dict[str, Passage]] = {}
-    for row, passage in _read(lake, retriever, _QUESTION_ALONE, 0):
-        by_dataset.setdefault(row["dataset"], {})[row["question_id"]] = passage
-    return by_dataset
-
-
-def read_passages_apart(lake: Lake, retriever: Method, n: int) -> dict[str, dict[str, list[Passage]]]:
-    """Dataset → question_id → the retriever's `n` best passages, as the model reads them apart from the question.
-
-    Errors: as `read_first_passages`.
-    """
     by_dataset: dict[str, dict[str, list[Passage]]] = {}
-    for row, passage in _read(lake, retriever, _QUESTION_ALONE, n):
+    for row, passage in _read(lake, retriever, pc.field("paraphrase_id") == 0, n):
         by_dataset.setdefault(row["dataset"], {}).setdefault(row["question_id"], []).append(passage)
     return by_dataset
+
+
+def first_passages(passages: Mapping[str, Mapping[str, Sequence[Passage]]]) -> dict[str, dict[str, Passage]]:
+    """Dataset → question_id → the first passage."""
+    return {
+        dataset: {question_id: best[0] for question_id, best in by_question.items()}
+        for dataset, by_question in passages.items()
+    }
 
 
 def read_passages_of_wordings(
     lake: Lake, retriever: Method, n: int
 ) -> dict[tuple[str, str, int], list[Passage]]:
-    """From (dataset, question_id, paraphrase_id) to the retriever's `n` best passages, which are read apart from the
-    text; with 0 to the first one, as the model reads it before the text.
-
-    Errors: as `read_first_passages`.
-    """
+    """From (dataset, question_id, paraphrase_id) to passages, as `read_passages` has them by question."""
     by_wording: dict[tuple[str, str, int], list[Passage]] = {}
     for row, passage in _read(lake, retriever, None, n):
         by_wording.setdefault((row["dataset"], row["question_id"], row["paraphrase_id"]), []).append(passage)

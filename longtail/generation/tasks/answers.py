@@ -1,38 +1,51 @@
-"""Lake table `answers`: all datasets and answer prompts of the study, by one model and one method."""
+"""Lake tables whose rows answer the study's questions: answers, paraphrase_answers and sampled_answers; and
+generated_passages, the background texts that genread puts before a question (GenRead).
+
+Paraphrases and samples are asked from memory. A wording stands behind the demonstrations of its question: they are the
+same for all its wordings, of which 0 is the question itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
 from longtail.generation.backends.base import Generation
-from longtail.generation.engine.task import Generate, Plan, Scope, Task
-from longtail.generation.prompts.build import Demonstrations, Passages, Question
+from longtail.generation.engine.task import Generate, ModelInput, Plan, Request, Sample, Scope, Task
+from longtail.generation.prompts.build import Demonstrations, Passages, Question, build_prompt
+from longtail.generation.prompts.endings import FIRST_LINE
 from longtail.generation.prompts.inputs import (
+    first_passages,
     passages_of_questions,
-    read_first_passages,
     read_generated_passages,
-    read_passages_apart,
+    read_passages,
     read_questions,
+    read_wordings,
 )
-from longtail.generation.tasks.imported import score_answers
+from longtail.generation.tasks.imported import import_passages, score_answers
 from longtail.generation.tasks.questions import (
     Group,
     QuestionItem,
+    background_columns,
     by_name,
     decisive_keys,
     decisive_prompt,
     declines_of,
+    end_of,
     generation_columns,
     request_end,
     template_of,
+    text_of,
 )
 from longtail.methods import BACKGROUND, MEMORY, RETRIEVAL, Method
 from longtail.progress import Progress
+from longtail.prompt_formats import BACKGROUND_TEMPLATE
 from longtail.storage.lake import Outcome
+from longtail.study.backends import SAMPLE
 from longtail.study.models import Model
 from longtail.study.prompts import Prompt
 from longtail.study.study import Study
@@ -136,24 +149,48 @@ def plan_answers(
     once per item.
     """
     items: list[AskedQuestion] = []
-    n_without = 0
-    for dataset, all_questions in questions.items():
-        by_question = None if passages is None else passages.get(dataset, {})
-        asked = [
-            question
-            for question in all_questions
-            if by_question is None or question.question_id in by_question
-        ]
-        pool = Demonstrations(drawn_as(dataset), all_questions, seed)
-        for prompt in prompts:
-            before = _passages_of(prompt, all_questions, by_question, are_apart=are_apart)
+    n_all = 0
+
+    def passages_for(prompt: Prompt, dataset: str) -> Passages | None:
+        """Where passages are apart from the question, demonstrations have none (chosen)."""
+        if passages is None:
+            return None
+        by_question = passages.get(dataset, {})
+        if are_apart:
+            return Passages({}, {}, by_question)
+        return passages_of_questions(questions[dataset], by_question, reference_demos=prompt.reference_demos)
+
+    for group, question, shown in ask(
+        model, prompts, questions, seed, lambda _: request, drawn_as, passages_for
+    ):
+        if passages is None or question.question_id in passages.get(group.dataset, {}):
+            items.append(AskedQuestion(group, question, shown=shown))
+        n_all += 1
+        tick()
+    return Plan(items, n_all - len(items))
+
+
+def ask(
+    model: Model,
+    prompts: Sequence[Prompt],
+    questions: Mapping[str, Sequence[Question]],
+    seed: int,
+    request_for: Callable[[str], Request],
+    drawn_as: Callable[[str], str] = str,
+    passages_for: Callable[[Prompt, str], Passages | None] = lambda prompt, dataset: None,
+) -> Iterator[tuple[Group, Question, tuple[Question, ...]]]:
+    """Each question in each prompt, with its group and its demonstrations: by dataset, prompt's name and question_id.
+
+    `questions`: by dataset. `request_for`: from a dataset's name, as draws name it, to the request of its questions.
+    `seed`: of the draws, which `drawn_as` names (`Study.drawn_as`). `passages_for`: from a prompt and a dataset.
+    """
+    for dataset, of_dataset in questions.items():
+        request, pool = request_for(drawn_as(dataset)), Demonstrations(drawn_as(dataset), of_dataset, seed)
+        for prompt in by_name(prompts):
             template, declines = template_of(prompt, model), declines_of(prompt, model)
-            group = Group(dataset, prompt.name, template, request, before, declines)
-            for question in asked:
-                items.append(AskedQuestion(group, question, shown=pool.draw(question, prompt)))
-                tick()
-            n_without += len(all_questions) - len(asked)
-    return Plan(items, n_without)
+            group = Group(dataset, prompt.name, template, request, passages_for(prompt, dataset), declines)
+            for question in of_dataset:
+                yield group, question, pool.draw(question, prompt)
 
 
 def _decisive(prompt: Prompt, model: Model, method: Method) -> list[Any]:
@@ -162,24 +199,161 @@ def _decisive(prompt: Prompt, model: Model, method: Method) -> list[Any]:
     return [*decisive_prompt(prompt, model), *looked_up]
 
 
-def _passages_of(
-    prompt: Prompt, questions: Sequence[Question], by_question: Mapping[str, Any] | None, *, are_apart: bool
-) -> Passages | None:
-    """The passages of a prompt. Where they are apart from the question, demonstrations have none (chosen)."""
-    if by_question is None:
-        return None
-    if are_apart:
-        return Passages({}, {}, by_question)
-    return passages_of_questions(questions, by_question, reference_demos=prompt.reference_demos)
-
-
 def _passages(scope: Scope) -> Mapping[str, Mapping[str, Any]] | None:
     """Dataset → question_id → the method's passage, or those that are apart; None for a method without passages."""
     method = scope.method_record
-    if scope.n_apart:
-        return read_passages_apart(scope.lake, method, scope.model.passages)
     if method.kind == RETRIEVAL:
-        return read_first_passages(scope.lake, method)
+        passages = read_passages(scope.lake, method, scope.n_apart)
+        return passages if scope.n_apart else first_passages(passages)
     if method.kind == BACKGROUND:
         return read_generated_passages(scope.lake, scope.model.name)
     return None
+
+
+def _ask_from_memory(
+    scope: Scope, prompts: Sequence[Prompt], request_for: Callable[[str], Request]
+) -> Iterator[tuple[Group, Question, tuple[Question, ...]]]:
+    study = scope.study
+    questions = read_questions(study, scope.lake)
+    return ask(scope.model, prompts, questions, study.seed, request_for, study.drawn_as)
+
+
+@dataclass(frozen=True, slots=True)
+class WordedQuestion(QuestionItem):
+    """One wording of a question."""
+
+    wording: str
+    paraphrase_id: int
+
+    def key(self, part: int) -> dict[str, Any]:
+        """Dataset, question, paraphrase and prompt."""
+        return QuestionItem.key(self, part) | {"paraphrase_id": self.paraphrase_id}
+
+    def prompt(self) -> ModelInput:
+        """Demonstrations, then the wording."""
+        worded = dataclasses.replace(self.question, question=self.wording)
+        return ModelInput(build_prompt(worded, self.group.template, self.shown))
+
+
+class ParaphraseAnswers(Task):
+    """Without a prompt that asks paraphrases the table is empty."""
+
+    table = "paraphrase_answers"
+    keys = ("dataset", "question_id", "paraphrase_id", "prompt")
+
+    def is_asked(self, study: Study) -> bool:
+        return bool(study.paraphrase_prompts)
+
+    def inputs(self, scope: Scope) -> list[str]:
+        return [scope.lake.content("questions"), scope.lake.content("paraphrases")]
+
+    def decisive(self, scope: Scope) -> Mapping[str, Any]:
+        prompts = [decisive_prompt(prompt, scope.model) for prompt in by_name(scope.study.paraphrase_prompts)]
+        return decisive_keys(scope.study, *prompts, max_new_tokens=scope.study.max_new_tokens)
+
+    def plan(self, scope: Scope) -> Plan[WordedQuestion]:
+        """Ordered by dataset, prompt, question_id and paraphrase_id."""
+        wordings = read_wordings(scope.lake)
+        n_new = scope.study.max_new_tokens + scope.model.thinking_tokens
+        request = Generate(n_new, request_end(scope.model))
+        return Plan([
+            WordedQuestion(group, question, wording, number, shown=shown)
+            for group, question, shown in _ask_from_memory(
+                scope, scope.study.paraphrase_prompts, lambda _: request
+            )
+            for number, wording in wordings.get((group.dataset, question.question_id), ())
+        ])  # fmt: skip
+
+    def row(self, model: Model, item: WordedQuestion, part: int, result: Generation) -> Mapping[str, Any]:
+        columns = generation_columns(result, item.question.gold_answers, model, item.group.declines)
+        return {"demonstration_ids": item.demonstration_ids(), **columns}
+
+
+@dataclass(frozen=True, slots=True)
+class SampledQuestion(QuestionItem):
+    """One question whose samples are seeded by (the study's seed, dataset, question, number of the sample)."""
+
+    @property
+    def request(self) -> Request:
+        sampling = cast(Sample, self.group.request)
+        return dataclasses.replace(sampling, seeded_by=(*sampling.seeded_by, self.question.question_id))
+
+    def key(self, part: int) -> dict[str, Any]:
+        """Dataset, question, sample and prompt."""
+        return QuestionItem.key(self, part) | {"sample": part}
+
+
+class SampledAnswers(Task):
+    """Without a prompt that asks samples the table is empty."""
+
+    table = "sampled_answers"
+    keys = ("dataset", "question_id", "sample", "prompt")
+    capability = SAMPLE
+
+    def is_asked(self, study: Study) -> bool:
+        return bool(study.sample_prompts)
+
+    def inputs(self, scope: Scope) -> list[str]:
+        return [scope.lake.content("questions")]
+
+    def decisive(self, scope: Scope) -> Mapping[str, Any]:
+        study = scope.study
+        prompts = [decisive_prompt(prompt, scope.model) for prompt in by_name(study.sample_prompts)]
+        sampling = [study.sampling.n, study.sampling.temperature]
+        return decisive_keys(study, *prompts, max_new_tokens=study.max_new_tokens, sampling=sampling)
+
+    def plan(self, scope: Scope) -> Plan[SampledQuestion]:
+        """Ordered by dataset, prompt and question_id; the rows of a question by sample."""
+        study, end = scope.study, request_end(scope.model)
+        n_new = study.max_new_tokens + scope.model.thinking_tokens
+        n, temperature = study.sampling.n, study.sampling.temperature
+        asked = _ask_from_memory(
+            scope,
+            study.sample_prompts,
+            lambda drawn_as: Sample(n, temperature, n_new, (study.seed, drawn_as), end),
+        )
+        return Plan([SampledQuestion(group, question, shown=shown) for group, question, shown in asked])
+
+    def row(self, model: Model, item: SampledQuestion, part: int, result: Generation) -> Mapping[str, Any]:
+        columns = generation_columns(result, item.question.gold_answers, model, item.group.declines)
+        temperature = cast(Sample, item.group.request).temperature
+        return {"demonstration_ids": item.demonstration_ids(), "temperature": temperature, **columns}
+
+
+class GeneratedPassages(Task):
+    """A background text for every question, whose first line later stands before it."""
+
+    table = "generated_passages"
+    keys = ("dataset", "question_id")
+
+    def is_asked(self, study: Study) -> bool:
+        return study.writes_background
+
+    def inputs(self, scope: Scope) -> list[str]:
+        return [scope.lake.content("questions")]
+
+    def decisive(self, scope: Scope) -> Mapping[str, Any]:
+        tokens = scope.study.background_tokens
+        return decisive_keys(scope.study, [BACKGROUND_TEMPLATE], background_tokens=tokens)
+
+    def plan(self, scope: Scope) -> Plan[QuestionItem]:
+        """Ordered by dataset and question_id."""
+        n_new = scope.study.background_tokens + scope.model.thinking_tokens
+        request = Generate(n_new, end_of(scope.model, FIRST_LINE))
+        return Plan([
+            QuestionItem(group, question)
+            for dataset, questions in read_questions(scope.study, scope.lake).items()
+            for group in [Group(dataset, None, BACKGROUND_TEMPLATE, request)]
+            for question in questions
+        ])  # fmt: skip
+
+    def row(self, model: Model, item: QuestionItem, part: int, result: Generation) -> Mapping[str, Any]:
+        question = item.question
+        text = text_of(result, model)
+        return background_columns(
+            text, question.question_id, question.gold_answers, model, raw_text=result.raw_text
+        )
+
+    def import_rows(self, scope: Scope, run_id: str) -> Outcome:
+        """The background texts that the model's files hold."""
+        return import_passages(scope, run_id)

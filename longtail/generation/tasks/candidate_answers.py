@@ -16,6 +16,7 @@ chosen one, the two are a mismatch.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from typing import Any
 
 from longtail.generation.backends.base import CandidateScore, Decoding, Scored
 from longtail.generation.engine.task import ModelInput, Plan, Scope, Score, Task
-from longtail.generation.prompts.build import Passage, Question, bare_prompt, block
+from longtail.generation.prompts.build import Passage, bare_prompt, block
 from longtail.generation.prompts.endings import FIRST_LINE, cut_text
 from longtail.generation.prompts.inputs import (
     read_candidates,
@@ -118,36 +119,40 @@ class CandidateAnswers(Task):
 
     def plan(self, scope: Scope) -> Plan[ClozeQuery]:
         """Ordered by dataset, prompt, question_id and paraphrase_id; the log hears how many patterns are left out."""
-        candidates, wordings = read_candidates(scope.lake), read_wordings(scope.lake)
-        prompts = _prompts(scope)
-        groups = _groups(scope, prompts, candidates)
-        asked = [
-            (groups[dataset, prompt.name, relation], question, _FORMS[prompt.format].reads(wording), number)
-            for dataset, questions in read_questions(scope.study, scope.lake).items()
-            for prompt in prompts
-            for question in questions
-            for relation in [question.relation or ""]
-            if (dataset, relation) in candidates
-            for number, wording in wordings.get((dataset, question.question_id), ())
-        ]
-        passages_for, is_apart = _passages(scope), scope.n_apart > 0
-        queries = [
-            ClozeQuery(
-                group,
-                question,
-                text,
-                number,
-                candidates[group.dataset, question.relation or ""],
-                passages_for(group.dataset, question, number),
-                is_apart,
-            )
-            for group, question, text, number in asked
-            if text is not None
-        ]
-        from_memory = scope.method_record.kind != RETRIEVAL
-        items = [query for query in queries if from_memory or query.passages]
-        scope.log.info("cloze queries: %d; %d more do not end in [Y]", len(items), len(asked) - len(queries))
-        return Plan(items, len(queries) - len(items))
+        lake, method, prompts = scope.lake, scope.method_record, _prompts(scope)
+        candidates, wordings = read_candidates(lake), read_wordings(lake)
+        from_memory = method.kind != RETRIEVAL
+        passages = (
+            {} if from_memory or not prompts else read_passages_of_wordings(lake, method, scope.n_apart)
+        )
+        items: list[ClozeQuery] = []
+        n_unasked = n_without = 0
+        for (dataset, questions), prompt in itertools.product(
+            read_questions(scope.study, lake).items(), prompts
+        ):
+            template, reads = template_of(prompt, scope.model), _FORMS[prompt.format].reads
+            free = Decoding(scope.study.max_new_tokens)
+            groups = {
+                relation: Group(dataset, prompt.name, template, Score(targets(prompt.format, names), free))
+                for (asked, relation), names in candidates.items()
+                if asked == dataset
+            }
+            for question in questions:
+                relation = question.relation or ""
+                place = (dataset, question.question_id)
+                for number, wording in wordings.get(place, ()) if relation in groups else ():
+                    text, read = reads(wording), passages.get((*place, 0 if method.is_fixed else number), ())
+                    if text is None:
+                        n_unasked += 1
+                    elif not (read or from_memory):
+                        n_without += 1
+                    else:
+                        names, is_apart = candidates[dataset, relation], scope.n_apart > 0
+                        items.append(
+                            ClozeQuery(groups[relation], question, text, number, names, read, is_apart)
+                        )
+        scope.log.info("cloze queries: %d; %d more do not end in [Y]", len(items), n_unasked)
+        return Plan(items, n_without)
 
     def row(self, model: Model, item: ClozeQuery, part: int, result: Scored) -> Mapping[str, Any]:
         names = item.candidates
@@ -177,34 +182,6 @@ def _prompts(scope: Scope) -> list[Prompt]:
     method = scope.method_record.name
     asked = scope.study.cloze_prompts(scope.model)
     return by_name(prompt for prompt in asked if scope.study.scores_by(prompt, method))
-
-
-def _groups(
-    scope: Scope, prompts: Sequence[Prompt], candidates: Mapping[tuple[str, str], Sequence[str]]
-) -> dict[tuple[str, str, str], Group]:
-    """What the queries of a dataset, prompt and relation have in common."""
-    return {
-        (dataset, prompt.name, relation): Group(
-            dataset,
-            prompt.name,
-            template_of(prompt, scope.model),
-            Score(targets(prompt.format, names), Decoding(scope.study.max_new_tokens)),
-        )
-        for (dataset, relation), names in candidates.items()
-        for prompt in prompts
-    }
-
-
-def _passages(scope: Scope) -> Callable[[str, Question, int], Sequence[Passage]]:
-    """From a dataset, a question and a paraphrase_id to the passages; a method without passages has none."""
-    method = scope.method_record
-    is_read = method.kind == RETRIEVAL and bool(_prompts(scope))
-    by_wording = read_passages_of_wordings(scope.lake, method, scope.n_apart) if is_read else {}
-
-    def passages_for(dataset: str, question: Question, number: int) -> Sequence[Passage]:
-        return by_wording.get((dataset, question.question_id, 0 if method.is_fixed else number), ())
-
-    return passages_for
 
 
 def is_mismatch(text: str, chosen: str, candidates: Sequence[str]) -> bool:

@@ -23,6 +23,7 @@ from longtail.study.prompts import Prompt
 from longtail.tables.generation import CONFIDENCE
 
 Row = Mapping[str, Any]
+Golds = Mapping[tuple[str, str], list[str]]
 _OF_FIRST_TOKEN = tuple(column for column in CONFIDENCE if column.name.startswith("first_"))
 _DECLINED = "the model declined to answer"
 _ASKED = ("prompt_hash", "prompt_tokens", "new_tokens", "reasoning_tokens", "latency_ms")
@@ -33,27 +34,25 @@ def score_answers(scope: Scope, run_id: str) -> Outcome:
 
     Notes count how often the file's own is_correct differs from ours. Errors: `LakeError` without imported_answers.
     """
+    by_name = {prompt.name: prompt for prompt in scope.study.prompts}
 
-    def compute() -> Computed:
+    def make(rows: Sequence[Row], golds: Golds, common: Row) -> Computed:
         asked = [
             row
-            for row in _rows(scope)
+            for row in rows
             if row["method"] == scope.method and row["prompt"] not in scope.study.grounding_prompts
         ]
         imported = [row for row in asked if row["failure"] is None]
-        golds = _gold_answers(scope)
-        common, prompts = _common(scope, run_id), {prompt.name: prompt for prompt in scope.study.prompts}
-        rows = [
-            common | _answer(scope, prompts, row, golds[row["dataset"], row["question_id"]])
+        scored = [
+            {**common, **_answer(scope, by_name, row, golds[row["dataset"], row["question_id"]])}
             for row in imported
         ]
-        notes = _compare(rows, imported) | {"failed": len(asked) - len(rows)}
+        notes = _compare(scored, imported) | {"failed": len(asked) - len(scored)}
         scope.log.info("answers %s: %s", scope.name, ", ".join(f"{k} {v}" for k, v in notes.items()))
-        return Computed(rows, _failures(asked, "dataset", "question_id", "prompt"), notes)
+        return Computed(scored, _failures(asked, "dataset", "question_id", "prompt"), notes)
 
-    declines = [[prompt.name, declines_of(prompt, scope.model)] for prompt in scope.study.prompts]
-    stamp = fingerprint(_stamp("answers", scope), scope.model.declines, declines)
-    return scope.lake.materialise("answers", stamp, compute, scope.name)
+    declines = [[name, declines_of(prompt, scope.model)] for name, prompt in by_name.items()]
+    return _materialise("answers", scope, run_id, make, scope.model.declines, declines)
 
 
 def import_generations(
@@ -65,51 +64,71 @@ def import_generations(
     """Partition `model` of grounded_generations: the imported rows under grounding prompts. `columns` makes those that
     a row's text and its question's gold answers decide, which depend on `decisive`."""
 
-    def compute() -> Computed:
-        golds, common = _gold_answers(scope), _common(scope, run_id)
-        asked = [row for row in _rows(scope) if row["prompt"] in scope.study.grounding_prompts]
-        rows = [
-            common | _of_file(row) | {name: row[name] for name in _ASKED}
-            | columns(row, golds[row["dataset"], row["question_id"]])
+    def make(rows: Sequence[Row], golds: Golds, common: Row) -> Computed:
+        asked = [row for row in rows if row["prompt"] in scope.study.grounding_prompts]
+        made = [
+            {
+                **common, **_of_file(row), **{name: row[name] for name in _ASKED},
+                **columns(row, golds[row["dataset"], row["question_id"]]),
+            }
             for row in asked
             if row["failure"] is None and not row["is_declined"]
         ]  # fmt: skip
-        return Computed(
-            rows, _failures(asked, "dataset", "question_id", "method", "prompt", without_declined=True)
-        )
+        keys = ("dataset", "question_id", "method", "prompt")
+        return Computed(made, _failures(asked, *keys, without_declined=True))
 
-    table = "grounded_generations"
-    stamp = fingerprint(_stamp(table, scope), scope.study.grounding_prompts, decisive)
-    return scope.lake.materialise(table, stamp, compute, scope.name)
+    prompts = scope.study.grounding_prompts
+    return _materialise("grounded_generations", scope, run_id, make, prompts, decisive)
 
 
 def import_passages(scope: Scope, run_id: str) -> Outcome:
     """Partition `model` of generated_passages: the passages that the model's files hold."""
 
-    def compute() -> Computed:
-        golds, common = _gold_answers(scope), _common(scope, run_id)
+    def make(rows: Sequence[Row], golds: Golds, common: Row) -> Computed:
         backgrounds = {
             (row["dataset"], row["question_id"]): row
-            for row in reversed(_rows(scope))
+            for row in reversed(rows)
             if row["background"] is not None
         }
         return Computed([
-            common | _of_file(row) | background_columns(row["background"], key[1], golds[key], scope.model)
+            {**common, **_of_file(row), **background_columns(row["background"], key[1], golds[key], scope.model)}
             for key, row in sorted(backgrounds.items())
         ])  # fmt: skip
 
-    stamp = _stamp("generated_passages", scope)
-    return scope.lake.materialise("generated_passages", stamp, compute, scope.name)
+    return _materialise("generated_passages", scope, run_id, make)
 
 
-def _stamp(table: str, scope: Scope) -> str:
+def _materialise(
+    table: str,
+    scope: Scope,
+    run_id: str,
+    make: Callable[[Sequence[Row], Golds, Row], Computed],
+    *decisive: Any,
+) -> Outcome:
+    """A partition of the model's imported rows, of which `make` takes some: it is also given the gold answers, and the
+    columns that all rows have in common."""
+
+    def compute() -> Computed:
+        rows = scope.lake.read("imported_answers", scope.model.name).to_pylist()
+        golds = {
+            (dataset, question_id): question["gold_answers"]
+            for dataset, questions in questions_by_dataset(scope.study, scope.lake).items()
+            for question_id, question in questions.items()
+        }
+        common = {
+            "model": scope.model.name,
+            "method": scope.method,
+            "engine": IMPORTED,
+            "dtype": scope.model.dtype,
+            "is_reused": False,
+            "run_id": run_id,
+            "code_version": code_version(__name__),
+        }
+        return make(rows, golds, common)
+
     content = [scope.lake.content("imported_answers", scope.model.name), scope.lake.content("questions")]
-    return fingerprint(table, scope.name, scope.model.rambles, content, code_version(__name__))
-
-
-def _rows(scope: Scope) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = scope.lake.read("imported_answers", scope.model.name).to_pylist()
-    return rows
+    stamp = fingerprint(table, scope.name, scope.model.rambles, content, code_version(__name__), decisive)
+    return scope.lake.materialise(table, stamp, compute, scope.name)
 
 
 def _failures(asked: Sequence[Row], *keys: str, without_declined: bool = False) -> list[QuarantinedRow]:
@@ -123,27 +142,6 @@ def _failures(asked: Sequence[Row], *keys: str, without_declined: bool = False) 
         for row, reason in zip(asked, reasons, strict=True)
         if reason
     ]
-
-
-def _gold_answers(scope: Scope) -> dict[tuple[str, str], list[str]]:
-    return {
-        (dataset, question_id): question["gold_answers"]
-        for dataset, questions in questions_by_dataset(scope.study, scope.lake).items()
-        for question_id, question in questions.items()
-    }
-
-
-def _common(scope: Scope, run_id: str) -> dict[str, Any]:
-    """What all rows of a partition have in common."""
-    return {
-        "model": scope.model.name,
-        "method": scope.method,
-        "engine": IMPORTED,
-        "dtype": scope.model.dtype,
-        "is_reused": False,
-        "run_id": run_id,
-        "code_version": code_version(__name__),
-    }
 
 
 def _of_file(row: Row) -> dict[str, Any]:

@@ -6,21 +6,19 @@ An item holds ids and records that items share, never a prompt: its text is buil
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from longtail.generation.backends.base import LENGTH, Generation
-from longtail.generation.engine.task import ModelInput, Request, Scope
+from longtail.generation.engine.task import ModelInput, Request
 from longtail.generation.prompts.build import (
-    Demonstrations,
     Passages,
     Question,
     background_passage_id,
     build_prompt,
 )
 from longtail.generation.prompts.endings import AFTER_THINKING, FIRST_LINE, SENTENCE, cut_text
-from longtail.generation.prompts.inputs import read_questions
 from longtail.prompt_formats import FOR_ENCODER_DECODERS, FORMATS
 from longtail.scoring.confidence import Confidence
 from longtail.scoring.match import has_answer, has_answer_popqa, score_answer
@@ -73,24 +71,6 @@ class QuestionItem:
     def demonstration_ids(self) -> list[str]:
         """question_ids of the demonstrations, in the prompt's order."""
         return [question.question_id for question in self.shown]
-
-
-def ask_from_memory(
-    scope: Scope, prompts: Iterable[Prompt], request_for: Callable[[str], Request]
-) -> Iterator[tuple[Group, Question, tuple[Question, ...]]]:
-    """Each question in each prompt, with its group and its demonstrations: by dataset, prompt's name and question_id.
-
-    `request_for`: from a dataset's name, as draws name it, to the request of its questions.
-    """
-    study = scope.study
-    for dataset, questions in read_questions(study, scope.lake).items():
-        drawn_as = study.drawn_as(dataset)
-        request, pool = request_for(drawn_as), Demonstrations(drawn_as, questions, study.seed)
-        for prompt in by_name(prompts):
-            template, declines = template_of(prompt, scope.model), declines_of(prompt, scope.model)
-            group = Group(dataset, prompt.name, template, request, declines=declines)
-            for question in questions:
-                yield group, question, pool.draw(question, prompt)
 
 
 def by_name(prompts: Iterable[Prompt]) -> list[Prompt]:

@@ -12,13 +12,14 @@ from functools import partial
 from longtail.generation.backends.base import entry
 from longtail.generation.engine.row_cache import DATABASE
 from longtail.generation.engine.task import Task
-from longtail.generation.tasks.answers import Answers
+from longtail.generation.tasks.answers import (
+    Answers,
+    GeneratedPassages,
+    ParaphraseAnswers,
+    SampledAnswers,
+)
 from longtail.generation.tasks.candidate_answers import CandidateAnswers
-from longtail.generation.tasks.generated_passages import GeneratedPassages
-from longtail.generation.tasks.grounded_answers import GroundedAnswers
-from longtail.generation.tasks.grounded_generations import GroundedGenerations
-from longtail.generation.tasks.paraphrase_answers import ParaphraseAnswers
-from longtail.generation.tasks.sampled_answers import SampledAnswers
+from longtail.generation.tasks.grounded import GroundedAnswers, GroundedGenerations
 from longtail.needs import Need, check_package
 from longtail.storage.postgres import check_postgres
 from longtail.study.models import Model

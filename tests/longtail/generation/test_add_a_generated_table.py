@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pyarrow as pa
@@ -15,8 +14,6 @@ from small_study import fill_lake, small_study, stop_before_every_batch, with_mo
 from dagster_project.defs.generation import generation_asset
 from dagster_project.stages import plan
 from longtail.errors import BackendError
-from longtail.generation.engine.task import ModelInput, Plan, Request, Scope
-from longtail.generation.tasks.questions import QuestionItem
 from longtail.generation.tasks.registry import TASKS
 from longtail.preflight import misses
 from longtail.storage.lake import Lake
@@ -54,21 +51,6 @@ def test_scores_land_in_the_lake_with_their_accounts(study: Study) -> None:
     assert toy_scores.score(with_model(study, device_hour_usd=1.0)).was_current
 
 
-def test_scores_are_reused_and_other_candidates_are_not(study: Study) -> None:
-    toy_scores.score(study)
-    assert toy_scores.score(with_model(study, device_hour_usd=2.0)).notes["reused"] == 20
-    more = dataclasses.replace(study, name="more")
-    fill_lake(Lake(more.home.lake), 5)
-    assert toy_scores.score(more).notes["reused"] == 0
-
-
-def test_a_refused_prompt_is_put_aside(study: Study) -> None:
-    notes = toy_scores.score(with_model(study, path="fake:passage?refuse=Subject+7")).notes
-    assert (notes["rows"], notes["failed"]) == (19, 1)
-    (rejected,) = Lake(study.home.lake).read("quarantine", "toy_scores|tiny").to_pylist()
-    assert rejected["row_key"].startswith("sandbox/Q7-")
-
-
 def test_a_stop_before_every_batch_repeats_nothing(study: Study, tmp_path: Path) -> None:
     assert len(stop_before_every_batch(study, toy_scores.score, "toy_scores", tmp_path / "ledger")) == 20
 
@@ -98,53 +80,3 @@ def test_its_asset_and_stage_are_made_as_for_other_tables(
     assert [stage.title for stage in plan(study, graph)] == [f"toy scores of {name}" for name in names]
     monkeypatch.setattr(toy_scores.ToyScores, "is_asked", lambda *_: False)
     assert plan(study, graph) == []
-
-
-class WithPassages(toy_scores.ToyScores):
-    """The same questions, with passages that the model reads apart from the text."""
-
-    def plan(self, scope: Scope) -> Plan[Any]:
-        return Plan([Apart(item.group, item.question) for item in super().plan(scope).items])
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Apart(QuestionItem):
-    @property
-    def request(self) -> Request:
-        return self.group.request
-
-    def prompt(self) -> ModelInput:
-        return ModelInput(QuestionItem.prompt(self).text, (f"{self.question.answer} is meant.",))
-
-
-def test_passages_apart_from_the_text_reach_the_backend_and_the_cache_key(
-    study: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    toy_scores.score(study)
-    without = rows(study)
-    monkeypatch.setitem(TASKS, "toy_scores", WithPassages())
-    notes = toy_scores.score(study).notes
-    assert notes["computed"] == 20
-    assert not set(rows(study)["prompt_hash"].to_pylist()) & set(without["prompt_hash"].to_pylist())
-    assert rows(study)["prompt_tokens"][0].as_py() > without["prompt_tokens"][0].as_py()
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"backend": "transformers", "path": "sandbox:s"},
-            "backend transformers cannot read passages apart from the prompt; backends that can: fake",
-        ),
-        (
-            {"path": "fake:passage?stream=true"},
-            "toy_scores tiny: fake 1 cannot read passages apart from the prompt",
-        ),
-    ],
-)
-def test_a_backend_that_reads_no_passages_refuses_them(
-    study: Study, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], message: str
-) -> None:
-    monkeypatch.setitem(TASKS, "toy_scores", WithPassages())
-    with pytest.raises(BackendError, match=message):
-        toy_scores.score(with_model(study, **changes))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections import Counter
 
@@ -15,7 +14,6 @@ from longtail.generation.prompts.build import (
     Passage,
     Passages,
     Question,
-    background_passage_id,
     bare_prompt,
     block,
     build_prompt,
@@ -23,8 +21,7 @@ from longtail.generation.prompts.build import (
     text_as_read,
 )
 from longtail.methods import METHODS, VERBALISED
-from longtail.prompt_formats import BACKGROUND_TEMPLATE, FORMATS
-from longtail.storage.fingerprints import prompt_hash
+from longtail.prompt_formats import FORMATS
 from longtail.study.prompts import DEMONSTRATION_POOLS, PROMPT_FORMATS, Prompt
 
 ASKED = Question("Q1-P36", "capital", "What is the capital of Utopia?", "Amaurot")
@@ -45,21 +42,8 @@ def test_every_format_of_a_study_has_its_template() -> None:
     assert bare_prompt("Why?", FORMATS["question"]) == "Why?"
 
 
-def test_genread_asks_for_a_background_text_first() -> None:
-    assert bare_prompt("Who?", BACKGROUND_TEMPLATE) == (
-        "Generate a background document from Wikipedia to answer the given question. Who?"
-    )
-    assert background_passage_id("m", "Q1-P36") == "genread:m:Q1-P36"
-
-
 def test_labels_that_look_like_templates_are_left_alone() -> None:
     assert bare_prompt("Who is {question} {0} \\1?", QA) == "Q: Who is {question} {0} \\1? A:"
-
-
-def test_zero_shot() -> None:
-    assert build_prompt(ASKED, QA) == "Q: What is the capital of Utopia? A:"
-    assert build_prompt(ASKED, LONG) == "Question: What is the capital of Utopia?\nAnswer:"
-    assert build_prompt(ASKED, FORMATS["question"]) == "What is the capital of Utopia?"
 
 
 def test_few_shot_with_and_without_passages() -> None:
@@ -115,15 +99,6 @@ def test_verbalised_passages_stay_whole(method: str) -> None:
 def test_the_cut_by_the_last_separator(text: str) -> None:
     kept = ". ".join(text.split(". ")[:-1]) + "."
     assert text_as_read(text, "sandbox", METHODS["dense"]) == (kept if kept.strip(" ") != "." else text)
-
-
-@given(st.text(st.characters(), max_size=20), st.text(st.characters(), max_size=20))
-def test_prompt_hash_tells_texts_apart(left: str, right: str) -> None:
-    assert (prompt_hash(left) == prompt_hash(right)) == (left == right)
-
-
-def test_prompt_hash_is_sha256_of_utf8() -> None:
-    assert prompt_hash("é\x00\U0001f9ed") == hashlib.sha256("é\x00\U0001f9ed".encode()).hexdigest()
 
 
 def pool(sizes: list[int], namesakes: bool = False) -> list[Question]:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_study import made, small_study, stop_before_every_batch
+from small_study import made, small_study
 
 from longtail.generation.backends.base import Generation
 from longtail.generation.engine.task import Scope
 from longtail.generation.prompts import build
-from longtail.generation.tasks.grounded_generations import GroundedQuestion
+from longtail.generation.tasks.grounded import GroundedQuestion
 from longtail.generation.tasks.registry import TASKS
 from longtail.prompt_formats import GROUNDING_PROMPTS
 from longtail.storage.lake import Lake, Outcome
@@ -24,7 +24,6 @@ from longtail.study.prompts import Grounding
 from longtail.study.study import Study
 
 NAMES = ("null", "according_to_wikipedia", "without_wikipedia")
-VARYING = ("run_id", "latency_ms", "device_seconds", "shared_tokens", "generated_for", "is_reused")
 _BLANK = Generation("", prompt_tokens=1, new_tokens=1, n_truncated_tokens=0, latency_ms=1.0, batch_size=1)
 
 
@@ -95,9 +94,9 @@ def test_prompts_are_those_of_the_paper(study: Study) -> None:
         scope = Scope(study, Lake(study.home.lake), study.models[0])
         items = TASKS["grounded_generations"].plan(scope).items
         return {
-            (item.asked.dataset, item.grounding_prompt): item.prompt().text
+            (item.dataset, item.grounding_prompt): item.prompt().text
             for item in items
-            if item.asked.question.question_id == "q1"
+            if item.question.question_id == "q1"
         }
 
     once = prompts(study)
@@ -267,23 +266,9 @@ def test_a_service_is_asked_at_the_temperature_of_the_authors_code(study: Study)
 def row_of(study: Study, name: str, text: str, answer: str | None = None) -> Mapping[str, Any]:
     task = TASKS["grounded_generations"]
     scope = Scope(study, Lake(study.home.lake), study.models[0])
-    (item, *_) = [one for one in task.plan(scope).items if one.asked.dataset == name]
+    (item, *_) = [one for one in task.plan(scope).items if one.dataset == name]
     asked: GroundedQuestion = dataclasses.replace(item, answer=answer)
     return task.row(scope.model, asked, 0, dataclasses.replace(_BLANK, text=text))
-
-
-def test_a_stop_before_every_batch_repeats_nothing_and_ends_the_same(study: Study, tmp_path: Path) -> None:
-    two = in_two_steps(study)
-    generate(two)
-    whole = [{k: v for k, v in row.items() if k not in VARYING} for row in rows_of(two)]
-    again = dataclasses.replace(two, name="again")
-    lake = Lake(again.home.lake)
-    fill(lake)
-    for cache in study.home.row_cache.glob("*"):
-        cache.unlink()
-    lines = stop_before_every_batch(again, generate, "grounded_generations", tmp_path / "ledger")
-    assert len(lines) == 6 + 27
-    assert [{k: v for k, v in row.items() if k not in VARYING} for row in rows_of(again)] == whole
 
 
 def test_every_prompt_of_the_paper_is_there() -> None:

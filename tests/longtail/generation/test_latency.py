@@ -8,13 +8,11 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
-from small_study import LOG, answer, calibrate, fill_lake, small_study, with_model, write_backgrounds
+from small_study import answer, calibrate, fill_lake, small_study, with_model, write_backgrounds
 
 from longtail.errors import BackendError, LakeError
 from longtail.generation import latency as module
-from longtail.generation.engine.session import ModelSession
 from longtail.generation.engine.task import ModelInput
-from longtail.generation.latency import calibrate_latency
 from longtail.storage.lake import Lake
 from longtail.study.models import Service
 from longtail.study.prompts import Prompt
@@ -227,14 +225,6 @@ def test_refused_questions_are_left_out_and_none_at_all_is_an_error(study: Study
     refusing = with_model(some, path="fake:digest?refuse=Subject")
     with pytest.raises(BackendError, match="questions of method bm25 with prompt few_shot was answered"):
         calibrate(refusing)
-
-
-def test_a_model_whose_answers_are_imported_is_not_timed(study: Study) -> None:
-    imported = with_model(study, backend="imported")
-    with ModelSession(LOG) as session:
-        lake = Lake(study.home.lake)
-        outcome = calibrate_latency(imported, lake, "tiny", session=session, run_id="run", log=LOG)
-    assert outcome.stamp.n_rows == 0
 
 
 def test_what_earlier_calls_left_is_dropped_before_each_question() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from hand_lake import PASSAGES, fill, hand_study
-from small_study import answer, calibrate, fill_lake, small_study, stop_before_every_batch, with_model
+from small_study import answer, calibrate, fill_lake, small_study, with_model
 
-from longtail.errors import StudyError
+from longtail.errors import BackendError, StudyError
 from longtail.generation.engine.task import ModelInput, Scope
 from longtail.generation.tasks.registry import TASKS
 from longtail.storage.lake import Lake
@@ -19,7 +19,6 @@ from longtail.study.file import load_study
 from longtail.study.prompts import Prompt
 from longtail.study.study import Study
 
-VARYING = ("run_id", "latency_ms", "device_seconds", "shared_tokens", "generated_for", "is_reused")
 SHOTS = Prompt("shots", shots=1, draw="per_question")
 
 
@@ -79,28 +78,24 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     return found
 
 
-def rows_of(study: Study) -> list[dict[str, Any]]:
-    rows = Lake(study.home.lake).read("answers", "tiny|bm25").to_pylist()
-    return [{name: value for name, value in row.items() if name not in VARYING} for row in rows]
-
-
-def test_a_stop_before_every_batch_repeats_nothing_and_ends_the_same(study: Study, tmp_path: Path) -> None:
-    answer(study, "bm25")
-    whole = rows_of(study)
-    assert {len(row["passage_ids"]) for row in whole} == {2}
-    again = dataclasses.replace(study, name="again")
-    lake, old = Lake(again.home.lake), Lake(study.home.lake)
-    for table in ("questions", "passages", "cited_passages"):
-        lake.write(table, old.read(table).to_pylist(), fingerprint="f")
-    found = old.read("retrieved_passages", "bm25").to_pylist()
-    lake.write("retrieved_passages", found, fingerprint="f", partition="bm25")
-    for cache in study.home.row_cache.glob("*"):
-        cache.unlink()
-    lines = stop_before_every_batch(
-        again, lambda failing: answer(failing, "bm25"), "answers", tmp_path / "ledger"
-    )
-    assert len(lines) == len(whole)
-    assert rows_of(again) == whole
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"backend": "transformers", "path": "sandbox:s"},
+            "backend transformers cannot read passages apart from the prompt; backends that can: fake",
+        ),
+        (
+            {"path": "fake:passage?stream=true"},
+            r"answers tiny\|bm25: fake 1 cannot read passages apart from the prompt",
+        ),
+    ],
+)
+def test_a_backend_that_reads_no_passages_refuses_them(
+    study: Study, changes: dict[str, str], message: str
+) -> None:
+    with pytest.raises(BackendError, match=message):
+        answer(with_model(study, **changes), "bm25")
 
 
 def test_another_second_passage_is_another_prompt_for_the_row_cache(study: Study) -> None:

@@ -258,12 +258,6 @@ def test_a_worker_that_starts_later_is_compared_too(cluster: Cluster, tmp_path: 
         held.close()
 
 
-def test_a_worker_with_other_weights_is_refused(cluster: Cluster) -> None:
-    other = dataclasses.replace(identify(TINY), revision="other")
-    with pytest.raises(BackendError, match=r"the worker on \S+ has other weights than this machine"):
-        OnRay(TINY, other, LOG)
-
-
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [

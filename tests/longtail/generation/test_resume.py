@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import logging
 import os
 import shutil
-import signal
 import sqlite3
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,17 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_study import answer, fill_lake, small_study, with_model
-from tiny_models import save_tiny_model
 
-from longtail.errors import BackendError
 from longtail.storage.fingerprints import prompt_hash
 from longtail.storage.lake import Lake
 from longtail.study.prompts import Prompt
 from longtail.study.study import Study
-from tests import fork_server
 
-PROGRAM = Path(__file__).with_name("small_study.py")
-ROOT = Path(__file__).resolve().parents[3]
 RUN_COLUMNS = ["run_id", "latency_ms", "shared_tokens", "device_seconds", "cost_usd"]
 ODD = {
     0: "nul \x00 in it",
@@ -62,34 +53,6 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, pa.T
             os.environ["LONGTAIL_HOME"] = previous
 
 
-def test_kill_9_with_a_real_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = save_tiny_model(tmp_path / "model", "llama")
-    study = small_study(tmp_path, str(model), backend="transformers", batch_tokens=400)
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "whole"))
-    fill_lake(Lake(study.home.lake), 6)
-    answer(study)
-    whole = rows(study)
-
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "killed"))
-    command = [str(PROGRAM), str(tmp_path), str(model), "6", "transformers", "400"]
-    process = fork_server.start_piped(command, ROOT, os.environ)
-    deadline = time.monotonic() + 120
-    while n_cached(study) < 5 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.kill()
-    assert process.returncode == -signal.SIGKILL
-    assert answer(study).notes["resumed"] >= 5
-    assert rows(study).equals(whole)
-
-
-def n_cached(study: Study) -> int:
-    """Rows in the study's only row cache; a look from outside while another process writes."""
-    for cache in study.home.row_cache.glob("*.sqlite"):
-        with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(cache)) as connection:
-            return int(connection.execute("select count(*) from generations").fetchone()[0])
-    return 0
-
-
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_any_set_of_finished_batches_gives_the_same_table(
@@ -115,40 +78,6 @@ def test_any_set_of_finished_batches_gives_the_same_table(
         stamps = (Lake(study.home.lake), Lake(home / "small" / "lake"))
         one, other = (lake.content("answers", "tiny|closed_book") for lake in stamps)
         assert one == other
-
-
-def test_a_crash_at_every_single_batch(tmp_path: Path, uninterrupted: tuple[Study, pa.Table, Path]) -> None:
-    study = small_study(tmp_path, "fake:digest")
-    fill_lake(Lake(study.home.lake), 6)
-    crashing = with_model(study, path="fake:digest?fail_on_call=3")
-    n_crashes = 0
-    while _crashes(crashing):
-        n_crashes += 1
-    assert n_crashes > 5
-    assert rows(study).equals(uninterrupted[1])
-
-
-def _crashes(study: Study) -> bool:
-    try:
-        answer(study)
-    except BackendError:
-        return True
-    return False
-
-
-def test_a_damaged_cache_costs_time_and_nothing_else(
-    tmp_path: Path, uninterrupted: tuple[Study, pa.Table, Path], caplog: pytest.LogCaptureFixture
-) -> None:
-    study = small_study(tmp_path, "fake:digest")
-    fill_lake(Lake(study.home.lake), 6)
-    answer(study)
-    (cache,) = study.home.row_cache.glob("*.sqlite")
-    cache.write_bytes(b"\xff" * cache.stat().st_size)
-    Lake(study.home.lake).path("answers", "tiny|closed_book").unlink()
-    caplog.set_level(logging.WARNING)
-    assert answer(study).notes["computed"] == 60
-    assert "set aside" in caplog.text
-    assert rows(study).equals(uninterrupted[1])
 
 
 def test_a_rambling_models_confidence_is_that_of_its_first_sentence(tmp_path: Path) -> None:

@@ -104,14 +104,6 @@ def test_a_small_race_of_the_caches_finds_all_rows(control: Control) -> None:
     assert race_caches(os.environ[DATABASE], n_rows=40, per_batch=20) > 0
 
 
-def test_losses_add_up_over_the_runs_of_a_partition(control: Control) -> None:
-    with opened("losses") as cache:
-        assert cache.lost_usd("partition") == 0
-        for run, usd in (("a", 0.5), ("a", 0.75), ("b", 1.0)):
-            cache.note_loss("partition", run, usd)
-        assert (cache.lost_usd("partition"), cache.lost_usd("other")) == (1.75, 0)
-
-
 def write(name: str, own: str) -> None:
     rng = random.Random(own)
     with opened(name) as cache:

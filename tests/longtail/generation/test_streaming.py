@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
-import random
-import signal
-import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-import pyarrow.compute as pc
 import pytest
 from small_study import MAKERS, answer, fill_lake, sample, small_study, with_model
 
@@ -21,10 +16,7 @@ from longtail.generation.engine.row_cache import CachedRow, RowCache
 from longtail.storage.lake import Lake
 from longtail.study.models import Service
 from longtail.study.study import Study
-from tests import fork_server
 
-PROGRAM = Path(__file__).with_name("small_study.py")
-ROOT = Path(__file__).resolve().parents[3]
 PRICE = 0.125
 
 
@@ -72,19 +64,6 @@ def test_the_bill_of_a_request_is_shared_by_its_samples(study: Study, ledger: Pa
     assert notes["cost_usd"] == pytest.approx(20 * PRICE)
 
 
-def test_streamed_rows_are_those_of_a_batch(study: Study, tmp_path: Path) -> None:
-    answer(study)
-    table = Lake(study.home.lake).read("answers", "tiny|closed_book")
-    local = dataclasses.replace(with_model(study, path="fake:digest"), name="local")
-    fill_lake(Lake(local.home.lake), 4)
-    for cache in study.home.row_cache.glob("*"):
-        cache.unlink()
-    answer(local)
-    other = Lake(local.home.lake).read("answers", "tiny|closed_book")
-    for column in ("question_id", "prompt", "prompt_hash", "raw_text", "prediction", "is_correct"):
-        assert table[column].equals(other[column])
-
-
 @pytest.mark.parametrize("n_affordable", [0, 1, 7, 39])
 def test_a_budget_stops_before_it_is_overrun_and_a_higher_one_goes_on(
     study: Study, ledger: Path, n_affordable: int
@@ -117,17 +96,6 @@ def test_rows_that_another_partition_paid_for_are_free(study: Study, ledger: Pat
 
 
 @pytest.mark.parametrize(("table", "n_requests"), [("answers", 40), ("sampled_answers", 20)])
-def test_a_crash_between_results_loses_none(study: Study, ledger: Path, table: str, n_requests: int) -> None:
-    crashing = with_model(study, path=service_path(ledger, fail_on_call=7))
-    for n_runs in range(1, 4):
-        with pytest.raises(BackendError, match="call 7 fails"):
-            MAKERS[table](crashing)
-        assert bought(ledger) == {"paid": 6 * n_runs}
-    assert MAKERS[table](study).notes["resumed"] == (18 if table == "answers" else 18 * 4)
-    assert bought(ledger) == {"paid": n_requests}
-
-
-@pytest.mark.parametrize(("table", "n_requests"), [("answers", 40), ("sampled_answers", 20)])
 def test_what_was_paid_for_and_not_kept_is_asked_again_under_its_name(
     study: Study, ledger: Path, monkeypatch: pytest.MonkeyPatch, table: str, n_requests: int
 ) -> None:
@@ -151,47 +119,3 @@ def test_a_refused_row_is_put_aside_and_not_billed(study: Study, ledger: Path) -
     assert notes["failed"] > 0
     assert notes["rows"] + notes["failed"] == 40
     assert bought(ledger)["paid"] == notes["rows"]
-
-
-def test_kill_9_pays_for_nothing_twice(tmp_path: Path, ledger: Path) -> None:
-    draw = random.Random(0)
-    path = service_path(ledger, seconds_per_call=0.02)
-    command = [str(PROGRAM), str(tmp_path), path, "6", "fake", "64"]
-    n_kills = 2
-    for _ in range(n_kills):
-        process = fork_server.start_piped(command, ROOT, os.environ)
-        assert process.stdout is not None
-        assert process.stdout.readline().strip() == "ready"
-        enough = sum(bought(ledger).values()) + draw.randint(1, 7)
-        while sum(bought(ledger).values()) < enough:
-            assert process.poll() is None
-            time.sleep(0.003)
-        process.kill()
-        assert process.returncode == -signal.SIGKILL
-    study = small_study(tmp_path, service_path(ledger))
-    notes = answer(study).notes
-    lines = bought(ledger)
-    assert lines["paid"] == 60
-    assert lines["again"] <= n_kills  # under way when killed, repeated under the same name
-    assert notes["resumed"] > 0
-    found = Lake(study.home.lake).read("answers", "tiny|closed_book")
-    assert not pc.any(found["is_reused"]).as_py()
-
-
-def test_two_processes_never_double(tmp_path: Path, ledger: Path) -> None:
-    fill_lake(Lake(small_study(tmp_path, "fake:digest").home.lake), 6)
-    path = service_path(ledger, seconds_per_call=0.01)
-    command = [str(PROGRAM), str(tmp_path), path, "6", "fake", "64"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    said = [(tmp_path / f"{number}.out", tmp_path / f"{number}.err") for number in range(2)]
-    processes = []
-    for names in said:
-        with names[0].open("w") as out, names[1].open("w") as err:
-            processes.append(fork_server.start(command, ROOT, environment, out, err))
-    assert [process.wait(60) for process in processes] == [0, 0]
-    outputs = [(out.read_text(), err.read_text()) for out, err in said]
-    assert bought(ledger) == {"paid": 60}
-    notes = sorted(output.splitlines()[-1] for output, _ in outputs)
-    assert "'computed': 60" in notes[0]
-    assert notes[1] == "{}"  # it waited, and found the partition current
-    assert sum("another run" in errors for _, errors in outputs) == 1

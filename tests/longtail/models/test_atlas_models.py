@@ -22,7 +22,7 @@ from longtail.generation.backends.hf import FusionInDecoder
 from longtail.models import atlas_models
 from longtail.models.atlas_models import FILE, READER, RETRIEVER, convert
 from longtail.study.models import Model
-from tests.longtail.generation.other_models import save_other_model
+from tests.longtail.generation.tiny_models import save_tiny_model
 
 PROMPTS, PASSAGES = ["Q: ab cd A:", "Q: h A:"], [["abc de. " * 3, "f", "gh"], ["a", "b c"]]
 CANDIDATES = ["<extra_id_0> ab", "<extra_id_0> abc de"]
@@ -34,7 +34,7 @@ TEXTS = ["the river", "a city in the north", "weaver"]
 def began_with(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """A T5 and a BERT with random weights."""
     folder = tmp_path_factory.mktemp("models")
-    save_other_model(folder / READER, "t5")
+    save_tiny_model(folder / READER, "t5")
     vocabulary = [
         "[PAD]",
         "[UNK]",

@@ -20,7 +20,7 @@ import pytest
 
 from benchmarks.real_model import race_real_model
 from longtail.errors import BackendError, StudyError
-from longtail.generation.backends.base import Decoding, identify, load_backend
+from longtail.generation.backends.base import identify
 from longtail.generation.backends.local.loading import load_model
 from longtail.models.gguf_models import convert
 from longtail.models.weights import check_folder
@@ -97,19 +97,6 @@ def test_weights_tokenizer_and_settings_are_those_of_the_file(tiny: Tiny) -> Non
     assert loaded.encode(texts) == source.encode(texts)
     assert (loaded.end_ids, loaded.length) == (source.end_ids, source.length)
     assert loaded.tokenizer.chat_template == TEMPLATE
-
-
-def test_texts_are_those_of_the_rounded_weights(tiny: Tiny, tmp_path: Path) -> None:
-    from safetensors.numpy import save_file
-
-    folder = Path(shutil.copytree(tiny.source, tmp_path / "rounded"))
-    save_file(tiny.rounded, folder / "model.safetensors", metadata={"format": "pt"})
-    prompts = ["Q: abc. A:", "ab", "hgfe dcba"]
-    (found, expected) = (
-        [one.text for one in load_backend(model).generate(prompts, Decoding(12))]
-        for model in (named(tiny.path), named(folder))
-    )
-    assert found == expected
 
 
 def test_a_file_is_converted_once_and_whole(tiny: Tiny, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from longtail.generation.prompts.inputs import read_first_passages, read_wordings
+from longtail.generation.prompts.inputs import first_passages, read_passages, read_wordings
 from longtail.questions.paraphrases import build_paraphrases
 from longtail.retrieval.base import Context, Query, load_retriever
 from longtail.retrieval.cited_passages import cite_passages
@@ -39,7 +39,7 @@ def test_every_wording_has_its_passages_and_the_questions_keep_theirs(
     names = ("bm25", "dense", "oracle")
     before = {name: rows_of(rdf_study, asked, name, log) for name in names}
     cite_passages(rdf_study, asked, log)
-    first = {name: read_first_passages(asked, rdf_study.method(name)) for name in names}
+    first = {name: first_passages(read_passages(asked, rdf_study.method(name), 0)) for name in names}
     text = rdf_text.replace("bm25, dense, oracle", "bm25, dense, oracle, hybrid")
     study = make_study(text + "retrieve_paraphrases: true\n")
     wordings = read_wordings(asked)
@@ -48,7 +48,7 @@ def test_every_wording_has_its_passages_and_the_questions_keep_theirs(
         rows = rows_of(study, asked, name, log)
         own = [{**row, "query_embedding": None} for row in rows if row["paraphrase_id"] == 0]
         assert own == before[name]
-        assert read_first_passages(asked, study.method(name)) == first[name]
+        assert first_passages(read_passages(asked, study.method(name), 0)) == first[name]
         others = {(row["question_id"], row["paraphrase_id"]) for row in rows if row["paraphrase_id"]}
         if name == "oracle":
             assert not others

@@ -1,13 +1,9 @@
-"""A small study with a sweep: a T5 and a BERT with random weights, two relations to train on and one to judge by.
-
-python small_sweep.py <folder> <reader> <encoder> <setting>: tunes one setting, so that a test can kill it.
-"""
+"""A small study with a sweep: a T5 and a BERT with random weights, two relations to train on and one to judge by."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-import sys
 from pathlib import Path
 
 from longtail.embedding.settings import EncoderSettings
@@ -16,9 +12,8 @@ from longtail.retrieval.indexes import build_index
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
 from longtail.study.sweep import Rates, Sweep
-from longtail.tuning.sweep import tune
-from tests.longtail.generation.other_models import save_other_model
 from tests.longtail.generation.small_study import small_study
+from tests.longtail.generation.tiny_models import save_tiny_model
 
 LOG = logging.getLogger("longtail-tests")
 PATTERNS = ("[X] is in [Y] .", "[X] lies in [Y].", "[Y] has [X]")
@@ -48,7 +43,7 @@ def save_models(folder: Path) -> tuple[Path, Path]:
         intermediate_size=24, max_position_embeddings=24, initializer_range=0.6,
     )  # fmt: skip
     BertModel(config).save_pretrained(encoder)
-    return save_other_model(folder / "t5", "t5"), encoder
+    return save_tiny_model(folder / "t5", "t5"), encoder
 
 
 def study_with_sweep(folder: Path, reader: Path, encoder: Path) -> Study:
@@ -90,8 +85,3 @@ def study_with_sweep(folder: Path, reader: Path, encoder: Path) -> Study:
         lake.write(table, rows, fingerprint="f")
     build_index(study, lake, "nearest", LOG)
     return study
-
-
-if __name__ == "__main__":
-    made = study_with_sweep(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]))
-    tune(made, Lake(made.home.lake), sys.argv[4], LOG)

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import small_sweep
 import torch
 from safetensors.torch import load_file
-from small_sweep import CANDIDATES, LOG, PATTERNS
+from small_sweep import CANDIDATES, LOG, PATTERNS, study_with_sweep
 from transformers import AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
 from transformers.modeling_outputs import BaseModelOutput
 
@@ -33,6 +27,7 @@ from longtail.retrieval.retrieve import open_context
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
 from longtail.tuning.sweep import _settings, tune
+from longtail.tuning.trainer import Trainer
 from tests.flipped_bits import flip_bit
 
 SPLITS = {"held_out": 2, "judged": 2}
@@ -169,20 +164,23 @@ def vectors(folder: Path, texts: list[str]) -> np.ndarray:
     return np.stack(found)
 
 
-def test_a_run_that_is_killed_goes_on_and_equals_one_that_is_not(
+def test_a_run_that_ends_between_checkpoints_goes_on_and_equals_one_that_does_not(
     study: Study, models: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    assert study.sweep
-    other = tmp_path / "other"
-    environment = {**os.environ, "LONGTAIL_HOME": str(other), "PYTHONPATH": os.pathsep.join(sys.path)}
-    setting = study.sweep.drawn[0].name
-    command = [sys.executable, small_sweep.__file__, str(tmp_path), *map(str, models), setting]
-    with subprocess.Popen(command, env=environment) as process:
-        while process.poll() is None and not list(other.glob(f"small/tuned_models/{setting}/*/step_2")):
-            time.sleep(0.005)
-        process.send_signal(signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
-    kept = [*other.glob(f"small/tuned_models/{setting}/*/step_2/losses.json")]
+    other, save, saved = tmp_path / "other", Trainer.save, list[Path]()
+
+    def save_once(trainer: Trainer, folder: Path) -> None:
+        saved.append(folder)
+        if len(saved) > 1:
+            raise KeyboardInterrupt
+        save(trainer, folder)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LONGTAIL_HOME", str(other))
+        patch.setattr(Trainer, "save", save_once)
+        with pytest.raises(KeyboardInterrupt):
+            tuned(study_with_sweep(tmp_path, *models))
+    kept = [*other.glob("small/tuned_models/*/*/step_2/losses.json")]
     kept += other.glob("small/tuned_models/untrained/*.json")
     assert len(kept) == 1 + len(SPLITS)
     made_at = [path.stat().st_mtime_ns for path in kept]

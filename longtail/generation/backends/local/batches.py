@@ -8,11 +8,11 @@ are charged to the first of these prompts. All other tokens count as shared.
 from __future__ import annotations
 
 import logging
-import resource
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from longtail.errors import BackendError
@@ -44,10 +44,6 @@ _LOG = logging.getLogger(__name__)
 MOST_TOKENS = 262_144
 _SHARE = 0.25
 """Of a device's free memory, for a batch's keys and values. Kept prefixes may take as much."""
-_GROWTH = 1.25
-_PATIENCE = 4
-"""Batches that must fit before the budget grows. Each lack of memory doubles it."""
-
 T = TypeVar("T")
 Work = Callable[[Stepper, Sequence[int]], list[T]]
 """From an opened batch and its rows' indices to one result per row."""
@@ -79,34 +75,6 @@ def tokens_in(n_bytes: float, config: Any, width: int) -> int:
     return int(min(max(n_bytes // bytes_per_token, BATCH_TOKENS), MOST_TOKENS))
 
 
-@dataclass
-class Budget:
-    """How many tokens a batch may have: `most` at most, fewer where memory is short."""
-
-    most: int
-    now: int = 0
-    _patience: int = _PATIENCE
-    _fitted: int = 0
-
-    def __post_init__(self) -> None:
-        self.now = self.now or self.most
-
-    def fail(self, tokens: int) -> None:
-        """A batch of this many tokens did not fit: take half of them from now on."""
-        self.now = max(1, min(self.now, tokens) // 2)
-        self._patience *= 2
-        self._fitted = 0
-
-    def succeed(self) -> bool:
-        """A batch fitted; whether the budget has grown by it."""
-        self._fitted += 1
-        if self.now >= self.most or self._fitted < self._patience:
-            return False
-        self._fitted = 0
-        self.now = min(self.most, max(self.now + 1, int(self.now * _GROWTH)))
-        return True
-
-
 @dataclass(frozen=True)
 class Finished(Generic[T]):
     """One device batch: its rows, a result and a number of shared tokens for each; None where one row alone
@@ -119,11 +87,11 @@ class Finished(Generic[T]):
 
 
 class DeviceBatches:
-    """Runs prompts of one model in batches that fit; what it learns of the memory lasts."""
+    """Runs prompts of one model in batches that fit. `batch_tokens` falls where memory is short, and stays so."""
 
     def __init__(self, loaded: LoadedModel, steppers: Steppers, batch_tokens: int) -> None:
         self._loaded, self._steppers = loaded, steppers
-        self.budget = Budget(batch_tokens)
+        self.batch_tokens = batch_tokens
 
     def run(
         self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], work: Work[T]
@@ -137,47 +105,34 @@ class DeviceBatches:
             outcome = self._attempt(batch, rows, work)
             if outcome is None and len(rows) == 1:  # it may fit where nothing is kept for later batches
                 outcome = self._attempt(batch, rows, work)
-            if outcome is not None:
-                yield Finished(rows, outcome[0], outcome[1], time.perf_counter() - started)
-                started = time.perf_counter()
-                if self.budget.succeed() and waiting:
-                    waiting = self._replan(waiting, prompts, new_tokens)
-            elif len(rows) == 1:
-                yield Finished(rows, None, [0], time.perf_counter() - started)
-                started = time.perf_counter()
-            else:
+            if outcome is None and len(rows) > 1:
                 self._shrink(rows, prompts, new_tokens)
-                waiting = self._replan([rows, *waiting], prompts, new_tokens)
+                waiting = self._plan([*rows, *chain.from_iterable(waiting)], prompts, new_tokens)
+                continue
+            results, shared_tokens = outcome or (None, [0])
+            yield Finished(rows, results, shared_tokens, time.perf_counter() - started)
+            started = time.perf_counter()
 
     def forget(self) -> None:
         """Drop what earlier batches left to be shared."""
         self._steppers.forget()
 
     def _shrink(self, rows: list[int], prompts: Sequence[Sequence[int]], new_tokens: Sequence[int]) -> None:
-        """Halve the budget until these rows no longer make one batch."""
-        before = self.budget.now
-        self.budget.fail(sum(len(prompts[row]) + new_tokens[row] for row in rows))
-        sizes = [prompts[row] for row in rows], [new_tokens[row] for row in rows]
-        while len(self._steppers.batches(*sizes, self.budget.now)) == 1:
-            self.budget.fail(self.budget.now)
+        """Halve the tokens of a batch until these rows no longer make one."""
+        before = self.batch_tokens
+        self.batch_tokens = min(before, sum(len(prompts[row]) + new_tokens[row] for row in rows)) // 2
+        while len(self._plan(rows, prompts, new_tokens)) == 1:
+            self.batch_tokens //= 2
         _LOG.warning(
             "%s: out of memory with %s rows; batches of %s tokens instead of %s",
-            *(self._loaded.name, len(rows), self.budget.now, before),
+            *(self._loaded.name, len(rows), self.batch_tokens, before),
         )
-
-    def _replan(
-        self,
-        batches: Sequence[list[int]] | deque[list[int]],
-        prompts: Sequence[Sequence[int]],
-        new: Sequence[int],
-    ) -> deque[list[int]]:
-        return self._plan([row for batch in batches for row in batch], prompts, new)
 
     def _plan(
         self, rows: Sequence[int], prompts: Sequence[Sequence[int]], new_tokens: Sequence[int]
     ) -> deque[list[int]]:
         sizes = [prompts[row] for row in rows], [new_tokens[row] for row in rows]
-        planned = self._steppers.batches(*sizes, self.budget.now)
+        planned = self._steppers.batches(*sizes, self.batch_tokens)
         return deque([rows[i] for i in batch] for batch in planned)
 
     def _attempt(
@@ -207,103 +162,71 @@ _NOT_FINITE = Failure("the model's scores are not finite numbers")
 
 @dataclass(frozen=True)
 class Row:
-    """The prompt's tokens as the model gets them, how many it lost, and a seed for each text."""
+    """The prompt's tokens as the model gets them, how many it lost, and a seed for each text, or what is scored."""
 
     tokens: Tokens
     n_truncated: int
-    seeds: tuple[int, ...]
-
-    @property
-    def n_tokens(self) -> int:
-        return len(tokens_of(self.tokens))
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """Continuations to score for one row, and how many tokens its prompt lost."""
-
-    row: int
-    n_truncated: int
-    continuations: list[Continuation]
+    seeds: Sequence[int] = ()
+    continuations: Sequence[Continuation] = ()
 
 
 def account_texts(
-    done: Finished[OfPrompt],
-    asked: Sequence[Sequence[tuple[int, Row]]],
-    seeds: Sequence[Sequence[int]],
-    texts: Texts,
-    decoding: Decoding,
-    n_devices: int,
+    done: Finished[OfPrompt], rows: Sequence[Row], texts: Texts, decoding: Decoding, n_devices: int
 ) -> Iterator[tuple[int, list[Generation] | Failure]]:
-    """The texts of one device batch: for each of its prompts, those of the rows that asked for it.
-
-    `asked`: by prompt, the rows with their places; `seeds`: by prompt, those that its texts were drawn by.
-    """
-    n_texts = sum(len(row.seeds) for rows in asked for _, row in rows)
+    """The places of the rows of one device batch, and their texts."""
+    n_texts = sum(len(rows[index].seeds) for index in done.rows)
     read = _read(done.results or [], texts, decoding.end)
     share = done.seconds / n_texts
-    for place, rows in enumerate(asked):
-        written = done.results[place] if done.results else None
-        shared = done.shared_tokens[place]
-        for i, row in rows:
-            if written is None:
-                yield i, _reason(done, row.tokens)
-                continue
-            generations = []
-            for seed in row.seeds:
-                new = written[seeds[place].index(seed)]
-                text, confidence, n_reasoning = read[id(new)]
-                generations.append(
-                    Generation(
-                        text=text,
-                        confidence=confidence,
-                        finish_reason=decoding.finish_reason(text, len(new.tokens)),
-                        prompt_tokens=row.n_tokens,
-                        new_tokens=len(new.tokens),
-                        reasoning_tokens=n_reasoning or None,
-                        n_truncated_tokens=row.n_truncated,
-                        latency_ms=1000 * share,
-                        batch_size=n_texts,
-                        shared_tokens=shared,
-                        device_seconds=share * n_devices,
-                    )
+    for place, index in enumerate(done.rows):
+        row, written = rows[index], done.results[place] if done.results else None
+        if written is None:
+            yield index, _reason(done, row.tokens)
+            continue
+        n_tokens, shared = len(tokens_of(row.tokens)), done.shared_tokens[place]
+        generations = []
+        for new in written:
+            text, confidence, n_reasoning = read[id(new)]
+            generations.append(
+                Generation(
+                    text=text,
+                    confidence=confidence,
+                    finish_reason=decoding.finish_reason(text, len(new.tokens)),
+                    prompt_tokens=n_tokens,
+                    new_tokens=len(new.tokens),
+                    reasoning_tokens=n_reasoning or None,
+                    n_truncated_tokens=row.n_truncated,
+                    latency_ms=1000 * share,
+                    batch_size=n_texts,
+                    shared_tokens=shared,
+                    device_seconds=share * n_devices,
                 )
-                shared = row.n_tokens
-            yield i, generations
+            )
+            shared = n_tokens
+        yield index, generations
 
 
 def account_scores(
-    done: Finished[list[float] | None],
-    distinct: Sequence[Tokens],
-    rows: Sequence[Sequence[Candidates]],
-    n_devices: int,
+    done: Finished[list[float] | None], rows: Sequence[Row], n_devices: int
 ) -> Iterator[tuple[int, Scored | Failure]]:
-    """The scores of one device batch: for each of the prompts in `distinct`, those of its `rows`."""
-    n_results = sum(len(rows[index]) for index in done.rows)
-    share = done.seconds / n_results
+    """The places of the rows of one device batch, and their scores."""
+    share = done.seconds / len(done.rows)
     for place, index in enumerate(done.rows):
-        sums = done.results[place] if done.results else None
-        rest, shared = iter(sums or ()), done.shared_tokens[place]
-        n_tokens = len(tokens_of(distinct[index]))
-        for candidates in rows[index]:
-            if sums is None:
-                yield candidates.row, _reason(done, distinct[index])
-                continue
-            counts = [len(c.tokens) - c.n_unscored for c in candidates.continuations]
-            yield (
-                candidates.row,
-                Scored(
-                    scores=tuple(CandidateScore(next(rest), n) for n in counts),
-                    prompt_tokens=n_tokens,
-                    new_tokens=sum(counts),
-                    n_truncated_tokens=candidates.n_truncated,
-                    latency_ms=1000 * share,
-                    batch_size=n_results,
-                    shared_tokens=shared,
-                    device_seconds=share * n_devices,
-                ),
-            )
-            shared = n_tokens
+        row, sums = rows[index], done.results[place] if done.results else None
+        if sums is None:
+            yield index, _reason(done, row.tokens)
+            continue
+        counts = [len(c.tokens) - c.n_unscored for c in row.continuations]
+        scored = Scored(
+            scores=tuple(map(CandidateScore, sums, counts)),
+            prompt_tokens=len(tokens_of(row.tokens)),
+            new_tokens=sum(counts),
+            n_truncated_tokens=row.n_truncated,
+            latency_ms=1000 * share,
+            batch_size=len(done.rows),
+            shared_tokens=done.shared_tokens[place],
+            device_seconds=share * n_devices,
+        )
+        yield index, scored
 
 
 def _read(
@@ -329,42 +252,15 @@ def _reason(done: Finished[Any], tokens: Tokens) -> Failure:
     return _NOT_FINITE
 
 
-class Gauge:
-    """The devices of one model. Utilisation needs package nvidia-ml-py, and is None without it or without GPUs."""
-
-    def __init__(self, devices: Sequence[Any]) -> None:
-        self._devices = [device for device in devices if device.type == "cuda"]
-        self._name = ", ".join(map(_name, devices))
-        self._readings: list[float] = []
-        self._is_readable = bool(self._devices)
-
-    def read(self) -> None:
-        """Look at the devices once; to be called once per batch, while it runs or right after."""
-        if not self._is_readable:
-            return
-        import torch
-
-        try:
-            rates = [torch.cuda.utilization(device) for device in self._devices]
-        except Exception:  # not installed, no driver, a slice of a GPU: no figure then, and no dead run
-            self._is_readable = False
-        else:
-            self._readings.append(sum(rates) / len(rates) / 100)
-
-    def usage(self) -> Usage:
-        """Peak memory is what torch allocated on all GPUs together, or the most that the process held."""
-        if not self._devices:
-            return Usage(self._name, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-        import torch
-
-        peak = sum(torch.cuda.max_memory_allocated(device) for device in self._devices)
-        busy = sum(self._readings) / len(self._readings) if self._readings else None
-        return Usage(self._name, peak / 2**20, busy)
-
-
-def _name(device: Any) -> str:
-    if device.type != "cuda":
-        return str(device)
+def usage_of(devices: Sequence[Any]) -> Usage:
+    """The devices of one model, and what torch allocated at most on all GPUs together, or what the process held."""
     import torch
 
-    return f"{device} ({torch.cuda.get_device_name(device)})"
+    gpus = [device for device in devices if device.type == "cuda"]
+    names = ", ".join(
+        f"{device} ({torch.cuda.get_device_name(device)})" if device in gpus else str(device)
+        for device in devices
+    )
+    if not gpus:
+        return Usage(names)
+    return Usage(names, sum(torch.cuda.max_memory_allocated(device) for device in gpus) / 2**20)

@@ -59,10 +59,7 @@ class CachedSteppers:
             _LOG.info("%s: architecture %s: batches of equally long prompts (%s)", loaded.name, kind, error)
             error = self._check()
         if error:
-            raise BackendError(
-                f"model {loaded.name}: architecture {kind} cannot be run in batches: {error}; ask a server that "
-                "runs it, by backend openai"
-            )
+            raise loaded.refuse_batches(error)
         self._shares = True
         error = self._check(n_shared=6)
         if error:
@@ -89,7 +86,7 @@ class CachedSteppers:
         self._kept = ([], None)
 
     def open(self, prompts: Sequence[Sequence[int]], least: int = GROUP_COST) -> CachedStepper:
-        """A batch over distinct prompts, each of at least one token id; shared beginnings are at `least` so long."""
+        """A batch over prompts, each of at least one token id; shared beginnings are at `least` so long."""
         return CachedStepper(self, prompts, least)
 
     def new_cache(self) -> Any:

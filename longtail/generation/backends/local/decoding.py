@@ -61,7 +61,7 @@ class Steppers(Protocol):
         ...
 
     def open(self, prompts: Sequence[Sequence[int]]) -> Stepper:
-        """A batch over distinct prompts, each of at least one token id, at most the model's length."""
+        """A batch over prompts, each of at least one token id, at most the model's length."""
         ...
 
     def forget(self) -> None:
@@ -270,22 +270,16 @@ def decode_samples(
     Token t of a sample is the inverse of the cumulated probabilities, softmax(logits / temperature), at a
     number that depends on seed and t alone: the text is the same whatever else is in the batch.
     """
-    distinct = [sorted(set(wanted)) for wanted in seeds]
     states = [
-        _State(prompt, list(range(len(unique))), Written([], [])) for prompt, unique in enumerate(distinct)
+        _State(prompt, list(range(len(of_prompt))), Written([], [])) for prompt, of_prompt in enumerate(seeds)
     ]
-    numbers = [[uniform_numbers(seed, ending.max_new_tokens) for seed in unique] for unique in distinct]
+    numbers = [[uniform_numbers(seed, ending.max_new_tokens) for seed in of_prompt] for of_prompt in seeds]
 
     def draw(logits: torch.Tensor, alive: list[_State], step: int) -> _Chosen:
         drawn = [[numbers[state.prompt][member][step] for member in state.members] for state in alive]
         return _draw(logits, temperature, drawn)
 
-    written = _decode(stepper, states, ending, adjust, draw)
-    samples: list[list[Written] | None] = []
-    for unique, wanted, texts in zip(distinct, seeds, written, strict=True):
-        by_seed = dict(zip(unique, texts or (), strict=False))
-        samples.append(None if texts is None else [by_seed[seed] for seed in wanted])
-    return samples
+    return _decode(stepper, states, ending, adjust, draw)
 
 
 def uniform_numbers(seed: int, n: int) -> np.ndarray:

@@ -9,9 +9,9 @@ each state gets its own copy.
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import chain
@@ -45,13 +45,9 @@ class EncoderDecoderSteppers:
         self._states = KeptStates(loaded.model.get_encoder(), loaded.device, _KEPT * batch_tokens)
         self.start = _start_token(loaded)
         self._is_shared = False
-        kind = loaded.model.config.model_type
         error = "" if self._share() else self._check()
         if error:
-            raise BackendError(
-                f"model {loaded.name}: architecture {kind} cannot be run in batches: {error}; ask a server that "
-                "runs it, by backend openai"
-            )
+            raise loaded.refuse_batches(error)
 
     def _share(self) -> bool:
         """Let states share their prompt's keys and values; False where the architecture does not allow it."""
@@ -71,7 +67,8 @@ class EncoderDecoderSteppers:
     def _check(self) -> str:
         """Why batches cannot be had like this; empty where they can."""
         self.forget()
-        return find_difference(self._loaded.model, self.open, self._run_alone)
+        run_alone = functools.partial(self._loaded.run_alone, start=self.start)
+        return find_difference(self._loaded.model, self.open, run_alone)
 
     def batches(
         self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int
@@ -84,7 +81,7 @@ class EncoderDecoderSteppers:
         self._states.forget()
 
     def open(self, prompts: Sequence[Sequence[int]]) -> EncoderDecoderStepper:
-        """A batch over distinct prompts of the encoder, each of at least one token id."""
+        """A batch over prompts of the encoder, each of at least one token id."""
         return EncoderDecoderStepper(
             self._loaded.model, prompts, self.start, self._loaded.device, self._is_shared, self._states
         )
@@ -119,18 +116,6 @@ class EncoderDecoderSteppers:
             [tokens[0], *piece, *tokens[1:]] if text.startswith(behind) else tokens
             for text, tokens in zip(candidates, ids, strict=True)
         ]
-
-    def _run_alone(self, prompt: list[int], tokens: list[int]) -> torch.Tensor:
-        """Logits after one sequence, by the plain forward pass without a cache: (1, vocabulary)."""
-        import torch
-
-        device = self._loaded.device
-        logits: torch.Tensor = self._loaded.model(
-            input_ids=torch.tensor([prompt], device=device),
-            decoder_input_ids=torch.tensor([[*self.start, *tokens]], device=device),
-            use_cache=False,
-        ).logits
-        return logits[:, -1].float()
 
 
 def _start_token(loaded: LoadedModel) -> list[int]:
@@ -223,7 +208,9 @@ class EncoderDecoderStepper:
         self._encoded.last_hidden_state = self._encoded.last_hidden_state[index]
 
     def _forward(self, ids: torch.Tensor) -> torch.Tensor:
-        with group_states(self._groups()):
+        n_prompts = len(self._mask)
+        reset = _GROUPS.set(None if len(self._owners) == n_prompts else Groups.of(self._owners, n_prompts))
+        try:
             out = self._model(
                 encoder_outputs=self._encoded,
                 attention_mask=self._mask,
@@ -231,13 +218,10 @@ class EncoderDecoderStepper:
                 past_key_values=self._cache,
                 use_cache=True,
             )
+        finally:
+            _GROUPS.reset(reset)
         logits: torch.Tensor = out.logits[:, -1].float()
         return logits
-
-    def _groups(self) -> Groups | None:
-        if len(self._owners) == len(self._mask):
-            return None
-        return Groups.of(self._owners, len(self._mask))
 
 
 def _self_attention_cache(config: Any) -> Any:
@@ -273,16 +257,7 @@ class Groups:
 
 
 _GROUPS: ContextVar[Groups | None] = ContextVar("_GROUPS", default=None)
-
-
-@contextlib.contextmanager
-def group_states(groups: Groups | None) -> Iterator[None]:
-    """Within, models whose attention is `CROSS_ATTENTION` read cross-attention by these groups."""
-    token = _GROUPS.set(groups)
-    try:
-        yield
-    finally:
-        _GROUPS.reset(token)
+"""Those of the forward pass under way, for models whose attention is `CROSS_ATTENTION`."""
 
 
 def register_cross_attention() -> None:
@@ -372,7 +347,7 @@ class KeptStates:
         self._kept: dict[tuple[int, ...], torch.Tensor] = {}
 
     def read(self, prompts: Sequence[Sequence[int]]) -> tuple[Any, torch.Tensor, list[int]]:
-        """As `encode`, for distinct prompts; and how many tokens of each prompt had been read before."""
+        """As `encode`; and how many tokens of each prompt had been read before."""
         from torch.nn.utils.rnn import pad_sequence
         from transformers.modeling_outputs import BaseModelOutput
 

@@ -53,7 +53,6 @@ class LoadedModel:
     """
 
     name: str
-    revision: str
     tokenizer: Any
     model: Any
     device: Any
@@ -91,13 +90,26 @@ class LoadedModel:
             return [[i for i in tokens if i < self.n_embeddings] for tokens in ids]
         return ids
 
-    def run_alone(self, prompt: list[int], tokens: list[int]) -> torch.Tensor:
-        """A causal model's logits after one sequence, by the plain forward pass without a cache: (1, vocabulary)."""
+    def run_alone(self, prompt: list[int], tokens: list[int], start: Sequence[int] = ()) -> torch.Tensor:
+        """The logits after one sequence, by the plain forward pass without a cache: (1, vocabulary).
+
+        A separate decoder has `start` and `tokens`.
+        """
         import torch
 
-        ids = torch.tensor([[*prompt, *tokens]], device=self.device)
-        logits: torch.Tensor = self.model(input_ids=ids, use_cache=False).logits[:, -1].float()
+        texts = {"input_ids": [*prompt, *tokens]}
+        if self.is_encoder_decoder:
+            texts = {"input_ids": prompt, "decoder_input_ids": [*start, *tokens]}
+        ids = {name: torch.tensor([text], device=self.device) for name, text in texts.items()}
+        logits: torch.Tensor = self.model(**ids, use_cache=False).logits[:, -1].float()
         return logits
+
+    def refuse_batches(self, why: str) -> BackendError:
+        """The error of a model whose batches do not give what its prompts give alone."""
+        return BackendError(
+            f"model {self.name}: architecture {self.model.config.model_type} cannot be run in batches: {why}; ask a"
+            " server that runs it, by backend openai"
+        )
 
     def close(self) -> None:
         """Free the weights, which nothing else may hold any more, and give the GPUs back."""
@@ -131,11 +143,10 @@ def load_model(model: Model) -> LoadedModel:
     except BaseException:
         lease.release()
         raise
-    _tell(model, settings)
+    _log_settings(model, settings)
     devices = tuple(torch.device("cuda", i) for i in lease.positions) or (device,)
     return LoadedModel(
         name=model.name,
-        revision=weights.revision,
         tokenizer=tokenizer,
         model=loaded,
         device=loaded.device,
@@ -150,7 +161,7 @@ def load_model(model: Model) -> LoadedModel:
     )
 
 
-def _tell(model: Model, settings: Settings) -> None:
+def _log_settings(model: Model, settings: Settings) -> None:
     """Log each way in which the model differs from the checkpoint's files."""
     if settings.dtype and settings.dtype != model.dtype:
         _LOG.info(

@@ -26,7 +26,6 @@ from longtail.generation.backends.local.passes import (
 )
 from longtail.generation.backends.local.prefixes import (
     GROUP_COST,
-    PrefixStore,
     SharedPrefixes,
     group_by_prefix,
 )
@@ -53,7 +52,7 @@ class PackedSteppers:
         self.device = loaded.device
         self.pass_tokens = _CPU_PASS if self.device.type == "cpu" else None
         self._model.set_attn_implementation(IMPLEMENTATION)
-        self.prefixes = SharedPrefixes(self, PrefixStore(prefix_tokens))
+        self.prefixes = SharedPrefixes(self, prefix_tokens)
 
     @staticmethod
     def fits(model: Any) -> str:

@@ -121,40 +121,6 @@ def common_length(left: Sequence[int], right: Sequence[int]) -> int:
     return low
 
 
-class PrefixStore:
-    """Keys and values of the latest prefixes, at most `max_tokens` tokens of them in all."""
-
-    def __init__(self, max_tokens: int) -> None:
-        self._max_tokens = max_tokens
-        self._kept: OrderedDict[Tokens, Layers] = OrderedDict()
-
-    def __len__(self) -> int:
-        return sum(map(len, self._kept))
-
-    def longest(self, tokens: Tokens) -> tuple[int, Layers]:
-        """How many first tokens some kept prefix shares with `tokens`, and the layers of that prefix."""
-        best: tuple[int, Tokens] = (0, ())
-        for prefix in self._kept:
-            best = max(best, (common_length(prefix, tokens), prefix))
-        if not best[0]:
-            return 0, []
-        self._kept.move_to_end(best[1])
-        return best[0], self._kept[best[1]]
-
-    def keep(self, tokens: Tokens, layers: Layers) -> None:
-        """Keep one prefix, whatever the limit is."""
-        self._kept[tokens] = layers
-
-    def trim(self) -> None:
-        """Forget the least recently used prefixes beyond the limit."""
-        while self._kept and len(self) > self._max_tokens:
-            self._kept.popitem(last=False)
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._kept.clear()
-
-
 _PASS_COST = 256
 """A separate pass costs about as much as this many tokens: the rows themselves compute shorter pieces."""
 _MIN_REUSED = 16
@@ -171,11 +137,11 @@ class Prefix:
 
 
 class SharedPrefixes:
-    """The prefixes of one model."""
+    """Keys and values of one model's latest prefixes; after each batch, at most `max_tokens` tokens of them in all."""
 
-    def __init__(self, model: PackedSteppers, store: PrefixStore) -> None:
-        self._model = model
-        self._store = store
+    def __init__(self, model: PackedSteppers, max_tokens: int) -> None:
+        self._model, self._max_tokens = model, max_tokens
+        self._kept: OrderedDict[Tokens, Layers] = OrderedDict()
 
     def open(self, wanted: Sequence[tuple[Tokens, int]]) -> list[Prefix]:
         """A prefix for each of the distinct `wanted` and its number of rows: all of it, or nearly all.
@@ -188,26 +154,37 @@ class SharedPrefixes:
         while waiting:
             wave: list[tuple[Tokens, int, Layers]] = []
             for tokens, n_rows in waiting.items():
-                n, layers = self._store.longest(tokens)
+                n, layers = self._longest(tokens)
                 if n == len(tokens) or (n >= _MIN_REUSED and (len(tokens) - n) * n_rows <= _PASS_COST):
                     opened[tokens] = Prefix(n, _first(layers, n), 0)
                 elif not any(common_length(tokens, other) > max(n, _MIN_REUSED - 1) for other, *_ in wave):
                     wave.append((tokens, n, _first(layers, n)) if n >= _MIN_REUSED else (tokens, 0, []))
             for (tokens, n, _), layers in zip(wave, self._compute(wave), strict=True):
-                self._store.keep(tokens, layers)
+                self._kept[tokens] = layers
                 opened[tokens] = Prefix(len(tokens), layers, len(tokens) - n)
             waiting = {tokens: n for tokens, n in waiting.items() if tokens not in opened}
-        self._store.trim()
+        while self._kept and self.n_tokens > self._max_tokens:
+            self._kept.popitem(last=False)
         return [opened[tokens] for tokens, _ in wanted]
 
     @property
     def n_tokens(self) -> int:
         """Tokens of all prefixes kept for later batches."""
-        return len(self._store)
+        return sum(map(len, self._kept))
 
     def clear(self) -> None:
         """Forget all prefixes."""
-        self._store.clear()
+        self._kept.clear()
+
+    def _longest(self, tokens: Tokens) -> tuple[int, Layers]:
+        """How many first tokens some kept prefix shares with `tokens`, and the layers of that prefix."""
+        best: tuple[int, Tokens] = (0, ())
+        for prefix in self._kept:
+            best = max(best, (common_length(prefix, tokens), prefix))
+        if not best[0]:
+            return 0, []
+        self._kept.move_to_end(best[1])
+        return best[0], self._kept[best[1]]
 
     def _compute(self, wave: Sequence[tuple[Tokens, int, Layers]]) -> list[Layers]:
         """Layers of whole prefixes, each of which continues its first tokens' layers."""

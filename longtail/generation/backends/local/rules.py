@@ -19,29 +19,55 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from longtail.errors import BackendError
+from longtail.models.limits import first_line
 from longtail.models.model_files import CONFIG, GENERATION, ModelFiles
 
 if TYPE_CHECKING:
     import torch
 
 
-FOLLOWED: Mapping[str, tuple[Any, ...]] = MappingProxyType({
-    "sequence_bias": (),
-    "encoder_repetition_penalty": (1,),
-    "repetition_penalty": (1,),
-    "no_repeat_ngram_size": (0,),
-    "encoder_no_repeat_ngram_size": (0,),
-    "bad_words_ids": ([],),
-    "min_length": (0,),
-    "min_new_tokens": (0,),
-    "forced_bos_token_id": (),
-    "forced_eos_token_id": (),
-    "remove_invalid_values": (False,),
-    "exponential_decay_length_penalty": (),
-    "suppress_tokens": ([],),
-    "begin_suppress_tokens": ([],),
+@dataclass(frozen=True)
+class _Seen:
+    """What processors are told of a group of states.
+
+    That is the prompts, how many tokens stand before a text, the place of its first free token, the length at which it
+    ends, and the end tokens.
+    """
+
+    prompts: Any
+    n_before: int
+    first_free: int
+    max_length: int
+    ends: Any
+
+
+FOLLOWED: Mapping[str, tuple[tuple[Any, ...], Callable[[Any, Any, _Seen], Any]]] = MappingProxyType({
+    "sequence_bias": ((), lambda made, value, seen: made.SequenceBiasLogitsProcessor(value)),
+    "encoder_repetition_penalty": (
+        (1,), lambda made, value, seen: made.EncoderRepetitionPenaltyLogitsProcessor(value, seen.prompts)),
+    "repetition_penalty": ((1,), lambda made, value, seen: made.RepetitionPenaltyLogitsProcessor(value)),
+    "no_repeat_ngram_size": ((0,), lambda made, value, seen: made.NoRepeatNGramLogitsProcessor(value)),
+    "encoder_no_repeat_ngram_size": (
+        (0,), lambda made, value, seen: made.EncoderNoRepeatNGramLogitsProcessor(value, seen.prompts)),
+    "bad_words_ids": (([],), lambda made, value, seen: made.NoBadWordsLogitsProcessor(value, seen.ends)),
+    "min_length": ((0,), lambda made, value, seen: made.MinLengthLogitsProcessor(value, seen.ends)),
+    "min_new_tokens": (
+        (0,), lambda made, value, seen: made.MinNewTokensLengthLogitsProcessor(seen.n_before, value, seen.ends)),
+    "forced_bos_token_id": ((), lambda made, value, seen: made.ForcedBOSTokenLogitsProcessor(value)),
+    "forced_eos_token_id": (
+        (), lambda made, value, seen: made.ForcedEOSTokenLogitsProcessor(seen.max_length, value, seen.ends.device)),
+    "remove_invalid_values": ((False,), lambda made, value, seen: made.InfNanRemoveLogitsProcessor()),
+    "exponential_decay_length_penalty": (
+        (), lambda made, value, seen: made.ExponentialDecayLengthPenalty(value, seen.ends, seen.n_before)),
+    "suppress_tokens": (
+        ([],), lambda made, value, seen: made.SuppressTokensLogitsProcessor(value, seen.ends.device)),
+    "begin_suppress_tokens": (
+        ([],),
+        lambda made, value, seen: made.SuppressTokensAtBeginLogitsProcessor(
+            value, seen.first_free, seen.ends.device)),
 })  # fmt: skip
-"""Settings that change greedy texts, in the order in which `generate` applies them, with values that change nothing."""
+"""Settings that change greedy texts, in the order in which `generate` applies them: with values that change nothing, and
+the processor that `generate` makes of another value, by a class of `transformers.generation.logits_process` (`made`)."""
 REFUSED: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "guidance_scale": (1,),
     "watermarking_config": (),
@@ -93,7 +119,7 @@ def read_settings(files: ModelFiles) -> Settings:
                 f"its generation settings ask for {name}, which is not built; delete that key from "
                 f"{_source(files)}, or ask a server that runs the model, by backend openai"
             )
-    followed = {name: named[name] for name, idle in FOLLOWED.items() if _is_set(named.get(name), idle)}
+    followed = {name: named[name] for name, (idle, _) in FOLLOWED.items() if _is_set(named.get(name), idle)}
     if "min_new_tokens" in followed:
         followed.pop("min_length", None)
     ends = _ids(named.get(_END))
@@ -148,21 +174,6 @@ Adjust = Callable[["torch.Tensor", Sequence[tuple[int, list[int]]]], "torch.Tens
 """From logits, and each state's prompt (its place) and tokens so far, to the logits to choose from."""
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """What processors are told of a group of states.
-
-    That is the prompts, how many tokens stand before a text, the place of its first free token, the length at which it
-    ends, and the end tokens.
-    """
-
-    prompts: Any
-    n_before: int
-    first_free: int
-    max_length: int
-    ends: Any
-
-
 class Rules:
     """The rules of one checkpoint; `start` is what its decoder begins with, empty for a decoder-only model."""
 
@@ -183,10 +194,8 @@ class Rules:
                 for n_new in range(2):  # a forced end comes with the last token
                     logits = torch.zeros((1, n_tokens), device=device)
                     alone._process(logits, [([0], [0] * n_new)], 2)
-            except (
-                Exception
-            ) as error:  # a processor may raise anything on a value that it does not understand
-                reason = next(iter(str(error).splitlines()), type(error).__name__)
+            except Exception as error:  # whatever a processor raises on a value that it does not understand
+                reason = first_line(error)
                 raise BackendError(
                     f"model {model}: its generation settings give {name} a value that cannot be followed: {reason}"
                 ) from error
@@ -214,6 +223,7 @@ class Rules:
     ) -> torch.Tensor:
         """Logits of states, each a prompt and its tokens so far, all equally long."""
         import torch
+        import transformers.generation.logits_process as made
 
         device = logits.device
         before = [self._start or list(prompt) for prompt, _ in states]
@@ -230,35 +240,5 @@ class Rules:
             torch.tensor(self._ends, dtype=torch.long, device=device),
         )
         for name in self._names:
-            logits = _processor(name, self._followed[name], seen)(ids, logits)
+            logits = FOLLOWED[name][1](made, self._followed[name], seen)(ids, logits)
         return logits
-
-
-def _processor(name: str, value: Any, seen: _Seen) -> Callable[[Any, Any], torch.Tensor]:
-    """The processor that `generate` makes of a setting."""
-    import transformers.generation.logits_process as made
-
-    device = seen.ends.device
-    builders: dict[str, Callable[[], Any]] = {
-        "sequence_bias": lambda: made.SequenceBiasLogitsProcessor(value),
-        "encoder_repetition_penalty": lambda: made.EncoderRepetitionPenaltyLogitsProcessor(
-            value, seen.prompts
-        ),
-        "repetition_penalty": lambda: made.RepetitionPenaltyLogitsProcessor(value),
-        "no_repeat_ngram_size": lambda: made.NoRepeatNGramLogitsProcessor(value),
-        "encoder_no_repeat_ngram_size": lambda: made.EncoderNoRepeatNGramLogitsProcessor(value, seen.prompts),
-        "bad_words_ids": lambda: made.NoBadWordsLogitsProcessor(value, seen.ends),
-        "min_length": lambda: made.MinLengthLogitsProcessor(value, seen.ends),
-        "min_new_tokens": lambda: made.MinNewTokensLengthLogitsProcessor(seen.n_before, value, seen.ends),
-        "forced_bos_token_id": lambda: made.ForcedBOSTokenLogitsProcessor(value),
-        "forced_eos_token_id": lambda: made.ForcedEOSTokenLogitsProcessor(seen.max_length, value, device),
-        "remove_invalid_values": made.InfNanRemoveLogitsProcessor,
-        "exponential_decay_length_penalty": lambda: made.ExponentialDecayLengthPenalty(
-            value, seen.ends, seen.n_before
-        ),
-        "suppress_tokens": lambda: made.SuppressTokensLogitsProcessor(value, device),
-        "begin_suppress_tokens": lambda: made.SuppressTokensAtBeginLogitsProcessor(
-            value, seen.first_free, device
-        ),
-    }
-    return builders[name]()

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -133,7 +132,7 @@ class CandidateTokens:
         """`targets`: an encoder-decoder's own way, None for others."""
         self._tokenizer = tokenizer
         self._targets = targets and functools.lru_cache(_MAX_KEPT)(targets)
-        self._kept: OrderedDict[tuple[str, tuple[str, ...]], tuple[list[int], _Split]] = OrderedDict()
+        self._split = functools.lru_cache(_MAX_KEPT)(self._split_behind)
 
     def continuations(
         self, prompt: str, tokens: Sequence[int], candidates: Sequence[str]
@@ -166,17 +165,10 @@ class CandidateTokens:
                     return split
         return [None] * len(candidates)
 
-    def _split(self, anchor: str, candidates: tuple[str, ...]) -> tuple[list[int], _Split]:
-        key = (anchor, candidates)
-        if key not in self._kept:
-            head, *whole = self._encode([anchor, *(anchor + candidate for candidate in candidates)])
-            n = len(head)
-            split: _Split = [tuple(ids[n:]) if ids[:n] == head else None for ids in whole]
-            self._kept[key] = head, split
-            if len(self._kept) > _MAX_KEPT:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return self._kept[key]
+    def _split_behind(self, anchor: str, candidates: tuple[str, ...]) -> tuple[list[int], _Split]:
+        head, *whole = self._encode([anchor, *(anchor + candidate for candidate in candidates)])
+        n = len(head)
+        return head, [tuple(ids[n:]) if ids[:n] == head else None for ids in whole]
 
     def _encode(self, texts: Sequence[str], *, special: bool = False) -> list[list[int]]:
         if not texts:

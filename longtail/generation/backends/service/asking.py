@@ -23,6 +23,7 @@ from longtail.generation.backends.service.billing import (
 )
 from longtail.generation.backends.service.connection import Connection, MinuteQuota, nap
 from longtail.generation.backends.service.wire import (
+    PATHS,
     Again,
     Answer,
     Answered,
@@ -34,6 +35,7 @@ from longtail.generation.backends.service.wire import (
     Refused,
     idempotency_key,
 )
+from longtail.study.models import Model, Service
 from longtail.study.prices import Price
 from longtail.transfer.http import Clock, RetryPolicy
 
@@ -69,52 +71,53 @@ class Asker:
 
     def __init__(
         self,
-        who: str,
-        connection: Connection,
-        interpreter: Interpreter,
-        quota: MinuteQuota,
-        redactor: Redactor,
+        model: Model,
+        service: Service,
+        key: str | None,
         policy: RetryPolicy,
         clock: Clock,
-        model_path: str,
-        api: str,
-        log_probabilities: bool = False,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self.who = who
-        self._connection, self._interpreter = connection, interpreter
-        self._quota, self._redactor = quota, redactor
+        self._redactor = Redactor(key)
+        source = f", key from {service.api_key_env}" if service.api_key_env else ""
+        self.who = f"model {model.name} (service {self._redactor.message(service.base_url)}{source})"
+        url = service.base_url.rstrip("/") + PATHS[service.api]
+        self.connection = Connection(url, key, self._redactor, policy, clock)
+        self._interpreter = Interpreter(model, service, self._redactor)
+        self._quota = MinuteQuota(service.requests_per_minute, service.tokens_per_minute, clock)
         self._policy, self._clock, self._jitter = policy, clock, jitter
-        self._path, self._api, self._log_probabilities = model_path, api, log_probabilities
+        self._path, self._api, self._log_probabilities = model.path, service.api, service.log_probabilities
         self._lock = threading.Lock()
         self._refused = 0
         self._unanswered = 0
         self._n_sampled = 0
         self._has_varied = False
         self._excess = Fraction(1)
-        self._told: set[str] = set()
+        self._warnings: set[str] = set()
         self.has_answered = False
 
     def purchase(self, post: Post, call: Call) -> Purchase:
         """The money for a request: the most that it may cost, as far as the service has kept to what was asked."""
         return Purchase(call.budget, self._excess * bound(post, self._api, call.price).usd)
 
+    def post(self, prompt: str, seeds: Sequence[int | None], call: Call) -> Post:
+        """The request for one text per seed: the service spreads the first seed over the samples."""
+        return Post(prompt, call.decoding, len(seeds), next(iter(seeds), None), self._log_probabilities)
+
     def ask(
-        self, prompt: str, seeds: Sequence[int] | None, name: str, call: Call, purchase: Purchase
+        self, prompt: str, seeds: Sequence[int | None], name: str, call: Call, purchase: Purchase
     ) -> Result:
-        """One text per seed (None: one greedy text). `purchase` is the first request's, its money set aside.
+        """One text per seed (None alone: one greedy text). `purchase` is the first request's, its money set aside.
 
         Where a server gives fewer texts than asked, further requests ask for the missing ones and pay for the prompt
         again. Each brings at least one text, which bounds their number. Where one of them fails, so does the row. When
         the row is asked again, the texts already paid for come again by their Idempotency-Key.
         Errors: `BackendError` where no row can be asked.
         """
-        wanted = 1 if seeds is None else len(seeds)
         texts: list[Generation] = []
-        while len(texts) < wanted:
+        while len(texts) < len(seeds):
             first = len(texts)
-            seed = None if seeds is None else seeds[first]
-            post = Post(prompt, call.decoding, wanted - first, seed, self._log_probabilities)
+            post = self.post(prompt, seeds[first:], call)
             key = f"{name} {first}"
             outcome = self._answer(post, key, call, self.purchase(post, call) if first else purchase)
             if not isinstance(outcome, list):
@@ -125,7 +128,7 @@ class Asker:
 
     def _answer(self, post: Post, name: str, call: Call, purchase: Purchase) -> Result:
         body = post.body(self._path, self._api)
-        key = idempotency_key(name, self._connection.url, body)
+        key = idempotency_key(name, self.connection.url, body)
         most = bound(post, self._api, call.price)
         try:
             for number in range(1, self._policy.attempts + 1):
@@ -150,7 +153,7 @@ class Asker:
         sending = self._quota.start(most.tokens, stop)
         if sending is None:
             return None
-        reply = self._connection.post(body, key)
+        reply = self.connection.post(body, key)
         meaning = self._interpreter.meaning(reply, self._clock.now())
         if isinstance(meaning, Answered):
             self._quota.count(sending, sum(count_tokens(meaning.answer, most)))
@@ -169,12 +172,14 @@ class Asker:
             self._unanswered = 0
             if billed > most.usd:
                 self._excess = max(self._excess, billed / most.usd)
-                self._tell("bills more than was asked for: later requests set more of the budget aside")
+                self._warn_once("bills more than was asked for: later requests set more of the budget aside")
             if answer.model is not None and answer.model != self._path:
                 named = self._redactor.message(answer.model)
-                self._tell(f"says that it answers by model {named!r}, where {self._path!r} was asked for")
+                self._warn_once(
+                    f"says that it answers by model {named!r}, where {self._path!r} was asked for"
+                )
             if answer.prompt_tokens is None or answer.new_tokens is None:
-                self._tell(
+                self._warn_once(
                     "reports no usage: tokens and costs are upper bounds (one token a byte of the prompt)"
                 )
         return billed
@@ -187,7 +192,7 @@ class Asker:
             self._n_sampled += 1
             self._has_varied |= len({sample.text for sample in samples}) > 1
             if self._n_sampled == _ROWS_ALIKE and not self._has_varied:
-                self._tell(
+                self._warn_once(
                     f"gave the same text for all samples of each of {_ROWS_ALIKE} prompts: does it heed temperature"
                     " and seed?"
                 )
@@ -248,7 +253,7 @@ class Asker:
         else:
             nap(seconds, self._clock, stop)
 
-    def _tell(self, what: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
+    def _warn_once(self, what: str) -> None:
+        if what not in self._warnings:
+            self._warnings.add(what)
             _LOG.warning("%s: %s", self.who, what)

@@ -1,4 +1,4 @@
-"""Budgets that shrink and grow, by a model that really runs out of memory beyond a number of tokens."""
+"""Batches that shrink, by a model that really runs out of memory beyond a number of tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Failure, Generation
 from longtail.generation.backends.hf import TransformersBackend
 from longtail.generation.backends.local import batches as module
-from longtail.generation.backends.local.batches import Budget, DeviceBatches
+from longtail.generation.backends.local.batches import DeviceBatches
 from longtail.models.limits import is_out_of_memory
 from longtail.study.models import Model
 
@@ -78,19 +78,6 @@ def test_one_prompt_too_many_for_the_memory_fails_alone(folder: Path) -> None:
     assert "out of memory with one prompt of 71 tokens" in results[5].reason
 
 
-def test_the_budget_grows_again(folder: Path) -> None:
-    backend, model = narrow(folder, 40, batch_tokens=600)
-    assert backend._batches is not None
-    backend.generate(PROMPTS, DECODING)
-    low = backend._batches.budget.now
-    assert low < 600
-    model.room = 1 << 30
-    for _ in range(8):
-        if backend._batches.budget.now == low:
-            backend.generate(PROMPTS, Decoding(1))
-    assert low < backend._batches.budget.now <= 600
-
-
 @pytest.mark.parametrize(
     ("gibibytes", "keys", "width", "tokens"),
     [
@@ -109,22 +96,6 @@ def test_a_batch_has_as_many_tokens_as_memory_holds(
         **{"num_hidden_layers": 32, "num_attention_heads": 32, "hidden_size": 4096, **keys}
     )
     assert module.tokens_in(gibibytes << 30, config, width) == tokens
-
-
-def test_a_budget_grows_later_after_each_failure() -> None:
-    budget = Budget(1000)
-    budget.fail(900)
-    assert budget.now == 450
-    assert [budget.succeed() for _ in range(8)] == [False] * 7 + [True]
-    assert 450 < budget.now < 1000
-    budget.fail(10_000)
-    assert [budget.succeed() for _ in range(15)] == [False] * 15
-    for _ in range(200):
-        budget.succeed()
-    assert budget.now == 1000
-    for _ in range(20):
-        budget.fail(budget.now)
-    assert budget.now == 1
 
 
 class Crowded:

@@ -14,9 +14,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from other_models import ENCODER_DECODERS, ODD_CAUSAL, save_other_model
 from scipy.stats import chisquare, kstest
-from tiny_models import ARCHITECTURES, save_tiny_model
+from tiny_models import ARCHITECTURES, ENCODER_DECODERS, ODD_CAUSAL, save_tiny_model
 from tokenizers import AddedToken
 
 from longtail.generation.backends.base import Decoding, Generation
@@ -292,10 +291,7 @@ def test_scores_are_those_of_a_softmax_in_double_precision() -> None:
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("models")
-    return {
-        name: (save_tiny_model if name in ARCHITECTURES else save_other_model)(root / name, name)
-        for name in NAMES
-    }
+    return {name: save_tiny_model(root / name, name) for name in NAMES}
 
 
 def places(tokenizer: Any, tokens: list[int], text: str, end: str) -> list[int]:
@@ -330,7 +326,9 @@ def generated(model: Model) -> tuple[Any, list[tuple[list[int], tuple[torch.Tens
 
 @pytest.mark.parametrize("end", [FIRST_LINE, END])
 @pytest.mark.parametrize("name", NAMES)
-def test_confidence_equals_the_scores_of_generate(folders: dict[str, Path], name: str, end: str) -> None:
+def test_texts_and_confidence_equal_those_of_generate_one_by_one(
+    folders: dict[str, Path], name: str, end: str
+) -> None:
     model = Model(
         name, str(folders[name]), device="cpu", encoder_decoder=name in ENCODER_DECODERS, batch_tokens=300
     )
@@ -339,6 +337,9 @@ def test_confidence_equals_the_scores_of_generate(folders: dict[str, Path], name
     n_kept = 0
     for ours, (tokens, scores) in zip(answers, theirs, strict=True):
         assert isinstance(ours, Generation)
+        whole = tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        assert cut_text(ours.text, end) == cut_text(whole, end)
+        assert whole.startswith(ours.text)
         numbers = []
         for place in places(tokenizer, tokens, ours.text, end):
             p = scores[place][0].double().softmax(dim=-1)

@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from other_models import LENGTH, save_other_model
-from tiny_models import save_tiny_model
+from tiny_models import LENGTH, save_tiny_model
 
 from longtail.errors import BackendError
 from longtail.generation.backends.base import identify
@@ -66,37 +65,11 @@ def test_weights_have_the_dtype_asked_for(llama: Path, dtype: str) -> None:
     assert loaded.model is None
 
 
-def test_encoder_decoders_are_loaded_as_such(tmp_path: Path) -> None:
-    loaded = load_model(local(save_other_model(tmp_path, "t5")))
-    assert loaded.is_encoder_decoder
-    assert type(loaded.model).__name__ == "T5ForConditionalGeneration"
-    assert (loaded.length, loaded.decoder_length) == (64, None)
-
-
 def test_a_length_that_only_the_tokenizer_declares(tmp_path: Path) -> None:
-    folder = save_other_model(tmp_path, "bloom")
+    folder = save_tiny_model(tmp_path, "bloom")
     assert load_model(local(folder)).room(15) is None
     edit(folder / "tokenizer_config.json", model_max_length=50)
     assert load_model(local(folder)).room(15) == 35
-
-
-def test_new_tokens_beyond_a_decoders_length_are_refused(tmp_path: Path) -> None:
-    loaded = load_model(local(save_other_model(tmp_path, "bart")))
-    assert loaded.room(LENGTH - 1) == LENGTH
-    with pytest.raises(
-        BackendError, match=r"its decoder's start token before 96 new ones; lower max_new_tokens"
-    ):
-        loaded.room(LENGTH)
-
-
-def test_a_tokenizer_needs_neither_pad_nor_begin_nor_end(copy: Path) -> None:
-    edit(copy / "tokenizer_config.json", bos_token=None, eos_token=None, pad_token=None)
-    edit(copy / "config.json", bos_token_id=None, eos_token_id=None, pad_token_id=None)
-    (copy / "generation_config.json").unlink()
-    loaded = load_model(local(copy))
-    assert loaded.tokenizer.pad_token is None
-    assert loaded.end_ids == frozenset()
-    assert len(loaded.encode(["a", "\ud800 b"])) == 2
 
 
 def test_end_tokens_are_those_that_generate_follows(copy: Path) -> None:

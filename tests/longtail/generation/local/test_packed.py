@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny_models import ARCHITECTURES, save_tiny_model
 
-from longtail.generation.backends.local import choose
-from longtail.generation.backends.local.choose import choose_steppers
+from longtail.generation.backends.hf import choose_steppers
 from longtail.generation.backends.local.loading import LoadedModel, load_model
 from longtail.generation.backends.local.packed import PackedSteppers
 from longtail.generation.backends.local.passes import SeatedPrefixes
@@ -42,24 +41,6 @@ def opened_as(path: str, dtype: str) -> Opened:
     steppers = choose_steppers(loaded, 500)
     assert isinstance(steppers, PackedSteppers)
     return load_model(model), loaded, steppers
-
-
-def test_a_trial_that_has_passed_is_made_again_only_for_other_weights_or_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
-    tried, trial = [], choose._try
-
-    def counted(loaded: LoadedModel, packed: PackedSteppers, before: str) -> str:
-        tried.append(str(loaded.model.dtype))
-        return trial(loaded, packed, before) if len(tried) > 2 else "its logits differ"
-
-    monkeypatch.setattr(choose, "_try", counted)
-    folder = str(save_tiny_model(tmp_path / "tiny", "llama"))
-    for dtype in ["float32"] * 4 + ["bfloat16"] * 2:
-        loaded = load_model(Model(name="tiny", path=folder, device="cpu", dtype=dtype))
-        assert isinstance(choose_steppers(loaded, 500), PackedSteppers) == (len(tried) > 2)
-    assert tried == ["torch.float32"] * 3 + ["torch.bfloat16"]
 
 
 def distance(plain: LoadedModel, logits: torch.Tensor, sequences: Sequence[Sequence[int]]) -> float:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from itertools import combinations
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from longtail.generation.backends.local.prefixes import (
     Group,
-    PrefixStore,
     common_length,
     group_by_prefix,
 )
@@ -95,24 +93,3 @@ def test_questions_under_their_demonstrations_form_a_group_each() -> None:
 def test_the_common_beginning_is_found(one: list[int], other: list[int]) -> None:
     expected = next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
     assert common_length(one, other) == (min(len(one), len(other)) if expected is None else expected)
-
-
-def test_the_store_forgets_what_was_used_longest_ago() -> None:
-    store = PrefixStore(max_tokens=25)
-    for first in range(3):
-        store.keep((first,) * 10, [])
-        store.longest((0,) * 4)
-    store.trim()
-    assert len(store) == 20
-    assert [store.longest((first,) * 10)[0] for first in range(3)] == [10, 0, 10]
-    assert store.longest((2, 2, 2, 5))[0] == 3
-    store.clear()
-    assert len(store) == 0
-
-
-@pytest.mark.parametrize("limit", [0, 5])
-def test_a_prefix_beyond_the_limit_is_not_kept(limit: int) -> None:
-    store = PrefixStore(limit)
-    store.keep((1,) * 10, [])
-    store.trim()
-    assert len(store) == 0

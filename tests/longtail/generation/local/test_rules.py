@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from other_models import save_other_model
 from tiny_models import save_tiny_model
 
 from longtail.errors import BackendError
@@ -42,7 +41,8 @@ VALUES: dict[str, Any] = {
     "begin_suppress_tokens": list(range(20, 400, 2)),
 }
 IDLE = {
-    **{name: values[0] for name, values in {**FOLLOWED, **REFUSED, **SEARCH}.items() if values},
+    **{name: idle[0] for name, (idle, _) in FOLLOWED.items() if idle},
+    **{name: idle[0] for name, idle in {**REFUSED, **SEARCH}.items() if idle},
     "repetition_penalty": 1.0,
 }
 OLD_KEY = "afbdf8879cfd61a48a20e201b5de601c706b5eb68c1c1707f1f19550309bc450"
@@ -53,8 +53,7 @@ ARCHITECTURES = ("gpt2", "mistral", "bart")
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("models")
-    found = {name: save_other_model(root / name, name) for name in ("mistral", "bart")}
-    return {**found, "gpt2": save_tiny_model(root / "gpt2", "gpt2")}
+    return {name: save_tiny_model(root / name, name) for name in ARCHITECTURES}
 
 
 @pytest.fixture

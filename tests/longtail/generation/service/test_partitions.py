@@ -61,24 +61,6 @@ def test_a_flaky_service_answers_all_partitions_and_is_paid_once(
     assert CANARY not in caplog.text
 
 
-def test_a_partition_stops_before_its_budget_keeps_what_is_paid_and_goes_on(tmp_path: Path) -> None:
-    with FlakyServer(key=CANARY) as server:
-        study = _study(tmp_path, server)
-        model = study.models[0]
-        assert model.service is not None
-        for cents in (0.02, 0.05):
-            limit = cents / 100
-            poor = with_model(study, service=dataclasses.replace(model.service, max_cost_usd=limit))
-            with pytest.raises(BackendError, match="raise max_cost_usd"):
-                MAKERS["answers"](poor)
-            billed = server.usd(**PRICES)
-            assert limit * 0.5 < billed <= limit
-        MAKERS["answers"](study)
-        assert set(server.books.sold.values()) == {1}
-        rows = Lake(study.home.lake).read_all("answers").to_pylist()
-    assert sum(row["cost_usd"] for row in rows) == pytest.approx(server.usd(**PRICES))
-
-
 @pytest.mark.parametrize("rates", [{}, {"drop_after": 0.1}])
 def test_bills_without_a_text_count_over_all_runs(tmp_path: Path, rates: dict[str, float]) -> None:
     """The server bills every request, also those that it answers by nothing and those that come again."""
