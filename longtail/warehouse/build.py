@@ -171,6 +171,18 @@ def clear_build(study: Study, log: logging.Logger) -> None:
             path.unlink(missing_ok=True)
 
 
+def count_rows(build: Path) -> dict[tuple[str, str], int]:
+    """The number of rows of each table in `build`, by schema and name. Errors: `duckdb.Error`."""
+    with duckdb.connect(str(build), read_only=True) as connection:
+        tables = connection.execute(
+            "select schema_name, table_name from duckdb_tables() where database_name = current_database()"
+        ).fetchall()
+        return {
+            (schema, name): connection.execute(f'select count(*) from "{schema}"."{name}"').fetchall()[0][0]  # noqa: S608
+            for schema, name in tables
+        }
+
+
 def read_failures(build: Path) -> dict[str, str]:
     """What is wrong, by the unique_id of each data test whose last result in `build` was bad. Errors: `duckdb.Error`."""
     with duckdb.connect(str(build), read_only=True) as connection:
