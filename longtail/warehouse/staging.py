@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -15,6 +14,7 @@ from longtail.errors import PublishError
 from longtail.storage.checksums import RECORD, compare_files, record
 from longtail.storage.files import sync
 from longtail.storage.fingerprints import code_version, fingerprint, folder_version
+from longtail.storage.ownership import only_one
 from longtail.warehouse.publication import Publication
 
 KEPT_FOLDERS = 2
@@ -26,9 +26,7 @@ _NUMBERED = re.compile(r"(\d{6,})-")
 def staging_beside(published: Path, name: str) -> Iterator[Path]:
     """A new folder for the future `published / name`. Removes what a killed process left of the same."""
     staging = published / f".staging-{name}"
-    published.mkdir(parents=True, exist_ok=True)
-    with (published / f".lock-{name}").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with only_one(published / f".lock-{name}", None):
         shutil.rmtree(staging, ignore_errors=True)
         folder = staging / uuid.uuid4().hex
         folder.mkdir(parents=True)
