@@ -20,7 +20,14 @@ from longtail.errors import PublishError
 from longtail.progress import Progress
 from longtail.study.imports import NO_LICENCE
 from longtail.study.study import Study
-from longtail.warehouse.card import Credit, ExportedTable, FileCredit, card
+from longtail.warehouse.card import (
+    LICENCES,
+    ExportedTable,
+    Licence,
+    card,
+    licence_of_collection,
+    licence_of_files,
+)
 from longtail.warehouse.comments import SCHEMA, comments_of, literal, marts_of, statement
 from longtail.warehouse.publication import Publication, connect_to_publication, publication_of
 from longtail.warehouse.staging import (
@@ -96,21 +103,14 @@ def _write(
     connection: duckdb.DuckDBPyConnection, publication: Publication, study: Study, folder: Path
 ) -> None:
     (folder / _DATA).mkdir(parents=True)
-    said = connection.execute(
+    described = connection.execute(
         f"select table_name, description, grain, source from {SCHEMA}.catalogue where kind = 'table' "  # noqa: S608
         "order by table_name"
     ).fetchall()
-    tables = [
-        _write_table(connection, study, folder, name, description, grain, source)
-        for name, description, grain, source in said
-    ]
+    tables = [_write_table(connection, study, folder, *row) for row in described]
     (folder / "load.sql").write_text(_load_sql(connection, tables), encoding="utf-8")
-    (folder / "README.md").write_text(
-        card(
-            publication, tables, _licences(connection, study), [*_credits(connection), *_file_credits(study)]
-        ),
-        encoding="utf-8",
-    )
+    readme = card(publication, tables, _licences(connection, study))
+    (folder / "README.md").write_text(readme, encoding="utf-8")
 
 
 def _write_table(
@@ -177,17 +177,29 @@ def _load_sql(connection: duckdb.DuckDBPyConnection, tables: Sequence[ExportedTa
     ])  # fmt: skip
 
 
-def _licences(connection: duckdb.DuckDBPyConnection, study: Study) -> list[str]:
-    """The keys of the licences that apply to the published data."""
+def _licences(connection: duckdb.DuckDBPyConnection, study: Study) -> list[Licence]:
+    """The licences that apply to the published data: of its sources, of collections, and of imported files."""
     rows = connection.execute(
         "select source from marts.dim_entities union select source from marts.dim_passages "
         "union select source from marts.fct_popularity_history union select source from marts.dim_datasets "
         "union select 'answers' from marts.fct_answers where engine = 'imported'"
     ).fetchall()
-    found = {source for (source,) in rows}
+    in_rows = {source for (source,) in rows}
     if any(dataset.paraphrases for dataset in study.datasets):
-        found.add("paraphrases")
-    return [licence for licence, sources in _KINDS.items() if found & sources]
+        in_rows.add("paraphrases")
+    collections = connection.execute(
+        "select collection, collection_source, collection_date, licence, count(*) from marts.dim_passages "
+        "where collection is not null group by all order by all"
+    ).fetchall()
+    files: dict[str, dict[str, None]] = {}
+    for licence, what in study.licences:
+        if licence:
+            files.setdefault(licence, {})[what] = None
+    return [
+        *(LICENCES[licence] for licence, sources in _KINDS.items() if in_rows & sources),
+        *(licence_of_collection(*row) for row in collections),
+        *(licence_of_files(licence, [*named]) for licence, named in files.items()),
+    ]
 
 
 def _export_table(study: Study, columns: Collection[str]) -> str:
@@ -211,21 +223,3 @@ def _export_table(study: Study, columns: Collection[str]) -> str:
         )
         conditions.append(f"coalesce(entity_id not in ({subjects} and subject_id is not null), true)")
     return " and ".join(conditions)
-
-
-def _file_credits(study: Study) -> list[FileCredit]:
-    """The licences that the study states of its imported questions and answers."""
-    found: dict[str, dict[str, None]] = {}
-    for licence, what in study.licences:
-        if licence:
-            found.setdefault(licence, {})[what] = None
-    return [FileCredit(licence, [*named]) for licence, named in found.items()]
-
-
-def _credits(connection: duckdb.DuckDBPyConnection) -> list[Credit]:
-    """The collections that published passages are from."""
-    rows = connection.execute(
-        "select collection, collection_source, collection_date, licence, count(*) from marts.dim_passages "
-        "where collection is not null group by all order by all"
-    ).fetchall()
-    return [Credit(*row) for row in rows]
