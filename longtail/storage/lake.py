@@ -11,7 +11,7 @@ import functools
 import io
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -284,12 +284,12 @@ class Lake:
                     path.unlink(missing_ok=True)
                 progress.add(1)
 
-    def require_intact(self, left_out: Collection[str] = ()) -> None:
-        """Check every partition that a reader of whole tables would find, but for those of tables in `left_out`.
+    def require_intact(self) -> None:
+        """Check every partition that a reader of whole tables would find.
 
         Errors: `LakeError` that names the first damaged file, and what makes it again.
         """
-        for table in [name for name in TABLES if name not in left_out]:
+        for table in TABLES:
             for partition in self.partitions(table):
                 self._intact(table, partition)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from longtail.errors import LongtailError
 from longtail.storage.files import sync
 
+_GRACE_S = 60.0
 _HELD: dict[Path, int] = {}
 PLACE = "longtail/place"
 """The tag of a run that says in which home its lock is."""
@@ -60,10 +61,10 @@ def hold_run(locks: Path, run_id: str) -> None:
     _HELD[path] = descriptor
 
 
-def is_run_dead(locks: Path, run_id: str, started_at: float | None, grace_s: float = 60.0) -> bool:
+def is_run_dead(locks: Path, run_id: str, started_at: float | None) -> bool:
     """Whether no process holds the lock of a run that should be running.
 
-    A run without a lock file counts as dead only `grace_s` seconds after `started_at` (seconds since the epoch):
+    A run without a lock file counts as dead only a minute after `started_at` (seconds since the epoch):
     before, it may not have taken its lock yet. A start that far in the future tells of a clock that was set back.
     """
     path = _run_lock(locks, run_id)
@@ -72,7 +73,7 @@ def is_run_dead(locks: Path, run_id: str, started_at: float | None, grace_s: flo
     try:
         descriptor = os.open(path, os.O_RDWR)
     except FileNotFoundError:
-        return started_at is None or abs(time.time() - started_at) > grace_s
+        return started_at is None or abs(time.time() - started_at) > _GRACE_S
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -67,11 +67,6 @@ class Request:
     secret: str | None = None
 
     @property
-    def full_url(self) -> str:
-        """The address with its parameters."""
-        return requests.Request(self.method, self.url, params=self.params).prepare().url or self.url
-
-    @property
     def key(self) -> str:
         """A hash of what is asked; of no header."""
         parts = [self.method, self.url, self.params and dict(self.params), self.form and dict(self.form)]

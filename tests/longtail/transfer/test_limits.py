@@ -159,7 +159,6 @@ def test_two_limiters_of_one_folder_take_turns(tmp_path: Path, fake_time) -> Non
             starts.append(fake_time.seconds)
     assert starts[200] - starts[0] >= 60 - 1e-6
     assert all(after - before >= 0.3 - 1e-9 for before, after in pairwise(starts))
-    assert one.waited_s + two.waited_s == pytest.approx(60)
     other = SharedLimiter(tmp_path, "queries", 0.3, 1, fake_time.clock())
     with other.slot():
         assert fake_time.seconds == starts[-1]
