@@ -75,22 +75,14 @@ class BlobStore:
             plain = None
         if plain is None or _checksum(key, plain) != checksum:
             _LOG.warning("%s: a damaged entry was dropped", self.path)
-            self.delete(key)
+            self._file.run(
+                lambda database: database.execute("DELETE FROM entries WHERE key = ?", (key,)).close()
+            )
             return None
         return plain
 
-    def delete(self, key: str) -> None:
-        self._execute("DELETE FROM entries WHERE key = ?", key)
-
-    def delete_prefix(self, prefix: str) -> None:
-        """Delete every key that begins with `prefix`."""
-        self._execute("DELETE FROM entries WHERE substr(key, 1, ?) = ?", len(prefix), prefix)
-
     def close(self) -> None:
         self._file.close()
-
-    def _execute(self, statement: str, *values: object) -> None:
-        self._file.run(lambda database: database.execute(statement, values).close())
 
 
 def remove_store(path: Path) -> None:

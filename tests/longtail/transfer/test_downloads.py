@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import logging
 import os
@@ -167,6 +166,17 @@ def test_a_part_of_another_address_is_not_resumed(client, log, tmp_path) -> None
     assert _Scripted.asked == [ANEW]
 
 
+def test_a_part_that_was_whole_when_its_run_ended_is_not_sent_again(client, log, tmp_path) -> None:
+    part = _part(tmp_path / "file.bz2")
+    part.parent.mkdir()
+    part.write_bytes(BODY)
+    whole = [(416, {"Content-Range": f"bytes */{len(BODY)}"}, b"")]
+    with _scripted(whole) as url, renames_on_disk() as names:
+        part.with_name("file.bz2.json").write_text(json.dumps({"url": url, "validator": '"strong"'}))
+        assert download_dump(client, url, tmp_path / "file.bz2", log).read_bytes() == BODY
+    assert names == ["file.bz2"]
+
+
 class _Dripping(_Scripted):
     """Sends a little more than a quarter of a megabyte per request, and then single bytes slowly."""
 
@@ -211,64 +221,6 @@ def test_a_very_slow_server_does_not_hold_a_download_for_days(log, tmp_path, fak
         http.server_close()
     assert len(_Dripping.requests) == 2 * 4
     assert not target.exists()
-
-
-SUMS = {"sha1": "/wikidatawiki/entities/sha1sums.txt", "md5": "/wikidatawiki/entities/md5sums.txt"}
-
-
-def _list(algorithm: str, *entries: tuple[bytes, str], before: str = "  ") -> faults.Fault:
-    lines = (f"{hashlib.new(algorithm, data).hexdigest().upper()}{before}{name}\n" for data, name in entries)
-    return faults.Fault(200, "".join(lines).encode(), content_type="text/plain")
-
-
-@pytest.mark.parametrize(("algorithm", "before"), [("sha1", " *"), ("md5", "  "), ("md5", " *./")])
-def test_a_listed_checksum_is_checked(
-    world, server, client, log, tmp_path, algorithm: str, before: str
-) -> None:
-    target = tmp_path / "dumps" / "truthy.nt.bz2"
-    whole, name = _whole(world, ".bz2"), "latest-truthy.nt.bz2"
-    url = f"{server.base_url}{TRUTHY}.bz2"
-    right = _list(algorithm, (b"another", "other.nt.bz2"), (whole, name), before=before)
-    wrong = _list(algorithm, (b"another", name), before=before)
-    server.faults.add(SUMS[algorithm], wrong, right)
-    assert download_dump(client, url, target, log).read_bytes() == whole
-    assert sum(one.path.endswith(".nt.bz2") for one in server.requests) == 2
-    target.unlink()
-    server.faults.add(SUMS[algorithm], wrong, wrong)
-    with pytest.raises(SourceError, match=rf"{algorithm} is \w+, {algorithm}sums\.txt lists \w+, twice"):
-        download_dump(client, url, target, log)
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
-
-
-def test_a_whole_file_without_its_checksum_is_not_downloaded_again(
-    world, server, client, log, tmp_path
-) -> None:
-    target, url = tmp_path / "dumps" / "truthy.nt.bz2", f"{server.base_url}{TRUTHY}.bz2"
-    server.faults.add(SUMS["sha1"], *[faults.server_error(503)] * 10)
-    with pytest.raises(SourceError, match="answered 503"):
-        download_dump(client, url, target, log)
-    server.faults.clear()
-    download_dump(client, url, target, log)
-    assert target.read_bytes() == _whole(world, ".bz2")
-    assert [one.status for one in server.requests if one.path.endswith(".bz2")] == [200, 416]
-
-
-def test_a_list_of_checksums_without_the_file_is_ignored(world, server, client, log, tmp_path) -> None:
-    server.faults.add(SUMS["sha1"], _list("sha1", (b"another", "wikidata-20261101-truthy.nt.bz2")))
-    with renames_on_disk() as names:
-        target = download_dump(client, f"{server.base_url}{TRUTHY}.bz2", tmp_path / "dumps" / "t.bz2", log)
-    assert names == ["t.bz2"]
-    assert target.read_bytes() == _whole(world, ".bz2")
-
-
-def test_an_endless_list_of_checksums_is_refused(world, server, client, log, tmp_path) -> None:
-    server.faults.add(SUMS["sha1"], faults.Fault(200, b"x" * (5 << 20)))
-    with pytest.raises(
-        SourceError, match=r"sha1sums\.txt: is no list of checksums, it has over 4,194,304 bytes"
-    ):
-        download_dump(client, server.base_url + PLAIN, tmp_path / "dump.xml", log)
-    asked = [request for request in server.requests if request.path.endswith("sums.txt")]
-    assert len(asked) == 1
 
 
 def test_a_process_that_waits_for_another_download_logs_it(
