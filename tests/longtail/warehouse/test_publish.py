@@ -19,7 +19,7 @@ from longtail.warehouse.publish import KEPT_VERSIONS, publish_warehouse
 from tests.flipped_bits import flip_bit
 from tests.small_disk import files_up_to
 from tests.synced import renames_on_disk
-from tests.warehouses import AWKWARD, UNANSWERED, copied_study, mart, study_of_few_marts
+from tests.warehouses import AWKWARD, UNANSWERED, copied_study, mart, published_study, study_of_few_marts
 
 LOG = logging.getLogger(__name__)
 
@@ -103,10 +103,10 @@ def test_the_file_needs_nothing_but_itself(study: Study) -> None:
 
 
 def test_the_view_reads_the_file_it_stands_in_whatever_that_is_called(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    study = copied_study(AWKWARD, monkeypatch, tmp_path / "answered")
-    path = publish_warehouse(study, LOG).version
+    study = published_study(AWKWARD, monkeypatch)
+    path = next((study.home.published / "versions").iterdir())
     with duckdb.connect() as connection:
         connection.execute("create schema marts")
         connection.execute("create table marts.fct_answers as select 1 as decoy")
