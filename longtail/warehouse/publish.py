@@ -30,7 +30,7 @@ from longtail.warehouse.build import BuildVerdict, dbt_sources, read_verdict
 from longtail.warehouse.comments import SCHEMA, comments_of, literal, marts_of, write_comments
 from longtail.warehouse.publication import log_of, record_of
 from longtail.warehouse.sources import lake_texts
-from longtail.warehouse.staging import by_number, next_version, staging_beside
+from longtail.warehouse.staging import next_version, staging_beside
 
 KEPT_VERSIONS = 3
 STORAGE_VERSION = "v1.0.0"
@@ -141,7 +141,7 @@ def _last_whole(target: Path) -> Path | None:
     """The published file, or the newest kept version where that is damaged or missing."""
     if target.exists() and not compare_files(record_of(target)) and not log_of(target).exists():
         return target
-    versions = reversed(by_number((target.parent / "versions").glob("*.duckdb")))
+    versions = sorted((target.parent / "versions").glob("*.duckdb"), reverse=True)
     return next((one for one in versions if one.stem.endswith(f"-{file_checksum(one)[:16]}")), None)
 
 
@@ -191,7 +191,7 @@ def _replace(new: Path, target: Path) -> Path:
     os.replace(new, target)
     os.replace(record, record_of(target))
     sync(target.parent)
-    for old in by_number(versions.glob("*.duckdb"))[:-KEPT_VERSIONS]:
+    for old in sorted(versions.glob("*.duckdb"))[:-KEPT_VERSIONS]:
         old.unlink()
     return kept
 

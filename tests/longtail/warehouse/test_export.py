@@ -255,16 +255,6 @@ def test_a_current_export_stays_and_readers_of_the_old_one_keep_it(study: Study)
         export_marts(study, LOG)
     exports = study.home.published / "exports"
     assert len(list(exports.iterdir())) == KEPT_FOLDERS
-    current = first.path.resolve()
-    for name in (
-        "20991231T000000000000Z-zzzzzzzz",
-        "000000-zzzzzzzzzzzzzzzz",
-    ):  # as earlier versions named them
-        (exports / name).mkdir()
-    assert export_marts(study, LOG).was_current
-    assert first.path.resolve() == current
-    assert (current / "README.md").exists()
-    assert len(list(exports.iterdir())) == KEPT_FOLDERS
 
 
 def test_a_flipped_bit_in_an_export_makes_it_again(study: Study) -> None:
