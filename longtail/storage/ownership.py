@@ -27,25 +27,25 @@ def place_of(locks: Path) -> str:
     The file that has it also has its own inode, so that a copy of the home gets another id. Errors: `OSError`.
     """
     path = locks / "place"
-    if found := _place(path):
-        return found
+    if place := _place(path):
+        return place
     with only_one(locks / "place.lock", None):
-        if found := _place(path):  # another process was first
-            return found
-        made, temporary = uuid.uuid4().hex, locks / "place.new"
+        if place := _place(path):  # another process was first
+            return place
+        place, temporary = uuid.uuid4().hex, locks / "place.new"
         temporary.unlink(missing_ok=True)
         with temporary.open("x", encoding="ascii") as file:
-            file.write(f"{made} {os.fstat(file.fileno()).st_ino}\n")
+            file.write(f"{place} {os.fstat(file.fileno()).st_ino}\n")
         sync(temporary)
         os.replace(temporary, path)
-        return made
+        return place
 
 
 def _place(path: Path) -> str | None:
     """The id in a file, unless the file is a copy."""
     try:
-        found = path.read_bytes().decode("ascii", "replace").split()
-        return found[0] if len(found) == 2 and found[1] == str(path.stat().st_ino) else None
+        words = path.read_bytes().decode("ascii", "replace").split()
+        return words[0] if len(words) == 2 and words[1] == str(path.stat().st_ino) else None
     except FileNotFoundError:
         return None
 

@@ -85,11 +85,11 @@ def dbt_sources() -> list[tuple[str, str]]:
 
 def _lake_files(lake: Path) -> list[tuple[str, str]]:
     """The path in the lake and the checksum of every finished Parquet file of an input table."""
-    found = []
+    files = []
     for path in sorted(path for table in TABLES for path in (lake / table).glob("*.parquet")):
         with contextlib.suppress(FileNotFoundError):  # another run is replacing it
-            found.append((str(path.relative_to(lake)), checksum_of(path)))
-    return found
+            files.append((str(path.relative_to(lake)), checksum_of(path)))
+    return files
 
 
 def check_memory() -> None:

@@ -82,9 +82,9 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
             # Other licences leave other rows out.
             identity = identity_of(publication, "longtail.warehouse", study.licences)
             exports = study.home.published / "exports"
-            found = find_version(exports, identity)
-            was_current = found is not None
-            folder = found or exports / next_version(exports, identity)
+            current = find_version(exports, identity)
+            was_current = current is not None
+            folder = current or exports / next_version(exports, identity)
             if not was_current:
                 new = staging / "export"
                 _write(connection, publication, study, new)
@@ -133,12 +133,12 @@ def _write_table(
         f'map_entries("{column}") as "{column}"' for column, type_, _ in columns if type_.startswith("MAP(")
     ]
     chosen = f"* replace ({', '.join(maps)})" if maps else "*"
-    said = {column: comment for column, _, comment in columns}
+    comments = {column: comment for column, _, comment in columns}
     file = folder / path
-    rows = connection.sql(f'select {chosen} from {SCHEMA}."{name}" where {_export_table(study, said)}')  # noqa: S608
-    _write_with_comments(rows, description, said, file)
+    rows = connection.sql(f'select {chosen} from {SCHEMA}."{name}" where {_export_table(study, comments)}')  # noqa: S608
+    _write_with_comments(rows, description, comments, file)
     metadata, schema = pq.read_metadata(file), pq.read_schema(file)
-    types = tuple((column, comment, schema.field(column).type) for column, comment in said.items())
+    types = tuple((column, comment, schema.field(column).type) for column, comment in comments.items())
     return ExportedTable(
         name, path, types, metadata.num_rows, file.stat().st_size, description, grain, source
     )
@@ -205,7 +205,11 @@ def _licences(connection: duckdb.DuckDBPyConnection, study: Study) -> list[Licen
 def _export_table(study: Study, columns: Collection[str]) -> str:
     """Which rows of a table with these columns are exported: a condition that leaves out single questions, their
     subjects and answers whose source states no licence."""
-    datasets = [one.name for one in study.datasets if one.imported and one.imported.licence == NO_LICENCE]
+    datasets = [
+        dataset.name
+        for dataset in study.datasets
+        if dataset.imported and dataset.imported.licence == NO_LICENCE
+    ]
     conditions = ["true"]
     if {"dataset", "question_id"} <= {*columns}:
         conditions.append(f"not list_contains({datasets}::text[], dataset)")

@@ -142,7 +142,9 @@ def _last_whole(target: Path) -> Path | None:
     if target.exists() and not compare_files(record_of(target)) and not log_of(target).exists():
         return target
     versions = sorted((target.parent / "versions").glob("*.duckdb"), reverse=True)
-    return next((one for one in versions if one.stem.endswith(f"-{file_checksum(one)[:16]}")), None)
+    return next(
+        (version for version in versions if version.stem.endswith(f"-{file_checksum(version)[:16]}")), None
+    )
 
 
 def _losses(
@@ -215,7 +217,11 @@ def _fill(
     comments = comments_of(connection, "build", [*n_rows, *views])
     texts = lake_texts()  # of columns that the mart's yml does not describe
     write_comments(
-        connection, [replace(one, text=one.text or texts.get(f"lake_{one.column}", "")) for one in comments]
+        connection,
+        [
+            replace(comment, text=comment.text or texts.get(f"lake_{comment.column}", ""))
+            for comment in comments
+        ],
     )
     if "catalogue" in n_rows:
         n_rows["catalogue"] += 1  # the row of `publication`
