@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longtail.errors import LakeError
-from longtail.storage.fingerprints import fingerprint
 from longtail.storage.lake import Computed, Lake, QuarantinedRow, Streamed
 from longtail.storage.lake_rows import content_hash
 from longtail.tables import TABLES
@@ -81,14 +80,6 @@ def test_schema_files_give_every_table_its_columns(lake: Lake) -> None:
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
-def test_a_schema_file_with_old_columns_is_replaced(lake: Lake) -> None:
-    path = lake.path("triples", "_schema")
-    path.parent.mkdir(parents=True)
-    pq.write_table(pa.table({"old": pa.array([], pa.int8())}), path)
-    lake.ensure_schemas()
-    assert pq.read_schema(path).equals(TABLES["triples"].schema)
-
-
 @pytest.mark.parametrize("n_bytes", [0, 100])
 def test_a_damaged_schema_file_is_replaced(lake: Lake, n_bytes: int) -> None:
     lake.ensure_schemas()
@@ -105,14 +96,6 @@ def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, texts: list
     rows = [{**SOME, "subject_id": text} for text in texts]
     lake.write("triples", rows, fingerprint="f")
     assert lake.read("triples").to_pylist() == rows
-
-
-@pytest.mark.parametrize(
-    "text", ["a\x00b", "👩🏽‍🚀", "\u200fשלום\u200e", "x" * 10_240, "\r\n\t", "e\u0301", ""]
-)
-def test_awkward_text_survives(lake: Lake, text: str) -> None:
-    lake.write("triples", [{**SOME, "object_id": text}], fingerprint="f")
-    assert lake.read("triples")["object_id"].to_pylist() == [text]
 
 
 # What does not fit ---------------------------------------------------------------------------------
@@ -255,12 +238,6 @@ def test_the_content_hash_ignores_columns_about_the_run() -> None:
     other = pa.table({"prediction": ["a"], "run_id": ["r2"], "latency_ms": [9.0], "is_reused": [True]})
     assert content_hash(one) == content_hash(other)
     assert content_hash(one) != content_hash(one.set_column(0, "prediction", pa.array(["b"])))
-
-
-def test_fingerprints() -> None:
-    assert fingerprint("a", {"x": 1, "y": [2]}) == fingerprint("a", {"y": [2], "x": 1})
-    assert len({fingerprint(*parts) for parts in (("a", "b"), ("ab",), ("b", "a"), ("a", "b", None))}) == 4
-    assert fingerprint("ü\x00") == fingerprint("ü\x00")
 
 
 # Quarantine ----------------------------------------------------------------------------------------
