@@ -1,15 +1,9 @@
-"""A sandbox server that fails as a script says, and keeps what it was asked.
-
-    python -m tests.faults 8123 0 8
-
-serves the world of seed 0 with eight facts a relation at port 8123 until it is killed; its first line is the address.
-"""
+"""A sandbox server that fails as a script says, and keeps what it was asked."""
 
 from __future__ import annotations
 
 import socket
 import struct
-import sys
 import threading
 import time
 from collections import deque
@@ -190,10 +184,3 @@ class _FaultyHandler(Handler):
         piece = next(pieces)
         self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
         self.close_connection = True
-
-
-if __name__ == "__main__":
-    port, seed, size = map(int, sys.argv[1:])
-    with FaultyServer(World(seed, size), port) as serving:
-        print(serving.base_url, flush=True)
-        threading.Event().wait()

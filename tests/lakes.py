@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +11,11 @@ from typing import Any
 import numpy as np
 import yaml
 
-from longtail.methods import BACKGROUND, BOUND, CONDITION, METHODS
-from longtail.prompt_formats import BACKGROUND_TEMPLATE, FOR_ENCODER_DECODERS, FORMATS
-from longtail.relations.relation import SOURCE_SET, relation_set
+from longtail.methods import METHODS
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study
 from longtail.study.study import Study
-from longtail.study.tables import paper_cells
+from longtail.study.tables import describe_study
 from tests.lake_rows import (
     OBJECT_ID,
     SAMPLE_TEMPERATURE,
@@ -127,150 +126,21 @@ def make_lake(root: Path, plan: LakePlan) -> Lake:
 
 
 def write_study_tables(lake: Lake, plan: LakePlan) -> None:
-    """Write the tables that restate the study."""
-    _put(lake, "paper_cells", paper_cells("synthetic"))
-    _put(lake, "models", [_model_row(plan, name, i) for i, name in enumerate(plan.models)])
-    _put(
-        lake,
-        "model_prices",
-        [
-            {
-                "model": name,
-                "valid_from": day,
-                "prompt_usd_per_million": usd,
-                "completion_usd_per_million": 4 * usd,
-            }
-            for name in plan.services
-            for day, usd in (("2026-01-01", 0.5), ("2026-07-01", 0.25))
-        ],
-    )
-    _put(
-        lake,
-        "methods",
-        [
-            {
-                "method": name,
-                "kind": METHODS[name].kind,
-                "asks_questions": name in plan.methods,
-                "is_parametric": METHODS[name].is_parametric,
-                "is_bound": METHODS[name].passages == BOUND,
-                "is_condition": METHODS[name].passages == CONDITION,
-                "has_index": METHODS[name].index is not None,
-                "cuts_last_sentence": METHODS[name].cuts_last_sentence,
-                "may_find_nothing": METHODS[name].may_find_nothing,
-                "is_fixed": METHODS[name].is_fixed,
-                "description": f"method {name}",
-                "background_template": BACKGROUND_TEMPLATE if METHODS[name].kind == BACKGROUND else None,
-                "background_tokens": 150 if METHODS[name].kind == BACKGROUND else None,
-            }
-            for name in dict.fromkeys([*plan.methods, "closed_book"])  # which asks paraphrases and samples
-        ],
-    )
-    _put(
-        lake,
-        "prompts",
-        [
-            *(
-                _prompt_row(name, i, "qa", ["questions"], plan.methods, shots=SHOTS * (name == "few_shot"))
-                for i, name in enumerate(plan.prompts)
-            ),
-            _prompt_row(
-                "popqa_tp",
-                len(plan.prompts),
-                "question_answer",
-                ["paraphrases", "samples"],
-                (),
-                n_samples=plan.n_samples,
-            ),
-        ],
-    )
-    _put(
-        lake,
-        "datasets",
-        [
-            {
-                "dataset": name,
-                "position_in_study": position,
-                "source": "sandbox",
-                "relation_set": SOURCE_SET,
-                "relations": relation_names(plan),
-                "snapshot": "2026-10",
-                "chosen_by": None,
-                "split_by": "question",
-                "popularity_name": None,
-            }
-            for position, name in enumerate(plan.datasets)
-        ],
-    )
-    _put(
-        lake,
-        "relations",
-        [
-            {
-                "relation_set": SOURCE_SET,
-                "relation": relation.name,
-                "property_id": relation.property_id,
-                "template": relation.template,
-                "statement": relation.statement,
-            }
-            for relation in relation_set(SOURCE_SET)
-        ],
-    )
-    _put(
-        lake,
-        "popularity_windows",
-        [
-            {
-                "measure": plan.measure,
-                "n_months": plan.n_months,
-                "last_month": plan.last_month,
-                "redirects": "resolve",
-                "agent": "user",
-            }
-        ],
-    )
-
-
-def _model_row(plan: LakePlan, name: str, size: int) -> dict[str, Any]:
-    return {
-        "model": name,
-        "family": "synthetic",
-        "n_parameters": 10 ** (6 + size),
-        "backend": "openai" if name in plan.services else "fake",
-        "path": name,
-        "dtype": "float32",
-        "quantisation": "none",
-        "is_encoder_decoder": False,
-        "is_instruction_tuned": None,
-        "n_passages": 0,
-        "device_hour_usd": 3.6 if name in plan.priced else None,
-    }
-
-
-def _prompt_row(
-    name: str,
-    position: int,
-    format_name: str,
-    generations: list[str],
-    methods: Sequence[str],
-    shots: int = 0,
-    n_samples: int | None = None,
-) -> dict[str, Any]:
-    return {
-        "prompt": name,
-        "position_in_study": position,
-        "format": format_name,
-        "template": FORMATS[format_name],
-        "encoder_decoder_template": FOR_ENCODER_DECODERS[format_name],
-        "shots": shots,
-        "draw": "per_question" if shots else None,
-        "demonstrations_from": "other_relations",
-        "max_new_tokens": 15,
-        "generations": generations,
-        "methods": list(methods),
-        "n_samples": n_samples,
-        "temperature": SAMPLE_TEMPERATURE if n_samples else None,
-    }
+    """Write the tables that restate the study, as the platform does; of models, `plan` says what the study does not."""
+    with tempfile.TemporaryDirectory() as folder:
+        describe_study(make_study(Path(folder), plan), lake)
+    models = lake.read("models").to_pylist()
+    for size, model in enumerate(models):
+        model |= {"family": "synthetic", "n_parameters": 10 ** (6 + size), "dtype": "float32"}
+        model |= {"backend": "openai"} if model["model"] in plan.services else {}
+        model |= {"device_hour_usd": 3.6} if model["model"] in plan.priced else {}
+    _put(lake, "models", models)
+    prices = {"2026-01-01": 0.5, "2026-07-01": 0.25}
+    _put(lake, "model_prices", [
+        {"model": name, "valid_from": day, "prompt_usd_per_million": usd, "completion_usd_per_million": 4 * usd}
+        for name in plan.services
+        for day, usd in prices.items()
+    ])  # fmt: skip
 
 
 def _write_world(lake: Lake, plan: LakePlan, subjects: Sequence[str], rng: np.random.Generator) -> None:

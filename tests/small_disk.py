@@ -3,12 +3,15 @@ process sees it, and it disappears with that process."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +40,17 @@ class SmallDisk:
     def leave_free(self, mebibytes: float) -> None:
         """Grow the disk until exactly this much space is left."""
         self.resize(shutil.disk_usage(self.folder).used / _MEBIBYTE + mebibytes)
+
+
+@contextlib.contextmanager
+def files_up_to(n_bytes: int) -> Iterator[None]:
+    """No file of this process may grow beyond `n_bytes`: the operating system refuses the write, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def _size(mebibytes: float) -> str:

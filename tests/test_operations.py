@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import resource
 import shutil
 import sqlite3
 import time
@@ -37,6 +36,7 @@ from longtail.storage.ownership import (
 )
 from longtail.study.file import load_study
 from tests.journeys.commands import small_study
+from tests.small_disk import files_up_to
 
 
 def test_locks_of_ended_runs_are_removed_and_those_of_living_and_others_runs_stay(
@@ -150,14 +150,9 @@ def test_small_files_of_a_home_are_whole_or_unchanged(
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("DAGSTER_HOME", "set by prepare_dagster_home")
     study = load_study(small_study(tmp_path, "fake:digest"))
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     for write in (lambda: claim_home(study), lambda: prepare_dagster_home(study.home)):
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))  # no file may grow beyond one byte
-        try:
-            with pytest.raises(LakeError, match="could not be written"):
-                write()
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        with files_up_to(1), pytest.raises(LakeError, match="could not be written"):
+            write()
         assert not [path for path in study.home.root.rglob("*") if path.is_file()]
     claim_home(study)
     prepare_dagster_home(study.home)

@@ -1,7 +1,7 @@
-"""Warehouses built by dbt from synthetic lakes: each is built once a test run, and read by many tests.
+"""Warehouses built by dbt from synthetic lakes: each is built, and published, once a test run, and read by many tests.
 
-Where several processes
-run the tests, each has a copy of its own of what the first one built; views of staging in it read the first one's lake.
+Where several processes run the tests, each has a copy of its own of what the first one built; views of staging in it read
+the first one's lake.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import hashlib
 import logging
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -61,24 +62,28 @@ OWN_PREFIX = "longtail-warehouses-"
 shared_folder: Path | None = None  # of all processes of a test run; set by conftest where there are several
 
 
+def _made_once(prefix: str, name: str, make: Callable[[Path], object]) -> Path:
+    """A folder that `make` has filled once in a test run; each process has a copy, which goes with it."""
+    folder = _own_folder(prefix)
+    if shared_folder is None:
+        make(folder)
+        return folder
+    shared = shared_folder / f"{prefix}{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    with shared.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not shared.with_suffix(".made").exists():
+            shutil.rmtree(shared, ignore_errors=True)
+            shared.mkdir()
+            make(shared)
+            shared.with_suffix(".made").touch()
+    shutil.copytree(shared, folder, dirs_exist_ok=True)
+    return folder
+
+
 @functools.cache
 def folder_of(plan: LakePlan) -> Path:
     """A folder with study.yaml and, in `home`, the lake and the build of `plan`; its name is awkward."""
-    folder = Path(tempfile.mkdtemp(prefix="longtail's {odd} home "))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    if shared_folder is None:
-        _build(plan, folder)
-        return folder
-    shared = shared_folder / f"longtail's {{odd}} home {hashlib.sha256(repr(plan).encode()).hexdigest()[:16]}"
-    with shared.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not shared.with_suffix(".built").exists():
-            shutil.rmtree(shared, ignore_errors=True)
-            shared.mkdir()
-            _build(plan, shared)
-            shared.with_suffix(".built").touch()
-    shutil.copytree(shared, folder, dirs_exist_ok=True)
-    return folder
+    return _made_once("longtail's {odd} home ", f"{plan}", lambda folder: _build(plan, folder))
 
 
 def _build(plan: LakePlan, folder: Path) -> None:
@@ -120,9 +125,12 @@ def study_of_few_marts(patch: pytest.MonkeyPatch, target: Path) -> Study:
 
 @functools.cache
 def _folder_of_few_marts() -> Path:
-    folder = _own_folder() / "study"
+    return _made_once(OWN_PREFIX, "few marts", _drop_most_marts) / "study"
+
+
+def _drop_most_marts(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        build = copied_study(UNANSWERED, patch, folder).home.build
+        build = copied_study(UNANSWERED, patch, folder / "study").home.build
     shutil.rmtree(build / "dbt")
     with duckdb.connect(str(build / "warehouse.duckdb")) as connection:
         there = connection.execute("select table_name from duckdb_tables() where schema_name = 'marts'")
@@ -132,29 +140,30 @@ def _folder_of_few_marts() -> Path:
         connection.execute(
             "delete from marts.catalogue where not list_contains(?, table_name)", [list(FEW_MARTS)]
         )
-    return folder
 
 
 def published_study(plan: LakePlan, patch: pytest.MonkeyPatch) -> Study:
-    """As `built_study`, its warehouse published once a process. Tests may publish more beside it, and change nothing."""
+    """As `built_study`, its warehouse published. Tests may publish more beside it, and change nothing."""
     folder = _published_folder(plan)
     patch.setenv("LONGTAIL_HOME", str(folder / "home"))
     return load_study(folder / "study.yaml")
 
 
-def _own_folder() -> Path:
+def _own_folder(prefix: str = OWN_PREFIX) -> Path:
     """A folder of this process, which goes with it."""
-    folder = Path(tempfile.mkdtemp(prefix=OWN_PREFIX))
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 @functools.cache
 def _published_folder(plan: LakePlan) -> Path:
-    folder = _own_folder()
+    return _made_once(OWN_PREFIX, f"published {plan}", lambda folder: _publish(plan, folder)) / "study"
+
+
+def _publish(plan: LakePlan, folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         publish_warehouse(copied_study(plan, patch, folder / "study"), LOG)
-    return folder / "study"
 
 
 @functools.cache

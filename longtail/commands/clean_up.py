@@ -14,7 +14,6 @@ from longtail.storage import files
 from longtail.storage.home import StudyHome, command, study_file
 from longtail.storage.ownership import only_one
 from longtail.study.file import load_study
-from longtail.warehouse.staging import by_number
 
 _KEPT = "is kept: nothing else has it"
 
@@ -68,7 +67,7 @@ def _parts(home: StudyHome) -> Iterator[Part]:
     )
     yield Part("tuned_models", (home.tuned_models,), _KEPT, is_removable=False)
     now = {path.resolve() for path in (home.published_export, home.published_router)}
-    versions = by_number((home.published / "versions").glob("*.duckdb"))[:-1]
+    versions = sorted((home.published / "versions").glob("*.duckdb"))[:-1]
     versions += [
         one for kind in ("exports", "routers") for one in (home.published / kind).glob("*") if one not in now
     ]

@@ -75,18 +75,6 @@ def beginning(file: IO[bytes]) -> bytes:
     return magic
 
 
-def decompress(path: Path, threads: int) -> int:
-    """Decompress a whole file without keeping it; return the number of bytes. Reading is measured against this."""
-    stream = open_stream(path, threads)
-    target, n_bytes = memoryview(bytearray(PIECE)), 0
-    try:
-        while size := stream.readinto(target):
-            n_bytes += size
-    finally:
-        stream.close()
-    return n_bytes
-
-
 def read_ahead(stream: Stream, piece: int) -> Generator[tuple[bytearray, int], None, None]:
     """Yield (buffer, end of the block in it). Blocks start at `MARGIN` and are valid until the next is requested.
 

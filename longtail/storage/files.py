@@ -68,16 +68,30 @@ def atomic_file(path: Path, staging: Path | None = None) -> Iterator[Path]:
     the home. After an error the staging file is removed and `path` is unchanged.
     """
     try:
-        with stage(staging or path.parent.parent / STAGING, path.name) as temporary:
-            path.parent.mkdir(parents=True, exist_ok=True)
+        with whole(path, staging or path.parent.parent / STAGING) as temporary:
             yield temporary
-            sync(temporary)
-            os.replace(temporary, path)
-            sync(path.parent)
     except OSError as error:
         raise LakeError(
             f"{path}: could not be written ({error.strerror or error}); what was there is unchanged"
         ) from error
+
+
+@contextlib.contextmanager
+def whole(path: Path, staging: Path | None = None) -> Iterator[Path]:
+    """Yield a path for a file or a folder; on success flush it and rename it to `path`, which it replaces.
+
+    `staging`: a folder on the same file system; without one, that of `path`. After an error nothing is left.
+    Errors: `OSError`.
+    """
+    with stage(staging or path.parent, path.name) as temporary:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        for file in (*temporary.rglob("*"), temporary):
+            sync(file)
+        if temporary.is_dir():
+            remove(path)
+        os.replace(temporary, path)
+        sync(path.parent)
 
 
 @contextlib.contextmanager
@@ -149,7 +163,8 @@ def has_no_room(place: Path) -> bool:
 
 def full_disk(place: Path, what: str = "") -> str:
     """One line about the full disk of `place`, and about what the program was doing there."""
-    reason = f"{place}: the disk is full{_room(place)}"
+    # Zero explains itself; a little more shows that a large file did not fit.
+    reason = f"{place}: the disk is full ({_free(place) / _MEBIBYTE:.1f} MiB are left)"
     return f"{what}: {reason}; {_ADVICE}" if what else f"{reason}; {_ADVICE}"
 
 
@@ -159,31 +174,9 @@ def add_advice(line: str) -> str:
     return f"{line}; {_ADVICE}" if is_disk_full(line) and not has_advice else line
 
 
-def _room(place: Path) -> str:
-    """How much is left. Zero explains itself; a little more shows that a large file did not fit."""
-    return f" ({_free(place) / _MEBIBYTE:.1f} MiB are left)"
-
-
 def _free(place: Path) -> int:
     """Free bytes where `place` is or will be."""
     return shutil.disk_usage(next(folder for folder in (place, *place.parents) if folder.exists())).free
-
-
-@contextlib.contextmanager
-def whole(path: Path, staging: Path | None = None) -> Iterator[Path]:
-    """Yield a path for a file or a folder; on success flush it and rename it to `path`, which it replaces.
-
-    `staging`: a folder on the same file system; without one, that of `path`. After an error nothing is left.
-    Errors: `OSError`.
-    """
-    with stage(staging or path.parent, path.name) as temporary:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        for file in (*temporary.rglob("*"), temporary):
-            sync(file)
-        remove(path)
-        os.rename(temporary, path)
-        sync(path.parent)
 
 
 def remove(path: Path) -> None:

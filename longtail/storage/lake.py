@@ -11,7 +11,7 @@ import functools
 import io
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -261,8 +261,8 @@ class Lake:
         if not stamp or (stamp.fingerprint, stamp.columns) != (fingerprint, columns_of(table)):
             return None
         rejected = self.stamp("quarantine", f"{table}|{partition}")
-        found = (rejected.fingerprint, rejected.n_rows) if rejected else (fingerprint, 0)
-        return stamp if found == (fingerprint, stamp.n_quarantined) else None
+        stamped = (rejected.fingerprint, rejected.n_rows) if rejected else (fingerprint, 0)
+        return stamp if stamped == (fingerprint, stamp.n_quarantined) else None
 
     def content(self, table: str, partition: str = WHOLE) -> str:
         """The content hash of an input, for a fingerprint. Errors: `LakeError` where it is missing or damaged."""
@@ -284,12 +284,12 @@ class Lake:
                     path.unlink(missing_ok=True)
                 progress.add(1)
 
-    def require_intact(self, left_out: Collection[str] = ()) -> None:
-        """Check every partition that a reader of whole tables would find, but for those of tables in `left_out`.
+    def require_intact(self) -> None:
+        """Check every partition that a reader of whole tables would find.
 
         Errors: `LakeError` that names the first damaged file, and what makes it again.
         """
-        for table in [name for name in TABLES if name not in left_out]:
+        for table in TABLES:
             for partition in self.partitions(table):
                 self._intact(table, partition)
 
@@ -343,10 +343,10 @@ def _share(store: ObjectStore, table: str, path: Path, stamp: Stamp) -> Stamp:
     Errors: `LakeError` if the other machine has made it from other inputs.
     """
     store.put(path)
-    found = stamp_of(path)
-    if found.fingerprint != stamp.fingerprint:
+    shared = stamp_of(path)
+    if shared.fingerprint != stamp.fingerprint:
         raise LakeError(
             f"{path}: another machine has made it from other inputs meanwhile; use the same study file, version and "
             "data on all machines, and run again"
         )
-    return found
+    return shared

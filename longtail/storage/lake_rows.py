@@ -68,10 +68,10 @@ def content_hash(data: pa.Table) -> str:
 
     It is that of an uncompressed Parquet file of the rows; the file is hashed as it is written and kept nowhere.
     """
-    kept = data.select([name for name in data.column_names if name not in _VOLATILE])
+    columns = data.select([name for name in data.column_names if name not in _VOLATILE])
     sink = _Hashing()
     pq.write_table(
-        kept.replace_schema_metadata(None).combine_chunks(), pa.PythonFile(sink, "w"), compression="none"
+        columns.replace_schema_metadata(None).combine_chunks(), pa.PythonFile(sink, "w"), compression="none"
     )
     return sink.digest.hexdigest()[:32]
 

@@ -81,7 +81,7 @@ class ObjectStore:
 
         If both have changed, the object wins: results of models stay in the row cache. Damaged files are left alone.
         """
-        e_tags = {one["path"].removeprefix("lake/"): str(one["e_tag"]) for one in self._list("lake/")}
+        e_tags = {meta["path"].removeprefix("lake/"): str(meta["e_tag"]) for meta in self._list("lake/")}
         files = {str(path.relative_to(self._lake)) for path in self._lake.glob("*/*.parquet")}
         names = sorted(filter(_is_partition, files | e_tags.keys()))
         with (
@@ -97,8 +97,10 @@ class ObjectStore:
         for _ in range(_TRIES):
             record, checksum = self._record(name), checksum_of(path)
             try:
-                said = {"fingerprint": stamp_of(path).fingerprint, "checksum": checksum}
-                e_tag = self._put(f"lake/{name}", path, {"e_tag": record.e_tag} if record else "create", said)
+                metadata = {"fingerprint": stamp_of(path).fingerprint, "checksum": checksum}
+                e_tag = self._put(
+                    f"lake/{name}", path, {"e_tag": record.e_tag} if record else "create", metadata
+                )
                 return self._note(name, _Record(e_tag, checksum))
             except FileExistsError:
                 if self._fetch(name):
@@ -135,7 +137,7 @@ class ObjectStore:
 
     def _published_objects(self, folder: str) -> list[tuple[str, str]]:
         """Version and path of all published objects in `folder`."""
-        paths = [str(one["path"]) for one in self._list(folder)]
+        paths = [str(meta["path"]) for meta in self._list(folder)]
         named = ((path.removeprefix(folder).split("/")[0], path) for path in paths)
         return [(name, path) for name, path in named if name != "current.json"]
 
@@ -148,11 +150,11 @@ class ObjectStore:
             known: dict[str, Any] = {}
             mode: Any = "create"
             with contextlib.suppress(FileNotFoundError, ValueError), _errors(f"{self.address}/{key}"):
-                found = obstore.get(self._client, key)
-                mode = {"e_tag": str(found.meta["e_tag"])}
-                known = json.loads(bytes(found.bytes()))
+                answer = obstore.get(self._client, key)
+                mode = {"e_tag": str(answer.meta["e_tag"])}
+                known = json.loads(bytes(answer.bytes()))
             before = known.get("versions") or sorted({name for name, _ in self._published_objects(folder)})
-            versions = [*(one for one in before if one != version), version]
+            versions = [*(other for other in before if other != version), version]
             named: dict[str, Any] = {"version": known.get("version"), "versions": versions}
             if is_whole:
                 versions = versions[-_KEPT_VERSIONS:]
@@ -177,12 +179,12 @@ class ObjectStore:
                 self.put(path)
         else:
             mine = checksum_of(path) if record and is_changed else None
-            found = self._fetch(name)
-            if found is None:
+            theirs = self._fetch(name)
+            if theirs is None:
                 return
-            if mine not in (None, found):
+            if mine not in (None, theirs):
                 _LOG.warning("%s: another machine has made it, too; its version is taken", path)
-            if not found:
+            if not theirs:
                 path.unlink(missing_ok=True)
 
     def _fetch(self, name: str) -> str | None:
@@ -192,11 +194,11 @@ class ObjectStore:
         path, checksum = self._lake / name, ""
         try:
             with _errors(f"{self.address}/lake/{name}"):
-                found = obstore.get(self._client, f"lake/{name}")
-                if found.meta["size"]:
+                answer = obstore.get(self._client, f"lake/{name}")
+                if answer.meta["size"]:
                     with atomic_file(path) as temporary:
                         with temporary.open("wb") as file:
-                            for chunk in found:
+                            for chunk in answer:
                                 file.write(chunk)
                         if damage_of(temporary):
                             raise LakeError(
@@ -207,7 +209,7 @@ class ObjectStore:
         except FileNotFoundError:
             self._record_path(name).unlink(missing_ok=True)
             return None
-        self._note(name, _Record(str(found.meta["e_tag"]), checksum))
+        self._note(name, _Record(str(answer.meta["e_tag"]), checksum))
         return checksum
 
     def _put(self, key: str, content: Path | bytes, mode: Any, metadata: Any = None) -> str:
@@ -227,7 +229,7 @@ class ObjectStore:
         # Its answers are short: a store that hangs is noticed after minutes, and the terminal says what is waited for.
         with _errors(self.address), Progress(_LOG, f"waiting for {self.address}"):
             client = _client(self.address, timeout="60s")
-            return [one for batch in obstore.list(client, prefix) for one in batch]
+            return [meta for batch in obstore.list(client, prefix) for meta in batch]
 
     def _record_path(self, name: str) -> Path:
         return self._records / name

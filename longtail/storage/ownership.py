@@ -8,14 +8,14 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from longtail.errors import LongtailError
 from longtail.storage.files import sync
 
-_POLL_SECONDS = 0.5
-_REMIND_SECONDS = 30.0
+_GRACE_S = 60.0
 _HELD: dict[Path, int] = {}
 PLACE = "longtail/place"
 """The tag of a run that says in which home its lock is."""
@@ -27,25 +27,25 @@ def place_of(locks: Path) -> str:
     The file that has it also has its own inode, so that a copy of the home gets another id. Errors: `OSError`.
     """
     path = locks / "place"
-    if found := _place(path):
-        return found
+    if place := _place(path):
+        return place
     with only_one(locks / "place.lock", None):
-        if found := _place(path):  # another process was first
-            return found
-        made, temporary = uuid.uuid4().hex, locks / "place.new"
+        if place := _place(path):  # another process was first
+            return place
+        place, temporary = uuid.uuid4().hex, locks / "place.new"
         temporary.unlink(missing_ok=True)
         with temporary.open("x", encoding="ascii") as file:
-            file.write(f"{made} {os.fstat(file.fileno()).st_ino}\n")
+            file.write(f"{place} {os.fstat(file.fileno()).st_ino}\n")
         sync(temporary)
         os.replace(temporary, path)
-        return made
+        return place
 
 
 def _place(path: Path) -> str | None:
     """The id in a file, unless the file is a copy."""
     try:
-        found = path.read_bytes().decode("ascii", "replace").split()
-        return found[0] if len(found) == 2 and found[1] == str(path.stat().st_ino) else None
+        words = path.read_bytes().decode("ascii", "replace").split()
+        return words[0] if len(words) == 2 and words[1] == str(path.stat().st_ino) else None
     except FileNotFoundError:
         return None
 
@@ -61,10 +61,10 @@ def hold_run(locks: Path, run_id: str) -> None:
     _HELD[path] = descriptor
 
 
-def is_run_dead(locks: Path, run_id: str, started_at: float | None, grace_s: float = 60.0) -> bool:
+def is_run_dead(locks: Path, run_id: str, started_at: float | None) -> bool:
     """Whether no process holds the lock of a run that should be running.
 
-    A run without a lock file counts as dead only `grace_s` seconds after `started_at` (seconds since the epoch):
+    A run without a lock file counts as dead only a minute after `started_at` (seconds since the epoch):
     before, it may not have taken its lock yet. A start that far in the future tells of a clock that was set back.
     """
     path = _run_lock(locks, run_id)
@@ -73,7 +73,7 @@ def is_run_dead(locks: Path, run_id: str, started_at: float | None, grace_s: flo
     try:
         descriptor = os.open(path, os.O_RDWR)
     except FileNotFoundError:
-        return started_at is None or abs(time.time() - started_at) > grace_s
+        return started_at is None or abs(time.time() - started_at) > _GRACE_S
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -98,50 +98,34 @@ def list_runs(locks: Path) -> list[str]:
 
 
 @contextlib.contextmanager
-def only_one(path: Path, message: str | None, *, shared: bool = False) -> Iterator[None]:
-    """Hold `path` exclusively, or `shared` with others that do. If another living process holds it otherwise:
-    `LongtailError(message)`; None: wait for it."""
+def only_one(
+    path: Path, message: str | None, *, shared: bool = False, on_wait: Callable[[], None] | None = None
+) -> Iterator[None]:
+    """Hold `path` exclusively, or `shared` with others that do; the lock is the kernel's and ends with the process.
+
+    If another living process holds it otherwise: `LongtailError(message)`; without a message, call `on_wait` and wait.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
-        how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        fcntl.flock(descriptor, how | (fcntl.LOCK_NB if message else 0))
-    except BlockingIOError:
-        os.close(descriptor)
-        raise LongtailError(message) from None
-    try:
+        try:
+            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if message:
+                raise LongtailError(message) from None
+            if on_wait:
+                on_wait()
+            fcntl.flock(descriptor, how)
         yield
     finally:
         os.close(descriptor)
 
 
-@contextlib.contextmanager
-def model_lock(folder: Path, model_name: str, log: logging.Logger) -> Iterator[None]:
-    """Hold `<folder>/generation-<model>.lock`; wait, and say so, while another process holds it.
-
-    The lock is the kernel's (flock): it ends with the process, also after kill -9.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / f"generation-{model_name}.lock", "a+", encoding="ascii") as file:
-        _acquire(file.fileno(), file.name, model_name, log)
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        yield
-
-
-def _acquire(descriptor: int, path: str, model_name: str, log: logging.Logger) -> None:
-    reminded = float("-inf")
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() - reminded >= _REMIND_SECONDS:
-                reminded = time.monotonic()
-                owner = Path(path).read_text(encoding="ascii") or "unknown"
-                log.info("%s: another run (process %s) generates with this model; waiting", model_name, owner)
-            time.sleep(_POLL_SECONDS)
+def model_lock(folder: Path, model_name: str, log: logging.Logger) -> AbstractContextManager[None]:
+    """Hold `<folder>/generation-<model>.lock`; wait, and say so, while another process holds it."""
+    said = f"{model_name}: another run generates with this model; waiting"
+    return only_one(folder / f"generation-{model_name}.lock", None, on_wait=lambda: log.info(said))
 
 
 def _run_lock(locks: Path, run_id: str) -> Path:

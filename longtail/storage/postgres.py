@@ -56,8 +56,8 @@ class Connection:
         """Run a statement; the result can be read row by row."""
         cursor = self.raw.cursor(binary=True)
         if _AMONG.search(query):  # rows are read while the server looks for more
-            found = _AMONG.sub("= any(%b)", query)
-            return cursor.stream(found.encode(), [list(values)], size=_ROWS_AT_ONCE)
+            among = _AMONG.sub("= any(%b)", query)
+            return cursor.stream(among.encode(), [list(values)], size=_ROWS_AT_ONCE)
         return cursor.execute(query.replace("?", "%s").encode(), values or None)
 
     def executemany(self, query: str, rows: Sequence[Sequence[Any]]) -> Any:

@@ -67,11 +67,6 @@ class Request:
     secret: str | None = None
 
     @property
-    def full_url(self) -> str:
-        """The address with its parameters."""
-        return requests.Request(self.method, self.url, params=self.params).prepare().url or self.url
-
-    @property
     def key(self) -> str:
         """A hash of what is asked; of no header."""
         parts = [self.method, self.url, self.params and dict(self.params), self.form and dict(self.form)]
@@ -172,7 +167,7 @@ class HttpClient:
         def ask() -> Any:
             return self._retry(request, lambda: self._fetch(request, False, accept), fail_fast_when_slow)
 
-        return self._ask_once(request, ask, fail_fast_when_slow)
+        return self._ask_once(request, ask)
 
     def download(
         self,
@@ -202,15 +197,8 @@ class HttpClient:
 
         self._retry(request, attempt)
 
-    def forget_slow(self) -> None:
-        """Slow requests may be tried again; called before giving up."""
-        if self._finished is not None:
-            self._finished.forget_slow()
-
-    def _ask_once(self, request: Request, ask: Callable[[], Any], notes_slow: bool = False) -> Any:
-        if self._finished is None:
-            return ask()
-        return self._finished.get_or_ask(request.key, ask, notes_slow=notes_slow)
+    def _ask_once(self, request: Request, ask: Callable[[], Any]) -> Any:
+        return ask() if self._finished is None else self._finished.get_or_ask(request.key, ask)
 
     def _retry(self, request: Request, attempt: Callable[[], Any], fail_fast_when_slow: bool = False) -> Any:
         service, url, policy = request.service, request.url, self.policy

@@ -19,14 +19,7 @@ _TIME_LIMIT = ("timeoutexception", "timed out", "timeout", "time limit")
 
 
 class SlowAnswerError(SourceError):
-    """The service stopped a query, or did not answer in time: ask for less at once.
-
-    `is_remembered`: an earlier run saw this; this time no request was sent.
-    """
-
-    def __init__(self, message: str, *, is_remembered: bool = False) -> None:
-        super().__init__(message)
-        self.is_remembered = is_remembered
+    """The service stopped a query, or did not answer in time: ask for less at once."""
 
 
 class RefusedRequestError(SourceError):

@@ -71,12 +71,11 @@ class _State:
 class Limiter:
     """At most `max_parallel` requests at once; each starts at least `interval_s` seconds after the previous one.
 
-    A pause (Retry-After) holds every thread, not only the one whose request was refused. `waited_s`: the seconds that
-    the requests of this process have waited in all.
+    A pause (Retry-After) holds every thread, not only the one whose request was refused.
     """
 
     def __init__(self, interval_s: float, max_parallel: int, clock: Clock) -> None:
-        self.interval_s, self.waited_s = interval_s, 0.0
+        self.interval_s = interval_s
         self._sleep, self._now = clock.sleep, clock.monotonic
         self._lock = threading.Lock()
         self._memory = _State()
@@ -88,14 +87,11 @@ class Limiter:
 
         Errors: `LongPauseError` where a pause lasts longer than `longest_s`, even if it starts during the wait.
         """
-        began = self._now()
         with self._hold_slot():
             while (wait := self._reserve_turn(longest_s)) > 0:
                 self._sleep(wait)
                 if self.pause_left_s() <= 0:
                     break
-            with self._lock:
-                self.waited_s += self._now() - began
             yield
 
     def pause(self, seconds: float) -> None:
@@ -242,9 +238,3 @@ class Limits:
             for limiter in dict.fromkeys(self.limiter(service, url) for service in services):
                 slots.enter_context(limiter.slot(longest_s))
             yield
-
-    @property
-    def waited_s(self) -> float:
-        """Seconds that all requests together, also parallel ones, have waited for their limits."""
-        with self._lock:
-            return sum(limiter.waited_s for limiter in self._limiters.values())

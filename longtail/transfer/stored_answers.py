@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from longtail.storage.blob_store import BlobStore, remove_store
-from longtail.transfer.failures import SlowAnswerError
 
 _ABANDONED_AFTER_S = 14 * 86_400.0
 _SUFFIX = ".sqlite"
-_SLOW = "slow:"
 
 
 class FinishedAnswers:
@@ -32,30 +30,15 @@ class FinishedAnswers:
         self._store = BlobStore(folder / f"{stage}{_SUFFIX}")
         self.n_known = 0
 
-    def get_or_ask(self, key: str, ask: Callable[[], Any], *, notes_slow: bool = False) -> Any:
-        """The stored answer to the request `key`; otherwise the result of `ask`, which is stored.
-
-        `notes_slow`: also store that a request was too slow, and raise `SlowAnswerError` without a request next time.
-        A relation that had to be divided is then not tried whole again.
-        """
+    def get_or_ask(self, key: str, ask: Callable[[], Any]) -> Any:
+        """The stored answer to the request `key`; otherwise the result of `ask`, which is stored."""
         stored = self._store.get(key)
         if stored is not None:
             self.n_known += 1
             return json.loads(stored)
-        if notes_slow and (message := self._store.get(_SLOW + key)):
-            raise SlowAnswerError(message.decode(), is_remembered=True)
-        try:
-            document = ask()
-        except SlowAnswerError as error:
-            if notes_slow:
-                self._store.put(_SLOW + key, str(error).encode())
-            raise
+        document = ask()
         self._store.put(key, json.dumps(document).encode())
         return document
-
-    def forget_slow(self) -> None:
-        """Called after giving up: the next run tries everything again, since the service may be faster then."""
-        self._store.delete_prefix(_SLOW)
 
     def close(self) -> None:
         self._store.close()

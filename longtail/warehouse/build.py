@@ -85,11 +85,11 @@ def dbt_sources() -> list[tuple[str, str]]:
 
 def _lake_files(lake: Path) -> list[tuple[str, str]]:
     """The path in the lake and the checksum of every finished Parquet file of an input table."""
-    found = []
+    files = []
     for path in sorted(path for table in TABLES for path in (lake / table).glob("*.parquet")):
         with contextlib.suppress(FileNotFoundError):  # another run is replacing it
-            found.append((str(path.relative_to(lake)), checksum_of(path)))
-    return found
+            files.append((str(path.relative_to(lake)), checksum_of(path)))
+    return files
 
 
 def check_memory() -> None:
@@ -169,6 +169,18 @@ def clear_build(study: Study, log: logging.Logger) -> None:
         log.warning("%s: cannot be opened (%s); it is built again", build, str(error).splitlines()[0])
         for path in (build, build.with_name(f"{build.name}.wal")):
             path.unlink(missing_ok=True)
+
+
+def count_rows(build: Path) -> dict[tuple[str, str], int]:
+    """The number of rows of each table in `build`, by schema and name. Errors: `duckdb.Error`."""
+    with duckdb.connect(str(build), read_only=True) as connection:
+        tables = connection.execute(
+            "select schema_name, table_name from duckdb_tables() where database_name = current_database()"
+        ).fetchall()
+        return {
+            (schema, name): connection.execute(f'select count(*) from "{schema}"."{name}"').fetchall()[0][0]  # noqa: S608
+            for schema, name in tables
+        }
 
 
 def read_failures(build: Path) -> dict[str, str]:

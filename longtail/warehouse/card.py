@@ -24,7 +24,7 @@ _SIZES = (
     (10**6, "100K<n<1M"),
     (10**7, "1M<n<10M"),
 )
-_LICENCES = {
+LICENCES = {
     "sandbox": (
         "apache-2.0",
         "The sandbox's world (names, facts, views, articles) is synthetic and describes nobody.",
@@ -74,47 +74,30 @@ class ExportedTable:
     source: str | None
 
 
-@dataclass(frozen=True)
-class Credit:
-    """A collection whose passages are published: its name, whose texts they are, their date, licence and number."""
+Licence = tuple[str, str]
+"""A licence's name on the hub, empty for rows that are left out; and what whoever shares the data must know or name."""
 
-    collection: str
-    source: str
-    date: str | None
-    licence: str
-    n_passages: int
 
-    @property
-    def hub_name(self) -> str:
-        return _hub_name(self.licence)
+def licence_of_collection(
+    collection: str, source: str, date: str | None, licence: str, n_passages: int
+) -> Licence:
+    """The licence of a collection whose passages are published. `source`: whose texts they are."""
+    dated = f", {date}" if date else ""
+    return _hub_name(licence), (
+        f"{n_passages:,} passages of `dim_passages` are from collection {_plain(collection)}: {_plain(source)}{dated}; "
+        f"{_plain(licence)}. Column `title` names the article to credit."
+    )
 
-    @property
-    def sentence(self) -> str:
-        """Everything that whoever shares the passages must name."""
-        dated = f", {self.date}" if self.date else ""
+
+def licence_of_files(licence: str, rows: Sequence[str]) -> Licence:
+    """The licence, or `NO_LICENCE`, of rows of imported files: questions of a dataset, answers of a model to one."""
+    named = ", ".join(rows)
+    if licence == NO_LICENCE:
         return (
-            f"{self.n_passages:,} passages of `dim_passages` are from collection {_plain(self.collection)}: "
-            f"{_plain(self.source)}{dated}; {_plain(self.licence)}. Column `title` names the article to credit."
+            "",
+            f"Left out, because their sources state no licence: rows with {named}. Rates over them are here.",
         )
-
-
-@dataclass(frozen=True)
-class FileCredit:
-    """Rows of imported files (questions of a dataset, answers of a model to one) under a licence, or `NO_LICENCE`."""
-
-    licence: str
-    rows: Sequence[str]
-
-    @property
-    def hub_name(self) -> str:
-        return "" if self.licence == NO_LICENCE else _hub_name(self.licence)
-
-    @property
-    def sentence(self) -> str:
-        named = ", ".join(self.rows)
-        if self.licence == NO_LICENCE:
-            return f"Left out, because their sources state no licence: rows with {named}. Rates over them are here."
-        return f"{_plain(self.licence)}: {named}."
+    return _hub_name(licence), f"{_plain(licence)}: {named}."
 
 
 def _hub_name(licence: str) -> str:
@@ -123,15 +106,8 @@ def _hub_name(licence: str) -> str:
     return name if name in _HUB else "other"
 
 
-def card(
-    publication: Publication,
-    tables: Sequence[ExportedTable],
-    sources: Sequence[str],
-    credits: Sequence[Credit | FileCredit] = (),
-) -> str:
-    """The whole README.md. `sources`: keys of the licences that apply, in order; `credits`: of collections and files."""
-    licences = [_LICENCES[source] for source in sources]
-    licences += [(credit.hub_name, credit.sentence) for credit in credits]
+def card(publication: Publication, tables: Sequence[ExportedTable], licences: Sequence[Licence]) -> str:
+    """The whole README.md, with the licences that apply, in order."""
     front = yaml.safe_dump(
         _front(publication, tables, [name for name, _ in licences if name]),
         sort_keys=False, allow_unicode=True, width=1_000,
@@ -166,9 +142,7 @@ def _front(publication: Publication, tables: Sequence[ExportedTable], names: Seq
     }
 
 
-def _text(
-    publication: Publication, tables: Sequence[ExportedTable], licences: Sequence[tuple[str, str]]
-) -> str:
+def _text(publication: Publication, tables: Sequence[ExportedTable], licences: Sequence[Licence]) -> str:
     n_bytes = sum(table.n_bytes for table in tables)
     overview = [
         f"| `{table.name}` | {table.n_rows:,} | {table.n_bytes:,} | {_plain(table.description)} |"

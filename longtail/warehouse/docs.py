@@ -72,8 +72,8 @@ def _page_of(target: Path, inputs: str) -> str | None:
     if compare_files(record_of(target)):
         return None
     page = target.read_text(encoding="utf-8")
-    found = _INPUTS.search(page, 0, 4_000)
-    return page if found and found[1] == inputs else None
+    made_from = _INPUTS.search(page, 0, 4_000)
+    return page if made_from and made_from[1] == inputs else None
 
 
 def _generate(study: Study) -> str:

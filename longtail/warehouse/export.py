@@ -20,7 +20,14 @@ from longtail.errors import PublishError
 from longtail.progress import Progress
 from longtail.study.imports import NO_LICENCE
 from longtail.study.study import Study
-from longtail.warehouse.card import Credit, ExportedTable, FileCredit, card
+from longtail.warehouse.card import (
+    LICENCES,
+    ExportedTable,
+    Licence,
+    card,
+    licence_of_collection,
+    licence_of_files,
+)
 from longtail.warehouse.comments import SCHEMA, comments_of, literal, marts_of, statement
 from longtail.warehouse.publication import Publication, connect_to_publication, publication_of
 from longtail.warehouse.staging import (
@@ -75,9 +82,9 @@ def export_marts(study: Study, log: logging.Logger) -> ExportReport:
             # Other licences leave other rows out.
             identity = identity_of(publication, "longtail.warehouse", study.licences)
             exports = study.home.published / "exports"
-            found = find_version(exports, identity)
-            was_current = found is not None
-            folder = found or exports / next_version(exports, identity)
+            current = find_version(exports, identity)
+            was_current = current is not None
+            folder = current or exports / next_version(exports, identity)
             if not was_current:
                 new = staging / "export"
                 _write(connection, publication, study, new)
@@ -96,21 +103,14 @@ def _write(
     connection: duckdb.DuckDBPyConnection, publication: Publication, study: Study, folder: Path
 ) -> None:
     (folder / _DATA).mkdir(parents=True)
-    said = connection.execute(
+    described = connection.execute(
         f"select table_name, description, grain, source from {SCHEMA}.catalogue where kind = 'table' "  # noqa: S608
         "order by table_name"
     ).fetchall()
-    tables = [
-        _write_table(connection, study, folder, name, description, grain, source)
-        for name, description, grain, source in said
-    ]
+    tables = [_write_table(connection, study, folder, *row) for row in described]
     (folder / "load.sql").write_text(_load_sql(connection, tables), encoding="utf-8")
-    (folder / "README.md").write_text(
-        card(
-            publication, tables, _licences(connection, study), [*_credits(connection), *_file_credits(study)]
-        ),
-        encoding="utf-8",
-    )
+    readme = card(publication, tables, _licences(connection, study))
+    (folder / "README.md").write_text(readme, encoding="utf-8")
 
 
 def _write_table(
@@ -133,12 +133,12 @@ def _write_table(
         f'map_entries("{column}") as "{column}"' for column, type_, _ in columns if type_.startswith("MAP(")
     ]
     chosen = f"* replace ({', '.join(maps)})" if maps else "*"
-    said = {column: comment for column, _, comment in columns}
+    comments = {column: comment for column, _, comment in columns}
     file = folder / path
-    rows = connection.sql(f'select {chosen} from {SCHEMA}."{name}" where {_export_table(study, said)}')  # noqa: S608
-    _write_with_comments(rows, description, said, file)
+    rows = connection.sql(f'select {chosen} from {SCHEMA}."{name}" where {_export_table(study, comments)}')  # noqa: S608
+    _write_with_comments(rows, description, comments, file)
     metadata, schema = pq.read_metadata(file), pq.read_schema(file)
-    types = tuple((column, comment, schema.field(column).type) for column, comment in said.items())
+    types = tuple((column, comment, schema.field(column).type) for column, comment in comments.items())
     return ExportedTable(
         name, path, types, metadata.num_rows, file.stat().st_size, description, grain, source
     )
@@ -177,23 +177,39 @@ def _load_sql(connection: duckdb.DuckDBPyConnection, tables: Sequence[ExportedTa
     ])  # fmt: skip
 
 
-def _licences(connection: duckdb.DuckDBPyConnection, study: Study) -> list[str]:
-    """The keys of the licences that apply to the published data."""
+def _licences(connection: duckdb.DuckDBPyConnection, study: Study) -> list[Licence]:
+    """The licences that apply to the published data: of its sources, of collections, and of imported files."""
     rows = connection.execute(
         "select source from marts.dim_entities union select source from marts.dim_passages "
         "union select source from marts.fct_popularity_history union select source from marts.dim_datasets "
         "union select 'answers' from marts.fct_answers where engine = 'imported'"
     ).fetchall()
-    found = {source for (source,) in rows}
+    in_rows = {source for (source,) in rows}
     if any(dataset.paraphrases for dataset in study.datasets):
-        found.add("paraphrases")
-    return [licence for licence, sources in _KINDS.items() if found & sources]
+        in_rows.add("paraphrases")
+    collections = connection.execute(
+        "select collection, collection_source, collection_date, licence, count(*) from marts.dim_passages "
+        "where collection is not null group by all order by all"
+    ).fetchall()
+    files: dict[str, dict[str, None]] = {}
+    for licence, what in study.licences:
+        if licence:
+            files.setdefault(licence, {})[what] = None
+    return [
+        *(LICENCES[licence] for licence, sources in _KINDS.items() if in_rows & sources),
+        *(licence_of_collection(*row) for row in collections),
+        *(licence_of_files(licence, [*named]) for licence, named in files.items()),
+    ]
 
 
 def _export_table(study: Study, columns: Collection[str]) -> str:
     """Which rows of a table with these columns are exported: a condition that leaves out single questions, their
     subjects and answers whose source states no licence."""
-    datasets = [one.name for one in study.datasets if one.imported and one.imported.licence == NO_LICENCE]
+    datasets = [
+        dataset.name
+        for dataset in study.datasets
+        if dataset.imported and dataset.imported.licence == NO_LICENCE
+    ]
     conditions = ["true"]
     if {"dataset", "question_id"} <= {*columns}:
         conditions.append(f"not list_contains({datasets}::text[], dataset)")
@@ -211,21 +227,3 @@ def _export_table(study: Study, columns: Collection[str]) -> str:
         )
         conditions.append(f"coalesce(entity_id not in ({subjects} and subject_id is not null), true)")
     return " and ".join(conditions)
-
-
-def _file_credits(study: Study) -> list[FileCredit]:
-    """The licences that the study states of its imported questions and answers."""
-    found: dict[str, dict[str, None]] = {}
-    for licence, what in study.licences:
-        if licence:
-            found.setdefault(licence, {})[what] = None
-    return [FileCredit(licence, [*named]) for licence, named in found.items()]
-
-
-def _credits(connection: duckdb.DuckDBPyConnection) -> list[Credit]:
-    """The collections that published passages are from."""
-    rows = connection.execute(
-        "select collection, collection_source, collection_date, licence, count(*) from marts.dim_passages "
-        "where collection is not null group by all order by all"
-    ).fetchall()
-    return [Credit(*row) for row in rows]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from longtail.warehouse.publication import open_publication
 
@@ -36,77 +36,61 @@ order by datasets.position_in_study, prompts.position_in_study, models.n_paramet
 """The query of the terminal and of the report."""
 
 
-@dataclass(frozen=True)
-class HeadlineRow:
-    """One (dataset, prompt, model, method), in columns of `HEADLINE_SQL`. `share_declined` and the accuracy of the other
-    answers, `accuracy_attempted`, are None where no answer is declined.
+def headline(published: Path) -> list[dict[str, Any]]:
+    """The rows of `HEADLINE_SQL` in a published file: one per (dataset, prompt, model, method).
 
-    `pearson_binned` is the correlation of bin accuracy with log popularity. The last four are None for methods that do
-    not retrieve. The three accuracies are held-out: means over splits, thresholds per relation, against memory alone,
-    on the questions with popularity and both answers.
+    `pearson_binned` is the correlation of bin accuracy with log popularity. `share_declined` and the accuracy of the
+    other answers, `accuracy_attempted`, are None where no answer is declined; `share_retrieved` and the accuracies
+    beside it are None for methods that do not retrieve. These three accuracies are held-out: means over splits,
+    thresholds per relation, against memory alone, on the questions with popularity and both answers.
+
+    Errors: `PublishError` if the file is missing or unreadable.
     """
-
-    dataset: str
-    prompt: str
-    model: str
-    method: str
-    n: int
-    accuracy: float
-    ci_low: float
-    ci_high: float
-    pearson_binned: float | None
-    accuracy_adaptive: float | None
-    accuracy_always: float | None
-    accuracy_never: float | None
-    share_retrieved: float | None
-    share_declined: float | None = None
-    accuracy_attempted: float | None = None
-
-
-def headline(published: Path) -> list[HeadlineRow]:
-    """The headline of a published file. Errors: `PublishError` if it is missing or unreadable."""
     with open_publication(published) as connection:
         cursor = connection.execute(HEADLINE_SQL)
         names = [column[0] for column in cursor.description or ()]
-        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-    return [HeadlineRow(**{one.name: row[one.name] for one in fields(HeadlineRow)}) for row in rows]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-_COLUMNS: tuple[tuple[str, Callable[[HeadlineRow], str]], ...] = (
-    ("dataset", lambda row: row.dataset),
-    ("prompt", lambda row: row.prompt),
-    ("model", lambda row: row.model),
-    ("method", lambda row: row.method),
-    ("n", lambda row: f"{row.n:,}"),
-    ("accuracy", lambda row: f"{row.accuracy:.3f}"),
-    ("95 % interval", lambda row: f"{row.ci_low:.3f} to {row.ci_high:.3f}"),
-    ("declined", lambda row: _share(row.share_declined)),
-    ("of the rest", lambda row: _number(row.accuracy_attempted)),
-    ("r(popularity)", lambda row: _number(row.pearson_binned, signed=True)),
-    ("adaptive", lambda row: _number(row.accuracy_adaptive)),
-    ("always", lambda row: _number(row.accuracy_always)),
-    ("never", lambda row: _number(row.accuracy_never)),
-    ("retrieved", lambda row: _share(row.share_retrieved)),
-)
-_ONLY_IF_DECLINED = ("declined", "of the rest")
+_COLUMNS = {
+    "dataset": ("dataset", ""),
+    "prompt": ("prompt", ""),
+    "model": ("model", ""),
+    "method": ("method", ""),
+    "n": ("n", ","),
+    "accuracy": ("accuracy", ".3f"),
+    "95 % interval": ("interval", ""),
+    "declined": ("share_declined", ".0%"),
+    "of the rest": ("accuracy_attempted", ".3f"),
+    "r(popularity)": ("pearson_binned", "+.3f"),
+    "adaptive": ("accuracy_adaptive", ".3f"),
+    "always": ("accuracy_always", ".3f"),
+    "never": ("accuracy_never", ".3f"),
+    "retrieved": ("share_retrieved", ".0%"),
+}
+"""By heading: the column, and how Python formats its numbers."""
 _TEXTS = ("dataset", "prompt", "model", "method")
 
 
-def render_headline(rows: Sequence[HeadlineRow]) -> str:
+def render_headline(rows: Sequence[Mapping[str, Any]]) -> str:
     """A table in plain text: a header, a rule, one line per row; one sentence if there are no rows.
 
     Columns dataset and prompt are left out if they have only one value, those of declined answers if there are none.
     """
     if not rows:
         return "The published marts have no answers to questions; table catalogue lists what they have."
-    shown = [
-        (name, text)
-        for name, text in _COLUMNS
-        if (name not in ("dataset", "prompt") or len({text(row) for row in rows}) > 1)
-        and (name not in _ONLY_IF_DECLINED or any(text(row) for row in rows))
+    rows = [{**row, "interval": f"{row['ci_low']:.3f} to {row['ci_high']:.3f}"} for row in rows]
+    cells = {
+        heading: ["" if row[column] is None else format(row[column], spec) for row in rows]
+        for heading, (column, spec) in _COLUMNS.items()
+    }
+    left_out = {heading for heading in ("dataset", "prompt") if len({*cells[heading]}) == 1}
+    left_out |= {heading for heading in ("declined", "of the rest") if not any(cells[heading])}
+    aligned = [
+        _align([heading, *column], left=heading in _TEXTS)
+        for heading, column in cells.items()
+        if heading not in left_out
     ]
-    cells = [[name, *(text(row) for row in rows)] for name, text in shown]
-    aligned = [_align(column, left=name in _TEXTS) for (name, _), column in zip(shown, cells, strict=True)]
     lines = ["  ".join(line).rstrip() for line in zip(*aligned, strict=True)]
     return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:]])
 
@@ -114,13 +98,3 @@ def render_headline(rows: Sequence[HeadlineRow]) -> str:
 def _align(column: Sequence[str], *, left: bool) -> list[str]:
     width = max(map(len, column))
     return [cell.ljust(width) if left else cell.rjust(width) for cell in column]
-
-
-def _share(value: float | None) -> str:
-    return "" if value is None else f"{value:.0%}"
-
-
-def _number(value: float | None, *, signed: bool = False) -> str:
-    if value is None:
-        return ""
-    return f"{value:+.3f}" if signed else f"{value:.3f}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -21,8 +21,6 @@ _UNREADABLE = (
     duckdb.BinderException,
 )
 """Not a database, a damaged one, or one with the tables and columns of an older version."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -81,15 +79,14 @@ def read_publication(published: Path) -> Publication:
 
 def publication_of(connection: duckdb.DuckDBPyConnection) -> Publication:
     """The same for an open connection, which keeps its file even if another file takes its place."""
-    # The time as a number: older files have it with a time zone, newer ones in UTC without.
     row = connection.execute(
-        "select study, description, epoch_us(published_at), dbt_invocation_id, dbt_version, duckdb_version, "
-        "code_version, n_rows from marts.publication"
+        "select study, description, published_at, dbt_invocation_id, dbt_version, duckdb_version, code_version, n_rows "
+        "from marts.publication"
     ).fetchone()
     if row is None:
         raise PublishError("table publication of the published warehouse is empty; publish it again")
-    study, description, microseconds, *rest = row
-    return Publication(study, description, _EPOCH + timedelta(microseconds=microseconds), *rest)
+    study, description, published_at, *rest = row
+    return Publication(study, description, published_at.replace(tzinfo=UTC), *rest)
 
 
 def log_of(published: Path) -> Path:

@@ -113,7 +113,7 @@ def first_of(manifest: Manifest, outdated: AbstractSet[str]) -> tuple[str, ...]:
     """dbt's names for all of `outdated`: with their descendants, those without an outdated parent."""
     nodes = manifest["nodes"]
     return tuple(
-        f"{nodes[one]['name']}+" for one in sorted(outdated) if outdated.isdisjoint(_parents(nodes[one]))
+        f"{nodes[node]['name']}+" for node in sorted(outdated) if outdated.isdisjoint(_parents(nodes[node]))
     )
 
 
@@ -143,7 +143,7 @@ def inputs_of(manifest: Manifest, lake: Path, project: Path = DBT_PROJECT, seed:
         [version(package) for package in _PACKAGES],
         {name: text for name, text in macros.items() if _is_implied(name, manifest)},
     )
-    everything = fingerprint({name: _entry(one) for name, one in {**nodes, **manifest["sources"]}.items()})
+    everything = fingerprint({name: _entry(node) for name, node in {**nodes, **manifest["sources"]}.items()})
     unknown = os.urandom(16).hex()
 
     @functools.cache
@@ -165,8 +165,8 @@ def inputs_of(manifest: Manifest, lake: Path, project: Path = DBT_PROJECT, seed:
 
 
 def _manifest(study: Study) -> Manifest:
-    found: Manifest = json.loads(prepare_manifest(study).read_bytes())
-    return found
+    manifest: Manifest = json.loads(prepare_manifest(study).read_bytes())
+    return manifest
 
 
 def _hash_of_source(source: Mapping[str, Any], lake: Path) -> str:
@@ -182,7 +182,7 @@ def _entry(node: Mapping[str, Any]) -> dict[str, Any]:
 
 def _project_macros(manifest: Manifest) -> dict[str, str]:
     macros = manifest["macros"].values()
-    return {one["name"]: one["macro_sql"] for one in macros if _is_own(one, manifest)}
+    return {macro["name"]: macro["macro_sql"] for macro in macros if _is_own(macro, manifest)}
 
 
 def _is_own(macro: Mapping[str, Any], manifest: Manifest) -> bool:
@@ -191,19 +191,19 @@ def _is_own(macro: Mapping[str, Any], manifest: Manifest) -> bool:
 
 def _is_implied(macro: str, manifest: Manifest) -> bool:
     """Whether dbt may call the project's macro without its name in a model: it replaces one of dbt's."""
-    others = (one["name"] for one in manifest["macros"].values() if not _is_own(one, manifest))
+    others = (other["name"] for other in manifest["macros"].values() if not _is_own(other, manifest))
     return "__" in macro or macro in others
 
 
 def _texts(code: str, macros: Mapping[str, str]) -> list[str]:
     """The code and that of every macro that it names, directly or through other macros."""
-    found: dict[str, str] = {"": code}
+    texts: dict[str, str] = {"": code}
     waiting = [code]
     while waiting:
-        named = {word for word in _WORD.findall(waiting.pop()) if word in macros} - found.keys()
-        found |= {name: macros[name] for name in named}
+        named = {word for word in _WORD.findall(waiting.pop()) if word in macros} - texts.keys()
+        texts |= {name: macros[name] for name in named}
         waiting += [macros[name] for name in named]
-    return [found[name] for name in sorted(found)]
+    return [texts[name] for name in sorted(texts)]
 
 
 def _parents(node: Mapping[str, Any]) -> list[str]:
@@ -211,20 +211,20 @@ def _parents(node: Mapping[str, Any]) -> list[str]:
 
 
 def _children(manifest: Manifest) -> dict[str, list[str]]:
-    found = defaultdict(list)
+    children = defaultdict(list)
     for name, node in manifest["nodes"].items():
         for parent in _parents(node):
-            found[parent].append(name)
-    return found
+            children[parent].append(name)
+    return children
 
 
 def _add_descendants(nodes: Iterable[str], children: Mapping[str, list[str]]) -> set[str]:
-    found, waiting = set(nodes), list(nodes)
+    selected, waiting = set(nodes), list(nodes)
     while waiting:
-        new = set(children.get(waiting.pop(), ())) - found
-        found |= new
+        new = set(children.get(waiting.pop(), ())) - selected
+        selected |= new
         waiting += new
-    return found
+    return selected
 
 
 def _read_record(build: Path, manifest: Manifest) -> dict[str, str]:

@@ -121,7 +121,7 @@ def docs_block(table: str, column: str) -> str:
     Any other description has a block of its own, `lake_<table>__<column>`.
     """
     descriptions = {
-        name: found.description for name, t in TABLES.items() for found in t.columns if found.name == column
+        name: other.description for name, t in TABLES.items() for other in t.columns if other.name == column
     }
     ((most_used, n_tables),) = Counter(descriptions.values()).most_common(1)
     is_shared = n_tables > 1 or len(descriptions) == 1
@@ -131,8 +131,12 @@ def docs_block(table: str, column: str) -> str:
 def document_columns(table: str) -> dict[str, dict[str, str]]:
     """The columns of a lake table as dbt's manifest has those of a source."""
     return {
-        one.name: {"name": one.name, "data_type": duckdb_type(one.type), "description": one.description}
-        for one in TABLES[table].columns
+        column.name: {
+            "name": column.name,
+            "data_type": duckdb_type(column.type),
+            "description": column.description,
+        }
+        for column in TABLES[table].columns
     }
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import re
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,20 +13,17 @@ from longtail.errors import PublishError
 from longtail.storage.checksums import RECORD, compare_files, record
 from longtail.storage.files import sync
 from longtail.storage.fingerprints import code_version, fingerprint, folder_version
+from longtail.storage.ownership import only_one
 from longtail.warehouse.publication import Publication
 
 KEPT_FOLDERS = 2
-_NUMBERED = re.compile(r"(\d{6,})-")
-"""A number at the beginning of a name counts publications: no clock decides which version is the newest."""
 
 
 @contextmanager
 def staging_beside(published: Path, name: str) -> Iterator[Path]:
     """A new folder for the future `published / name`. Removes what a killed process left of the same."""
     staging = published / f".staging-{name}"
-    published.mkdir(parents=True, exist_ok=True)
-    with (published / f".lock-{name}").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with only_one(published / f".lock-{name}", None):
         shutil.rmtree(staging, ignore_errors=True)
         folder = staging / uuid.uuid4().hex
         folder.mkdir(parents=True)
@@ -44,25 +39,20 @@ def check_link(target: Path, to: str, again: str) -> None:
         raise PublishError(f"{target}: is not a link to {to}; move it away, then {again} again")
 
 
-def by_number(versions: Iterable[Path]) -> list[Path]:
-    """Versions in the order in which they were published: their names begin with a number. Earlier ones had none."""
-    return sorted(versions, key=lambda path: (_number(path), path.name))
-
-
 def next_version(folder: Path, identity: str) -> str:
-    """The name of the next version in `folder`, whose content `identity` tells from any other."""
-    number = max(map(_number, folder.glob("*")), default=0) + 1
+    """The name of the next version in `folder`, whose content `identity` tells from any other.
+
+    It begins with a number that counts publications, so that versions sorted by name are in the order of publication: no
+    clock decides which one is the newest.
+    """
+    numbers = (path.name.partition("-")[0] for path in folder.glob("*-*"))
+    number = max((int(number) for number in numbers if number.isdecimal()), default=0) + 1
     return f"{number:06d}-{identity}"
-
-
-def _number(version: Path) -> int:
-    found = _NUMBERED.match(version.name)
-    return int(found[1]) if found else 0
 
 
 def find_version(folder: Path, identity: str) -> Path | None:
     """The newest version in `folder` with this identity whose files all are as they were recorded."""
-    same = by_number(folder.glob(f"*-{identity}"))
+    same = sorted(folder.glob(f"*-{identity}"))
     return same[-1] if same and not compare_files(same[-1] / RECORD) else None
 
 
@@ -89,6 +79,6 @@ def point_to(target: Path, folder: Path, staging: Path) -> None:
     link.symlink_to(folder.relative_to(target.parent))
     os.replace(link, target)
     sync(target.parent)
-    others = by_number(other for other in folder.parent.iterdir() if other != folder)
+    others = sorted(other for other in folder.parent.iterdir() if other != folder)
     for old in others[: max(0, len(others) - KEPT_FOLDERS + 1)]:
         shutil.rmtree(old, ignore_errors=True)

@@ -193,8 +193,7 @@ def test_a_full_disk_is_one_line_at_every_stage_and_the_run_goes_on_when_there_i
 ) -> None:
     """Full when the run history is begun, in generation, in dbt build.
 
-    dbt on a full disk before a build: `test_publishing_on_a_full_disk` lets it write documentation. That a parse which
-    was cut is done again: `test_a_second_run_mends_files_that_a_full_disk_left_cut…`.
+    That a parse which was cut is done again: `test_a_second_run_mends_files_that_a_full_disk_left_cut…`.
     """
     put_parsed(tmp_path / "disk/home", small.study)
     (tmp_path / "disk").rename(tmp_path / "parsed")

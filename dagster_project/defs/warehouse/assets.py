@@ -9,7 +9,7 @@ from dagster_dbt import DagsterDbtTranslator, DagsterDbtTranslatorSettings, dbt_
 
 from dagster_project.defs.resources import LOG, DbtProcess, StudyResource, chosen_study, dbt_project
 from dagster_project.defs.results import clear_errors, markdown_table
-from dagster_project.defs.warehouse.dbt_events import add_columns, events_of_reuse
+from dagster_project.defs.warehouse.dbt_events import add_row_counts, events_of_reuse
 from longtail.errors import PublishError
 from longtail.study.study import Study
 from longtail.warehouse.build import DBT_PROJECT, STUDY_BUILD, clear_build
@@ -55,7 +55,7 @@ def build_models(context: dg.AssetExecutionContext, dbt: DbtProcess, study: Stud
     with clear_errors():
         _require_same_project(study)
     if context.is_subset:
-        yield from add_columns(dbt.cli(STUDY_BUILD, context=context), study, context.log)
+        yield from add_row_counts(dbt.cli(STUDY_BUILD, context=context), study, context.log)
         return
     with clear_errors():
         planned = plan_build(study)
@@ -63,7 +63,7 @@ def build_models(context: dg.AssetExecutionContext, dbt: DbtProcess, study: Stud
     yield from events_of_reuse(planned.reused, _PROJECT, _TRANSLATOR, context)
     if planned.command:
         try:
-            yield from add_columns(dbt.start(planned.command, context, _TRANSLATOR), study, context.log)
+            yield from add_row_counts(dbt.start(planned.command, context, _TRANSLATOR), study, context.log)
         except Exception:  # an interrupted dbt has recorded nothing
             note_built(study, planned, LOG)
             with clear_errors():

@@ -1,14 +1,13 @@
-"""dbt's events with details of each model: its columns, their lineage, its row count."""
+"""dbt's events with the row count of each table, and with what the rules of a failed check say."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from graphlib import TopologicalSorter
-from typing import Any
 
 import dagster as dg
 import duckdb
@@ -20,15 +19,14 @@ from dagster_dbt.dbt_manifest import validate_manifest
 from longtail.progress import EVERY_S
 from longtail.storage.files import full_disk, is_disk_full
 from longtail.study.study import Study
-from longtail.warehouse.build import read_failures
-from longtail.warehouse.described import ModelDescription, describe_models
+from longtail.warehouse.build import count_rows, read_failures
 
 
-def add_columns(
+def add_row_counts(
     invocation: DbtCliInvocation, study: Study, log: logging.Logger
 ) -> Iterator[DbtDagsterEventType]:
-    """The events of a dbt invocation, in order; a model's event has its column schema, lineage and row count, and a
-    failed check says which rules do not hold.
+    """The events of a dbt invocation, in order; a table's event has its row count, and a failed check says which rules
+    do not hold.
 
     While dbt writes, DuckDB lets nobody read the warehouse. So the events come when dbt has ended; until then `log`
     reports the progress. If dbt fails, the events of what it built come first, then its error. A full disk gives one
@@ -41,12 +39,12 @@ def add_columns(
             events.append(event)
     except Exception as error:
         failure = error
-    described = _describe(events, invocation, study, log)
+    n_rows = _count_rows(events, invocation, study, log)
     broken = _broken(events, study)
     for event in events:
         model = _model(event)
-        if model in described:
-            event = _add_metadata(event, _metadata(described[model], invocation))
+        if isinstance(event, dg.Output | dg.AssetMaterialization) and model in n_rows:
+            event = event.with_metadata({**event.metadata, "dagster/row_count": n_rows[model]})
         elif isinstance(event, dg.AssetCheckResult):
             event = event._replace(description=broken.get(str(event.metadata["unique_id"].value)))
         yield event
@@ -104,18 +102,20 @@ def _report_progress(
         yield event
 
 
-def _describe(
+def _count_rows(
     events: list[DbtDagsterEventType], invocation: DbtCliInvocation, study: Study, log: logging.Logger
-) -> dict[str, ModelDescription]:
-    models = [model for model in map(_model, events) if model]
-    if not models:
+) -> dict[str, int]:
+    """The number of rows of each table that the events report, by the model's unique_id."""
+    nodes = {model: invocation.manifest["nodes"][model] for model in map(_model, events) if model}
+    if not nodes:
         return {}
-    compiled = invocation.target_path / "compiled"
     try:
-        return describe_models(invocation.manifest, compiled, study.home.build_warehouse, models, log)
+        n_rows = count_rows(study.home.build_warehouse)
     except duckdb.Error as error:
-        log.warning("no columns and row counts are shown, the warehouse cannot be read: %s", error)
+        log.warning("no row counts are shown, the warehouse cannot be read: %s", error)
         return {}
+    tables = {model: (node["schema"], node["alias"]) for model, node in nodes.items()}
+    return {model: n_rows[table] for model, table in tables.items() if table in n_rows}
 
 
 def _broken(events: list[DbtDagsterEventType], study: Study) -> dict[str, str]:
@@ -133,47 +133,3 @@ def _model(event: DbtDagsterEventType) -> str:
         return ""
     unique_id = event.metadata["unique_id"].value
     return unique_id if isinstance(unique_id, str) and unique_id.startswith("model.") else ""
-
-
-def _add_metadata(event: DbtDagsterEventType, more: Mapping[str, Any]) -> DbtDagsterEventType:
-    if isinstance(event, dg.Output | dg.AssetMaterialization):
-        return event.with_metadata({**event.metadata, **more})
-    return event
-
-
-def _metadata(described: ModelDescription, invocation: DbtCliInvocation) -> dict[str, Any]:
-    """What is known about a model, under Dagster's names."""
-    metadata: dict[str, Any] = {"dagster/column_schema": _schema(described)}
-    if described.n_rows is not None:
-        metadata["dagster/row_count"] = described.n_rows
-    if described.lineage is not None:
-        metadata["dagster/column_lineage"] = _lineage(described, invocation)
-    return metadata
-
-
-def _schema(described: ModelDescription) -> dg.TableSchema:
-    return dg.TableSchema(
-        columns=[
-            dg.TableColumn(
-                name=column.name,
-                type=column.type,
-                description=column.description or None,
-                constraints=dg.TableColumnConstraints(nullable=column.nullable),
-            )
-            for column in described.columns
-        ]
-    )
-
-
-def _lineage(described: ModelDescription, invocation: DbtCliInvocation) -> dg.TableColumnLineage:
-    def key(parent: str) -> dg.AssetKey:
-        translator = invocation.dagster_dbt_translator
-        return translator.get_asset_spec(invocation.manifest, parent, invocation.project).key
-
-    lineage = described.lineage or {}
-    return dg.TableColumnLineage(
-        deps_by_column={
-            column: [dg.TableColumnDep(key(parent), name) for parent, name in sorted(lineage[column])]
-            for column in lineage
-        }
-    )

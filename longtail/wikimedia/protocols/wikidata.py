@@ -151,10 +151,9 @@ def _rows_of(
             rows = select(client, url, part.query(), fail_fast_when_slow=True)
             slow_in_a_row = 0
         except SlowAnswerError as error:
-            slow_in_a_row += not error.is_remembered
+            slow_in_a_row += 1
             parts = _smaller(client, url, part) if slow_in_a_row < _SLOW_IN_A_ROW else []
             if not parts:
-                client.forget_slow()
                 raise SourceError(f"{error} (even for the smallest slice of {part.property_iri})") from None
             waiting.extend(reversed(parts))
             continue

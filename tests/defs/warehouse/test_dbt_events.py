@@ -14,7 +14,7 @@ from dagster_dbt import DbtCliInvocation, DbtProject
 from dagster_dbt.errors import DagsterDbtCliRuntimeError
 
 from dagster_project.defs.resources import dbt_resource
-from dagster_project.defs.warehouse.dbt_events import add_columns
+from dagster_project.defs.warehouse.dbt_events import add_row_counts
 from longtail.study.study import Study
 from longtail.warehouse.build import DBT_PROJECT, dbt_environment
 from tests.in_process_dbt import put_parsed
@@ -56,13 +56,13 @@ def test_dbt_on_a_full_disk_fails_with_one_line(monkeypatch: pytest.MonkeyPatch,
         'Runtime Error\n  IO Error: Could not write file "warehouse.duckdb": No space left on device\n' * 300
     )
     with pytest.raises(dg.Failure) as failed:
-        list(add_columns(_Failing(full), study, LOG))  # type: ignore[arg-type]
+        list(add_row_counts(_Failing(full), study, LOG))  # type: ignore[arg-type]
     said = failed.value.description
     assert said is not None
     assert said.startswith(f"dbt build: {study.home.build}: the disk is full")
     assert "\n" not in said
     with pytest.raises(DagsterDbtCliRuntimeError, match="table_is_valid"):
-        list(add_columns(_Failing("table_is_valid failed"), study, LOG))  # type: ignore[arg-type]
+        list(add_row_counts(_Failing("table_is_valid failed"), study, LOG))  # type: ignore[arg-type]
 
 
 def test_a_failing_build_reports_its_models_and_then_fails(
@@ -78,7 +78,7 @@ def test_a_failing_build_reports_its_models_and_then_fails(
 
     seen: list[object] = []
     with pytest.raises(DagsterDbtCliRuntimeError, match="table_is_valid"):
-        _collect(add_columns(invocation, study, LOG), seen)
+        _collect(add_row_counts(invocation, study, LOG), seen)
 
     (failed,) = (event for event in seen if isinstance(event, dg.AssetCheckEvaluation) and not event.passed)
     # in an asset, the same is an AssetCheckResult
@@ -87,25 +87,13 @@ def test_a_failing_build_reports_its_models_and_then_fails(
     )
     told: list[object] = []
     with pytest.raises(DagsterDbtCliRuntimeError):
-        _collect(add_columns(_Failing("failed", (check,)), study, LOG), told)  # type: ignore[arg-type]
+        _collect(add_row_counts(_Failing("failed", (check,)), study, LOG), told)  # type: ignore[arg-type]
     assert isinstance(told[0], dg.AssetCheckResult)
     assert told[0].check_name == "table_is_valid_stg_questions__questions"
     assert "unique (dataset, question_id) does not hold in 2 rows, such as" in (told[0].description or "")
 
     built = {event.asset_key.path[-1]: event for event in seen if isinstance(event, dg.AssetMaterialization)}
-    metadata = built["dim_prompts"].metadata
-    lineage = metadata["dagster/column_lineage"].value
-    assert isinstance(lineage, dg.TableColumnLineage)
-    assert list(lineage.deps_by_column["prompt"]) == [
-        dg.TableColumnDep(dg.AssetKey(["staging", "stg_study__prompts"]), "prompt")
-    ]
-    schema = metadata["dagster/column_schema"].value
-    assert isinstance(schema, dg.TableSchema)
-    assert {column.name: column.constraints.nullable for column in schema.columns}["prompt"] is False
-    staging = built["stg_study__prompts"].metadata
-    assert "dagster/row_count" not in staging
-    sources = staging["dagster/column_lineage"].value.deps_by_column
-    assert list(sources["prompt"]) == [dg.TableColumnDep(dg.AssetKey(["lake", "prompts"]), "prompt")]
+    assert "dagster/row_count" not in built["stg_study__prompts"].metadata  # a view
     with duckdb.connect(str(study.home.build_warehouse)) as connection:
         count = connection.sql("select count(*) from marts.dim_prompts").fetchall()
-    assert count == [(metadata["dagster/row_count"].value,)]
+    assert count == [(built["dim_prompts"].metadata["dagster/row_count"].value,)]

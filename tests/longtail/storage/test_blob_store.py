@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -31,7 +30,7 @@ def test_entries_are_stored_all_or_none(tmp_path: Path) -> None:
     store.put_many({"a": b"1"})
     with closing(sqlite3.connect(store.path)) as database:
         database.execute(
-            "CREATE TRIGGER refuse BEFORE INSERT ON blobs WHEN new.key = 'c' BEGIN SELECT raise(abort, 'no'); END"
+            "CREATE TRIGGER refuse BEFORE INSERT ON entries WHEN new.key = 'c' BEGIN SELECT raise(abort, 'no'); END"
         )
     with pytest.raises(LakeError, match="could not be used"):
         store.put_many({"b": b"2", "c": b"3", "d": b"4"})
@@ -49,18 +48,3 @@ def test_a_damaged_entry_is_dropped_and_the_others_stay(tmp_path: Path) -> None:
     store.put_many({"a": b"again"})
     assert store.get("a") == b"again"
     store.close()
-
-
-def test_a_full_store_loses_what_was_used_longest_ago_and_takes_nothing_too_large(tmp_path: Path) -> None:
-    """Of entries of 1,000 bytes, a store of 40,000 has 32 to 72: it looks at every 32nd, and makes room for eight."""
-    draw, most = random.Random(1), 40_000
-    store = BlobStore(tmp_path / "some.sqlite", most)
-    store.put("too large", draw.randbytes(most // 4))
-    assert store.get("too large") is None
-    for number in range(200):
-        store.put(f"key {number}", draw.randbytes(989))  # which zlib makes 11 bytes longer
-        assert store.get("key 0"), "a use makes it young"
-    kept = store.get_many([f"key {number}" for number in range(200)])
-    store.close()
-    assert 32 <= len(kept) <= 72
-    assert kept.keys() == {"key 0", *(f"key {number}" for number in range(200 - len(kept) + 1, 200))}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -73,11 +71,6 @@ with atomic_file(place / "table" / "part") as file, whole(place / "index", place
     stream.write("all")
     stream.close()
 """
-REMOVE = """
-import sys, pathlib
-from longtail.storage.files import remove_leftovers
-remove_leftovers(pathlib.Path(sys.argv[1]))
-"""
 
 
 @contextmanager
@@ -107,27 +100,6 @@ def test_leftovers_of_killed_writers_are_removed_and_no_others(tmp_path: Path) -
     assert [path.name for path in staging.iterdir()] == ["note.txt"]
     assert not (tmp_path / "index").exists()
     remove_leftovers(tmp_path / "nowhere")
-
-
-def test_a_writer_in_another_container_is_alive(tmp_path: Path) -> None:
-    """There its process id means nothing: the one that removes leftovers sees other processes, or none."""
-    with writer(tmp_path) as process:
-        command = [*container(), sys.executable, "-c", REMOVE, str(tmp_path / STAGING)]
-        subprocess.run(command, cwd=PROJECT_ROOT, check=True)
-        process.communicate()
-        assert process.returncode == 0
-    assert (tmp_path / "table/part").read_text() == "all"
-    assert (tmp_path / "index/a").read_text() == "half"
-    assert list((tmp_path / STAGING).iterdir()) == []
-
-
-@functools.cache
-def container() -> list[str]:
-    """How a command is started with process ids of its own; the test is skipped where that is forbidden."""
-    for command in (["unshare", "--pid", "--fork"], ["unshare", "--pid", "--fork", "--map-root-user"]):
-        if shutil.which("unshare") and not subprocess.run([*command, "true"], capture_output=True).returncode:
-            return command
-    pytest.skip("no process can have ids of its own here: nothing was tried in another container")
 
 
 @pytest.mark.parametrize(("place", "step"), [(Path, "mkdir"), (os, "open")])

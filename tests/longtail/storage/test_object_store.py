@@ -218,14 +218,6 @@ def test_an_emptied_store_is_filled_again(lakes: tuple[Lake, Lake], server: S3Se
     assert subjects(here) == ["Q2"]
 
 
-def test_a_file_that_a_person_deleted_is_fetched(lakes: tuple[Lake, Lake]) -> None:
-    here, _ = lakes
-    here.write("triples", rows("Q1"), fingerprint="f")
-    here.path("triples").unlink()
-    here.synchronise()
-    assert subjects(here) == ["Q1"]
-
-
 def test_a_run_that_was_killed_before_it_put_its_file_is_finished(
     lakes: tuple[Lake, Lake], server: S3Server
 ) -> None:
@@ -271,19 +263,6 @@ def test_another_store_is_filled_from_the_files(
     Lake.of("mine", here.root).synchronise()
     assert subjects(here) == ["Q1"]
     assert "elsewhere/mine/lake/triples/all.parquet" in server.objects()
-
-
-def test_a_store_that_refuses_every_third_request_loses_nothing(
-    lakes: tuple[Lake, Lake], server: S3Server
-) -> None:
-    """503 is what S3 answers to too many requests."""
-    here, there = lakes
-    count = iter(range(10_000))
-    server.refuse = lambda method, path: 503 if next(count) % 3 == 0 else None
-    for number in range(6):
-        here.write("answers", [], fingerprint="f", partition=f"m{number}|vanilla")
-    there.synchronise()
-    assert there.partitions("answers") == [f"m{number}|vanilla" for number in range(6)]
 
 
 def test_a_store_that_restarts_is_waited_for(lakes: tuple[Lake, Lake], server: S3Server) -> None:

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import logging
 import os
-import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -26,7 +21,6 @@ from longtail.errors import SourceError
 from longtail.sandbox.dumps import compress, truthy_lines
 from longtail.sandbox.rest import TRUTHY
 from longtail.sandbox.world import World
-from longtail.storage.home import PROJECT_ROOT
 from longtail.transfer.client import HttpClient
 from longtail.transfer.downloads import download_dump
 from longtail.transfer.http import RetryPolicy
@@ -83,70 +77,6 @@ def test_the_next_run_uses_the_part_that_came_before_the_server_failed(
         download_dump(client, url, target, log)
     assert f"{kept:,} bytes are there already, resuming after them" in caplog.text
     assert target.read_bytes() == _whole(large_world)
-
-
-def test_a_new_file_at_the_same_address_is_downloaded_from_its_beginning(client, log, tmp_path) -> None:
-    target = tmp_path / "dumps" / "truthy.nt"
-    old, new = World(4, 300), World(5, 300)
-    with FaultyServer(old) as server:
-        url, port = server.base_url + PLAIN, int(server.base_url.rsplit(":", 1)[1])
-        server.faults.add(PLAIN, faults.cut_off(), *[faults.closed()] * 10)
-        with pytest.raises(SourceError):
-            download_dump(client, url, target, log)
-    assert _part(target).stat().st_size
-    with FaultyServer(new, port):
-        download_dump(client, url, target, log)
-    assert target.read_bytes() == _whole(new)
-
-
-def test_a_part_longer_than_the_file_is_dropped(world, server, client, log, tmp_path) -> None:
-    target = tmp_path / "dumps" / "truthy.nt"
-    url = server.base_url + PLAIN
-    server.faults.add(PLAIN, faults.cut_off(), *[faults.closed()] * 10)
-    with pytest.raises(SourceError):
-        download_dump(client, url, target, log)
-    server.faults.clear()
-    with _part(target).open("ab") as out:
-        out.write(b"x" * 10_000_000)
-    download_dump(client, url, target, log)
-    assert target.read_bytes() == _whole(world)
-
-
-class _NoRanges(BaseHTTPRequestHandler):
-    """Identifies the file, but always sends all of it; the first answer breaks off."""
-
-    body = bytes(range(256)) * 4_000
-    requests: list[str | None]
-
-    def do_GET(self) -> None:
-        if not self.path.endswith("file.bz2"):
-            self.send_error(404)
-            return
-        self.requests.append(self.headers.get("Range"))
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(self.body)))
-        self.send_header("Last-Modified", "Fri, 20 Nov 2026 08:00:00 GMT")
-        self.send_header("ETag", 'W/"weak"')
-        self.end_headers()
-        self.wfile.write(self.body[: 300_000 if len(self.requests) == 1 else None])
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-def test_a_server_without_ranges_sends_the_whole_file_again(client, log, tmp_path) -> None:
-    _NoRanges.requests = []
-    http = ThreadingHTTPServer(("127.0.0.1", 0), _NoRanges)
-    threading.Thread(target=http.serve_forever, args=(0.05,), daemon=True).start()
-    try:
-        url = f"http://127.0.0.1:{http.server_address[1]}/a/file.bz2"
-        target = download_dump(client, url, tmp_path / "dumps" / "file.bz2", log)
-    finally:
-        http.shutdown()
-        http.server_close()
-    assert target.read_bytes() == _NoRanges.body
-    assert _NoRanges.requests[0] is None
-    assert _NoRanges.requests[1] == "bytes=300000-"
 
 
 class _Scripted(BaseHTTPRequestHandler):
@@ -236,10 +166,22 @@ def test_a_part_of_another_address_is_not_resumed(client, log, tmp_path) -> None
     assert _Scripted.asked == [ANEW]
 
 
-class _Dripping(_NoRanges):
+def test_a_part_that_was_whole_when_its_run_ended_is_not_sent_again(client, log, tmp_path) -> None:
+    part = _part(tmp_path / "file.bz2")
+    part.parent.mkdir()
+    part.write_bytes(BODY)
+    whole = [(416, {"Content-Range": f"bytes */{len(BODY)}"}, b"")]
+    with _scripted(whole) as url, renames_on_disk() as names:
+        part.with_name("file.bz2.json").write_text(json.dumps({"url": url, "validator": '"strong"'}))
+        assert download_dump(client, url, tmp_path / "file.bz2", log).read_bytes() == BODY
+    assert names == ["file.bz2"]
+
+
+class _Dripping(_Scripted):
     """Sends a little more than a quarter of a megabyte per request, and then single bytes slowly."""
 
     body = bytes(1 << 24)
+    requests: list[str | None]
 
     def do_GET(self) -> None:
         asked = self.headers.get("Range")
@@ -279,108 +221,6 @@ def test_a_very_slow_server_does_not_hold_a_download_for_days(log, tmp_path, fak
         http.server_close()
     assert len(_Dripping.requests) == 2 * 4
     assert not target.exists()
-
-
-SUMS = {"sha1": "/wikidatawiki/entities/sha1sums.txt", "md5": "/wikidatawiki/entities/md5sums.txt"}
-
-
-def _list(algorithm: str, *entries: tuple[bytes, str], before: str = "  ") -> faults.Fault:
-    lines = (f"{hashlib.new(algorithm, data).hexdigest().upper()}{before}{name}\n" for data, name in entries)
-    return faults.Fault(200, "".join(lines).encode(), content_type="text/plain")
-
-
-@pytest.mark.parametrize(("algorithm", "before"), [("sha1", " *"), ("md5", "  "), ("md5", " *./")])
-def test_a_listed_checksum_is_checked(
-    world, server, client, log, tmp_path, algorithm: str, before: str
-) -> None:
-    target = tmp_path / "dumps" / "truthy.nt.bz2"
-    whole, name = _whole(world, ".bz2"), "latest-truthy.nt.bz2"
-    url = f"{server.base_url}{TRUTHY}.bz2"
-    right = _list(algorithm, (b"another", "other.nt.bz2"), (whole, name), before=before)
-    wrong = _list(algorithm, (b"another", name), before=before)
-    server.faults.add(SUMS[algorithm], wrong, right)
-    assert download_dump(client, url, target, log).read_bytes() == whole
-    assert sum(one.path.endswith(".nt.bz2") for one in server.requests) == 2
-    target.unlink()
-    server.faults.add(SUMS[algorithm], wrong, wrong)
-    with pytest.raises(SourceError, match=rf"{algorithm} is \w+, {algorithm}sums\.txt lists \w+, twice"):
-        download_dump(client, url, target, log)
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
-
-
-def test_a_whole_file_without_its_checksum_is_not_downloaded_again(
-    world, server, client, log, tmp_path
-) -> None:
-    target, url = tmp_path / "dumps" / "truthy.nt.bz2", f"{server.base_url}{TRUTHY}.bz2"
-    server.faults.add(SUMS["sha1"], *[faults.server_error(503)] * 10)
-    with pytest.raises(SourceError, match="answered 503"):
-        download_dump(client, url, target, log)
-    server.faults.clear()
-    download_dump(client, url, target, log)
-    assert target.read_bytes() == _whole(world, ".bz2")
-    assert [one.status for one in server.requests if one.path.endswith(".bz2")] == [200, 416]
-
-
-def test_a_list_of_checksums_without_the_file_is_ignored(world, server, client, log, tmp_path) -> None:
-    server.faults.add(SUMS["sha1"], _list("sha1", (b"another", "wikidata-20261101-truthy.nt.bz2")))
-    with renames_on_disk() as names:
-        target = download_dump(client, f"{server.base_url}{TRUTHY}.bz2", tmp_path / "dumps" / "t.bz2", log)
-    assert names == ["t.bz2"]
-    assert target.read_bytes() == _whole(world, ".bz2")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _serve(port: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.faults", str(port), "4", "900"]
-    process = subprocess.Popen(command, cwd=PROJECT_ROOT, stdout=subprocess.PIPE, env=os.environ.copy())
-    assert process.stdout is not None
-    assert str(port).encode() in process.stdout.readline()
-    return process
-
-
-def test_a_server_killed_in_the_middle_of_a_download(log, tmp_path, caplog) -> None:
-    """A separate process, killed with -9 while it sends, and restarted a moment later."""
-    port = _free_port()
-    target = tmp_path / "dumps" / "truthy.nt"
-    first = _serve(port)
-    second: list[subprocess.Popen[bytes]] = []
-
-    def kill_and_restart() -> None:
-        part = _part(target)
-        while not (part.exists() and part.stat().st_size > 500_000):
-            time.sleep(0.005)
-        first.send_signal(signal.SIGKILL)
-        first.wait()
-        second.append(_serve(port))
-
-    killer = threading.Thread(target=kill_and_restart)
-    killer.start()
-    try:
-        with HttpClient(policy=RetryPolicy(attempts=12)) as client, caplog.at_level(logging.WARNING):
-            download_dump(client, f"http://127.0.0.1:{port}{PLAIN}", target, log)
-    finally:
-        killer.join()
-        for process in (first, *second):
-            process.kill()
-            process.wait()
-    assert first.returncode == -signal.SIGKILL
-    assert "attempt 2 follows" in caplog.text
-    assert target.read_bytes() == _whole(World(4, 900))
-
-
-def test_an_endless_list_of_checksums_is_refused(world, server, client, log, tmp_path) -> None:
-    server.faults.add(SUMS["sha1"], faults.Fault(200, b"x" * (5 << 20)))
-    with pytest.raises(
-        SourceError, match=r"sha1sums\.txt: is no list of checksums, it has over 4,194,304 bytes"
-    ):
-        download_dump(client, server.base_url + PLAIN, tmp_path / "dump.xml", log)
-    asked = [request for request in server.requests if request.path.endswith("sums.txt")]
-    assert len(asked) == 1
 
 
 def test_a_process_that_waits_for_another_download_logs_it(

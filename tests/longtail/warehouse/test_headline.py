@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from longtail.errors import PublishError
 from longtail.methods import METHODS
-from longtail.warehouse.headline import HeadlineRow, headline, render_headline
+from longtail.warehouse.headline import headline, render_headline
 from tests.warehouses import AWKWARD, UNANSWERED, mart, published_study
 
 
@@ -23,28 +24,37 @@ def test_rows_agree_with_the_marts(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     adaptive = adaptive.set_index(["dataset", "prompt", "model", "retrieval_method"])
     for row in rows:
-        key = (row.dataset, row.prompt, row.model, row.method)
-        assert (row.n, row.accuracy) == (keyed.loc[key].n, keyed.loc[key].accuracy)
-        if METHODS[row.method].is_parametric:
-            assert row.accuracy_adaptive is row.accuracy_always is row.accuracy_never is None
+        key = tuple(row[name] for name in ("dataset", "prompt", "model", "method"))
+        assert (row["n"], row["accuracy"]) == (keyed.loc[key].n, keyed.loc[key].accuracy)
+        if METHODS[row["method"]].is_parametric:
+            assert row["accuracy_adaptive"] is row["accuracy_always"] is row["accuracy_never"] is None
         else:
-            assert row.accuracy_adaptive == adaptive.loc[key].accuracy_adaptive
-    assert [row.method for row in rows[:4]] == ["closed_book", "genread", "bm25", "oracle"]
+            assert row["accuracy_adaptive"] == adaptive.loc[key].accuracy_adaptive
+    assert [row["method"] for row in rows[:4]] == ["closed_book", "genread", "bm25", "oracle"]
     lines = render_headline(rows).splitlines()
     assert len(lines) == len(rows) + 2
     assert lines[0].split()[:4] == ["dataset", "prompt", "model", "method"]
-    assert f"{rows[0].accuracy:.3f}" in lines[2]
-    alone = render_headline(
-        [row for row in rows if (row.dataset, row.prompt) == (rows[0].dataset, rows[0].prompt)]
-    )
+    assert f"{rows[0]['accuracy']:.3f}" in lines[2]
+    first = rows[0]["dataset"], rows[0]["prompt"]
+    alone = render_headline([row for row in rows if (row["dataset"], row["prompt"]) == first])
     assert alone.split()[:2] == ["model", "method"]
+
+
+def headline_row(**columns: Any) -> dict[str, Any]:
+    named = ("share_declined", "accuracy_attempted", "pearson_binned", "share_retrieved")
+    unknown = dict.fromkeys((*named, "accuracy_adaptive", "accuracy_always", "accuracy_never"))
+    known = {"dataset": "d", "prompt": "p", "model": "m", "method": "closed_book", "n": 500, "accuracy": 0.3}
+    return {**known, "ci_low": 0.2, "ci_high": 0.4, **unknown, **columns}
 
 
 def test_texts_are_aligned_to_the_left_and_numbers_to_the_right() -> None:
     rows = [
-        HeadlineRow("d", "p", "small", "closed_book", 14267, 0.5, 0.45, 0.55, -0.25, None, None, None, None),
-        HeadlineRow("d", "p", "m", "bm25", 9, 0.25, 0.1, 0.5, None, 0.625, 0.25, 0.5, 0.375),
-    ]
+        headline_row(model="small", n=14267, accuracy=0.5, ci_low=0.45, ci_high=0.55, pearson_binned=-0.25),
+        headline_row(
+            method="bm25", n=9, accuracy=0.25, ci_low=0.1, ci_high=0.5, accuracy_adaptive=0.625,
+            accuracy_always=0.25, accuracy_never=0.5, share_retrieved=0.375,
+        ),
+    ]  # fmt: skip
     assert render_headline(rows).splitlines() == [
         "model  method            n  accuracy   95 % interval  r(popularity)  adaptive  always  never  retrieved",
         "-------------------------------------------------------------------------------------------------------",
@@ -55,10 +65,8 @@ def test_texts_are_aligned_to_the_left_and_numbers_to_the_right() -> None:
 
 def test_declined_answers_stand_beside_the_accuracy() -> None:
     rows = [
-        HeadlineRow(
-            "d", "p", "m", "closed_book", 500, 0.302, 0.26, 0.34, None, None, None, None, None, 0.436, 0.535
-        ),
-        HeadlineRow("d", "p", "m", "oracle", 500, 0.874, 0.8, 0.9, None, None, None, None, None, None, None),
+        headline_row(ci_low=0.26, share_declined=0.436, accuracy_attempted=0.535),
+        headline_row(method="oracle", ci_low=0.8, ci_high=0.9),
     ]
     heading, _, declining, none = render_headline(rows).splitlines()
     assert heading.split()[6:10] == ["interval", "declined", "of", "the"]

@@ -2,60 +2,33 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
-from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 
 import duckdb
-import pytest
 import yaml
 
 from longtail.storage.home import PROJECT_ROOT
 from longtail.storage.lake import Lake
 from longtail.tables import TABLES
-from longtail.warehouse.described import ModelDescription
 from longtail.warehouse.sources import (
     DOCS_FILE,
     NOT_READ,
     SOURCES_FILE,
     describe_columns,
-    docs_block,
     document_columns,
     lake_docs,
     lake_texts,
     sources_yaml,
 )
-from tests.longtail.warehouse.described_build import described_unanswered, manifest_of
-from tests.warehouses import UNANSWERED, built_study
 
-pytestmark = pytest.mark.xdist_group("described_build")
 MODELS = PROJECT_ROOT / "dbt" / "models"
 
 
 def test_the_files_are_what_tables_say() -> None:
     written = SOURCES_FILE.read_text(encoding="utf-8"), DOCS_FILE.read_text(encoding="utf-8")
     assert written == (sources_yaml(), lake_docs()), "run `python -m longtail.warehouse.sources`"
-
-
-def test_a_column_that_comes_unchanged_from_the_lake_has_the_lakes_description(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Unchanged: its name is the same from the lake on. A model may add to the end of the description."""
-    manifest, models = manifest_of(built_study(UNANSWERED, monkeypatch)), described_unanswered()
-    tables = {name: source["identifier"] for name, source in manifest["sources"].items()}
-    texts, origins_of = lake_texts(), _origins_in(models, tables)
-    typed, n_found = [], 0
-    for name, model in models.items():
-        for column in model.columns:
-            blocks = {docs_block(t, column.name) for t in origins_of(name, column.name)}
-            if column.description and len(blocks) == 1:
-                n_found += 1
-                if not column.description.startswith(texts[blocks.pop()]):
-                    typed.append((name, column.name))
-    assert n_found > 250
-    assert typed == []
 
 
 def test_every_column_of_a_mart_has_a_description_its_own_or_the_lakes() -> None:
@@ -84,23 +57,6 @@ def test_no_description_of_the_lake_is_typed_again_in_dbt() -> None:
     for file in [*MODELS.rglob("*.yml"), MODELS / "docs.md"]:
         written = re.findall(r'description: "(.*)"$|%}(.*)\{%', file.read_text(encoding="utf-8"), re.M)
         assert texts & {text for found in written for text in found} == set(), file.name
-
-
-def _origins_in(
-    models: Mapping[str, ModelDescription], tables: Mapping[str, str]
-) -> Callable[[str, str], Set[str]]:
-    """The lake tables that a model's column comes from, if it has the same name all the way; else none."""
-
-    @functools.cache  # most columns are reached on many ways
-    def origins(model: str, column: str) -> Set[str]:
-        if model in tables:
-            return {tables[model]}
-        lineage = models[model].lineage if model in models else None
-        steps = (lineage or {}).get(column, frozenset())
-        found = [origins(parent, name) if name == column else set() for parent, name in steps]
-        return set().union(*found) if all(found) else set()
-
-    return origins
 
 
 def test_every_table_maps_to_its_asset_and_selects_its_columns() -> None:

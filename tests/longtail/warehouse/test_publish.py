@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,27 +14,14 @@ import duckdb
 import pytest
 
 from longtail.errors import PublishError
-from longtail.storage.home import PROJECT_ROOT
 from longtail.study.study import Study
 from longtail.warehouse.publish import KEPT_VERSIONS, publish_warehouse
-from tests import fork_server
 from tests.flipped_bits import flip_bit
-from tests.longtail.warehouse import published_version
-from tests.longtail.warehouse.published_version import read_version
+from tests.small_disk import files_up_to
 from tests.synced import renames_on_disk
-from tests.warehouses import AWKWARD, UNANSWERED, copied_study, mart, study_of_few_marts
+from tests.warehouses import AWKWARD, UNANSWERED, copied_study, mart, published_study, study_of_few_marts
 
 LOG = logging.getLogger(__name__)
-PUBLISH_FOR_EVER = """
-import logging, sys
-from pathlib import Path
-from longtail.study.file import load_study
-from longtail.warehouse.publish import publish_warehouse
-study = load_study(Path(sys.argv[1]))
-print("ready", flush=True)
-while True:
-    publish_warehouse(study, logging.getLogger())
-"""
 
 
 @pytest.fixture
@@ -117,10 +103,10 @@ def test_the_file_needs_nothing_but_itself(study: Study) -> None:
 
 
 def test_the_view_reads_the_file_it_stands_in_whatever_that_is_called(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    study = copied_study(AWKWARD, monkeypatch, tmp_path / "answered")
-    path = publish_warehouse(study, LOG).version
+    study = published_study(AWKWARD, monkeypatch)
+    path = next((study.home.published / "versions").iterdir())
     with duckdb.connect() as connection:
         connection.execute("create schema marts")
         connection.execute("create table marts.fct_answers as select 1 as decoy")
@@ -200,39 +186,28 @@ def mark(study: Study, version: int) -> None:
         )
 
 
-def publish_under_readers(study: Study, n_publications: int, n_readers: int) -> int:
-    """Publish that often under that many reading processes, each of which sees every version; how often they read."""
-    stop = study.home.root / "stop"
-    mark(study, 0)
-    published = publish_warehouse(study, LOG).path
-    readers = [
-        subprocess.Popen(
-            [sys.executable, "-m", published_version.__name__, str(published), str(stop)],
-            cwd=PROJECT_ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+def read_version(published: Path) -> int:
+    """The version of every row and count in the file. Errors: `AssertionError` where two differ."""
+    with duckdb.connect(str(published), read_only=True) as connection:
+        versions = connection.sql(
+            "select distinct question from (select question from marts.dim_questions"
+            " union all select label from marts.dim_entities)"
+        ).fetchall()
+        ((said,),) = connection.sql("select n_rows from marts.publication").fetchall()
+        catalogue = dict(
+            connection.sql("select table_name, n_rows from marts.catalogue where kind = 'table'").fetchall()
         )
-        for _ in range(n_readers)
-    ]  # fmt: skip
-    try:
-        seen = [[reader.stdout.readline() for reader in readers]]
-        for version in range(1, n_publications + 1):
-            mark(study, version)
-            publish_warehouse(study, LOG)
-            seen.append([reader.stdout.readline() for reader in readers])
-    finally:
-        stop.touch()
-    ends = [reader.communicate() for reader in readers]
-    assert [reader.returncode for reader in readers] == [0] * n_readers, ends
-    assert seen == [[f"{version}\n"] * n_readers for version in range(n_publications + 1)]
-    return sum(int(out) for out, _ in ends)
-
-
-def test_no_reader_fails_or_sees_a_mixture_while_it_is_published_again_and_again(study: Study) -> None:
-    assert publish_under_readers(study, n_publications=3, n_readers=2) > 10
+        ((quarantined,),) = connection.sql("select count(*) from marts.fct_quarantine").fetchall()
+    assert len(versions) == 1, versions
+    version = int(versions[0][0].split()[1])
+    assert quarantined == version % 7 == said["fct_quarantine"] == catalogue["fct_quarantine"]
+    return version
 
 
 def test_before_and_after_every_step_of_publishing_a_reader_sees_one_whole_version(
     study: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A process that is killed leaves what one of these readers sees."""
     mark(study, 1)
     published = publish_warehouse(study, LOG).path
     seen: list[int] = []
@@ -252,23 +227,6 @@ def test_before_and_after_every_step_of_publishing_a_reader_sees_one_whole_versi
     assert len(seen) > 5
     assert seen == sorted(seen)
     assert set(seen) == {1, 2}
-
-
-def test_a_kill_at_any_moment_leaves_a_whole_file(study: Study) -> None:
-    first = publish_warehouse(study, LOG)
-    rng = random.Random(11)
-    for _ in range(10):
-        command = ["-c", PUBLISH_FOR_EVER, str(study.path)]
-        publisher = fork_server.start_piped(command, PROJECT_ROOT, os.environ)
-        assert publisher.stdout is not None
-        assert publisher.stdout.readline() == "ready\n"
-        with pytest.raises(subprocess.TimeoutExpired):
-            publisher.wait(rng.uniform(0, 0.6))
-        publisher.kill()
-        assert rows_of(study.home.published_warehouse) == first.n_rows
-        assert not list(study.home.published.glob("*.wal"))
-    assert publish_warehouse(study, LOG).n_rows == first.n_rows
-    assert not (study.home.published / ".staging-warehouse.duckdb").exists()
 
 
 def test_a_failed_test_of_the_build_is_named_and_nothing_is_published(study: Study) -> None:
@@ -385,33 +343,16 @@ def test_without_a_build_it_says_what_to_do(study: Study) -> None:
         publish_warehouse(study, LOG)
 
 
-PUBLISH_ON_A_FULL_DISK = """
-import logging, resource, signal, sys
-from pathlib import Path
-from longtail.errors import PublishError
-from longtail.study.file import load_study
-from longtail.warehouse.publish import publish_warehouse
-study = load_study(Path(sys.argv[1]))
-resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
-try:
-    publish_warehouse(study, logging.getLogger())
-except PublishError as error:
-    print(error)
-"""
-
-
 def test_a_full_disk_leaves_the_version_before(study: Study) -> None:
-    """A process that may write no file larger than that meets the error of a full disk, sooner or later."""
     first = publish_warehouse(study, LOG)
-    for n_bytes in (4_096, 200_000, 700_000):  # what it prints goes to a file, too
+    for n_bytes in (4_096, 200_000, 700_000):
         assert first.n_bytes > n_bytes
-        command = ["-c", PUBLISH_ON_A_FULL_DISK, str(study.path), str(n_bytes)]
-        done = fork_server.run(command, PROJECT_ROOT, os.environ, timeout=300)
-        assert done.returncode == 0, done.stderr
-        assert "the previous version stays" in done.stdout
-        assert "\n" not in done.stdout.strip()
+        with files_up_to(n_bytes), pytest.raises(PublishError, match="the previous version stays") as caught:
+            publish_warehouse(study, LOG)
+        assert "\n" not in str(caught.value)
         assert rows_of(first.path) == first.n_rows
         assert [path.name for path in (study.home.published / "versions").iterdir()] == [first.version.name]
+        assert not (study.home.published / ".staging-warehouse.duckdb").exists()
     assert publish_warehouse(study, LOG).n_rows == first.n_rows
 
 

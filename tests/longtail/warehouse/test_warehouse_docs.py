@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from longtail.storage.checksums import record_files
 from longtail.storage.home import PROJECT_ROOT
 from longtail.study.study import Study
 from longtail.tables import TABLES
+from longtail.warehouse import build
 from longtail.warehouse.docs import _page_of, publish_docs
 from longtail.warehouse.publication import read_publication, record_of
 from tests.browser import chromium
@@ -72,6 +74,16 @@ def test_a_page_that_was_cut_or_damaged_is_made_again(tmp_path: Path) -> None:
         target.write_bytes(whole)
         flip_bit(target, n_bytes / len(whole))
         assert _page_of(target, "ab12") is None
+
+
+def test_what_dbt_says_of_a_full_disk_is_one_line(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "IO Error: No space left on device\n" * 300
+    monkeypatch.setattr(build, "dbt_command", lambda *_: subprocess.CompletedProcess([], 2, said, ""))
+    with pytest.raises(
+        PublishError, match=r"^dbt parse: .*: the disk is full .*make room and run again"
+    ) as caught:
+        build.require_dbt(study, "parse")
+    assert "\n" not in str(caught.value)
 
 
 def test_a_browser_opens_it_from_the_disk_and_nothing_is_fetched(tmp_path: Path) -> None:

@@ -189,8 +189,7 @@ def test_one_fault_of_each_kind_loses_no_row_of_any_service(world, server, patie
     )
 
 
-def test_a_divided_relation_is_not_tried_whole_again(server, fake_time, tmp_path, log) -> None:
-    """A run that ends between slices continues with the slices; a run that gave up starts again."""
+def test_what_an_earlier_run_was_answered_is_not_asked_again(server, fake_time, tmp_path, log) -> None:
     url, relation = f"{server.base_url}/sparql", by_name(relation_set("popqa"))["occupation"]
 
     def run() -> object:
@@ -200,23 +199,3 @@ def test_a_divided_relation_is_not_tried_whole_again(server, fake_time, tmp_path
 
     whole = run()
     assert (run(), len(server.requests)) == (whole, 1)
-    for path in tmp_path.glob("stage*"):
-        path.unlink()
-    server.requests.clear()
-    broken = faults.server_error(503)
-    server.faults.add("/sparql", TOO_SLOW, faults.slow(0), faults.slow(0), broken, broken)
-    with pytest.raises(SourceError, match="answered 503"):
-        run()
-    assert len(server.requests) == 5  # whole, its objects, the remainder, one slice twice
-    assert run() == whole
-    assert len(server.requests) == 6  # that slice alone
-    for path in tmp_path.glob("stage*"):
-        path.unlink()
-    server.requests.clear()
-    server.faults.add("/sparql", TOO_SLOW, times=500)
-    with pytest.raises(SourceError, match="even for the smallest slice"):
-        run()
-    server.faults.clear()
-    server.requests.clear()
-    assert run() == whole
-    assert len(server.requests) == 1
