@@ -105,10 +105,6 @@ def test_titles_are_unique_and_distinguish_namesakes(world: World) -> None:
     titles = [entity.article_title for entity in entities if entity.article_title]
     assert len(set(titles)) == len(titles)
     assert sum(title.endswith(")") for title in titles) > 50
-    for entity in islice(entities, 0, None, 37):
-        if entity.article_title:
-            assert world.entity_by_title(entity.article_title) == entity
-    assert world.entity_by_title("No such article") is None
 
 
 def test_article_only_namesakes_have_popular_names_and_facts_outside_the_graph(world: World) -> None:

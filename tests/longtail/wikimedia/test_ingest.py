@@ -6,15 +6,13 @@ import gzip
 import logging
 import os
 import threading
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
-import pyoxigraph as ox
 import pytest
 
 from longtail.errors import LakeError, SourceError
-from longtail.sandbox.content import ServedArticle
+from longtail.sandbox.pages import Pages
 from longtail.sandbox.rdf import literal
 from longtail.sandbox.server import SandboxServer
 from longtail.sandbox.world import World
@@ -211,26 +209,14 @@ def test_live_months_are_complete_from_day_3_and_sandbox_months_at_once(make_stu
         _month(sandbox, empty_lake(sandbox), "2026-11", log, date(2026, 12, day))
 
 
-class _LateCounts:
-    """A world whose newest month has not been counted yet."""
+class _LateCounts(Pages):
+    """Pages whose views in the newest month have not been counted yet."""
 
-    has_articles = True
-    broken = ()
-
-    def store(self) -> ox.Store:
-        return ox.Store()
-
-    def monthly_views(self, title: str, month: str) -> int | None:
+    def views(self, title: str, month: str) -> int | None:
         return 7 if month < "2026-09" and title == "Ada" else None
 
-    def page(self, title: str) -> tuple[str, str | None] | None:
+    def lead_to(self, title: str) -> tuple[str, str | None]:
         return title, None
-
-    def articles(self) -> Iterator[ServedArticle]:
-        return iter(())
-
-    def close(self) -> None:
-        pass
 
 
 def test_a_live_month_without_any_views_is_refused(make_study, log, serve_live) -> None:
@@ -242,7 +228,8 @@ def test_a_live_month_without_any_views_is_refused(make_study, log, serve_live) 
         for place, title in enumerate(["Ada", "Bo"])
     ]
     lake.write("entities", rows, fingerprint="f")
-    with SandboxServer(_LateCounts()) as server:
+    with SandboxServer(World(5, 8)) as server:
+        server.content.pages = _LateCounts(World(5, 8))
         serve_live(server)
         with pytest.raises(
             SourceError, match="no views of any of 2 articles in 2026-09; nothing was written"

@@ -14,7 +14,7 @@ from longtail.errors import SourceError, StudyError
 from longtail.questions.frequencies import measure_frequencies
 from longtail.reference.page_views import ingest_reference_page_views
 from longtail.sandbox.dumps import truthy_lines, write_dump
-from longtail.sandbox.rdf import literal, write_ntriples
+from longtail.sandbox.rdf import lines, literal
 from longtail.sandbox.world import World
 from longtail.storage.lake import Lake
 from longtail.study.imports import Place, ReferenceQuestions
@@ -138,9 +138,9 @@ def test_another_dump_makes_facts_stale_and_the_same_one_elsewhere_does_not(
 ) -> None:
     study = make_study(f"{RDF}, facts_from: truthy_dump", measure="sitelinks")
     lake = empty_lake(study)
-    write_ntriples(World(5, 16), tmp_path / "a.nt")
+    write_dump(lines(World(5, 16)), tmp_path / "a.nt")
     (tmp_path / "b.nt").write_bytes((tmp_path / "a.nt").read_bytes())
-    write_ntriples(World(6, 16), tmp_path / "c.nt")
+    write_dump(lines(World(6, 16)), tmp_path / "c.nt")
     current = []
     for name in ("a", "b", "c"):
         monkeypatch.setenv("LONGTAIL_TEST_RDF", str(tmp_path / f"{name}.nt"))

@@ -138,9 +138,9 @@ def test_statements_whose_end_is_no_item_are_put_aside(serve_rdf, client, log) -
 
 @pytest.fixture(scope="module")
 def store() -> ox.Store:
-    from longtail.sandbox.content import WorldContent
+    from longtail.sandbox.content import Content
 
-    return WorldContent(World(seed=1, facts_per_relation=40)).store()
+    return Content(World(seed=1, facts_per_relation=40)).store()
 
 
 @settings(max_examples=40, deadline=None)
