@@ -48,8 +48,9 @@ def _dictionary(pages: Pages) -> Dictionary:
         if pages not in _dictionaries:
             titles: dict[str, set[str]] = {}
             for entity in pages.world.entities():
-                for name in (entity.label, *entity.aliases) if entity.article_title else ():
-                    titles.setdefault(name, set()).add(entity.article_title)
+                if entity.article_title is not None:
+                    for name in (entity.label, *entity.aliases):
+                        titles.setdefault(name, set()).add(entity.article_title)
             _dictionaries[pages] = Dictionary(titles)
         return _dictionaries[pages]
 

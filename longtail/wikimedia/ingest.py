@@ -24,14 +24,13 @@ from longtail.wikimedia.dump_store import truthy_dump
 from longtail.wikimedia.dumps.terms import EntityTerms, read_terms
 from longtail.wikimedia.dumps.truthy import read_statements
 from longtail.wikimedia.origins import facts_code, source_slice
-from longtail.wikimedia.protocols.claims import fetch_claims, read_ids
 from longtail.wikimedia.protocols.entities import (
     Entity,
     fetch_documents,
     fetch_entities,
     read_entity,
 )
-from longtail.wikimedia.protocols.wikidata import Statement, fetch_sitelinks, fetch_statements, sort_ids
+from longtail.wikimedia.protocols.wikidata import fetch_sitelinks, fetch_statements, sort_ids
 from longtail.wikimedia.services import Services, finish_stage, open_services
 
 _COLUMNS = ("subject_id", "property_id", "object_id")
@@ -74,29 +73,15 @@ def read_facts(
     if source.facts_from == "truthy_dump":
         return _facts_of_dump(_dump(source, home, services, log), relations, log)
     facts = Facts()
-    if source.facts_from == "entity_api":
-        subjects = read_ids(source)
-        found, facts.rejected, facts.notes = fetch_claims(
-            services.client, services.entities_url, subjects, relations, log
+    for relation in relations:
+        statements, rejected = fetch_statements(services.client, services.sparql_url, relation, log)
+        columns = {name: [getattr(statement, name) for statement in statements] for name in _COLUMNS}
+        facts.statements[relation.name] = pa.table(
+            columns, pa.schema([(name, pa.string()) for name in _COLUMNS])
         )
-        by_property: dict[str, list[Statement]] = {relation.property_id: [] for relation in relations}
-        for statement in found:
-            by_property[statement.property_id].append(statement)
-        facts.statements = {one.name: _table(by_property[one.property_id]) for one in relations}
-    else:
-        for relation in relations:
-            found, rejected = fetch_statements(services.client, services.sparql_url, relation, log)
-            facts.statements[relation.name] = _table(found)
-            facts.rejected.extend(rejected)
+        facts.rejected.extend(rejected)
     facts.rejected = [*services.broken_lines(), *facts.rejected]
     return facts
-
-
-def _table(statements: Sequence[Statement]) -> pa.Table:
-    ordered = sorted(statements)
-    return pa.table(
-        {name: pa.array([getattr(one, name) for one in ordered], pa.string()) for name in _COLUMNS}
-    )
 
 
 def _facts_of_dump(dump: DumpFile, relations: Sequence[Relation], log: logging.Logger) -> Facts:

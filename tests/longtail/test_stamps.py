@@ -355,9 +355,8 @@ OTHERS: Mapping[str, Any] = {
     "Source.kind": "wikidata",
     "Source.snapshot": "2020-03",
     "Source.views_from": "dump",
-    "Source.facts_from": either("truthy_dump", "query_service", "entity_api"),
+    "Source.facts_from": either("truthy_dump", "query_service"),
     "Source.path_env": "LONGTAIL_OTHER",
-    "Source.ids_env": "LONGTAIL_OTHER_IDS",
     "Source.dump_env": "LONGTAIL_OTHER",
     "Source.page_view_dumps_env": "LONGTAIL_OTHER_DUMPS",
     "Source.sample": FactSample("popularity"),
@@ -499,7 +498,6 @@ def make_files(folder: Path) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text(name)
     (folder / "copies").mkdir()
-    (folder / "entity_ids.txt").write_text("Q1\n")
     write_pararel(folder / "pararel", "P36", CAPITALS, [("u1", "Peru", "Lima")])
     for name in ("weights", "fusion", "nli", "encoder", "asking"):
         (folder / name).mkdir()
@@ -597,7 +595,7 @@ def other_sources(study: Study) -> Iterator[Study]:
     for source in (
         dataclasses.replace(study.source, sample=by_views),
         dataclasses.replace(named, facts_from="truthy_dump", views_from="dump", sample=by_views),
-        dataclasses.replace(named, facts_from="entity_api", views_from="api", sample=None),
+        dataclasses.replace(named, views_from="api", sample=None),
         Source("rdf_file", MONTH),
         Source("rdf_file", MONTH, facts_from="truthy_dump"),
     ):
@@ -621,8 +619,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         for variable, path in {
             "LONGTAIL_HOME": "home", "LONGTAIL_FOLDER": "", "LONGTAIL_RDF_FILE": "world.nt", "LONGTAIL_OTHER": "world.nt",
-            "LONGTAIL_TRUTHY_DUMP": "world.nt", "LONGTAIL_ENTITY_IDS": "entity_ids.txt",
-            "LONGTAIL_OTHER_IDS": "entity_ids.txt", "LONGTAIL_PAGE_VIEW_DUMPS": "dumps", "LONGTAIL_OTHER_DUMPS": "dumps",
+            "LONGTAIL_TRUTHY_DUMP": "world.nt", "LONGTAIL_PAGE_VIEW_DUMPS": "dumps", "LONGTAIL_OTHER_DUMPS": "dumps",
         }.items():  # fmt: skip
             patch.setenv(variable, str(folder / path))
         patch_code_version(patch)
@@ -805,7 +802,7 @@ Study.limit: COLLECTED single_latencies
 Source.kind: VIEWS datasets entities passages reference_mentions subject_frequencies triples
 Source.snapshot: datasets entities passages triples
 Source.seed Source.facts_per_relation: VIEWS entities passages reference_mentions subject_frequencies triples
-Source.path_env Source.ids_env Source.dump_env Source.page_view_dumps_env: none, the bytes of the file count, wherever
+Source.path_env Source.dump_env Source.page_view_dumps_env: none, the bytes of the file count, wherever
     it is
 Source.contact_env: none, services are told who asks
 Source.facts_from: entities triples
@@ -946,7 +943,7 @@ FILES = """
 answers.csv: imported_answers
 articles.jsonl: COLLECTED
 counted.txt counts.csv: question_counts
-entity_ids.txt world.nt: entities triples
+world.nt: entities triples
 ids.txt: questions
 mine.csv: OF_FILES
 nq.jsonl: reference_questions

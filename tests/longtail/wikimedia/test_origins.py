@@ -46,12 +46,9 @@ def _origins(lake: Lake, table: str) -> set[str]:
     return set(lake.read(table)["facts_from"].to_pylist())
 
 
-def test_three_origins_of_facts_give_the_same_lake(make_study, log, tmp_path, monkeypatch) -> None:
-    ids = tmp_path / "ids.txt"
-    ids.write_text("".join(f"{entity.entity_id}\n" for entity in World(5, 16).entities()), encoding="utf-8")
-    monkeypatch.setenv("LONGTAIL_ENTITY_IDS", str(ids))
+def test_both_origins_of_facts_give_the_same_lake(make_study, log) -> None:
     lakes = {}
-    for origin in ("query_service", "entity_api", "truthy_dump"):
+    for origin in ("query_service", "truthy_dump"):
         study = make_study(f"{SANDBOX}, facts_from: {origin}", name=f"from_{origin}")
         lake = lakes[origin] = empty_lake(study)
         outcomes = [ingest_triples(study, lake, log), ingest_entities(study, lake, log)]
@@ -94,11 +91,8 @@ def test_all_origins_treat_unusual_entities_alike(
     path = tmp_path / "odd.nt"
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     monkeypatch.setenv("LONGTAIL_TEST_RDF", str(path))
-    ids = tmp_path / "ids.txt"
-    ids.write_text("Q1\nQ2\n\nQ1\n", encoding="utf-8")
-    monkeypatch.setenv("LONGTAIL_ENTITY_IDS", str(ids))
     found = {}
-    for origin in ("query_service", "entity_api", "truthy_dump"):
+    for origin in ("query_service", "truthy_dump"):
         if origin == "truthy_dump":
             path.write_bytes(compress(path.read_bytes()))
         study = make_study(f"{RDF}, facts_from: {origin}", measure="sitelinks", name=f"odd_{origin}")
@@ -109,7 +103,7 @@ def test_all_origins_treat_unusual_entities_alike(
         found[origin] = (_rows(lake, "triples"), _rows(lake, "entities"), rejected)
         if origin == "truthy_dump":
             assert notes["redirected"] == 1
-    assert found["truthy_dump"] == found["query_service"] == found["entity_api"]
+    assert found["truthy_dump"] == found["query_service"]
     labels = {row["entity_id"]: row["label"] for row in found["truthy_dump"][1]}
     assert labels == {"Q1": "Ada", "Q2": "Bob", "Q10": "writer", "Q12": "writer"}
     assert ("Q11", "no English label") in found["truthy_dump"][2]
@@ -242,7 +236,6 @@ def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:
     [
         (f"{SANDBOX}, facts_from: hearsay", "source.facts_from"),
         (f"{SANDBOX}, views_from: dumps", "source.views_from"),
-        (f"{SANDBOX}, ids_env: X", "goes with facts_from: entity_api"),
         (f"{SANDBOX}, dump_env: X", "unknown key"),
         (f"{SANDBOX}, views_from: api, accept_cut_dumps: true", "goes with a dump to read"),
         ('kind: wikidata, snapshot: "2026-10", dump_env: X', "goes with facts_from: truthy_dump"),
@@ -256,24 +249,6 @@ def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:
 def test_keys_that_contradict_each_other_are_refused(make_study, source: str, says: str) -> None:
     with pytest.raises(StudyError, match=says):
         make_study(source, measure="sitelinks")
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (None, "LONGTAIL_ENTITY_IDS is not set"),
-        ("Q1\nq2\n", "line 2: 'q2' is no entity id"),
-        ("\xff", "is no entity id"),
-    ],
-)
-def test_an_unusable_list_of_ids_is_refused(make_study, log, tmp_path, monkeypatch, text, says) -> None:
-    monkeypatch.delenv("LONGTAIL_ENTITY_IDS", raising=False)
-    if text is not None:
-        (tmp_path / "ids").write_text(text, encoding="utf-8")
-        monkeypatch.setenv("LONGTAIL_ENTITY_IDS", str(tmp_path / "ids"))
-    study = make_study(f"{SANDBOX}, facts_from: entity_api")
-    with pytest.raises(SourceError, match=says):
-        ingest_triples(study, empty_lake(study), log)
 
 
 @pytest.mark.skipif(not os.environ.get("LONGTAIL_PEOPLE_RDF"), reason="LONGTAIL_PEOPLE_RDF names no file")
