@@ -130,7 +130,7 @@ def _entities_of_dump(
     terms = read_terms(dump, ids, rejected, log)
     client, url = services.client, services.entities_url
     redirected = [entity_id for entity_id in ids if entity_id in terms.redirects]
-    unknown = [] if terms.lists_all else _untold(terms, ids)
+    unknown = [] if terms.lists_all else _without_line(terms, ids)
     instead = dict(fetch_documents(client, url, [*redirected, *unknown], log))
     titles: dict[str, Any] = {}
     sitelinks: Mapping[str, int] = {}
@@ -142,13 +142,13 @@ def _entities_of_dump(
     put_aside = list(rejected.rows)
 
     def entities() -> Iterator[tuple[Entity, int | None]]:
-        for entity_id, told in terms.of(ids):
-            document = told.document if told else None
+        for entity_id, dumped in terms.of(ids):
+            document = dumped.document if dumped else None
             if entity_id in instead:
                 document = instead[entity_id]
             elif document and entity_id in titles:
                 document["sitelinks"] = titles[entity_id]
-            number = told.sitelinks if told and terms.has_sitelinks else sitelinks.get(entity_id)
+            number = dumped.sitelinks if dumped and terms.has_sitelinks else sitelinks.get(entity_id)
             if entity := read_entity(entity_id, document, put_aside.append):
                 yield entity, number
 
@@ -157,9 +157,13 @@ def _entities_of_dump(
     return Entities(table, put_aside, notes)
 
 
-def _untold(terms: EntityTerms, ids: Sequence[str]) -> list[str]:
-    told = terms.tells_of(ids)
-    return [one for one, is_told in zip(ids, told, strict=True) if not is_told and one not in terms.redirects]
+def _without_line(terms: EntityTerms, ids: Sequence[str]) -> list[str]:
+    described = zip(ids, terms.are_described(ids), strict=True)
+    return [
+        entity_id
+        for entity_id, is_described in described
+        if not is_described and entity_id not in terms.redirects
+    ]
 
 
 def ingest_triples(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
