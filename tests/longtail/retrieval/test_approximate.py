@@ -98,19 +98,6 @@ def test_settings_of_a_search_do_not_decide_the_index() -> None:
     assert describe(IvfPq(bits=6)) != describe(IvfPq())
 
 
-def test_an_index_mapped_into_memory_finds_what_one_in_memory_finds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, asked = stored(tmp_path / "index", vectors_of(500)), vectors_of(40, seed=2)
-    build_approximate(folder, SEARCH, "near", LOG)
-    mapped = search_approximate(folder, SEARCH, asked, 10)
-    read = faiss.read_index
-    monkeypatch.setattr(faiss, "read_index", lambda path, *_: read(path))
-    loaded = search_approximate(folder, SEARCH, asked, 10)
-    np.testing.assert_array_equal(mapped.rows, loaded.rows)
-    np.testing.assert_array_equal(mapped.scores, loaded.scores)
-
-
 def test_a_build_that_breaks_off_goes_on_with_its_whole_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

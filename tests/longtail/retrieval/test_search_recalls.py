@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from longtail.embedding.declared import ANSWER_ENCODER
-from longtail.errors import IndexMissingError
 from longtail.retrieval import search_recalls
 from longtail.retrieval.indexes import build_index
 from longtail.retrieval.retrieve import retrieve_passages
@@ -84,17 +83,6 @@ def test_a_setting_of_the_search_gives_new_rows_and_recalls_and_leaves_the_index
     assert not measure_search_recalls(wider, searchable, log).was_current
     assert recall() == 1  # three lists are all
     assert files() == before
-
-
-def test_an_index_of_another_search_is_refused_by_name(
-    study: Study, searchable: Lake, log: logging.Logger, make_study: Callable[[str], Study], text: str
-) -> None:
-    build_index(study, searchable, "near", log)
-    other = make_study(text.replace("nlist: 3", "nlist: 2"))
-    with pytest.raises(
-        IndexMissingError, match=r"is of other library or encoder: .*nlist 3.*, not .*nlist 2"
-    ):
-        retrieve_passages(other, searchable, "near", log)
 
 
 def test_exact_retrievers_have_no_row(rdf_study: Study, searchable: Lake, log: logging.Logger) -> None:
