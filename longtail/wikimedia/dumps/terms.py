@@ -13,7 +13,6 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 from urllib.parse import unquote
 
@@ -37,33 +36,14 @@ _DATA = "https://www.wikidata.org/wiki/Special:EntityData/"
 _LANGUAGES = ("en", "mul")
 
 
-class Kind(IntEnum):
-    """The role of a text for its entity."""
-
-    LABEL = 0
-    LABEL_MUL = 1
-    ALIAS = 2
-    ALIAS_MUL = 3
-    DESCRIPTION = 4
-    DESCRIPTION_MUL = 5
-    ARTICLE = 6
-    SITELINKS = 7
-    DATA = 8
-
-
-_SECTIONS = {
-    Kind.LABEL: ("labels", "en"),
-    Kind.LABEL_MUL: ("labels", "mul"),
-    Kind.DESCRIPTION: ("descriptions", "en"),
-    Kind.DESCRIPTION_MUL: ("descriptions", "mul"),
-    Kind.ALIAS: ("aliases", "en"),
-    Kind.ALIAS_MUL: ("aliases", "mul"),
-}
 _TERMS = {
-    "http://www.w3.org/2000/01/rdf-schema#label": (Kind.LABEL, Kind.LABEL_MUL),
-    "http://www.w3.org/2004/02/skos/core#altLabel": (Kind.ALIAS, Kind.ALIAS_MUL),
-    "http://schema.org/description": (Kind.DESCRIPTION, Kind.DESCRIPTION_MUL),
+    "http://www.w3.org/2000/01/rdf-schema#label": "labels",
+    "http://www.w3.org/2004/02/skos/core#altLabel": "aliases",
+    "http://schema.org/description": "descriptions",
 }
+_KINDS = tuple((section, language) for section in _TERMS.values() for language in _LANGUAGES)
+"""The roles of a text for its entity; their places are stored, as are the following ones."""
+_IS_ARTICLE, _IS_SITELINKS, _IS_DATA = range(len(_KINDS), len(_KINDS) + 3)
 _ENDS = ('"@en .\n', '"@mul .\n', "> .\n")
 """How the lines end that may count."""
 _NUMBER = "Q(?P<number>[1-9][0-9]{0,14})"
@@ -107,7 +87,7 @@ class EntityTerms:
         places = np.minimum(np.searchsorted(self._numbers, numbers), len(self._numbers) - 1)
         return self._numbers[places] == numbers
 
-    def add(self, kind: Kind, entity_id: str, text: str) -> None:
+    def add(self, kind: int, entity_id: str, text: str) -> None:
         """Store one text of a requested entity."""
         self._single.append((int(entity_id[1:]) << 4 | kind, text))
         if len(self._single) >= _KEPT_SINGLY:
@@ -155,21 +135,20 @@ def _entity_of(rows: Sequence[tuple[int, str]]) -> DumpedEntity:
     document: dict[str, Any] = {"labels": {}, "aliases": {}, "descriptions": {}, "sitelinks": {}}
     sitelinks: int | None = None
     for kind, text in rows:
-        if kind in (Kind.ALIAS, Kind.ALIAS_MUL):
-            section, language = _SECTIONS[Kind(kind)]
-            aliases = document[section].setdefault(language, [])
-            if {"value": text} not in aliases:
-                aliases.append({"value": text})
-        elif kind == Kind.ARTICLE:
+        if kind == _IS_ARTICLE:
             document["sitelinks"]["enwiki"] = {"title": text}
-        elif kind == Kind.SITELINKS:
+        elif kind == _IS_SITELINKS:
             if text.isascii() and text.isdecimal() and len(text) < 10:
                 sitelinks = max(int(text), sitelinks or 0)
-        elif kind != Kind.DATA:
-            section, language = _SECTIONS[Kind(kind)]
+        elif kind != _IS_DATA:
+            section, language = _KINDS[kind]
             terms = document[section]
-            # A language has one label; if a broken file has several, the alphabetically first one stays.
-            terms[language] = {"value": min(text, terms.get(language, {"value": text})["value"])}
+            if section == "aliases":
+                aliases = terms.setdefault(language, [])
+                if {"value": text} not in aliases:
+                    aliases.append({"value": text})
+            else:  # A language has one label; if a broken file has several, the alphabetically first one stays.
+                terms[language] = {"value": min(text, terms.get(language, {"value": text})["value"])}
     return DumpedEntity(document, sitelinks)
 
 
@@ -209,19 +188,19 @@ def _add(terms: EntityTerms, triple: ox.Quad) -> None:
         if entity_id in terms.wanted and subject.startswith(_ARTICLE):
             terms.has_sitelinks = True
             title = unquote(subject.removeprefix(_ARTICLE)).replace("_", " ")
-            terms.add(Kind.ARTICLE, entity_id, title)
+            terms.add(_IS_ARTICLE, entity_id, title)
         elif entity_id in terms.wanted and subject.startswith(f"{_DATA}Q"):
             terms.lists_all = True
-            terms.add(Kind.DATA, entity_id, "")
+            terms.add(_IS_DATA, entity_id, "")
     elif predicate == _SITELINKS and isinstance(obj, ox.Literal) and obj.datatype.value == _INTEGER:
         # Wikidata's dump of everything attaches the number to the entity's data, other dumps to the entity.
         entity_id = subject.removeprefix(ENTITY).removeprefix(_DATA)
         if entity_id in terms.wanted:
             terms.has_sitelinks = True
-            terms.add(Kind.SITELINKS, entity_id, obj.value)
+            terms.add(_IS_SITELINKS, entity_id, obj.value)
     elif (entity_id := subject.removeprefix(ENTITY)) not in terms.wanted:
         return
     elif predicate == _REDIRECT and isinstance(obj, ox.NamedNode):
         terms.redirects[entity_id] = obj.value.removeprefix(ENTITY)
     elif predicate in _TERMS and isinstance(obj, ox.Literal) and obj.language in _LANGUAGES:
-        terms.add(_TERMS[predicate][_LANGUAGES.index(obj.language)], entity_id, obj.value)
+        terms.add(_KINDS.index((_TERMS[predicate], obj.language)), entity_id, obj.value)

@@ -10,9 +10,9 @@ import pytest
 from longtail.imports.format import ImportedDataset, by_name
 from longtail.imports.formats.questions.pararel import read_pararel
 from longtail.relations.cloze import pararel_patterns
-from longtail.sandbox.pararel import main
 from longtail.sandbox.world import World
 from longtail.storage.home import PROJECT_ROOT
+from tools.reference_models.pararel import main
 
 FOLDER = PROJECT_ROOT / "studies" / "sandbox_pararel"
 
