@@ -28,6 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def main() -> None:
             passages, questions, peaks[n], lambda asked: search(study, lake, asked), chosen.rounds
         )
         figures["dense_overhead"] = _dense(folder / "vectors", n, len(questions), chosen.rounds)
-        figures["encoder_overhead"] = _encoding(passages[: chosen.encoded], chosen.rounds)
+        figures["encoder_overhead"] = _encoding(list(islice(passages, chosen.encoded)), chosen.rounds)
         figures |= compare_approximate(folder / "approximate", min(n, chosen.approximate))
     _print_processes(peaks)
     names = {size: "1m" if size == 1_000_000 else f"{size // 1000}k" for size in peaks}

@@ -86,24 +86,6 @@ def test_the_instruction_tuned_model_follows_held_out_prompts() -> None:
     assert shares[ANTI_GROUNDING] < 0.05
 
 
-def test_the_encoder_decoder_has_the_same_tokens_and_ends_each_text() -> None:
-    import json
-
-    from transformers import AutoTokenizer
-
-    folder = reference_model_path("e")
-    own, frozen = (
-        json.loads(path.read_text("utf-8")) for path in (folder / "tokenizer.json", TOKENIZER_FILE)
-    )
-    assert own["model"] == frozen["model"]
-    assert own["added_tokens"] == frozen["added_tokens"]
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    padded = tokenizer(["Q: a", "Q: a longer one"], padding=True)
-    assert padded["attention_mask"][0][-1] == 0
-    assert padded["input_ids"][1][-1] == tokenizer.eos_token_id == tokenizer.pad_token_id
-    assert padded["input_ids"][1].count(tokenizer.eos_token_id) == 1
-
-
 def checksums(weights: Path) -> dict[str, str]:
     """Those of every model's files."""
     files = [path for path in weights.glob("[a-z]/*") if path.is_file()]

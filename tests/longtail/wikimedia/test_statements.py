@@ -100,13 +100,6 @@ def test_malformed_rows_are_one_clear_error(server, client, log, row: str, says:
     assert "\n" not in str(caught.value)
 
 
-def test_json_that_is_no_result_is_refused(server, client, log) -> None:
-    useless = faults.Fault(200, b"[1, 2]", "application/json")
-    server.faults.add("/sparql", *[useless] * client.policy.attempts)
-    with pytest.raises(SourceError, match="no SPARQL result"):
-        fetch_statements(client, f"{server.base_url}/sparql", OCCUPATION, log)
-
-
 def test_a_useless_result_is_requested_again(server, world, client, log) -> None:
     server.faults.add("/sparql", faults.Fault(200, b'{"results": 7}', "application/json"))
     statements, _ = fetch_statements(client, f"{server.base_url}/sparql", OCCUPATION, log)
