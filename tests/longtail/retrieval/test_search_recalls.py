@@ -61,30 +61,6 @@ def test_stated_recall_equals_brute_force(
     assert 0 < sum(row["n_found"] for row in rows) < sum(row["n_exact"] for row in rows)
 
 
-def test_a_setting_of_the_search_gives_new_rows_and_recalls_and_leaves_the_index(
-    study: Study, searchable: Lake, log: logging.Logger, make_study: Callable[[str], Study], text: str
-) -> None:
-    def files() -> dict[str, tuple[int, int]]:
-        found = (path for path in study.home.indexes.rglob("*") if path.is_file())
-        return {str(path): (path.stat().st_ino, path.stat().st_mtime_ns) for path in found}
-
-    def recall() -> float:
-        rows = searchable.read("search_recalls").to_pylist()
-        return sum(row["n_found"] for row in rows) / sum(row["n_exact"] for row in rows)
-
-    build_index(study, searchable, "near", log)
-    before = files()
-    retrieve_passages(study, searchable, "near", log)
-    measure_search_recalls(study, searchable, log)
-    assert recall() < 1
-    wider = make_study(text.replace("nprobe: 1", "nprobe: 3"))
-    assert build_index(wider, searchable, "near", log).was_current
-    assert not retrieve_passages(wider, searchable, "near", log).was_current
-    assert not measure_search_recalls(wider, searchable, log).was_current
-    assert recall() == 1  # three lists are all
-    assert files() == before
-
-
 def test_exact_retrievers_have_no_row(rdf_study: Study, searchable: Lake, log: logging.Logger) -> None:
     build_index(rdf_study, searchable, "bm25", log)
     retrieve_passages(rdf_study, searchable, "bm25", log)
