@@ -195,6 +195,7 @@ def _weigh(
         "indptr": np.concatenate([[0], np.cumsum(frequencies)]).astype(np.int64),
         "num_docs": len(lengths),
     }
+    index.nonoccurrence_array = None  # bm25s sets it when it counts passages itself, and asks for it when it saves
     index.vocab_dict = {}  # in a file of its own, which is mapped into memory
     index.save(target, show_progress=False)
     _write_table(target / _TOKENS, tokens.select(["token"]))
