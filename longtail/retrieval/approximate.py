@@ -150,11 +150,13 @@ def search_approximate(folder: Path, search: IvfPq, vectors: np.ndarray, k: int)
     import faiss
 
     faiss.omp_set_num_threads(thread_count())
-    found = []
+    parts = []
     for start in range(0, max(len(vectors), 1), _QUESTIONS_AT_ONCE):
         asked = vectors[start : start + _QUESTIONS_AT_ONCE]
-        found.append(_score_exactly(folder, _candidates(folder, search, asked, k), asked, k))
-    return Nearest(*(np.concatenate([getattr(one, name) for one in found]) for name in ("rows", "scores")))
+        parts.append(_score_exactly(folder, _candidates(folder, search, asked, k), asked, k))
+    return Nearest(
+        np.concatenate([part.rows for part in parts]), np.concatenate([part.scores for part in parts])
+    )
 
 
 def default_nprobe(nlist: int) -> int:
@@ -175,15 +177,15 @@ def _candidates(folder: Path, search: IvfPq, vectors: np.ndarray, k: int) -> Nea
     return Nearest(rows, np.where(rows < 0, -np.inf, scores))
 
 
-def _score_exactly(folder: Path, found: Nearest, vectors: np.ndarray, k: int) -> Nearest:
-    """The `k` best of `found` by the inner products of the stored vectors, of which a few are in memory."""
-    questions, places = np.nonzero(found.rows >= 0)
-    rows = found.rows[questions, places]
+def _score_exactly(folder: Path, candidates: Nearest, vectors: np.ndarray, k: int) -> Nearest:
+    """The `k` best of the candidates by the inner products of the stored vectors, of which a few are in memory."""
+    questions, places = np.nonzero(candidates.rows >= 0)
+    rows = candidates.rows[questions, places]
     by_row = np.argsort(rows, kind="stable")
-    scores = np.full(found.rows.shape, -np.inf)
-    for own, stored in read_rows(folder, rows[by_row]):
-        pairs = by_row[own]
+    scores = np.full(candidates.rows.shape, -np.inf)
+    for part, stored in read_rows(folder, rows[by_row]):
+        pairs = by_row[part]
         asked = questions[pairs]
         products = np.einsum("ij,ij->i", stored.astype(np.float32, copy=False), vectors[asked])
         scores[asked, places[pairs]] = round_scores(products.astype(np.float64))
-    return Nearest.none(len(vectors)).join_with(Nearest(found.rows, scores), k)
+    return Nearest.none(len(vectors)).join_with(Nearest(candidates.rows, scores), k)

@@ -107,12 +107,13 @@ def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -
     tool = load_retriever(method)
     index = Index.of(method, tool, lake.content("passages"), home.indexes)
     folder = index.folder
-    report, fault = _report(folder), _damage(folder) if folder.is_dir() else None
-    if report and not fault:
-        log.info("%s index: already there (%d passages)", retriever, report.n_passages)
-        return report
-    if fault:
-        log.warning("%s index: %s (%s): what is damaged is made again", retriever, fault, folder)
+    if folder.is_dir():
+        if fault := _damage(folder):
+            log.warning("%s index: %s (%s): what is damaged is made again", retriever, fault, folder)
+        else:
+            report = _report(folder)
+            log.info("%s index: already there (%d passages)", retriever, report.n_passages)
+            return report
     lock = home.locks / "indexes" / f"{retriever}.lock"
     with only_one(lock, f"{folder}: another process is building this index; wait for it"):
         return _build(study, lake, index, tool, log)
@@ -201,13 +202,11 @@ def _damage(folder: Path) -> str | None:
     return next((f"is damaged: {name} {fault}" for name, fault in wrong.items()), None)
 
 
-def _report(folder: Path) -> IndexReport | None:
-    """The report of the index in `folder`; None where there is no index."""
+def _report(folder: Path) -> IndexReport:
+    """The report of the whole index in `folder`."""
     report = _read_report(folder)
-    report.pop("made_of", None)
-    return (
-        IndexReport(folder.parent.name, folder.name, folder, was_current=True, **report) if report else None
-    )
+    del report["made_of"]
+    return IndexReport(folder.parent.name, folder.name, folder, was_current=True, **report)
 
 
 def _read_report(folder: Path) -> dict[str, Any]:

@@ -95,22 +95,22 @@ class StoredPassages:
 
     def ids(self, rows: np.ndarray) -> list[str]:
         """The passage_id of each row, in the order of `rows`."""
-        found = np.empty(len(rows), dtype=object)
+        ids = np.empty(len(rows), dtype=object)
         shards = np.searchsorted(self._starts, rows, side="right") - 1
         for shard in np.unique(shards):
             places = np.flatnonzero(shards == shard)
             column = self.shard(int(shard))["passage_id"]
-            found[places] = column.take(pa.array(rows[places] - self._starts[shard])).to_pylist()
-        return found.tolist()
+            ids[places] = column.take(pa.array(rows[places] - self._starts[shard])).to_pylist()
+        return ids.tolist()
 
     def texts(self, passage_ids: Collection[str]) -> dict[str, str]:
         """passage_id → text of the passages with these ids, as far as there are such."""
         wanted = pa.array(passage_ids, pa.string())
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for table in self.shards():
-            own = table.filter(pc.is_in(table["passage_id"], wanted))
-            found |= zip(own["passage_id"].to_pylist(), own["text"].to_pylist(), strict=True)
-        return found
+            rows = table.filter(pc.is_in(table["passage_id"], wanted))
+            texts |= zip(rows["passage_id"].to_pylist(), rows["text"].to_pylist(), strict=True)
+        return texts
 
     def about(self, entity_ids: Collection[str]) -> Iterator[Passage]:
         """The passages about these entities."""
