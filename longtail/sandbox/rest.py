@@ -15,7 +15,7 @@ from longtail.sandbox.world import World
 
 PER_ARTICLE = "/api/rest_v1/metrics/pageviews/per-article/"
 DUMP = "/other/cirrussearch/current/enwiki-content.json.gz"
-TRUTHY = "/wikidatawiki/entities/latest-truthy.nt.bz2"
+TRUTHY = "/wikidatawiki/entities/latest-truthy.nt"
 _PAGE_VIEWS = re.compile(
     r"/other/pageview_complete/monthly/(\d{4})/\1-(0[1-9]|1[0-2])/pageviews-\1\2-user\.bz2"
 )
@@ -69,13 +69,13 @@ def dump(world: World, path: str) -> Reply | None:
     """The dump of articles, of truthy facts, or of a month's page views, made while it is sent; None for another path."""
     if path == DUMP:
         return Reply(200, dumps.compress(dumps.article_lines(world), ".gz"), "application/gzip")
-    if path == TRUTHY:
+    if (suffix := path.removeprefix(TRUTHY)) in dumps.SUFFIXES:
         lines = dumps.truthy_lines(world)
     elif match := _PAGE_VIEWS.fullmatch(path):
-        lines = dumps.page_view_lines(world, f"{match[1]}-{match[2]}")
+        lines, suffix = dumps.page_view_lines(world, f"{match[1]}-{match[2]}"), ".bz2"
     else:
         return None
-    pieces = dumps.compress(lines, ".bz2")
+    pieces = dumps.compress(lines, suffix)
     first = next(pieces)
     tag = f'"{hashlib.sha256(path.encode() + first).hexdigest()[:16]}"'
     return Reply(200, chain([first], pieces), "application/octet-stream", {"ETag": tag})

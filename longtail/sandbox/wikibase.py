@@ -30,7 +30,8 @@ def answer(store: ox.Store, params: Mapping[str, str]) -> Reply:
     for entity_id in ids:
         if not _ID.fullmatch(entity_id):
             return Reply.api_error("no-such-entity", f'Could not find an entity with the ID "{entity_id}".')
-    props, languages, sites = (params.get(key, "").split("|") for key in ("props", "languages", "sitefilter"))
+    props = params.get("props", "labels|aliases|descriptions|sitelinks").split("|")
+    languages, sites = (params.get(key, "").split("|") for key in ("languages", "sitefilter"))
     documents = {entity_id: _entity(store, entity_id, props, languages, sites) for entity_id in ids}
     return Reply.json(200, {"entities": documents, "success": 1})
 
@@ -60,7 +61,7 @@ def _entity(
         document["sitelinks"] = {
             site: {"site": site, "title": title, "badges": []}
             for site, title in _sitelinks(store, item)
-            if site in sites
+            if site in sites or sites == [""]
         }
     return document
 
@@ -69,8 +70,10 @@ def _literals(
     store: ox.Store, item: ox.NamedNode, predicate: str, languages: list[str]
 ) -> list[tuple[str, str]]:
     terms = (quad.object for quad in store.quads_for_pattern(item, ox.NamedNode(predicate), None))
-    literals = (term for term in terms if isinstance(term, ox.Literal))
-    return sorted({(term.language, term.value) for term in literals if term.language in languages})
+    literals = {
+        (term.language, term.value) for term in terms if isinstance(term, ox.Literal) and term.language
+    }
+    return sorted(pair for pair in literals if pair[0] in languages or languages == [""])
 
 
 def _sitelinks(store: ox.Store, item: ox.NamedNode) -> Iterator[tuple[str, str]]:
