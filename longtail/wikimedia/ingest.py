@@ -130,7 +130,7 @@ def _entities_of_dump(
     terms = read_terms(dump, ids, rejected, log)
     client, url = services.client, services.entities_url
     redirected = [entity_id for entity_id in ids if entity_id in terms.redirects]
-    unknown = [] if terms.lists_all else _without_line(terms, ids)
+    unknown = [] if terms.lists_all else _list_missing(terms, ids)
     instead = dict(fetch_documents(client, url, [*redirected, *unknown], log))
     titles: dict[str, Any] = {}
     sitelinks: Mapping[str, int] = {}
@@ -157,13 +157,10 @@ def _entities_of_dump(
     return Entities(table, put_aside, notes)
 
 
-def _without_line(terms: EntityTerms, ids: Sequence[str]) -> list[str]:
-    described = zip(ids, terms.are_described(ids), strict=True)
-    return [
-        entity_id
-        for entity_id, is_described in described
-        if not is_described and entity_id not in terms.redirects
-    ]
+def _list_missing(terms: EntityTerms, ids: Sequence[str]) -> list[str]:
+    """The ids about which the dump has no line, and which it does not redirect."""
+    known = zip(ids, terms.have_lines(ids), strict=True)
+    return [entity_id for entity_id, is_known in known if not is_known and entity_id not in terms.redirects]
 
 
 def ingest_triples(study: Study, lake: Lake, log: logging.Logger) -> Outcome:

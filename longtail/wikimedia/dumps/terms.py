@@ -101,7 +101,7 @@ class EntityTerms:
         self._single.clear()
 
     @functools.cached_property
-    def _sorted(self) -> tuple[np.ndarray, pa.ChunkedArray]:
+    def _sort(self) -> tuple[np.ndarray, pa.ChunkedArray]:
         """Keys in order and their texts; all texts must have been added before."""
         self._pack()
         table = pa.concat_tables(self._parts)
@@ -109,14 +109,14 @@ class EntityTerms:
         table = table.take(pc.sort_indices(table, [("key", "ascending")]))
         return table["key"].to_numpy(), table["text"]
 
-    def are_described(self, ids: Sequence[str]) -> list[bool]:
+    def have_lines(self, ids: Sequence[str]) -> list[bool]:
         """Whether the dump says anything about each of `ids`."""
         first, last = self._ranges(ids)
         return list((first < last).tolist())
 
     def of(self, ids: Sequence[str]) -> Iterator[tuple[str, DumpedEntity | None]]:
         """Yield (id, what the dump says about it) in the order of `ids`."""
-        keys, texts = self._sorted
+        keys, texts = self._sort
         for begin in range(0, len(ids), _ENTITIES_AT_ONCE):
             batch = ids[begin : begin + _ENTITIES_AT_ONCE]
             first, last = self._ranges(batch)
@@ -126,7 +126,7 @@ class EntityTerms:
                 yield entity_id, _entity_of([next(rows) for _ in range(count)]) if count else None
 
     def _ranges(self, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        keys = self._sorted[0]
+        keys = self._sort[0]
         numbers = np.array([int(entity_id[1:]) for entity_id in ids], dtype=np.int64)
         return np.searchsorted(keys, numbers << 4), np.searchsorted(keys, numbers + 1 << 4)
 

@@ -24,8 +24,14 @@ from longtail.parsing.line_files import Chunk, DumpFile, RejectedRows
 ENTITY = "http://www.wikidata.org/entity/"
 DIRECT = "http://www.wikidata.org/prop/direct/"
 _DOT, _BLANK, _TAB, _LESS, _UNDERSCORE = b". \t<_"
-_ITEM = re.escape(ENTITY) + r"Q([1-9][0-9]{0,14})"
-_PROPERTY = re.escape(DIRECT) + r"P([1-9][0-9]{0,8})"
+_ITEM_NUMBER, _PROPERTY_NUMBER = "[1-9][0-9]{0,14}", "[1-9][0-9]{0,8}"
+_ITEM = f"{re.escape(ENTITY)}Q({_ITEM_NUMBER})"
+_PROPERTY = f"{re.escape(DIRECT)}P({_PROPERTY_NUMBER})"
+_USUAL = (
+    rf"^<{re.escape(ENTITY)}Q(?P<subject>{_ITEM_NUMBER})> <{re.escape(DIRECT)}P(?P<property>{_PROPERTY_NUMBER})>"
+    rf" <{re.escape(ENTITY)}Q(?P<object>{_ITEM_NUMBER})> \.\n$"
+)
+"""A statement between two items as Wikidata writes it."""
 _STATEMENTS = pa.schema([(name, pa.int64()) for name in ("subject", "property", "object")])
 _SURELY_NO_DUMP = 100_000  # lines without any triple
 
@@ -78,13 +84,10 @@ def read_statements(
     """
     wanted = frozenset(property_ids)
     anywhere = rf"/prop/direct/P(?:{'|'.join(property_id[1:] for property_id in sorted(wanted))})>"
-    usual = (
-        rf"^<{_named(_ITEM, 'subject')}> <{_named(_PROPERTY, 'property')}> <{_named(_ITEM, 'object')}> \.\n$"
-    )
     statements = Statements()
     for part in check_chunks(dump, rejected, log):
         which = part.indexes(pc.match_substring_regex(part.lines, anywhere))
-        fields = pc.extract_regex(part.lines.take(pa.array(which)), usual)
+        fields = pc.extract_regex(part.lines.take(pa.array(which)), _USUAL)
         is_usual = fields.is_valid()
         columns = fields.filter(is_usual).flatten()
         numbers = [column.cast(pa.string()).cast(pa.int64()) for column in columns]
@@ -95,10 +98,6 @@ def read_statements(
         if few := [row for row in rows if row]:
             statements.parts.append(pa.table(list(map(list, zip(*few, strict=True))), schema=_STATEMENTS))
     return statements
-
-
-def _named(pattern: str, name: str) -> str:
-    return pattern.replace("(", f"(?P<{name}>")
 
 
 def strictly_read(part: Checked, which: np.ndarray, rejected: RejectedRows) -> Iterator[tuple[int, ox.Quad]]:

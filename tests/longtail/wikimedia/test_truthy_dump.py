@@ -204,7 +204,7 @@ def test_lines_as_wikidata_writes_them(tmp_path: Path, log) -> None:
         "descriptions": {"en": {"value": "country in western Europe"}},
         "sitelinks": {},
     }
-    assert (terms.are_described(ids), terms.redirects) == ([True, False, False], {"Q4242": "Q31"})
+    assert (terms.have_lines(ids), terms.redirects) == ([True, False, False], {"Q4242": "Q31"})
     assert (terms.has_sitelinks, terms.lists_all) == (False, True)
     everything = [
         *lines,
