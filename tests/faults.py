@@ -9,10 +9,9 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from http import HTTPStatus
+from pathlib import Path
 from urllib.parse import urlsplit
 
-from longtail.sandbox.content import RdfContent, WorldContent
 from longtail.sandbox.replies import Reply, from_byte
 from longtail.sandbox.server import Handler, SandboxServer
 from longtail.sandbox.world import World
@@ -119,10 +118,10 @@ class Request:
 class FaultyServer(SandboxServer):
     """A sandbox server whose requests meet the faults in `faults`, and are kept in `requests`."""
 
-    def __init__(self, content: World | WorldContent | RdfContent, port: int = 0) -> None:
+    def __init__(self, origin: World | Path, port: int = 0) -> None:
         self.faults = Faults()
         self.requests: deque[Request] = deque(maxlen=10_000)
-        super().__init__(content, port)
+        super().__init__(origin, port)
 
     def handler(self) -> type[Handler]:
         return _FaultyHandler
@@ -166,12 +165,11 @@ class _FaultyHandler(Handler):
         if self.fault.is_reset:
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
 
-    def send_whole(self, status: int, body: bytes) -> None:
+    def send_whole(self, body: bytes) -> None:
         sent = body[: int(len(body) * self.fault.keep)] if self.fault else body
         if self.fault is None or not self.fault.is_cut_off:
-            return super().send_whole(status, sent)
-        if status != HTTPStatus.NOT_MODIFIED:
-            self.send_header("Content-Length", str(len(body)))
+            return super().send_whole(sent)
+        self.send_header("Content-Length", str(len(body)))
         self.close_connection = True
         self.end_headers()
         self.wfile.write(sent)

@@ -30,7 +30,7 @@ SMALL = {
     "consistency": ("--questions 60 --texts 30 --rounds 1", "int_sim_ratio embedding_overhead peak_mb"),
     "retrieval": (
         "--passages 1000 --questions 10 --encoded 3",
-        "bm25_overhead dense_overhead encoder_overhead peak_mb_1k load_s ivf_pq_recall hnsw_recall",
+        "bm25_overhead dense_overhead encoder_overhead peak_mb_1k load_s ivf_pq_recall",
     ),
     "router": (
         "--requests 200 --clients 8 --entities 300",

@@ -175,7 +175,11 @@ def _new(weights: Weights, settings: EncoderSettings, device: str) -> Encoder:
     torch.set_num_threads(thread_count())
     _check_modules(weights.files)
     dtype = torch.float16 if settings.dtype == "float16" and device != "cpu" else torch.float32
-    tokenizer, model = _read(weights.files, dtype)
+    tokenizer, model, missing = read_model(weights.files, "AutoModel", dtype)
+    if missing := [name for name in missing if "pooler." not in name]:
+        raise weights.files.refusal(f"it lacks weights of an encoder: {', '.join(missing[:3])}")
+    if not hasattr(tokenizer, "backend_tokenizer"):
+        raise weights.files.refusal("its tokenizer has no fast form; tokenizer.json is wanted")
     config = model.config
     if getattr(config, "is_encoder_decoder", False):
         model = model.get_encoder()
@@ -198,27 +202,21 @@ def _new(weights: Weights, settings: EncoderSettings, device: str) -> Encoder:
     )
 
 
-def _read(files: ModelFiles, dtype: Any) -> tuple[Any, Any]:
-    """Tokenizer and transformer. Errors: `BackendError`, in one line."""
+def read_model(files: ModelFiles, kind: str, dtype: Any) -> tuple[Any, Any, list[str]]:
+    """Tokenizer, model (of transformers' class `kind`), names of missing weights. Errors: `BackendError`, in one line.
+
+    Only safetensors are loaded, and no code of the model's repository is run.
+    """
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
-    load: Any = transformers.AutoModel.from_pretrained
+    load: Any = getattr(transformers, kind).from_pretrained
     try:
         with files.as_folder() as folder:
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
             model, report = load(
-                folder,
-                dtype=dtype,
-                use_safetensors=True,
-                trust_remote_code=False,
-                output_loading_info=True,
+                folder, dtype=dtype, use_safetensors=True, trust_remote_code=False, output_loading_info=True
             )
     except Exception as error:  # transformers' many loaders raise whatever they like
         raise files.refusal(first_line(error)) from error
-    missing = sorted(key for key in report["missing_keys"] if "pooler." not in key)
-    if missing:
-        raise files.refusal(f"it lacks weights of an encoder: {', '.join(missing[:3])}")
-    if not hasattr(tokenizer, "backend_tokenizer"):
-        raise files.refusal("its tokenizer has no fast form; tokenizer.json is wanted")
-    return tokenizer, model
+    return tokenizer, model, sorted(report["missing_keys"])

@@ -13,7 +13,6 @@ from longtail.study.values import Default, Flag, Reading, Text, fail, one_of, wh
 POOLINGS = ("mean", "cls")
 VECTOR_DTYPES = ("float32", "float16")
 PACKAGE = "package:"
-CODES = ("float16", "int8")
 
 
 @dataclass(frozen=True)
@@ -33,24 +32,9 @@ class IvfPq(Part):
     """candidates for each wanted passage, which the stored vectors rank"""
 
 
-@dataclass(frozen=True)
-class Hnsw(Part):
-    """faiss's HNSW: graphs of neighbours, one for each 250,000 passages. They hold the vectors as `codes`; the vectors
-    themselves rank what is found. The lowest level has twice as many `links`."""
-
-    links: Annotated[int, whole(4, 256)] = 32
-    """neighbours of a vector"""
-    ef_construction: Annotated[int, whole(8, 4_096)] = 80
-    """candidates while the graph is built"""
-    ef_search: Annotated[int, whole(1, 16_384)] = 128
-    """candidates of a question"""
-    codes: Annotated[str, one_of(CODES)] = "float16"
-    """or `int8`"""
-
-
-SEARCH_KEYS = ("nprobe", "refine_factor", "ef_search")
-"""Settings of `IvfPq` and `Hnsw` that only a search reads: no stored index depends on them."""
-SEARCHES: dict[str, type[IvfPq] | type[Hnsw] | None] = {"exact": None, "ivf_pq": IvfPq, "hnsw": Hnsw}
+SEARCH_KEYS = ("nprobe", "refine_factor")
+"""Settings of `IvfPq` that only a search reads: no stored index depends on them."""
+SEARCHES: dict[str, type[IvfPq] | None] = {"exact": None, "ivf_pq": IvfPq}
 
 
 @dataclass(frozen=True)
@@ -86,8 +70,8 @@ class EncoderSettings(Part):
     """a torch device"""
     batch_tokens: Annotated[Annotated[int, whole(64)] | None, Default("by device")] = None
     """the largest number of tokens in a batch"""
-    search: Annotated[IvfPq | Hnsw | None, Default("exact")] = None
-    """or `ivf_pq`, `hnsw`: approximate"""
+    search: Annotated[IvfPq | None, Default("exact")] = None
+    """or `ivf_pq`: approximate"""
     study_folder: Path | None = field(default=None, compare=False)
     left_out = ("study_folder",)
     chosen_by = "search"

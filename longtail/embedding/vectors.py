@@ -1,7 +1,7 @@
 """Vectors of texts: each distinct text is embedded once in a home, for all models and studies.
 
-The key of a vector is the encoder's stamp and a hash of the text. What is embedded is stored every few seconds, so a
-killed run embeds little again. The last digits of a vector (1e-6) depend on the batch and on the device. So all
+The key of a vector is the encoder's stamp and a hash of the text. Each batch is stored at once, so a killed run embeds
+little again. The last digits of a vector (1e-6) depend on the batch and on the device. So all
 readers take it from the store, where the first one stays.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +25,6 @@ from longtail.study.models import Model
 PART = 4_096
 """Texts whose vectors are in memory at a time: 6 MB."""
 _FILE = "embeddings.sqlite"
-_STORE_EVERY_S = 2.0
-_STORE_AT_ONCE = 1_024
 
 
 @dataclass(frozen=True)
@@ -63,21 +60,16 @@ class Vectors:
             return Embedded(0, frozenset())
         self._log.info("embeddings: %d texts, %d of them new", len(texts), len(missing))
         unusable: list[str] = []
-        waiting: dict[str, bytes] = {}
-        stored_at = time.monotonic()
         with lease_for_encoder(self._device) as device:
             for rows, vectors in ANSWER_ENCODER.load(device).batches(missing, self._log):
-                for row, vector, is_finite in zip(
-                    rows, vectors, np.isfinite(vectors).all(axis=1), strict=True
-                ):
-                    if is_finite:
-                        waiting[self._key(missing[row])] = vector.astype(np.float32).tobytes()
-                    else:
-                        unusable.append(missing[row])
-                if time.monotonic() - stored_at >= _STORE_EVERY_S or len(waiting) >= _STORE_AT_ONCE:
-                    self._store.put_many(waiting)
-                    waiting, stored_at = {}, time.monotonic()
-        self._store.put_many(waiting)
+                texts_of_batch = [missing[row] for row in rows]
+                is_finite = np.isfinite(vectors).all(axis=1)
+                unusable += [
+                    text for text, usable in zip(texts_of_batch, is_finite, strict=True) if not usable
+                ]
+                keys = map(self._key, texts_of_batch)
+                batch = zip(keys, vectors.astype(np.float32), is_finite, strict=True)
+                self._store.put_many({key: vector.tobytes() for key, vector, usable in batch if usable})
         return Embedded(len(missing) - len(unusable), frozenset(unusable))
 
     def read(self, texts: Sequence[str]) -> np.ndarray:

@@ -4,7 +4,7 @@ The value of n answers is the mean over their n(n - 1) ordered pairs of the prob
 Answers that are the same text entail each other with 1, without a classifier.
 
 Each pair of texts is classified once in a home, for all models and studies. The key of a probability is the classifier's
-stamp and a hash of the pair. It is stored every few seconds, so a killed run computes little again. Its last digits
+stamp and a hash of the pair. Each call's are stored at once, so a killed run computes little again. Its last digits
 depend on the batch, so all readers take it from the store.
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -43,8 +42,6 @@ Key = tuple[str, str, str, str]
 Answers = Mapping[str, int]
 """Distinct texts, and how often each occurs."""
 _FILE = "entailments.sqlite"
-_STORE_EVERY_S = 2.0
-_STORE_AT_ONCE = 4_096
 _CALL_PAIRS = 512
 
 
@@ -178,21 +175,17 @@ class Entailments:
         if self._answers is None:
             asked = workers(self._loader, {"weights": self._weights}, self._log)
             self._answers = self._held.enter_context(asked)
-        waiting: dict[str, bytes] = {}
-        stored_at = time.monotonic()
         by_length = sorted(pairs, key=lambda pair: sum(map(len, pair)))
         parts = [by_length[at : at + _CALL_PAIRS] for at in range(0, len(pairs), _CALL_PAIRS)]
         with Progress(self._log, "entailment: pairs", len(pairs)) as progress:
             for place, values in self._answers(map(_Pairs, parts)):
-                for pair, value in zip(parts[place], values, strict=True):
-                    if np.isfinite(value):
-                        waiting[self._key(pair)] = value.tobytes()
-                        self.n_new += 1
+                probabilities = zip(parts[place], values, strict=True)
+                entries = {
+                    self._key(pair): value.tobytes() for pair, value in probabilities if np.isfinite(value)
+                }
+                self._store.put_many(entries)
+                self.n_new += len(entries)
                 progress.add(len(parts[place]))
-                if time.monotonic() - stored_at >= _STORE_EVERY_S or len(waiting) >= _STORE_AT_ONCE:
-                    self._store.put_many(waiting)
-                    waiting, stored_at = {}, time.monotonic()
-        self._store.put_many(waiting)
 
     def _key(self, pair: Pair) -> str:
         premise, hypothesis = (text.encode("utf-8", "surrogatepass") for text in pair)

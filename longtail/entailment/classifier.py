@@ -1,17 +1,14 @@
-"""How likely one text entails another, by a sequence-classification model of transformers.
-
-Only safetensors are loaded, and no code of the model's repository is run.
-"""
+"""How likely one text entails another, by a sequence-classification model of transformers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from longtail.models.limits import first_line, input_limit, plan_batches
+from longtail.embedding.declared import read_model
+from longtail.models.limits import input_limit, plan_batches
 from longtail.models.model_files import ModelFiles, find_files
 from longtail.models.placement import find_device, lease_device
 from longtail.models.weights import check_folder, find_weights
@@ -66,7 +63,12 @@ class Classifier:
         self._label = entailment_label(files)
         self._device, self._lease = lease_device(model, find_device(model))
         try:
-            self._tokenizer, loaded = _load(files)
+            kind = "AutoModelForSequenceClassification"
+            self._tokenizer, loaded, missing = read_model(files, kind, torch.float32)
+            if missing:
+                raise files.refusal(f"it lacks weights of a classifier: {', '.join(missing[:3])}")
+            if self._tokenizer.pad_token is None:
+                raise files.refusal("its tokenizer has no pad token")
             self._model = loaded.eval().to(self._device)
         except BaseException:
             self._lease.release()
@@ -105,29 +107,3 @@ class Classifier:
             logits = self._model(**inputs).logits.float()
         values: np.ndarray = torch.softmax(logits, dim=1)[:, self._label].cpu().numpy()
         return values
-
-
-def _load(files: ModelFiles) -> tuple[Any, Any]:
-    import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-    load: Any = AutoModelForSequenceClassification.from_pretrained
-    try:
-        with files.as_folder() as folder:
-            tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-            loaded, report = load(
-                folder,
-                dtype=torch.float32,
-                use_safetensors=True,
-                trust_remote_code=False,
-                output_loading_info=True,
-            )
-    except Exception as error:  # transformers' many loaders raise whatever they like
-        raise files.refusal(first_line(error)) from error
-    if report["missing_keys"]:
-        raise files.refusal(
-            f"it lacks weights of a classifier: {', '.join(sorted(report['missing_keys'])[:3])}"
-        )
-    if tokenizer.pad_token is None:
-        raise files.refusal("its tokenizer has no pad token")
-    return tokenizer, loaded

@@ -1,12 +1,10 @@
-"""Approximate search: faiss's IVF-PQ and HNSW, built from the stored vectors part by part.
+"""Approximate search: faiss's IVF-PQ, built from the stored vectors part by part.
 
 `trained.faiss` is an empty index that was trained on a seeded sample. Each 250,000 passages are added to a copy of it,
-which is a file of its own: a killed build does one of them again. IVF-PQ joins them to one at the end; memory then
-holds the codes of all vectors (for 768 dimensions 200 bytes a vector), and never the vectors. HNSW needs the vectors to
-compare: it keeps one graph a piece, and memory holds the vectors of one. All seeds are fixed, and one thread builds HNSW,
-as a graph depends on the order in which threads add.
+which is a file of its own: a killed build does one of them again. At the end they are joined to one. Memory holds the
+codes of all vectors (for 768 dimensions 200 bytes a vector), and never the vectors. All seeds are fixed.
 
-Indexes and vectors stay in their files, which are mapped into memory. An index compares codes, which are coarser than the
+Index and vectors stay in their files, which are mapped into memory. An index compares codes, which are coarser than the
 vectors. So it gives more candidates than are wanted, and their order and scores come from the vectors (faiss calls this
 refinement; IndexRefine, `k_factor`).
 """
@@ -21,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from longtail.embedding.settings import SEARCH_KEYS, Hnsw, IvfPq
+from longtail.embedding.settings import SEARCH_KEYS, IvfPq
 from longtail.errors import BackendError
 from longtail.progress import Progress
 from longtail.retrieval.nearest import SPARE, Nearest, round_scores
@@ -29,6 +27,7 @@ from longtail.retrieval.passage_vectors import read_rows, read_vectors
 from longtail.storage.files import remove, whole
 from longtail.threads import thread_count
 
+INDEX = "index-00000.faiss"
 PIECE_PARTS = 10
 """Parts of vectors in a piece: 250,000 passages."""
 _SEED = 0
@@ -36,29 +35,22 @@ CENTRE_SAMPLE = 50
 """Vectors of the training sample for each centre; faiss wants at least 39."""
 _DIMENSIONS_PER_CODE = 4
 _TRAINED = "trained.faiss"
-_INDEX, _CODES = "index", "codes"
-
 _QUESTIONS_AT_ONCE = 4_096
 
 
-def describe(search: IvfPq | Hnsw) -> str:
+def describe(search: IvfPq) -> str:
     """What decides an index beside the vectors: its settings, and the version of faiss."""
     import faiss
 
-    told = ", ".join(
+    settings = ", ".join(
         f"{name} {value}"
         for name, value in dataclasses.asdict(search).items()
         if value is not None and name not in SEARCH_KEYS
     )
-    return f"{type(search).__name__} of faiss {faiss.__version__}: {told}"
+    return f"{type(search).__name__} of faiss {faiss.__version__}: {settings}"
 
 
-def index_files(folder: Path) -> list[Path]:
-    """The files of a finished index."""
-    return sorted(folder.glob(f"{_INDEX}-*.faiss"))
-
-
-def build_approximate(folder: Path, search: IvfPq | Hnsw, name: str, log: logging.Logger) -> None:
+def build_approximate(folder: Path, search: IvfPq, name: str, log: logging.Logger) -> None:
     """Write the index of the vectors in `folder`; whole files that are there stay.
 
     Errors: `OSError` where the disk has no room, `BackendError` where the settings do not fit the vectors.
@@ -66,29 +58,28 @@ def build_approximate(folder: Path, search: IvfPq | Hnsw, name: str, log: loggin
     import faiss
 
     n_parts = len(list(folder.glob("*.npy")))
-    starts = range(0, n_parts, PIECE_PARTS)
-    is_joined = isinstance(search, IvfPq)
-    if is_joined and _piece(folder, _INDEX, 0).exists():
-        _remove_pieces(folder)
-        return
-    faiss.omp_set_num_threads(thread_count())
-    if not (folder / _TRAINED).exists():
-        log.info("%s: trained on a sample of the vectors", name)
-        _write(_train(folder, search, name), folder / _TRAINED)
-    prefix = _CODES if is_joined else _INDEX
-    if isinstance(search, Hnsw):
-        faiss.omp_set_num_threads(1)
-    with Progress(log, f"{name}: pieces indexed", len(starts)) as progress:
-        for number, first in enumerate(starts):
-            piece = _piece(folder, prefix, number)
-            if not piece.exists():
-                index = faiss.read_index(str(folder / _TRAINED))
-                for rows, vectors in read_vectors(folder, first, first + PIECE_PARTS):
-                    index.add_with_ids(vectors.astype(np.float32, copy=False), rows)
-                _write(index, piece)
-            progress.add(1)
-    if is_joined:
-        _join(folder)
+    pieces = [folder / f"codes-{number:05}.faiss" for number in range(math.ceil(n_parts / PIECE_PARTS))]
+    if not (folder / INDEX).exists():
+        faiss.omp_set_num_threads(thread_count())
+        if not (folder / _TRAINED).exists():
+            log.info("%s: trained on a sample of the vectors", name)
+            _write(_train(folder, search, name), folder / _TRAINED)
+        with Progress(log, f"{name}: pieces indexed", len(pieces)) as progress:
+            for number, piece in enumerate(pieces):
+                if not piece.exists():
+                    index = faiss.read_index(str(folder / _TRAINED))
+                    for rows, vectors in read_vectors(
+                        folder, number * PIECE_PARTS, (number + 1) * PIECE_PARTS
+                    ):
+                        index.add_with_ids(vectors.astype(np.float32, copy=False), rows)
+                    _write(index, piece)
+                progress.add(1)
+        joined = faiss.read_index(str(pieces[0]))
+        for piece in pieces[1:]:
+            joined.merge_from(faiss.read_index(str(piece)), 0)
+        _write(joined, folder / INDEX)
+    for piece in pieces:
+        remove(piece)
 
 
 def default_nlist(n: int) -> int:
@@ -101,26 +92,7 @@ def sub_vectors_of(dimensions: int) -> int:
     return next(dimensions // size for size in range(_DIMENSIONS_PER_CODE, 0, -1) if dimensions % size == 0)
 
 
-def _train(folder: Path, search: IvfPq | Hnsw, name: str) -> Any:
-    return _graph(folder, search) if isinstance(search, Hnsw) else _lists(folder, search, name)
-
-
-def _graph(folder: Path, search: Hnsw) -> Any:
-    import faiss
-
-    n, dimensions = _shape(folder)
-    kinds: dict[str, Any] = {
-        "float16": faiss.ScalarQuantizer.QT_fp16,
-        "int8": faiss.ScalarQuantizer.QT_8bit,
-    }
-    metric = faiss.METRIC_INNER_PRODUCT
-    graph: Any = faiss.IndexHNSWSQ(dimensions, kinds[search.codes], search.links, metric)
-    graph.hnsw.efConstruction = search.ef_construction
-    graph.train(_sample(folder, n, 256 * CENTRE_SAMPLE, dimensions))
-    return faiss.IndexIDMap(graph)
-
-
-def _lists(folder: Path, search: IvfPq, name: str) -> Any:
+def _train(folder: Path, search: IvfPq, name: str) -> Any:
     import faiss
 
     n, dimensions = _shape(folder)
@@ -157,23 +129,6 @@ def _shape(folder: Path) -> tuple[int, int]:
     return sum(shape[0] for shape in shapes), shapes[0][1]
 
 
-def _join(folder: Path) -> None:
-    """One index of all pieces, which are then removed."""
-    import faiss
-
-    first, *others = sorted(folder.glob(f"{_CODES}-*.faiss"))
-    index = faiss.read_index(str(first))
-    for piece in others:
-        index.merge_from(faiss.read_index(str(piece)), 0)
-    _write(index, _piece(folder, _INDEX, 0))
-    _remove_pieces(folder)
-
-
-def _remove_pieces(folder: Path) -> None:
-    for piece in folder.glob(f"{_CODES}-*.faiss"):
-        remove(piece)
-
-
 def _write(index: Any, path: Path) -> None:
     """Errors: `OSError`."""
     import faiss
@@ -185,26 +140,23 @@ def _write(index: Any, path: Path) -> None:
             raise OSError(f"faiss could not write: {str(error).splitlines()[0]}") from error
 
 
-def _piece(folder: Path, prefix: str, number: int) -> Path:
-    return folder / f"{prefix}-{number:05}.faiss"
-
-
-def search_settings(search: IvfPq | Hnsw) -> str:
+def search_settings(search: IvfPq) -> str:
     """What decides the hits beside the index: the settings that only a search reads."""
-    own = dataclasses.asdict(search)
-    return ", ".join(f"{name} {own[name]}" for name in SEARCH_KEYS if name in own)
+    return ", ".join(f"{name} {getattr(search, name)}" for name in SEARCH_KEYS)
 
 
-def search_approximate(folder: Path, search: IvfPq | Hnsw, vectors: np.ndarray, k: int) -> Nearest:
+def search_approximate(folder: Path, search: IvfPq, vectors: np.ndarray, k: int) -> Nearest:
     """The `k` nearest that are found to each vector, with exact scores; row -1 where fewer are found."""
     import faiss
 
     faiss.omp_set_num_threads(thread_count())
-    found = []
+    parts = []
     for start in range(0, max(len(vectors), 1), _QUESTIONS_AT_ONCE):
         asked = vectors[start : start + _QUESTIONS_AT_ONCE]
-        found.append(_score_exactly(folder, _candidates(folder, search, asked, k), asked, k))
-    return Nearest(*(np.concatenate([getattr(one, name) for one in found]) for name in ("rows", "scores")))
+        parts.append(_score_exactly(folder, _candidates(folder, search, asked, k), asked, k))
+    return Nearest(
+        np.concatenate([part.rows for part in parts]), np.concatenate([part.scores for part in parts])
+    )
 
 
 def default_nprobe(nlist: int) -> int:
@@ -212,41 +164,28 @@ def default_nprobe(nlist: int) -> int:
     return max(8, round(math.sqrt(nlist)))
 
 
-def _candidates(folder: Path, search: IvfPq | Hnsw, vectors: np.ndarray, k: int) -> Nearest:
-    """What the index finds, by the scores of its codes."""
-    wanted = (k * search.refine_factor if isinstance(search, IvfPq) else k) + SPARE
-    best = Nearest.none(len(vectors))
-    for path in index_files(folder):
-        index = _open(path, search)
-        if index.ntotal and len(vectors):
-            scores, rows = index.search(vectors, min(wanted, index.ntotal))
-            best = best.join_with(Nearest(rows, np.where(rows < 0, -np.inf, scores)), wanted)
-    return best
+def _candidates(folder: Path, search: IvfPq, vectors: np.ndarray, k: int) -> Nearest:
+    """What the index finds, by the scores of its codes, which are mapped into memory."""
+    import faiss
+
+    index: Any = faiss.read_index(str(folder / INDEX), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
+    index.nprobe = min(search.nprobe or default_nprobe(index.nlist), index.nlist)
+    wanted = min(k * search.refine_factor + SPARE, index.ntotal)
+    if not wanted or not len(vectors):
+        return Nearest.none(len(vectors))
+    scores, rows = index.search(vectors, wanted)
+    return Nearest(rows, np.where(rows < 0, -np.inf, scores))
 
 
-def _score_exactly(folder: Path, found: Nearest, vectors: np.ndarray, k: int) -> Nearest:
-    """The `k` best of `found` by the inner products of the stored vectors, of which a few are in memory."""
-    questions, places = np.nonzero(found.rows >= 0)
-    rows = found.rows[questions, places]
+def _score_exactly(folder: Path, candidates: Nearest, vectors: np.ndarray, k: int) -> Nearest:
+    """The `k` best of the candidates by the inner products of the stored vectors, of which a few are in memory."""
+    questions, places = np.nonzero(candidates.rows >= 0)
+    rows = candidates.rows[questions, places]
     by_row = np.argsort(rows, kind="stable")
-    scores = np.full(found.rows.shape, -np.inf)
-    for own, stored in read_rows(folder, rows[by_row]):
-        pairs = by_row[own]
+    scores = np.full(candidates.rows.shape, -np.inf)
+    for part, stored in read_rows(folder, rows[by_row]):
+        pairs = by_row[part]
         asked = questions[pairs]
         products = np.einsum("ij,ij->i", stored.astype(np.float32, copy=False), vectors[asked])
         scores[asked, places[pairs]] = round_scores(products.astype(np.float64))
-    return Nearest.none(len(vectors)).join_with(Nearest(found.rows, scores), k)
-
-
-def _open(path: Path, search: IvfPq | Hnsw) -> Any:
-    """An index whose codes are mapped into memory."""
-    import faiss
-
-    if isinstance(search, IvfPq):
-        lists: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
-        lists.nprobe = min(search.nprobe or default_nprobe(lists.nlist), lists.nlist)
-        return lists
-    index: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
-    graph: Any = faiss.downcast_index(index.index)
-    graph.hnsw.efSearch = search.ef_search
-    return index
+    return Nearest.none(len(vectors)).join_with(Nearest(candidates.rows, scores), k)

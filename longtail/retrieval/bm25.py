@@ -60,11 +60,11 @@ def bigrams_of(text: str) -> list[str]:
     tokens = tokens_of(text)
     if text.isascii():
         return tokens
-    found: list[str] = []
+    pairs: list[str] = []
     for part in (part for token in tokens for part in _PART.finditer(token)):
         characters = _CHARACTER.findall(part[0]) if part["run"] else ()
-        found += [one + other for one, other in pairwise(characters)] or [part[0]]
-    return found
+        pairs += map("".join, pairwise(characters)) if len(characters) > 1 else [part[0]]
+    return pairs
 
 
 def share_without_spaces(text: str) -> float:
@@ -99,11 +99,11 @@ class Bm25(Retriever):
     def version(self) -> str:
         import bm25s
 
-        own = self._settings
-        others = f", without {own.stop_words} stop words" if own.stop_words else ""
-        others += f", {own.stemmer} stems" if own.stemmer else ""
-        others += f", {own.tokens}" if own.tokens != WORDS else ""
-        return f"bm25s {bm25s.__version__}, k1 {own.k1}, b {own.b}{others}"
+        settings = self._settings
+        others = f", without {settings.stop_words} stop words" if settings.stop_words else ""
+        others += f", {settings.stemmer} stems" if settings.stemmer else ""
+        others += f", {settings.tokens}" if settings.tokens != WORDS else ""
+        return f"bm25s {bm25s.__version__}, k1 {settings.k1}, b {settings.b}{others}"
 
     def check(self) -> None:
         if self._settings.stemmer is not None:
@@ -120,10 +120,10 @@ class Bm25(Retriever):
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
         tokens_of_question = tokeniser(self._settings)
-        tokens = [tokens_of_question(query.text) for query in queries]
-        distinct = list(dict.fromkeys(token for own in tokens for token in own))
+        questions = [tokens_of_question(query.text) for query in queries]
+        distinct = list(dict.fromkeys(token for tokens in questions for token in tokens))
         place = {token: number for number, token in enumerate(distinct)}
-        asked = [np.array([place[token] for token in own], dtype=np.int64) for own in tokens]
+        asked = [np.array([place[token] for token in tokens], dtype=np.int64) for tokens in questions]
         best = [_Best.none() for _ in queries]
         starts = context.passages.starts
         with (
@@ -190,6 +190,6 @@ def _bound(scores: np.ndarray, k: int) -> float:
 
 
 def _hits(context: Context, best: Sequence[_Best]) -> list[list[Hit]]:
-    rows = np.concatenate([one.rows for one in best]) if best else np.empty(0, dtype=np.int64)
+    rows = np.concatenate([of_question.rows for of_question in best]) if best else np.empty(0, dtype=np.int64)
     ids = iter(context.passages.ids(rows))
-    return [[Hit(next(ids), float(score)) for score in one.scores] for one in best]
+    return [[Hit(next(ids), float(score)) for score in of_question.scores] for of_question in best]

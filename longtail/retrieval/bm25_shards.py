@@ -107,8 +107,8 @@ def share_of_tokens(folder: Path, pattern: str) -> float:
     """The share of the passages' distinct tokens in which an RE2 pattern is found."""
     everywhere = _read_table(folder / _FREQUENCIES)
     n = pc.sum(everywhere["n"]).as_py()
-    found = everywhere.filter(pc.match_substring_regex(everywhere["token"], pattern))
-    return (pc.sum(found["n"]).as_py() or 0) / n if n else 0.0
+    matching = everywhere.filter(pc.match_substring_regex(everywhere["token"], pattern))
+    return (pc.sum(matching["n"]).as_py() or 0) / n if n else 0.0
 
 
 def open_shard(folder: Path, number: int, distinct: Sequence[str], asked: Sequence[np.ndarray]) -> Shard:
@@ -116,25 +116,25 @@ def open_shard(folder: Path, number: int, distinct: Sequence[str], asked: Sequen
     path = _shard(folder, number)
     index = _load(path)
     index.scores |= {name: np.asarray(index.scores[name]) for name in ("data", "indices", "indptr")}
-    found = pc.index_in(_read_table(path / _TOKENS)["token"], value_set=pa.array(distinct, pa.string()))
-    places = found.combine_chunks().fill_null(-1).to_numpy(zero_copy_only=False)
-    own = np.flatnonzero(places >= 0)
+    tokens = _read_table(path / _TOKENS)["token"].combine_chunks()
+    places = pc.index_in(tokens, value_set=pa.array(distinct, pa.string())).fill_null(-1).to_numpy()
+    asked_columns = np.flatnonzero(places >= 0)
     columns = np.full(len(distinct), -1, dtype=np.int64)
-    columns[places[own]] = own
+    columns[places[asked_columns]] = asked_columns
     return Shard(index, columns, _whole(index, columns, asked))
 
 
 def _whole(index: Any, columns: np.ndarray, asked: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
     """The weights of the tokens that many passages have and several questions ask for."""
     ends, n = index.scores["indptr"], index.scores["num_docs"]
-    uses = Counter(int(column) for own in asked for column in columns[own] if column >= 0)
-    found: dict[int, np.ndarray] = {}
+    uses = Counter(int(column) for tokens in asked for column in columns[tokens] if column >= 0)
+    weights: dict[int, np.ndarray] = {}
     for column, n_uses in uses.most_common():
         start, end = ends[column], ends[column + 1]
-        if n_uses > 1 and end - start > n * _OFTEN and len(found) < _MOST_OFTEN:
-            found[column] = np.zeros(n, dtype=np.float32)
-            found[column][index.scores["indices"][start:end]] = index.scores["data"][start:end]
-    return found
+        if n_uses > 1 and end - start > n * _OFTEN and len(weights) < _MOST_OFTEN:
+            weights[column] = np.zeros(n, dtype=np.float32)
+            weights[column][index.scores["indices"][start:end]] = index.scores["data"][start:end]
+    return weights
 
 
 def _count(table: pa.Table, tokens_of: Tokens, target: Path) -> None:

@@ -70,8 +70,8 @@ class FirstRows:
             is_new &= ~is_known
         if is_new.any():
             self._add(keys[is_new], first[is_new])
-        found: list[int] = first[back].tolist()
-        return found
+        rows_of_texts: list[int] = first[back].tolist()
+        return rows_of_texts
 
     def _add(self, keys: np.ndarray, rows: np.ndarray) -> None:
         while self._sorted and len(self._sorted[-1][0]) < 2 * len(keys):
@@ -84,9 +84,9 @@ class FirstRows:
 
 @dataclass(frozen=True)
 class CollectedPassage:
-    """A passage, `found` in a file; `name` within its collection, `position` in its article."""
+    """A passage of an `entry` in a file; `name` within its collection, `position` in its article."""
 
-    found: CollectedText
+    entry: CollectedText
     name: str
     title: str
     position: int
@@ -95,13 +95,13 @@ class CollectedPassage:
     def place(self, collection: int) -> int:
         """Its place among all passages, as one number."""
         position = self.position & (1 << POSITION_BITS) - 1
-        return collection << COLLECTION_BITS | self.found.row << POSITION_BITS | position
+        return collection << COLLECTION_BITS | self.entry.row << POSITION_BITS | position
 
     def columns(self, collection: Collection) -> dict[str, Any]:
         """The row of lake table `passages`; its entity is the one that the file names, if it names one."""
         return {
             "passage_id": f"{collection.name}:{self.name}",
-            "entity_id": clean_term(self.found.entity_id or "").text or None,
+            "entity_id": clean_term(self.entry.entity_id or "").text or None,
             "title": self.title,
             "position": self.position,
             "text": self.text,
@@ -110,10 +110,10 @@ class CollectedPassage:
             "collection_source": collection.source,
             "collection_date": collection.date,
             "licence": collection.licence,
-            "section": self.found.section,
-            "revision": self.found.revision,
-            "url": self.found.url,
-            "revision_date": self.found.date,
+            "section": self.entry.section,
+            "revision": self.entry.revision,
+            "url": self.entry.url,
+            "revision_date": self.entry.date,
         }
 
 
@@ -125,13 +125,13 @@ def passages_in(collection: Collection, place: Path, rejected: RejectedRows) -> 
     """
     format_ = format_of(collection)
     positions: Counter[str] = Counter()
-    for found, title, name, texts in _texts(format_, collection, place, rejected):
+    for entry, title, entry_name, texts in _texts(format_, collection, place, rejected):
         for text in texts:
             position = positions[title]
             positions[title] += 1
-            own = f"{title}-{position}" if format_.gives_articles else name
-            whole = f"{found.section}: {text}" if found.section else text
-            yield CollectedPassage(found, own, title, position, whole)
+            name = f"{title}-{position}" if format_.gives_articles else entry_name
+            whole = f"{entry.section}: {text}" if entry.section else text
+            yield CollectedPassage(entry, name, title, position, whole)
 
 
 def _texts(
@@ -141,28 +141,27 @@ def _texts(
     known = FirstRows()
     usable = _usable(format_, collection, place, rejected)
     while some := list(islice(usable, AT_ONCE)):
-        rows = [found.row for found, *_ in some]
+        rows = [entry.row for entry, *_ in some]
         firsts = rows if format_.gives_articles else known.of([name for _, _, name, _ in some], rows)
-        for one, first in zip(some, firsts, strict=True):
-            if first == one[0].row:
-                yield one
+        for (entry, title, name, texts), first in zip(some, firsts, strict=True):
+            if first == entry.row:
+                yield entry, title, name, texts
             else:
-                _put_aside(
-                    rejected, one[0], f"id {one[2][:60]!r}: row {first} has it already; that row is kept"
-                )
+                _put_aside(rejected, entry, f"id {name[:60]!r}: row {first} has it already; that row is kept")
 
 
 def _usable(
     format_: CollectionFormat, collection: Collection, place: Path, rejected: RejectedRows
 ) -> Iterator[tuple[CollectedText, str, str, list[str]]]:
-    for found in format_.read(place, rejected, **dict(collection.options)):
-        title, name = _clean(found.title), _clean(found.id)
-        texts = [text for cut in _cut(found, format_) if _is_text(text := _clean(cut))]
-        reason = _fault(title, name, found.text, texts)
+    for entry in format_.read(place, rejected, **dict(collection.options)):
+        title, name = _clean(entry.title), _clean(entry.id)
+        cut = passages_of(entry.text) if format_.gives_articles else [entry.text]
+        texts = [text for text in map(_clean, cut) if _is_text(text)]
+        reason = _fault(title, name, entry.text, texts)
         if reason:
-            _put_aside(rejected, found, reason)
+            _put_aside(rejected, entry, reason)
         else:
-            yield replace(found, section=_clean(found.section or "") or None), title, name, texts
+            yield replace(entry, section=_clean(entry.section or "") or None), title, name, texts
 
 
 def _clean(text: str) -> str:
@@ -175,12 +174,8 @@ def _is_text(text: str) -> bool:
     return is_visible and text.lower() not in _MISSING
 
 
-def _put_aside(rejected: RejectedRows, found: CollectedText, reason: str) -> None:
-    rejected.put(found.row, reason, {"id": found.id, "title": found.title, "text": found.text})
-
-
-def _cut(found: CollectedText, format_: CollectionFormat) -> list[str]:
-    return passages_of(found.text) if format_.gives_articles else [found.text]
+def _put_aside(rejected: RejectedRows, entry: CollectedText, reason: str) -> None:
+    rejected.put(entry.row, reason, {"id": entry.id, "title": entry.title, "text": entry.text})
 
 
 def _fault(title: str, name: str, text: str, texts: list[str]) -> str | None:
@@ -200,8 +195,8 @@ def _fault(title: str, name: str, text: str, texts: list[str]) -> str | None:
 
 
 def format_of(collection: Collection) -> CollectionFormat:
-    found: CollectionFormat = load_format(COLLECTIONS, collection.format)
-    return found
+    format_: CollectionFormat = load_format(COLLECTIONS, collection.format)
+    return format_
 
 
 def collect_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -213,8 +208,11 @@ def collect_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     passages about an entity of the lake: the dense index of all of them takes longer than all its other stages.
     """
     files = [
-        [slice_of(one), file_hashes(format_of(one).files(find_file(one.place, study), one))]
-        for one in study.collections
+        [
+            slice_of(collection),
+            file_hashes(format_of(collection).files(find_file(collection.place, study), collection)),
+        ]
+        for collection in study.collections
     ]
     entities = [lake.content("entities")]
     if IMPORTED in lake.partitions("entities"):
@@ -283,23 +281,22 @@ class _Joined:
         self.notes["collections"] = counts = {}
         for number, collection in enumerate(self.study.collections):
             place = find_file(collection.place, self.study)
-            own = RejectedRows(place.name, most=_MOST_ASIDE)
-            own.keep = partial(self.left_out.add, collection.name, rejected=own)
+            rejected = RejectedRows(place.name, most=_MOST_ASIDE)
+            rejected.keep = partial(self.left_out.add, collection.name, rejected=rejected)
             counts[collection.name] = count = dict.fromkeys(_COUNTED, 0)
-            for row in self._of(number, place, own, known, count):
+            for row in self._of(number, place, rejected, known, count):
                 row["entity_id"] = row["entity_id"] or self.entity_of.get(row["title"])
                 count["linked to an entity"] += row["entity_id"] is not None
                 yield row
-            self.rejected += own.list_rows()
+            self.rejected += rejected.list_rows()
             if not count["passages"] and not count["known already"]:
-                why = f"; the first one: {own.rows[0].reason}" if own.rows else ""
+                why = f"; the first one: {rejected.rows[0].reason}" if rejected.rows else ""
                 raise SourceError(
                     f"{place}: no row gives collection {collection.name} (format {collection.format}) a passage{why}"
                 )
-            count["rows rejected"] = own.n_rows - count["known already"]
-            count |= {f"{what} left out": n for what, n in own.left_out.items()}
-            told = ", ".join(f"{n:,} {what}" for what, n in count.items())
-            self.log.info("%s: %s", collection.name, told)
+            count["rows rejected"] = rejected.n_rows - count["known already"]
+            count |= {f"{what} left out": n for what, n in rejected.left_out.items()}
+            self.log.info("%s: %s", collection.name, ", ".join(f"{n:,} {what}" for what, n in count.items()))
         yield from passages_beside_questions(self.study)
 
     def _of(
@@ -309,18 +306,18 @@ class _Joined:
         collection = self.study.collections[number]
         passages = passages_in(collection, place, rejected)
         while some := list(islice(passages, AT_ONCE)):
-            places = [one.place(number) for one in some]
-            firsts = known.of([f"{len(one.title)} {one.title}{one.text}" for one in some], places)
-            for one, own, first in zip(some, places, firsts, strict=True):
-                if first == own:
+            places = [passage.place(number) for passage in some]
+            texts = [f"{len(passage.title)} {passage.title}{passage.text}" for passage in some]
+            for passage, own_place, first in zip(some, places, known.of(texts, places), strict=True):
+                if first == own_place:
                     count["passages"] += 1
-                    yield one.columns(collection)
+                    yield passage.columns(collection)
                 else:
                     count["known already"] += 1
                     name = self.study.collections[first >> COLLECTION_BITS].name
                     row = (first & (1 << COLLECTION_BITS) - 1) >> POSITION_BITS
                     reason = f"kept once: row {row} of collection {name} has the same title and text"
-                    rejected.put(one.found.row, reason, {"title": one.title, "text": one.text})
+                    rejected.put(passage.entry.row, reason, {"title": passage.title, "text": passage.text})
 
 
 def _join(study: Study, lake: Lake, stamp: str, log: logging.Logger) -> Computed:

@@ -87,8 +87,8 @@ class Dense(Retriever):
         is_found = (best.rows >= 0) & is_finite[:, None]
         ids = iter(context.passages.ids(best.rows[is_found]))
         hits = [
-            [Hit(next(ids), float(score)) for score in scores[own]]
-            for scores, own in zip(best.scores, is_found, strict=True)
+            [Hit(next(ids), float(score)) for score in scores[are_found]]
+            for scores, are_found in zip(best.scores, is_found, strict=True)
         ]
         return hits, vectors
 
@@ -105,8 +105,8 @@ class Dense(Retriever):
         title = f"{self._encoder.name}: passages searched"
         with Progress(context.log, title, len(context.passages)) as progress:
             for rows, part in read_vectors(context.folder):
-                found = nearest(Flat(part, device), vectors, context.k)
-                best = best.join_with(Nearest(rows[found.rows], found.scores), context.k)
+                of_part = nearest(Flat(part, device), vectors, context.k)
+                best = best.join_with(Nearest(rows[of_part.rows], of_part.scores), context.k)
                 progress.add(len(part))
         return best
 

@@ -107,12 +107,13 @@ def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -
     tool = load_retriever(method)
     index = Index.of(method, tool, lake.content("passages"), home.indexes)
     folder = index.folder
-    report, fault = _report(folder), _damage(folder) if folder.is_dir() else None
-    if report and not fault:
-        log.info("%s index: already there (%d passages)", retriever, report.n_passages)
-        return report
-    if fault:
-        log.warning("%s index: %s (%s): what is damaged is made again", retriever, fault, folder)
+    if folder.is_dir():
+        if fault := _damage(folder):
+            log.warning("%s index: %s (%s): what is damaged is made again", retriever, fault, folder)
+        else:
+            report = _report(folder)
+            log.info("%s index: already there (%d passages)", retriever, report.n_passages)
+            return report
     lock = home.locks / "indexes" / f"{retriever}.lock"
     with only_one(lock, f"{folder}: another process is building this index; wait for it"):
         return _build(study, lake, index, tool, log)
@@ -139,8 +140,8 @@ def _build(study: Study, lake: Lake, index: Index, tool: Retriever, log: logging
             "seconds": seconds,
             "notes": dict(tool.notes(staging)),
         }
-        told = {**built, "made_of": index.made_of}
-        (staging / _REPORT).write_text(json.dumps(told), encoding="utf-8")
+        report = {**built, "made_of": index.made_of}
+        (staging / _REPORT).write_text(json.dumps(report), encoding="utf-8")
         sync(staging / _REPORT)
         record(staging)
         sync(staging)
@@ -185,10 +186,11 @@ def _fault(folder: Path, made_of: Mapping[str, str]) -> str | None:
     """What is wrong with an index; None where it can be searched."""
     if folder.is_dir():
         return _damage(folder)
-    others = [told for path in folder.parent.glob("*") if (told := _read_report(path).get("made_of"))]
+    reports = map(_read_report, folder.parent.glob("*"))
+    other = next((report["made_of"] for report in reports if "made_of" in report), made_of)
     for what, wanted in made_of.items():
-        if others and others[0].get(what) != wanted:
-            return f"is of other {what}" + (f": {others[0].get(what)}, not {wanted}" if " " in what else "")
+        if other.get(what) != wanted:
+            return f"is of other {what}" + (f": {other.get(what)}, not {wanted}" if " " in what else "")
     return "is missing"
 
 
@@ -200,26 +202,17 @@ def _damage(folder: Path) -> str | None:
     return next((f"is damaged: {name} {fault}" for name, fault in wrong.items()), None)
 
 
-def _report(folder: Path) -> IndexReport | None:
-    """The report of the index in `folder`; None where there is no index."""
-    told = _read_report(folder)
-    if not told:
-        return None
-    del told["made_of"]
-    return IndexReport(folder.parent.name, folder.name, folder, was_current=True, **told)
+def _report(folder: Path) -> IndexReport:
+    """The report of the whole index in `folder`."""
+    report = _read_report(folder)
+    del report["made_of"]
+    return IndexReport(folder.parent.name, folder.name, folder, was_current=True, **report)
 
 
 def _read_report(folder: Path) -> dict[str, Any]:
     """What an index says about itself; empty where it says nothing that can be read."""
     try:
-        told = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
+        report: dict[str, Any] = json.loads((folder / _REPORT).read_text(encoding="utf-8"))
+        return report
     except (OSError, ValueError):
         return {}
-    is_whole = isinstance(told, dict) and told.keys() == {
-        "n_passages",
-        "n_bytes",
-        "seconds",
-        "notes",
-        "made_of",
-    }
-    return told if is_whole else {}

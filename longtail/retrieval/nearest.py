@@ -54,10 +54,10 @@ class Flat:
         if self.device == "cpu":
             import faiss
 
-            found: tuple[np.ndarray, np.ndarray] = faiss.knn(
+            nearest_rows: tuple[np.ndarray, np.ndarray] = faiss.knn(
                 queries, self._floats, n, metric=faiss.METRIC_INNER_PRODUCT
             )
-            return found
+            return nearest_rows
         import torch
 
         vectors = torch.as_tensor(self.vectors, device=self.device).float()
@@ -77,13 +77,13 @@ def nearest(index: Any, vectors: np.ndarray, k: int) -> Nearest:
     if not wanted or not len(vectors):
         return Nearest.none(len(vectors))
     scores, rows = _taken(index, vectors, min(wanted + SPARE, index.ntotal))
-    found = Nearest.none(len(vectors)).join_with(Nearest(rows, scores), wanted)
+    best = Nearest.none(len(vectors)).join_with(Nearest(rows, scores), wanted)
     if scores.shape[1] < index.ntotal:
         # More passages than were taken may share the score at rank k: take more before choosing by row.
         for number in np.flatnonzero(scores[:, -1] == scores[:, wanted - 1]):
-            own = _all_ties(index, vectors[number : number + 1], wanted, scores.shape[1])
-            found.rows[number], found.scores[number] = own.rows[0], own.scores[0]
-    return found
+            all_ties = _all_ties(index, vectors[number : number + 1], wanted, scores.shape[1])
+            best.rows[number], best.scores[number] = all_ties.rows[0], all_ties.scores[0]
+    return best
 
 
 def _all_ties(index: Any, vector: np.ndarray, wanted: int, n_taken: int) -> Nearest:
@@ -103,7 +103,7 @@ def round_scores(scores: np.ndarray) -> np.ndarray:
     """float64 scores to six digits."""
     sizes = np.abs(scores)
     is_large = sizes > 10
-    found: np.ndarray = np.round(scores, _DIGITS)
+    rounded: np.ndarray = np.round(scores, _DIGITS)
     steps = 10.0 ** (np.ceil(np.log10(sizes[is_large])) - 1 - _DIGITS)
-    found[is_large] = np.round(scores[is_large] / steps) * steps
-    return found
+    rounded[is_large] = np.round(scores[is_large] / steps) * steps
+    return rounded

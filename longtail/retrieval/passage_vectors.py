@@ -52,7 +52,7 @@ def build_vectors(
     shared = cache / encoder.stamp
     remove_leftovers(folder)
     remove_leftovers(shared)
-    waiting: list[tuple[Path, Path, int]] = []  # of each part that was handed out: kept file, own file, rows
+    waiting: list[tuple[Path, Path, int]] = []  # of each part that was handed out: shared file, link, rows
 
     def missing() -> Iterator[_Part]:
         """The parts that nobody has encoded; the others are linked."""
@@ -60,12 +60,12 @@ def build_vectors(
             path = folder / f"{number:05}.npy"
             if not (path.exists() and _counts(path).exists()):
                 texts = list(texts_to_index(table))
-                kept = shared / f"{_hash(texts)}.npy"
-                if not _is_whole(kept, len(texts)):
-                    waiting.append((kept, path, len(texts)))
+                part = shared / f"{_hash(texts)}.npy"
+                if not _is_whole(part, len(texts)):
+                    waiting.append((part, path, len(texts)))
                     yield _Part(texts, encoder)
                     continue
-                _share(kept, path)
+                _share(part, path)
             progress.add(table.num_rows)
 
     with Progress(log, f"{encoder.name}: passages encoded", len(passages)) as progress:
@@ -73,9 +73,9 @@ def build_vectors(
         if first := next(parts, None):
             with workers(_Loader(encoder, device), {"weights": encoder.stamp}, log) as answers:
                 for place, (vectors, n_cut) in answers(chain([first], parts)):
-                    kept, path, n_rows = waiting[place]
-                    _keep(kept, vectors, n_cut)
-                    _share(kept, path)
+                    part, path, n_rows = waiting[place]
+                    _store(part, vectors, n_cut)
+                    _share(part, path)
                     progress.add(n_rows)
     for part in cache.glob("*/*.npy"):
         if part.stat().st_nlink == 1:
@@ -93,11 +93,11 @@ def build_vectors(
 
 def counts_of(folder: Path) -> Mapping[str, int]:
     """`n_cut`: passages that are longer than the encoder reads. `n_without_vector`: those whose vector is not finite."""
-    found = Counter(n_cut=0, n_without_vector=0)
+    counts = Counter(n_cut=0, n_without_vector=0)
     for path in folder.glob("*.json"):
         if path.stem.isdigit():
-            found.update(json.loads(path.read_text(encoding="utf-8")))
-    return dict(found)
+            counts.update(json.loads(path.read_text(encoding="utf-8")))
+    return dict(counts)
 
 
 def read_vectors(
@@ -118,8 +118,8 @@ def read_rows(folder: Path, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarra
     for _, start, vectors in _map_parts(folder):
         first, last = np.searchsorted(rows, [start, start + len(vectors)])
         for low in range(first, last, _ROWS_AT_ONCE):
-            own = slice(low, min(low + _ROWS_AT_ONCE, last))
-            yield own, vectors[rows[own] - start]
+            part = slice(low, min(low + _ROWS_AT_ONCE, last))
+            yield part, vectors[rows[part] - start]
 
 
 def _map_parts(folder: Path) -> Iterator[tuple[Path, int, np.ndarray]]:
@@ -175,12 +175,12 @@ class _Part:
     def answer(self, model: Encoder) -> tuple[np.ndarray, int]:
         cut: list[int] = []
         before = self.encoder.settings.passage_prefix
-        found = model.encode([before + text for text in self.texts] if before else self.texts, _LOG, cut)
+        vectors = model.encode([before + text for text in self.texts] if before else self.texts, _LOG, cut)
         with np.errstate(over="ignore"):
-            return found.astype(self.encoder.settings.dtype, copy=False), len(cut)
+            return vectors.astype(self.encoder.settings.dtype, copy=False), len(cut)
 
 
-def _keep(path: Path, vectors: np.ndarray, n_cut: int) -> None:
+def _store(path: Path, vectors: np.ndarray, n_cut: int) -> None:
     counted = {"n_cut": n_cut, "n_without_vector": int((~finite_rows(vectors)).sum())}
     with whole(_counts(path)) as target:
         target.write_text(json.dumps(counted), encoding="utf-8")
@@ -198,18 +198,14 @@ def _counts(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def _share(kept: Path, path: Path) -> None:
-    for own, target in ((_counts(kept), _counts(path)), (kept, path)):
-        _link(own, target)
-
-
-def _link(kept: Path, path: Path) -> None:
-    """A link to the shared part; a copy on a file system without links."""
-    with whole(path) as target:
-        try:
-            os.link(kept, target)
-        except OSError:
-            shutil.copyfile(kept, target)
+def _share(shared: Path, path: Path) -> None:
+    """Link a shared part, and its counts; copy them on a file system without links."""
+    for source, target in ((_counts(shared), _counts(path)), (shared, path)):
+        with whole(target) as part:
+            try:
+                os.link(source, part)
+            except OSError:
+                shutil.copyfile(source, part)
 
 
 def _is_whole(path: Path, n_rows: int) -> bool:

@@ -9,7 +9,6 @@ from typing import Any
 
 from longtail.errors import SourceError
 from longtail.imports.datasets import entity_files_slice
-from longtail.imports.format import CollectedText
 from longtail.imports.formats.collections.cirrus_search import read_articles
 from longtail.imports.records import RejectedRows
 from longtail.methods import VERBALISED
@@ -18,13 +17,12 @@ from longtail.relations.relation import Relation, content_of
 from longtail.retrieval.collections import collect_passages
 from longtail.retrieval.splitting import passages_beside_questions, passages_of
 from longtail.storage.fingerprints import code_version, fingerprint
-from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
+from longtail.storage.lake import Computed, Lake, Outcome
 from longtail.study.backends import IMPORTED
 from longtail.study.study import Study
 from longtail.transfer.downloads import download_dump
 from longtail.wikimedia.services import open_services, world_version
 
-_SNIPPET = 2_000
 _COLLECTIONS = "longtail.retrieval.collections"
 
 
@@ -68,40 +66,29 @@ def verbalise(relations: Sequence[Relation], subject: str, objects: Mapping[str,
     )
 
 
-def article_passages(
-    articles: Iterable[CollectedText], source: str, quarantined: list[QuarantinedRow]
-) -> list[dict[str, Any]]:
-    """Rows of `passages`; an article whose id (entity id, else title) came before is put aside."""
-    rows: list[dict[str, Any]] = []
-    seen: set[str] = set()
-    for article in articles:
-        key = article.entity_id or article.title
-        if key in seen:
-            reason = "another article has the same entity id or title"
-            quarantined.append(QuarantinedRow(key, reason, article.text[:_SNIPPET]))
-            continue
-        seen.add(key)
-        rows += [
-            _row(key, article.entity_id, article.title, position, text, source)
-            for position, text in enumerate(passages_of(article.text))
-        ]
-    return rows
-
-
 def _from_articles(study: Study, log: logging.Logger) -> Computed:
     source = study.source
     target = study.home.cache / "dumps" / f"{source.kind}-{source.seed}-{source.facts_per_relation}.json.gz"
-    quarantined: list[QuarantinedRow] = []
     with open_services(source, study.home) as services:
         if services.articles_url is None:
             raise SourceError(f"{study.path}: source {source.kind} offers no articles")
         dump = download_dump(services.client, services.articles_url, target, log)
         rejected = RejectedRows(dump.name)
-        rows = article_passages(read_articles(dump, rejected), services.label, quarantined)
-        quarantined += rejected.rows
+        rows = [
+            _row(
+                article.entity_id or article.title,
+                article.entity_id,
+                article.title,
+                position,
+                text,
+                source.kind,
+            )
+            for article in read_articles(dump, rejected)
+            for position, text in enumerate(passages_of(article.text))
+        ]
     rows.sort(key=lambda row: (row["entity_id"] or row["title"], row["position"]))
-    log.info("passages: %d from articles, %d articles or lines rejected", len(rows), len(quarantined))
-    return Computed(rows, quarantined, {"words_per_passage": _mean_words(rows)})
+    log.info("passages: %d from articles, %d lines rejected", len(rows), len(rejected.rows))
+    return Computed(rows, rejected.rows, {"words_per_passage": _mean_words(rows)})
 
 
 def _from_triples(study: Study, lake: Lake, log: logging.Logger) -> Computed:

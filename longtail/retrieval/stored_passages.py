@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -48,7 +48,7 @@ class Passage:
         return f"{self.title}\n{self.text}"
 
 
-class StoredPassages(Sequence[Passage]):
+class StoredPassages:
     """Passages in the order of passage_id. A passage becomes an object only when it is asked for.
 
     `sizes`: rows of each shard; `opened` gives the table of a shard, of which one is kept open.
@@ -69,16 +69,9 @@ class StoredPassages(Sequence[Passage]):
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    @overload
-    def __getitem__(self, row: int) -> Passage: ...
-    @overload
-    def __getitem__(self, row: slice) -> list[Passage]: ...
-    def __getitem__(self, row: int | slice) -> Passage | list[Passage]:
-        if isinstance(row, slice):
-            return [self[number] for number in range(*row.indices(len(self)))]
-        number = range(len(self))[row]
-        shard = int(np.searchsorted(self._starts, number, side="right")) - 1
-        return Passage(**self.shard(shard).slice(number - int(self._starts[shard]), 1).to_pylist()[0])
+    def __getitem__(self, row: int) -> Passage:
+        shard = int(np.searchsorted(self._starts, row, side="right")) - 1
+        return Passage(**self.shard(shard).slice(row - int(self._starts[shard]), 1).to_pylist()[0])
 
     def __iter__(self) -> Iterator[Passage]:
         for table in self.shards():
@@ -102,22 +95,22 @@ class StoredPassages(Sequence[Passage]):
 
     def ids(self, rows: np.ndarray) -> list[str]:
         """The passage_id of each row, in the order of `rows`."""
-        found = np.empty(len(rows), dtype=object)
+        ids = np.empty(len(rows), dtype=object)
         shards = np.searchsorted(self._starts, rows, side="right") - 1
         for shard in np.unique(shards):
             places = np.flatnonzero(shards == shard)
             column = self.shard(int(shard))["passage_id"]
-            found[places] = column.take(pa.array(rows[places] - self._starts[shard])).to_pylist()
-        return found.tolist()
+            ids[places] = column.take(pa.array(rows[places] - self._starts[shard])).to_pylist()
+        return ids.tolist()
 
     def texts(self, passage_ids: Collection[str]) -> dict[str, str]:
         """passage_id → text of the passages with these ids, as far as there are such."""
         wanted = pa.array(passage_ids, pa.string())
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         for table in self.shards():
-            own = table.filter(pc.is_in(table["passage_id"], wanted))
-            found |= zip(own["passage_id"].to_pylist(), own["text"].to_pylist(), strict=True)
-        return found
+            rows = table.filter(pc.is_in(table["passage_id"], wanted))
+            texts |= zip(rows["passage_id"].to_pylist(), rows["text"].to_pylist(), strict=True)
+        return texts
 
     def about(self, entity_ids: Collection[str]) -> Iterator[Passage]:
         """The passages about these entities."""

@@ -8,6 +8,7 @@ projects, several lines per article, and pages without an entity.
 from __future__ import annotations
 
 import bz2
+import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -18,6 +19,7 @@ from longtail.sandbox.pages import Pages
 from longtail.sandbox.randomness import mix
 from longtail.sandbox.world import World, WorldEntity
 
+SAVED_AT = "2026-10-01T00:00:00Z"
 SUFFIXES = ("", ".gz", ".bz2")
 _BZIP2_STREAM = 900_000  # bytes of text per stream
 _DATA = "https://www.wikidata.org/wiki/Special:EntityData/"
@@ -89,11 +91,26 @@ def _article_lines(project: str, entity: WorldEntity, name: str, views: int, fac
             yield f"{project} {title} {page_id} {device} {part * factor} A{part * factor - part}M{part}\n"
 
 
+def article_lines(world: World) -> Iterator[str]:
+    """Two lines of JSON for each article, as in CirrusSearch's dumps of content."""
+    for number, (entity_id, article) in enumerate(world.articles(), 1):
+        document = {
+            "title": article.title,
+            "text": article.text,
+            "wikibase_item": entity_id,
+            "timestamp": SAVED_AT,
+            "namespace": 0,
+            "language": "en",
+        }
+        yield json.dumps({"index": {"_type": "_doc", "_id": str(number)}}) + "\n"
+        yield json.dumps(document, ensure_ascii=False) + "\n"
+
+
 def compress(lines: Iterable[str], suffix: str) -> Iterator[bytes]:
     """The lines as the bytes of a file whose name ends in `suffix`, piece by piece."""
     if suffix == ".gz":
         compressor = zlib.compressobj(6, zlib.DEFLATED, zlib.MAX_WBITS | 16)
-        yield from (compressor.compress(piece) for piece in _pieces(lines))
+        yield from filter(None, map(compressor.compress, _pieces(lines)))
         yield compressor.flush()
     else:
         yield from (bz2.compress(piece) if suffix == ".bz2" else piece for piece in _pieces(lines))

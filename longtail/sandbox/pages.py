@@ -7,6 +7,7 @@ counts, a reader who follows a redirect counts for the redirect's own title, in 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -22,7 +23,6 @@ _MOVED_TO = {
     "cultivar": "plant",
 }
 _TOPIC = "topic"
-_SECTION = " in art"
 SECTION = "In art"
 _ONE_MOVED_OF = 40
 _FIRST_MOVE, _MOVE_MONTHS = 2019, 60
@@ -37,13 +37,18 @@ class Redirect:
 
 
 class Pages:
-    """The pages of a world, all derived from it. Reads are safe between threads after the first look-up of a title."""
+    """The pages of a world, all derived from it. Reads are safe between threads.
+
+    Memory holds the titles once one was looked up: about 300 bytes for each entity.
+    """
 
     def __init__(self, world: World) -> None:
-        self._world = world
+        self.world = world
+        self._lock = threading.Lock()
+        self._by_title: dict[str, str] = {}
 
     def _draw(self, entity: WorldEntity, what: int) -> int:
-        return mix(self._world.seed, 601, what, int(entity.entity_id[1:]))
+        return mix(self.world.seed, 601, what, int(entity.entity_id[1:]))
 
     def moved_in(self, entity: WorldEntity) -> str | None:
         """The month (YYYY-MM) in which the article was moved; None if it never was."""
@@ -64,14 +69,14 @@ class Pages:
         if old is None:
             return ()
         draw = self._draw(entity, 3)
-        found = [Redirect(old)] if self.moved_in(entity) else []
-        found += [Redirect(f"{old}, {entity.kind}")] if draw % 2 else []
-        found += [Redirect(f'"{old}"')] if draw % 3 == 0 else []
-        return (*found, *([Redirect(old + _SECTION, SECTION)] if draw % 8 == 0 else []))
+        redirects = [Redirect(old)] if self.moved_in(entity) else []
+        redirects += [Redirect(f"{old}, {entity.kind}")] if draw % 2 else []
+        redirects += [Redirect(f'"{old}"')] if draw % 3 == 0 else []
+        return (*redirects, *([Redirect(f"{old} in art", SECTION)] if draw % 8 == 0 else []))
 
     def counted(self, entity: WorldEntity, month: str) -> Iterator[tuple[str, int]]:
         """(title, views) of every title that leads to the article and was read in `month` (YYYY-MM)."""
-        views, title = self._world.monthly_views(entity.entity_id, month), self.title(entity)
+        views, title = self.world.monthly_views(entity.entity_id, month), self.title(entity)
         if views is None or title is None:
             return
         moved = self.moved_in(entity)
@@ -88,28 +93,22 @@ class Pages:
         return dict(self.counted(entity, month)).get(title) if entity else None
 
     def entity(self, title: str) -> WorldEntity | None:
-        """The entity whose article has or had this title, or to whose article the title leads."""
-        quoted = title[1:-1] if len(title) > 2 and title[0] == title[-1] == '"' else title
-        bases = (
-            title,
-            quoted,
-            title.removesuffix(_SECTION),
-            title.rpartition(", ")[0],
-            title.rpartition(" (")[0],
-        )
-        for base in dict.fromkeys(bases):
-            entity = self._world.entity_by_title(base) if base else None
-            if entity and title in (self.title(entity), *(one.title for one in self.redirects(entity))):
-                return entity
-        return None
+        """The entity to whose article the title leads. The first call reads all titles."""
+        with self._lock:
+            if not self._by_title:
+                for entity in self.world.entities():
+                    pages = (self.title(entity), *(redirect.title for redirect in self.redirects(entity)))
+                    self._by_title |= dict.fromkeys(filter(None, pages), entity.entity_id)
+        entity_id = self._by_title.get(title)
+        return self.world.entity(entity_id) if entity_id else None
 
     def lead_to(self, title: str) -> tuple[str, str | None] | None:
         """(title, section) of the page that a reader sees at `title`; None if there is no such page."""
         entity = self.entity(title)
         if entity is None:
             return None
-        section = next((one.section for one in self.redirects(entity) if one.title == title), None)
-        return self.title(entity) or title, section
+        sections = {redirect.title: redirect.section for redirect in self.redirects(entity)}
+        return self.title(entity) or title, sections.get(title)
 
     def redirects_to(self, title: str) -> tuple[Redirect, ...]:
         """The redirects to the article at `title`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -63,13 +62,3 @@ def lines(world: World) -> Iterator[str]:
         yield (
             f"<{ENTITY}{triple.subject_id}> <{DIRECT}{triple.property_id}> <{ENTITY}{triple.object_id}> .\n"
         )
-
-
-def write_ntriples(world: World, path: Path) -> int:
-    """Write the lines to `path` (UTF-8); return their number."""
-    count = 0
-    with path.open("w", encoding="utf-8", newline="\n") as out:
-        for line in lines(world):
-            out.write(line)
-            count += 1
-    return count

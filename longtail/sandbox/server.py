@@ -9,18 +9,18 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
-from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pyoxigraph as ox
 
 from longtail.errors import LongtailError
 from longtail.sandbox import mediawiki, rest, tagme, wikibase
-from longtail.sandbox.content import RdfContent, WorldContent
-from longtail.sandbox.replies import Reply, conditional, from_byte
+from longtail.sandbox.content import Content
+from longtail.sandbox.pages import Pages
+from longtail.sandbox.replies import Reply, from_byte
 from longtail.sandbox.world import World
 
 _LONGEST_BODY = 8 << 20
@@ -28,10 +28,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class SandboxServer:
-    """Serves `content` on 127.0.0.1 while the context is open; `port` 0 takes a free port."""
+    """Serves a world or an RDF file on 127.0.0.1 while the context is open; `port` 0 takes a free port."""
 
-    def __init__(self, content: World | WorldContent | RdfContent, port: int = 0) -> None:
-        self.content = WorldContent(content) if isinstance(content, World) else content
+    def __init__(self, origin: World | Path, port: int = 0) -> None:
+        self.content = Content(origin)
         try:
             self._http = _HttpServer(("127.0.0.1", port), self)
         except OSError as error:
@@ -63,27 +63,25 @@ class SandboxServer:
         """What serves a connection."""
         return Handler
 
-    def answer(self, path: str, params: dict[str, str], accept: str) -> Reply:
+    def answer(self, path: str, params: dict[str, str]) -> Reply:
         """The services' answer."""
-        if path in ("/sparql", "/bigdata/namespace/wdq/sparql"):
-            is_json = params.get("format") == "json"
-            return answer_sparql(self.content.store(), params.get("query", ""), "" if is_json else accept)
+        if path == "/sparql":
+            return answer_sparql(self.content.store(), params.get("query", ""))
         if path == "/w/api.php":
             return wikibase.answer(self.content.store(), params)
-        if self.content.has_articles and (reply := _answer_about_articles(self.content, path, params)):
-            return reply
-        return Reply.text(404, f"nothing at {path}")
+        reply = _answer_about_articles(self.content.pages, path, params) if self.content.pages else None
+        return reply or Reply.text(404, f"nothing at {path}")
 
 
-def _answer_about_articles(world: Any, path: str, params: dict[str, str]) -> Reply | None:
+def _answer_about_articles(pages: Pages, path: str, params: dict[str, str]) -> Reply | None:
     """The answer of a service about a world's articles; None for a path of none."""
     if path == mediawiki.PATH:
-        return mediawiki.answer(world, params)
+        return mediawiki.answer(pages, params)
     if path == tagme.PATH:
-        return tagme.answer(world, params)
+        return tagme.answer(pages, params)
     if path.startswith(rest.PER_ARTICLE):
-        return rest.page_views(world, path)
-    return rest.dump(world) if path == rest.DUMP else rest.bulk_dump(world, path)
+        return rest.page_views(pages, path)
+    return rest.dump(pages.world, path)
 
 
 class _HttpServer(ThreadingHTTPServer):
@@ -144,12 +142,7 @@ class Handler(BaseHTTPRequestHandler):
                 Reply.text(413, f"a body needs a Content-Length of at most {_LONGEST_BODY:,} bytes")
             )
         body = self.rfile.read(int(length)).decode("utf-8", "replace")
-        params = dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True))
-        if self.headers.get("Content-Type", "").startswith("application/sparql-query"):
-            params["query"] = body
-        else:
-            params |= dict(parse_qsl(body, keep_blank_values=True))
-        self.serve(params)
+        self.serve(dict(parse_qsl(body, keep_blank_values=True)))
 
     def serve(self, params: dict[str, str]) -> None:
         """Answer one request."""
@@ -158,11 +151,9 @@ class Handler(BaseHTTPRequestHandler):
     def reply(self, path: str, params: dict[str, str]) -> Reply:
         """The services' answer, or the part of it that the request's headers ask for."""
         try:
-            reply = self.server.sandbox.answer(path, params, self.headers.get("Accept", ""))
+            reply = self.server.sandbox.answer(path, params)
         except LongtailError as error:
             reply = Reply.text(500, str(error))
-        if self.command == "GET":
-            reply = conditional(reply, path, self.headers)
         return from_byte(reply, self.headers.get("Range", ""), self.headers.get("If-Range", ""))
 
     def send(self, reply: Reply) -> None:
@@ -171,13 +162,12 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in reply.headers.items():
             self.send_header(name, value)
         if isinstance(reply.body, bytes):
-            self.send_whole(reply.status, reply.body)
+            self.send_whole(reply.body)
         else:
             self.send_pieces(reply.body)
 
-    def send_whole(self, status: int, body: bytes) -> None:
-        if status != HTTPStatus.NOT_MODIFIED:
-            self.send_header("Content-Length", str(len(body)))
+    def send_whole(self, body: bytes) -> None:
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
@@ -189,66 +179,19 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
 
-_WD = "http://www.wikidata.org/"
-PREFIXES = {
-    "wd": f"{_WD}entity/",
-    "wdt": f"{_WD}prop/direct/",
-    "wdtn": f"{_WD}prop/direct-normalized/",
-    "wds": f"{_WD}entity/statement/",
-    "wdv": f"{_WD}value/",
-    "wdref": f"{_WD}reference/",
-    "wdata": f"{_WD}wiki/Special:EntityData/",
-    "p": f"{_WD}prop/",
-    "ps": f"{_WD}prop/statement/",
-    "psv": f"{_WD}prop/statement/value/",
-    "pq": f"{_WD}prop/qualifier/",
-    "pqv": f"{_WD}prop/qualifier/value/",
-    "pr": f"{_WD}prop/reference/",
-    "wikibase": "http://wikiba.se/ontology#",
-    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
-    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
-    "schema": "http://schema.org/",
-    "skos": "http://www.w3.org/2004/02/skos/core#",
-    "owl": "http://www.w3.org/2002/07/owl#",
-    "xsd": "http://www.w3.org/2001/XMLSchema#",
-    "prov": "http://www.w3.org/ns/prov#",
-    "bd": "http://www.bigdata.com/rdf#",
-    "geo": "http://www.opengis.net/ont/geosparql#",
-}
-_JSON = "application/sparql-results+json"
-_FORMATS = {
-    _JSON: ox.QueryResultsFormat.JSON,
-    "application/sparql-results+xml": ox.QueryResultsFormat.XML,
-    "text/csv": ox.QueryResultsFormat.CSV,
-    "text/tab-separated-values": ox.QueryResultsFormat.TSV,
-}
-# Places where SERVICE is not the keyword: IRIs, comments, strings, variables, prefixed names.
-_NOT_KEYWORDS = re.compile(
-    r"<[^<>\"{}|^`\\\x00-\x20]*>|#[^\n\r]*"
-    r'|"""(?:[^"\\]|\\.|"(?!""))*"""|\'\'\'(?:[^\'\\]|\\.|\'(?!\'\'))*\'\'\''
-    r'|"(?:[^"\\\n\r]|\\.)*"|\'(?:[^\'\\\n\r]|\\.)*\''
-    r"|[?$]\w+|@[A-Za-z-]+|[\w.-]*:[\w.:%-]*",
-    re.DOTALL,
-)
-_SERVICE = re.compile(r"\bSERVICE\b", re.IGNORECASE)
-_ESCAPED = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
+_IRI = re.compile(r'<[^<>"{}|^`\\\s]*>')
 
 
-def answer_sparql(store: ox.Store, query: str, accept: str = "") -> Reply:
-    """The query's results, as JSON unless `accept` names another format; 400 for a malformed or refused query."""
-    if not query.strip():
-        return Reply.text(
-            400, "no query: send it as parameter query, or as a body of type application/sparql-query"
-        )
+def answer_sparql(store: ox.Store, query: str) -> Reply:
+    """The results of a SELECT as JSON; 400 for a malformed or refused query."""
     if has_service(query):
         return Reply.text(400, "SERVICE is refused: this endpoint does not query others")
     try:
-        results = store.query(query, prefixes=PREFIXES)
-        if isinstance(results, ox.QueryTriples):
-            body = results.serialize(format=ox.RdfFormat.N_TRIPLES) or b""
-            return Reply(200, body, "application/n-triples")
-        kind = next((kind for kind in _FORMATS if kind in accept), _JSON)
-        return Reply(200, results.serialize(format=_FORMATS[kind]) or b"", f"{kind};charset=utf-8")
+        results = store.query(query)
+        if not isinstance(results, ox.QuerySolutions):
+            return Reply.text(400, "only SELECT is answered")
+        body = results.serialize(format=ox.QueryResultsFormat.JSON) or b""
+        return Reply(200, body, "application/sparql-results+json;charset=utf-8")
     except (SyntaxError, ValueError) as error:
         return Reply.text(400, f"malformed query: {error}")
     except OSError as error:
@@ -256,11 +199,6 @@ def answer_sparql(store: ox.Store, query: str, accept: str = "") -> Reply:
 
 
 def has_service(query: str) -> bool:
-    """Whether the query contains the keyword SERVICE, escaped or not."""
-    plain = _ESCAPED.sub(_character, query)
-    return bool(_SERVICE.search(_NOT_KEYWORDS.sub(" ", plain)))
-
-
-def _character(match: re.Match[str]) -> str:
-    code = int(match.group(1) or match.group(2), 16)
-    return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else match.group()
+    """Whether the word SERVICE, or an escape that may hide it, stands anywhere but in an IRI."""
+    text = _IRI.sub("", query).lower()
+    return "service" in text or "\\u" in text

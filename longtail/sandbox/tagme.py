@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Mapping
 
 from longtail.parsing.dictionary import Dictionary, Mention
-from longtail.sandbox.content import WorldContent
+from longtail.sandbox.pages import Pages
 from longtail.sandbox.replies import Reply
 
 PATH = "/tagme/tag"
@@ -21,20 +21,20 @@ _SURE = 0.8  # rho of a name that belongs to one article only
 _MONTH = "2026-09"
 _TIMESTAMP = "2026-10-01T00:00:00"
 _lock = threading.Lock()
-_dictionaries: weakref.WeakKeyDictionary[WorldContent, Dictionary] = weakref.WeakKeyDictionary()
+_dictionaries: weakref.WeakKeyDictionary[Pages, Dictionary] = weakref.WeakKeyDictionary()
 
 
-def answer(content: WorldContent, params: Mapping[str, str]) -> Reply:
+def answer(pages: Pages, params: Mapping[str, str]) -> Reply:
     """The service's answer to `params`."""
     if params.get("gcube-token") != TOKEN:
         return Reply.text(401, "Unauthorized: a valid gcube-token is needed")
     language = params.get("lang", "en")
     if not params.get("text") or language not in LANGUAGES:
         return Reply.text(400, f"Bad request: text is missing, or lang is none of {', '.join(LANGUAGES)}")
-    mentions = _dictionary(content).mentions(params["text"]) if language == "en" else []
+    mentions = _dictionary(pages).mentions(params["text"]) if language == "en" else []
     document = {
         "test": "5",
-        "annotations": [_annotation(content, mention) for mention in mentions],
+        "annotations": [_annotation(pages, mention) for mention in mentions],
         "time": 0,
         "api": "tag",
         "lang": language,
@@ -43,18 +43,20 @@ def answer(content: WorldContent, params: Mapping[str, str]) -> Reply:
     return Reply.json(200, document)
 
 
-def _dictionary(content: WorldContent) -> Dictionary:
+def _dictionary(pages: Pages) -> Dictionary:
     with _lock:
-        if content not in _dictionaries:
+        if pages not in _dictionaries:
             titles: dict[str, set[str]] = {}
-            for name, title in content.names():
-                titles.setdefault(name, set()).add(title)
-            _dictionaries[content] = Dictionary(titles)
-        return _dictionaries[content]
+            for entity in pages.world.entities():
+                if entity.article_title is not None:
+                    for name in (entity.label, *entity.aliases):
+                        titles.setdefault(name, set()).add(entity.article_title)
+            _dictionaries[pages] = Dictionary(titles)
+        return _dictionaries[pages]
 
 
-def _annotation(content: WorldContent, mention: Mention) -> dict[str, object]:
-    title = max(mention.ids, key=lambda title: (content.monthly_views(title, _MONTH) or 0, title))
+def _annotation(pages: Pages, mention: Mention) -> dict[str, object]:
+    title = max(mention.ids, key=lambda title: (pages.views(title, _MONTH) or 0, title))
     return {
         "spot": mention.spot,
         "start": mention.start,

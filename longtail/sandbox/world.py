@@ -54,8 +54,7 @@ class Fact:
 class World:
     """A world of 16 × `facts_per_relation` questions; the same seed gives the same world.
 
-    Reads are safe between threads. Entities and facts stream in bounded memory. Only `entity_by_title` keeps an index
-    (about 150 bytes per entity).
+    Reads are safe between threads. Entities and facts stream in bounded memory.
     """
 
     def __init__(self, seed: int = 0, facts_per_relation: int = 140) -> None:
@@ -67,7 +66,6 @@ class World:
         self._population = Population(seed, facts_per_relation)
         self._labels = Labels(self._population)
         self._draw = FactDraw(self._population, self._labels, facts_per_relation)
-        self._titles: dict[str, int] | None = None
 
     @property
     def n_entities(self) -> int:
@@ -103,17 +101,6 @@ class World:
     def label_of(self, entity_id: str) -> str:
         """Only the label: cheaper than `entity`."""
         return self._labels.label(*self._locate(entity_id))
-
-    def entity_by_title(self, title: str) -> WorldEntity | None:
-        """The entity whose article has this title. The first call reads all titles."""
-        if self._titles is None:
-            self._titles = {
-                self._labels.title(kind, index): self._population.number(kind, index)
-                for kind, index in self._places()
-                if self._population.has_article(kind, index)
-            }
-        number = self._titles.get(title)
-        return None if number is None else self._entity(*self._population.at(number))
 
     def _entity(self, kind: str, index: int) -> WorldEntity:
         popularity = self._population.popularity(kind, index)

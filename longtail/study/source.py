@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from longtail.study.study import Study
 
 SOURCE_KINDS = ("sandbox", "wikidata", "rdf_file")
-FACT_ORIGINS = ("query_service", "entity_api", "truthy_dump")
+FACT_ORIGINS = ("query_service", "truthy_dump")
 VIEW_ORIGINS = ("auto", "api", "dump")
 FREQUENCIES = ("popularity", "text")
 MATCHES = ("whole_words", "anywhere")
@@ -40,7 +40,7 @@ AGENTS = ("user", "all")
 MEASURES = ("page_views", "sitelinks", IMPORTED)
 FIRST_MONTH = "2015-07"  # Wikimedia's page views begin here
 _COUNTING_DAYS = 2
-_OF_DUMPS = ("facts_from", "ids_env", "accept_cut_dumps")
+_OF_DUMPS = ("facts_from", "accept_cut_dumps")
 _KEYS = {
     "sandbox": ("seed", "facts_per_relation", "views_from", *_OF_DUMPS),
     "wikidata": ("contact_env", "views_from", "dump_env", "page_view_dumps_env", *_OF_DUMPS),
@@ -114,11 +114,9 @@ class Source(Part):
     contact_env: Text = "LONGTAIL_CONTACT"
     """wikidata: the variable with your address, for which Wikimedia asks"""
     facts_from: Annotated[str, one_of(FACT_ORIGINS)] = "query_service"
-    """or `entity_api` (the claims of listed entities), or `truthy_dump`"""
+    """or `truthy_dump`"""
     views_from: Annotated[str, one_of(VIEW_ORIGINS)] = "auto"
     """`api`, `dump` (monthly dumps), or `auto`: dumps above 20,000 titles"""
-    ids_env: Text = "LONGTAIL_ENTITY_IDS"
-    """entity_api: the variable that names the file of ids"""
     dump_env: Text = "LONGTAIL_TRUTHY_DUMP"
     """truthy_dump: the variable that names the dump; it is downloaded if the variable is not set"""
     page_view_dumps_env: Text = "LONGTAIL_PAGE_VIEW_DUMPS"
@@ -139,7 +137,6 @@ class Source(Part):
         """Refuse keys that would have no effect."""
         has_views = self.kind != "rdf_file" and self.views_from != "api"
         for key, has_effect, needed in (
-            ("ids_env", self.facts_from == "entity_api", "facts_from: entity_api"),
             ("dump_env", self.facts_from == "truthy_dump", "facts_from: truthy_dump"),
             ("page_view_dumps_env", has_views, "views_from: dump or auto"),
             ("accept_cut_dumps", has_views or self.facts_from == "truthy_dump", "a dump to read"),

@@ -20,7 +20,7 @@ from longtail.tables.schema import (
     text,
 )
 
-FACTS_FROM = text("facts_from", "query_service, entity_api or truthy_dump; null if imported", null=True)
+FACTS_FROM = text("facts_from", "query_service or truthy_dump; null if imported", null=True)
 ENTITY_ID = text("entity_id", "entity id, Q…")
 SUBJECT_ID = text("subject_id", "entity id of the subject, Q…")
 PROPERTY_ID = text("property_id", "property id, P…")

@@ -24,14 +24,13 @@ from longtail.wikimedia.dump_store import truthy_dump
 from longtail.wikimedia.dumps.terms import EntityTerms, read_terms
 from longtail.wikimedia.dumps.truthy import read_statements
 from longtail.wikimedia.origins import facts_code, source_slice
-from longtail.wikimedia.protocols.claims import fetch_claims, read_ids
 from longtail.wikimedia.protocols.entities import (
     Entity,
     fetch_documents,
     fetch_entities,
     read_entity,
 )
-from longtail.wikimedia.protocols.wikidata import Statement, fetch_sitelinks, fetch_statements, sort_ids
+from longtail.wikimedia.protocols.wikidata import fetch_sitelinks, fetch_statements, sort_ids
 from longtail.wikimedia.services import Services, finish_stage, open_services
 
 _COLUMNS = ("subject_id", "property_id", "object_id")
@@ -74,29 +73,15 @@ def read_facts(
     if source.facts_from == "truthy_dump":
         return _facts_of_dump(_dump(source, home, services, log), relations, log)
     facts = Facts()
-    if source.facts_from == "entity_api":
-        subjects = read_ids(source)
-        found, facts.rejected, facts.notes = fetch_claims(
-            services.client, services.entities_url, subjects, relations, log
+    for relation in relations:
+        statements, rejected = fetch_statements(services.client, services.sparql_url, relation, log)
+        columns = {name: [getattr(statement, name) for statement in statements] for name in _COLUMNS}
+        facts.statements[relation.name] = pa.table(
+            columns, pa.schema([(name, pa.string()) for name in _COLUMNS])
         )
-        by_property: dict[str, list[Statement]] = {relation.property_id: [] for relation in relations}
-        for statement in found:
-            by_property[statement.property_id].append(statement)
-        facts.statements = {one.name: _table(by_property[one.property_id]) for one in relations}
-    else:
-        for relation in relations:
-            found, rejected = fetch_statements(services.client, services.sparql_url, relation, log)
-            facts.statements[relation.name] = _table(found)
-            facts.rejected.extend(rejected)
+        facts.rejected.extend(rejected)
     facts.rejected = [*services.broken_lines(), *facts.rejected]
     return facts
-
-
-def _table(statements: Sequence[Statement]) -> pa.Table:
-    ordered = sorted(statements)
-    return pa.table(
-        {name: pa.array([getattr(one, name) for one in ordered], pa.string()) for name in _COLUMNS}
-    )
 
 
 def _facts_of_dump(dump: DumpFile, relations: Sequence[Relation], log: logging.Logger) -> Facts:
@@ -145,7 +130,7 @@ def _entities_of_dump(
     terms = read_terms(dump, ids, rejected, log)
     client, url = services.client, services.entities_url
     redirected = [entity_id for entity_id in ids if entity_id in terms.redirects]
-    unknown = [] if terms.lists_all else _untold(terms, ids)
+    unknown = [] if terms.lists_all else _list_missing(terms, ids)
     instead = dict(fetch_documents(client, url, [*redirected, *unknown], log))
     titles: dict[str, Any] = {}
     sitelinks: Mapping[str, int] = {}
@@ -157,13 +142,13 @@ def _entities_of_dump(
     put_aside = list(rejected.rows)
 
     def entities() -> Iterator[tuple[Entity, int | None]]:
-        for entity_id, told in terms.of(ids):
-            document = told.document if told else None
+        for entity_id, dumped in terms.of(ids):
+            document = dumped.document if dumped else None
             if entity_id in instead:
                 document = instead[entity_id]
             elif document and entity_id in titles:
                 document["sitelinks"] = titles[entity_id]
-            number = told.sitelinks if told and terms.has_sitelinks else sitelinks.get(entity_id)
+            number = dumped.sitelinks if dumped and terms.has_sitelinks else sitelinks.get(entity_id)
             if entity := read_entity(entity_id, document, put_aside.append):
                 yield entity, number
 
@@ -172,9 +157,10 @@ def _entities_of_dump(
     return Entities(table, put_aside, notes)
 
 
-def _untold(terms: EntityTerms, ids: Sequence[str]) -> list[str]:
-    told = terms.tells_of(ids)
-    return [one for one, is_told in zip(ids, told, strict=True) if not is_told and one not in terms.redirects]
+def _list_missing(terms: EntityTerms, ids: Sequence[str]) -> list[str]:
+    """The ids about which the dump has no line, and which it does not redirect."""
+    known = zip(ids, terms.have_lines(ids), strict=True)
+    return [entity_id for entity_id, is_known in known if not is_known and entity_id not in terms.redirects]
 
 
 def ingest_triples(study: Study, lake: Lake, log: logging.Logger) -> Outcome:

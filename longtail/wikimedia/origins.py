@@ -8,24 +8,17 @@ from functools import partial
 from typing import Any
 
 from longtail.needs import Need
-from longtail.storage.fingerprints import code_version, fingerprint
+from longtail.storage.fingerprints import code_version
 from longtail.study.source import Source, window
 from longtail.study.study import Study
 from longtail.wikimedia.dump_store import dump_identity, user_page_view_dump, user_truthy_dump
 from longtail.wikimedia.dumps import terms, truthy
-from longtail.wikimedia.protocols import claims
-from longtail.wikimedia.protocols.claims import read_ids
 from longtail.wikimedia.services import check_contact, rdf_path, world, world_version
-
-_OTHER_MODULES = {"truthy_dump": (truthy, terms), "entity_api": (claims,)}
-"""The modules that only one origin of facts uses."""
 
 
 def source_slice(source: Source) -> dict[str, Any]:
     """The source's settings that decide the rows; for a file its bytes, wherever it is."""
     origin: dict[str, Any] = {"facts_from": source.facts_from} if source.facts_from != "query_service" else {}
-    if source.facts_from == "entity_api":
-        origin["ids"] = fingerprint(read_ids(source))
     if source.facts_from == "truthy_dump":
         named = user_truthy_dump(source)
         origin |= {"accept_cut_dumps": source.accept_cut_dumps, **(dump_identity(named) if named else {})}
@@ -39,12 +32,7 @@ def source_slice(source: Source) -> dict[str, Any]:
 
 def facts_code(source: Source, stage: str) -> str:
     """The version of the code that decides facts and entities; `stage` is the module that ingests them."""
-    unused = [
-        module.__name__
-        for origin, modules in _OTHER_MODULES.items()
-        if origin != source.facts_from
-        for module in modules
-    ]
+    unused = () if source.facts_from == "truthy_dump" else (truthy.__name__, terms.__name__)
     return code_version(stage, without=unused) + world_version(source)
 
 
@@ -57,8 +45,6 @@ def needs_of_source(study: Study) -> Iterator[Need]:
         yield Need("source.path_env", partial(rdf_path, source))
     elif source.facts_from == "truthy_dump":
         yield Need("source.dump_env", partial(user_truthy_dump, source))
-    if source.facts_from == "entity_api":
-        yield Need("source.ids_env", partial(read_ids, source))
     if study.popularity.measure == "page_views" and source.views_from == "dump":
         for month in window(study):
             yield Need("source.page_view_dumps_env", partial(user_page_view_dump, source, month))

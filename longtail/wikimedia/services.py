@@ -55,9 +55,9 @@ def world_version(source: Source) -> str:
     """The version of the code and relations that make the world, and of what serves it; empty for other sources."""
     if source.kind != "sandbox":
         return ""
-    from longtail.sandbox import content
+    from longtail.sandbox import rest
 
-    return fingerprint(code_version(content.__name__), relation_set(SOURCE_SET))
+    return fingerprint(code_version(rest.__name__), relation_set(SOURCE_SET))
 
 
 @dataclass(frozen=True)
@@ -140,20 +140,15 @@ def _answers_folder(home: StudyHome) -> Path:
 @contextlib.contextmanager
 def _local_services(source: Source, client: HttpClient) -> Iterator[Services]:
     from longtail.sandbox import mediawiki, tagme
-    from longtail.sandbox.content import RdfContent, WorldContent
     from longtail.sandbox.rest import DUMP
     from longtail.sandbox.server import SandboxServer
     from longtail.sandbox.world import World
 
     is_world = source.kind == "sandbox"
-    content = (
-        WorldContent(World(source.seed, source.facts_per_relation))
-        if is_world
-        else RdfContent(rdf_path(source))
-    )
-    if not is_world and source.facts_from != "truthy_dump":
-        content.store()  # report an unreadable file here, not through the server: the user must correct it
-    with SandboxServer(content) as server:
+    origin = World(source.seed, source.facts_per_relation) if is_world else rdf_path(source)
+    with SandboxServer(origin) as server:
+        if not is_world and source.facts_from != "truthy_dump":
+            server.content.store()  # report an unreadable file here, not through the server: the user must correct it
         yield Services(
             label=source.kind,
             client=client,
@@ -166,5 +161,5 @@ def _local_services(source: Source, client: HttpClient) -> Iterator[Services]:
             page_view_dumps_url=f"{server.base_url}{_PAGE_VIEW_DUMPS}" if is_world else None,
             tagme_url=f"{server.base_url}{tagme.PATH}" if is_world else None,
             tagme_token=tagme.TOKEN if is_world else None,
-            broken_lines=lambda: content.broken,
+            broken_lines=lambda: server.content.broken,
         )

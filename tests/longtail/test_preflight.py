@@ -49,7 +49,6 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
         "FACTS_NT",
         "SERVICE_KEY",
         "TABLE",
-        "LONGTAIL_ENTITY_IDS",
         "TAGME_TOKEN",
     ):
         monkeypatch.delenv(name, raising=False)
@@ -132,12 +131,11 @@ def test_an_amount_of_memory_that_duckdb_cannot_read_is_named(
 
 def test_all_misses_are_listed_at_once_and_an_equal_one_a_single_time(study: Study) -> None:
     lost = Import("popqa", Place(None, "TABLE"))
-    source = dataclasses.replace(WIKIDATA, facts_from="entity_api")
     tagme = ReferenceQuestions("nq", "nq_open", Place("nq.jsonl"), TagMe("https://tagme.example/tag"))
     many = dataclasses.replace(
         study,
         datasets=(Dataset("a", imported=lost), Dataset("b", imported=lost)),
-        source=source,
+        source=WIKIDATA,
         reference_questions=(tagme,),
         models=(Model("one", "./tiny"), Model("two", "fake:gold", "fake")),
     )
@@ -145,7 +143,6 @@ def test_all_misses_are_listed_at_once_and_an_equal_one_a_single_time(study: Stu
         "datasets[0].import, datasets[1].import",
         "reference_questions[0]",
         "source.contact_env",
-        "source.ids_env",
         "models[0]",
         "models[1]",
         "reference_questions[0].tagme.token_env",

@@ -24,7 +24,7 @@ from safetensors.numpy import save_file
 
 from longtail.embedding.declared import DeclaredEncoder
 from longtail.embedding.lake_tables import compare_paraphrases, embed_answers
-from longtail.embedding.settings import EncoderSettings, Hnsw, IvfPq
+from longtail.embedding.settings import EncoderSettings, IvfPq
 from longtail.entailment.answers import compare_answers
 from longtail.errors import LongtailError
 from longtail.generation.backends.base import Decoding, Identity
@@ -350,14 +350,13 @@ _UNSAID = object()
 OTHERS: Mapping[str, Any] = {
     "Score.free": Decoding(16),
     "Study.path": lambda path: path.with_name("other.yaml"),
-    "Study.methods": lambda names: tuple(name for name in names if name != "graph"),
+    "Study.methods": lambda names: tuple(name for name in names if name != "other"),
     "Study.limit": 7,
     "Source.kind": "wikidata",
     "Source.snapshot": "2020-03",
     "Source.views_from": "dump",
-    "Source.facts_from": either("truthy_dump", "query_service", "entity_api"),
+    "Source.facts_from": either("truthy_dump", "query_service"),
     "Source.path_env": "LONGTAIL_OTHER",
-    "Source.ids_env": "LONGTAIL_OTHER_IDS",
     "Source.dump_env": "LONGTAIL_OTHER",
     "Source.page_view_dumps_env": "LONGTAIL_OTHER_DUMPS",
     "Source.sample": FactSample("popularity"),
@@ -469,9 +468,8 @@ OTHERS: Mapping[str, Any] = {
     "IvfPq.nlist": 7,
     "IvfPq.nprobe": 7,
     "IvfPq.sub_vectors": 7,
-    "Hnsw.codes": "int8",
     "Sweep.model": either("reader", "local"),
-    "Sweep.retriever": either("near", "graph"),
+    "Sweep.retriever": either("near", "other"),
     "Sweep.dataset": "asked",
     "Sweep.batch_sizes": (5,),
     "Sweep.schedule": "reference",
@@ -499,7 +497,6 @@ def make_files(folder: Path) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text(name)
     (folder / "copies").mkdir()
-    (folder / "entity_ids.txt").write_text("Q1\n")
     write_pararel(folder / "pararel", "P36", CAPITALS, [("u1", "Peru", "Lima")])
     for name in ("weights", "fusion", "nli", "encoder", "asking"):
         (folder / name).mkdir()
@@ -556,7 +553,7 @@ def make_study(folder: Path) -> Study:
                 results=tuple(Results("table", Place("answers.csv"), of) for of in ("asked", "wise")),
             ),
         ),
-        methods=("closed_book", "genread", "words", "near", "graph", "hybrid", "relevant", "oracle", "random"),
+        methods=("closed_book", "genread", "words", "near", "other", "hybrid", "relevant", "oracle", "random"),
         popularity=Popularity(redirects="sum"),
         path=folder / "study.yaml",
         nli=Nli("nli", study_folder=folder),
@@ -581,8 +578,8 @@ def make_study(folder: Path) -> Study:
                 settings=EncoderSettings("encoder", query_path="asking", search=IvfPq(), study_folder=folder),
             ),
             dataclasses.replace(
-                METHODS["dense"], name="graph",
-                settings=EncoderSettings("encoder", search=Hnsw(), study_folder=folder),
+                METHODS["dense"], name="other",
+                settings=EncoderSettings("encoder", search=IvfPq(), study_folder=folder),
             ),
         ),
         retrieve_paraphrases=True,
@@ -597,7 +594,7 @@ def other_sources(study: Study) -> Iterator[Study]:
     for source in (
         dataclasses.replace(study.source, sample=by_views),
         dataclasses.replace(named, facts_from="truthy_dump", views_from="dump", sample=by_views),
-        dataclasses.replace(named, facts_from="entity_api", views_from="api", sample=None),
+        dataclasses.replace(named, views_from="api", sample=None),
         Source("rdf_file", MONTH),
         Source("rdf_file", MONTH, facts_from="truthy_dump"),
     ):
@@ -621,8 +618,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         for variable, path in {
             "LONGTAIL_HOME": "home", "LONGTAIL_FOLDER": "", "LONGTAIL_RDF_FILE": "world.nt", "LONGTAIL_OTHER": "world.nt",
-            "LONGTAIL_TRUTHY_DUMP": "world.nt", "LONGTAIL_ENTITY_IDS": "entity_ids.txt",
-            "LONGTAIL_OTHER_IDS": "entity_ids.txt", "LONGTAIL_PAGE_VIEW_DUMPS": "dumps", "LONGTAIL_OTHER_DUMPS": "dumps",
+            "LONGTAIL_TRUTHY_DUMP": "world.nt", "LONGTAIL_PAGE_VIEW_DUMPS": "dumps", "LONGTAIL_OTHER_DUMPS": "dumps",
         }.items():  # fmt: skip
             patch.setenv(variable, str(folder / path))
         patch_code_version(patch)
@@ -805,7 +801,7 @@ Study.limit: COLLECTED single_latencies
 Source.kind: VIEWS datasets entities passages reference_mentions subject_frequencies triples
 Source.snapshot: datasets entities passages triples
 Source.seed Source.facts_per_relation: VIEWS entities passages reference_mentions subject_frequencies triples
-Source.path_env Source.ids_env Source.dump_env Source.page_view_dumps_env: none, the bytes of the file count, wherever
+Source.path_env Source.dump_env Source.page_view_dumps_env: none, the bytes of the file count, wherever
     it is
 Source.contact_env: none, services are told who asks
 Source.facts_from: entities triples
@@ -925,8 +921,6 @@ EncoderSettings.batch_tokens: none, how fast answers come, or what they may cost
 EncoderSettings.study_folder: none, paths begin there
 IvfPq.nlist IvfPq.sub_vectors IvfPq.bits: ENCODED TUNED
 IvfPq.nprobe IvfPq.refine_factor: retrieved_passages
-Hnsw.links Hnsw.ef_construction Hnsw.codes: ENCODED
-Hnsw.ef_search: retrieved_passages
 Sweep.model Sweep.retriever Sweep.seed Sweep.schedule Sweep.settings Sweep.batch_sizes Sweep.temperatures
     Sweep.passages Sweep.training_relations: TUNED sweep_settings
 Sweep.dataset Sweep.steps Sweep.every Sweep.judged_relations Sweep.judged_facts Sweep.held_out Sweep.patience: TUNED
@@ -946,7 +940,7 @@ FILES = """
 answers.csv: imported_answers
 articles.jsonl: COLLECTED
 counted.txt counts.csv: question_counts
-entity_ids.txt world.nt: entities triples
+world.nt: entities triples
 ids.txt: questions
 mine.csv: OF_FILES
 nq.jsonl: reference_questions

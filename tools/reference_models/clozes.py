@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from longtail.relations.cloze import article_before_object, fill_subject, pararel_patterns, put_sentinel
-from longtail.sandbox.pararel import select_facts
 from longtail.sandbox.world import World
+from tools.reference_models.pararel import select_facts
 from tools.reference_models.samples import EXPOSURE_EXPONENT
 from tools.reference_models.search import Search, name_of, passage_of
 

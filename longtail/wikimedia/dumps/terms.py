@@ -8,21 +8,21 @@ Terms are kept in columns: millions of entities take hundreds of megabytes, not 
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
-from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyoxigraph as ox
 
 from longtail.parsing.line_files import DumpFile, RejectedRows
-from longtail.wikimedia.dumps.truthy import ENTITY, ITEM, Checked, Lines, check_chunks, strictly_read
+from longtail.wikimedia.dumps.truthy import ENTITY, Checked, check_chunks, strictly_read
 
 _ENTITIES_AT_ONCE = 5_000
 _KEPT_SINGLY = 10_000
@@ -34,45 +34,34 @@ _ABOUT = "http://schema.org/about"
 _ARTICLE = "https://en.wikipedia.org/wiki/"
 _DATA = "https://www.wikidata.org/wiki/Special:EntityData/"
 _LANGUAGES = ("en", "mul")
-_ENDS = tuple(f'"@{language} .'.encode() for language in _LANGUAGES)
-_NOT_PLAIN = (b"\\", b'"', b"\r")
 
 
-class Kind(IntEnum):
-    """The role of a text for its entity."""
-
-    LABEL = 0
-    LABEL_MUL = 1
-    ALIAS = 2
-    ALIAS_MUL = 3
-    DESCRIPTION = 4
-    DESCRIPTION_MUL = 5
-    ARTICLE = 6
-    SITELINKS = 7
-    DATA = 8
-
-
-_SECTIONS = {
-    Kind.LABEL: ("labels", "en"),
-    Kind.LABEL_MUL: ("labels", "mul"),
-    Kind.DESCRIPTION: ("descriptions", "en"),
-    Kind.DESCRIPTION_MUL: ("descriptions", "mul"),
-    Kind.ALIAS: ("aliases", "en"),
-    Kind.ALIAS_MUL: ("aliases", "mul"),
+_TERMS = {
+    "http://www.w3.org/2000/01/rdf-schema#label": "labels",
+    "http://www.w3.org/2004/02/skos/core#altLabel": "aliases",
+    "http://schema.org/description": "descriptions",
 }
+_KINDS = tuple((section, language) for section in _TERMS.values() for language in _LANGUAGES)
+"""The roles of a text for its entity; their places are stored, as are the following ones."""
+_IS_ARTICLE, _IS_SITELINKS, _IS_DATA = range(len(_KINDS), len(_KINDS) + 3)
+_ENDS = ('"@en .\n', '"@mul .\n', "> .\n")
+"""How the lines end that may count."""
+_NUMBER = "Q(?P<number>[1-9][0-9]{0,14})"
+_PREDICATES = "|".join(map(re.escape, (*_TERMS, _SITELINKS, _REDIRECT)))
+_HEADS = (
+    rf"^[ \t]*<(?:{re.escape(ENTITY)}|{re.escape(_DATA)}){_NUMBER}>[ \t]*<(?:{_PREDICATES})>",
+    rf"^[ \t]*<(?:{re.escape(_ARTICLE)}|{re.escape(_DATA)}Q)[^>]*>[ \t]*<{re.escape(_ABOUT)}>"
+    rf"[ \t]*<{re.escape(ENTITY)}{_NUMBER}>",
+)
+"""The beginnings of lines about an entity."""
 
 
 @dataclass(frozen=True)
-class Told:
+class DumpedEntity:
     """What a dump says about one entity: JSON in the form of wbgetentities, and its number of site links."""
 
     document: dict[str, Any]
     sitelinks: int | None
-
-
-def number_of(entity_id: str) -> int:
-    """The number of an item."""
-    return int(entity_id[1:])
 
 
 class EntityTerms:
@@ -83,9 +72,9 @@ class EntityTerms:
     """
 
     def __init__(self, ids: Sequence[str]) -> None:
-        self._wanted = np.unique(np.array([number_of(entity_id) for entity_id in ids], dtype=np.int64))
-        self._keys: list[np.ndarray] = []  # number of the entity × 16 + kind
-        self._texts: list[pa.Array] = []
+        self.wanted = frozenset(ids)
+        self._numbers = np.unique(np.array([int(entity_id[1:]) for entity_id in ids], dtype=np.int64))
+        self._parts: list[pa.Table] = []  # key: number of the entity × 16 + kind
         self._single: list[tuple[int, str]] = []
         self.redirects: dict[str, str] = {}
         self.has_sitelinks = False
@@ -93,184 +82,99 @@ class EntityTerms:
 
     def are_wanted(self, numbers: np.ndarray) -> np.ndarray:
         """Whether each number belongs to a requested entity."""
-        if not len(self._wanted):
+        if not len(self._numbers):
             return np.zeros(len(numbers), dtype=bool)
-        places = np.minimum(np.searchsorted(self._wanted, numbers), len(self._wanted) - 1)
-        return self._wanted[places] == numbers
+        places = np.minimum(np.searchsorted(self._numbers, numbers), len(self._numbers) - 1)
+        return self._numbers[places] == numbers
 
-    def add(self, kind: Kind, number: int, text: str) -> None:
-        """Store one text."""
-        self._single.append((number << 4 | kind, text))
+    def add(self, kind: int, entity_id: str, text: str) -> None:
+        """Store one text of a requested entity."""
+        self._single.append((int(entity_id[1:]) << 4 | kind, text))
         if len(self._single) >= _KEPT_SINGLY:
             self._pack()
 
-    def add_all(self, kind: Kind, numbers: np.ndarray, texts: list[str]) -> None:
-        """Store the text of each number."""
-        self._keys.append(numbers << 4 | kind)
-        self._texts.append(pa.array(texts, pa.large_string()))
-
     def _pack(self) -> None:
-        self._keys.append(np.array([key for key, _ in self._single], dtype=np.int64))
-        self._texts.append(pa.array([text for _, text in self._single], pa.large_string()))
+        keys, texts = [key for key, _ in self._single], [text for _, text in self._single]
+        self._parts.append(
+            pa.table({"key": pa.array(keys, pa.int64()), "text": pa.array(texts, pa.large_string())})
+        )
         self._single.clear()
 
-    @cached_property
-    def _sort(self) -> tuple[np.ndarray, pa.Array]:
+    @functools.cached_property
+    def _sort(self) -> tuple[np.ndarray, pa.ChunkedArray]:
         """Keys in order and their texts; all texts must have been added before."""
         self._pack()
-        keys = np.concatenate(self._keys)
-        texts = pa.chunked_array(self._texts, pa.large_string()).combine_chunks()
-        self._keys, self._texts = [], []
-        order = np.argsort(keys, kind="stable")
-        return keys[order], texts.take(pa.array(order))
+        table = pa.concat_tables(self._parts)
+        self._parts = []
+        table = table.take(pc.sort_indices(table, [("key", "ascending")]))
+        return table["key"].to_numpy(), table["text"]
 
-    def tells_of(self, ids: Sequence[str]) -> list[bool]:
+    def have_lines(self, ids: Sequence[str]) -> list[bool]:
         """Whether the dump says anything about each of `ids`."""
         first, last = self._ranges(ids)
         return list((first < last).tolist())
 
-    def of(self, ids: Sequence[str]) -> Iterator[tuple[str, Told | None]]:
+    def of(self, ids: Sequence[str]) -> Iterator[tuple[str, DumpedEntity | None]]:
         """Yield (id, what the dump says about it) in the order of `ids`."""
         keys, texts = self._sort
         for begin in range(0, len(ids), _ENTITIES_AT_ONCE):
             batch = ids[begin : begin + _ENTITIES_AT_ONCE]
             first, last = self._ranges(batch)
-            counts = last - first
-            places = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-            kinds, found = (keys[places] & 15).tolist(), texts.take(pa.array(places)).to_pylist()
-            at = 0
-            for entity_id, count in zip(batch, counts.tolist(), strict=True):
-                rows = zip(kinds[at : at + count], found[at : at + count], strict=True)
-                yield entity_id, _terms_of(rows) if count else None
-                at += count
+            places = np.concatenate([np.arange(*span) for span in zip(first, last, strict=True)])
+            rows = zip((keys[places] & 15).tolist(), texts.take(pa.array(places)).to_pylist(), strict=True)
+            for entity_id, count in zip(batch, (last - first).tolist(), strict=True):
+                yield entity_id, _entity_of([next(rows) for _ in range(count)]) if count else None
 
     def _ranges(self, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         keys = self._sort[0]
-        numbers = np.array([number_of(entity_id) for entity_id in ids], dtype=np.int64)
+        numbers = np.array([int(entity_id[1:]) for entity_id in ids], dtype=np.int64)
         return np.searchsorted(keys, numbers << 4), np.searchsorted(keys, numbers + 1 << 4)
 
 
-def _terms_of(rows: Iterator[tuple[int, str]]) -> Told:
+def _entity_of(rows: Sequence[tuple[int, str]]) -> DumpedEntity:
     document: dict[str, Any] = {"labels": {}, "aliases": {}, "descriptions": {}, "sitelinks": {}}
     sitelinks: int | None = None
     for kind, text in rows:
-        if kind in (Kind.ALIAS, Kind.ALIAS_MUL):
-            section, language = _SECTIONS[Kind(kind)]
-            aliases = document[section].setdefault(language, [])
-            if {"value": text} not in aliases:
-                aliases.append({"value": text})
-        elif kind == Kind.ARTICLE:
+        if kind == _IS_ARTICLE:
             document["sitelinks"]["enwiki"] = {"title": text}
-        elif kind == Kind.SITELINKS:
+        elif kind == _IS_SITELINKS:
             if text.isascii() and text.isdecimal() and len(text) < 10:
                 sitelinks = max(int(text), sitelinks or 0)
-        elif kind != Kind.DATA:
-            section, language = _SECTIONS[Kind(kind)]
+        elif kind != _IS_DATA:
+            section, language = _KINDS[kind]
             terms = document[section]
-            # A language has one label; if a broken file has several, the alphabetically first one stays.
-            terms[language] = {"value": min(text, terms.get(language, {"value": text})["value"])}
-    return Told(document, sitelinks)
-
-
-_TERMS = {
-    "http://www.w3.org/2000/01/rdf-schema#label": (Kind.LABEL, Kind.LABEL_MUL),
-    "http://www.w3.org/2004/02/skos/core#altLabel": (Kind.ALIAS, Kind.ALIAS_MUL),
-    "http://schema.org/description": (Kind.DESCRIPTION, Kind.DESCRIPTION_MUL),
-}
-
-
-def _iri(text: str) -> str:
-    return re.escape(text)
-
-
-_PREDICATES = "|".join(_iri(name) for name in (*_TERMS, _SITELINKS, _REDIRECT))
-_HEAD = re.compile(
-    rf"[ \t]*(?:<{_iri(ENTITY)}(?P<subject>Q[1-9]\d*)>[ \t]*<(?:{_PREDICATES})>"
-    rf"|<{_iri(_DATA)}(?P<data>Q[1-9]\d*)>[ \t]*<{_iri(_SITELINKS)}>"
-    rf"|<(?:{_iri(_ARTICLE)}[^>\n]*|{_iri(_DATA)}Q[1-9]\d*)>[ \t]*<{_iri(_ABOUT)}>"
-    rf"[ \t]*<{_iri(ENTITY)}(?P<object>Q[1-9]\d*)>)".encode()
-)
+            if section == "aliases":
+                aliases = terms.setdefault(language, [])
+                if {"value": text} not in aliases:
+                    aliases.append({"value": text})
+            else:  # A language has one label; if a broken file has several, the alphabetically first one stays.
+                terms[language] = {"value": min(text, terms.get(language, {"value": text})["value"])}
+    return DumpedEntity(document, sitelinks)
 
 
 def read_terms(
     dump: DumpFile, ids: Sequence[str], rejected: RejectedRows, log: logging.Logger
 ) -> EntityTerms:
     """What the dump says about the entities `ids`. Unreadable lines are rejected. Errors: `SourceError`."""
-    wanted = frozenset(entity_id.encode() for entity_id in ids)
     terms = EntityTerms(ids)
     unchecked = RejectedRows()  # odd lines: the facts' reader has put them aside already
     for part in check_chunks(dump, unchecked, log):
-        is_odd = np.zeros(len(part.lines.starts), dtype=bool)
-        is_odd[part.odd] = True
-        strict = [*_read_terms_of(part, terms, is_odd), *_lines_with_links(part.lines, is_odd)]
-        candidates = np.concatenate([np.array(sorted(strict), np.int64), part.odd])
-        ours = [index for index, line in part.each(candidates) if _tells_of(line, wanted)]
-        for _, triple in strictly_read(part, np.array(ours, np.int64), rejected):
+        which = _lines_about(part, terms)
+        for _, triple in [*part.triples, *strictly_read(part, which, rejected)]:
             _add(terms, triple)
     return terms
 
 
-def _tells_of(line: memoryview, wanted: frozenset[bytes]) -> bool:
-    head = _HEAD.match(line)
-    return head is not None and head[head.lastindex or 0] in wanted
-
-
-def _read_terms_of(part: Checked, terms: EntityTerms, is_odd: np.ndarray) -> Iterator[int]:
-    """Read the simplest lines of terms; yield the indexes of other lines that may be terms."""
-    lines = part.lines
-    for language, end in enumerate(_ENDS):
-        which = np.flatnonzero(lines.end_with(end) & ~is_odd)
-        numbers, widths = lines.numbers(lines.starts[which] + len(ITEM))
-        at = lines.starts[which] + len(ITEM) + widths
-        is_usual = (widths > 0) & (
-            (lines.words(at) & np.uint64(0xFFFFFF)) == int.from_bytes(b"> <", "little")
-        )
-        yield from which[~is_usual].tolist()
-        ours = np.flatnonzero(is_usual & terms.are_wanted(numbers))
-        ours = ours[lines.holds(lines.starts[which[ours]], ITEM)]
-        which, numbers, at = which[ours], numbers[ours], at[ours]
-        for predicate, kinds in _TERMS.items():
-            text = f"> <{predicate}>".encode()
-            found = np.flatnonzero(lines.holds(at, text))
-            is_plain = lines.holds(at[found], text + b' "')
-            yield from which[found[~is_plain]].tolist()
-            found = found[is_plain]
-            spans = (at[found] + len(text) + 2, lines.ends[which[found]] - len(end))
-            odd = _add_plain(part, terms, kinds[language], numbers[found], spans)
-            yield from which[found[odd]].tolist()
-
-
-def _add_plain(
-    part: Checked, terms: EntityTerms, kind: Kind, numbers: np.ndarray, spans: tuple[np.ndarray, np.ndarray]
-) -> np.ndarray:
-    """Read the literals in `spans` of the chunk; yield the indexes of those that need a parser."""
-    if not len(numbers):
-        return numbers
-    view = part.chunk.view
-    values = [bytes(view[start:end]) for start, end in zip(*(span.tolist() for span in spans), strict=True)]
-    is_odd = np.array([any(mark in value for mark in _NOT_PLAIN) for value in values])
-    is_odd |= spans[1] < spans[0]
-    if is_odd.any():
-        values = [value for value, odd in zip(values, is_odd.tolist(), strict=True) if not odd]
-    try:
-        texts = [value.decode() for value in values]
-    except UnicodeDecodeError:
-        return np.arange(len(numbers))
-    terms.add_all(kind, numbers[~is_odd], texts)
-    return np.flatnonzero(is_odd)
-
-
-def _lines_with_links(lines: Lines, is_odd: np.ndarray) -> Iterator[int]:
-    """The indexes of lines that may hold redirects, numbers of site links, articles and data."""
-    which = np.flatnonzero(lines.end_with(b"> .") & ~is_odd)
-    starts = lines.starts[which]
-    _, widths = lines.numbers(starts + len(ITEM))
-    at = starts + len(ITEM) + widths
-    is_usual = (widths > 0) & ((lines.words(at) & np.uint64(0xFFFFFF)) == int.from_bytes(b"> <", "little"))
-    yield from which[~is_usual].tolist()
-    usual = np.flatnonzero(is_usual)
-    for predicate in (_REDIRECT, _SITELINKS):
-        yield from which[usual[lines.holds(at[usual], f"> <{predicate}>".encode())]].tolist()
+def _lines_about(part: Checked, terms: EntityTerms) -> np.ndarray:
+    """The indexes of the lines about requested entities, without the odd ones."""
+    may_count = functools.reduce(pc.or_, (pc.ends_with(part.lines, end) for end in _ENDS))
+    which = part.indexes(may_count)
+    lines = part.lines.take(pa.array(which))
+    is_ours = np.zeros(len(which), dtype=bool)
+    for head in _HEADS:
+        numbers = pc.struct_field(pc.extract_regex(lines, head), "number")
+        is_ours |= terms.are_wanted(numbers.cast(pa.string()).cast(pa.int64()).fill_null(0).to_numpy())
+    return which[is_ours]
 
 
 def _add(terms: EntityTerms, triple: ox.Quad) -> None:
@@ -278,26 +182,25 @@ def _add(terms: EntityTerms, triple: ox.Quad) -> None:
     predicate, obj = triple.predicate.value, triple.object
     if not isinstance(triple.subject, ox.NamedNode) or isinstance(obj, ox.Triple):
         return
+    subject = triple.subject.value
     if predicate == _ABOUT:
-        _add_article(terms, triple.subject.value, obj.value.removeprefix(ENTITY))
-        return
-    # Wikidata's dump of everything attaches the number of site links to the entity's data, other dumps to the entity.
-    entity_id = triple.subject.value.removeprefix(ENTITY).removeprefix(_DATA)
-    if predicate == _REDIRECT and isinstance(obj, ox.NamedNode):
-        terms.redirects[entity_id] = obj.value.removeprefix(ENTITY)
+        entity_id = obj.value.removeprefix(ENTITY)
+        if entity_id in terms.wanted and subject.startswith(_ARTICLE):
+            terms.has_sitelinks = True
+            title = unquote(subject.removeprefix(_ARTICLE)).replace("_", " ")
+            terms.add(_IS_ARTICLE, entity_id, title)
+        elif entity_id in terms.wanted and subject.startswith(f"{_DATA}Q"):
+            terms.lists_all = True
+            terms.add(_IS_DATA, entity_id, "")
     elif predicate == _SITELINKS and isinstance(obj, ox.Literal) and obj.datatype.value == _INTEGER:
-        terms.has_sitelinks = True
-        terms.add(Kind.SITELINKS, number_of(entity_id), obj.value)
+        # Wikidata's dump of everything attaches the number to the entity's data, other dumps to the entity.
+        entity_id = subject.removeprefix(ENTITY).removeprefix(_DATA)
+        if entity_id in terms.wanted:
+            terms.has_sitelinks = True
+            terms.add(_IS_SITELINKS, entity_id, obj.value)
+    elif (entity_id := subject.removeprefix(ENTITY)) not in terms.wanted:
+        return
+    elif predicate == _REDIRECT and isinstance(obj, ox.NamedNode):
+        terms.redirects[entity_id] = obj.value.removeprefix(ENTITY)
     elif predicate in _TERMS and isinstance(obj, ox.Literal) and obj.language in _LANGUAGES:
-        kind = _TERMS[predicate][_LANGUAGES.index(obj.language)]
-        terms.add(kind, number_of(entity_id), obj.value)
-
-
-def _add_article(terms: EntityTerms, article: str, entity_id: str) -> None:
-    if article.startswith(_ARTICLE):
-        terms.has_sitelinks = True
-        title = unquote(article.removeprefix(_ARTICLE)).replace("_", " ")
-        terms.add(Kind.ARTICLE, number_of(entity_id), title)
-    else:
-        terms.lists_all = True
-        terms.add(Kind.DATA, number_of(entity_id), "")
+        terms.add(_KINDS.index((_TERMS[predicate], obj.language)), entity_id, obj.value)

@@ -68,19 +68,6 @@ def test_every_distinct_answer_once(two_models: Study, log: logging.Logger) -> N
     assert paris["embedding"] == rows[1]["embedding"]
 
 
-def test_known_texts_are_not_embedded_again(hand_study: Study, log: logging.Logger) -> None:
-    lake = Lake(hand_study.home.lake)
-    write_answers(lake, "tiny", ["Łódź", "Paris"])
-    embed_answers(hand_study, lake, "tiny", log)
-    assert lake.partitions("answer_embeddings") == ["tiny"]
-    before = {row["text"]: row["embedding"] for row in lake.read("answer_embeddings", "tiny").to_pylist()}
-    write_answers(lake, "tiny", ["Paris", "Rome"])
-    assert embed_answers(hand_study, lake, "tiny", log).notes["embedded_now"] == 1
-    after = {row["text"]: row["embedding"] for row in lake.read("answer_embeddings", "tiny").to_pylist()}
-    assert after.keys() == {"Paris", "Rome"}
-    assert after["Paris"] == before["Paris"]
-
-
 _OTHERS = [
     ANSWER_ENCODER.name,  # the name alone does not identify the weights
     replace(ANSWER_ENCODER, settings=replace(ANSWER_ENCODER.settings, max_tokens=128)).stamp,

@@ -1,13 +1,10 @@
-"""The store of vectors: one vector for each text of a home, resumed after kill -9, and none that is not finite."""
+"""The store of vectors: one vector for each text of a home, stored as it comes, and none that is not finite."""
 
 from __future__ import annotations
 
 import logging
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -93,39 +90,20 @@ def test_a_device_that_is_not_there_is_refused(tmp_path: Path, log: logging.Logg
         vectors.embed(TEXTS)
 
 
-KILLED = """
-import logging, os, pathlib, signal, sys
-from longtail.embedding import vectors
-from longtail.embedding.declared import DeclaredEncoder
-from longtail.embedding.encoder import Encoder
+def test_what_came_before_an_error_is_not_embedded_again(
+    tmp_path: Path, log: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Encoder.batches
 
-class Scripted(Encoder):
-    def __init__(self):
-        pass
-    def batches(self, texts, log):
-        import numpy as np
-        for row in range(len(texts)):
-            if row == 5:
-                os.kill(os.getpid(), signal.SIGKILL)
-            yield [row], np.full((1, 384), 384 ** -0.5, dtype="float32")
+    def stopped(
+        self: Encoder, texts: list[str], log: logging.Logger
+    ) -> Iterator[tuple[list[int], np.ndarray]]:
+        yield from islice(((rows, some) for text in texts for rows, some in whole(self, [text], log)), 1)
+        raise OSError("stopped")
 
-DeclaredEncoder.load = lambda self, device: Scripted()
-vectors._STORE_EVERY_S = 0.0
-with vectors.Vectors(pathlib.Path(sys.argv[1]), "cpu", logging.getLogger()) as store:
-    store.embed([f"text {i}" for i in range(8)])
-"""
-
-
-def test_after_kill_9_only_the_rest_is_embedded(tmp_path: Path, log: logging.Logger) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path)],
-        env=os.environ,
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
-    texts = [f"text {i}" for i in range(8)]
     with opened(tmp_path, log) as vectors:
-        assert vectors.embed(texts).n_new == 3
-        assert (vectors.read(texts[:5]) == np.float32(384**-0.5)).all()
+        with monkeypatch.context() as patch:
+            patch.setattr(Encoder, "batches", stopped)
+            with pytest.raises(OSError, match="stopped"):
+                vectors.embed(TEXTS)
+        assert vectors.embed(TEXTS).n_new == len(TEXTS) - 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -167,9 +166,3 @@ def test_a_folder_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pickled" / "pytorch_model.bin").write_bytes(b"pickle")
     with pytest.raises(BackendError, match="only safetensors weights are loaded"):
         check(Nli(str(tmp_path / "pickled")))
-
-
-def test_the_key_of_the_study(make_study: Callable[[str], Study], hand_text: str) -> None:
-    assert make_study(hand_text).nli is None
-    study = make_study(f"{hand_text}\nnli: {{path: some/folder, device: cpu}}\n")
-    assert study.nli == Nli("some/folder", device="cpu")

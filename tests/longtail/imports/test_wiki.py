@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import random
-import urllib.request
 from collections.abc import Callable
 from multiprocessing import active_children
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from benchmarks.generated_wiki import page_lines
 from longtail.errors import SourceError
 from longtail.imports.format import CollectedText
 from longtail.imports.formats.collections import wikipedia_xml
@@ -31,10 +31,7 @@ from longtail.imports.wiki import (
     sections_of,
     sections_or_reason,
 )
-from longtail.sandbox.content import page_lines
 from longtail.sandbox.dumps import write_dump
-from longtail.sandbox.rest import ARTICLES
-from longtail.sandbox.server import SandboxServer
 from longtail.sandbox.world import World
 
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="de"><siteinfo>
@@ -77,9 +74,7 @@ def read(
 @pytest.mark.parametrize("suffix", ["", ".gz", ".bz2"])
 def test_the_sandbox_s_articles_are_read_back(tmp_path: Path, suffix: str) -> None:
     world, rejected = World(seed=4, facts_per_relation=30), RejectedRows("x")
-    path = tmp_path / "dump"
-    with SandboxServer(world) as server:
-        path.write_bytes(urllib.request.urlopen(f"{server.base_url}{ARTICLES}{suffix}").read())
+    path = write_dump(page_lines(world), tmp_path / f"dump.xml{suffix}")
     found = list(wikipedia_xml.read_articles(path, rejected))
     assert [(one.title, one.text) for one in found] == [(one.title, one.text) for _, one in world.articles()]
     assert rejected.rows == []

@@ -1,4 +1,4 @@
-"""IVF-PQ and HNSW over stored vectors: whole, the same each time, and close to exact search."""
+"""IVF-PQ over stored vectors: whole, the same each time, and close to exact search."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import faiss
 import numpy as np
 import pytest
 
-from longtail.embedding.settings import Hnsw, IvfPq
+from longtail.embedding.settings import IvfPq
 from longtail.errors import BackendError
 from longtail.retrieval import approximate, passage_vectors
 from longtail.retrieval.approximate import build_approximate, describe, search_approximate, search_settings
 
 LOG = logging.getLogger("longtail-tests")
-KINDS = [IvfPq(nlist=8, nprobe=6, sub_vectors=16, bits=6), Hnsw(links=8, codes="int8")]
+SEARCH = IvfPq(nlist=8, nprobe=6, sub_vectors=16, bits=6)
 DIMENSIONS = 32
 
 
@@ -45,32 +45,29 @@ def shared(rows: np.ndarray, vectors: np.ndarray, asked: np.ndarray, k: int) -> 
     return float(np.mean([len(set(own) & set(best)) for own, best in zip(rows, exact, strict=True)])) / k
 
 
-@pytest.mark.parametrize("search", KINDS)
-def test_it_finds_most_of_the_nearest_the_same_each_time(tmp_path: Path, search: IvfPq | Hnsw) -> None:
+def test_it_finds_most_of_the_nearest_the_same_each_time(tmp_path: Path) -> None:
     vectors, asked = vectors_of(900), vectors_of(60, seed=2)
     found = []
     for name in ("a", "b"):
         folder = stored(tmp_path / name, vectors.astype(np.float16))
-        build_approximate(folder, search, "near", LOG)
-        found.append(search_approximate(folder, search, asked, 10))
+        build_approximate(folder, SEARCH, "near", LOG)
+        found.append(search_approximate(folder, SEARCH, asked, 10))
     assert not list(folder.glob("codes-*"))
-    assert len(list(folder.glob("index-*"))) == (1 if isinstance(search, IvfPq) else 3)
     np.testing.assert_array_equal(found[0].rows, found[1].rows)
     np.testing.assert_array_equal(found[0].scores, found[1].scores)
     assert shared(found[0].rows, vectors, asked, 10) > 0.95
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-@pytest.mark.parametrize("search", KINDS)
 def test_what_is_found_has_the_order_and_the_scores_of_exact_search(
-    tmp_path: Path, search: IvfPq | Hnsw, dtype: type, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, dtype: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(passage_vectors, "_ROWS_AT_ONCE", 7)
     monkeypatch.setattr(approximate, "_QUESTIONS_AT_ONCE", 25)
     vectors, asked = vectors_of(900).astype(dtype), vectors_of(60, seed=2)
     folder = stored(tmp_path / "index", vectors)
-    build_approximate(folder, search, "near", LOG)
-    found = search_approximate(folder, search, asked, 10)
+    build_approximate(folder, SEARCH, "near", LOG)
+    found = search_approximate(folder, SEARCH, asked, 10)
     exact = np.round(asked.astype(np.float64) @ vectors.astype(np.float64).T, 6)
     of_found = np.take_along_axis(exact, found.rows, 1)
     np.testing.assert_allclose(found.scores, of_found, atol=2e-6)
@@ -95,34 +92,18 @@ def test_more_candidates_find_more_and_need_no_other_index(tmp_path: Path) -> No
 
 
 def test_settings_of_a_search_do_not_decide_the_index() -> None:
-    for kind, name in ((IvfPq(), "nprobe"), (IvfPq(), "refine_factor"), (Hnsw(), "ef_search")):
-        other: IvfPq | Hnsw = dataclasses.replace(kind, **{name: 3})
-        assert describe(other) == describe(kind)
-        assert search_settings(other) != search_settings(kind)
-    assert describe(Hnsw(links=9)) != describe(Hnsw())
+    for other in (IvfPq(nprobe=3), IvfPq(refine_factor=3)):
+        assert describe(other) == describe(IvfPq())
+        assert search_settings(other) != search_settings(IvfPq())
+    assert describe(IvfPq(bits=6)) != describe(IvfPq())
 
 
-@pytest.mark.parametrize("search", KINDS)
-def test_an_index_mapped_into_memory_finds_what_one_in_memory_finds(
-    tmp_path: Path, search: IvfPq | Hnsw, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, asked = stored(tmp_path / "index", vectors_of(500)), vectors_of(40, seed=2)
-    build_approximate(folder, search, "near", LOG)
-    mapped = search_approximate(folder, search, asked, 10)
-    read = faiss.read_index
-    monkeypatch.setattr(faiss, "read_index", lambda path, *_: read(path))
-    loaded = search_approximate(folder, search, asked, 10)
-    np.testing.assert_array_equal(mapped.rows, loaded.rows)
-    np.testing.assert_array_equal(mapped.scores, loaded.scores)
-
-
-@pytest.mark.parametrize("search", KINDS)
 def test_a_build_that_breaks_off_goes_on_with_its_whole_pieces(
-    tmp_path: Path, search: IvfPq | Hnsw, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vectors = vectors_of(900)
     whole, cut = stored(tmp_path / "whole", vectors), stored(tmp_path / "cut", vectors)
-    build_approximate(whole, search, "near", LOG)
+    build_approximate(whole, SEARCH, "near", LOG)
     write, written = faiss.write_index, []
 
     def full_after_two(index: faiss.Index, path: str) -> None:
@@ -134,15 +115,14 @@ def test_a_build_that_breaks_off_goes_on_with_its_whole_pieces(
 
     monkeypatch.setattr(faiss, "write_index", full_after_two)
     with pytest.raises(OSError, match=r"faiss could not write: .*No space left"):
-        build_approximate(cut, search, "near", LOG)
+        build_approximate(cut, SEARCH, "near", LOG)
     assert len(list(cut.glob("*.faiss"))) == 2
     assert not list(cut.glob("*.part"))
     kept = {path.name: path.stat().st_ino for path in cut.glob("*.faiss")}
     monkeypatch.setattr(faiss, "write_index", write)
-    build_approximate(cut, search, "near", LOG)
-    if isinstance(search, IvfPq):
-        (cut / "codes-00001.faiss").touch()  # killed after the pieces were joined
-        build_approximate(cut, search, "near", LOG)
+    build_approximate(cut, SEARCH, "near", LOG)
+    (cut / "codes-00001.faiss").touch()  # killed after the pieces were joined
+    build_approximate(cut, SEARCH, "near", LOG)
     after = {path.name: path.stat().st_ino for path in cut.glob("*.faiss")}
     assert {name: number for name, number in kept.items() if name in after}.items() <= after.items()
     assert {path.name: path.read_bytes() for path in cut.glob("*.faiss")} == {
@@ -150,8 +130,8 @@ def test_a_build_that_breaks_off_goes_on_with_its_whole_pieces(
     }
 
 
-@pytest.mark.parametrize("search", [IvfPq(), IvfPq(nlist=4_000), Hnsw()])
-def test_a_collection_smaller_than_its_lists_and_codes(tmp_path: Path, search: IvfPq | Hnsw) -> None:
+@pytest.mark.parametrize("search", [IvfPq(), IvfPq(nlist=4_000)])
+def test_a_collection_smaller_than_its_lists_and_codes(tmp_path: Path, search: IvfPq) -> None:
     vectors = vectors_of(5)
     folder = stored(tmp_path / "index", vectors)
     build_approximate(folder, search, "near", LOG)
@@ -160,18 +140,17 @@ def test_a_collection_smaller_than_its_lists_and_codes(tmp_path: Path, search: I
     assert {tuple(sorted(own[own >= 0])) for own in found.rows} <= {(0, 1, 2, 3, 4)}
 
 
-@pytest.mark.parametrize("search", KINDS)
-def test_vectors_that_are_not_finite_are_put_aside(tmp_path: Path, search: IvfPq | Hnsw) -> None:
+def test_vectors_that_are_not_finite_are_put_aside(tmp_path: Path) -> None:
     vectors = vectors_of(300)
     vectors[[3, 250]] = np.nan
     folder = stored(tmp_path / "index", vectors)
-    build_approximate(folder, search, "near", LOG)
-    found = search_approximate(folder, search, vectors_of(300)[[3, 250, 251]], 298)
+    build_approximate(folder, SEARCH, "near", LOG)
+    found = search_approximate(folder, SEARCH, vectors_of(300)[[3, 250, 251]], 298)
     assert not {3, 250} & set(found.rows.ravel().tolist())
     assert found.rows[2, 0] == 251  # rows count the passages, with those put aside
     nothing = stored(tmp_path / "nothing", np.full((20, DIMENSIONS), np.nan, dtype=np.float32))
-    build_approximate(nothing, search, "near", LOG)
-    assert search_approximate(nothing, search, vectors_of(2), 3).rows.shape == (2, 0)
+    build_approximate(nothing, SEARCH, "near", LOG)
+    assert search_approximate(nothing, SEARCH, vectors_of(2), 3).rows.shape == (2, 0)
 
 
 def test_codes_that_do_not_divide_the_dimensions_are_refused(tmp_path: Path) -> None:

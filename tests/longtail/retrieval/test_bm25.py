@@ -88,10 +88,6 @@ def test_passages_without_any_token(tmp_path: Path) -> None:
     assert found(tmp_path, [passage(1, "?!"), passage(2, "…")], ["anything"], 2) == [[]]
 
 
-def test_fewer_passages_than_k(tmp_path: Path) -> None:
-    assert len(found(tmp_path, [passage(1, "a b"), passage(2, "a c")], ["a"], 50)[0]) == 2
-
-
 def test_hostile_tokens_survive_storing(tmp_path: Path) -> None:
     text = 'quote" back\\slash 👩‍🚀 \u200fعربية nul\x00byte \ud7ff'
     passages = [passage(1, text), passage(2, "other")]

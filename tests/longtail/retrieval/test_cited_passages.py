@@ -5,9 +5,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 
-import pytest
-
-from longtail.errors import LakeError
 from longtail.retrieval.cited_passages import cite_passages
 from longtail.retrieval.retrieve import retrieve_passages
 from longtail.storage.lake import Lake
@@ -40,14 +37,3 @@ def test_retrievers_of_an_earlier_study_are_not_cited(
     retrieve_passages(study, searchable, "oracle", log)
     cite_passages(dataclasses.replace(rdf_study, methods=("closed_book",)), searchable, log)
     assert searchable.read("cited_passages").num_rows == 0
-
-
-def test_damaged_passages_are_named(rdf_study: Study, searchable: Lake, log: logging.Logger) -> None:
-    study = dataclasses.replace(rdf_study, methods=("oracle",))
-    retrieve_passages(study, searchable, "oracle", log)
-    path = searchable.path("passages")
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(
-        LakeError, match=r"passages/all\.parquet is damaged: .*; materialise asset lake/passages again"
-    ):
-        cite_passages(study, searchable, log)

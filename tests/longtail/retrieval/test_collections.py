@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import os
 import random
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
@@ -15,12 +14,12 @@ from urllib.parse import quote
 
 import pytest
 
+from benchmarks.generated_wiki import page_lines
 from longtail.errors import SourceError
 from longtail.preflight import needs_of_places
 from longtail.retrieval.collections import FirstRows, entities_by_title
 from longtail.retrieval.passages import build_passages
 from longtail.retrieval.retrieve import retrieve_passages
-from longtail.sandbox.content import page_lines
 from longtail.sandbox.dumps import write_dump
 from longtail.sandbox.world import World
 from longtail.storage.lake import Lake, Outcome
@@ -228,24 +227,6 @@ def test_a_missing_file_is_told_before_anything_is_computed(collected: Study) ->
     psgs.check()
     with pytest.raises(SourceError, match=r"leads\.jsonl: there is no such file"):
         leads.check()
-
-
-def test_only_what_decides_the_passages_makes_them_stale(
-    collected: Study, make_study: Callable[[str], Study], hand_lake: Lake, log: logging.Logger
-) -> None:
-    def is_current(study: Study) -> bool:
-        return build_passages(study, hand_lake, log).was_current
-
-    text = collected.path.read_text(encoding="utf-8")
-    assert not is_current(collected)
-    os.utime(collected.path.parent / "psgs.tsv", (1, 1))
-    assert is_current(collected)
-    assert not is_current(make_study(text.replace("CC BY-SA 3.0", "CC BY-SA 2.0")))
-    write_files(collected.path.parent, PSGS[:1])
-    assert not is_current(make_study(text))
-    hand_lake.write("entities", hand_lake.read("entities").slice(0, 3), fingerprint="fewer")
-    assert not is_current(make_study(text))
-    assert is_current(make_study(text))
 
 
 def test_a_wikipedia_dump_is_a_collection(

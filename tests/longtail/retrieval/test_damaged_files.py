@@ -15,7 +15,7 @@ from longtail.retrieval.base import load_retriever
 from longtail.retrieval.indexes import Index, build_index
 from longtail.retrieval.retrieve import retrieve_passages
 from longtail.retrieval.stored_passages import open_passages
-from longtail.storage.checksums import RECORD, differences, record
+from longtail.storage.checksums import RECORD, differences
 from longtail.storage.files import remove
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
@@ -105,12 +105,3 @@ def test_an_index_of_an_earlier_version_gets_its_checksums_without_a_build(
     tool = load_retriever(METHODS["bm25"])
     with pytest.raises(IndexMissingError, match=r"frequencies\.arrow does not match its checksum"):
         Index.of(METHODS["bm25"], tool, searchable.content("passages"), rdf_study.home.indexes).require()
-
-
-def test_missing_and_strange_files_differ_from_a_record(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"1")
-    record(tmp_path)
-    assert not differences(tmp_path)
-    (tmp_path / "a").unlink()
-    (tmp_path / "b").write_bytes(b"2")
-    assert differences(tmp_path) == {"a": "is missing", "b": "is not in its record"}

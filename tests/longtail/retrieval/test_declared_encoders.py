@@ -15,14 +15,12 @@ import pytest
 
 from longtail.embedding.declared import DeclaredEncoder
 from longtail.embedding.encoder import Encoder
-from longtail.embedding.settings import EncoderSettings, Hnsw, IvfPq
+from longtail.embedding.settings import EncoderSettings, IvfPq
 from longtail.errors import BackendError
 from longtail.methods import METHODS
 from longtail.retrieval import passage_vectors
 from longtail.retrieval.base import Context, Query, Retriever, load_retriever
 from longtail.retrieval.dense import Dense
-from longtail.retrieval.nearest import Flat, Nearest, nearest
-from longtail.retrieval.passage_vectors import finite_rows
 from longtail.retrieval.stored_passages import Passage, StoredPassages
 
 LOG = logging.getLogger("longtail-tests")
@@ -192,10 +190,10 @@ def test_half_precision_is_stored_and_finds_the_same(folder: Path, tmp_path: Pat
         np.testing.assert_allclose([h.score for h in whole], [h.score for h in half], rtol=2e-3)
 
 
-@pytest.mark.parametrize("search", [IvfPq(nlist=2, nprobe=2, sub_vectors=32), Hnsw()])
 def test_approximate_search_shares_the_vectors_and_finds_most_of_the_same(
-    folder: Path, tmp_path: Path, search: IvfPq | Hnsw
+    folder: Path, tmp_path: Path
 ) -> None:
+    search = IvfPq(nlist=2, nprobe=2, sub_vectors=32)
     retriever, context = retriever_of(folder, search=search), context_of(tmp_path)
     assert isinstance(retriever, Dense)
     retriever.build(context)
@@ -236,26 +234,6 @@ def test_vectors_that_are_not_finite_are_never_found_and_counted(
     others = {f"P{i:02}" for i in range(len(TEXTS))} - {"P04", "P09"}
     assert [len(own) for own in hits] == [0 if i == 2 else len(others) for i in range(12)]
     assert all({hit.passage_id for hit in own} == others for own in hits if own)
-
-
-def test_half_precision_in_parts_keeps_what_brute_force_finds() -> None:
-    """Unit vectors of 384 dimensions around a few hundred centres, as sentence embeddings are."""
-    rng = np.random.default_rng(1)
-    centres = rng.standard_normal((300, 384))
-    vectors = centres[rng.integers(0, 300, 30_000)] + 0.8 * rng.standard_normal((30_000, 384))
-    asked = vectors[:200] + 0.5 * rng.standard_normal((200, 384))
-    vectors, asked = (
-        (own / np.linalg.norm(own, axis=1, keepdims=True)).astype(np.float32) for own in (vectors, asked)
-    )
-    best = Nearest.none(len(asked))
-    for start in range(0, len(vectors), 7_000):
-        part = vectors[start : start + 7_000].astype(np.float16)
-        assert finite_rows(part).all()
-        found = nearest(Flat(part, "cpu"), asked, 20)
-        best = best.join_with(Nearest(found.rows + start, found.scores), 20)
-    exact = np.argsort(-(asked @ vectors.T), axis=1)[:, :20]
-    shared = [len(set(own) & set(other)) for own, other in zip(best.rows, exact, strict=True)]
-    assert np.mean(shared) / 20 >= 0.999
 
 
 def test_stamps_name_the_weights_and_the_settings_of_passages(folder: Path, tmp_path: Path) -> None:

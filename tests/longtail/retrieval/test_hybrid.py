@@ -43,13 +43,6 @@ def test_fusion_equals_brute_force(rankings: list[list[str]], k: int) -> None:
     assert [hit.score for hit in hits] == pytest.approx([score for _, score in expected], rel=1e-12)
 
 
-def test_a_passage_that_two_retrievers_found_stands_first_and_ties_go_by_passage_id() -> None:
-    hits = fuse([["Q9-0", "Q2-0"], ["Q1-0", "Q2-0"]], 3)
-    assert [(hit.passage_id, hit.score) for hit in hits] == [
-        ("Q2-0", pytest.approx(2 / 62)), ("Q1-0", pytest.approx(1 / 61)), ("Q9-0", pytest.approx(1 / 61)),
-    ]  # fmt: skip
-
-
 def test_results_belong_to_a_question_of_a_dataset(tmp_path: Path, log: logging.Logger) -> None:
     others = {
         "one": {("d", "1", 0): ["Q1-0"], ("e", "1", 0): ["Q2-0"]},

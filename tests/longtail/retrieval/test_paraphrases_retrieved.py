@@ -81,16 +81,3 @@ def check_alone(
         np.testing.assert_allclose([row["score"] for row in found], [hit.score for hit in hits], atol=2e-6)
         assert vectors is not None
         np.testing.assert_allclose(found[0]["query_embedding"], vectors[0], atol=1e-5)
-
-
-def test_other_paraphrases_make_only_retrievers_stale_that_read_them(
-    rdf_text: str, make_study: Callable[[str], Study], asked: Lake, log: logging.Logger
-) -> None:
-    study = make_study(rdf_text + "retrieve_paraphrases: true\n")
-    for name in ("bm25", "oracle"):
-        rows_of(study, asked, name, log)
-    changed = asked.read("paraphrases").to_pylist()
-    changed[-1]["paraphrase"] += " indeed"
-    asked.write("paraphrases", changed, fingerprint="changed")
-    assert not retrieve_passages(study, asked, "bm25", log).was_current
-    assert retrieve_passages(study, asked, "oracle", log).was_current

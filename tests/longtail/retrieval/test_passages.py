@@ -7,10 +7,9 @@ import logging
 import pytest
 
 from longtail.errors import LakeError
-from longtail.imports.format import CollectedText
-from longtail.retrieval.passages import article_passages, build_passages, enumerate_names
+from longtail.retrieval.passages import build_passages, enumerate_names
 from longtail.sandbox.world import World
-from longtail.storage.lake import Lake, QuarantinedRow
+from longtail.storage.lake import Lake
 from longtail.study.study import Study
 
 
@@ -48,26 +47,6 @@ def test_articles_of_the_sandbox(hand_study: Study, log: logging.Logger) -> None
         words = found.setdefault(row["entity_id"], (row["title"], []))[1]
         words.extend(row["text"].split())
     assert found == expected
-
-
-def test_articles_are_keyed_by_entity_or_title_and_never_twice() -> None:
-    long = " ".join(f"Sentence {i} has exactly seven words here." for i in range(40))
-    articles = [
-        CollectedText(2 * place, title, title, text, entity_id=entity_id)
-        for place, (title, text, entity_id) in enumerate(
-            [
-                ("One", "Text of one.", "Q1"),
-                ("Two", long, None),
-                ("One again", "Text.", "Q1"),
-                ("Two", "Text.", None),
-            ]
-        )
-    ]
-    rejected: list[QuarantinedRow] = []
-    rows = article_passages(articles, "wikipedia", rejected)
-    assert [row["passage_id"] for row in rows] == ["Q1-0", "Two-0", "Two-1", "Two-2"]
-    assert [row["entity_id"] for row in rows] == ["Q1", None, None, None]
-    assert [row.row_key for row in rejected] == ["Q1", "Two"]
 
 
 def test_missing_triples_say_so(rdf_study: Study, log: logging.Logger) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections import Counter
 from itertools import islice
@@ -13,11 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from longtail.retrieval.base import Context, Query
-from longtail.retrieval.retrieve import retrieve_passages
 from longtail.retrieval.retrievers.random import RandomPassages, draws
 from longtail.retrieval.stored_passages import Passage, StoredPassages
-from longtail.storage.lake import Lake
-from longtail.study.study import Study
 
 
 @given(st.integers(0, 9), st.text(max_size=5), st.text(max_size=5), st.integers(1, 60), st.integers(1, 70))
@@ -56,18 +52,3 @@ def test_the_order_of_the_questions_does_not_matter(tmp_path: Path, log: logging
     found = RandomPassages().search(context, queries)
     assert RandomPassages().search(context, queries[::-1]) == found[::-1]
     assert RandomPassages().search(context, queries[10:11]) == found[10:11]
-
-
-def test_only_the_draw_depends_on_the_study_s_seed(
-    rdf_study: Study, searchable: Lake, log: logging.Logger
-) -> None:
-    study = dataclasses.replace(rdf_study, methods=("closed_book", "oracle", "random"))
-    reseeded = dataclasses.replace(study, seed=1)
-    outcomes = [retrieve_passages(one, searchable, "random", log) for one in (study, study, reseeded)]
-    assert [outcome.was_current for outcome in outcomes] == [False, True, False]
-    rows = searchable.read("retrieved_passages", "random").to_pylist()
-    n_questions = searchable.read("questions").num_rows
-    assert len(rows) == n_questions * study.top_k
-    assert {row["score"] for row in rows} == {None}
-    retrieve_passages(study, searchable, "oracle", log)
-    assert retrieve_passages(reseeded, searchable, "oracle", log).was_current

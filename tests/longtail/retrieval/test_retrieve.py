@@ -6,10 +6,8 @@ import importlib
 import logging
 import os
 import resource
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,18 +25,6 @@ from longtail.storage.checksums import RECORD
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
 from tests.synced import renames_on_disk
-
-SLOW_BUILD = """
-import logging, sys
-from pathlib import Path
-from longtail.storage.lake import Lake
-from longtail.methods import METHODS
-from longtail.retrieval.base import load_retriever
-from longtail.retrieval.indexes import build_index
-from longtail.study.file import load_study
-study = load_study(Path(sys.argv[1]))
-build_index(study, Lake(study.home.lake), "bm25", logging.getLogger())
-"""
 
 
 def found(lake: Lake, retriever: str) -> dict[str, list[dict[str, Any]]]:
@@ -122,28 +108,6 @@ def test_no_passages_no_index(rdf_study: Study, searchable: Lake, log: logging.L
     searchable.write("passages", [], fingerprint="none")
     with pytest.raises(LakeError, match="no passage to search"):
         build_index(rdf_study, searchable, "bm25", log)
-
-
-def test_killed_build_leaves_no_half_index(rdf_study: Study, searchable: Lake, log: logging.Logger) -> None:
-    write_passages(searchable, [(f"Q{i}", 0, f"word{i} " * 60) for i in range(20_000)])
-    staging = rdf_study.home.indexes / ".staging"
-    command = [sys.executable, "-c", SLOW_BUILD, str(rdf_study.path)]
-    process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-    try:
-        deadline = time.monotonic() + 60
-        while not list(staging.glob("*")):
-            assert process.poll() is None, "the build ended before it could be killed"
-            assert time.monotonic() < deadline
-            time.sleep(0.002)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert list(staging.glob("*"))
-    with pytest.raises(IndexMissingError, match="missing"):
-        retrieve_passages(rdf_study, searchable, "bm25", log)
-    write_passages(searchable, [("Q1", 0, "Ada Quill")])
-    assert not build_index(rdf_study, searchable, "bm25", log).was_current
-    assert not list(staging.glob("*"))
 
 
 @pytest.mark.parametrize("retriever", [method.name for method in METHODS.values() if method.index])

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from longtail.embedding.declared import ANSWER_ENCODER
-from longtail.errors import IndexMissingError
 from longtail.retrieval import search_recalls
 from longtail.retrieval.indexes import build_index
 from longtail.retrieval.retrieve import retrieve_passages
@@ -60,41 +59,6 @@ def test_stated_recall_equals_brute_force(
         assert row["n_exact"] == len(nearest)
         assert row["n_found"] == len(set(nearest) & set(found[row["question_id"]][: row["k"]]))
     assert 0 < sum(row["n_found"] for row in rows) < sum(row["n_exact"] for row in rows)
-
-
-def test_a_setting_of_the_search_gives_new_rows_and_recalls_and_leaves_the_index(
-    study: Study, searchable: Lake, log: logging.Logger, make_study: Callable[[str], Study], text: str
-) -> None:
-    def files() -> dict[str, tuple[int, int]]:
-        found = (path for path in study.home.indexes.rglob("*") if path.is_file())
-        return {str(path): (path.stat().st_ino, path.stat().st_mtime_ns) for path in found}
-
-    def recall() -> float:
-        rows = searchable.read("search_recalls").to_pylist()
-        return sum(row["n_found"] for row in rows) / sum(row["n_exact"] for row in rows)
-
-    build_index(study, searchable, "near", log)
-    before = files()
-    retrieve_passages(study, searchable, "near", log)
-    measure_search_recalls(study, searchable, log)
-    assert recall() < 1
-    wider = make_study(text.replace("nprobe: 1", "nprobe: 3"))
-    assert build_index(wider, searchable, "near", log).was_current
-    assert not retrieve_passages(wider, searchable, "near", log).was_current
-    assert not measure_search_recalls(wider, searchable, log).was_current
-    assert recall() == 1  # three lists are all
-    assert files() == before
-
-
-def test_an_index_of_another_search_is_refused_by_name(
-    study: Study, searchable: Lake, log: logging.Logger, make_study: Callable[[str], Study], text: str
-) -> None:
-    build_index(study, searchable, "near", log)
-    other = make_study(text.replace("nlist: 3", "nlist: 2"))
-    with pytest.raises(
-        IndexMissingError, match=r"is of other library or encoder: .*nlist 3.*, not .*nlist 2"
-    ):
-        retrieve_passages(other, searchable, "near", log)
 
 
 def test_exact_retrievers_have_no_row(rdf_study: Study, searchable: Lake, log: logging.Logger) -> None:

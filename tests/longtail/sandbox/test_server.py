@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from longtail.errors import LongtailError
-from longtail.sandbox.content import RdfContent
-from longtail.sandbox.server import SandboxServer, has_service
+from longtail.sandbox.rdf import ENTITY, SITELINKS
+from longtail.sandbox.server import SandboxServer
 from longtail.sandbox.world import World
 
 
@@ -32,35 +32,33 @@ def server(world: World) -> Iterator[SandboxServer]:
         yield running
 
 
-def _get(url: str, **headers: str) -> tuple[int, str, bytes]:
-    request = urllib.request.Request(url, headers=headers)
+def _get(url: str) -> tuple[int, str, bytes]:
     try:
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with urllib.request.urlopen(url, timeout=10) as response:
             return response.status, response.headers["Content-Type"], response.read()
     except urllib.error.HTTPError as error:
         return error.code, error.headers["Content-Type"], error.read()
 
 
-def _sparql(server: SandboxServer, query: str, **headers: str) -> tuple[int, str, bytes]:
-    return _get(f"{server.base_url}/sparql?{urllib.parse.urlencode({'query': query})}", **headers)
+def _sparql(server: SandboxServer, query: str) -> tuple[int, str, bytes]:
+    return _get(f"{server.base_url}/sparql?{urllib.parse.urlencode({'query': query})}")
 
 
 def _api(server: SandboxServer, **params: str) -> Any:
-    query = urllib.parse.urlencode({"action": "wbgetentities", "format": "json", **params})
+    fixed = {"action": "wbgetentities", "format": "json", "languages": "en|de", "sitefilter": "enwiki|dewiki"}
+    every = {"props": "labels|aliases|descriptions|sitelinks"}
+    query = urllib.parse.urlencode({**fixed, **every, **params})
     status, kind, body = _get(f"{server.base_url}/w/api.php?{query}")
     assert (status, kind) == (200, "application/json; charset=utf-8")
     return json.loads(body)
 
 
-def test_sparql_by_get_post_and_body(server: SandboxServer) -> None:
-    query = "SELECT ?n WHERE { wd:Q9000000001 wikibase:sitelinks ?n }"
+def test_sparql_by_get_and_post(server: SandboxServer) -> None:
+    query = f"SELECT ?n WHERE {{ <{ENTITY}Q9000000001> <{SITELINKS}> ?n }}"
     status, kind, by_get = _sparql(server, query)
     assert (status, kind) == (200, "application/sparql-results+json;charset=utf-8")
-    url = f"{server.base_url}/sparql"
     form = urllib.parse.urlencode({"query": query}).encode()
-    by_form = urllib.request.urlopen(urllib.request.Request(url, form)).read()
-    direct = urllib.request.Request(url, query.encode(), {"Content-Type": "application/sparql-query"})
-    assert by_get == by_form == urllib.request.urlopen(direct).read()
+    assert urllib.request.urlopen(f"{server.base_url}/sparql", form).read() == by_get
     (row,) = json.loads(by_get)["results"]["bindings"]
     assert row["n"]["datatype"] == "http://www.w3.org/2001/XMLSchema#integer"
     assert row["n"]["type"] == "literal"
@@ -70,16 +68,13 @@ def test_sparql_by_get_post_and_body(server: SandboxServer) -> None:
     "query",
     [
         "SELECT",
-        "SELECT ?x WHERE { ?x nope:nope ?y }",
         "INSERT DATA { <http://a/> <http://b/> <http://c/> }",
+        "ASK {}",
         "",
-        "  ",
-        "\x00",
-        "SELECT ?l { SERVICE wikibase:label { bd:serviceParam wikibase:language 'en' } }",
-        "SELECT * { service <http://127.0.0.1:1/> { ?s ?p ?o } }",
         "SELECT * { SERVICE<http://127.0.0.1:1/>{ ?s ?p ?o } }",
-        "SELECT * { # comment\nSERVICE SILENT <http://127.0.0.1:1/> { ?s ?p ?o } }",
+        "SELECT * { # comment\nservice SILENT <http://127.0.0.1:1/> { ?s ?p ?o } }",
         "SELECT * { \\u0053ERVICE <http://127.0.0.1:1/> { ?s ?p ?o } }",
+        "SELECT*{?s ?p ?x FILTER('<'!=?x)SERVICE?x{}FILTER('>'!=?x)}",
     ],
 )
 def test_a_malformed_or_refused_query_is_400(server: SandboxServer, query: str) -> None:
@@ -88,19 +83,8 @@ def test_a_malformed_or_refused_query_is_400(server: SandboxServer, query: str) 
     assert body
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT ?service { ?service ?p 'SERVICE' }",
-        'SELECT * { ?s ?p """a "SERVICE" b""" } # SERVICE',
-        "SELECT * { ?s <http://SERVICE/> ?o }",
-        "PREFIX service: <http://s/> SELECT * { ?s service:SERVICE ?o }",
-        "SELECT * { ?s ?p 'it\\'s SERVICE' }",
-    ],
-)
-def test_the_word_service_in_other_places_is_allowed(server: SandboxServer, query: str) -> None:
-    assert not has_service(query)
-    assert _sparql(server, query)[0] == 200
+def test_an_iri_may_hold_the_word_service(server: SandboxServer) -> None:
+    assert _sparql(server, "SELECT * { ?s <http://SERVICE/> ?o }")[0] == 200
 
 
 def test_entities_have_the_documented_shape(server: SandboxServer, world: World) -> None:
@@ -120,7 +104,6 @@ def test_entities_have_the_documented_shape(server: SandboxServer, world: World)
     [
         ({"ids": "|".join(f"Q{n}" for n in range(1, 52))}, "toomanyvalues"),
         ({"ids": "Q1|banana"}, "no-such-entity"),
-        ({}, "param-missing"),
         ({"action": "query"}, "badvalue"),
     ],
 )
@@ -157,14 +140,11 @@ def test_page_views_have_the_documented_shape(server: SandboxServer, world: Worl
 @pytest.mark.parametrize(
     ("tail", "status"),
     [
-        ("en.wikipedia/all-access/user/No_such_page/monthly/20260901/20260930", 404),
-        ("de.wikipedia/all-access/user/actor/monthly/20260901/20260930", 404),
-        ("en.wikipedia/all-access/user/actor/monthly/20260902/20260930", 404),
-        ("en.wikipedia/all-access/user/actor/monthly/20260931/20260930", 400),
-        ("en.wikipedia/all-access/user/actor/monthly/20261001/20260930", 400),
-        ("en.wikipedia/all-access/user/actor/hourly/20260901/20260930", 400),
-        ("en.wikipedia/sometimes/user/actor/monthly/20260901/20260930", 400),
-        ("en.wikipedia/all-access/user/a/b/monthly/20260901/20260930", 404),
+        ("en.wikipedia/all-access/user/No_such_page/monthly/2026090100/2026093000", 404),
+        ("en.wikipedia/all-access/user/actor/monthly/2026090200/2026093000", 404),
+        ("en.wikipedia/all-access/user/actor/monthly/2026093100/2026093000", 400),
+        ("de.wikipedia/all-access/user/actor/monthly/2026090100/2026093000", 400),
+        ("en.wikipedia/all-access/user/a/b/monthly/2026090100/2026093000", 400),
     ],
 )
 def test_page_view_problems(server: SandboxServer, tail: str, status: int) -> None:
@@ -191,7 +171,7 @@ def test_a_post_without_a_length_is_refused(server: SandboxServer) -> None:
 
 def test_small_answers_do_not_wait_for_acknowledgements(server: SandboxServer) -> None:
     connection = http.client.HTTPConnection(server.base_url.removeprefix("http://"), timeout=5)
-    connection.request("GET", "/sparql?query=ASK%20%7B%7D")
+    connection.request("GET", "/nothing")
     connection.getresponse().read()
     peers = list(server._http._connections)
     assert (
@@ -210,7 +190,7 @@ def test_closing_ends_connections_and_threads(world: World) -> None:
     with SandboxServer(world) as short_lived:
         port = int(short_lived.base_url.rsplit(":")[-1])
         kept = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-        kept.request("GET", "/sparql?query=ASK%20%7B%7D")
+        kept.request("GET", "/nothing")
         assert kept.getresponse().read()
     assert kept.sock.recv(1) == b"", "the server has ended the connection that the client keeps"
     for thread in {*threading.enumerate()} - before:
@@ -237,10 +217,9 @@ def test_an_rdf_file_is_served_and_its_broken_lines_reported(tmp_path: Path) -> 
         '<https://de.wikipedia.org/wiki/Eins> <http://schema.org/name> "Eins"@de .\n',
         encoding="utf-8",
     )
-    content = RdfContent(path)
-    with SandboxServer(content) as running:
+    with SandboxServer(path) as running:
         entity = _api(running, ids="Q1")["entities"]["Q1"]
         assert {value["value"] for value in entity["labels"].values()} == {"one", "eins"}
         assert entity["sitelinks"]["dewiki"]["title"] == "Eins"
         assert _get(f"{running.base_url}/other/cirrussearch/current/enwiki-content.json.gz")[0] == 404
-    assert [row.row_key for row in content.broken] == ["2"]
+    assert [row.row_key for row in running.content.broken] == ["2"]

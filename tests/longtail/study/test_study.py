@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from longtail.embedding.settings import EncoderSettings, Hnsw, IvfPq
+from longtail.embedding.settings import EncoderSettings, IvfPq
 from longtail.errors import StudyError
 from longtail.generation.backends.openai import OpenAIBackend
 from longtail.methods import METHODS
@@ -111,19 +111,6 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     assert study.popularity == Popularity("page_views", 3, "2026-09", "sum", "all")
     (reference,) = study.reference_questions
     assert (reference.name, reference.place, reference.tagme) == ("nq", Place("nq.jsonl"), TagMe(min_rho=0.3))
-
-
-def test_a_graph_of_neighbours_is_declared(load: Callable[[object], Study]) -> None:
-    raw = changed("retrievers.1", {"name": "nearest", "kind": "dense", "path": "encoder", "search": "hnsw", "links": 8,
-                                   "ef_construction": 20, "ef_search": 30, "codes": "int8"})  # fmt: skip
-    settings = load(raw).retrievers[1].settings
-    assert isinstance(settings, EncoderSettings)
-    assert settings.search == Hnsw(8, 20, 30, "int8")
-    for key, low, high in (("links", 4, 256), ("ef_construction", 8, 4_096), ("ef_search", 1, 16_384)):
-        with pytest.raises(
-            StudyError, match=rf"{key}: must be a whole number of {low} to {high}, not {high + 1}"
-        ):
-            load(changed("retrievers.1", {**raw["retrievers"][1], key: high + 1}))
 
 
 def test_prompts_by_what_they_ask(load: Callable[[object], Study]) -> None:
@@ -336,8 +323,7 @@ def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[obje
         ("retrievers.1.normalise", "no", "retrievers[1].normalise: must be true or false, not 'no'"),
         ("retrievers.1.dtype", "bfloat16", "retrievers[1].dtype: 'bfloat16' is not one of: float32, float16"),
         ("retrievers.1.max_tokens", 1, "retrievers[1].max_tokens: must be a whole number of 4 to 100000, not 1"),
-        ("retrievers.1.search", "flat", "retrievers[1].search: 'flat' is not one of: exact, ivf_pq, hnsw"),
-        ("retrievers.1.search", "hnsw", "retrievers[1].bits: unknown key; allowed: batch_tokens, codes, device"),
+        ("retrievers.1.search", "flat", "retrievers[1].search: 'flat' is not one of: exact, ivf_pq"),
         ("retrievers.1.search", "exact", "retrievers[1].bits: unknown key"),
         ("retrievers.1.nlist", 0, "retrievers[1].nlist: must be a whole number of 1 to 16777216, not 0"),
         ("retrievers.1.nprobe", 1 << 25, "retrievers[1].nprobe: must be a whole number of 1 to 16777216, not 33554432"),

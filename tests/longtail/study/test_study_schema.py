@@ -67,7 +67,7 @@ def test_studies_with_every_key_fit_the_schema(raw: dict[str, Any]) -> None:
         (VALID, "models.0.backend", "vllm"),
         (VALID, "models.1.service.api_key", "k"),
         (VALID, "retrievers.0.kind", "dense"),
-        (VALID, "retrievers.1.search", "hnsw"),
+        (VALID, "retrievers.1.search", "flat"),
         (VALID, "retrievers.1.bits", 3),
         (OF_FILES, "datasets.0.import.split", "dev"),
         (OF_FILES, "datasets.1.import.split", "all"),

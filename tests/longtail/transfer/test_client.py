@@ -116,7 +116,7 @@ def test_a_404_is_missing_only_where_the_service_says_so_itself(
     server: FaultyServer, client: HttpClient
 ) -> None:
     url = f"{server.base_url}/api/rest_v1/metrics/pageviews/per-article/en.wikipedia/all-access/user/Nobody"
-    assert client.get_json(PAGE_VIEW_API, f"{url}/monthly/20260901/20260930", missing_ok=True) is None
+    assert client.get_json(PAGE_VIEW_API, f"{url}/monthly/2026090100/2026093000", missing_ok=True) is None
     with pytest.raises(SourceError, match="answered 404"):
         client.get_json(PAGE_VIEW_API, f"{server.base_url}/elsewhere", missing_ok=True)
 

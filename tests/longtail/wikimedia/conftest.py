@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from longtail.sandbox.content import RdfContent
 from longtail.sandbox.world import World
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study
@@ -145,7 +144,7 @@ class RdfServers:
     def __call__(self, *lines: str) -> FaultyServer:
         path = self._folder / f"{len(self.running)}.nt"
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        self.running.append(FaultyServer(RdfContent(path)))
+        self.running.append(FaultyServer(path))
         return self.running[-1].__enter__()
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from email.utils import formatdate
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from longtail.relations.relation import by_name, relation_set
 from longtail.threads import map_in_order
 from longtail.transfer.client import HttpClient
 from longtail.transfer.http import RetryPolicy
-from longtail.transfer.limits import ENTITY_API, PAGE_VIEW_API
+from longtail.transfer.limits import ENTITY_API
 from longtail.transfer.stored_answers import FinishedAnswers
 from longtail.wikimedia.protocols.entities import fetch_entities
 from longtail.wikimedia.protocols.page_views import fetch_page_views
@@ -36,36 +35,6 @@ TOO_SLOW = faults.server_error(500, b"java.util.concurrent.TimeoutException: Que
 def _too_many(status: int, retry_after: str | None) -> Fault:
     headers = {} if retry_after is None else {"Retry-After": retry_after}
     return Fault(status, b"Please slow down", headers=headers)
-
-
-@pytest.mark.parametrize("status", [429, 503])
-@pytest.mark.parametrize("form", ["seconds", "date", "past", "nonsense", "none"])
-def test_retry_after_is_obeyed(server, client, fake_time, status: int, form: str) -> None:
-    """The client waits for seconds and HTTP dates; without a valid value it chooses its own pause."""
-    text = {
-        "seconds": "23",
-        "date": formatdate(fake_time.seconds + 23, usegmt=True),
-        "past": formatdate(fake_time.seconds - 60, usegmt=True),
-        "nonsense": "soon",
-        "none": None,
-    }[form]
-    server.faults.add(API, _too_many(status, text))
-    assert client.get_json(ENTITY_API, server.base_url + API, PARAMS)["success"] == 1
-    [pause] = fake_time.sleeps
-    own = (2.5, 5.0) if status == 429 else (0.5, 1.0)
-    low, high = (23.0, 23.0) if form in ("seconds", "date") else own
-    assert low <= pause <= high
-
-
-def test_a_429_without_retry_after_holds_every_thread(server, fake_time) -> None:
-    server.faults.add(API, faults.too_many())
-    with HttpClient(policy=RetryPolicy(attempts=4), clock=fake_time.clock(), jitter=lambda: 1.0) as client:
-        limiter = client.limits.limiter(ENTITY_API, server.base_url)
-        client.get_json(ENTITY_API, server.base_url + API, PARAMS)
-        assert fake_time.sleeps == [5.0]
-        limiter.pause(7.0)
-        client.get_json(PAGE_VIEW_API, server.base_url + API, PARAMS)  # another service of the same operator
-    assert fake_time.sleeps == [5.0, 7.0]
 
 
 @pytest.fixture

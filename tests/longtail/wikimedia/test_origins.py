@@ -5,19 +5,15 @@ from __future__ import annotations
 import bz2
 import gzip
 import os
-from dataclasses import replace
 from datetime import date
 
 import pytest
 
 from longtail.errors import SourceError, StudyError
-from longtail.questions.frequencies import measure_frequencies
-from longtail.reference.page_views import ingest_reference_page_views
 from longtail.sandbox.dumps import truthy_lines, write_dump
-from longtail.sandbox.rdf import literal, write_ntriples
+from longtail.sandbox.rdf import literal
 from longtail.sandbox.world import World
 from longtail.storage.lake import Lake
-from longtail.study.imports import Place, ReferenceQuestions
 from longtail.wikimedia import page_view_origins as views
 from longtail.wikimedia.dump_store import page_view_dump, truthy_dump
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
@@ -46,12 +42,9 @@ def _origins(lake: Lake, table: str) -> set[str]:
     return set(lake.read(table)["facts_from"].to_pylist())
 
 
-def test_three_origins_of_facts_give_the_same_lake(make_study, log, tmp_path, monkeypatch) -> None:
-    ids = tmp_path / "ids.txt"
-    ids.write_text("".join(f"{entity.entity_id}\n" for entity in World(5, 16).entities()), encoding="utf-8")
-    monkeypatch.setenv("LONGTAIL_ENTITY_IDS", str(ids))
+def test_both_origins_of_facts_give_the_same_lake(make_study, log) -> None:
     lakes = {}
-    for origin in ("query_service", "entity_api", "truthy_dump"):
+    for origin in ("query_service", "truthy_dump"):
         study = make_study(f"{SANDBOX}, facts_from: {origin}", name=f"from_{origin}")
         lake = lakes[origin] = empty_lake(study)
         outcomes = [ingest_triples(study, lake, log), ingest_entities(study, lake, log)]
@@ -94,11 +87,8 @@ def test_all_origins_treat_unusual_entities_alike(
     path = tmp_path / "odd.nt"
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     monkeypatch.setenv("LONGTAIL_TEST_RDF", str(path))
-    ids = tmp_path / "ids.txt"
-    ids.write_text("Q1\nQ2\n\nQ1\n", encoding="utf-8")
-    monkeypatch.setenv("LONGTAIL_ENTITY_IDS", str(ids))
     found = {}
-    for origin in ("query_service", "entity_api", "truthy_dump"):
+    for origin in ("query_service", "truthy_dump"):
         if origin == "truthy_dump":
             path.write_bytes(compress(path.read_bytes()))
         study = make_study(f"{RDF}, facts_from: {origin}", measure="sitelinks", name=f"odd_{origin}")
@@ -109,7 +99,7 @@ def test_all_origins_treat_unusual_entities_alike(
         found[origin] = (_rows(lake, "triples"), _rows(lake, "entities"), rejected)
         if origin == "truthy_dump":
             assert notes["redirected"] == 1
-    assert found["truthy_dump"] == found["query_service"] == found["entity_api"]
+    assert found["truthy_dump"] == found["query_service"]
     labels = {row["entity_id"]: row["label"] for row in found["truthy_dump"][1]}
     assert labels == {"Q1": "Ada", "Q2": "Bob", "Q10": "writer", "Q12": "writer"}
     assert ("Q11", "no English label") in found["truthy_dump"][2]
@@ -131,21 +121,6 @@ def test_a_truncated_dump_is_an_error_unless_the_study_accepts_it(
     outcome = ingest_triples(asked, empty_lake(asked), log)
     assert "breaks off at byte" in outcome.notes["dump_cut"]
     assert 0 < outcome.stamp.n_rows < sum(1 for _ in World(5, 40).triples())
-
-
-def test_another_dump_makes_facts_stale_and_the_same_one_elsewhere_does_not(
-    make_study, log, tmp_path, monkeypatch
-) -> None:
-    study = make_study(f"{RDF}, facts_from: truthy_dump", measure="sitelinks")
-    lake = empty_lake(study)
-    write_ntriples(World(5, 16), tmp_path / "a.nt")
-    (tmp_path / "b.nt").write_bytes((tmp_path / "a.nt").read_bytes())
-    write_ntriples(World(6, 16), tmp_path / "c.nt")
-    current = []
-    for name in ("a", "b", "c"):
-        monkeypatch.setenv("LONGTAIL_TEST_RDF", str(tmp_path / f"{name}.nt"))
-        current.append(ingest_triples(study, lake, log).was_current)
-    assert current == [False, True, False]
 
 
 def test_a_named_dump_is_used_and_a_missing_one_is_named(make_study, log, tmp_path, monkeypatch) -> None:
@@ -171,57 +146,6 @@ def test_a_named_dump_is_used_and_a_missing_one_is_named(make_study, log, tmp_pa
         truthy_dump(study.source, study.home, services, log)
 
 
-def test_a_replaced_page_view_dump_is_read_again(make_study, log, tmp_path, monkeypatch) -> None:
-    """Named files: only they are read, with or without a contact."""
-    monkeypatch.setenv("LONGTAIL_CONTACT", "nobody@example.org")
-    monkeypatch.setenv("LONGTAIL_PAGE_VIEW_DUMPS", str(tmp_path))
-    source = 'kind: wikidata, snapshot: "2026-10", views_from: dump'
-    study = make_study(source, measure="page_views, redirects: ignore")
-    lake = empty_lake(study)
-    row = {"entity_id": "Q1", "label": "Ada", "aliases": [], "article_title": "Ada", "source": "wikidata"}
-    lake.write("entities", [row | {"facts_from": "query_service"}], fingerprint="given")
-    path = tmp_path / "pageviews-202609-user"
-
-    def refresh(views: int) -> tuple[bool, int]:
-        path.write_text(f"en.wikipedia Ada 1 desktop {views} A{views}\n", encoding="utf-8")
-        outcome = ingest_page_view_months(study, lake, ["2026-09"], log, TODAY)[0]
-        return outcome.was_current, lake.read("page_views", "2026-09")["views"].to_pylist()[0]
-
-    assert [refresh(views) for views in (5, 5, 7, 5)] == [(False, 5), (True, 5), (False, 7), (False, 5)]
-
-
-def test_other_stages_read_a_replaced_page_view_dump_again(make_study, log, tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("LONGTAIL_CONTACT", "nobody@example.org")
-    monkeypatch.setenv("LONGTAIL_PAGE_VIEW_DUMPS", str(tmp_path))
-    sample = 'sample: {frequency: popularity, month: "2026-09"}'
-    source = f'kind: wikidata, snapshot: "2026-10", views_from: dump, {sample}'
-    study = make_study(source, measure="page_views, redirects: ignore")
-    study = replace(study, reference_questions=(ReferenceQuestions("nq", "nq_open", Place("absent")),))
-    lake = empty_lake(study)
-    entity = {"entity_id": "Q1", "label": "Ada", "aliases": [], "article_title": "Ada", "source": "wikidata"}
-    triple = {"subject_id": "Q1", "property_id": "P106", "object_id": "Q1", "relation": "occupation"}
-    mention = {
-        "dataset": "nq", "question_id": "1", "position": 0, "linker": "tagme", "spot": "x", "start": 0, "end": 1,
-        "n_candidates": 1, "article_title": "Ada", "rho": 1.0,
-    }  # fmt: skip
-    lake.write("entities", [entity | {"facts_from": "query_service"}], fingerprint="given")
-    lake.write("triples", [triple | {"source": "wikidata"}], fingerprint="given")
-    lake.write("reference_mentions", [mention], fingerprint="given")
-
-    def read_again(views: int) -> list[tuple[bool, int]]:
-        path = tmp_path / "pageviews-202609-user"
-        path.write_text(f"en.wikipedia Ada 1 desktop {views} A{views}\n", encoding="utf-8")
-        measured = measure_frequencies(study, lake, log, TODAY)
-        (ingested,) = ingest_reference_page_views(study, lake, ["2026-09"], log, TODAY)
-        return [
-            (measured.was_current, lake.read("subject_frequencies")["popularity"].to_pylist()[0]),
-            (ingested.was_current, lake.read("reference_page_views", "2026-09")["views"].to_pylist()[0]),
-        ]
-
-    found = [read_again(views) for views in (5, 5, 7)]
-    assert found == [[(False, 5)] * 2, [(True, 5)] * 2, [(False, 7)] * 2]
-
-
 def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:
     auto = make_study(SANDBOX)
     assert [views_origin(auto.source, n, auto.popularity) for n in (0, 20_000, 20_001)] == [
@@ -242,7 +166,6 @@ def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:
     [
         (f"{SANDBOX}, facts_from: hearsay", "source.facts_from"),
         (f"{SANDBOX}, views_from: dumps", "source.views_from"),
-        (f"{SANDBOX}, ids_env: X", "goes with facts_from: entity_api"),
         (f"{SANDBOX}, dump_env: X", "unknown key"),
         (f"{SANDBOX}, views_from: api, accept_cut_dumps: true", "goes with a dump to read"),
         ('kind: wikidata, snapshot: "2026-10", dump_env: X', "goes with facts_from: truthy_dump"),
@@ -256,24 +179,6 @@ def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:
 def test_keys_that_contradict_each_other_are_refused(make_study, source: str, says: str) -> None:
     with pytest.raises(StudyError, match=says):
         make_study(source, measure="sitelinks")
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (None, "LONGTAIL_ENTITY_IDS is not set"),
-        ("Q1\nq2\n", "line 2: 'q2' is no entity id"),
-        ("\xff", "is no entity id"),
-    ],
-)
-def test_an_unusable_list_of_ids_is_refused(make_study, log, tmp_path, monkeypatch, text, says) -> None:
-    monkeypatch.delenv("LONGTAIL_ENTITY_IDS", raising=False)
-    if text is not None:
-        (tmp_path / "ids").write_text(text, encoding="utf-8")
-        monkeypatch.setenv("LONGTAIL_ENTITY_IDS", str(tmp_path / "ids"))
-    study = make_study(f"{SANDBOX}, facts_from: entity_api")
-    with pytest.raises(SourceError, match=says):
-        ingest_triples(study, empty_lake(study), log)
 
 
 @pytest.mark.skipif(not os.environ.get("LONGTAIL_PEOPLE_RDF"), reason="LONGTAIL_PEOPLE_RDF names no file")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date
 
-import pyoxigraph as ox
 import pytest
 
 from longtail.errors import SourceError
-from longtail.sandbox.content import ServedArticle
 from longtail.sandbox.pages import Pages
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.source import newest_complete_month, window
@@ -17,7 +14,6 @@ from longtail.wikimedia.ingest import ingest_entities, ingest_triples
 from longtail.wikimedia.page_views import ingest_page_view_months
 from longtail.wikimedia.protocols.page_views import fetch_page_views, per_article_url
 from tests import faults
-from tests.faults import FaultyServer
 from tests.longtail.wikimedia.conftest import empty_lake
 
 ROUTE = "/api/rest_v1/metrics/pageviews/per-article"
@@ -37,23 +33,11 @@ ODD_TITLES = [
 ]
 
 
-class _OddTitles:
-    """Content of a server whose articles have unusual titles; the number of views is the title's position, from 0."""
+class _OddTitles(Pages):
+    """Articles with unusual titles; the number of views is the title's position, from 0."""
 
-    has_articles = True
-    broken = ()
-
-    def store(self) -> ox.Store:
-        return ox.Store()
-
-    def monthly_views(self, title: str, month: str) -> int | None:
+    def views(self, title: str, month: str) -> int | None:
         return ODD_TITLES.index(title) if title in ODD_TITLES and month != "2026-02" else None
-
-    def articles(self) -> Iterator[ServedArticle]:
-        return iter(())
-
-    def close(self) -> None:
-        pass
 
 
 def test_views_equal_the_world(world, server, client, log) -> None:
@@ -89,10 +73,10 @@ def test_all_agents_of_one_month_are_counted_as_popqa_did_and_every_row_says_so(
     assert all((a is None) == (b is None) and (a is None or b > a) for a, b in pairs)
 
 
-def test_odd_titles_zero_and_missing(client, log) -> None:
-    with FaultyServer(_OddTitles()) as server:
-        titles = [*ODD_TITLES, "No such article"]
-        found = fetch_page_views(client, server.base_url + ROUTE, titles, ["2026-01", "2026-02"], log)
+def test_odd_titles_zero_and_missing(world, server, client, log) -> None:
+    server.content.pages = _OddTitles(world)
+    titles = [*ODD_TITLES, "No such article"]
+    found = fetch_page_views(client, server.base_url + ROUTE, titles, ["2026-01", "2026-02"], log)
     assert [views["2026-01"] for views in found] == [*range(len(ODD_TITLES)), None]
     assert found[0]["2026-01"] == 0  # zero views are views
     assert all(views["2026-02"] is None for views in found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import logging
-import random
 from collections import Counter
 from pathlib import Path
 from unittest import mock
@@ -184,14 +183,3 @@ def test_another_file_is_refused_as_a_dump(tmp_path: Path, log) -> None:
     path.write_bytes(b"de.wikipedia Ada 1 desktop 5 A5\n")
     with pytest.raises(SourceError, match=r"holds no line of en\.wikipedia"):
         read_page_views(path, ["Ada"], log)
-
-
-def test_lines_need_no_order_and_chunks_may_end_anywhere(tmp_path: Path, log) -> None:
-    draw = random.Random(1)
-    lines = [b"%s T%d %d desktop %d A1" % (draw.choice([b"en.wikipedia", b"fr.wikipedia"]), draw.randrange(99), n, n)
-             for n in range(250_000)]  # fmt: skip
-    path = tmp_path / "dump"
-    path.write_bytes(b"".join(line + b"\n" for line in lines))
-    assert path.stat().st_size > 2 * (4 << 20)
-    titles = [f"T{number}" for number in range(120)]
-    assert read_page_views(path, titles, log).views == _plain_reading(lines, titles)

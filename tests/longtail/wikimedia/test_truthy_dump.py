@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
-import pyoxigraph as ox
 import pytest
 
 from longtail.errors import SourceError
@@ -84,67 +82,6 @@ def test_unusual_statements_are_put_aside_with_their_reason(tmp_path: Path, log)
         "11": "not N-Triples",
         "14": "not N-Triples",
     }
-
-
-@pytest.mark.parametrize("subject", ["Q1x", "Q01", "Q9\\u0031", "L12", "x12"])
-def test_a_subject_that_is_no_item_is_put_aside_among_ids_of_equal_length(
-    tmp_path: Path, log, subject: str
-) -> None:
-    ids = [f"Q{n}" for n in range(10 ** (len(subject) - 2), 10 ** (len(subject) - 2) + 5)]
-    lines = [f"<{WD}{one}> <{WDT}P106> <{WD}Q10> ." for one in ids]
-    rejected = RejectedRows()
-    (occupations,) = _pairs(
-        _dump(tmp_path / "dump", *lines, f"<{WD}{subject}> <{WDT}P106> <{WD}Q10> .", *lines),
-        log, rejected, "P106",
-    )  # fmt: skip
-    if subject == "Q9\\u0031":  # Q91, written in another way
-        assert sorted(occupations) == sorted([*((one, "Q10") for one in ids), ("Q91", "Q10")])
-    else:
-        assert [one for one, _ in occupations] == ids
-        assert [row.reason for row in rejected.rows] == ["subject is no item"]
-
-
-@pytest.mark.parametrize("n_usual", [0, 10, 500])
-def test_lines_in_another_form_are_found_among_few_and_among_many(tmp_path: Path, log, n_usual: int) -> None:
-    usual = [f'<{WD}Q{n}> {LABEL} "x"@en .' for n in range(1, n_usual + 1)]
-    odd = [f"<{WD}Q{n}>  <{WDT}P19> <{WD}Q7> ." for n in (1, 2)]
-    (births,) = _pairs(_dump(tmp_path / "dump", odd[0], *usual, odd[1]), log, RejectedRows(), "P19")
-    assert births == [("Q1", "Q7"), ("Q2", "Q7")]
-
-
-@pytest.mark.parametrize("end", ['"a" .', "_:b .", f"<{WD}Q1> .", "<e:o> ."])
-def test_the_last_line_of_a_chunk_is_read_like_any_other(tmp_path: Path, log, end: str) -> None:
-    rejected = RejectedRows()
-    dump = _dump(tmp_path / "dump", f'<{WD}Q1> {LABEL} "x"@en .', f"<{WD}Q1> <{WDT}P19> {end}")
-    (births,) = _pairs(dump, log, rejected, "P19")
-    assert births == ([("Q1", "Q1")] if WD in end else [])
-    assert [row.row_key for row in rejected.rows] == ([] if births else ["Q1 P19"])
-
-
-def test_a_large_file_equals_a_strict_parser(tmp_path: Path, log) -> None:
-    draw = random.Random(2)
-    lines = []
-    for number in range(90_000):
-        subject = f"<{WD}Q{draw.randrange(1, 20_000)}>"
-        kind = number % 3
-        if kind == 0:
-            lines.append(
-                f"{subject} <{WDT}{draw.choice(['P19', 'P106', 'P31'])}> <{WD}Q{draw.randrange(1, 50)}> ."
-            )
-        else:
-            lines.append(
-                f'{subject} {LABEL} "{draw.getrandbits(300):x}"@{draw.choice(["en", "de", "zh-hans"])} .'
-            )
-    dump = _dump(tmp_path / "dump", *lines)
-    assert dump.path.stat().st_size > 2 * (4 << 20)
-    expected: dict[str, set[tuple[str, str]]] = {"P19": set(), "P106": set()}
-    for quad in ox.parse(path=str(dump.path), format=ox.RdfFormat.N_TRIPLES):
-        name = quad.predicate.value.removeprefix(WDT)
-        if name in expected:
-            expected[name].add((quad.subject.value.removeprefix(WD), quad.object.value.removeprefix(WD)))
-    births, occupations = _pairs(dump, log, RejectedRows(), "P19", "P106")
-    assert births == sorted(expected["P19"])
-    assert occupations == sorted(expected["P106"])
 
 
 def test_a_file_without_triples_is_refused(tmp_path: Path, log) -> None:
@@ -267,7 +204,7 @@ def test_lines_as_wikidata_writes_them(tmp_path: Path, log) -> None:
         "descriptions": {"en": {"value": "country in western Europe"}},
         "sitelinks": {},
     }
-    assert (terms.tells_of(ids), terms.redirects) == ([True, False, False], {"Q4242": "Q31"})
+    assert (terms.have_lines(ids), terms.redirects) == ([True, False, False], {"Q4242": "Q31"})
     assert (terms.has_sitelinks, terms.lists_all) == (False, True)
     everything = [
         *lines,

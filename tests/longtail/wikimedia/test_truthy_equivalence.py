@@ -146,7 +146,7 @@ def test_terms(tmp_path_factory, lines: list[bytes], block: int) -> None:
     }
     assert {i: told.sitelinks for i, told in found.items() if told.sitelinks is not None} == sitelinks
     assert terms.redirects == redirects
-    assert terms.tells_of(IDS) == [entity_id in expected for entity_id in IDS]
+    assert terms.have_lines(IDS) == [entity_id in expected for entity_id in IDS]
     assert all(_strictly(lines[int(row.row_key) - 1]) is None for row in rejected.rows)
 
 

@@ -3,7 +3,7 @@
 A relation of ParaRel gives each subject one object. Therefore a fact with several objects is left out. Labels repeat, as
 in ParaRel: namesakes are subjects of their own, each with its own uuid.
 
-    python -m longtail.sandbox.pararel --out folder
+    python -m tools.reference_models.pararel --out folder
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _line(row: object) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Write the dataset of a world."""
     parser = argparse.ArgumentParser(
-        prog="python -m longtail.sandbox.pararel", description="Write a world like ParaRel."
+        prog="python -m tools.reference_models.pararel", description="Write a world like ParaRel."
     )
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
     parser.add_argument("--seed", type=int, default=0, help="seed of the world")
