@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from longtail.errors import StudyError
 from longtail.methods import memory_method
 from longtail.prompt_formats import CLOZE_FORMATS
+from longtail.relations.relation import Relation, add_source_set, by_name
 from longtail.study.backends import BACKENDS, IMPORTED, PASSAGES
 from longtail.study.datasets import Dataset
 from longtail.study.imports import PARAPHRASES, QUESTIONS, load_format
 from longtail.study.models import Model
 from longtail.study.prompts import CANDIDATES
-from longtail.study.relation_files import check_relations
 from longtail.study.source import FIRST_MONTH, NO_SOURCE, FactSample, newest_complete_month
 from longtail.study.study import Study
 from longtail.study.sweep import Sweep
@@ -46,10 +46,7 @@ def _problems(study: Study) -> Problems:
 
 def _check_names(study: Study) -> Problems:
     """Names are of what is there, and every retriever and prompt is used."""
-    try:
-        check_relations(study.datasets)
-    except ValueError as error:
-        yield ("datasets", str(error))
+    yield from _check_relations(study)
     shared = {d.name for d in study.datasets} & {r.name for r in study.reference_questions}
     if shared:
         yield ("reference_questions", f"{min(shared)!r} is the name of a dataset; choose another")
@@ -69,6 +66,23 @@ def _check_names(study: Study) -> Problems:
         yield ("retrievers", f"{unused[0]!r} is not used; name it under methods, or leave it out")
     if not study.answer_prompts and not study.candidate_prompts:
         yield ("prompts", "at least one must ask questions or candidates")
+
+
+def _check_relations(study: Study) -> Problems:
+    """No two datasets of the source give a name two meanings, or a property two names."""
+    of_name: dict[str, Relation] = {}
+    of_property: dict[str, Relation] = {}
+    for dataset in study.datasets_of_source:
+        known = by_name(add_source_set(dataset.definitions))
+        for name in dataset.relations:
+            relation = known[name]
+            is_repeated = dataset.relations.count(name) > 1
+            if is_repeated or of_name.setdefault(name, relation) != relation:
+                yield ("datasets", f"relation {name!r} is defined twice; give one of them another name")
+            other = of_property.setdefault(relation.property_id, relation)
+            if other.name != name:
+                names = f"{other.name!r} and {name!r}"
+                yield ("datasets", f"property {relation.property_id} is asked as {names}; keep one of them")
 
 
 def _check_popularity(study: Study) -> Problems:

@@ -466,7 +466,7 @@ def test_a_file_of_relations_stands_for_all_of_them(
             _RELATIONS.replace("P108", "P106"),
             "datasets: property P106 is asked as 'employer' and 'occupation'; keep one of them",
         ),
-        ("mine.yaml", _RELATIONS.replace("P108", "^P50"), "mine.yaml: relation employer: property: '^P50' is an inverse"),
+        ("mine.yaml", _RELATIONS.replace("P108", "^P50"), "mine.yaml: relation employer.property: '^P50' is an inverse"),
         ("mine.yaml", "- {name: [", "mine.yaml: is not valid YAML: line 1, column"),
         ("father", _RELATIONS, "datasets[0].relations: must be a list of at least one text"),
     ],
