@@ -423,6 +423,21 @@ def text_of_key(row: Mapping[str, Any], key: str) -> str | None:
     return str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
 
 
+def read_texts(
+    path: Path, keys: Sequence[str], rejected: RejectedRows, accept_cut: bool | None
+) -> Iterator[tuple[int, list[str], dict[str, Any]]]:
+    """The rows of a JSON lines file: number, texts of `keys`, and the object. Those without a text go to `rejected`.
+
+    `accept_cut` and errors: as `read_delimited`.
+    """
+    for number, loaded in read_json_lines(path, rejected, accept_cut):
+        texts = {key: text for key in keys if (text := text_of_key(loaded, key)) is not None}
+        if missing := [key for key in keys if key not in texts]:
+            rejected.put(number, f"key {missing[0]}: a text was expected", loaded)
+        else:
+            yield number, [*texts.values()], loaded
+
+
 def optional_text(row: Mapping[str, Any], key: str, rejected: RejectedRows) -> str | None:
     """The text of a key that a row need not have. Anything else is counted, and does not cost the row."""
     value = row.get(key)

@@ -26,7 +26,8 @@ from longtail.imports.column_checks import (
     PARQUET,
     columns_at_beginning,
     columns_of_schema,
-    refuse_footer,
+    open_parquet,
+    readable_parquet,
 )
 from longtail.imports.column_names import (
     MOST_COLUMNS,
@@ -35,7 +36,6 @@ from longtail.imports.column_names import (
     chosen_columns,
     columns_of_object,
     list_names,
-    refuse_columns,
     value_at,
 )
 from longtail.imports.lines import LONGEST_LINE, PYTHON_DICTS, clean, is_python, open_file
@@ -215,7 +215,7 @@ def read_table(
     numbered: Iterable[tuple[int, Mapping[str, Any]]]
     is_typed = start.startswith((PARQUET, b"{", b"["))
     if start.startswith(PARQUET):
-        file = _parquet(path)
+        file = open_parquet(path)
         columns = chosen_columns(path, columns_of_schema(file.schema_arrow), declared, meanings, required)
         numbered = enumerate(_parquet_rows(path, file, _whole(columns, file.schema_arrow.names)), 1)
     elif start.startswith((b"{", b"[")):
@@ -429,22 +429,8 @@ _NOT_HELD = (ValueError, ArithmeticError, LookupError, TypeError, NotImplemented
 """What pyarrow raises for such a value: bytes that are no UTF-8, the year 20000, an unknown time zone."""
 
 
-def _parquet(path: Path) -> pq.ParquetFile:
-    with open_file(path) as stream, _readable(path):
-        content = stream.read()
-        refuse_footer(path, content)
-        file = pq.ParquetFile(pa.BufferReader(content))
-    refuse_columns(path, file.metadata.num_columns)
-    with _readable(path):
-        names = Counter(file.schema_arrow.names)
-    twice = [name for name, n in names.items() if n > 1]
-    if twice:
-        raise SourceError(f"{path}: column {list_names(twice)} appears twice")
-    return file
-
-
 def _parquet_rows(path: Path, file: pq.ParquetFile, columns: list[str]) -> Iterator[Mapping[str, Any]]:
-    with _readable(path):
+    with readable_parquet(path):
         for batch in file.iter_batches(batch_size=10_000, columns=columns):
             values = [_values(batch.column(name)) for name in columns]
             for row in zip(*values, strict=True):
@@ -487,12 +473,3 @@ def _decode(value: bytes) -> str:
 
 def _no_utf_8(error: UnicodeDecodeError) -> str:
     return f"byte 0x{error.object[error.start]:02x} is not UTF-8 (is the text Latin-1? write it as UTF-8)"
-
-
-@contextlib.contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Errors: `SourceError` where a Parquet file is damaged."""
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{path}: cannot be read as Parquet ({single_line(str(error))[:200]})") from None

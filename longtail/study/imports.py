@@ -312,10 +312,6 @@ class TagMe(Part):
     min_rho: Annotated[float, number(-1e-9, 1)] = 0.22
     """links at or below it are left out"""
 
-    @classmethod
-    def expand(cls, raw: Mapping[str, Any], reading: Reading) -> Mapping[str, Any]:
-        return {key: value for key, value in raw.items() if key != "token_env" or value is not None}
-
 
 @dataclass(frozen=True)
 class ReferenceQuestions(_AtPlace):

@@ -56,10 +56,7 @@ _BEGINNINGS = (
     (b"\x1f\x8b", "it is packed by gzip; unpack it: gunzip"),
     (b"GGUF\x00\x00\x00", "it is a GGUF file for big-endian machines; fetch the usual one"),
     (b"GGUF", "its version of GGUF is not 2 or 3; fetch a newer file of this model"),
-    (b"lmgg", "it is a GGML file, older than GGUF; fetch the GGUF file of this model"),
-    (b"fmgg", "it is a GGML file, older than GGUF; fetch the GGUF file of this model"),
-    (b"tjgg", "it is a GGML file, older than GGUF; fetch the GGUF file of this model"),
-    (b"GGML", "it is a GGML file, older than GGUF; fetch the GGUF file of this model"),
+    ((b"lmgg", b"fmgg", b"tjgg", b"GGML"), "it is a GGML file, older than GGUF; fetch the GGUF file of this model"),
     (b"", "it does not begin as one of version 2 or 3; is it a file of another kind?"),
 )  # fmt: skip
 """How files of other kinds begin, what they are, and what to do."""

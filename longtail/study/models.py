@@ -165,8 +165,7 @@ class Model(Part):
             "passages": min(backend.passages, top_k) if isinstance(top_k, int) else 0,
             **({} if backend.generates else {"path": IMPORTED}),
         }
-        given = {key: value for key, value in raw.items() if key != "declines" or value is not None}
-        return {**defaults, **given}
+        return {**defaults, **raw}
 
     def check(self, raw: Mapping[str, Any], reading: Reading) -> Model:
         backend, top_k = BACKENDS[self.backend], reading.study.get("top_k", TOP_K)

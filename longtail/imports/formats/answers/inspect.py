@@ -48,13 +48,15 @@ _SAID = re.compile(r"ANSWER\s*:[\s*$(]*([A-Z\d]+(?:\s*,\s*[A-Z\d]+)*)\b", re.IGN
 
 
 def read_log(
-    path: Path, declared: Results, questions: Questions, rejected: RejectedRows
-) -> list[ImportedAnswer]:
-    """The samples of a log whose id is in `questions`; the others go to `rejected`. Samples of other epochs are neither.
+    place: Path, declared: Results, questions: Questions
+) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
+    """The samples of a log whose id is in `questions`; the others are put aside. Samples of other epochs are neither.
 
     Errors: `SourceError` if the file is no whole log, if its evaluation did not finish, or if
     it has several epochs, scorers or metrics and the declaration chooses none, or one that is not there.
     """
+    (path,) = _files(place, declared)
+    rejected = RejectedRows(path.name)
     log = _load(path)
     if log.status != "success":
         unfinished = f"its evaluation did not finish (status {log.status}), so samples are missing"
@@ -79,7 +81,7 @@ def read_log(
             answers.append(_answer(path, sample, graded, scorer, log.eval.model, declared, questions))
         except ValueError as refused:
             rejected.put(str(sample.id), str(refused), sample.output.completion)
-    return answers
+    return answers, rejected.rows
 
 
 def _load(path: Path) -> Any:
@@ -213,14 +215,6 @@ def _files(place: Path, _: Results) -> list[Path]:
     return [only_log(place, "*.eval", "*.json")]
 
 
-def _read(
-    place: Path, declared: Results, questions: Questions
-) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
-    (log,) = _files(place, declared)
-    rejected = RejectedRows(log.name)
-    return read_log(log, declared, questions, rejected), rejected.rows
-
-
 @dataclass(frozen=True)
 class LogKeys(Part):
     method: Method = memory_method().name
@@ -237,7 +231,7 @@ class LogKeys(Part):
 
 
 FORMAT = AnswerFormat(
-    read=_read,
+    read=read_log,
     files=_files,
     package=PACKAGE,
     keys=LogKeys,

@@ -36,13 +36,14 @@ _Object = Mapping[str, Any]
 
 
 def read_batch(
-    path: Path, declared: Results, questions: Questions, rejected: RejectedRows
-) -> list[ImportedAnswer]:
-    """The results whose `custom_id` is the id of one of `questions`; the others go to `rejected`.
+    path: Path, declared: Results, questions: Questions
+) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
+    """The results whose `custom_id` is the id of one of `questions`; the others are put aside.
 
     Errors: `SourceError` where a file cannot be read, or has results of several models, or several texts for a request,
     and the declaration chooses none.
     """
+    rejected = RejectedRows(path.name, most=MOST_ASIDE)
     files = [path, *([declared.option("errors")] if declared.option("errors") else [])]
     lines = [(file, number, line) for file in files for number, line in read_json_lines(file, rejected)]
     asked, done = _requests(declared, rejected), {_id(line) for _, _, line in lines}
@@ -74,7 +75,7 @@ def read_batch(
             )
         except ValueError as error:
             rejected.put(number, str(error), line)
-    return answers
+    return answers, rejected.list_rows()
 
 
 def _id(line: _Object) -> str:
@@ -227,13 +228,6 @@ def _files(place: Path, declared: Results) -> list[Path]:
     return files
 
 
-def _read(
-    place: Path, declared: Results, questions: Questions
-) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
-    rejected = RejectedRows(place.name, most=MOST_ASIDE)
-    return read_batch(place, declared, questions, rejected), rejected.list_rows()
-
-
 def _find_beside(value: Any, reading: Reading) -> Path:
     """A file beside the results, relative to the study file."""
     return reading.path.parent / Path(read_text(value)).expanduser()
@@ -259,7 +253,7 @@ class BatchKeys(Part):
 
 
 FORMAT = AnswerFormat(
-    read=_read,
+    read=read_batch,
     files=_files,
     check=_check,
     keys=BatchKeys,
