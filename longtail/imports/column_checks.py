@@ -51,7 +51,7 @@ def require_columns(delimiter: str, columns: tuple[str, ...]) -> Check:
     return lambda path, declared: check_header(path, delimiter, columns, _accepts_cut(declared))
 
 
-def check_keys(path: Path, keys: Sequence[str], declared: Any) -> None:
+def check_keys(path: Path, keys: Sequence[str], declared: Any = None) -> None:
     """Errors: `SourceError` where the rows of JSON at the beginning of a file lack a key."""
     there, _ = _of_objects(_read(path, declared))
     for key in keys:

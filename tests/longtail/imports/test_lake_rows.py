@@ -31,6 +31,7 @@ from tests.imported_files import (
     popqa_tp_rows,
     result_name,
     result_rows,
+    study_of_files,
     write_log,
     write_popqa,
     write_popqa_tp,
@@ -46,19 +47,8 @@ RIGHT = [True, False] * 4
 def make(folder: Path, rows: list[dict[str, str]] = ROWS, **more: Any) -> tuple[Study, Lake]:
     """A study of one PopQA file, its source's tables empty."""
     write_popqa(folder / "popqa.tsv", rows)
-    raw = {
-        "name": "files", "description": "d",
-        "datasets": [{"name": "popqa", "import": {"format": "popqa", "path": "popqa.tsv"}}],
-        "prompts": [{"name": "plain"}], "methods": ["closed_book", "genread"],
-        "models": [{"name": "fake", "path": "fake:echo", "backend": "fake"}],
-        "popularity": {"measure": "imported"},
-    } | more  # fmt: skip
-    (folder / "study.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
-    lake = Lake(folder / "lake")
-    lake.ensure_schemas()
-    for table in ("triples", "entities"):
-        lake.write(table, [], fingerprint="none")
-    return load_study(folder / "study.yaml"), lake
+    datasets = [{"name": "popqa", "import": {"format": "popqa", "path": "popqa.tsv"}}]
+    return study_of_files(folder, **{"datasets": datasets, "methods": ["closed_book", "genread"], **more})
 
 
 def imported(folder: Path, rows: list[dict[str, str]] = ROWS, **more: Any) -> tuple[Study, Lake]:
@@ -84,16 +74,6 @@ def test_facts_stand_beside_those_of_the_source(tmp_path: Path) -> None:
     assert lake.read_all("entities").num_rows == len(labels)
     assert lake.read("entities", "imported").num_rows == len(labels) - 1
     assert lake.read("triples", "imported").num_rows == 8
-
-
-def test_popularity_is_of_every_entity_and_missing_is_null(tmp_path: Path) -> None:
-    study, lake = make(tmp_path)
-    write_popqa(tmp_path / "popqa.tsv", [{**ROWS[0], "s_pop": "-1"}, *ROWS[1:]])
-    outcome = import_popularity(study, lake, LOG)
-    popularity = {row["entity_id"]: row["popularity"] for row in lake.read("imported_popularity").to_pylist()}
-    assert popularity["Q50000"] is None
-    assert popularity["Q50001"] == 101.0
-    assert outcome.notes["missing"] == 1
 
 
 def test_a_study_without_imports_writes_no_partition_and_empties_a_left_one(tmp_path: Path) -> None:
@@ -418,8 +398,3 @@ def test_results_that_stand_under_nothing_of_the_study(tmp_path: Path, name: str
     )
     with pytest.raises(SourceError, match=message):
         import_answers(study, lake, "others", LOG)
-
-
-def test_other_models_have_no_imported_answers(tmp_path: Path) -> None:
-    study, lake = imported(tmp_path)
-    assert import_answers(study, lake, "fake", LOG).stamp.n_rows == 0

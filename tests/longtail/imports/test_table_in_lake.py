@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from longtail.errors import SourceError
 from longtail.generation.engine.partition import generate
@@ -28,7 +27,7 @@ from longtail.storage.lake import Lake, Outcome
 from longtail.study import imports
 from longtail.study.file import load_study
 from longtail.study.study import Study
-from tests.imported_files import write_entity_questions
+from tests.imported_files import study_of_files, write_entity_questions
 
 LOG = logging.getLogger("test")
 TABLE = """question;answer;popularity;prediction;verdict;new_tokens;how
@@ -45,16 +44,11 @@ def made(folder: Path, **more: Any) -> tuple[Study, Lake]:
     """The study of one file, with its questions in the lake."""
     (folder / "songs.csv").write_text(TABLE, encoding="utf-8")
     results = {"format": "table", "path": "songs.csv", "dataset": "songs", "columns": COLUMNS}
-    raw = {
-        "datasets": [{"name": "songs", "import": {"format": "table", "path": "songs.csv", "separator": "|"}}],
-        "name": "songs", "description": "d", "methods": ["closed_book"], "popularity": {"measure": "imported"},
-        "prompts": PROMPTS, "models": [{"name": "others", "backend": "imported", "results": [results]}],
-    } | more  # fmt: skip
-    (folder / "study.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
-    study, lake = load_study(folder / "study.yaml"), Lake(folder / "lake")
-    lake.ensure_schemas()
-    for table in ("triples", "entities"):
-        lake.write(table, [], fingerprint="none")
+    dataset = {"name": "songs", "import": {"format": "table", "path": "songs.csv", "separator": "|"}}
+    others = {"name": "others", "backend": "imported", "results": [results]}
+    study, lake = study_of_files(
+        folder, **{"name": "songs", "datasets": [dataset], "prompts": PROMPTS, "models": [others], **more}
+    )
     import_triples(study, lake, LOG)
     import_entities(study, lake, LOG)
     import_popularity(study, lake, LOG)
