@@ -126,7 +126,6 @@ def test_a_file_without_decisions_is_one_line(
             {"columns": {"retrieved": "x"}},
             "decisions[0].columns.retrieved: unknown key; did you mean retrieve?",
         ),
-        ({"format": "table"}, "decisions[0].format: unknown key"),
     ],
 )
 def test_messages(tmp_path: Path, changed: dict[str, Any], message: str) -> None:

@@ -274,23 +274,6 @@ def test_a_file_without_quoting_is_read_line_by_line(
     assert f"{tmp_path}/file.tsv: cells begin with quotation marks that enclose none" in caplog.text
 
 
-def test_marks_that_nothing_needs_are_taken_off_with_a_word(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = written(tmp_path / "file.tsv", 'a\tb\n1\t"Heroes"\n2\tx\n')
-    for quoting, value, is_told in (
-        ("auto", "Heroes", True),
-        ("csv", "Heroes", False),
-        ("none", '"Heroes"', False),
-    ):
-        caplog.clear()
-        found, _ = rows(path, delimiter="\t", quoting=quoting)
-        assert [row["b"] for row in found] == [value, "x"]
-        assert (
-            "in 1 rows, the first in line 2, marks enclose cells that need none" in caplog.text
-        ) == is_told
-
-
 def test_in_a_file_with_quoting_one_bad_mark_costs_its_own_row_alone(tmp_path: Path) -> None:
     content = 'a,b\n"1, one",x\n"2" two,x\n"3, three",x\n"4,x\n"5, five","a\nb"\n"6",x\n'
     found, rejected = rows(written(tmp_path / "file.csv", content))
@@ -367,13 +350,6 @@ def test_lines_ending_in_cr_are_read_in_pieces(tmp_path: Path) -> None:
     assert len(rejected.rows) == 1
 
 
-def test_a_line_of_any_length_is_read_in_bounded_memory(tmp_path: Path) -> None:
-    path = written(tmp_path / "file.csv", b"a,b\n1," + b"x" * (LONGEST_LINE + 5) + b"\n3,4\n")
-    found, rejected = rows(path)
-    assert [row["a"] for row in found] == ["3"]
-    assert len(rejected.rows) == 1
-
-
 def test_quoted_line_breaks_quotes_emoji_and_blank_lines(tmp_path: Path) -> None:
     content = 'a,b\r\n"one\r\ntwo","say ""hi"""\r\n\r\n👩‍🔬,é\r\n'
     found, rejected = rows(written(tmp_path / "file.csv", content))
@@ -405,13 +381,6 @@ def test_json_lines_by_number(tmp_path: Path) -> None:
     rejected = RejectedRows(path.name)
     assert list(read_json_lines(path, rejected)) == [(1, {"a": 1}), (6, {"c": 2})]
     assert [row.row_key for row in rejected.rows] == ["log.jsonl row 3", "log.jsonl row 4", "log.jsonl row 5"]
-
-
-def test_json_lines_that_end_in_cr(tmp_path: Path) -> None:
-    path = written(tmp_path / "log.jsonl", b'{"a": 1}\r\r{"b": 2}\rbroken')
-    rejected = RejectedRows(path.name)
-    assert list(read_json_lines(path, rejected)) == [(1, {"a": 1}), (3, {"b": 2})]
-    assert [row.row_key for row in rejected.rows] == ["log.jsonl row 4"]
 
 
 @settings(max_examples=100, deadline=None)

@@ -159,11 +159,6 @@ def test_no_question_at_all_is_an_error(hand_study: Study, hand_lake: Lake, log:
         build_questions(hand_study, hand_lake, log)
 
 
-def test_missing_table_says_what_to_materialise(hand_study: Study, log: logging.Logger) -> None:
-    with pytest.raises(LakeError, match="lake/triples"):
-        build_questions(hand_study, Lake(hand_study.home.lake), log)
-
-
 FILE = [
     {"question_id": str(number), "relation": "common" if number % 10 else "rare"} for number in range(200)
 ]
@@ -183,11 +178,6 @@ def ids(tmp_path: Path) -> Place:
         "\ufeff# chosen by others\r\n7\r\n\r\n 10 \r\n7\r\n150\r\n", encoding="utf-8"
     )
     return Place("ids.txt")
-
-
-def test_all_questions_are_asked_where_no_key_chooses(hand_study: Study, log: logging.Logger) -> None:
-    asked, _ = ask(hand_study, log)
-    assert sorted(asked, key=int) == [row["question_id"] for row in FILE]
 
 
 def test_the_first_rows_and_a_file_of_ids_choose_together(

@@ -37,6 +37,7 @@ OF_IMPORTS = {
     "ids",
     "max_questions",
     "definitions",
+    "popularity_name",
 }
 """Fields that no study of the sandbox can have: tests/longtail/imports/test_declared.py names their keys."""
 
@@ -93,7 +94,7 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
     assert study.retrieval_methods == ("oracle", "stemmed", "nearest")
     assert [study.reads_paraphrases(name) for name in study.retrieval_methods] == [False, True, True]
     stemmed, nearest = study.retrievers
-    assert stemmed.settings == Bm25Settings(0.9, 0.0, "bm25+", 1.0, "english", "porter", "cjk_bigrams")
+    assert stemmed.settings == Bm25Settings(0.9, 0.0, "english", "porter", "cjk_bigrams")
     assert nearest.settings == EncoderSettings(
         path="encoder", revision="main", query_path="asking", query_revision="main", pooling="cls", normalise=False,
         query_prefix="query: ", passage_prefix="passage: ", max_tokens=64, dtype="float16", device="cpu",
