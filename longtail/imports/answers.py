@@ -230,20 +230,12 @@ def _prompt(study: Study, results: Results, answer: ImportedAnswer) -> str:
     ]
     if len(fitting) == 1:
         return fitting[0]
-    if answer.shots is None:
-        asked = f"was asked by prompt {answer.prompt}" if answer.prompt else "does not say by which prompt"
-        names = ", ".join(prompt.name for prompt in study.prompts_of(answer.method))
-        raise SourceError(
-            f"{study.path}: {answer.place} {asked}; the study has: {names}; choose by key prompt of results"
-        )
-    whose = (
-        f"prompt {results.prompt} has another number"
-        if results.prompt
-        else f"{len(fitting)} prompts have as many"
-    )
+    asked = f"was asked by prompt {answer.prompt}" if answer.prompt else "does not say by which prompt"
+    if answer.shots is not None:
+        asked = f"was asked with {answer.shots} shots"
+    names = ", ".join(f"{prompt.name} ({prompt.shots} shots)" for prompt in study.prompts_of(answer.method))
     raise SourceError(
-        f"{study.path}: {answer.place} was asked with {answer.shots} shots, and {whose}; declare one prompt with that"
-        " number, or choose by key prompt of results"
+        f"{study.path}: {answer.place} {asked}; the study has: {names}; choose by key prompt of results, or declare another"
     )
 
 
@@ -292,11 +284,7 @@ def import_decisions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
 
 def check_decisions(path: Path, declared: Decisions) -> None:
     """Look at a file's columns alone. Errors: `SourceError` where one is missing."""
-    # the beginning of a long file need not show all columns: those that the study names count as there
-    named = {name for name, column in declared.columns if column}
-    _check_decision_columns(
-        path, named | check_table(path, declared, declared.columns, DECISION_MEANINGS, ("id",))
-    )
+    _check_decision_columns(path, check_table(path, declared.columns, DECISION_MEANINGS, ("id",)))
 
 
 def _check_decision_columns(path: Path, meanings: Collection[str]) -> None:
@@ -311,7 +299,7 @@ def _read_decisions(
     decisions: dict[tuple[str, str, str], Any],
     log: logging.Logger,
 ) -> list[QuarantinedRow]:
-    """Add the file's decisions to `kept`, the first one for each question and policy; the rows put aside."""
+    """Add the file's decisions to `decisions`, the first one for each question and policy; the rows put aside."""
     unread: Counter[str] = Counter()
     rejected = RejectedRows(path.name, most=MOST_ASIDE)
     table = read_table(path, dict(declared.columns), DECISION_MEANINGS, ("id",), rejected)

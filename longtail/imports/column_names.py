@@ -79,11 +79,6 @@ SHOWN = 40
 _MOST_NEAR = 1_000
 _DEEPEST = 8
 _NAME = re.compile(r"[\w.:/()%#?-]+( [\w.:/()%#?-]+){0,3}")
-_GOLD = re.compile(
-    r"gold|possible|reference|truth|target|expected|correct|right|ideal|label|accept|valid|alias"
-)
-_ANSWER = re.compile(r"answers?", re.IGNORECASE)
-_SAID = re.compile(r"pred|infer|generat|model|respon|output|complet", re.IGNORECASE)
 _OBJECT = re.compile(r"\{\s*([\"']|\w+\s*[:=])")
 _CALLED = re.compile(r"[a-z_][\w.]*\(\s*[\[{(].*\)", re.IGNORECASE | re.DOTALL)
 _COLLECTIONS = frozenset({"array", "set", "frozenset", "list", "tuple", "dict_values", "dict_keys"})
@@ -100,6 +95,14 @@ def columns_of_object(
             yield from columns_of_object(value, f"{before}{name}.", depth + 1)
         else:
             yield before + name, isinstance(value, list)
+
+
+def columns_of_objects(objects: Iterable[Mapping[str, Any]]) -> Columns:
+    """The keys of objects, those of objects in them as paths."""
+    columns: dict[str, bool] = {}
+    for name, is_list in (column for loaded in objects for column in columns_of_object(loaded)):
+        columns[name] = columns.get(name, True) and is_list
+    return columns
 
 
 def chosen_columns(
@@ -122,7 +125,7 @@ def chosen_columns(
                 key = meaning if meaning.startswith(ROWS) else f"columns.{meaning}"
                 raise SourceError(
                     f"{path}: column {column} is missing, which {key} names"
-                    f"{near(column, _plausible_columns(meaning, there))}; there are: {list_names(there)}"
+                    f"{_near_column(column, meaning, there)}; there are: {list_names(there)}"
                 )
             columns |= {} if column is None else {meaning: column}
             continue
@@ -139,7 +142,7 @@ def chosen_columns(
     for meaning in required:
         if meaning not in columns:
             names = USUAL_NAMES.get(meaning, (meaning,))
-            hint = next(filter(None, (near(name, _plausible_columns(meaning, there)) for name in names)), "")
+            hint = next(filter(None, (_near_column(name, meaning, there) for name in names)), "")
             raise SourceError(
                 f"{path}: no column has a usual name of {meaning}{hint}; name it in the study: columns:"
                 f" {{{meaning}: <column>}}; there are: {list_names(there)}"
@@ -147,20 +150,14 @@ def chosen_columns(
     return columns
 
 
-def _plausible_columns(meaning: str, there: Iterable[str]) -> list[str]:
-    """The columns that may be meant: none with a usual name of another meaning, and never a model's for gold answers."""
+def _near_column(wanted: str, meaning: str, there: Iterable[str]) -> str:
+    """As `near`, of columns without a usual name of another meaning; empty for gold answers: a model's may be near."""
     others = {name.casefold() for other, names in USUAL_NAMES.items() if other != meaning for name in names}
-    return [
-        name
-        for name in there
-        if name.casefold() not in others and (meaning != "answers" or _may_be_gold(name))
-    ]
-
-
-def _may_be_gold(name: str) -> bool:
-    """Whether a name may be meant for gold answers, unlike `gpt_answer` and `inference`."""
-    words = re.sub(_ANSWER, "", name)
-    return bool(_GOLD.search(name.casefold())) or (not _SAID.search(name) and words in ("", name))
+    return (
+        ""
+        if meaning == "answers"
+        else near(wanted, [name for name in there if name.casefold() not in others])
+    )
 
 
 def list_names(names: Iterable[str]) -> str:

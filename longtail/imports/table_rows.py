@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -24,7 +24,6 @@ import pyarrow.parquet as pq
 from longtail.errors import SourceError, single_line
 from longtail.imports.column_checks import (
     PARQUET,
-    columns_at_beginning,
     columns_of_schema,
     open_parquet,
     readable_parquet,
@@ -34,7 +33,7 @@ from longtail.imports.column_names import (
     ROWS,
     SHOWN,
     chosen_columns,
-    columns_of_object,
+    columns_of_objects,
     list_names,
     value_at,
 )
@@ -178,18 +177,10 @@ class Rows:
 
 
 def check_table(
-    path: Path,
-    declared: Any,
-    columns: Iterable[tuple[str, str | None]],
-    meanings: Sequence[str],
-    required: Sequence[str],
-    only: Sequence[tuple[str, str]] = (),
-) -> set[str]:
-    """Look at a file's columns alone; the meanings that were found. Errors: `SourceError` where one is missing."""
-    there, is_all = columns_at_beginning(path, declared)
-    named, meanings = _add_choosing_columns(columns, meanings, only)
-    wanted = {name: column if is_all or name in required else None for name, column in named.items()}
-    return {*(chosen_columns(path, there, wanted, meanings, required) if there else meanings)}
+    path: Path, columns: Iterable[tuple[str, str | None]], meanings: Sequence[str], required: Sequence[str]
+) -> Collection[str]:
+    """The meanings of a file's columns. Errors: as `read_table`."""
+    return read_table(path, dict(columns), meanings, required, RejectedRows(path.name, most=1)).columns
 
 
 def read_table(
@@ -220,9 +211,7 @@ def read_table(
         numbered = enumerate(_parquet_rows(path, file, _whole(columns, file.schema_arrow.names)), 1)
     elif start.startswith((b"{", b"[")):
         numbered = list(number_objects(path, rejected))
-        there: dict[str, bool] = {}
-        for name, is_list in (column for _, row in numbered for column in columns_of_object(row)):
-            there[name] = there.get(name, True) and is_list
+        there = columns_of_objects(row for _, row in numbered)
         _refuse_object(path, numbered, rejected, has_columns=True)
         try:
             columns = chosen_columns(path, there, declared, meanings, required)

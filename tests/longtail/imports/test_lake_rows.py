@@ -37,7 +37,6 @@ from tests.imported_files import (
     write_popqa_tp,
     write_results,
 )
-from tests.inspect_logs import ANSWERS
 
 LOG = logging.getLogger("test")
 ROWS = popqa_rows(("occupation", "capital"), 4)
@@ -91,21 +90,6 @@ def test_a_study_without_imports_writes_no_partition_and_empties_a_left_one(tmp_
     fresh.write("triples", [], fingerprint="none")
     assert import_triples(load_study(tmp_path / "study.yaml"), fresh, LOG) == []
     assert study.source.kind == "none"
-
-
-def test_questions_are_filtered_by_relation_and_drawn(tmp_path: Path) -> None:
-    datasets = [
-        {"name": "popqa", "import": {"format": "popqa", "path": "popqa.tsv"}, "relations": ["capital"],
-         "max_questions_per_relation": 2},
-    ]  # fmt: skip
-    study, lake = imported(tmp_path, datasets=datasets)
-    rows = lake.read("questions").to_pylist()
-    assert [row["relation"] for row in rows] == ["capital", "capital"]
-    assert {row["question_id"] for row in rows} < {row["id"] for row in ROWS}
-    assert build_questions(study, lake, LOG).was_current
-    datasets[0]["relations"] = ["sport"]
-    with pytest.raises(SourceError, match="its file has no question of sport; it has: occupation, capital"):
-        imported(tmp_path, datasets=datasets)
 
 
 def test_wordings_are_the_files_or_ours(tmp_path: Path) -> None:
@@ -256,26 +240,6 @@ def test_the_same_question_twice_keeps_the_first_and_says_so(tmp_path: Path) -> 
     assert row["reason"] == "answered already: a.jsonl line 1 has the same question; that row is kept"
 
 
-def test_a_log_of_inspect_is_scored_again_beside_its_own_verdicts(tmp_path: Path, inspect_logs: Path) -> None:
-    entry = {
-        "format": "inspect",
-        "path": str(inspect_logs / "whole.json"),
-        "dataset": "popqa",
-        "scorer": "match",
-    }
-    study, lake = imported(tmp_path, popqa_rows(("occupation",), 6), models=models(entry))
-    outcome = import_answers(study, lake, "others", LOG)
-    assert outcome.notes == {"popqa/plain/closed_book": "6 answers, 0 questions without"}
-    notes = scored(study, lake, "closed_book").notes
-    answers = lake.read("answers", "others|closed_book").to_pylist()
-    assert {(row["revision"], row["engine"], row["prompt_tokens"]) for row in answers} == {
-        ("mockllm/model", "imported", 15)
-    }
-    ours = [score_answer(text, [f"Answer {i % 7}"]).is_correct for i, text in enumerate(ANSWERS)]
-    assert [row["is_correct"] for row in answers] == ours == [True, False, True, False, True, True]
-    assert (notes["judged_by_file"], notes["right_by_us_only"], notes["right_by_file_only"]) == (6, 1, 0)
-
-
 def batch(question_id: str, text: str | None = None, code: int = 200, **message: Any) -> dict[str, Any]:
     """A line of a batch's output."""
     choice = {"index": 0, "message": {"content": text, **message}, "finish_reason": "stop"}
@@ -387,7 +351,7 @@ def test_a_changed_file_is_read_again_and_a_moved_one_is_not(tmp_path: Path) -> 
         (result_name("m", "BM25", 8), "methods: bm25 is missing, by which model=m-input=popQA-method=BM25"),
         (
             result_name("m", "vanilla", 8, 15),
-            "row 1 was asked with 15 shots, and 0 prompts have as many; declare one prompt",
+            r"row 1 was asked with 15 shots; the study has: plain \(0 shots\); choose",
         ),
     ],
 )

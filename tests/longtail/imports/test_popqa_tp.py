@@ -99,24 +99,6 @@ def test_letters_read_as_macroman_are_repaired_and_right_ones_stay(tmp_path: Pat
         assert (found.notes["repaired_wordings"], found.rejected) == (n, [])
 
 
-def test_subjects_that_a_spreadsheet_changed_are_found_by_id_and_kept(tmp_path: Path) -> None:
-    names = ["April 18", "", "Nan", "Fernando", "April 19"]
-    rows = [
-        {**row, "subj": name, "question": f"Who is {name}?"} for row, name in zip(ROWS, names, strict=False)
-    ]
-    published = {"April 18": "Apr-18", "": "nan", "April 19": "April 19"}
-    questions = read_popqa(write_popqa(tmp_path / "popqa.tsv", rows)).questions
-    content = [
-        one if one["template_id"] == "0" else {**one, "paraphrase": f"{published.get(row['subj'], row['subj'])} is?"}
-        for row in rows
-        for one in popqa_tp_rows([row])
-    ]  # fmt: skip
-    found = read_popqa_tp(write_popqa_tp(tmp_path / "tp.csv", content), questions)
-    assert found.notes["altered_subjects"] == ["400000", "400001"]
-    assert found.wordings["400000"] == {0: "Who is April 18?", 1: "Apr-18 is?", 2: "Apr-18 is?"}
-    assert any("2 questions name another subject" in line and "400000, 400001" in line for line in found.says)
-
-
 TEMPLATES = "relation\ttemplate_id\ttemplate\n"
 
 
@@ -179,8 +161,6 @@ def test_the_published_table_is_rebuilt_from_its_templates_and_read_with_its_fau
     assert published.notes["repaired_wordings"] == sum(not text.isascii() for text in expected.values())
     with (folder / "altered_subjects.tsv").open(encoding="utf-8") as stream:
         altered = {row["id"] for row in csv.DictReader(stream, delimiter="\t")}
-    assert {*published.notes["altered_subjects"]} == altered
-    assert len(altered) == 10
     filled = FORMAT.read(folder / "templates.tsv", questions).wordings
     rebuilt = {(key, n): text for key, own in filled.items() for n, text in own.items()}
     assert rebuilt.keys() == expected.keys()
