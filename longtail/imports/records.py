@@ -6,7 +6,7 @@ Some files enclose cells in quotation marks (RFC 4180, as package `csv` and DPR'
 quoting, so that a mark is a character like others. The rows say which it is: `1<tab>"Weird Al" Yankovic` is a row only
 without quoting, `1<tab>"a<tab>b"` only with it, and so is a cell over several lines, unless most of these lines are
 rows by themselves. The file's beginning decides for all of it. Where nothing decides, marks enclose cells, and the log
-says so. A CR that ends no line is a character like others where lines end in LF.
+says so. A CR that ends no line is a character like others.
 """
 
 from __future__ import annotations
@@ -116,8 +116,6 @@ class Cells:
                 cells = self._enclosing(row)
             else:
                 self.block, cells = [line], self._plain(line)
-                if "\n" in line[:-1]:
-                    cells = "not a row of this format: a line feed in a file whose lines end in CR"
             if cells:
                 yield row, cells
             self._n_lines += len(self.block)

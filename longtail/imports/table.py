@@ -293,13 +293,10 @@ def _lacks(columns: Mapping[str, str], dataset: ImportedDataset) -> list[str]:
         "popularity": sum(popularity.get(row["subject_id"]) is None for row in rows),
         "relation": sum(row["relation"] is None for row in rows),
     }
-    means = {
-        "popularity": "analyses of popularity leave them out",
-        "relation": "they count under `all` alone",
-    }
-    for name, n in without.items():
+    means = ("analyses of popularity leave them out", "they count under `all` alone")
+    for (name, n), meaning in zip(without.items(), means, strict=True):
         if n:
-            lines.append(f"{n:,} of {len(rows):,} questions have no {name}: {means[name]}")
+            lines.append(f"{n:,} of {len(rows):,} questions have no {name}: {meaning}")
     return lines
 
 

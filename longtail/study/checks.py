@@ -10,7 +10,6 @@ from longtail.methods import memory_method
 from longtail.prompt_formats import CLOZE_FORMATS
 from longtail.relations.relation import Relation, add_source_set, by_name
 from longtail.study.backends import BACKENDS, IMPORTED, PASSAGES
-from longtail.study.datasets import Dataset
 from longtail.study.imports import PARAPHRASES, QUESTIONS, load_format
 from longtail.study.models import Model
 from longtail.study.prompts import CANDIDATES
@@ -193,8 +192,9 @@ def _check_imports(study: Study) -> Problems:
     if kind == "none" and study.datasets_of_source:
         name = study.datasets_of_source[0].name
         yield ("source", f"is missing; dataset {name} is no import and needs one")
-    naming = [name for name in map(_questions_of, study.datasets) if name and _names_entities(name)]
-    if kind == "sandbox" and naming:
+    formats = [load_format(QUESTIONS, d.imported.format) for d in study.datasets if d.imported]
+    names_entities = any(format_.names_entities for format_ in formats)
+    if kind == "sandbox" and names_entities:
         yield (
             "source.kind",
             "the sandbox has its own entities, whose identifiers do not fit those in imported files;"
@@ -206,16 +206,18 @@ def _check_imports(study: Study) -> Problems:
             "the sandbox has its own articles, and other texts say nothing about its entities; leave source out, or use"
             " wikidata or rdf_file",
         )
-    if study.popularity.measure == "imported" and not naming and kind != "none":
+    if study.popularity.measure == "imported" and not names_entities and kind != "none":
         yield (
             "popularity.measure",
             "imported goes with a dataset whose import brings entities, as format popqa does",
         )
-    formats = [load_format(QUESTIONS, name) for name in map(_questions_of, study.datasets) if name]
     if study.candidate_prompts and not any(format_.has_candidates for format_ in formats):
         yield ("prompts", "generations: [candidates] goes with a dataset of cloze queries, as format pararel")
     for i, dataset in enumerate(study.datasets):
-        yield from _check_dataset(study, i, dataset)
+        wanted = dataset.paraphrases and load_format(PARAPHRASES, dataset.paraphrases.format).of
+        if wanted and (dataset.imported is None or dataset.imported.format != wanted):
+            message = f"goes with an import of format {wanted}, whose ids it is joined by"
+            yield (f"datasets[{i}].paraphrases", message)
     for i, model in enumerate(study.models):
         yield from _check_results(study, i, model)
     names = [dataset.name for dataset in study.datasets]
@@ -227,25 +229,6 @@ def _check_imports(study: Study) -> Problems:
         for i, dataset_name in enumerate(datasets):
             if dataset_name not in (None, *names):
                 yield (f"{key}[{i}].dataset", f"{dataset_name!r} is not one of: {', '.join(names)}")
-
-
-def _questions_of(dataset: Dataset) -> str | None:
-    return dataset.imported.format if dataset.imported else None
-
-
-def _names_entities(name: str) -> bool:
-    return bool(load_format(QUESTIONS, name).names_entities)
-
-
-def _check_dataset(study: Study, i: int, dataset: Dataset) -> Problems:
-    name = _questions_of(dataset)
-    if dataset.paraphrases:
-        wanted = load_format(PARAPHRASES, dataset.paraphrases.format).of
-        if name != wanted:
-            yield (
-                f"datasets[{i}].paraphrases",
-                f"goes with an import of format {wanted}, whose ids it is joined by",
-            )
 
 
 def _check_results(study: Study, i: int, model: Model) -> Problems:

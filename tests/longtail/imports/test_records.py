@@ -147,6 +147,7 @@ def test_any_bytes_are_rows_or_put_aside_or_refused(
     ("content", "words"),
     [
         (b"", "is empty"),
+        (b"a,b\r1,2\r", "its lines end in CR alone"),
         ("a,b\n1,2\n".encode("utf-16"), "UTF-16"),
         ("a,b\n1,2\n".encode("utf-16-le"), "UTF-16"),
         ("a,b\n1,2\n".encode("utf-32"), "UTF-16"),
@@ -325,29 +326,6 @@ def test_a_lone_cr_is_a_character_of_its_field(tmp_path: Path, end: str, quote: 
     found, rejected = rows(written(tmp_path / "file.csv", content))
     assert found == [{"a": "one\rtwo", "b": "x"}, {"a": "\ry", "b": "z"}]
     assert rejected.rows == []
-
-
-@settings(max_examples=40, deadline=None)
-@given(table=st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=8))
-def test_a_file_whose_lines_end_in_cr(
-    tmp_path_factory: pytest.TempPathFactory, table: list[tuple[str, str]]
-) -> None:
-    table = [(a.replace("\n", " "), b.replace("\n", " ")) for a, b in table]
-    path = tmp_path_factory.mktemp("csv") / "file"
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream, lineterminator="\r", quoting=csv.QUOTE_ALL).writerows([("a", "b"), *table])
-    found, rejected = rows(path)
-    assert [(row["a"], row["b"]) for row in found] == table
-    assert rejected.rows == []
-
-
-def test_lines_ending_in_cr_are_read_in_pieces(tmp_path: Path) -> None:
-    long = b"x" * (LONGEST_LINE + 5)
-    path = written(tmp_path / "file.csv", b"a,b\r" + b"1,2\r" * 400_000 + b"3," + long + b"\r5,6")
-    found, rejected = rows(path)
-    assert len(found) == 400_001
-    assert found[-1] == {"a": "5", "b": "6"}
-    assert len(rejected.rows) == 1
 
 
 def test_quoted_line_breaks_quotes_emoji_and_blank_lines(tmp_path: Path) -> None:
