@@ -118,6 +118,14 @@ class ImportedParaphrases:
     notes: dict[str, Any] = field(default_factory=dict)
 
 
+def question_row(question_id: str, question: str, gold_answers: list[str], **known: Any) -> dict[str, Any]:
+    """A row of lake table questions without `dataset`. What is not `known` by the name of its column is empty."""
+    empty = dict.fromkeys(("relation", "property_id", "subject_id", "subject"))
+    lists = {name: [] for name in ("subject_aliases", "object_ids", "objects")}
+    row = {"question_id": question_id, "question": question, "gold_answers": gold_answers}
+    return {**row, **empty, **lists, **known}
+
+
 def reasons(rejected: Sequence[QuarantinedRow]) -> dict[str, int]:
     """How many rows were put aside for each reason: its words up to the first colon."""
     return dict(Counter(row.reason.split(":")[0] for row in rejected).most_common(10))

@@ -20,7 +20,7 @@ from typing import Any
 from longtail.errors import SourceError
 from longtail.imports.column_checks import columns_at_beginning
 from longtail.imports.column_names import SHOWN, structure_of, unusual
-from longtail.imports.format import LONGEST_QUESTION, ImportedDataset, ImportedEntity, reasons
+from longtail.imports.format import LONGEST_QUESTION, ImportedDataset, ImportedEntity, question_row, reasons
 from longtail.imports.lines import clean
 from longtail.imports.records import MOST_ASIDE, RejectedRows, file_hashes, first_reason
 from longtail.imports.table_rows import (
@@ -160,18 +160,9 @@ class Reading:
         question_id = own_id or number_id(make_id(self._name, question, golds), self._repeats)
         self._rows[question_id] = row.number
         self.dataset.rows[row.number] = question_id
-        self.dataset.questions[question_id] = {
-            "question_id": question_id,
-            "relation": relation,
-            "property_id": None,
-            "subject_id": entity_id,
-            "subject": subject,
-            "subject_aliases": [],
-            "question": question,
-            "object_ids": [],
-            "objects": [],
-            "gold_answers": golds,
-        }
+        self.dataset.questions[question_id] = question_row(
+            question_id, question, golds, relation=relation, subject_id=entity_id, subject=subject
+        )
 
     def _entity(self, row_id: str, label: str, known: _Known) -> str | None:
         """The id of the entity that has what a row knows of it; None if the row knows nothing."""

@@ -25,20 +25,10 @@ IMPORTED = "imported"
 UNKNOWN = "unknown"
 DTYPES = ("float32", "bfloat16", "float16")
 QUANTISATIONS = ("none", "8bit", "4bit")
-LOCAL_KEYS = frozenset(
-    {
-        "path",
-        "revision",
-        "dtype",
-        "quantisation",
-        "device",
-        "device_map",
-        "batch_tokens",
-        "device_hour_usd",
-        "thinking_tokens",
-        "obtain",
-    }
-)
+LOCAL_KEYS = frozenset({
+    "path", "revision", "dtype", "quantisation", "device", "device_map", "batch_tokens", "device_hour_usd",
+    "thinking_tokens", "obtain",
+})  # fmt: skip
 """The keys of a model whose weights this machine loads."""
 
 

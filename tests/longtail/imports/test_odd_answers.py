@@ -343,13 +343,6 @@ def test_files_that_are_no_logs_of_inspect(tmp_path: Path, name: str, content: s
     assert expected in outcome(tmp_path / name, "inspect")
 
 
-def test_a_log_without_samples(tmp_path: Path, whole_log: dict[str, Any]) -> None:
-    for samples in ({"samples": []}, {"samples": None}, {}):
-        rest = {key: value for key, value in whole_log.items() if key != "samples"}
-        (tmp_path / "log.json").write_text(json.dumps(rest | samples), encoding="utf-8")
-        assert outcome(tmp_path / "log.json", "inspect") == ""
-
-
 FIELDS = "id,pred,is_correct,generation,has_answer"
 REFERENCE: list[tuple[str, str, str]] = [
     ("an empty first line", "1,,False,Q: Who? A:\\n,True", "1="),

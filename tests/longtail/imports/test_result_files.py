@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from longtail.errors import SourceError
 from longtail.imports.formats.answers.adaptive_retrieval import (
@@ -52,28 +50,16 @@ def answers(path: Path, questions: dict[str, dict[str, Any]]) -> tuple[list[Impo
     return list(read_result_file(file, questions, rejected)), rejected
 
 
-@given(
-    model=st.text("abcXYZ_-.=019", min_size=1, max_size=20).filter(lambda text: "-input=" not in text),
-    method=st.sampled_from(sorted(METHODS_OF_FILES)),
-    shots=st.integers(0, 99),
-    n=st.integers(0, 99_999),
-    int8=st.booleans(),
-    worker=st.none() | st.tuples(st.integers(0, 9), st.integers(1, 10)),
+@pytest.mark.parametrize(
+    ("suffix", "expected"),
+    [("", (False, 0, 1)), ("_int8bit", (True, 0, 1)), ("_int8bit-worker=2.4", (True, 2, 4))],
 )
-def test_names_say_how(
-    model: str, method: str, shots: int, n: int, int8: bool, worker: tuple[int, int] | None
-) -> None:
-    suffix = ("_int8bit" if int8 else "") + (f"-worker={worker[0]}.{worker[1]}" if worker else "")
-    file = result_file(Path(result_name(model, method, n, shots, suffix)))
+@pytest.mark.parametrize("method", METHODS_OF_FILES)
+def test_names_say_how(method: str, suffix: str, expected: tuple[bool, int, int]) -> None:
+    file = result_file(Path(result_name("org_m-1.3B-method=x", method, 14_267, 15, suffix)))
     assert file is not None
-    assert (file.model, file.input, file.method, file.shots, file.n) == (
-        model,
-        "popQA",
-        METHODS_OF_FILES[method],
-        shots,
-        n,
-    )
-    assert (file.is_int8, file.worker, file.workers) == (int8, *(worker or (0, 1)))
+    assert (file.model, file.input, file.method) == ("org_m-1.3B-method=x", "popQA", METHODS_OF_FILES[method])
+    assert (file.shots, file.n, (file.is_int8, file.worker, file.workers)) == (15, 14_267, expected)
 
 
 def test_rows_by_id_with_what_the_file_says(tmp_path: Path, questions: dict[str, dict[str, Any]]) -> None:

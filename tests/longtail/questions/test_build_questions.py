@@ -25,15 +25,11 @@ from longtail.questions.build import (
     gold_answers,
 )
 from longtail.questions.paraphrases import build_paraphrases
-from longtail.relations.relation import SUBJECT, by_name, fill, relation_set
+from longtail.relations.relation import by_name, relation_set
 from longtail.storage.lake import Lake
 from longtail.study.datasets import Dataset
 from longtail.study.imports import QUESTIONS, Import, Place
 from longtail.study.study import Study
-
-TEMPLATES = [r.template for r in relation_set("popqa")] + [
-    t for r in relation_set("popqa") for t in r.wordings
-]
 
 
 def questions_of(lake: Lake) -> dict[str, dict[str, Any]]:
@@ -137,12 +133,6 @@ def test_draw_does_not_hang_on_the_order(order: list[str], seed: int, limit: int
     assert set(drawn(order, limit)) <= set(drawn(order, limit + 1))  # a larger draw holds the smaller one
     assert len(drawn(order, limit)) == min(limit, 30)
     assert drawn(order, None) == order
-
-
-@given(st.sampled_from(TEMPLATES), st.text(max_size=60))
-def test_fill_puts_any_label_in_whole(template: str, label: str) -> None:
-    before, after = template.split(SUBJECT)
-    assert fill(template, label) == before + label + after
 
 
 @given(st.lists(st.text(max_size=12), max_size=12))

@@ -73,15 +73,6 @@ def test_what_a_whole_word_is(tmp_path: Path) -> None:
     assert found.anywhere.tolist() == [6, 2, 1, 1, 2, 2, 0]
 
 
-def test_a_name_that_spans_blocks_is_found_once(tmp_path: Path) -> None:
-    name = "Quill of the North"
-    filler = "é" * ((1 << 19) - 5)
-    text = f"{filler} {name} {filler} {name}"
-    found = count(text.encode(), [name, "Quill", "é"], tmp_path)
-    assert found.whole_words.tolist() == [2, 2, 0]
-    assert found.anywhere.tolist() == [2, 2, 2 * len(filler)]
-
-
 def test_files_of_a_folder_are_read_in_every_form(tmp_path: Path) -> None:
     text = "Ada Quill and Ada Quill. "
     (tmp_path / "a.txt").write_text(text)

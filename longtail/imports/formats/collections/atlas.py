@@ -17,8 +17,10 @@ def read_passages(
     path: Path, rejected: RejectedRows, accept_cut_dumps: bool = False
 ) -> Iterator[CollectedText]:
     """The passages in the file's order. Errors: `SourceError`, as `read_texts`."""
-    for number, texts, row in read_texts(path, ("id", "title", "text"), rejected, accept_cut_dumps):
-        yield CollectedText(number, *texts, optional_text(row, "section", rejected))
+    keys = ("id", "title", "text")
+    for number, (passage_id, title, text), row in read_texts(path, keys, rejected, accept_cut_dumps):
+        section = optional_text(row, "section", rejected)
+        yield CollectedText(number, passage_id, title, text, section)
 
 
 FORMAT = CollectionFormat(read=read_passages, keys=CutKeys, check=require_keys("id", "title", "text"))

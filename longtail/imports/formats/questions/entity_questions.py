@@ -25,6 +25,7 @@ from longtail.imports.format import (
     Names,
     QuestionFormat,
     names_for,
+    question_row,
     reasons,
 )
 from longtail.imports.records import RejectedRows, first_reason
@@ -147,18 +148,15 @@ def _question(row: Row, question_id: str, relation: Relation) -> dict[str, Any]:
     if text is None:
         raise row.error("question", "a text was expected")
     answers = answers_of(row, None)
-    return {
-        "question_id": question_id,
-        "relation": relation.name,
-        "property_id": relation.property_id,
-        "subject_id": None,
-        "subject": mention(text, relation.template),
-        "subject_aliases": [],
-        "question": text,
-        "object_ids": [],
-        "objects": answers,
-        "gold_answers": answers,
-    }
+    return question_row(
+        question_id,
+        text,
+        answers,
+        relation=relation.name,
+        property_id=relation.property_id,
+        subject=mention(text, relation.template),
+        objects=answers,
+    )
 
 
 def _read(place: Path, declared: Import, dataset: Dataset, names: Names) -> ImportedDataset:

@@ -14,7 +14,14 @@ from typing import Any
 
 from longtail.errors import SourceError
 from longtail.imports.column_names import SHOWN
-from longtail.imports.format import LONGEST_QUESTION, ImportedDataset, ImportedEntity, QuestionFormat, reasons
+from longtail.imports.format import (
+    LONGEST_QUESTION,
+    ImportedDataset,
+    ImportedEntity,
+    QuestionFormat,
+    question_row,
+    reasons,
+)
 from longtail.imports.lines import clean
 from longtail.imports.records import RejectedRows, first_reason, json_texts, read_delimited
 from longtail.imports.table_rows import OptionalValues, RefusedError, Row
@@ -131,18 +138,18 @@ def _question(
     golds = list(dict.fromkeys(gold for answer in answers if (gold := clean(answer))))
     if not golds:
         raise row.error("possible_answers", "at least one answer was expected")
-    return {
-        "question_id": question_id,
-        "relation": relation.name,
-        "property_id": relation.property_id,
-        "subject_id": subject.entity_id,
-        "subject": clean(row.values["subj"]) or None,
-        "subject_aliases": list(subject.aliases),
-        "question": text,
-        "object_ids": [obj.entity_id],
-        "objects": [obj.label],
-        "gold_answers": golds,
-    }
+    return question_row(
+        question_id,
+        text,
+        golds,
+        relation=relation.name,
+        property_id=relation.property_id,
+        subject_id=subject.entity_id,
+        subject=clean(row.values["subj"]) or None,
+        subject_aliases=list(subject.aliases),
+        object_ids=[obj.entity_id],
+        objects=[obj.label],
+    )
 
 
 def _aliases(row: Row, column: str) -> list[str]:
