@@ -252,7 +252,7 @@ def number_objects(path: Path, rejected: RejectedRows) -> Iterator[tuple[int, Ma
     with open_file(path) as stream:
         is_list = stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
         stream.seek(0)
-        listed = _json(path, stream.read()) if is_list else _rows_of_object(stream)
+        listed = _json(path, stream.read()) if is_list else rows_of_object(stream)
     numbered = read_json_lines(path, rejected) if listed is None else enumerate(listed, 1)
     for number, item in numbered:
         if not isinstance(item, Mapping):
@@ -292,11 +292,11 @@ def _refuse_object(
         )
 
 
-def _rows_of_object(stream: IO[bytes]) -> list[Any] | None:
+def rows_of_object(stream: IO[bytes]) -> list[Any] | None:
     """The rows in a file that is one JSON object; None for JSON lines, of which a line is read."""
     text = stream.readline(LONGEST_LINE).removeprefix(b"\xef\xbb\xbf")
     is_cut = len(text) >= LONGEST_LINE and not text.endswith(b"\n")
-    if text.rstrip().endswith((b"{", b"[", b",")) or (is_cut and _PUBLISHED.match(text)):
+    if text.rstrip().endswith((b"{", b"[", b",", b":")) or (is_cut and _PUBLISHED.match(text)):
         text += stream.read()
     elif stream.read(1):
         return None

@@ -97,14 +97,14 @@ class Place(Part):
             return False
         if self.path_env:
             return not os.environ.get(self.path_env, "").strip()
-        return self.path is None or not self._named_path(study_path, "to import").exists()
+        return self.path is None or not self._locate(study_path, "to import").exists()
 
     def find(self, study_path: Path, purpose: str = "to import") -> Path:
         """The absolute path on this machine, `url` left aside.
 
         Errors: `SourceError` where the variable is not set or nothing exists there.
         """
-        found = self._named_path(study_path, purpose)
+        found = self._locate(study_path, purpose)
         if not found.exists():
             raise SourceError(
                 f"{found}: there is no such file or folder {purpose}{self._by}; named in {study_path}{self._obtain_hint}"
@@ -113,7 +113,7 @@ class Place(Part):
             raise SourceError(f"{found}: is neither a file nor a folder; named in {study_path}")
         return found
 
-    def _named_path(self, study_path: Path, purpose: str) -> Path:
+    def _locate(self, study_path: Path, purpose: str) -> Path:
         named = self.path or ""
         if self.path_env:
             value = os.environ.get(self.path_env, "").strip()

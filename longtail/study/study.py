@@ -180,7 +180,7 @@ class Study(Part):
 
     def method(self, name: str) -> Method:
         """The record of a method: one that the study declares, or one that is built in. Errors: `StudyError`."""
-        found: Method = _find_named(self.known_methods, name, "method", self.path)
+        found: Method = _find_by_name(self.known_methods, name, "method", self.path)
         return found
 
     @property
@@ -318,13 +318,13 @@ class Study(Part):
         )
 
     def model(self, name: str) -> Model:
-        return _find_named(self.models, name, "model", self.path)
+        return _find_by_name(self.models, name, "model", self.path)
 
     def prompt(self, name: str) -> Prompt:
-        return _find_named(self.prompts, name, "prompt", self.path)
+        return _find_by_name(self.prompts, name, "prompt", self.path)
 
 
-def _find_named(items: tuple[Any, ...], name: str, what: str, path: Path) -> Any:
+def _find_by_name(items: tuple[Any, ...], name: str, what: str, path: Path) -> Any:
     for item in items:
         if item.name == name:
             return item

@@ -13,7 +13,6 @@ import pytest
 from longtail.errors import SourceError
 from longtail.imports.datasets import read_questions
 from longtail.imports.format import ImportedDataset
-from longtail.imports.formats.questions.eli5 import LONGEST_ANSWER
 from longtail.questions.build import build_questions
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
@@ -100,12 +99,6 @@ def test_a_bad_row_is_put_aside_with_its_reason(tmp_path: Path, row: object, rea
     (rejected,) = found.rejected
     assert rejected.row_key == "questions row 2"
     assert rejected.reason.startswith(reason)
-
-
-def test_an_answer_longer_than_any_post_is_put_aside(tmp_path: Path) -> None:
-    long = {"id": "l", "input": "Why?", "output": [{"answer": "x" * (LONGEST_ANSWER + 1)}]}
-    found = read(tmp_path, "eli5", lines([*KILT_ELI5, long]))
-    assert [row.reason.split(":")[0] for row in found.rejected] == ["column output"]
 
 
 @pytest.mark.parametrize(

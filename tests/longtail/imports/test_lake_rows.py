@@ -115,28 +115,6 @@ def test_wordings_are_the_files_or_ours(tmp_path: Path) -> None:
     assert outcome.notes["popqa"]["questions_without_paraphrases"] == 1
 
 
-def test_a_prompt_that_several_rows_share_is_generated_once_and_answers_each_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
-    again = [{**ROWS[0], "id": str(i), "obj": ROWS[1]["obj"], "obj_id": "9001", "o_uri": ROWS[1]["o_uri"],
-              "o_pop": ROWS[1]["o_pop"]} for i in (1, 2)]  # fmt: skip
-    study, lake = make(tmp_path)
-    write_popqa(tmp_path / "popqa.tsv", [*ROWS, *again])
-    import_triples(study, lake, LOG)
-    import_entities(study, lake, LOG)
-    build_questions(study, lake, LOG)
-    with ModelSession(LOG) as session:
-        outcome = generate(
-            TASKS["answers"], study, lake, "fake", "closed_book", session=session, run_id="r", log=LOG
-        )
-    rows = {row["question_id"]: row for row in lake.read("answers", "fake|closed_book").to_pylist()}
-    assert (outcome.notes["rows"], outcome.notes["distinct_prompts"], outcome.notes["computed"]) == (10, 8, 8)
-    same = [rows[question_id] for question_id in ("400000", "1", "2")]
-    assert len({(row["prompt_hash"], row["prediction"]) for row in same}) == 1
-    assert set(rows) == {row["id"] for row in (*ROWS, *again)}
-
-
 def models(*results: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"name": "others", "backend": "imported", "results": list(results)}]
 

@@ -76,7 +76,7 @@ def test_the_question_itself_is_wording_0_whatever_the_file_lacks() -> None:
         (1, "An Ann, or Ann?", "An Ann, or Ann?"),
         (2, "[subj] is what?", "Ann is what?"),
     ]
-    assert as_template("Who?", "Ann") == "Who?"
+    assert as_template("Who?", "Ann") == as_template("Who?", None) == "Who?"
 
 
 def test_letters_read_as_macroman_are_repaired_and_right_ones_stay(tmp_path: Path) -> None:

@@ -262,19 +262,6 @@ def test_no_row_without_quoting_is_lost_or_merged_or_misread_without_a_word(
             assert is_likely or is_usual or aside or words, "nothing says that the marks enclose cells"
 
 
-def test_a_file_without_quoting_is_read_line_by_line(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    content = 'a\tb\n"Weird Al" Yankovic\t1\n"Heroes\t2\n"Whole"\t3\n5"\t"x"\n'
-    with caplog.at_level(logging.INFO):
-        found, rejected = rows(written(tmp_path / "file.tsv", content), delimiter="\t")
-    assert [(row["a"], row["b"]) for row in found] == [
-        ('"Weird Al" Yankovic', "1"), ('"Heroes', "2"), ('"Whole"', "3"), ('5"', '"x"'),
-    ]  # fmt: skip
-    assert rejected.rows == []
-    assert f"{tmp_path}/file.tsv: cells begin with quotation marks that enclose none" in caplog.text
-
-
 def test_in_a_file_with_quoting_one_bad_mark_costs_its_own_row_alone(tmp_path: Path) -> None:
     content = 'a,b\n"1, one",x\n"2" two,x\n"3, three",x\n"4,x\n"5, five","a\nb"\n"6",x\n'
     found, rejected = rows(written(tmp_path / "file.csv", content))

@@ -14,10 +14,10 @@ from longtail.imports.formats.answers.adaptive_retrieval import (
     read_result_file,
     result_file,
 )
-from longtail.imports.formats.answers.lm_eval import LOGS, read_log
+from longtail.imports.formats.answers.lm_eval import read_log
 from longtail.imports.formats.questions.popqa import read_popqa
 from longtail.imports.records import RejectedRows
-from longtail.imports.results import ImportedAnswer, only_log
+from longtail.imports.results import ImportedAnswer
 from longtail.scoring.match import score_answer
 from longtail.storage.fingerprints import prompt_hash
 from tests.imported_files import (
@@ -210,15 +210,6 @@ def test_filters_and_metrics_are_chosen_not_guessed(
         read_log(path, results("lm_eval", filter="other"), questions)
     with pytest.raises(SourceError, match="no line has metric 'f1'"):
         read_log(path, results("lm_eval", filter="loose", metric="f1"), questions)
-
-
-def test_a_folder_of_several_logs(tmp_path: Path) -> None:
-    for name in ("samples_a.jsonl", "samples_b.jsonl"):
-        write_log(tmp_path / name, [])
-    with pytest.raises(
-        SourceError, match=r"the folder holds 2: samples_a.jsonl, samples_b.jsonl; name the file by path"
-    ):
-        only_log(tmp_path, LOGS)
 
 
 N = 60

@@ -84,20 +84,3 @@ def test_what_is_kept_is_asked_with_every_answer_and_counted(
     assert len(fetched) < lake.read("entities").num_rows / 2
     assert [outcome.was_current for outcome in first] == [False] * 7
     assert [outcome.was_current for outcome in run(study, lake, log)] == [True] * 7
-
-
-def test_the_sample_is_the_same_from_the_query_service_and_from_the_dumps(
-    sampled: tuple[Study, Lake, list[Outcome]],
-    make_study: Callable[[str], Study],
-    log: logging.Logger,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    study = make_study(
-        STUDY.replace('"2026-10",', '"2026-10", facts_from: truthy_dump, views_from: dump,', 1)
-    )
-    lake = Lake(tmp_path_factory.mktemp("other") / "lake")
-    lake.ensure_schemas()
-    outcomes = run(study, lake, log)
-    for name, outcome in zip(("candidate_triples", "questions"), (outcomes[3], outcomes[4]), strict=True):
-        assert outcome.stamp.content == sampled[1].content(name)
-    assert set(lake.read("subject_frequencies")["measured_from"].to_pylist()) == {"dump"}

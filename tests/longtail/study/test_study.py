@@ -204,12 +204,6 @@ def test_defaults(load: Callable[[object], Study]) -> None:
     assert (study.top_k, study.seed) == (20, 0)
 
 
-def test_defaults_of_a_service(load: Callable[[object], Study]) -> None:
-    study = load(changed("models.1.service", {"base_url": "http://127.0.0.1:1"}))
-    assert study.models[1].service == Service("http://127.0.0.1:1", "completions", None, 8)
-    assert (study.models[1].dtype, study.models[1].quantisation) == ("unknown", "unknown")
-
-
 def test_declared_weights_of_a_service_distinguish_its_rows(load: Callable[[object], Study]) -> None:
     plain, declared = load(VALID), load(changed("models.1.quantisation", "8bit"))
     assert (declared.models[1].dtype, declared.models[1].quantisation) == ("unknown", "8bit")
