@@ -160,9 +160,9 @@ def _read_separator(value: Any) -> str:
 def _read_rows(value: Any) -> tuple[tuple[str, str], ...]:
     """Columns of the file and the value that a row has there, as pairs."""
     wanted = {} if value is None else need_mapping(value)
-    if any(isinstance(one, Mapping | list) or one is None for one in wanted.values()):
+    if any(isinstance(value, Mapping | list) or value is None for value in wanted.values()):
         raise fail("", "columns of the file with one value each were expected, as in {split: test}")
-    return tuple((str(column), str(one).strip().casefold()) for column, one in wanted.items())
+    return tuple((str(column), str(value).strip().casefold()) for column, value in wanted.items())
 
 
 ChosenRows = Annotated[

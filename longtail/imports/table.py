@@ -239,7 +239,9 @@ def _texts_of(fields: Mapping[str, Any]) -> list[Any]:
     for keys, beside in _FORMS:
         if {*values} <= keys | beside and (keys & {*values} or not values):
             held = [values[key] for key in values if key in keys]
-            return [text for one in held for text in (one if isinstance(one, list | tuple) else [one])]
+            return [
+                text for value in held for text in (value if isinstance(value, list | tuple) else [value])
+            ]
     raise ValueError(f"{_A_LIST}, not an object with the keys {', '.join(map(str, fields))[:SHOWN]}")
 
 

@@ -87,7 +87,7 @@ class OptionalValues:
 
         Errors: `SourceError` where these are more than a tenth of the column's values.
         """
-        found = []
+        lines = []
         for column, n in self.n_unread.items():
             values = [text for _, text in self._examples[column]]
             shown = ", ".join(f"{text!r} (row {row})" for row, text in self._examples[column])
@@ -95,8 +95,8 @@ class OptionalValues:
             if 10 * n > self._n_values[column]:
                 advice = self._advice(column, values)
                 raise SourceError(f"{self._path}: {line}{advice and f'; {advice}'}")
-            found.append(f"{line}; they count as unknown")
-        return found
+            lines.append(f"{line}; they count as unknown")
+        return lines
 
 
 @dataclass(frozen=True)

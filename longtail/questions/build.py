@@ -97,7 +97,7 @@ def make_questions(
     `facts`: subject_id, property_id, object_id. `entities`: entity_id, label, aliases. Errors: as `build_questions`.
     """
     wanted = {name for dataset in datasets for name in dataset.relations}
-    built = _build([one for one in choice.relations if one.name in wanted], facts, entities)
+    built = _build([relation for relation in choice.relations if relation.name in wanted], facts, entities)
     rows: list[dict[str, Any]] = []
     notes: dict[str, Any] = {"objects_without_label": built.n_objects_without_label} if wanted else {}
     for dataset in datasets:

@@ -71,8 +71,8 @@ class Backend:
     def check_model(self, model: Any) -> None:
         """Errors: `BackendError` where something that the model needs is missing."""
         if self.check is not None:
-            found: Callable[[Any], object] = _import_object(self.check)
-            found(model)
+            check: Callable[[Any], object] = _import_object(self.check)
+            check(model)
 
 
 BACKENDS: Listed[Backend] = Listed(

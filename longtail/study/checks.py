@@ -51,7 +51,7 @@ def _check_names(study: Study) -> Problems:
         yield ("reference_questions", f"{min(shared)!r} is the name of a dataset; choose another")
     for method in study.methods:
         if study.method(method).reads_results and not study.results_read_by(method):
-            fusible = ", ".join(one.name for one in study.known_methods if one.can_be_fused)
+            fusible = ", ".join(other.name for other in study.known_methods if other.can_be_fused)
             yield (
                 "methods",
                 f"{method!r} takes the passages of other methods; name at least one of {fusible} beside it",
@@ -60,7 +60,7 @@ def _check_names(study: Study) -> Problems:
     for i, dataset in enumerate(study.datasets):
         if dataset.drawn_as and dataset.drawn_as not in names[:i] + names[i + 1 :]:
             yield (f"datasets[{i}].drawn_as", f"{dataset.drawn_as!r} is no other dataset of the study")
-    unused = [one.name for one in study.retrievers if one.name not in study.methods]
+    unused = [retriever.name for retriever in study.retrievers if retriever.name not in study.methods]
     if unused:
         yield ("retrievers", f"{unused[0]!r} is not used; name it under methods, or leave it out")
     if not study.answer_prompts and not study.candidate_prompts:
@@ -116,8 +116,8 @@ def _check_methods_of_prompts(study: Study) -> Problems:
         scores = any(study.scores_by(prompt, method) for prompt in study.candidate_prompts)
         if not scores and not study.prompts_of(method):
             yield ("prompts", f"none asks questions by method {method!r}; add it under methods of a prompt")
-        own = study.method(method)
-        if scores and not (own.is_parametric or own.is_fixed or study.retrieve_paraphrases):
+        asking = study.method(method)
+        if scores and not (asking.is_parametric or asking.is_fixed or study.retrieve_paraphrases):
             yield (
                 "retrieve_paraphrases",
                 f"candidates are scored by method {method!r}, whose passages follow the wording; set it to true",
@@ -222,8 +222,8 @@ def _check_imports(study: Study) -> Problems:
         yield from _check_results(study, i, model)
     names = [dataset.name for dataset in study.datasets]
     named: dict[str, list[str | None]] = {
-        "counts": [one.dataset for one in study.counts],
-        "decisions": [one.dataset for one in study.decisions],
+        "counts": [counts.dataset for counts in study.counts],
+        "decisions": [decisions.dataset for decisions in study.decisions],
     }
     for key, datasets in named.items():
         for i, dataset_name in enumerate(datasets):
@@ -254,7 +254,7 @@ def _check_results(study: Study, i: int, model: Model) -> Problems:
 
 def _check_sweep(study: Study, sweep: Sweep) -> Problems:
     """A reader that takes passages apart from the question is tuned, and a retriever by embeddings."""
-    readers = [one.name for one in study.models if PASSAGES in BACKENDS[one.backend].capabilities]
+    readers = [model.name for model in study.models if PASSAGES in BACKENDS[model.backend].capabilities]
     dense = [name for name in study.methods if study.method(name).is_dense]
     for key, name, allowed in (("model", sweep.model, readers), ("retriever", sweep.retriever, dense)):
         if name not in allowed:

@@ -104,14 +104,14 @@ class Place(Part):
 
         Errors: `SourceError` where the variable is not set or nothing exists there.
         """
-        found = self._locate(study_path, purpose)
-        if not found.exists():
+        path = self._locate(study_path, purpose)
+        if not path.exists():
             raise SourceError(
-                f"{found}: there is no such file or folder {purpose}{self._by}; named in {study_path}{self._obtain_hint}"
+                f"{path}: there is no such file or folder {purpose}{self._by}; named in {study_path}{self._obtain_hint}"
             )
-        if not (found.is_file() or found.is_dir()):  # a pipe would never end
-            raise SourceError(f"{found}: is neither a file nor a folder; named in {study_path}")
-        return found
+        if not (path.is_file() or path.is_dir()):  # a pipe would never end
+            raise SourceError(f"{path}: is neither a file nor a folder; named in {study_path}")
+        return path
 
     def _locate(self, study_path: Path, purpose: str) -> Path:
         named = self.path or ""
@@ -125,13 +125,13 @@ class Place(Part):
                 )
             named = str(Path(value) / named)
         try:
-            found = study_path.parent / Path(named).expanduser()
-            found.exists()
+            path = study_path.parent / Path(named).expanduser()
+            path.exists()
         except (OSError, RuntimeError) as error:  # the name is too long, or its home folder is unknown
             raise SourceError(
                 f"{named}: names no file or folder {purpose}{self._by}: {error}; named in {study_path}"
             ) from None
-        return found
+        return path
 
     @property
     def _obtain_hint(self) -> str:
@@ -168,7 +168,7 @@ class _InFormat(_AtPlace):
 
     @classmethod
     def hold(cls, further: Any) -> Any:
-        return tuple((one.name, getattr(further, one.name)) for one in dataclasses.fields(further))
+        return tuple((field.name, getattr(further, field.name)) for field in dataclasses.fields(further))
 
     def option(self, key: str) -> Any:
         """The value of one of the format's own keys."""
@@ -333,8 +333,8 @@ def load_format(kind: str, name: str) -> Any:
 
 def slice_of(declared: Import | Results | Collection) -> list[Any]:
     """What decides the rows, for a fingerprint: all keys except places of files, and the code that reads the files."""
-    own: list[Any] = [declared.dataset, declared.prompt] if isinstance(declared, Results) else []
+    more: list[Any] = [declared.dataset, declared.prompt] if isinstance(declared, Results) else []
     if isinstance(declared, Collection):
-        own = [declared.name, declared.source, declared.date, declared.licence]
+        more = [declared.name, declared.source, declared.date, declared.licence]
     options = [(key, value) for key, value in declared.options if not isinstance(value, Path)]
-    return [declared.format, options, *own, code_version(FORMATS[declared.kind][declared.format])]
+    return [declared.format, options, *more, code_version(FORMATS[declared.kind][declared.format])]

@@ -147,8 +147,8 @@ class Model(Part):
         """The keys that the backend understands, with its defaults: no key may be silently ignored."""
         name = choose("backend", raw.get("backend", cls.backend), tuple(BACKENDS))
         backend = BACKENDS[name]
-        needed = {one.needs: other for other, one in BACKENDS.items() if one.needs}
-        for key in sorted({key for one in BACKENDS.values() for key in one.keys} - backend.keys):
+        needed = {known.needs: other for other, known in BACKENDS.items() if known.needs}
+        for key in sorted({key for known in BACKENDS.values() for key in known.keys} - backend.keys):
             if raw.get(key) is not None:
                 owner = needed.get(key)
                 if owner:

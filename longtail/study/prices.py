@@ -42,9 +42,9 @@ def prices_of(model: Model) -> tuple[Price, ...]:
     service = model.service
     if service is None:
         return ()
-    own = service.prompt_usd_per_million, service.completion_usd_per_million
-    if own[0] is not None and own[1] is not None:
-        return (Price(_ALWAYS, own[0], own[1], _STUDY),)
+    stated = service.prompt_usd_per_million, service.completion_usd_per_million
+    if stated[0] is not None and stated[1] is not None:
+        return (Price(_ALWAYS, stated[0], stated[1], _STUDY),)
     return tuple(
         sorted(
             _table().get((urlsplit(service.base_url).hostname or "", model.path), ()),

@@ -135,7 +135,7 @@ def _read_steps(value: Any, reading: Reading) -> int | tuple[tuple[str, int], ..
         return int(steps.check(value, reading))
     models = _list_models(reading)
     refuse_unknown(value, models)
-    return tuple((one, steps.check(value[one], reading)) for one in models if one in value)
+    return tuple((model, steps.check(value[model], reading)) for model in models if model in value)
 
 
 def _read_turns(value: Any, reading: Reading) -> tuple[tuple[str, str], ...]:
@@ -150,7 +150,7 @@ def _read_turns(value: Any, reading: Reading) -> tuple[tuple[str, str], ...]:
 
 def _read_prompts(value: Any, _reading: Reading) -> tuple[str, ...]:
     """YAML reads a bare `null` among the names as nothing: it means the prompt of that name."""
-    named = [NULL if one is None else one for one in value] if isinstance(value, list) else value
+    named = [NULL if name is None else name for name in value] if isinstance(value, list) else value
     return choose_some("", named, tuple(GROUNDING_PROMPTS))
 
 

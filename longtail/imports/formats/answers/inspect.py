@@ -67,12 +67,12 @@ def read_log(
             )
         rejected.put("all", f"{unfinished}: it has {len(log.samples or [])} of {log.eval.dataset.samples}")
     samples = log.samples or []
-    epoch = only_one(path, "epoch", declared.option("epoch"), (one.epoch for one in samples))
+    epoch = only_one(path, "epoch", declared.option("epoch"), (sample.epoch for sample in samples))
     samples = [one for one in samples if one.epoch == epoch]  # of a repeated question one answer counts
-    scorers = (name for one in samples for name in one.scores or {})
+    scorers = (name for sample in samples for name in sample.scores or {})
     scorer = only_one(path, "scorer", declared.option("scorer"), scorers)
     values = [sample.scores[scorer].value if scorer in (sample.scores or {}) else None for sample in samples]
-    metrics = (name for one in values for name in _metrics(one))
+    metrics = (name for value in values for name in _metrics(value))
     metric = only_one(path, "metric", declared.option("metric"), metrics)
     answers = []
     for sample, value in zip(samples, values, strict=True):

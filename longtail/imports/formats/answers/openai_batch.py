@@ -143,11 +143,13 @@ def _of_response(body: _Object) -> tuple[object, dict[str, Any], _Object]:
         part for item in items if item.get("type") == "message" for part in _objects(item.get("content"))
     ]
     thoughts = [item for item in items if item.get("type") == "reasoning"]
-    shown = [one for item in thoughts for key in ("summary", "content") for one in _objects(item.get(key))]
-    texts = [_text(one.get("text")) for one in shown]
+    shown = [
+        thought for item in thoughts for key in ("summary", "content") for thought in _objects(item.get(key))
+    ]
+    texts = [_text(thought.get("text")) for thought in shown]
     reason = _object(body.get("incomplete_details")).get("reason") or body.get("status")
     fields = {"finish_reason": _text(reason), "reasoning": "\n".join(filter(None, texts)) or None}
-    scored = [one for part in parts for one in _objects(part.get("logprobs"))]
+    scored = [token for part in parts for token in _objects(part.get("logprobs"))]
     return parts or None, fields, {"logprobs": {"content": scored}} if scored else {}
 
 
