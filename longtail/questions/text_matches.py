@@ -140,28 +140,26 @@ def is_word(character: str) -> bool:
 
 def _word_before(window: bytes, at: np.ndarray) -> np.ndarray:
     """Whether the character that ends at each place is part of a word; bytes that are not UTF-8 are not."""
-
-    def decode(place: int) -> str:
-        return window[max(0, place - _CHARACTER) : place].decode("utf-8", "replace")[-1]
-
-    return _words(window, at - 1, at > 0, lambda place: is_word(decode(place + 1)))
+    first = 1 - _CHARACTER
+    return _words(window, at - 1, at > 0, lambda place: window[max(0, place + first) : place + 1], -1)
 
 
 def _word_after(window: bytes, at: np.ndarray) -> np.ndarray:
     """Whether the character that begins at each place is part of a word."""
-
-    def decode(place: int) -> str:
-        return window[place : place + _CHARACTER].decode("utf-8", "replace")[0]
-
-    return _words(window, at, at < len(window), lambda place: is_word(decode(place)))
+    return _words(window, at, at < len(window), lambda place: window[place : place + _CHARACTER], 0)
 
 
-def _words(window: bytes, at: np.ndarray, exists: np.ndarray, of_others: Callable[[int], bool]) -> np.ndarray:
+def _words(
+    window: bytes, at: np.ndarray, exists: np.ndarray, around: Callable[[int], bytes], edge: int
+) -> np.ndarray:
+    """Whether the byte at each place belongs to a word; beyond ASCII, the character at the `edge` of what is `around`."""
     bytes_ = np.frombuffer(window, np.uint8)
     is_part = np.zeros(len(at), np.bool_)
     is_part[exists] = _IS_WORD[bytes_[at[exists]]]
     beyond_ascii = np.flatnonzero(exists)[bytes_[at[exists]] >= 128]
-    is_part[beyond_ascii] = [of_others(place) for place in at[beyond_ascii].tolist()]
+    is_part[beyond_ascii] = [
+        is_word(around(place).decode("utf-8", "replace")[edge]) for place in at[beyond_ascii].tolist()
+    ]
     return is_part
 
 

@@ -152,20 +152,14 @@ def _check_sample(study: Study, sample: FactSample) -> Problems:
         yield ("source.sample.month", "is missing: the month whose page views weight the sample")
     if sample.month is not None and not is_dated:
         yield ("source.sample.month", "goes with frequency: popularity, measured in page_views")
-    newest = _newest_month(study)
-    if sample.month is not None and not FIRST_MONTH <= sample.month <= newest:
-        yield (
-            "source.sample.month",
-            f"{sample.month!r} has no page views; allowed: '{FIRST_MONTH}' to '{newest}'",
-        )
+    if sample.month is not None:
+        yield from _check_month(study, "source.sample.month", sample.month)
 
 
 def _check_window(study: Study) -> Problems:
     """The window must be within the months that have page views."""
-    newest = _newest_month(study)
-    last = study.popularity.last_month or newest
-    if not FIRST_MONTH <= last <= newest:
-        yield ("popularity.last_month", f"{last!r} has no page views; allowed: '{FIRST_MONTH}' to '{newest}'")
+    last = study.popularity.last_month or _newest_month(study)
+    yield from _check_month(study, "popularity.last_month", last)
     most = _month_number(last) - _month_number(FIRST_MONTH) + 1
     if study.popularity.n_months > most:
         yield (
@@ -173,6 +167,12 @@ def _check_window(study: Study) -> Problems:
             f"{study.popularity.n_months} months up to {last} begin before {FIRST_MONTH}, the first month with"
             f" page views; allowed: 1 to {most}",
         )
+
+
+def _check_month(study: Study, key: str, month: str) -> Problems:
+    newest = _newest_month(study)
+    if not FIRST_MONTH <= month <= newest:
+        yield (key, f"{month!r} has no page views; allowed: '{FIRST_MONTH}' to '{newest}'")
 
 
 def _newest_month(study: Study) -> str:

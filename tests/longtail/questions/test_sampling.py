@@ -20,13 +20,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longtail.errors import LakeError, SourceError
+from longtail.errors import SourceError
 from longtail.questions.build import build_questions
 from longtail.questions.frequencies import measure_frequencies
 from longtail.questions.sampling import (
-    ALIAS_FREQUENCY,
-    PAGE_VIEWS,
-    SITELINKS,
     clean_popularity,
     median_factor,
     sample_facts,
@@ -34,7 +31,6 @@ from longtail.questions.sampling import (
 )
 from longtail.storage.lake import Lake, Outcome
 from longtail.study.study import Study
-from longtail.tables.questions import SAMPLING_MEASURE
 from longtail.wikimedia.selected_facts import asked_entities, selected_facts
 
 Row = tuple[int, str, float | None, bool]  # number of the triple, relation, frequency, is_labelled
@@ -124,11 +120,6 @@ def test_what_is_no_popularity_is_missing_and_zero_is_one() -> None:
 )
 def test_the_median_candidate_gets_frequency_1(popularity: list[Any], factor: float | None) -> None:
     assert median_factor(np.array(popularity, np.float64)) == factor
-
-
-def test_measures_are_called_as_their_column_says() -> None:
-    words = set(SAMPLING_MEASURE.description.replace(",", "").split())
-    assert {PAGE_VIEWS, SITELINKS, ALIAS_FREQUENCY} <= words
 
 
 BY_TEXT = "frequency: text, text: texts"
@@ -287,13 +278,3 @@ def test_a_study_without_a_sample_asks_about_everything(
     assert (
         selected_facts(hand_study, hand_lake, ["subject_id"]).num_rows == hand_lake.read("triples").num_rows
     )
-
-
-def test_a_sample_that_is_not_drawn_yet_is_named(make: Make, log: logging.Logger) -> None:
-    study, lake = make(
-        "frequency: popularity", [("Q1", "P106", "Q2")], {"Q1": ("A", [], 1), "Q2": ("B", [], 1)}
-    )
-    with pytest.raises(
-        LakeError, match=r"candidate_triples is missing .* materialise asset lake/candidate_triples"
-    ):
-        build_questions(study, lake, log)
