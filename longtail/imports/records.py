@@ -54,7 +54,7 @@ class Cells:
     """Rows of cells from lines.
 
     `block`: the lines of the latest row. `is_plain`: the file is read without quoting. `quoting`: see `AUTO`; None: as
-    that, in a format without such a key. `accept_cut`: as `compressed.opened`.
+    that, in a format without such a key. `accept_cut`: as `lines.open_file`.
     """
 
     def __init__(

@@ -66,7 +66,7 @@ FormatName = Annotated[str, TEXT]
 class Place(Part):
     """A file or folder: `path`, or the value of environment variable `path_env`; with both, `path` is inside the folder
     that the variable names. `url` is fetched where the variable is not set, or, without a variable, where `path` names
-    nothing (`imports.data_files`). A file of the user's own may differ from `sha256`.
+    nothing (`imports.datasets`). A file of the user's own may differ from `sha256`.
     """
 
     path: Annotated[Text | None, Default("")] = None

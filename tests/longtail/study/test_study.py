@@ -39,7 +39,7 @@ OF_IMPORTS = {
     "definitions",
     "popularity_name",
 }
-"""Fields that no study of the sandbox can have: tests/longtail/imports/test_declared.py names their keys."""
+"""Fields that no study of the sandbox can have: tests/longtail/study/test_imports_declared.py names their keys."""
 
 
 def changed(path: str, value: object) -> dict[str, Any]:
