@@ -121,7 +121,7 @@ class ImportedParaphrases:
 def question_row(question_id: str, question: str, gold_answers: list[str], **known: Any) -> dict[str, Any]:
     """A row of lake table questions without `dataset`. What is not `known` by the name of its column is empty."""
     empty = dict.fromkeys(("relation", "property_id", "subject_id", "subject"))
-    lists = {name: [] for name in ("subject_aliases", "object_ids", "objects")}
+    lists: dict[str, Any] = {name: [] for name in ("subject_aliases", "object_ids", "objects")}
     row = {"question_id": question_id, "question": question, "gold_answers": gold_answers}
     return {**row, **empty, **lists, **known}
 
