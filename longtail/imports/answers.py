@@ -286,7 +286,11 @@ def import_decisions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
 
 def check_decisions(path: Path, declared: Decisions) -> None:
     """Look at a file's columns alone. Errors: `SourceError` where one is missing."""
-    _check_decision_columns(path, check_table(path, declared.columns, DECISION_MEANINGS, ("id",)))
+    # the beginning of a long file need not show all columns: those that the study names count as there
+    named = {name for name, column in declared.columns if column}
+    _check_decision_columns(
+        path, named | check_table(path, declared, declared.columns, DECISION_MEANINGS, ("id",))
+    )
 
 
 def _check_decision_columns(path: Path, meanings: Collection[str]) -> None:

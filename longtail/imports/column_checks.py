@@ -1,6 +1,7 @@
 """The beginning of a file: which columns or keys it has, looked for before a run computes anything.
 
-A file of JSON may have a key only in later rows. So a key is missed only if all of its first rows lack it.
+A file of JSON may have a key only in later rows. So a key is missed only if its first rows lack it, and an optional one
+only where enough of them were seen.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ _FOOTER_END = 8
 _LARGEST_FOOTER = 24 << 20
 _MOST = 1 << 18
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
+_ENOUGH = 50
+"""Rows that are seen before a key is missed that not every row needs."""
 
 
 def require_keys(*keys: str) -> Check:
@@ -50,7 +53,7 @@ def require_columns(delimiter: str, columns: tuple[str, ...]) -> Check:
 
 def check_keys(path: Path, keys: Sequence[str], declared: Any = None) -> None:
     """Errors: `SourceError` where the rows of JSON at the beginning of a file lack a key."""
-    there = _of_objects(_read(path, declared))
+    there, _ = _of_objects(_read(path, declared))
     for key in keys:
         if there and not any(is_there(name, there) for name in key.split("|")):
             hint = next(filter(None, (near(name, there) for name in key.split("|"))), "")
@@ -58,13 +61,15 @@ def check_keys(path: Path, keys: Sequence[str], declared: Any = None) -> None:
             raise SourceError(f"{path}: no row has the key {wanted}{hint}; there are: {list_names(there)}")
 
 
-def columns_at_beginning(path: Path, declared: Any) -> Columns:
-    """The columns of a table, of JSON those of its first rows. Errors: `SourceError`."""
+def columns_at_beginning(path: Path, declared: Any) -> tuple[Columns, bool]:
+    """The columns of a table (none: the beginning does not tell), and whether these are all. Errors: `SourceError`."""
     data = _read(path, declared)
     if data.startswith(PARQUET):
-        return columns_of_schema(open_parquet(path).schema_arrow)
-    is_json = data[:100].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"[", b"{")
-    return _of_objects(data) if is_json else dict.fromkeys(header_of(path)[1], False)
+        return columns_of_schema(open_parquet(path).schema_arrow), True
+    if data[:100].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"[", b"{"):
+        there, n = _of_objects(data)
+        return there, n >= _ENOUGH or len(data) < _MOST
+    return dict.fromkeys(header_of(path)[1], False), True
 
 
 def open_parquet(path: Path) -> pq.ParquetFile:
@@ -139,9 +144,10 @@ def _accepts_cut(declared: Any) -> bool | None:
     return dict(getattr(declared, "options", ())).get(ACCEPT_CUT)
 
 
-def _of_objects(data: bytes) -> Columns:
-    """The keys of the objects of a list or of lines."""
-    return columns_of_objects(_objects(data.decode("utf-8", "replace").removeprefix("\ufeff")))
+def _of_objects(data: bytes) -> tuple[Columns, int]:
+    """The keys of the objects of a list or of lines, and how many objects were seen."""
+    objects = list(_objects(data.decode("utf-8", "replace").removeprefix("\ufeff")))
+    return columns_of_objects(objects), len(objects)
 
 
 def _objects(text: str) -> Iterator[Mapping[str, Any]]:

@@ -79,6 +79,11 @@ SHOWN = 40
 _MOST_NEAR = 1_000
 _DEEPEST = 8
 _NAME = re.compile(r"[\w.:/()%#?-]+( [\w.:/()%#?-]+){0,3}")
+_GOLD = re.compile(
+    r"gold|possible|reference|truth|target|expected|correct|right|ideal|label|accept|valid|alias"
+)
+_ANSWER = re.compile(r"answers?", re.IGNORECASE)
+_SAID = re.compile(r"pred|infer|generat|model|respon|output|complet", re.IGNORECASE)
 _OBJECT = re.compile(r"\{\s*([\"']|\w+\s*[:=])")
 _CALLED = re.compile(r"[a-z_][\w.]*\(\s*[\[{(].*\)", re.IGNORECASE | re.DOTALL)
 _COLLECTIONS = frozenset({"array", "set", "frozenset", "list", "tuple", "dict_values", "dict_keys"})
@@ -125,7 +130,7 @@ def chosen_columns(
                 key = meaning if meaning.startswith(ROWS) else f"columns.{meaning}"
                 raise SourceError(
                     f"{path}: column {column} is missing, which {key} names"
-                    f"{_near_column(column, meaning, there)}; there are: {list_names(there)}"
+                    f"{near(column, _plausible_columns(meaning, there))}; there are: {list_names(there)}"
                 )
             columns |= {} if column is None else {meaning: column}
             continue
@@ -142,7 +147,7 @@ def chosen_columns(
     for meaning in required:
         if meaning not in columns:
             names = USUAL_NAMES.get(meaning, (meaning,))
-            hint = next(filter(None, (_near_column(name, meaning, there) for name in names)), "")
+            hint = next(filter(None, (near(name, _plausible_columns(meaning, there)) for name in names)), "")
             raise SourceError(
                 f"{path}: no column has a usual name of {meaning}{hint}; name it in the study: columns:"
                 f" {{{meaning}: <column>}}; there are: {list_names(there)}"
@@ -150,14 +155,20 @@ def chosen_columns(
     return columns
 
 
-def _near_column(wanted: str, meaning: str, there: Iterable[str]) -> str:
-    """As `near`, of columns without a usual name of another meaning; empty for gold answers: a model's may be near."""
+def _plausible_columns(meaning: str, there: Iterable[str]) -> list[str]:
+    """The columns that may be meant: none with a usual name of another meaning, and never a model's for gold answers."""
     others = {name.casefold() for other, names in USUAL_NAMES.items() if other != meaning for name in names}
-    return (
-        ""
-        if meaning == "answers"
-        else near(wanted, [name for name in there if name.casefold() not in others])
-    )
+    return [
+        name
+        for name in there
+        if name.casefold() not in others and (meaning != "answers" or _may_be_gold(name))
+    ]
+
+
+def _may_be_gold(name: str) -> bool:
+    """Whether a name may be meant for gold answers, unlike `gpt_answer` and `inference`."""
+    words = re.sub(_ANSWER, "", name)
+    return bool(_GOLD.search(name.casefold())) or (not _SAID.search(name) and words in ("", name))
 
 
 def list_names(names: Iterable[str]) -> str:

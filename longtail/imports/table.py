@@ -85,11 +85,8 @@ def read_questions(path: Path, declared: Import, dataset_name: str) -> ImportedD
 
 def _improper(path: Path, declared: Import, chosen_by: Sequence[str]) -> list[str]:
     """A line, if judges have marked questions as improper and key `rows` of the study does not choose by it."""
-    marks = [
-        column
-        for column in columns_at_beginning(path, declared)
-        if column.casefold() == "improper" and column not in chosen_by
-    ]
+    there, _ = columns_at_beginning(path, declared)
+    marks = [column for column in there if column.casefold() == "improper" and column not in chosen_by]
     return [
         f"column {column} marks questions that judges call improper; rows: {{{column}: false}} leaves them out"
         for column in marks

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from longtail.errors import SourceError, single_line
 from longtail.imports.column_checks import (
     PARQUET,
+    columns_at_beginning,
     columns_of_schema,
     open_parquet,
     readable_parquet,
@@ -177,10 +178,18 @@ class Rows:
 
 
 def check_table(
-    path: Path, columns: Iterable[tuple[str, str | None]], meanings: Sequence[str], required: Sequence[str]
-) -> Collection[str]:
-    """The meanings of a file's columns. Errors: as `read_table`."""
-    return read_table(path, dict(columns), meanings, required, RejectedRows(path.name, most=1)).columns
+    path: Path,
+    declared: Any,
+    columns: Iterable[tuple[str, str | None]],
+    meanings: Sequence[str],
+    required: Sequence[str],
+    only: Sequence[tuple[str, str]] = (),
+) -> set[str]:
+    """Look at a file's columns alone; the meanings that were found. Errors: `SourceError` where one is missing."""
+    there, is_all = columns_at_beginning(path, declared)
+    named, meanings = _add_choosing_columns(columns, meanings, only)
+    wanted = {name: column if is_all or name in required else None for name, column in named.items()}
+    return {*(chosen_columns(path, there, wanted, meanings, required) if there else meanings)}
 
 
 def read_table(

@@ -78,7 +78,7 @@ def check(path: Path, declared: Counts) -> None:
     if declared.dataset is None:
         text_files(path)
     elif _whole_object(declared, path) is None:
-        _check_names(path, check_table(path, declared.columns, COUNT_MEANINGS, ("count",)))
+        _check_names(path, check_table(path, declared, declared.columns, COUNT_MEANINGS, ("count",)))
 
 
 def _in_texts(

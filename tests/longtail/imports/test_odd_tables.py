@@ -326,6 +326,17 @@ def test_one_object_that_is_a_row_is_one(tmp_path: Path, indent: int | None) -> 
     assert [row[:2] for row in asked(read(written(tmp_path / "f", content)))] == [("Who?", ["a"])]
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["gpt_answer", "answer_2", "modelAnswers", "predicted_answr", "inference", "responses", "raw_outputs"],
+)
+def test_a_column_of_answers_is_never_proposed_for_gold_answers(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SourceError, match="no column has a usual name of answers; name it"):
+        read(written(tmp_path / "f", f"question,{name}\na,b\n"))
+    with pytest.raises(SourceError, match=r"which columns\.answers names; there are"):
+        read(tmp_path / "f", columns={"answers": f"{name}s"})
+
+
 def test_more_columns_than_a_table_has_are_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

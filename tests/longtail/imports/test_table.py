@@ -236,7 +236,7 @@ def test_a_bad_row_is_put_aside_with_its_reason_and_the_others_stay(
     ("content", "keys", "words"),
     [
         ("frage,answer\na,b\n", {}, "no column has a usual name of question; name it in the study: columns: {que"),
-        ("question,golds\na,b\n", {}, "no column has a usual name of answers; name it"),
+        ("question,golds\na,b\n", {}, "no column has a usual name of answers (did you mean golds?)"),
         ("question,reference,target\na,b,c\n", {}, "columns reference and target may each be the answers; say which"),
         ("question,answer\na,b\n", {"columns": {"id": "key"}}, "column key is missing, which columns.id names"),
         ("question,answer\n,b\n", {}, "f row 1: column question: a text was expected"),

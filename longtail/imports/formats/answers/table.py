@@ -41,6 +41,7 @@ from longtail.imports.table_rows import (
     RefusedError,
     Row,
     Rows,
+    check_table,
     read_table,
     text_of,
 )
@@ -53,6 +54,10 @@ from longtail.study.values import Flag, Text, column_names
 
 _FIELDS = ("refusal", "finish_reason", "reasoning")
 """What a service says beside a text, as `scoring.model_answer` reads it."""
+_READ_AS_TEXT = frozenset({
+    "prediction", "id", "question", "answers", "model", "method", "prompt", "grounding_prompt", *_FIELDS, "error",
+})  # fmt: skip
+"""Meanings of columns whose values can be any text."""
 _COUNTS = ("prompt_tokens", "new_tokens", "reasoning_tokens")
 MEANINGS = (
     "prediction", "id", "question", "answers", "model", "method", "prompt", "grounding_prompt", "is_correct",
@@ -149,14 +154,14 @@ def _columns(path: Path, declared: Results) -> dict[str, str | None]:
     before, content, _ = (named["prediction"] or "").rpartition("message.content")
     if not content:
         return named
-    there = columns_at_beginning(path, declared)
+    there, _ = columns_at_beginning(path, declared)
     beside = {meaning: before + column for meaning, column in _BESIDE_CONTENT.items()}
     return {meaning: column for meaning, column in beside.items() if is_there(column, there)} | named
 
 
 def refuse_log(path: Path, declared: Results) -> None:
     """Errors: `SourceError` where the file is a log of a kind that another format reads."""
-    there = {"samples", "eval"} if path.suffix == ".eval" else columns_at_beginning(path, declared)
+    there = {"samples", "eval"} if path.suffix == ".eval" else columns_at_beginning(path, declared)[0]
     tops = {name.split(".")[0] for name in there}
     for keys, what, format_ in _LOGS:
         if keys <= tops:
@@ -165,8 +170,12 @@ def refuse_log(path: Path, declared: Results) -> None:
 
 def _check(path: Path, declared: Results) -> None:
     """The whole file, since a column may turn out unreadable in its last rows."""
-    table = _rows(path, declared, RejectedRows(path.name, most=1))
-    _check_keys(path, table.columns)
+    columns = _columns(path, declared)
+    there = check_table(path, declared, columns.items(), MEANINGS, ("prediction",), declared.option("rows"))
+    _check_keys(path, there)
+    if there <= _READ_AS_TEXT:
+        return
+    table = _rows(path, declared, RejectedRows(path.name, most=0))
     values = _Values(path, table.columns)
     for row in _chosen(path, declared, list(table.rows)):
         with contextlib.suppress(RefusedError):
