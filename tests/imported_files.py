@@ -9,10 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from longtail.imports.formats.questions.popqa import COLUMNS, PROPERTY_NUMBERS
+import yaml
+
+from longtail.imports.formats.questions.popqa import COLUMNS
 from longtail.relations.relation import relation_set
+from longtail.storage.lake import Lake
+from longtail.study.file import load_study
 from longtail.study.imports import Results
 from longtail.study.parts import read_part
+from longtail.study.study import Study
 
 N_SUBJECTS = 12
 
@@ -21,6 +26,24 @@ def results(format_: str, **options: Any) -> Results:
     """A declaration of answers to dataset popqa, read as study.yaml would be, at a place of no meaning."""
     raw = {"format": format_, "path": "x", "dataset": "popqa", **options}
     return read_part(Results, raw, Path("study.yaml"), "results[0]")
+
+
+def study_of_files(folder: Path, **keys: Any) -> tuple[Study, Lake]:
+    """A study without a source, with `keys` beside what every study needs, and a lake whose source's tables are empty."""
+    needed = {
+        "name": "files", "description": "d", "prompts": [{"name": "plain"}], "methods": ["closed_book"],
+        "models": [{"name": "fake", "path": "fake:echo", "backend": "fake"}], "popularity": {"measure": "imported"},
+    }  # fmt: skip
+    (folder / "study.yaml").write_text(yaml.safe_dump(needed | keys), encoding="utf-8")
+    return load_study(folder / "study.yaml"), empty_lake(folder / "lake")
+
+
+def empty_lake(folder: Path) -> Lake:
+    lake = Lake(folder)
+    lake.ensure_schemas()
+    for table in ("triples", "entities"):
+        lake.write(table, [], fingerprint="none")
+    return lake
 
 
 TP_COLUMNS = ("id", "template_id", "paraphrase", "prop", "possible_answers")
@@ -43,7 +66,7 @@ def popqa_rows(
                     "prop": name,
                     "obj": answer,
                     "subj_id": str(7_000 + number),
-                    "prop_id": PROPERTY_NUMBERS[name],
+                    "prop_id": str(r),
                     "obj_id": str(9_000 + number % 7),
                     "s_aliases": json.dumps([f"S-{number}"]),
                     "o_aliases": json.dumps([f"A. {number % 7}"]),

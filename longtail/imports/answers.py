@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from longtail.imports.format import AnswerFormat
 from longtail.imports.records import MOST_ASIDE, RejectedRows, file_hashes, first_reason
 from longtail.imports.results import ImportedAnswer, Questions, questions_by_dataset
 from longtail.imports.table_rows import (
+    OptionalValues,
     RefusedError,
     Row,
     check_table,
@@ -230,20 +231,13 @@ def _prompt(study: Study, results: Results, answer: ImportedAnswer) -> str:
     ]
     if len(fitting) == 1:
         return fitting[0]
-    if answer.shots is None:
-        asked = f"was asked by prompt {answer.prompt}" if answer.prompt else "does not say by which prompt"
-        names = ", ".join(prompt.name for prompt in study.prompts_of(answer.method))
-        raise SourceError(
-            f"{study.path}: {answer.place} {asked}; the study has: {names}; choose by key prompt of results"
-        )
-    whose = (
-        f"prompt {results.prompt} has another number"
-        if results.prompt
-        else f"{len(fitting)} prompts have as many"
-    )
+    asked = f"was asked by prompt {answer.prompt}" if answer.prompt else "does not say by which prompt"
+    if answer.shots is not None:
+        asked = f"was asked with {answer.shots} shots"
+    names = ", ".join(f"{prompt.name} ({prompt.shots} shots)" for prompt in study.prompts_of(answer.method))
     raise SourceError(
-        f"{study.path}: {answer.place} was asked with {answer.shots} shots, and {whose}; declare one prompt with that"
-        " number, or choose by key prompt of results"
+        f"{study.path}: {answer.place} {asked}; the study has: {names}; choose by key prompt of results, or"
+        " declare another"
     )
 
 
@@ -311,21 +305,19 @@ def _read_decisions(
     decisions: dict[tuple[str, str, str], Any],
     log: logging.Logger,
 ) -> list[QuarantinedRow]:
-    """Add the file's decisions to `kept`, the first one for each question and policy; the rows put aside."""
-    unread: Counter[str] = Counter()
-    rejected = RejectedRows(path.name, most=MOST_ASIDE)
+    """Add the file's decisions to `decisions`, the first one for each question and policy; the rows put aside."""
+    rejected, values = RejectedRows(path.name, most=MOST_ASIDE), OptionalValues(path)
     table = read_table(path, dict(declared.columns), DECISION_MEANINGS, ("id",), rejected)
     _check_decision_columns(path, table.columns)
     for row in table.rows:
         try:
             question_id, policy = row.id() or "", row.text("method") or declared.name
-            (retrieves, score), faults = _decision(row)
             if question_id not in questions:
                 raise row.error("id", f"no question of the dataset has the id {question_id}")
+            retrieves = row.optional("retrieve", _retrieves, values)
+            score = row.optional("score", _score, values)
             if retrieves is None and score is None:
-                nothing = row.error("retrieve", "yes, no, a number of retrievals, or a score was expected")
-                raise next(iter(faults.values()), nothing)
-            unread.update({*faults})
+                raise row.error("retrieve", "yes, no, a number of retrievals, or a score was expected")
             key = (declared.dataset, policy, question_id)
             if key in decisions:
                 raise row.error("id", f"decided already: {decisions[key]['place']}; that row is kept")
@@ -336,22 +328,9 @@ def _read_decisions(
             "dataset": declared.dataset, "policy": policy, "question_id": question_id, "retrieves": retrieves,
             "score": score, "place": f"{path.name} row {row.number}",
         }  # fmt: skip
-    for meaning, n in unread.items():
-        log.warning("%s: column %s cannot be read in %d rows, which decide without it", path.name, meaning, n)
+    for column, n in values.n_unread.items():
+        log.warning("%s: column %s cannot be read in %d rows", path.name, column, n)
     return rejected.list_rows()
-
-
-def _decision(row: Row) -> tuple[list[Any], dict[str, RefusedError]]:
-    """Whether to retrieve, and the score; None where a row has none. The faults by their columns' meaning."""
-    values: list[Any] = []
-    faults: dict[str, RefusedError] = {}
-    for meaning, read in _READERS:
-        try:
-            values.append(read(row, meaning))
-        except RefusedError as refused:
-            values.append(None)
-            faults[meaning] = refused
-    return values, faults
 
 
 def _retrieves(row: Row, meaning: str) -> bool | None:
@@ -359,26 +338,16 @@ def _retrieves(row: Row, meaning: str) -> bool | None:
     truth = _TRUTHS.get(str(row.values.get(meaning)).strip().lower())
     if truth is not None:
         return truth
-    try:
-        n_retrievals = row.count(meaning)
-    except RefusedError:
-        said = f"not {str(row.values[meaning])[:40]!r}"
-        raise row.error(meaning, f"yes, no or a number of retrievals was expected, {said}") from None
+    n_retrievals = row.count(meaning)
     return None if n_retrievals is None else n_retrievals > 0
 
 
 def _score(row: Row, meaning: str) -> float | None:
-    """Any number; None where it is missing."""
+    """Any number; None where it is missing. Errors: `RefusedError`, `ValueError`."""
     text = (row.raw_text(meaning) or "").strip()
     if is_missing(text):
         return None
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    number = float(text)
     if not math.isfinite(number):
-        raise row.error(meaning, f"a number was expected, not {text[:40]!r}")
+        raise row.error(meaning, "a finite number was expected")
     return number
-
-
-_READERS: tuple[tuple[str, Callable[[Row, str], Any]], ...] = (("retrieve", _retrieves), ("score", _score))

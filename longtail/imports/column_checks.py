@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from os import SEEK_END
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from longtail.errors import SourceError
+from longtail.errors import SourceError, single_line
 from longtail.imports.column_names import (
     Columns,
-    columns_of_object,
+    columns_of_objects,
     is_there,
     list_names,
     near,
@@ -41,11 +43,7 @@ _ENOUGH = 50
 
 def require_keys(*keys: str) -> Check:
     """That rows of JSON have these keys; `a|b`: either of two."""
-
-    def check(path: Path, declared: Any) -> None:
-        check_keys(path, [key.format(**dict(declared.options)) for key in keys], declared)
-
-    return check
+    return lambda path, declared: check_keys(path, keys, declared)
 
 
 def require_columns(delimiter: str, columns: tuple[str, ...]) -> Check:
@@ -53,7 +51,7 @@ def require_columns(delimiter: str, columns: tuple[str, ...]) -> Check:
     return lambda path, declared: check_header(path, delimiter, columns, _accepts_cut(declared))
 
 
-def check_keys(path: Path, keys: list[str], declared: Any = None) -> None:
+def check_keys(path: Path, keys: Sequence[str], declared: Any = None) -> None:
     """Errors: `SourceError` where the rows of JSON at the beginning of a file lack a key."""
     there, _ = _of_objects(_read(path, declared))
     for key in keys:
@@ -67,36 +65,44 @@ def columns_at_beginning(path: Path, declared: Any) -> tuple[Columns, bool]:
     """The columns of a table (none: the beginning does not tell), and whether these are all. Errors: `SourceError`."""
     data = _read(path, declared)
     if data.startswith(PARQUET):
-        return (columns_of_schema(parquet_schema(path)), True) if _is_plain(path) else ({}, False)
+        return columns_of_schema(open_parquet(path).schema_arrow), True
     if data[:100].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"[", b"{"):
         there, n = _of_objects(data)
         return there, n >= _ENOUGH or len(data) < _MOST
     return dict.fromkeys(header_of(path)[1], False), True
 
 
-def parquet_schema(path: Path) -> pa.Schema:
-    """Errors: `SourceError` where it is no Parquet file."""
-    import pyarrow.parquet as pq
+def open_parquet(path: Path) -> pq.ParquetFile:
+    """A Parquet file, plain or packed. Errors: `SourceError` where it is damaged, or has too many columns for rows."""
+    with readable_parquet(path):
+        if _is_plain(path):
+            source = pa.memory_map(str(path))
+        else:
+            with open_file(path) as stream:
+                source = pa.BufferReader(stream.read())
+        source.seek(max(0, source.size() - _FOOTER_END))
+        end = source.read()
+        size = int.from_bytes(end[: -len(PARQUET)], "little")
+        if end.endswith(PARQUET) and size > _LARGEST_FOOTER:
+            raise SourceError(
+                f"{path}: has a footer of {size:,} bytes; at most {_LARGEST_FOOTER:,} are read (has it too many columns?)"
+            )
+        source.seek(0)
+        file = pq.ParquetFile(source)
+        names = Counter(file.schema_arrow.names)
+    refuse_columns(path, file.metadata.num_columns)
+    if twice := [name for name, n in names.items() if n > 1]:
+        raise SourceError(f"{path}: column {list_names(twice)} appears twice")
+    return file
 
+
+@contextmanager
+def readable_parquet(path: Path) -> Iterator[None]:
+    """Errors: `SourceError` where a Parquet file is damaged."""
     try:
-        with path.open("rb") as file:
-            file.seek(-min(_FOOTER_END, path.stat().st_size), SEEK_END)
-            refuse_footer(path, file.read())
-        schema = pq.read_schema(path)
-        refuse_columns(path, len(schema.names))
-        return schema
-    except (pa.ArrowException, OSError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise SourceError(f"{path}: cannot be read as Parquet ({reason})") from None
-
-
-def refuse_footer(path: Path, end: bytes) -> None:
-    """Errors: `SourceError` where a Parquet file ends with a footer that only a million columns need, or that lies."""
-    size = int.from_bytes(end[-_FOOTER_END : -len(PARQUET)], "little")
-    if end.endswith(PARQUET) and size > _LARGEST_FOOTER:
-        raise SourceError(
-            f"{path}: has a footer of {size:,} bytes; at most {_LARGEST_FOOTER:,} are read (has it too many columns?)"
-        )
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"{path}: cannot be read as Parquet ({single_line(str(error))[:200]})") from None
 
 
 def columns_of_schema(fields: Any, before: str = "") -> Columns:
@@ -140,12 +146,8 @@ def _accepts_cut(declared: Any) -> bool | None:
 
 def _of_objects(data: bytes) -> tuple[Columns, int]:
     """The keys of the objects of a list or of lines, and how many objects were seen."""
-    there: dict[str, bool] = {}
     objects = list(_objects(data.decode("utf-8", "replace").removeprefix("\ufeff")))
-    for loaded in objects:
-        for name, is_list in columns_of_object(loaded):
-            there[name] = there.get(name, True) and is_list
-    return there, len(objects)
+    return columns_of_objects(objects), len(objects)
 
 
 def _objects(text: str) -> Iterator[Mapping[str, Any]]:

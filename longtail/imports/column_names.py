@@ -102,6 +102,14 @@ def columns_of_object(
             yield before + name, isinstance(value, list)
 
 
+def columns_of_objects(objects: Iterable[Mapping[str, Any]]) -> Columns:
+    """The keys of objects, those of objects in them as paths."""
+    columns: dict[str, bool] = {}
+    for name, is_list in (column for loaded in objects for column in columns_of_object(loaded)):
+        columns[name] = columns.get(name, True) and is_list
+    return columns
+
+
 def chosen_columns(
     path: Path,
     there: Columns,

@@ -292,7 +292,9 @@ def link_questions(study: Study, dataset: Dataset, lake: Lake) -> ImportedDatase
         known = lake.read_all("entities", ["entity_id", "label", "aliases", "sitelinks"]).to_pylist()
         linkable = [entity for entity in known if entity["entity_id"] not in invented]
         of_files = {entity_id: number for entity_id, number, _ in of_imports if number is not None}
-        of_source = {one["entity_id"]: one["sitelinks"] for one in linkable if one["sitelinks"] is not None}
+        of_source = {
+            entity["entity_id"]: entity["sitelinks"] for entity in linkable if entity["sitelinks"] is not None
+        }
         return by_name(linkable), of_files or of_source
 
     return read_questions(study, dataset, names)

@@ -118,6 +118,14 @@ class ImportedParaphrases:
     notes: dict[str, Any] = field(default_factory=dict)
 
 
+def question_row(question_id: str, question: str, gold_answers: list[str], **known: Any) -> dict[str, Any]:
+    """A row of lake table questions without `dataset`. What is not `known` by the name of its column is empty."""
+    empty = dict.fromkeys(("relation", "property_id", "subject_id", "subject"))
+    lists: dict[str, Any] = {name: [] for name in ("subject_aliases", "object_ids", "objects")}
+    row = {"question_id": question_id, "question": question, "gold_answers": gold_answers}
+    return {**row, **empty, **lists, **known}
+
+
 def reasons(rejected: Sequence[QuarantinedRow]) -> dict[str, int]:
     """How many rows were put aside for each reason: its words up to the first colon."""
     return dict(Counter(row.reason.split(":")[0] for row in rejected).most_common(10))
@@ -152,9 +160,9 @@ def _read_separator(value: Any) -> str:
 def _read_rows(value: Any) -> tuple[tuple[str, str], ...]:
     """Columns of the file and the value that a row has there, as pairs."""
     wanted = {} if value is None else need_mapping(value)
-    if any(isinstance(one, Mapping | list) or one is None for one in wanted.values()):
+    if any(isinstance(value, Mapping | list) or value is None for value in wanted.values()):
         raise fail("", "columns of the file with one value each were expected, as in {split: test}")
-    return tuple((str(column), str(one).strip().casefold()) for column, one in wanted.items())
+    return tuple((str(column), str(value).strip().casefold()) for column, value in wanted.items())
 
 
 ChosenRows = Annotated[

@@ -1,7 +1,7 @@
 """The bytes and lines of files of others: plain, gzip or bzip2, whatever their line ends and encoding.
 
-All lines end like the file's first line: in LF or CRLF, or in CR if the file begins without an LF. With a study's key
-`accept_cut_dumps`, a packed file that breaks off is used up to the break.
+Lines end in LF or CRLF; a file whose lines end in CR alone is refused. With a study's key `accept_cut_dumps`, a packed
+file that breaks off is used up to the break.
 """
 
 from __future__ import annotations
@@ -153,20 +153,22 @@ def refuse_other_encodings(path: Path, stream: IO[bytes]) -> None:
         )
     if not start:
         raise SourceError(f"{path}: is empty")
+    if b"\r" in start and b"\n" not in start and b"\n" not in stream.read(LONGEST_FIELD):
+        raise SourceError(
+            f"{path}: its lines end in CR alone; convert them: tr '\\r' '\\n' < <file> > <new file>"
+        )
     stream.seek(len(_BOM) if start.startswith(_BOM) else 0)
 
 
 def lines_of(stream: IO[bytes]) -> Iterator[str]:
     """The lines with their ends. Bytes that are not UTF-8 are kept as surrogates; of an overlong line only the beginning
     is kept (`is_shortened`)."""
-    is_cr = _ends_in_cr(stream)
-    lines = _ending_in_cr(stream) if is_cr else iter(partial(stream.readline, LONGEST_LINE), b"")
-    end = b"\r" if is_cr else b"\n"
+    lines = iter(partial(stream.readline, LONGEST_LINE), b"")
     for line in lines:
-        if len(line) >= LONGEST_LINE and not line.endswith(end):
-            while (rest := next(lines, b"")) and not rest.endswith(end):
+        if len(line) >= LONGEST_LINE and not line.endswith(b"\n"):
+            while (rest := next(lines, b"")) and not rest.endswith(b"\n"):
                 pass
-            line = line[:KEPT_OF_OVERLONG] + end
+            line = line[:KEPT_OF_OVERLONG] + b"\n"
         yield line.decode("utf-8", "surrogateescape")
 
 
@@ -184,27 +186,6 @@ def refuse_cut(path: Path, row: int, reason: str, line: str, *, accept_cut: bool
             f"{path}: breaks off at byte {size:,} of {size:,}, in row {row} ({reason}); fetch it again"
             f"{hint_of(accept_cut=accept_cut)}"
         )
-
-
-def _ends_in_cr(stream: IO[bytes]) -> bool:
-    """Whether the file's lines end in CR alone: its beginning has some and no LF."""
-    place = stream.tell()
-    start = stream.read(LONGEST_FIELD)
-    stream.seek(place)
-    return b"\r" in start and b"\n" not in start
-
-
-def _ending_in_cr(stream: IO[bytes]) -> Iterator[bytes]:
-    """Lines with the CR that ends them; an overlong one in pieces."""
-    rest = b""
-    while block := stream.read(LONGEST_FIELD):
-        *lines, rest = (rest + block).split(b"\r")
-        yield from (line + b"\r" for line in lines)
-        if len(rest) >= LONGEST_LINE:
-            yield rest
-            rest = b""
-    if rest:
-        yield rest
 
 
 def escape(text: str) -> str:

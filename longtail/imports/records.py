@@ -6,7 +6,7 @@ Some files enclose cells in quotation marks (RFC 4180, as package `csv` and DPR'
 quoting, so that a mark is a character like others. The rows say which it is: `1<tab>"Weird Al" Yankovic` is a row only
 without quoting, `1<tab>"a<tab>b"` only with it, and so is a cell over several lines, unless most of these lines are
 rows by themselves. The file's beginning decides for all of it. Where nothing decides, marks enclose cells, and the log
-says so. A CR that ends no line is a character like others where lines end in LF.
+says so. A CR that ends no line is a character like others.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Cells:
     """Rows of cells from lines.
 
     `block`: the lines of the latest row. `is_plain`: the file is read without quoting. `quoting`: see `AUTO`; None: as
-    that, in a format without such a key. `accept_cut`: as `compressed.opened`.
+    that, in a format without such a key. `accept_cut`: as `lines.open_file`.
     """
 
     def __init__(
@@ -116,8 +116,6 @@ class Cells:
                 cells = self._enclosing(row)
             else:
                 self.block, cells = [line], self._plain(line)
-                if "\n" in line[:-1]:
-                    cells = "not a row of this format: a line feed in a file whose lines end in CR"
             if cells:
                 yield row, cells
             self._n_lines += len(self.block)
@@ -421,6 +419,21 @@ def text_of_key(row: Mapping[str, Any], key: str) -> str | None:
     """The text of a key; a whole number is one, too. None where there is none."""
     value = row.get(key)
     return str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
+
+
+def read_texts(
+    path: Path, keys: Sequence[str], rejected: RejectedRows, accept_cut: bool | None
+) -> Iterator[tuple[int, list[str], dict[str, Any]]]:
+    """The rows of a JSON lines file: number, texts of `keys`, and the object. Those without a text go to `rejected`.
+
+    `accept_cut` and errors: as `read_delimited`.
+    """
+    for number, loaded in read_json_lines(path, rejected, accept_cut):
+        texts = {key: text for key in keys if (text := text_of_key(loaded, key)) is not None}
+        if missing := [key for key in keys if key not in texts]:
+            rejected.put(number, f"key {missing[0]}: a text was expected", loaded)
+        else:
+            yield number, [*texts.values()], loaded
 
 
 def optional_text(row: Mapping[str, Any], key: str, rejected: RejectedRows) -> str | None:

@@ -294,8 +294,8 @@ def goes_on(text: str, confidence_tokens: int) -> bool:
 
 def _read_numbers(row: Row, optional: ReadOptional, new_tokens: int | None) -> Confidence | None:
     def number(name: str) -> float | None:
-        found: float | None = optional(name, lambda: _parse_number(name, row.values.get(name)))
-        return found
+        value: float | None = optional(name, lambda: _parse_number(name, row.values.get(name)))
+        return value
 
     numbers = {name: number(name) for name in _NUMBERS}
     drop_missing = [name for name, value in numbers.items() if value is not None]

@@ -20,7 +20,7 @@ from typing import Any
 from longtail.errors import SourceError
 from longtail.imports.column_checks import columns_at_beginning
 from longtail.imports.column_names import SHOWN, structure_of, unusual
-from longtail.imports.format import LONGEST_QUESTION, ImportedDataset, ImportedEntity, reasons
+from longtail.imports.format import LONGEST_QUESTION, ImportedDataset, ImportedEntity, question_row, reasons
 from longtail.imports.lines import clean
 from longtail.imports.records import MOST_ASIDE, RejectedRows, file_hashes, first_reason
 from longtail.imports.table_rows import (
@@ -157,18 +157,9 @@ class Reading:
         question_id = own_id or number_id(make_id(self._name, question, golds), self._repeats)
         self._rows[question_id] = row.number
         self.dataset.rows[row.number] = question_id
-        self.dataset.questions[question_id] = {
-            "question_id": question_id,
-            "relation": relation,
-            "property_id": None,
-            "subject_id": entity_id,
-            "subject": subject,
-            "subject_aliases": [],
-            "question": question,
-            "object_ids": [],
-            "objects": [],
-            "gold_answers": golds,
-        }
+        self.dataset.questions[question_id] = question_row(
+            question_id, question, golds, relation=relation, subject_id=entity_id, subject=subject
+        )
 
     def _entity(self, row_id: str, label: str, known: _Known) -> str | None:
         """The id of the entity that has what a row knows of it; None if the row knows nothing."""
@@ -245,7 +236,9 @@ def _texts_of(fields: Mapping[str, Any]) -> list[Any]:
     for keys, beside in _FORMS:
         if {*values} <= keys | beside and (keys & {*values} or not values):
             held = [values[key] for key in values if key in keys]
-            return [text for one in held for text in (one if isinstance(one, list | tuple) else [one])]
+            return [
+                text for value in held for text in (value if isinstance(value, list | tuple) else [value])
+            ]
     raise ValueError(f"{_A_LIST}, not an object with the keys {', '.join(map(str, fields))[:SHOWN]}")
 
 
@@ -290,13 +283,10 @@ def _lacks(columns: Mapping[str, str], dataset: ImportedDataset) -> list[str]:
         "popularity": sum(popularity.get(row["subject_id"]) is None for row in rows),
         "relation": sum(row["relation"] is None for row in rows),
     }
-    means = {
-        "popularity": "analyses of popularity leave them out",
-        "relation": "they count under `all` alone",
-    }
-    for name, n in without.items():
+    means = ("analyses of popularity leave them out", "they count under `all` alone")
+    for (name, n), meaning in zip(without.items(), means, strict=True):
         if n:
-            lines.append(f"{n:,} of {len(rows):,} questions have no {name}: {means[name]}")
+            lines.append(f"{n:,} of {len(rows):,} questions have no {name}: {meaning}")
     return lines
 
 

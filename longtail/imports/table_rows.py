@@ -26,16 +26,16 @@ from longtail.imports.column_checks import (
     PARQUET,
     columns_at_beginning,
     columns_of_schema,
-    refuse_footer,
+    open_parquet,
+    readable_parquet,
 )
 from longtail.imports.column_names import (
     MOST_COLUMNS,
     ROWS,
     SHOWN,
     chosen_columns,
-    columns_of_object,
+    columns_of_objects,
     list_names,
-    refuse_columns,
     value_at,
 )
 from longtail.imports.lines import LONGEST_LINE, PYTHON_DICTS, clean, is_python, open_file
@@ -88,7 +88,7 @@ class OptionalValues:
 
         Errors: `SourceError` where these are more than a tenth of the column's values.
         """
-        found = []
+        lines = []
         for column, n in self.n_unread.items():
             values = [text for _, text in self._examples[column]]
             shown = ", ".join(f"{text!r} (row {row})" for row, text in self._examples[column])
@@ -96,8 +96,8 @@ class OptionalValues:
             if 10 * n > self._n_values[column]:
                 advice = self._advice(column, values)
                 raise SourceError(f"{self._path}: {line}{advice and f'; {advice}'}")
-            found.append(f"{line}; they count as unknown")
-        return found
+            lines.append(f"{line}; they count as unknown")
+        return lines
 
 
 @dataclass(frozen=True)
@@ -215,14 +215,12 @@ def read_table(
     numbered: Iterable[tuple[int, Mapping[str, Any]]]
     is_typed = start.startswith((PARQUET, b"{", b"["))
     if start.startswith(PARQUET):
-        file = _parquet(path)
+        file = open_parquet(path)
         columns = chosen_columns(path, columns_of_schema(file.schema_arrow), declared, meanings, required)
         numbered = enumerate(_parquet_rows(path, file, _whole(columns, file.schema_arrow.names)), 1)
     elif start.startswith((b"{", b"[")):
         numbered = list(number_objects(path, rejected))
-        there: dict[str, bool] = {}
-        for name, is_list in (column for _, row in numbered for column in columns_of_object(row)):
-            there[name] = there.get(name, True) and is_list
+        there = columns_of_objects(row for _, row in numbered)
         _refuse_object(path, numbered, rejected, has_columns=True)
         try:
             columns = chosen_columns(path, there, declared, meanings, required)
@@ -263,7 +261,7 @@ def number_objects(path: Path, rejected: RejectedRows) -> Iterator[tuple[int, Ma
     with open_file(path) as stream:
         is_list = stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
         stream.seek(0)
-        listed = _json(path, stream.read()) if is_list else _rows_of_object(stream)
+        listed = _json(path, stream.read()) if is_list else rows_of_object(stream)
     numbered = read_json_lines(path, rejected) if listed is None else enumerate(listed, 1)
     for number, item in numbered:
         if not isinstance(item, Mapping):
@@ -303,11 +301,11 @@ def _refuse_object(
         )
 
 
-def _rows_of_object(stream: IO[bytes]) -> list[Any] | None:
+def rows_of_object(stream: IO[bytes]) -> list[Any] | None:
     """The rows in a file that is one JSON object; None for JSON lines, of which a line is read."""
     text = stream.readline(LONGEST_LINE).removeprefix(b"\xef\xbb\xbf")
     is_cut = len(text) >= LONGEST_LINE and not text.endswith(b"\n")
-    if text.rstrip().endswith((b"{", b"[", b",")) or (is_cut and _PUBLISHED.match(text)):
+    if text.rstrip().endswith((b"{", b"[", b",", b":")) or (is_cut and _PUBLISHED.match(text)):
         text += stream.read()
     elif stream.read(1):
         return None
@@ -429,22 +427,8 @@ _NOT_HELD = (ValueError, ArithmeticError, LookupError, TypeError, NotImplemented
 """What pyarrow raises for such a value: bytes that are no UTF-8, the year 20000, an unknown time zone."""
 
 
-def _parquet(path: Path) -> pq.ParquetFile:
-    with open_file(path) as stream, _readable(path):
-        content = stream.read()
-        refuse_footer(path, content)
-        file = pq.ParquetFile(pa.BufferReader(content))
-    refuse_columns(path, file.metadata.num_columns)
-    with _readable(path):
-        names = Counter(file.schema_arrow.names)
-    twice = [name for name, n in names.items() if n > 1]
-    if twice:
-        raise SourceError(f"{path}: column {list_names(twice)} appears twice")
-    return file
-
-
 def _parquet_rows(path: Path, file: pq.ParquetFile, columns: list[str]) -> Iterator[Mapping[str, Any]]:
-    with _readable(path):
+    with readable_parquet(path):
         for batch in file.iter_batches(batch_size=10_000, columns=columns):
             values = [_values(batch.column(name)) for name in columns]
             for row in zip(*values, strict=True):
@@ -487,12 +471,3 @@ def _decode(value: bytes) -> str:
 
 def _no_utf_8(error: UnicodeDecodeError) -> str:
     return f"byte 0x{error.object[error.start]:02x} is not UTF-8 (is the text Latin-1? write it as UTF-8)"
-
-
-@contextlib.contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    """Errors: `SourceError` where a Parquet file is damaged."""
-    try:
-        yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{path}: cannot be read as Parquet ({single_line(str(error))[:200]})") from None

@@ -41,10 +41,8 @@ _WHOLE = "all relations"
 Question = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class _Entity:
-    label: str
-    aliases: tuple[str, ...]
+Terms = tuple[str, Sequence[str]]
+"""Label and aliases of an entity."""
 
 
 @dataclass
@@ -99,7 +97,7 @@ def make_questions(
     `facts`: subject_id, property_id, object_id. `entities`: entity_id, label, aliases. Errors: as `build_questions`.
     """
     wanted = {name for dataset in datasets for name in dataset.relations}
-    built = _build([one for one in choice.relations if one.name in wanted], facts, entities)
+    built = _build([relation for relation in choice.relations if relation.name in wanted], facts, entities)
     rows: list[dict[str, Any]] = []
     notes: dict[str, Any] = {"objects_without_label": built.n_objects_without_label} if wanted else {}
     for dataset in datasets:
@@ -162,10 +160,7 @@ def imports_slice(study: Study, lake: Lake) -> list[Any]:
 
 
 def _build(relations: list[Relation], facts: pa.Table, entities: pa.Table) -> _Built:
-    known = {
-        row["entity_id"]: _Entity(one_line(row["label"]), tuple(row["aliases"]))
-        for row in entities.to_pylist()
-    }
+    known = {row["entity_id"]: (one_line(row["label"]), row["aliases"]) for row in entities.to_pylist()}
     objects: dict[tuple[str, str], set[str]] = defaultdict(set)
     for row in facts.to_pylist():
         objects[row["property_id"], row["subject_id"]].add(row["object_id"])
@@ -179,20 +174,18 @@ def _build(relations: list[Relation], facts: pa.Table, entities: pa.Table) -> _B
 
 
 def _add_question(
-    built: _Built, relation: Relation, subject_id: str, object_ids: list[str], entities: Mapping[str, _Entity]
+    built: _Built, relation: Relation, subject_id: str, object_ids: list[str], entities: Mapping[str, Terms]
 ) -> None:
-    known = [o for o in object_ids if o in entities and entities[o].label]
+    known = [o for o in object_ids if o in entities and entities[o][0]]
     built.n_objects_without_label += len(object_ids) - len(known)
     question_id = f"{subject_id}-{relation.property_id}"
-    subject = entities.get(subject_id)
-    reason = None
-    if subject is None or not subject.label:
-        reason = "the subject has no English label"
-    elif not known:
+    subject, aliases = entities.get(subject_id, ("", ()))
+    if not subject or not known:
         reason = "no object has an English label, so there is no gold answer"
-    if subject is None or reason:
         raw = json.dumps({"subject_id": subject_id, "object_ids": object_ids})
-        built.quarantined.append(QuarantinedRow(question_id, reason or "", raw))
+        built.quarantined.append(
+            QuarantinedRow(question_id, reason if subject else "the subject has no English label", raw)
+        )
         return
     built.questions[relation.name].append(
         {
@@ -200,12 +193,12 @@ def _add_question(
             "relation": relation.name,
             "property_id": relation.property_id,
             "subject_id": subject_id,
-            "subject": subject.label,
-            "subject_aliases": list(subject.aliases),
-            "question": relation.question(subject.label),
+            "subject": subject,
+            "subject_aliases": list(aliases),
+            "question": relation.question(subject),
             "object_ids": known,
-            "objects": [entities[o].label for o in known],
-            "gold_answers": gold_answers(t for o in known for t in (entities[o].label, *entities[o].aliases)),
+            "objects": [entities[o][0] for o in known],
+            "gold_answers": gold_answers(text for o in known for text in (entities[o][0], *entities[o][1])),
         }
     )
 

@@ -7,7 +7,6 @@ passages with the line.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from longtail.errors import SourceError
 from longtail.imports.datasets import find_file
 from longtail.imports.lines import open_file
 from longtail.imports.records import MOST_ASIDE, RejectedRows, file_hashes, first_reason
-from longtail.imports.table_rows import RefusedError, Row, check_table, read_table
+from longtail.imports.table_rows import RefusedError, Row, check_table, read_table, rows_of_object
 from longtail.parsing.line_files import RejectedRows as RejectedLines
 from longtail.progress import Progress
 from longtail.questions.text_matches import Asked, Phrases, articles, as_words, text_files
@@ -187,18 +186,8 @@ def _whole_object(declared: Counts, path: Path) -> Mapping[str, Any] | None:
     if declared.columns:
         return None
     with open_file(path) as stream:
-        text = stream.readline()
-        if not text.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
-            return None
-        try:
-            whole = json.loads(text)
-            return None if stream.readline().strip() else whole
-        except (ValueError, RecursionError):
-            text += stream.read()
-    try:
-        return dict(json.loads(text))
-    except (ValueError, RecursionError):
-        return None
+        rows = rows_of_object(stream)
+    return rows[0] if rows and len(rows) == 1 and isinstance(rows[0], dict) else None
 
 
 def _of_object(counts: Mapping[str, Any]) -> Iterator[Row]:

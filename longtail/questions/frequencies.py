@@ -166,19 +166,19 @@ def _names(subjects: pa.Table) -> tuple[np.ndarray, np.ndarray, list[bytes]]:
 def _frequency_rows(
     subjects: pa.Table, measure: str, popularity: np.ndarray, origin: str, **more: Any
 ) -> Computed:
-    schema = TABLES[TABLE].schema
-    constants = {"popularity_measure": measure, "measured_from": origin, "month": None}
-    columns = {
+    values = {
         "entity_id": subjects["entity_id"],
         "popularity": pa.array(popularity, pa.float64(), from_pandas=True),
+        "popularity_measure": measure,
+        "measured_from": origin,
+        **more,
     }
-    for field in schema:
-        if field.name not in columns:
-            value = more.get(field.name, constants.get(field.name))
-            is_one = value is None or isinstance(value, str)
-            columns[field.name] = (
-                pa.repeat(pa.scalar(value, field.type), subjects.num_rows) if is_one else value
-            )
+
+    def column(field: pa.Field) -> Any:
+        value = values.get(field.name)
+        is_one = value is None or isinstance(value, str)
+        return pa.repeat(pa.scalar(value, field.type), subjects.num_rows) if is_one else value
+
     missing = int(np.isnan(popularity).sum())
     notes = {"subjects": subjects.num_rows, "missing": missing, "zero": int((popularity == 0).sum())}
-    return Computed(pa.table({name: columns[name] for name in schema.names}), notes=notes)
+    return Computed(pa.table({field.name: column(field) for field in TABLES[TABLE].schema}), notes=notes)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from longtail.imports.datasets import file_slice, import_paraphrases, read_questions, wordings
@@ -20,6 +20,8 @@ from longtail.storage.lake import Computed, Lake, Outcome
 from longtail.study.study import Study
 
 PATTERNS, CANDIDATES = "patterns", "candidates"
+Wording = tuple[int, str, str]
+"""The number of a wording, its template, and the wording."""
 
 
 def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -41,17 +43,28 @@ def build_paraphrases(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         imported = {dataset.name for dataset in study.datasets_of_files}
         patterns = _patterns(study)
         relations = by_name(study.relations)
-        rows = []
-        for question in lake.read("questions", columns=columns).to_pylist():
-            name = question["dataset"]
+
+        def word(question: Mapping[str, Any]) -> Iterable[Wording]:
+            name, relation = question["dataset"], relations.get(question["relation"])
             if name in imports:
-                rows += _rows(question, imports[name].wordings.get(question["question_id"], {}))
-            elif (name, question["relation"]) in patterns:
-                rows += _clozes(question, patterns[name, question["relation"]])
-            elif name in imported:
-                rows += _rows(question, _fill_wordings(question, relations.get(question["relation"])))
-            else:
-                rows += _paraphrases(question, relations[question["relation"]])
+                return wordings(question, imports[name].wordings.get(question["question_id"], {}))
+            if (name, question["relation"]) in patterns:
+                return _clozes(question, patterns[name, question["relation"]])
+            if name in imported:
+                return wordings(question, _fill_wordings(question, relation))
+            return _paraphrases(question, relations[question["relation"]])
+
+        rows = [
+            {
+                "dataset": question["dataset"],
+                "question_id": question["question_id"],
+                "paraphrase_id": number,
+                "template": template,
+                "paraphrase": wording,
+            }
+            for question in lake.read("questions", columns=columns).to_pylist()
+            for number, template, wording in word(question)
+        ]
         log.info("paraphrases: %d", len(rows))
         rejected = [row for paraphrases in imports.values() for row in paraphrases.rejected]
         return Computed(rows, rejected, {name: paraphrases.notes for name, paraphrases in imports.items()})
@@ -68,18 +81,11 @@ def _patterns(study: Study) -> dict[tuple[str, str], list[ImportedPattern]]:
     }
 
 
-def _clozes(question: Mapping[str, Any], patterns: Sequence[ImportedPattern]) -> list[dict[str, Any]]:
+def _clozes(question: Mapping[str, Any], patterns: Sequence[ImportedPattern]) -> Iterator[Wording]:
     """The wordings of a cloze query: its relation's patterns with its subject."""
-    return [
-        {
-            "dataset": question["dataset"],
-            "question_id": question["question_id"],
-            "paraphrase_id": number,
-            "template": pattern.text.replace(cloze.SUBJECT, SUBJECT),
-            "paraphrase": cloze.fill_subject(pattern.text, question["subject"]),
-        }
-        for number, pattern in enumerate(patterns)
-    ]
+    for number, pattern in enumerate(patterns):
+        filled = cloze.fill_subject(pattern.text, question["subject"])
+        yield number, pattern.text.replace(cloze.SUBJECT, SUBJECT), filled
 
 
 def _fill_wordings(question: Mapping[str, Any], relation: Relation | None) -> dict[int, str]:
@@ -88,31 +94,10 @@ def _fill_wordings(question: Mapping[str, Any], relation: Relation | None) -> di
     return {number: fill(template, question["subject"]) for number, template in enumerate(templates, 1)}
 
 
-def _rows(question: Mapping[str, Any], imported: Mapping[int, str]) -> list[dict[str, Any]]:
-    return [
-        {
-            "dataset": question["dataset"],
-            "question_id": question["question_id"],
-            "paraphrase_id": number,
-            "template": template,
-            "paraphrase": wording,
-        }
-        for number, template, wording in wordings(question, imported)
-    ]
-
-
-def _paraphrases(question: Mapping[str, Any], relation: Relation) -> list[dict[str, Any]]:
+def _paraphrases(question: Mapping[str, Any], relation: Relation) -> Iterator[Wording]:
     """The wordings of a question made from a fact: the relation's own template first, then the others."""
-    return [
-        {
-            "dataset": question["dataset"],
-            "question_id": question["question_id"],
-            "paraphrase_id": number,
-            "template": template,
-            "paraphrase": fill(template, question["subject"]),
-        }
-        for number, template in enumerate((relation.template, *relation.wordings))
-    ]
+    for number, template in enumerate((relation.template, *relation.wordings)):
+        yield number, template, fill(template, question["subject"])
 
 
 def describe_cloze_queries(study: Study, lake: Lake, log: logging.Logger) -> list[Outcome]:

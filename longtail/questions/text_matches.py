@@ -34,7 +34,6 @@ from longtail.scoring.match import dpr_tokens
 _BLOCK = 1 << 20
 _LONGEST_LINE = 64 << 20  # of JSON lines: what is longer is no line of such a file
 _CHARACTER = 4  # bytes that a character takes at most
-_NAMES_AT_ONCE = 48 << 20  # bytes of names: an automaton takes some 14 times as many
 _MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _IS_WORD = np.array([chr(byte).isalnum() or byte == ord("_") for byte in range(128)] + [False] * 128)
 
@@ -62,35 +61,26 @@ def text_files(place: Path) -> list[Path]:
 
 
 def count_names(
-    files: Sequence[Path],
-    names: Sequence[bytes],
-    log: logging.Logger,
-    names_at_once: int = _NAMES_AT_ONCE,
-    block: int = _BLOCK,
+    files: Sequence[Path], names: Sequence[bytes], log: logging.Logger, block: int = _BLOCK
 ) -> NameCounts:
     """Occurrences of `names` (distinct, none empty) in `files`: plain or compressed text, or JSON lines (key `text`).
 
-    Text comes in pieces of `block` bytes; names that together exceed `names_at_once` bytes are searched for in several
-    passes, so that memory is bounded.
-    Errors: `SourceError` where a file cannot be read, is damaged or UTF-16, or all files are empty.
+    Text comes in pieces of `block` bytes. Errors: `SourceError` where a file cannot be read, is damaged or UTF-16, or all
+    files are empty.
     """
     counts = NameCounts(np.zeros(len(names), np.int64), np.zeros(len(names), np.int64), 0, RejectedRows())
-    groups = _groups(names, names_at_once)
-    for number, (first, last) in enumerate(groups, 1):
-        which = f", pass {number} of {len(groups)}" if len(groups) > 1 else ""
-        progress = Progress(log, f"MB of text searched for {last - first:,} names{which}")
-        finder = _Finder(names[first:last])
-        n_bytes, rejected = 0, RejectedRows()
+    if not names:
+        return counts
+    finder = _Finder(names)
+    with Progress(log, f"MB of text searched for {len(names):,} names") as progress:
         for file in files:
-            for window, low, high in _windows(_blocks(file, rejected, block), finder.longest):
+            for window, low, high in _windows(_blocks(file, counts.rejected, block), finder.longest):
                 whole, every = finder.find(window, low, high)
-                counts.whole_words[first:last] += whole
-                counts.anywhere[first:last] += every
-                n_bytes += high - low
-                progress.add(n_bytes // 10**6 - (n_bytes - high + low) // 10**6)
-        progress.done()
-        counts.n_bytes, counts.rejected = n_bytes, rejected
-    if names and not counts.n_bytes:
+                counts.whole_words += whole
+                counts.anywhere += every
+                counts.n_bytes += high - low
+                progress.add(counts.n_bytes // 10**6 - (counts.n_bytes - high + low) // 10**6)
+    if not counts.n_bytes:
         raise SourceError(f"{files[0]}: the text sample is empty: nothing can be counted in it")
     return counts
 
@@ -116,16 +106,6 @@ def _lines(blocks: Iterable[bytes]) -> Iterator[str]:
             whole, held = [*whole, held], b""
         yield from (line.decode("utf-8", "replace") for line in whole)
     yield held.decode("utf-8", "replace")
-
-
-def _groups(names: Sequence[bytes], most: int) -> list[tuple[int, int]]:
-    groups, first, size = [], 0, 0
-    for place, name in enumerate(names):
-        if size and size + len(name) > most:
-            groups.append((first, place))
-            first, size = place, 0
-        size += len(name)
-    return [*groups, (first, len(names))] if names else []
 
 
 class _Finder:
@@ -160,28 +140,26 @@ def is_word(character: str) -> bool:
 
 def _word_before(window: bytes, at: np.ndarray) -> np.ndarray:
     """Whether the character that ends at each place is part of a word; bytes that are not UTF-8 are not."""
-
-    def decode(place: int) -> str:
-        return window[max(0, place - _CHARACTER) : place].decode("utf-8", "replace")[-1]
-
-    return _words(window, at - 1, at > 0, lambda place: is_word(decode(place + 1)))
+    first = 1 - _CHARACTER
+    return _words(window, at - 1, at > 0, lambda place: window[max(0, place + first) : place + 1], -1)
 
 
 def _word_after(window: bytes, at: np.ndarray) -> np.ndarray:
     """Whether the character that begins at each place is part of a word."""
-
-    def decode(place: int) -> str:
-        return window[place : place + _CHARACTER].decode("utf-8", "replace")[0]
-
-    return _words(window, at, at < len(window), lambda place: is_word(decode(place)))
+    return _words(window, at, at < len(window), lambda place: window[place : place + _CHARACTER], 0)
 
 
-def _words(window: bytes, at: np.ndarray, exists: np.ndarray, of_others: Callable[[int], bool]) -> np.ndarray:
+def _words(
+    window: bytes, at: np.ndarray, exists: np.ndarray, around: Callable[[int], bytes], edge: int
+) -> np.ndarray:
+    """Whether the byte at each place belongs to a word; beyond ASCII, the character at the `edge` of what is `around`."""
     bytes_ = np.frombuffer(window, np.uint8)
     is_part = np.zeros(len(at), np.bool_)
     is_part[exists] = _IS_WORD[bytes_[at[exists]]]
     beyond_ascii = np.flatnonzero(exists)[bytes_[at[exists]] >= 128]
-    is_part[beyond_ascii] = [of_others(place) for place in at[beyond_ascii].tolist()]
+    is_part[beyond_ascii] = [
+        is_word(around(place).decode("utf-8", "replace")[edge]) for place in at[beyond_ascii].tolist()
+    ]
     return is_part
 
 

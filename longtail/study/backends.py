@@ -25,20 +25,10 @@ IMPORTED = "imported"
 UNKNOWN = "unknown"
 DTYPES = ("float32", "bfloat16", "float16")
 QUANTISATIONS = ("none", "8bit", "4bit")
-LOCAL_KEYS = frozenset(
-    {
-        "path",
-        "revision",
-        "dtype",
-        "quantisation",
-        "device",
-        "device_map",
-        "batch_tokens",
-        "device_hour_usd",
-        "thinking_tokens",
-        "obtain",
-    }
-)
+LOCAL_KEYS = frozenset({
+    "path", "revision", "dtype", "quantisation", "device", "device_map", "batch_tokens", "device_hour_usd",
+    "thinking_tokens", "obtain",
+})  # fmt: skip
 """The keys of a model whose weights this machine loads."""
 
 
@@ -81,8 +71,8 @@ class Backend:
     def check_model(self, model: Any) -> None:
         """Errors: `BackendError` where something that the model needs is missing."""
         if self.check is not None:
-            found: Callable[[Any], object] = _import_object(self.check)
-            found(model)
+            check: Callable[[Any], object] = _import_object(self.check)
+            check(model)
 
 
 BACKENDS: Listed[Backend] = Listed(

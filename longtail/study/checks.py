@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 from longtail.errors import StudyError
 from longtail.methods import memory_method
 from longtail.prompt_formats import CLOZE_FORMATS
+from longtail.relations.relation import Relation, add_source_set, by_name
 from longtail.study.backends import BACKENDS, IMPORTED, PASSAGES
-from longtail.study.datasets import Dataset
 from longtail.study.imports import PARAPHRASES, QUESTIONS, load_format
 from longtail.study.models import Model
 from longtail.study.prompts import CANDIDATES
-from longtail.study.relation_files import check_relations
 from longtail.study.source import FIRST_MONTH, NO_SOURCE, FactSample, newest_complete_month
 from longtail.study.study import Study
 from longtail.study.sweep import Sweep
@@ -46,16 +45,13 @@ def _problems(study: Study) -> Problems:
 
 def _check_names(study: Study) -> Problems:
     """Names are of what is there, and every retriever and prompt is used."""
-    try:
-        check_relations(study.datasets)
-    except ValueError as error:
-        yield ("datasets", str(error))
+    yield from _check_relations(study)
     shared = {d.name for d in study.datasets} & {r.name for r in study.reference_questions}
     if shared:
         yield ("reference_questions", f"{min(shared)!r} is the name of a dataset; choose another")
     for method in study.methods:
         if study.method(method).reads_results and not study.results_read_by(method):
-            fusible = ", ".join(one.name for one in study.known_methods if one.can_be_fused)
+            fusible = ", ".join(other.name for other in study.known_methods if other.can_be_fused)
             yield (
                 "methods",
                 f"{method!r} takes the passages of other methods; name at least one of {fusible} beside it",
@@ -64,11 +60,28 @@ def _check_names(study: Study) -> Problems:
     for i, dataset in enumerate(study.datasets):
         if dataset.drawn_as and dataset.drawn_as not in names[:i] + names[i + 1 :]:
             yield (f"datasets[{i}].drawn_as", f"{dataset.drawn_as!r} is no other dataset of the study")
-    unused = [one.name for one in study.retrievers if one.name not in study.methods]
+    unused = [retriever.name for retriever in study.retrievers if retriever.name not in study.methods]
     if unused:
         yield ("retrievers", f"{unused[0]!r} is not used; name it under methods, or leave it out")
     if not study.answer_prompts and not study.candidate_prompts:
         yield ("prompts", "at least one must ask questions or candidates")
+
+
+def _check_relations(study: Study) -> Problems:
+    """No two datasets of the source give a name two meanings, or a property two names."""
+    of_name: dict[str, Relation] = {}
+    of_property: dict[str, Relation] = {}
+    for dataset in study.datasets_of_source:
+        known = by_name(add_source_set(dataset.definitions))
+        for name in dataset.relations:
+            relation = known[name]
+            is_repeated = dataset.relations.count(name) > 1
+            if is_repeated or of_name.setdefault(name, relation) != relation:
+                yield ("datasets", f"relation {name!r} is defined twice; give one of them another name")
+            other = of_property.setdefault(relation.property_id, relation)
+            if other.name != name:
+                names = f"{other.name!r} and {name!r}"
+                yield ("datasets", f"property {relation.property_id} is asked as {names}; keep one of them")
 
 
 def _check_popularity(study: Study) -> Problems:
@@ -103,8 +116,8 @@ def _check_methods_of_prompts(study: Study) -> Problems:
         scores = any(study.scores_by(prompt, method) for prompt in study.candidate_prompts)
         if not scores and not study.prompts_of(method):
             yield ("prompts", f"none asks questions by method {method!r}; add it under methods of a prompt")
-        own = study.method(method)
-        if scores and not (own.is_parametric or own.is_fixed or study.retrieve_paraphrases):
+        asking = study.method(method)
+        if scores and not (asking.is_parametric or asking.is_fixed or study.retrieve_paraphrases):
             yield (
                 "retrieve_paraphrases",
                 f"candidates are scored by method {method!r}, whose passages follow the wording; set it to true",
@@ -139,20 +152,14 @@ def _check_sample(study: Study, sample: FactSample) -> Problems:
         yield ("source.sample.month", "is missing: the month whose page views weight the sample")
     if sample.month is not None and not is_dated:
         yield ("source.sample.month", "goes with frequency: popularity, measured in page_views")
-    newest = _newest_month(study)
-    if sample.month is not None and not FIRST_MONTH <= sample.month <= newest:
-        yield (
-            "source.sample.month",
-            f"{sample.month!r} has no page views; allowed: '{FIRST_MONTH}' to '{newest}'",
-        )
+    if sample.month is not None:
+        yield from _check_month(study, "source.sample.month", sample.month)
 
 
 def _check_window(study: Study) -> Problems:
     """The window must be within the months that have page views."""
-    newest = _newest_month(study)
-    last = study.popularity.last_month or newest
-    if not FIRST_MONTH <= last <= newest:
-        yield ("popularity.last_month", f"{last!r} has no page views; allowed: '{FIRST_MONTH}' to '{newest}'")
+    last = study.popularity.last_month or _newest_month(study)
+    yield from _check_month(study, "popularity.last_month", last)
     most = _month_number(last) - _month_number(FIRST_MONTH) + 1
     if study.popularity.n_months > most:
         yield (
@@ -160,6 +167,12 @@ def _check_window(study: Study) -> Problems:
             f"{study.popularity.n_months} months up to {last} begin before {FIRST_MONTH}, the first month with"
             f" page views; allowed: 1 to {most}",
         )
+
+
+def _check_month(study: Study, key: str, month: str) -> Problems:
+    newest = _newest_month(study)
+    if not FIRST_MONTH <= month <= newest:
+        yield (key, f"{month!r} has no page views; allowed: '{FIRST_MONTH}' to '{newest}'")
 
 
 def _newest_month(study: Study) -> str:
@@ -179,8 +192,9 @@ def _check_imports(study: Study) -> Problems:
     if kind == "none" and study.datasets_of_source:
         name = study.datasets_of_source[0].name
         yield ("source", f"is missing; dataset {name} is no import and needs one")
-    naming = [name for name in map(_questions_of, study.datasets) if name and _names_entities(name)]
-    if kind == "sandbox" and naming:
+    formats = [load_format(QUESTIONS, d.imported.format) for d in study.datasets if d.imported]
+    names_entities = any(format_.names_entities for format_ in formats)
+    if kind == "sandbox" and names_entities:
         yield (
             "source.kind",
             "the sandbox has its own entities, whose identifiers do not fit those in imported files;"
@@ -192,46 +206,29 @@ def _check_imports(study: Study) -> Problems:
             "the sandbox has its own articles, and other texts say nothing about its entities; leave source out, or use"
             " wikidata or rdf_file",
         )
-    if study.popularity.measure == "imported" and not naming and kind != "none":
+    if study.popularity.measure == "imported" and not names_entities and kind != "none":
         yield (
             "popularity.measure",
             "imported goes with a dataset whose import brings entities, as format popqa does",
         )
-    formats = [load_format(QUESTIONS, name) for name in map(_questions_of, study.datasets) if name]
     if study.candidate_prompts and not any(format_.has_candidates for format_ in formats):
         yield ("prompts", "generations: [candidates] goes with a dataset of cloze queries, as format pararel")
     for i, dataset in enumerate(study.datasets):
-        yield from _check_dataset(study, i, dataset)
+        wanted = dataset.paraphrases and load_format(PARAPHRASES, dataset.paraphrases.format).of
+        if wanted and (dataset.imported is None or dataset.imported.format != wanted):
+            message = f"goes with an import of format {wanted}, whose ids it is joined by"
+            yield (f"datasets[{i}].paraphrases", message)
     for i, model in enumerate(study.models):
         yield from _check_results(study, i, model)
     names = [dataset.name for dataset in study.datasets]
     named: dict[str, list[str | None]] = {
-        "counts": [one.dataset for one in study.counts],
-        "decisions": [one.dataset for one in study.decisions],
+        "counts": [counts.dataset for counts in study.counts],
+        "decisions": [decisions.dataset for decisions in study.decisions],
     }
     for key, datasets in named.items():
         for i, dataset_name in enumerate(datasets):
             if dataset_name not in (None, *names):
                 yield (f"{key}[{i}].dataset", f"{dataset_name!r} is not one of: {', '.join(names)}")
-
-
-def _questions_of(dataset: Dataset) -> str | None:
-    return dataset.imported.format if dataset.imported else None
-
-
-def _names_entities(name: str) -> bool:
-    return bool(load_format(QUESTIONS, name).names_entities)
-
-
-def _check_dataset(study: Study, i: int, dataset: Dataset) -> Problems:
-    name = _questions_of(dataset)
-    if dataset.paraphrases:
-        wanted = load_format(PARAPHRASES, dataset.paraphrases.format).of
-        if name != wanted:
-            yield (
-                f"datasets[{i}].paraphrases",
-                f"goes with an import of format {wanted}, whose ids it is joined by",
-            )
 
 
 def _check_results(study: Study, i: int, model: Model) -> Problems:
@@ -257,7 +254,7 @@ def _check_results(study: Study, i: int, model: Model) -> Problems:
 
 def _check_sweep(study: Study, sweep: Sweep) -> Problems:
     """A reader that takes passages apart from the question is tuned, and a retriever by embeddings."""
-    readers = [one.name for one in study.models if PASSAGES in BACKENDS[one.backend].capabilities]
+    readers = [model.name for model in study.models if PASSAGES in BACKENDS[model.backend].capabilities]
     dense = [name for name in study.methods if study.method(name).is_dense]
     for key, name, allowed in (("model", sweep.model, readers), ("retriever", sweep.retriever, dense)):
         if name not in allowed:

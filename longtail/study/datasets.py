@@ -90,12 +90,9 @@ class Dataset(Part):
 
     def check(self, raw: Mapping[str, Any], reading: Reading) -> Dataset:
         """A format without a set of relations has names of its own; none means all."""
-        if "first_rows" in raw and "import" not in raw:
-            raise fail("first_rows", "goes with import: a dataset of the source has no rows in a file")
-        if "popularity_name" in raw and "import" not in raw:
-            raise fail(
-                "popularity_name", "goes with import: the measure of the source's popularity has a name"
-            )
+        for key in ("first_rows", "popularity_name"):
+            if key in raw and "import" not in raw:
+                raise fail(key, "goes with import: it is about a file")
         names = relation_names(self.relation_set)
         listed = self.relations if "relations" in raw else names
         try:

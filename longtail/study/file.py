@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -46,15 +45,10 @@ def load_study(path: Path) -> Study:
 def _write_in_full(raw: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
     """The study with its short keys written in full. Errors: `StudyError`."""
     if isinstance(raw.get("models"), list):
-        paths = [one for one in raw["models"] if isinstance(one, str)]
-        models = [{"name": _name(one), "path": one} if isinstance(one, str) else one for one in raw["models"]]
-        names = Counter(str(one.get("name")) for one in models if isinstance(one, Mapping))
-        for one in paths:
-            if names[_name(one)] > 1:
-                raise StudyError(
-                    f"{path}: models: {_name(one)!r} appears twice; it was made from path {one}; key name sets another:"
-                    f" {{name: <name>, path: {one}}}"
-                )
+        models = [
+            {"name": _name(model), "path": model} if isinstance(model, str) else model
+            for model in raw["models"]
+        ]
         raw = {**raw, "models": models}
     if QUESTIONS not in raw:
         return raw

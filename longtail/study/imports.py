@@ -66,7 +66,7 @@ FormatName = Annotated[str, TEXT]
 class Place(Part):
     """A file or folder: `path`, or the value of environment variable `path_env`; with both, `path` is inside the folder
     that the variable names. `url` is fetched where the variable is not set, or, without a variable, where `path` names
-    nothing (`imports.data_files`). A file of the user's own may differ from `sha256`.
+    nothing (`imports.datasets`). A file of the user's own may differ from `sha256`.
     """
 
     path: Annotated[Text | None, Default("")] = None
@@ -97,23 +97,23 @@ class Place(Part):
             return False
         if self.path_env:
             return not os.environ.get(self.path_env, "").strip()
-        return self.path is None or not self._named_path(study_path, "to import").exists()
+        return self.path is None or not self._locate(study_path, "to import").exists()
 
     def find(self, study_path: Path, purpose: str = "to import") -> Path:
         """The absolute path on this machine, `url` left aside.
 
         Errors: `SourceError` where the variable is not set or nothing exists there.
         """
-        found = self._named_path(study_path, purpose)
-        if not found.exists():
+        path = self._locate(study_path, purpose)
+        if not path.exists():
             raise SourceError(
-                f"{found}: there is no such file or folder {purpose}{self._by}; named in {study_path}{self._obtain_hint}"
+                f"{path}: there is no such file or folder {purpose}{self._by}; named in {study_path}{self._obtain_hint}"
             )
-        if not (found.is_file() or found.is_dir()):  # a pipe would never end
-            raise SourceError(f"{found}: is neither a file nor a folder; named in {study_path}")
-        return found
+        if not (path.is_file() or path.is_dir()):  # a pipe would never end
+            raise SourceError(f"{path}: is neither a file nor a folder; named in {study_path}")
+        return path
 
-    def _named_path(self, study_path: Path, purpose: str) -> Path:
+    def _locate(self, study_path: Path, purpose: str) -> Path:
         named = self.path or ""
         if self.path_env:
             value = os.environ.get(self.path_env, "").strip()
@@ -125,13 +125,13 @@ class Place(Part):
                 )
             named = str(Path(value) / named)
         try:
-            found = study_path.parent / Path(named).expanduser()
-            found.exists()
+            path = study_path.parent / Path(named).expanduser()
+            path.exists()
         except (OSError, RuntimeError) as error:  # the name is too long, or its home folder is unknown
             raise SourceError(
                 f"{named}: names no file or folder {purpose}{self._by}: {error}; named in {study_path}"
             ) from None
-        return found
+        return path
 
     @property
     def _obtain_hint(self) -> str:
@@ -168,7 +168,7 @@ class _InFormat(_AtPlace):
 
     @classmethod
     def hold(cls, further: Any) -> Any:
-        return tuple((one.name, getattr(further, one.name)) for one in dataclasses.fields(further))
+        return tuple((field.name, getattr(further, field.name)) for field in dataclasses.fields(further))
 
     def option(self, key: str) -> Any:
         """The value of one of the format's own keys."""
@@ -312,10 +312,6 @@ class TagMe(Part):
     min_rho: Annotated[float, number(-1e-9, 1)] = 0.22
     """links at or below it are left out"""
 
-    @classmethod
-    def expand(cls, raw: Mapping[str, Any], reading: Reading) -> Mapping[str, Any]:
-        return {key: value for key, value in raw.items() if key != "token_env" or value is not None}
-
 
 @dataclass(frozen=True)
 class ReferenceQuestions(_AtPlace):
@@ -337,8 +333,8 @@ def load_format(kind: str, name: str) -> Any:
 
 def slice_of(declared: Import | Results | Collection) -> list[Any]:
     """What decides the rows, for a fingerprint: all keys except places of files, and the code that reads the files."""
-    own: list[Any] = [declared.dataset, declared.prompt] if isinstance(declared, Results) else []
+    more: list[Any] = [declared.dataset, declared.prompt] if isinstance(declared, Results) else []
     if isinstance(declared, Collection):
-        own = [declared.name, declared.source, declared.date, declared.licence]
+        more = [declared.name, declared.source, declared.date, declared.licence]
     options = [(key, value) for key, value in declared.options if not isinstance(value, Path)]
-    return [declared.format, options, *own, code_version(FORMATS[declared.kind][declared.format])]
+    return [declared.format, options, *more, code_version(FORMATS[declared.kind][declared.format])]

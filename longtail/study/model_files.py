@@ -56,10 +56,7 @@ _BEGINNINGS = (
     (b"\x1f\x8b", "it is packed by gzip; unpack it: gunzip"),
     (b"GGUF\x00\x00\x00", "it is a GGUF file for big-endian machines; fetch the usual one"),
     (b"GGUF", "its version of GGUF is not 2 or 3; fetch a newer file of this model"),
-    (b"lmgg", "it is a GGML file, older than GGUF; fetch the GGUF file of this model"),
-    (b"fmgg", "it is a GGML file, older than GGUF; fetch the GGUF file of this model"),
-    (b"tjgg", "it is a GGML file, older than GGUF; fetch the GGUF file of this model"),
-    (b"GGML", "it is a GGML file, older than GGUF; fetch the GGUF file of this model"),
+    ((b"lmgg", b"fmgg", b"tjgg", b"GGML"), "it is a GGML file, older than GGUF; fetch the GGUF file of this model"),
     (b"", "it does not begin as one of version 2 or 3; is it a file of another kind?"),
 )  # fmt: skip
 """How files of other kinds begin, what they are, and what to do."""
@@ -147,12 +144,12 @@ def _in_package(model: Model) -> Path:
     except (importlib.metadata.PackageNotFoundError, ValueError):
         how = _COMMANDS.get(name.lower().replace("_", "-"), f"run: {install_command(name)}")
         raise BackendError(f"model {model.name}: package {name} is not installed; {how}") from None
-    found = [file for file in files if file.as_posix() == wanted] or [f for f in files if f.name == wanted]
-    if len(found) > 1:
+    matches = [file for file in files if file.as_posix() == wanted] or [f for f in files if f.name == wanted]
+    if len(matches) > 1:
         raise BackendError(
-            f"model {model.name}: package {name} has {len(found)} files {wanted}; name one by its path, as {found[0]}"
+            f"model {model.name}: package {name} has {len(matches)} files {wanted}; name one by its path, as {matches[0]}"
         )
-    path = Path(str(found[0].locate())) if found else None
+    path = Path(str(matches[0].locate())) if matches else None
     if path is None or not path.is_file():
         known = ", ".join(sorted({f.name for f in files if f.name.lower().endswith(GGUF)})) or "none"
         raise BackendError(
@@ -265,9 +262,9 @@ class _Cursor:
         self.place = 0
 
     def number(self, form: str) -> Any:
-        (found,) = struct.unpack_from(form, self._content, self.place)
+        (number,) = struct.unpack_from(form, self._content, self.place)
         self.place += struct.calcsize(form)
-        return found
+        return number
 
     def text(self) -> str:
         return self._skip(self.number("<Q")).decode("utf-8", "replace")

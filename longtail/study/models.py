@@ -147,8 +147,8 @@ class Model(Part):
         """The keys that the backend understands, with its defaults: no key may be silently ignored."""
         name = choose("backend", raw.get("backend", cls.backend), tuple(BACKENDS))
         backend = BACKENDS[name]
-        needed = {one.needs: other for other, one in BACKENDS.items() if one.needs}
-        for key in sorted({key for one in BACKENDS.values() for key in one.keys} - backend.keys):
+        needed = {known.needs: other for other, known in BACKENDS.items() if known.needs}
+        for key in sorted({key for known in BACKENDS.values() for key in known.keys} - backend.keys):
             if raw.get(key) is not None:
                 owner = needed.get(key)
                 if owner:
@@ -165,8 +165,7 @@ class Model(Part):
             "passages": min(backend.passages, top_k) if isinstance(top_k, int) else 0,
             **({} if backend.generates else {"path": IMPORTED}),
         }
-        given = {key: value for key, value in raw.items() if key != "declines" or value is not None}
-        return {**defaults, **given}
+        return {**defaults, **raw}
 
     def check(self, raw: Mapping[str, Any], reading: Reading) -> Model:
         backend, top_k = BACKENDS[self.backend], reading.study.get("top_k", TOP_K)

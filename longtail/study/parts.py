@@ -213,14 +213,14 @@ def _find_keys(part: type[Part]) -> dict[str, Key]:
     hints = typing.get_type_hints(part, include_extras=True)
     no_keys = {*part.left_out, *part.inlined, part.holder} - {part.chosen_by}
     keys = {}
-    for one in dataclasses.fields(typing.cast(Any, part)):
-        notes = [*_annotations(hints[one.name])]
-        if one.name not in no_keys:
+    for field in dataclasses.fields(typing.cast(Any, part)):
+        notes = [*_annotations(hints[field.name])]
+        if field.name not in no_keys:
             words = [note.text for note in notes if isinstance(note, Default)]
             names = [note.alias for note in notes if isinstance(note, FieldInfo) and note.alias]
-            default = words[0] if words else _show_default(one.default)
-            is_required = not words and one.default is dataclasses.MISSING
-            keys[names[0] if names else one.name] = Key(one.name, default, is_required, notes)
+            default = words[0] if words else _show_default(field.default)
+            is_required = not words and field.default is dataclasses.MISSING
+            keys[names[0] if names else field.name] = Key(field.name, default, is_required, notes)
     return keys
 
 
@@ -234,13 +234,13 @@ def meanings_of(part: type[Part]) -> dict[str, str]:
     for parent in reversed(part.__mro__[:-1]):
         (declared,) = ast.parse(textwrap.dedent(inspect.getsource(parent))).body
         body = declared.body if isinstance(declared, ast.ClassDef) else []
-        for one, below in itertools.pairwise(body):
+        for statement, below in itertools.pairwise(body):
             if (
-                isinstance(one, ast.AnnAssign)
+                isinstance(statement, ast.AnnAssign)
                 and isinstance(below, ast.Expr)
                 and isinstance(below.value, ast.Constant)
             ):
-                texts[ast.unparse(one.target)] = " ".join(str(below.value.value).split())
+                texts[ast.unparse(statement.target)] = " ".join(str(below.value.value).split())
     return {
         name: texts.get(key.field)
         or next((note.description for note in key.notes if isinstance(note, FieldInfo)), "")
@@ -255,8 +255,8 @@ def _annotations(hint: Any) -> Iterator[Any]:
         yield from hint.__metadata__
         hint = hint.__origin__
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        for one in typing.get_args(hint):
-            yield from _annotations(one)
+        for member in typing.get_args(hint):
+            yield from _annotations(member)
 
 
 def _show_default(value: Any) -> str:

@@ -42,9 +42,9 @@ def prices_of(model: Model) -> tuple[Price, ...]:
     service = model.service
     if service is None:
         return ()
-    own = service.prompt_usd_per_million, service.completion_usd_per_million
-    if own[0] is not None and own[1] is not None:
-        return (Price(_ALWAYS, own[0], own[1], _STUDY),)
+    stated = service.prompt_usd_per_million, service.completion_usd_per_million
+    if stated[0] is not None and stated[1] is not None:
+        return (Price(_ALWAYS, stated[0], stated[1], _STUDY),)
     return tuple(
         sorted(
             _table().get((urlsplit(service.base_url).hostname or "", model.path), ()),
@@ -62,16 +62,11 @@ def price_on(model: Model, day: date) -> Price | None:
 @functools.cache
 def _table() -> dict[tuple[str, str], list[Price]]:
     """Host and the model's name there → its prices."""
-    found: dict[tuple[str, str], list[Price]] = {}
+    prices: dict[tuple[str, str], list[Price]] = {}
     file = importlib.resources.files("longtail.study") / "prices.csv"
     with file.open(encoding="utf-8") as lines:
         for row in csv.DictReader(lines):
-            found.setdefault((row["host"], row["path"]), []).append(
-                Price(
-                    row["valid_from"],
-                    float(row["prompt_usd_per_million"]),
-                    float(row["completion_usd_per_million"]),
-                    row["source"],
-                )
-            )
-    return found
+            prompt_usd, new_usd = (float(row[f"{what}_usd_per_million"]) for what in ("prompt", "completion"))
+            price = Price(row["valid_from"], prompt_usd, new_usd, row["source"])
+            prices.setdefault((row["host"], row["path"]), []).append(price)
+    return prices

@@ -18,6 +18,7 @@ from longtail.study.values import (
     Value,
     choose_some,
     fail,
+    list_schema,
     need_mapping,
     number,
     one_of,
@@ -76,8 +77,7 @@ class Prompt(Part):
 
     @classmethod
     def expand(cls, raw: Mapping[str, Any], reading: Reading) -> Mapping[str, Any]:
-        given = {key: value for key, value in raw.items() if key != "declines" or value is not None}
-        return {"draw": DRAWS[0], **given} if raw.get("shots") else given
+        return {"draw": DRAWS[0], **raw} if raw.get("shots") else raw
 
     def check(self, raw: Mapping[str, Any], reading: Reading) -> Prompt:
         if (self.shots > 0) != (self.draw is not None):
@@ -118,7 +118,7 @@ class PortraitOf(Part):
     def expand(cls, raw: Mapping[str, Any], reading: Reading) -> Mapping[str, Any]:
         if raw.get("collections") is not None and not reading.names("collections"):
             raise fail("collections", "goes with the study's collections: it has none")
-        return {key: value for key, value in raw.items() if value is not None}
+        return raw
 
 
 def _list_models(reading: Reading) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ def _read_steps(value: Any, reading: Reading) -> int | tuple[tuple[str, int], ..
         return int(steps.check(value, reading))
     models = _list_models(reading)
     refuse_unknown(value, models)
-    return tuple((one, steps.check(value[one], reading)) for one in models if one in value)
+    return tuple((model, steps.check(value[model], reading)) for model in models if model in value)
 
 
 def _read_turns(value: Any, reading: Reading) -> tuple[tuple[str, str], ...]:
@@ -150,14 +150,14 @@ def _read_turns(value: Any, reading: Reading) -> tuple[tuple[str, str], ...]:
 
 def _read_prompts(value: Any, _reading: Reading) -> tuple[str, ...]:
     """YAML reads a bare `null` among the names as nothing: it means the prompt of that name."""
-    named = [NULL if one is None else one for one in value] if isinstance(value, list) else value
+    named = [NULL if name is None else name for name in value] if isinstance(value, list) else value
     return choose_some("", named, tuple(GROUNDING_PROMPTS))
 
 
 _PROMPTS = Value(
     lambda _: "a list of names",
     _read_prompts,
-    lambda: {"type": ["array", "null"], "uniqueItems": True, "items": {"enum": [None, *GROUNDING_PROMPTS]}},
+    lambda: list_schema({"enum": [None, *GROUNDING_PROMPTS]}),
 )
 _STEPS = Value(
     lambda _: "1 or 2",
@@ -200,12 +200,6 @@ class Grounding(Part):
     """datasets that are asked for a long answer alone"""
     assembly: Annotated[str, one_of(ASSEMBLIES)] = PAPER
     """how question and grounding prompt are put together; `reference`: as the authors' code does it"""
-
-    @classmethod
-    def expand(cls, raw: Mapping[str, Any], reading: Reading) -> Mapping[str, Any]:
-        may_be_empty = ("prompts", "datasets", "long_answers", "turns")
-        given = {key: value for key, value in raw.items() if key not in may_be_empty or value is not None}
-        return given if given.get("prompts") else {k: given[k] for k in given if k != "prompts"}
 
     def steps_of(self, model: str) -> int:
         """In how many steps a model is asked: 1 or 2."""

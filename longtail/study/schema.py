@@ -66,9 +66,9 @@ def _keys(part: type[Part]) -> Iterator[str]:
     yield from _table("key", "default", "meaning")
     if part is Study:
         yield _row(f"`{QUESTIONS}`", "", SHORT_FORM)
-    for one in (part, *(inner for inner in part.inlined.values() if inner is not Place)):
-        meanings = meanings_of(one)
-        for name, key in keys_of(one).items():
+    for holder in (part, *(inner for inner in part.inlined.values() if inner is not Place)):
+        meanings = meanings_of(holder)
+        for name, key in keys_of(holder).items():
             yield _row(f"`{name}`", key.default, meanings[name])
 
 
@@ -77,21 +77,21 @@ def _formats() -> Iterator[str]:
     described: dict[tuple[str, str], list[str]] = {}
     for kind, modules in FORMATS.items():
         for name, module in modules.items():
-            own: type[Part] | None = load_format(kind, name).keys
-            keys = keys_of(own) if own else {}
-            cells = [f"`{one}` ({key.default})" for one, key in keys.items()]
+            own_keys: type[Part] | None = load_format(kind, name).keys
+            keys = keys_of(own_keys) if own_keys else {}
+            cells = [f"`{key_name}` ({key.default})" for key_name, key in keys.items()]
             yield _row(
                 kind,
                 f"`{name}`",
                 about(module),
                 ", ".join(cells).replace(" (none)", "").replace(" (false)", ""),
             )
-            for one, meaning in meanings_of(own).items() if own else ():
-                described.setdefault((one, meaning), []).append(f"{name} ({kind})")
+            for key_name, meaning in meanings_of(own_keys).items() if own_keys else ():
+                described.setdefault((key_name, meaning), []).append(f"{name} ({kind})")
     yield ""
     yield from _table("key", "of", "meaning")
-    for (one, meaning), formats in described.items():
-        yield _row(f"`{one}`", ", ".join(formats), meaning)
+    for (key_name, meaning), formats in described.items():
+        yield _row(f"`{key_name}`", ", ".join(formats), meaning)
 
 
 def _methods() -> Iterator[str]:

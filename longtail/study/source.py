@@ -160,10 +160,8 @@ class Source(Part):
 
 
 def _find_measures(reading: Reading) -> tuple[str, ...]:
-    entries = reading.study.get("counts")
-    counted = [one for one in entries if isinstance(one, Mapping)] if isinstance(entries, list) else []
-    found = [Counts(str(one.get("name")), Place(), one.get("dataset")).measures for one in counted]
-    return (*MEASURES, *(measure for measures in found for measure in measures))
+    counts = [Counts(str(raw.get("name")), Place(), raw.get("dataset")) for raw in reading.entries("counts")]
+    return (*MEASURES, *(measure for declared in counts for measure in declared.measures))
 
 
 @dataclass(frozen=True)

@@ -180,8 +180,8 @@ class Study(Part):
 
     def method(self, name: str) -> Method:
         """The record of a method: one that the study declares, or one that is built in. Errors: `StudyError`."""
-        found: Method = _find_named(self.known_methods, name, "method", self.path)
-        return found
+        method: Method = _find_by_name(self.known_methods, name, "method", self.path)
+        return method
 
     @property
     def known_methods(self) -> tuple[Method, ...]:
@@ -191,13 +191,13 @@ class Study(Part):
     @property
     def retrieval_methods(self) -> tuple[str, ...]:
         """The methods that retrieve; one that reads others' results comes after them."""
-        found = [method for method in self.methods if not self.method(method).is_parametric]
-        return tuple(sorted(found, key=lambda method: self.method(method).reads_results))
+        names = [method for method in self.methods if not self.method(method).is_parametric]
+        return tuple(sorted(names, key=lambda method: self.method(method).reads_results))
 
     def reads_paraphrases(self, method: str) -> bool:
         """Whether passages are found for paraphrases: not by methods whose passages hold for all wordings."""
-        own = self.method(method)
-        return self.retrieve_paraphrases and not (own.is_parametric or own.is_fixed)
+        asking = self.method(method)
+        return self.retrieve_paraphrases and not (asking.is_parametric or asking.is_fixed)
 
     def results_read_by(self, retriever: str) -> tuple[str, ...]:
         """The study's retrievers whose results `retriever` reads; empty if it searches by itself.
@@ -205,11 +205,11 @@ class Study(Part):
         A fusion reads all that can be fused. Other methods read one: the first dense retriever that the study names, or
         the first retriever where none is dense.
         """
-        own = self.method(retriever)
-        if not own.reads_results:
+        reader = self.method(retriever)
+        if not reader.reads_results:
             return ()
         others = [name for name in self.methods if self.method(name).can_be_fused]
-        if own.passages == FUSED:
+        if reader.passages == FUSED:
             return tuple(others)
         return tuple(sorted(others, key=lambda name: not self.method(name).is_dense)[:1])
 
@@ -220,7 +220,7 @@ class Study(Part):
 
     def drawn_as(self, dataset: str) -> str:
         """The name by which a dataset's questions, demonstrations and samples are drawn: its own, or key `drawn_as`."""
-        return {one.name: one.drawn_as for one in self.datasets}.get(dataset) or dataset
+        return {known.name: known.drawn_as for known in self.datasets}.get(dataset) or dataset
 
     @property
     def relations(self) -> tuple[Relation, ...]:
@@ -247,13 +247,15 @@ class Study(Part):
     def cloze_datasets(self) -> tuple[Dataset, ...]:
         """The datasets whose questions are cloze queries."""
         files = [(dataset, dataset.imported) for dataset in self.datasets_of_files if dataset.imported]
-        return tuple(own for own, file in files if load_format(file.kind, file.format).has_candidates)
+        return tuple(cloze for cloze, file in files if load_format(file.kind, file.format).has_candidates)
 
     @property
     def licences(self) -> tuple[tuple[str | None, str], ...]:
         """The licence that the study states of imported questions and answers, or None, and what they are."""
         questions = (
-            (one.imported.licence, f"questions of {one.name}") for one in self.datasets if one.imported
+            (dataset.imported.licence, f"questions of {dataset.name}")
+            for dataset in self.datasets
+            if dataset.imported
         )
         answers = (
             (results.licence, f"answers of {model.name} to {results.dataset}")
@@ -281,7 +283,7 @@ class Study(Part):
     @property
     def grounded_datasets(self) -> tuple[Dataset, ...]:
         """The datasets that are asked under grounding prompts, in the order of their names."""
-        asked = [one for one in self.datasets if self.grounding and self.grounding.asks(one.name)]
+        asked = [dataset for dataset in self.datasets if self.grounding and self.grounding.asks(dataset.name)]
         return tuple(sorted(asked, key=lambda dataset: dataset.name))
 
     def end_task_of(self, dataset: Dataset) -> str:
@@ -318,13 +320,13 @@ class Study(Part):
         )
 
     def model(self, name: str) -> Model:
-        return _find_named(self.models, name, "model", self.path)
+        return _find_by_name(self.models, name, "model", self.path)
 
     def prompt(self, name: str) -> Prompt:
-        return _find_named(self.prompts, name, "prompt", self.path)
+        return _find_by_name(self.prompts, name, "prompt", self.path)
 
 
-def _find_named(items: tuple[Any, ...], name: str, what: str, path: Path) -> Any:
+def _find_by_name(items: tuple[Any, ...], name: str, what: str, path: Path) -> Any:
     for item in items:
         if item.name == name:
             return item

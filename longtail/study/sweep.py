@@ -166,7 +166,7 @@ class Sweep(Part):
         combined = itertools.product(
             self.batch_sizes, self.learning_rates, self.temperatures, self.passages, self.training_relations
         )
-        return tuple(Setting(*one) for one in combined)
+        return tuple(Setting(*values) for values in combined)
 
     @property
     def drawn(self) -> tuple[Setting, ...]:
@@ -179,4 +179,4 @@ class Sweep(Part):
 
     def setting(self, name: str) -> Setting:
         """The drawn setting of that name."""
-        return next(one for one in self.drawn if one.name == name)
+        return next(setting for setting in self.drawn if setting.name == name)

@@ -184,16 +184,7 @@ def _relations(study: Study) -> Rows:
 
 def _popularity_windows(study: Study) -> Rows:
     """Always one row."""
-    popularity = study.popularity
-    return [
-        {
-            "measure": popularity.measure,
-            "n_months": popularity.n_months,
-            "last_month": popularity.last_month,
-            "redirects": popularity.redirects,
-            "agent": popularity.agent,
-        }
-    ]
+    return [dataclasses.asdict(study.popularity)]
 
 
 def _grounding_prompts(study: Study) -> Rows:

@@ -41,11 +41,11 @@ class Reading:
     def entries(self, key: str) -> list[Mapping[str, Any]]:
         """The mappings in the list at `key` of the study."""
         entries = self.study.get(key)
-        return [one for one in entries if isinstance(one, Mapping)] if isinstance(entries, list) else []
+        return [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
 
     def names(self, key: str) -> tuple[str, ...]:
         """The names of the entries in the list at `key` of the study."""
-        return tuple(one["name"] for one in self.entries(key) if isinstance(one.get("name"), str))
+        return tuple(entry["name"] for entry in self.entries(key) if isinstance(entry.get("name"), str))
 
 
 Allowed = Sequence[str] | Callable[[Reading], Sequence[str]]
@@ -208,13 +208,13 @@ def list_of(item: Value) -> Value:
     def read(values: Any, reading: Reading) -> tuple[Any, ...]:
         if not isinstance(values, list) or not values:
             raise fail("", "must be a list with at least one value")
-        found = []
+        read_values = []
         for place, value in enumerate(values):
             try:
-                found.append(item.check(value, reading))
+                read_values.append(item.check(value, reading))
             except PydanticCustomError as error:
                 raise fail(str(place), (error.context or {})["message"]) from None
-        return _distinct("", found)
+        return _distinct("", read_values)
 
     return Value(_say("a list with at least one value"), read, lambda: list_schema(item.schema()))
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import yaml
 
 from longtail.errors import StudyError
 from longtail.imports.datasets import import_entities, import_popularity, import_triples
@@ -16,11 +15,11 @@ from longtail.imports.format import ImportedDataset, ImportedEntity, Names, Ques
 from longtail.questions.build import build_questions
 from longtail.storage.lake import Lake, QuarantinedRow
 from longtail.study.datasets import Dataset
-from longtail.study.file import load_study
 from longtail.study.imports import FORMATS, QUESTIONS, Import
 from longtail.study.parts import Part
 from longtail.study.study import Study
 from longtail.study.values import Text
+from tests.imported_files import study_of_files
 
 LOG = logging.getLogger("test")
 ROWS = [
@@ -66,26 +65,15 @@ def make_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(FORMATS[QUESTIONS], "toy", __name__)
     (tmp_path / "births.json").write_text(json.dumps(ROWS))
 
-    def make(**keys: str) -> Study:
-        raw = {
-            "name": "births", "description": "d",
-            "datasets": [{"name": "toy", "import": {"format": "toy", "path": "births.json", **keys}}],
-            "prompts": [{"name": "plain"}], "methods": ["closed_book"],
-            "models": [{"name": "fake", "path": "fake:echo", "backend": "fake"}],
-            "popularity": {"measure": "imported"},
-        }  # fmt: skip
-        (tmp_path / "study.yaml").write_text(yaml.safe_dump(raw))
-        return load_study(tmp_path / "study.yaml")
+    def make(**keys: str) -> tuple[Study, Lake]:
+        dataset = {"name": "toy", "import": {"format": "toy", "path": "births.json", **keys}}
+        return study_of_files(tmp_path, datasets=[dataset])
 
     return make
 
 
-def test_its_questions_entities_and_popularity_land_in_the_lake(make_study, tmp_path: Path) -> None:
-    study = make_study(sign="?!")
-    lake = Lake(tmp_path / "lake")
-    lake.ensure_schemas()
-    for table in ("triples", "entities"):
-        lake.write(table, [], fingerprint="none")
+def test_its_questions_entities_and_popularity_land_in_the_lake(make_study) -> None:
+    study, lake = make_study(sign="?!")
     import_triples(study, lake, LOG)
     import_entities(study, lake, LOG)
     import_popularity(study, lake, LOG)
@@ -97,14 +85,11 @@ def test_its_questions_entities_and_popularity_land_in_the_lake(make_study, tmp_
     assert popularity == {"Sa": 10.0, "Oa": None}
 
 
-def test_another_value_of_its_own_key_makes_its_questions_stale(make_study, tmp_path: Path) -> None:
-    lake = Lake(tmp_path / "lake")
-    lake.ensure_schemas()
-    for table in ("triples", "entities"):
-        lake.write(table, [], fingerprint="none")
-    assert not build_questions(make_study(), lake, LOG).was_current
-    assert build_questions(make_study(), lake, LOG).was_current
-    assert not build_questions(make_study(sign="…"), lake, LOG).was_current
+def test_another_value_of_its_own_key_makes_its_questions_stale(make_study) -> None:
+    study, lake = make_study()
+    assert not build_questions(study, lake, LOG).was_current
+    assert build_questions(study, lake, LOG).was_current
+    assert not build_questions(make_study(sign="…")[0], lake, LOG).was_current
 
 
 def test_keys_of_other_formats_are_refused(make_study) -> None:

@@ -102,31 +102,6 @@ def test_articles_and_lines_that_are_none(tmp_path: Path) -> None:
     assert rejected.rows[0].row_key == "leads.jsonl row 2"
 
 
-def test_bad_rows_of_passages_are_put_aside(tmp_path: Path) -> None:
-    path = tmp_path / "psgs.tsv"
-    path.write_bytes(
-        b"id\ttext\ttitle\n1\tnul \0\tAnn\n2\tonly a text\n3\t\xff\tAnn\n4\tgood \xf0\x9f\x91\xa9\tAnn\n"
-    )
-    found, rejected = passages(path)
-    assert found == [(4, "4", "Ann", "good 👩")]
-    assert [row.reason.split(":")[-1].strip().split(" (")[0] for row in rejected.rows] == [
-        "holds a NUL character", "2 fields where the header has 3", "byte 0xff is not UTF-8",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("id\ttext\n1\ta\n", "column title is missing; expected id, text, title; its header has: id, text"),
-        ("<!DOCTYPE html>\n<html><body>Not found</body></html>\n", "is a web page"),
-    ],
-)
-def test_a_file_of_another_kind_is_refused(tmp_path: Path, content: str, words: str) -> None:
-    (tmp_path / "psgs.tsv").write_text(content)
-    with pytest.raises(SourceError, match=rf"psgs\.tsv: {words}"):
-        passages(tmp_path / "psgs.tsv")
-
-
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
 @pytest.mark.parametrize("cut", [slice(None, 15), slice(None, -6)])
 def test_a_broken_packed_file_is_refused(tmp_path: Path, pack: Callable[[bytes], bytes], cut: slice) -> None:

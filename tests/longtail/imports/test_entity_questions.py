@@ -66,7 +66,7 @@ def test_every_question_is_kept_and_linked_where_it_names_exactly_one_entity(tmp
         "P40-1": ("Ash's", "Q3"),
     }
     assert {row.row_key: row.reason for row in found.rejected} == {
-        "P19.test.json row 6": "key answers: at least one was expected",
+        "P19.test.json row 6": "column answers: at least one answer was expected",
     }
     assert found.notes | {"reasons": 0} == {
         "read": 7, "no_entity": 2, "several_entities": 1, "linked": 3, "linked_share": 0.4286, "put_aside": 1,
@@ -129,12 +129,11 @@ def test_a_property_without_a_template_is_put_aside_question_by_question(tmp_pat
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"{}", "a JSON list of questions was expected"),
-        (b"[{]", "is not JSON in UTF-8"),
-        (b'[{"question": "caf\xe9"}]', "is not JSON in UTF-8"),
+        (b"[{]", "cannot be read as a JSON list"),
+        (b'[{"question": "caf\xe9"}]', "cannot be read as a JSON list"),
         (
             b'[{"question": "Who?"}]',
-            "holds no question of split test that can be used; P19.test.json row 1: key answers",
+            "holds no question of split test that can be used; P19.test.json row 1: column answers",
         ),
     ],
 )
@@ -145,7 +144,9 @@ def test_files_that_are_refused(tmp_path: Path, content: bytes, words: str) -> N
         read_entity_questions(tmp_path, "test", NAMES, ENTITIES)
 
 
-@pytest.mark.parametrize("broken", [5, {}, {"question": 1, "answers": []}, {"question": "x", "answers": [1]}])
+@pytest.mark.parametrize(
+    "broken", [5, {}, {"question": 1, "answers": []}, {"question": "x", "answers": [[1]]}]
+)
 def test_items_that_are_no_questions(tmp_path: Path, broken: Any) -> None:
     write_entity_questions(tmp_path, "test", {"P19": [broken, *BORN[:1]]})
     found = read_entity_questions(tmp_path, "test", NAMES, ENTITIES)

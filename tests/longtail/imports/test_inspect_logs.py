@@ -14,8 +14,7 @@ import pytest
 
 from longtail.errors import BackendError, SourceError
 from longtail.imports.formats.answers.inspect import FORMAT, read_log
-from longtail.imports.records import RejectedRows
-from longtail.imports.results import VERDICTS, ImportedAnswer, verdict
+from longtail.imports.results import ImportedAnswer, verdict
 from longtail.scoring.match import score_answer
 from tests.imported_files import results
 from tests.inspect_logs import ANSWERS, BROKEN, CHOICES, MODEL, N_CHOICES, UNREADABLE
@@ -26,9 +25,8 @@ INCLUDES = [True, False, True, False, True, True]  # scorer includes, which igno
 
 
 def read(path: Path, **options: Any) -> tuple[list[ImportedAnswer], list[tuple[str, str]]]:
-    rejected = RejectedRows(path.name)
-    found = read_log(path, results("inspect", **options), QUESTIONS, rejected)
-    return found, [(row.row_key, row.reason) for row in rejected.rows]
+    found, rejected = read_log(path, results("inspect", **options), QUESTIONS)
+    return found, [(row.row_key, row.reason) for row in rejected]
 
 
 @pytest.mark.parametrize("name", ["whole.eval", "whole.json"])
@@ -103,10 +101,9 @@ def test_ids_of_metadata_and_unknown_ids(inspect_logs: Path) -> None:
     assert {reason for _, reason in rejected[:1]} == {"key: no question of the dataset has it"}
     _, rejected = read(inspect_logs / "tolerant.eval", id_field="qid")
     assert rejected[0][1] == "metadata: key 'qid' was expected"
-    aside_of_few = RejectedRows("few")
-    few = read_log(inspect_logs / "tolerant.eval", results("inspect"), {IDS[0]: {}}, aside_of_few)
+    few, aside = read_log(inspect_logs / "tolerant.eval", results("inspect"), {IDS[0]: {}})
     assert [one.question_id for one in few] == IDS[:1]
-    assert aside_of_few.rows[-1].reason == "id: no question of the dataset has it"
+    assert aside[-1].reason == "id: no question of the dataset has it"
 
 
 @pytest.mark.parametrize(
@@ -128,25 +125,9 @@ def test_grades_that_are_none(value: object) -> None:
         verdict(value)
 
 
-def test_a_score_that_is_no_verdict_leaves_the_sample_without_one(
-    inspect_logs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delitem(VERDICTS, "C")
-    found, rejected = read(inspect_logs / "whole.eval", scorer="match")
-    assert rejected == []
-    assert {(one.is_correct, *one.unread) for one in found} == {(None, "score"), (False,)}
-
-
 def asked_to_choose(right: Callable[[int], list[str]]) -> dict[str, dict[str, Any]]:
     """The questions of the logs of multiple choice, with these gold answers."""
     return {str(500_000 + i): {"gold_answers": right(i)} for i in range(N_CHOICES)}
-
-
-def read_choices(
-    path: Path, questions: dict[str, dict[str, Any]]
-) -> tuple[list[ImportedAnswer], RejectedRows]:
-    rejected = RejectedRows(path.name)
-    return read_log(path, results("inspect"), questions, rejected), rejected
 
 
 def both(i: int) -> list[str]:
@@ -168,8 +149,8 @@ def test_a_choice_is_right_by_our_rules_exactly_where_the_log_says_so(
     inspect_logs: Path, name: str, golds: Callable[[int], list[str]], n_right: int
 ) -> None:
     questions = asked_to_choose(golds)
-    found, rejected = read_choices(inspect_logs / "choices" / f"{name}.eval", questions)
-    assert rejected.rows == []
+    found, rejected = read_log(inspect_logs / "choices" / f"{name}.eval", results("inspect"), questions)
+    assert rejected == []
     scores = [score_answer(one.text, questions[one.question_id]["gold_answers"]) for one in found]
     assert [score.is_correct for score in scores] == [one.is_correct for one in found]
     if golds(0) != ["A"] and name != "free":
@@ -182,33 +163,14 @@ def test_a_choice_is_right_by_our_rules_exactly_where_the_log_says_so(
 
 def test_gold_answers_that_are_not_the_right_choice_are_told(inspect_logs: Path) -> None:
     questions = asked_to_choose(lambda i: ["Elsewhere"] if i == 5 else [])
-    found, rejected = read_choices(inspect_logs / "choices/plain.eval", questions)
+    found, rejected = read_log(inspect_logs / "choices/plain.eval", results("inspect"), questions)
     assert len(found) == N_CHOICES - 1
-    (row,) = rejected.rows
+    (row,) = rejected
     assert (row.row_key, row.reason) == (
         "plain.eval row 500005",
         "target: the log's right choice is none of the question's gold answers: 'Town 5' where the dataset has"
         " 'Elsewhere'",
     )
-
-
-def cut(path: Path, target: Path) -> Path:
-    target.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    return target
-
-
-def test_a_file_that_is_no_whole_log_gives_one_line(inspect_logs: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.json"
-    other.write_text('{"results": []}')
-    text = tmp_path / "text.eval"
-    text.write_text("id,answer\n")
-    named = shutil.copy(inspect_logs / "whole.json", tmp_path / "log.txt")
-    broken = [cut(inspect_logs / name, tmp_path / name) for name in ("whole.eval", "whole.json")]
-    for path in (*broken, other, text, Path(named)):
-        with pytest.raises(SourceError, match="cannot be read as a log of Inspect") as told:
-            read(path, scorer="includes")
-        assert str(told.value).startswith(str(path))
-        assert "\n" not in str(told.value)
 
 
 def test_a_folder_holds_one_log(inspect_logs: Path, tmp_path: Path) -> None:

@@ -31,12 +31,12 @@ from tests.imported_files import (
     popqa_tp_rows,
     result_name,
     result_rows,
+    study_of_files,
     write_log,
     write_popqa,
     write_popqa_tp,
     write_results,
 )
-from tests.inspect_logs import ANSWERS
 
 LOG = logging.getLogger("test")
 ROWS = popqa_rows(("occupation", "capital"), 4)
@@ -46,19 +46,8 @@ RIGHT = [True, False] * 4
 def make(folder: Path, rows: list[dict[str, str]] = ROWS, **more: Any) -> tuple[Study, Lake]:
     """A study of one PopQA file, its source's tables empty."""
     write_popqa(folder / "popqa.tsv", rows)
-    raw = {
-        "name": "files", "description": "d",
-        "datasets": [{"name": "popqa", "import": {"format": "popqa", "path": "popqa.tsv"}}],
-        "prompts": [{"name": "plain"}], "methods": ["closed_book", "genread"],
-        "models": [{"name": "fake", "path": "fake:echo", "backend": "fake"}],
-        "popularity": {"measure": "imported"},
-    } | more  # fmt: skip
-    (folder / "study.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
-    lake = Lake(folder / "lake")
-    lake.ensure_schemas()
-    for table in ("triples", "entities"):
-        lake.write(table, [], fingerprint="none")
-    return load_study(folder / "study.yaml"), lake
+    datasets = [{"name": "popqa", "import": {"format": "popqa", "path": "popqa.tsv"}}]
+    return study_of_files(folder, **{"datasets": datasets, "methods": ["closed_book", "genread"], **more})
 
 
 def imported(folder: Path, rows: list[dict[str, str]] = ROWS, **more: Any) -> tuple[Study, Lake]:
@@ -86,16 +75,6 @@ def test_facts_stand_beside_those_of_the_source(tmp_path: Path) -> None:
     assert lake.read("triples", "imported").num_rows == 8
 
 
-def test_popularity_is_of_every_entity_and_missing_is_null(tmp_path: Path) -> None:
-    study, lake = make(tmp_path)
-    write_popqa(tmp_path / "popqa.tsv", [{**ROWS[0], "s_pop": "-1"}, *ROWS[1:]])
-    outcome = import_popularity(study, lake, LOG)
-    popularity = {row["entity_id"]: row["popularity"] for row in lake.read("imported_popularity").to_pylist()}
-    assert popularity["Q50000"] is None
-    assert popularity["Q50001"] == 101.0
-    assert outcome.notes["missing"] == 1
-
-
 def test_a_study_without_imports_writes_no_partition_and_empties_a_left_one(tmp_path: Path) -> None:
     study, lake = imported(tmp_path)
     raw = yaml.safe_load((tmp_path / "study.yaml").read_text())
@@ -111,21 +90,6 @@ def test_a_study_without_imports_writes_no_partition_and_empties_a_left_one(tmp_
     fresh.write("triples", [], fingerprint="none")
     assert import_triples(load_study(tmp_path / "study.yaml"), fresh, LOG) == []
     assert study.source.kind == "none"
-
-
-def test_questions_are_filtered_by_relation_and_drawn(tmp_path: Path) -> None:
-    datasets = [
-        {"name": "popqa", "import": {"format": "popqa", "path": "popqa.tsv"}, "relations": ["capital"],
-         "max_questions_per_relation": 2},
-    ]  # fmt: skip
-    study, lake = imported(tmp_path, datasets=datasets)
-    rows = lake.read("questions").to_pylist()
-    assert [row["relation"] for row in rows] == ["capital", "capital"]
-    assert {row["question_id"] for row in rows} < {row["id"] for row in ROWS}
-    assert build_questions(study, lake, LOG).was_current
-    datasets[0]["relations"] = ["sport"]
-    with pytest.raises(SourceError, match="its file has no question of sport; it has: occupation, capital"):
-        imported(tmp_path, datasets=datasets)
 
 
 def test_wordings_are_the_files_or_ours(tmp_path: Path) -> None:
@@ -149,28 +113,6 @@ def test_wordings_are_the_files_or_ours(tmp_path: Path) -> None:
     assert theirs["400000", 0] == "What is Subject 0's occupation?"
     assert len(theirs) == 7 * 3 + 1
     assert outcome.notes["popqa"]["questions_without_paraphrases"] == 1
-
-
-def test_a_prompt_that_several_rows_share_is_generated_once_and_answers_each_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
-    again = [{**ROWS[0], "id": str(i), "obj": ROWS[1]["obj"], "obj_id": "9001", "o_uri": ROWS[1]["o_uri"],
-              "o_pop": ROWS[1]["o_pop"]} for i in (1, 2)]  # fmt: skip
-    study, lake = make(tmp_path)
-    write_popqa(tmp_path / "popqa.tsv", [*ROWS, *again])
-    import_triples(study, lake, LOG)
-    import_entities(study, lake, LOG)
-    build_questions(study, lake, LOG)
-    with ModelSession(LOG) as session:
-        outcome = generate(
-            TASKS["answers"], study, lake, "fake", "closed_book", session=session, run_id="r", log=LOG
-        )
-    rows = {row["question_id"]: row for row in lake.read("answers", "fake|closed_book").to_pylist()}
-    assert (outcome.notes["rows"], outcome.notes["distinct_prompts"], outcome.notes["computed"]) == (10, 8, 8)
-    same = [rows[question_id] for question_id in ("400000", "1", "2")]
-    assert len({(row["prompt_hash"], row["prediction"]) for row in same}) == 1
-    assert set(rows) == {row["id"] for row in (*ROWS, *again)}
 
 
 def models(*results: dict[str, Any]) -> list[dict[str, Any]]:
@@ -274,26 +216,6 @@ def test_the_same_question_twice_keeps_the_first_and_says_so(tmp_path: Path) -> 
     assert outcome.notes == {"popqa/plain/closed_book": "8 answers, 0 questions without"}
     (row,) = lake.read("quarantine", "imported_answers|others").to_pylist()
     assert row["reason"] == "answered already: a.jsonl line 1 has the same question; that row is kept"
-
-
-def test_a_log_of_inspect_is_scored_again_beside_its_own_verdicts(tmp_path: Path, inspect_logs: Path) -> None:
-    entry = {
-        "format": "inspect",
-        "path": str(inspect_logs / "whole.json"),
-        "dataset": "popqa",
-        "scorer": "match",
-    }
-    study, lake = imported(tmp_path, popqa_rows(("occupation",), 6), models=models(entry))
-    outcome = import_answers(study, lake, "others", LOG)
-    assert outcome.notes == {"popqa/plain/closed_book": "6 answers, 0 questions without"}
-    notes = scored(study, lake, "closed_book").notes
-    answers = lake.read("answers", "others|closed_book").to_pylist()
-    assert {(row["revision"], row["engine"], row["prompt_tokens"]) for row in answers} == {
-        ("mockllm/model", "imported", 15)
-    }
-    ours = [score_answer(text, [f"Answer {i % 7}"]).is_correct for i, text in enumerate(ANSWERS)]
-    assert [row["is_correct"] for row in answers] == ours == [True, False, True, False, True, True]
-    assert (notes["judged_by_file"], notes["right_by_us_only"], notes["right_by_file_only"]) == (6, 1, 0)
 
 
 def batch(question_id: str, text: str | None = None, code: int = 200, **message: Any) -> dict[str, Any]:
@@ -407,7 +329,7 @@ def test_a_changed_file_is_read_again_and_a_moved_one_is_not(tmp_path: Path) -> 
         (result_name("m", "BM25", 8), "methods: bm25 is missing, by which model=m-input=popQA-method=BM25"),
         (
             result_name("m", "vanilla", 8, 15),
-            "row 1 was asked with 15 shots, and 0 prompts have as many; declare one prompt",
+            r"row 1 was asked with 15 shots; the study has: plain \(0 shots\); choose",
         ),
     ],
 )
@@ -418,8 +340,3 @@ def test_results_that_stand_under_nothing_of_the_study(tmp_path: Path, name: str
     )
     with pytest.raises(SourceError, match=message):
         import_answers(study, lake, "others", LOG)
-
-
-def test_other_models_have_no_imported_answers(tmp_path: Path) -> None:
-    study, lake = imported(tmp_path)
-    assert import_answers(study, lake, "fake", LOG).stamp.n_rows == 0

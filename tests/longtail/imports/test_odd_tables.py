@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import pickle
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ import pytest
 
 from longtail.errors import SourceError
 from longtail.imports import column_names
-from longtail.imports.column_names import MOST_COLUMNS, columns_of_object, structure_of
+from longtail.imports.column_names import MOST_COLUMNS, structure_of
 from longtail.imports.table_rows import number_of
 from tests.longtail.imports.test_table import (
     asked,
@@ -49,13 +48,10 @@ def golds_of(path: Path, answers: str, **keys: Any) -> list[str] | str:
         ("{'text': array(['Paris', 'Lutetia'], dtype=object), 'answer_start': array([1], dtype=int32)}",
          ["Paris", "Lutetia"]),
         ('{"text": ["Paris"], "answer_start": [1]}', ["Paris"]),
-        ("{'text': 'Paris'}", ["Paris"]),
-        ("[{'text': 'Paris', 'answer_start': 3}, {'text': 'Lutetia', 'answer_start': 9}]", ["Paris", "Lutetia"]),
         ("{'value': 'Paris', 'aliases': ['Lutetia'], 'normalized_aliases': ['x'], 'type': 'City'}",
          ["Paris", "Lutetia"]),
         ("['Paris' 'Lutetia'\n 'L\\'Aquila']", ["Paris", "Lutetia", "L'Aquila"]),
         ("['Paris', \"L'Aquila\", None, nan]", ["Paris", "L'Aquila"]),
-        ("('Paris', 'Lutetia')", ["Paris", "Lutetia"]),
         ("frozenset({'Paris'})", ["Paris"]),
         ("[np.str_('Paris'), np.int64(7), True]", ["Paris", "7", "True"]),
         ('"[\\"Paris\\"]"', ["Paris"]),
@@ -65,14 +61,11 @@ def golds_of(path: Path, answers: str, **keys: Any) -> list[str] | str:
         ("f(x)", ["f(x)"]),
         ('["[1]", "[REC]", "(a, b)"]', ["[1]", "[REC]", "(a, b)"]),
         ("{}", "column answers: at least one answer was expected"),
-        ("{'text': []}", "column answers: at least one answer was expected"),
         ("\u200b", "column answers: at least one answer was expected"),
         ("{'answer': '7', 'unit': 'km'}", f"{A_LIST}, not an object with the keys answer, unit"),
         ("{'text': [Paris]}", A_LIST),
-        ("{text=[Paris], answer_start=[1]}", A_LIST),
         ("{Paris,Lutetia}", A_LIST),
         ("array(['a', ..., 'z'], dtype=object)", A_LIST),
-        ("OrderedDict([('text', ['Paris'])])", A_LIST),
         ("['a', __import__('os')]", A_LIST),
         ("['Par\nis']", A_LIST),
         ("[" * 3_000 + "]" * 3_000, A_LIST),
@@ -202,11 +195,7 @@ ANSWERS: Mapping[str, tuple[pa.Array, list[Any]]] = {
         [["Rome"], "byte 0xe9 is not UTF-8", ["Oslo"]],
     ),
     "the year 20000": (YEAR_20000, [["1970-01-01"], "that Python cannot hold", ["1970-01-02 03:46:40"]]),
-    "days of the year 20000": (
-        pa.array([0, 6_585_000], pa.int32()).cast(pa.date32()), [["1970-01-01"], "that Python cannot hold"],
-    ),
     "long durations": (pa.array([1, 2**62], pa.duration("s")), [["0:00:01"], "that Python cannot hold"]),
-    "truths": (pa.array([True, None, False]), [["True"], "at least one answer", ["False"]]),
     "days": (pa.array([date(2020, 1, 5)]), [["2020-01-05"]]),
     "times": (
         pa.array([datetime(2020, 1, 5), datetime(2020, 1, 5, 3, 4)]), [["2020-01-05"], ["2020-01-05 03:04:00"]],
@@ -214,9 +203,7 @@ ANSWERS: Mapping[str, tuple[pa.Array, list[Any]]] = {
     "half and single precision": (pa.array([0.1, 3, 12.25], pa.float32()), [["0.1"], ["3"], ["12.25"]]),
     "double precision": (pa.array([0.1, 1e-5, 1e22]), [["0.1"], ["0.00001"], ["1" + "0" * 22]]),
     "decimals": (pa.array([Decimal("1.50"), Decimal("100")], pa.decimal128(9, 2)), [["1.5"], ["100"]]),
-    "large numbers": (pa.array([2**64 - 1], pa.uint64()), [["18446744073709551615"]]),
     "structs of SQuAD": (pa.array([{"text": ["Rome"], "answer_start": [1]}]), [["Rome"]]),
-    "lists of structs": (pa.array([[{"text": "Rome", "answer_start": 1}]]), [["Rome"]]),
     "maps": (pa.array([[("a", "b")], None], pa.map_(pa.string(), pa.string())), ["a text was expected", "at least"]),
     "lists of fixed size": (pa.array([["a", "b"]], pa.list_(pa.string(), 2)), [["a", "b"]]),
 }  # fmt: skip
@@ -267,23 +254,16 @@ KINDS: Mapping[str, tuple[str | bytes, str]] = {
     "Git LFS": ("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2\nsize 12345\n", "is a Git LFS pointer"),
     "git-annex": ("../.git/annex/objects/aa/bb/SHA256E-s1--x/x", "is a pointer of git-annex"),
     "a web page": ("\n<!DOCTYPE html>\n<html><head><title>Sign in</title>", "is a web page (HTML)"),
-    "a packed web page": (gzip.compress(b"\xef\xbb\xbf<!-- saved --><HTML>"), "is a web page (HTML)"),
-    "XML of an object store": ("<Error><Code>NoSuchKey</Code></Error>", "is XML, not rows"),
     "a pickle": (pickle.dumps({"question": ["a"]}), "is a pickle of Python"),
     "Arrow": (b"ARROW1\0\0" + b"\0" * 60, "is an Arrow file; write Parquet"),
     "bytes": (bytes(range(256)), "its first line holds a NUL character"),
     "an environment": (f"A=b\0API_KEY={SECRET}\0".encode(), "its first line holds a NUL character"),
     "a file of keys": (f"API_KEY={SECRET}\nB=c\n", "there are: API_KEY=sk-"),
-    "prose": ("It was the best of times, it was the worst of times, it was the age of wisdom\n", "there are: It was"),
     "an object with rows in a key": (json.dumps({"n": 1, "rows": [{"question": "a"}]}), "jq -c '.[\"rows\"][]'"),
-    "the same over lines": (json.dumps({"rows": [{"question": "a"}]}, indent=1), "jq -c '.[\"rows\"][]'"),
     "columns of pandas": (json.dumps({"question": {"0": "a"}, "answers": {"0": ["b"]}}), "to_json(orient='records'"),
-    "columns": (json.dumps({"question": ["a", "b"], "answers": [["c"], ["d"]]}), "is one JSON object in place of rows"),
     "rows by id": (json.dumps({"q1": {"question": "a", "answers": ["b"]}}), "with the keys q1; write one object a line"),
     "Python dicts": ("{'question': 'a', 'answers': ['b']}\n" * 2, "row 1: not JSON: these are Python dicts"),
-    "a list of Python dicts": ("[{'question': 'a', 'answers': ['b']}]", "these are Python dicts, not JSON"),
     "an empty list": ("[]", "holds no row: one JSON object a line was expected"),
-    "lists": ('[["a", "b"]]', "holds no row: one JSON object a line was expected (f row 1: an object was expected)"),
     "an error of a service": ('{"error": {"message": "' + SECRET + '"}}', "is one JSON object in place of rows"),
     "TriviaQA without answers": (
         json.dumps({"Data": [{"Question": "q", "QuestionId": "t"}]}, indent=4), "no column has a usual name of answers",
@@ -375,9 +355,5 @@ def test_more_columns_than_a_table_has_are_refused_in_one_line(
     huge = b"PAR1" + (50 << 20).to_bytes(4, "little") + b"PAR1"
     with pytest.raises(SourceError, match=r"has a footer of 52,428,800 bytes; at most"):
         read(written(tmp_path / "f", huge))
-    wide = json.dumps(dict.fromkeys(names, 1))
-    with pytest.raises(SourceError, match=r"an object of at most 10,000 keys was expected, not of 10,001\)$"):
-        read(written(tmp_path / "f", f"[{wide}]"))
-    nested = f'{{"question": "a", "answers": ["b"], "scores": {wide}}}'
+    nested = f'{{"question": "a", "answers": ["b"], "scores": {json.dumps(dict.fromkeys(names, 1))}}}'
     assert len(read(written(tmp_path / "f", nested)).questions) == 1
-    assert [*columns_of_object({"scores": dict.fromkeys(names, 1)})] == [("scores", False)]

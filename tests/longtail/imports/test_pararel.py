@@ -16,8 +16,7 @@ from longtail.imports.formats.questions.pararel import FACTS, PATTERNS, find_fil
 from longtail.questions.build import build_questions
 from longtail.questions.paraphrases import build_paraphrases, describe_cloze_queries
 from longtail.storage.lake import Lake
-from longtail.study.file import load_study
-from longtail.study.study import Study
+from tests.imported_files import study_of_files
 from tests.real_data import REAL_DATA, needs_real_data
 
 LOG = logging.getLogger("test")
@@ -127,11 +126,6 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path, relations: list[str], m
         read_pararel(tmp_path, relations, {})
 
 
-def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="has no folder graphs_json"):
-        read_pararel(tmp_path, (), {})
-
-
 EDGE = {"relation": "P36", "from": CAPITALS[0], "to": CAPITALS[1], "determiner": False}
 
 
@@ -188,7 +182,7 @@ def test_patterns_and_candidates_reach_the_lake_with_their_dataset(
     write(tmp_path / "pararel", "P36", CAPITALS, [("u1", "Peru", "Lima"), ("u2", "Chile", "Santiago")])
     edge = {**EDGE, "syntactic": True, "lexical": True}
     (tmp_path / "pararel" / "edges.jsonl").write_text(json.dumps(edge))
-    _, lake = in_lake(tmp_path, tmp_path, monkeypatch)
+    lake = in_lake(tmp_path, tmp_path, monkeypatch)
     assert lake.read("candidates").to_pylist() == [
         {"dataset": "pararel", "relation": "P36", "candidate": label} for label in ("Lima", "Santiago")
     ]
@@ -199,29 +193,24 @@ def test_patterns_and_candidates_reach_the_lake_with_their_dataset(
     assert len(lake.read("paraphrases").to_pylist()) == 2 * len(CAPITALS)
 
 
-def in_lake(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Study, Lake]:
-    """A study that asks four facts of each relation of `data`, and its lake with questions, patterns and wordings."""
+def in_lake(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """The lake of a study that asks four facts of each relation of `data`: questions, patterns and wordings."""
     monkeypatch.setenv("LONGTAIL_REAL_DATA", str(data))
-    path = tmp_path / "study.yaml"
-    path.write_text(
-        "{name: cloze, description: d, datasets: [{name: pararel, max_questions_per_relation: 4, import: {format:"
-        " pararel, path_env: LONGTAIL_REAL_DATA, path: pararel}}], prompts: [{name: cloze, format: cloze_prefix,"
-        " generations: [candidates]}], models: [{name: tiny, path: 'fake:digest', backend: fake}],"
-        " methods: [closed_book], popularity: {measure: imported}}"
+    place = {"format": "pararel", "path_env": "LONGTAIL_REAL_DATA", "path": "pararel"}
+    study, lake = study_of_files(
+        tmp_path,
+        datasets=[{"name": "pararel", "max_questions_per_relation": 4, "import": place}],
+        prompts=[{"name": "cloze", "format": "cloze_prefix", "generations": ["candidates"]}],
     )
-    study, lake = load_study(path), Lake(tmp_path / "lake")
-    lake.ensure_schemas()
-    for table in ("triples", "entities"):
-        lake.write(table, [], fingerprint="none")
     build_questions(study, lake, LOG)
     describe_cloze_queries(study, lake, LOG)
     build_paraphrases(study, lake, LOG)
-    return study, lake
+    return lake
 
 
 @needs_real_data
 def test_the_real_files_reach_the_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, lake = in_lake(tmp_path, REAL_DATA, monkeypatch)
+    lake = in_lake(tmp_path, REAL_DATA, monkeypatch)
     patterns = lake.read("patterns").to_pylist()
     assert (len(patterns), sum(row["ends_in_object"] for row in patterns)) == (274, 167)
     assert sum(row["article"] is not None for row in patterns) == 19

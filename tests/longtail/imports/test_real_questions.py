@@ -17,9 +17,9 @@ from longtail.imports.formats.questions.entity_questions import read_entity_ques
 from longtail.questions.build import build_questions
 from longtail.relations.relation import relation_names
 from longtail.storage.home import PROJECT_ROOT
-from longtail.storage.lake import Lake
 from longtail.study.file import load_study
 from longtail.study.imports import Place
+from tests.imported_files import empty_lake
 from tests.real_data import REAL_DATA, needs_real_data
 
 pytestmark = needs_real_data
@@ -45,10 +45,7 @@ def test_popqa_14_267_rows_in_and_14_267_questions_asked(
         "quick": {"max_questions": 150},
     }
     datasets = [whole, *(dataclasses.replace(whole, name=name, **keys) for name, keys in parts.items())]
-    lake = Lake(tmp_path / "lake")
-    lake.ensure_schemas()
-    for table in ("triples", "entities"):
-        lake.write(table, [], fingerprint="none")
+    lake = empty_lake(tmp_path / "lake")
     outcome = build_questions(dataclasses.replace(study, datasets=tuple(datasets)), lake, LOG)
     rows = lake.read("questions").to_pylist()
     asked = {name: [row for row in rows if row["dataset"] == name] for name in ("popqa", *parts)}
@@ -88,9 +85,7 @@ def test_the_share_of_entity_questions_that_popqas_names_link(
 ) -> None:
     monkeypatch.setenv("LONGTAIL_REAL_DATA", str(REAL_DATA))
     study = load_study(PROJECT_ROOT / "studies/entity_questions.yaml")
-    lake = Lake(tmp_path / "lake")
-    lake.ensure_schemas()
-    lake.write("entities", [], fingerprint="none")
+    lake = empty_lake(tmp_path / "lake")
     import_entities(study, lake, LOG)
     linked = link_questions(study, study.datasets[0], lake)
     found = {name: linked.notes[name] for name in ("read", "linked", "most_popular", "several_entities")}
@@ -102,10 +97,7 @@ def test_natural_questions_and_trivia_qa_are_asked_as_they_are(
 ) -> None:
     monkeypatch.setenv("NQ_OPEN", str(REAL_DATA / "nq_open/NQ-open.dev.jsonl.gz"))
     monkeypatch.setenv("TRIVIAQA", str(REAL_DATA / "triviaqa/triviaqa_sample.jsonl.gz"))
-    lake = Lake(tmp_path / "lake")
-    lake.ensure_schemas()
-    for table in ("triples", "entities"):
-        lake.write(table, [], fingerprint="none")
+    lake = empty_lake(tmp_path / "lake")
     build_questions(load_study(PROJECT_ROOT / "studies/open_questions.yaml"), lake, LOG)
     rows = lake.read("questions").to_pylist()
     assert Counter(row["dataset"] for row in rows) == {"nq_open": 3_610, "triviaqa": 1_000}

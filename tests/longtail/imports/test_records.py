@@ -147,6 +147,7 @@ def test_any_bytes_are_rows_or_put_aside_or_refused(
     ("content", "words"),
     [
         (b"", "is empty"),
+        (b"a,b\r1,2\r", "its lines end in CR alone"),
         ("a,b\n1,2\n".encode("utf-16"), "UTF-16"),
         ("a,b\n1,2\n".encode("utf-16-le"), "UTF-16"),
         ("a,b\n1,2\n".encode("utf-32"), "UTF-16"),
@@ -261,36 +262,6 @@ def test_no_row_without_quoting_is_lost_or_merged_or_misread_without_a_word(
             assert is_likely or is_usual or aside or words, "nothing says that the marks enclose cells"
 
 
-def test_a_file_without_quoting_is_read_line_by_line(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    content = 'a\tb\n"Weird Al" Yankovic\t1\n"Heroes\t2\n"Whole"\t3\n5"\t"x"\n'
-    with caplog.at_level(logging.INFO):
-        found, rejected = rows(written(tmp_path / "file.tsv", content), delimiter="\t")
-    assert [(row["a"], row["b"]) for row in found] == [
-        ('"Weird Al" Yankovic', "1"), ('"Heroes', "2"), ('"Whole"', "3"), ('5"', '"x"'),
-    ]  # fmt: skip
-    assert rejected.rows == []
-    assert f"{tmp_path}/file.tsv: cells begin with quotation marks that enclose none" in caplog.text
-
-
-def test_marks_that_nothing_needs_are_taken_off_with_a_word(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = written(tmp_path / "file.tsv", 'a\tb\n1\t"Heroes"\n2\tx\n')
-    for quoting, value, is_told in (
-        ("auto", "Heroes", True),
-        ("csv", "Heroes", False),
-        ("none", '"Heroes"', False),
-    ):
-        caplog.clear()
-        found, _ = rows(path, delimiter="\t", quoting=quoting)
-        assert [row["b"] for row in found] == [value, "x"]
-        assert (
-            "in 1 rows, the first in line 2, marks enclose cells that need none" in caplog.text
-        ) == is_told
-
-
 def test_in_a_file_with_quoting_one_bad_mark_costs_its_own_row_alone(tmp_path: Path) -> None:
     content = 'a,b\n"1, one",x\n"2" two,x\n"3, three",x\n"4,x\n"5, five","a\nb"\n"6",x\n'
     found, rejected = rows(written(tmp_path / "file.csv", content))
@@ -344,36 +315,6 @@ def test_a_lone_cr_is_a_character_of_its_field(tmp_path: Path, end: str, quote: 
     assert rejected.rows == []
 
 
-@settings(max_examples=40, deadline=None)
-@given(table=st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=8))
-def test_a_file_whose_lines_end_in_cr(
-    tmp_path_factory: pytest.TempPathFactory, table: list[tuple[str, str]]
-) -> None:
-    table = [(a.replace("\n", " "), b.replace("\n", " ")) for a, b in table]
-    path = tmp_path_factory.mktemp("csv") / "file"
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream, lineterminator="\r", quoting=csv.QUOTE_ALL).writerows([("a", "b"), *table])
-    found, rejected = rows(path)
-    assert [(row["a"], row["b"]) for row in found] == table
-    assert rejected.rows == []
-
-
-def test_lines_ending_in_cr_are_read_in_pieces(tmp_path: Path) -> None:
-    long = b"x" * (LONGEST_LINE + 5)
-    path = written(tmp_path / "file.csv", b"a,b\r" + b"1,2\r" * 400_000 + b"3," + long + b"\r5,6")
-    found, rejected = rows(path)
-    assert len(found) == 400_001
-    assert found[-1] == {"a": "5", "b": "6"}
-    assert len(rejected.rows) == 1
-
-
-def test_a_line_of_any_length_is_read_in_bounded_memory(tmp_path: Path) -> None:
-    path = written(tmp_path / "file.csv", b"a,b\n1," + b"x" * (LONGEST_LINE + 5) + b"\n3,4\n")
-    found, rejected = rows(path)
-    assert [row["a"] for row in found] == ["3"]
-    assert len(rejected.rows) == 1
-
-
 def test_quoted_line_breaks_quotes_emoji_and_blank_lines(tmp_path: Path) -> None:
     content = 'a,b\r\n"one\r\ntwo","say ""hi"""\r\n\r\n👩‍🔬,é\r\n'
     found, rejected = rows(written(tmp_path / "file.csv", content))
@@ -405,13 +346,6 @@ def test_json_lines_by_number(tmp_path: Path) -> None:
     rejected = RejectedRows(path.name)
     assert list(read_json_lines(path, rejected)) == [(1, {"a": 1}), (6, {"c": 2})]
     assert [row.row_key for row in rejected.rows] == ["log.jsonl row 3", "log.jsonl row 4", "log.jsonl row 5"]
-
-
-def test_json_lines_that_end_in_cr(tmp_path: Path) -> None:
-    path = written(tmp_path / "log.jsonl", b'{"a": 1}\r\r{"b": 2}\rbroken')
-    rejected = RejectedRows(path.name)
-    assert list(read_json_lines(path, rejected)) == [(1, {"a": 1}), (3, {"b": 2})]
-    assert [row.row_key for row in rejected.rows] == ["log.jsonl row 4"]
 
 
 @settings(max_examples=100, deadline=None)

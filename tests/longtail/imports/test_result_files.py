@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from longtail.errors import SourceError
 from longtail.imports.formats.answers.adaptive_retrieval import (
@@ -16,10 +14,10 @@ from longtail.imports.formats.answers.adaptive_retrieval import (
     read_result_file,
     result_file,
 )
-from longtail.imports.formats.answers.lm_eval import LOGS, read_log
-from longtail.imports.formats.questions.popqa import COLUMNS, read_popqa
+from longtail.imports.formats.answers.lm_eval import read_log
+from longtail.imports.formats.questions.popqa import read_popqa
 from longtail.imports.records import RejectedRows
-from longtail.imports.results import ImportedAnswer, only_log
+from longtail.imports.results import ImportedAnswer
 from longtail.scoring.match import score_answer
 from longtail.storage.fingerprints import prompt_hash
 from tests.imported_files import (
@@ -52,28 +50,16 @@ def answers(path: Path, questions: dict[str, dict[str, Any]]) -> tuple[list[Impo
     return list(read_result_file(file, questions, rejected)), rejected
 
 
-@given(
-    model=st.text("abcXYZ_-.=019", min_size=1, max_size=20).filter(lambda text: "-input=" not in text),
-    method=st.sampled_from(sorted(METHODS_OF_FILES)),
-    shots=st.integers(0, 99),
-    n=st.integers(0, 99_999),
-    int8=st.booleans(),
-    worker=st.none() | st.tuples(st.integers(0, 9), st.integers(1, 10)),
+@pytest.mark.parametrize(
+    ("suffix", "expected"),
+    [("", (False, 0, 1)), ("_int8bit", (True, 0, 1)), ("_int8bit-worker=2.4", (True, 2, 4))],
 )
-def test_names_say_how(
-    model: str, method: str, shots: int, n: int, int8: bool, worker: tuple[int, int] | None
-) -> None:
-    suffix = ("_int8bit" if int8 else "") + (f"-worker={worker[0]}.{worker[1]}" if worker else "")
-    file = result_file(Path(result_name(model, method, n, shots, suffix)))
+@pytest.mark.parametrize("method", METHODS_OF_FILES)
+def test_names_say_how(method: str, suffix: str, expected: tuple[bool, int, int]) -> None:
+    file = result_file(Path(result_name("org_m-1.3B-method=x", method, 14_267, 15, suffix)))
     assert file is not None
-    assert (file.model, file.input, file.method, file.shots, file.n) == (
-        model,
-        "popQA",
-        METHODS_OF_FILES[method],
-        shots,
-        n,
-    )
-    assert (file.is_int8, file.worker, file.workers) == (int8, *(worker or (0, 1)))
+    assert (file.model, file.input, file.method) == ("org_m-1.3B-method=x", "popQA", METHODS_OF_FILES[method])
+    assert (file.shots, file.n, (file.is_int8, file.worker, file.workers)) == (15, 14_267, expected)
 
 
 def test_rows_by_id_with_what_the_file_says(tmp_path: Path, questions: dict[str, dict[str, Any]]) -> None:
@@ -124,14 +110,6 @@ def test_fewer_rows_than_the_name_says_are_told(tmp_path: Path, questions: dict[
     assert [row.reason for row in rejected.rows] == ["the file's name says n=9: it holds 6 whole rows"]
 
 
-def test_a_missing_column_names_file_and_column(tmp_path: Path, questions: dict[str, dict[str, Any]]) -> None:
-    path = write_results(
-        tmp_path, result_name("m", "vanilla", 6), result_rows(ROWS, RIGHT), (*COLUMNS, "pred")
-    )
-    with pytest.raises(SourceError, match="column is_correct is missing; expected id, pred, is_correct"):
-        answers(path, questions)
-
-
 def test_workers_parts_are_one_run(tmp_path: Path) -> None:
     for i in range(3):
         write_results(
@@ -149,24 +127,21 @@ def test_a_folder_of_several_models_wants_a_choice(tmp_path: Path) -> None:
     for model in ("one", "two"):
         write_results(tmp_path, result_name(model, "vanilla", 6), result_rows(ROWS, RIGHT))
     with pytest.raises(
-        SourceError, match="holds results of several: model: one, two; choose by key model of results"
+        SourceError, match="holds several models: one, two; choose one by key model of results"
     ):
         find_results(tmp_path, CSV)
     chosen = find_results(tmp_path, results("adaptive_retrieval", model="two"))
     assert [file.model for file in chosen] == ["two"]
-    with pytest.raises(SourceError, match="holds no results with model=three; there are: one, two"):
+    with pytest.raises(SourceError, match="has no model 'three'; there are: one, two"):
         find_results(tmp_path, results("adaptive_retrieval", model="three"))
 
 
 def test_two_runs_of_one_method_are_not_mixed(tmp_path: Path) -> None:
-    for n, suffix in ((6, ""), (6, "_int8bit")):
-        write_results(tmp_path, result_name("m", "vanilla", n, 0, suffix), result_rows(ROWS, RIGHT))
+    for suffix in ("", "_int8bit"):
+        write_results(tmp_path, result_name("m", "vanilla", 6, 0, suffix), result_rows(ROWS, RIGHT))
     with pytest.raises(
-        SourceError, match="are both of method closed_book with 0 shots; make them two models"
+        SourceError, match="are several runs of method closed_book with 0 shots; make them several models"
     ):
-        find_results(tmp_path, CSV)
-    write_results(tmp_path, result_name("m", "vanilla", 5), result_rows(ROWS, RIGHT))
-    with pytest.raises(SourceError, match="are not parts of one run"):
         find_results(tmp_path, CSV)
 
 
@@ -177,10 +152,9 @@ def test_a_folder_without_results(tmp_path: Path) -> None:
 
 
 def test_log_lines_by_id(tmp_path: Path, questions: dict[str, dict[str, Any]]) -> None:
-    path = write_log(tmp_path / "samples_popqa_1.jsonl", log_lines(ROWS, RIGHT))
-    rejected = RejectedRows(path.name)
-    found = read_log(only_log(tmp_path, LOGS), LOG, questions, rejected)
-    assert rejected.rows == []
+    write_log(tmp_path / "samples_popqa_1.jsonl", log_lines(ROWS, RIGHT))
+    found, rejected = read_log(tmp_path, LOG, questions)
+    assert rejected == []
     assert [(a.question_id, a.text, a.is_correct) for a in found[:2]] == [
         ("400000", " Answer 0", True), ("400001", " no", False),
     ]  # fmt: skip
@@ -196,7 +170,7 @@ def test_older_logs_and_responses_without_a_filter(
     for key in ("filtered_resps", "filter"):
         del line[key]
     path = write_log(tmp_path / "samples.jsonl", [line])
-    (found,) = read_log(path, LOG, questions, RejectedRows(path.name))
+    ((found,), _) = read_log(path, LOG, questions)
     assert (found.text, found.prompt_hash) == (" Answer 0\nand more", prompt_hash("the prompt"))
 
 
@@ -215,9 +189,8 @@ def test_lines_that_are_put_aside(
 ) -> None:
     lines = log_lines(ROWS, RIGHT)
     path = write_log(tmp_path / "samples.jsonl", [lines[0] | keys, *lines[1:]])
-    rejected = RejectedRows(path.name)
-    assert len(read_log(path, LOG, questions, rejected)) == 5
-    (row,) = rejected.rows
+    found, (row,) = read_log(path, LOG, questions)
+    assert len(found) == 5
     assert row.row_key == "samples.jsonl row 1"
     assert row.reason.startswith(reason)
 
@@ -230,22 +203,13 @@ def test_filters_and_metrics_are_chosen_not_guessed(
     with pytest.raises(
         SourceError, match="holds several filters: loose, strict; choose one by key filter of results"
     ):
-        read_log(path, LOG, questions, RejectedRows(""))
+        read_log(path, LOG, questions)
     chosen = results("lm_eval", filter="loose")
-    assert len(read_log(path, chosen, questions, RejectedRows(""))) == 6
+    assert len(read_log(path, chosen, questions)[0]) == 6
     with pytest.raises(SourceError, match="has no filter 'other'; there are: loose, strict"):
-        read_log(path, results("lm_eval", filter="other"), questions, RejectedRows(""))
+        read_log(path, results("lm_eval", filter="other"), questions)
     with pytest.raises(SourceError, match="no line has metric 'f1'"):
-        read_log(path, results("lm_eval", filter="loose", metric="f1"), questions, RejectedRows(""))
-
-
-def test_a_folder_of_several_logs(tmp_path: Path) -> None:
-    for name in ("samples_a.jsonl", "samples_b.jsonl"):
-        write_log(tmp_path / name, [])
-    with pytest.raises(
-        SourceError, match=r"the folder holds 2: samples_a.jsonl, samples_b.jsonl; name the file by path"
-    ):
-        only_log(tmp_path, LOGS)
+        read_log(path, results("lm_eval", filter="loose", metric="f1"), questions)
 
 
 N = 60
@@ -262,10 +226,8 @@ def read_choices(
 ) -> tuple[list[ImportedAnswer], list[str]]:
     path = write_log(tmp_path / "samples_arc_1.jsonl", choice_lines(rows, is_older=older))
     questions = {row["id"]: {"gold_answers": own} for row, own in zip(rows, golds, strict=True)}
-    rejected = RejectedRows(path.name)
-    return read_log(path, results("lm_eval", **options), questions, rejected), [
-        row.reason for row in rejected.rows
-    ]
+    found, rejected = read_log(path, results("lm_eval", **options), questions)
+    return found, [row.reason for row in rejected]
 
 
 @pytest.mark.parametrize(("metric", "n_right"), [("acc", 15), ("acc_norm", 25)])
@@ -308,7 +270,6 @@ def test_texts_of_choices_that_cannot_be_derived_are_told(tmp_path: Path) -> Non
 
 def test_two_numbers_that_were_written_are_no_likelihoods(tmp_path: Path) -> None:
     line = {**log_lines(ROWS[:1], [True])[0], "filtered_resps": [["42", "43"]]}
-    rejected = RejectedRows("log")
     path = write_log(tmp_path / "samples_x_1.jsonl", [line])
-    (found,) = read_log(path, LOG, {"400000": {}}, rejected)
-    assert (found.text, rejected.rows) == ("42", [])
+    (found,), rejected = read_log(path, LOG, {"400000": {}})
+    assert (found.text, rejected) == ("42", [])

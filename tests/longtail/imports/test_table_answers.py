@@ -148,9 +148,8 @@ def test_without_a_column_the_key_says_the_method(tmp_path: Path) -> None:
             "no column has a usual name of prediction; name it in the study",
         ),
         ("prediction\na\n", {}, "has neither ids nor questions, so that its rows cannot be joined"),
-        (SEVERAL, {}, "holds answers of several models: m, n; choose by key model of results"),
-        ("id,prediction,model\n1,a,\n2,b,m\n", {}, "answers of several models: (empty), m; choose"),
-        (SEVERAL, {"model": "x"}, "holds no row of model x; there are: m, n"),
+        (SEVERAL, {}, "holds several models: m, n; choose one by key model of results"),
+        (SEVERAL, {"model": "x"}, "has no model 'x'; there are: m, n"),
         ("id,prediction\n1,a\n", {"model": "x"}, "has no column with models; leave key model out"),
     ],
 )
@@ -165,7 +164,6 @@ def test_files_that_are_refused(tmp_path: Path, content: str, keys: dict[str, An
     ("row", "reason"),
     [
         ({"id": "9"}, "column id: no question of the dataset has the id 9"),
-        ({"prediction": ["a", "b"]}, "column prediction: a text was expected, not"),
     ],
 )
 def test_a_bad_row_is_put_aside_with_its_reason(tmp_path: Path, row: dict[str, Any], reason: str) -> None:
@@ -303,20 +301,11 @@ def test_a_row_without_probabilities_has_no_confidence(tmp_path: Path, row: Mapp
     ("row", "reason"),
     [
         ({"token_probs": [0.5, 1.2]}, "a probability above 0, and at most 1, was expected, not 1.2"),
-        ({"token_probs": [0.5, -0.2]}, "a probability above 0, and at most 1, was expected, not -0.2"),
-        ({"token_probs": [-0.5, 0.0]}, "no number is above 0, so they are logarithms"),
-        ({"token_probs": [0.5, 0]}, "a probability above 0, and at most 1, was expected, not 0"),
-        ({"token_probs": "[0.5, NaN]"}, "a probability above 0, and at most 1, was expected, not nan"),
         ({"token_probs": [0.5, None]}, "number 2 of the list is missing"),
-        ({"token_probs": ["a"]}, "a probability above 0, and at most 1, was expected, not a"),
-        ({"token_probs": 0.5}, "a list of numbers was expected, not '0.5'"),
         ({"token_probs": "0.5 0.4"}, "a list of numbers was expected, not '0.5 0.4'"),
         ({"token_probs": [-0.5, -2]}, "token_log_probabilities: token_probs}"),
-        ({"token_logprobs": [-0.5, 0.2]}, "the logarithm of a probability was expected, not 0.2"),
         ({"token_probs": [0.5], "new_tokens": 2}, "1 numbers for 2 tokens"),
         ({"token_logprobs": [-0.5, -math.inf]}, "the logarithm of a probability was expected, not -inf"),
-        ({"token_logprobs": [-0.5, None]}, "number 2 of the list is missing"),
-        ({"sum_log_probability": -1.0}, "confidence_tokens is expected with it"),
         ({"least_probability": 0.5, "confidence_tokens": 2}, "confidence_tokens is expected with it"),
     ],
 )
@@ -332,20 +321,6 @@ def test_entropies_that_cannot_be_read_leave_the_probabilities(tmp_path: Path, e
     assert (answer.confidence, [*answer.unread]) == (Confidence(1, -0.6931472, 0.5, 0.5), ["token_entropy"])
 
 
-@needs_real_data
-@pytest.mark.parametrize("name", ["llama_3_8b", "gpt_3.5_turbo", "qwen2.5_7b"])
-def test_every_row_of_the_real_files_has_its_confidence(name: str) -> None:
-    path = REAL_DATA / "songs_confidence" / f"{name}.jsonl.gz"
-    columns = {"answers": "reference"}
-    raw = {"format": "table", "path": str(path), "columns": columns}
-    questions = read_questions(path, read_part(Import, raw, path, "import"), "d").questions
-    found, aside = read(path, questions, columns=columns, end_token=name.startswith("qwen"))
-    assert (len(found), aside) == (2157, [])
-    numbers = [one.confidence for one in found if one.confidence]
-    assert len(numbers) == 2157 - sum(one.text == "" for one in found)
-    assert all((one.mean_entropy is None) == (name != "llama_3_8b") for one in numbers)
-
-
 def test_log_probabilities_of_the_whole_answer_are_read(tmp_path: Path) -> None:
     row = {"mean_logprob": -0.5, "min_logprob": -1.0, "first_token_logprob": -0.25, "confidence_tokens": 4}
     expected = Confidence(4, -2.0, math.exp(-1.0), math.exp(-0.25))
@@ -359,12 +334,9 @@ def test_log_probabilities_of_the_whole_answer_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "n_tokens", "is_told"),
     [
-        ("Rock", 1, False),
         ("Rock", 4, False),
         ("Rock", 5, True),
         ("Rock\nthought\nRock", 4, True),
-        ("1 984", 6, False),
-        ("рок", 8, False),
         ("рок", 9, True),
     ],
 )

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from longtail.errors import SourceError
 from longtail.generation.engine.partition import generate
@@ -26,9 +25,8 @@ from longtail.retrieval.retrieve import retrieve_passages
 from longtail.storage.fingerprints import code_version
 from longtail.storage.lake import Lake, Outcome
 from longtail.study import imports
-from longtail.study.file import load_study
 from longtail.study.study import Study
-from tests.imported_files import write_entity_questions
+from tests.imported_files import study_of_files, write_entity_questions
 
 LOG = logging.getLogger("test")
 TABLE = """question;answer;popularity;prediction;verdict;new_tokens;how
@@ -45,16 +43,11 @@ def made(folder: Path, **more: Any) -> tuple[Study, Lake]:
     """The study of one file, with its questions in the lake."""
     (folder / "songs.csv").write_text(TABLE, encoding="utf-8")
     results = {"format": "table", "path": "songs.csv", "dataset": "songs", "columns": COLUMNS}
-    raw = {
-        "datasets": [{"name": "songs", "import": {"format": "table", "path": "songs.csv", "separator": "|"}}],
-        "name": "songs", "description": "d", "methods": ["closed_book"], "popularity": {"measure": "imported"},
-        "prompts": PROMPTS, "models": [{"name": "others", "backend": "imported", "results": [results]}],
-    } | more  # fmt: skip
-    (folder / "study.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
-    study, lake = load_study(folder / "study.yaml"), Lake(folder / "lake")
-    lake.ensure_schemas()
-    for table in ("triples", "entities"):
-        lake.write(table, [], fingerprint="none")
+    dataset = {"name": "songs", "import": {"format": "table", "path": "songs.csv", "separator": "|"}}
+    others = {"name": "others", "backend": "imported", "results": [results]}
+    study, lake = study_of_files(
+        folder, **{"name": "songs", "datasets": [dataset], "prompts": PROMPTS, "models": [others], **more}
+    )
     import_triples(study, lake, LOG)
     import_entities(study, lake, LOG)
     import_popularity(study, lake, LOG)
@@ -99,12 +92,12 @@ def test_a_table_of_questions_and_answers_becomes_rows(
         (
             {},
             PROMPTS,
-            "songs.csv row 1 does not say by which prompt; the study has: plain, short; choose by key",
+            r"songs.csv row 1 does not say by which prompt; the study has: plain \(0 shots\), short \(0 shots\); choose",
         ),
         (
             COLUMNS,
             [{"name": "plain"}],
-            "songs.csv row 4 was asked by prompt short; the study has: plain; choose",
+            r"songs.csv row 4 was asked by prompt short; the study has: plain \(0 shots\); choose",
         ),
     ],
 )
@@ -206,16 +199,6 @@ def test_a_question_under_two_ids_is_asked_twice_and_named(
     assert lake.read("questions")["question_id"].to_pylist() == ["7", "8", "9"]
 
 
-def test_another_sign_between_answers_makes_the_questions_stale(tmp_path: Path) -> None:
-    study, lake = made(tmp_path)
-    build_questions(study, lake, LOG)
-    assert build_questions(study, lake, LOG).was_current
-    text = (tmp_path / "study.yaml").read_text(encoding="utf-8")
-    (tmp_path / "study.yaml").write_text(text.replace("separator: '|'", "separator: ','"), encoding="utf-8")
-    assert not build_questions(load_study(tmp_path / "study.yaml"), lake, LOG).was_current
-    assert ["U2|Ed Sheeran"] in [row["gold_answers"] for row in lake.read("questions").to_pylist()]
-
-
 def test_entities_of_a_table_are_no_namesakes_of_others_and_no_subject_is_linked_to_them(
     tmp_path: Path,
 ) -> None:
@@ -234,26 +217,6 @@ def test_entities_of_a_table_are_no_namesakes_of_others_and_no_subject_is_linked
     lake.write("entities", [known], fingerprint="one")
     found = link_questions(study, study.datasets[1], lake).questions
     assert [row["subject_id"] for row in found.values()] == ["Q1", None]
-
-
-def test_passages_beside_questions_join_those_of_collections(tmp_path: Path) -> None:
-    (tmp_path / "own.csv").write_text("question;answer;passage\nWho?;Ada;Ada it was.\n", encoding="utf-8")
-    (tmp_path / "all.jsonl").write_text('{"title": "Bo", "text": "Bo was here."}\n', encoding="utf-8")
-    collection = {
-        "name": "all",
-        "format": "articles",
-        "path": "all.jsonl",
-        "source": "s",
-        "date": "unknown",
-        "licence": "l",
-    }
-    datasets = [{"name": "own", "import": {"format": "table", "path": "own.csv"}}]
-    study, lake = made(
-        tmp_path, datasets=datasets, methods=["bm25"], models=["sandbox:s"], collections=[collection]
-    )
-    build_passages(study, lake, LOG)
-    found = {(row["title"], row["source"], row["licence"]) for row in lake.read("passages").to_pylist()}
-    assert found == {("Bo", "collection", "l"), ("1", "questions", None)}
 
 
 @pytest.mark.parametrize("has_collection", [False, True])

@@ -25,15 +25,11 @@ from longtail.questions.build import (
     gold_answers,
 )
 from longtail.questions.paraphrases import build_paraphrases
-from longtail.relations.relation import SUBJECT, by_name, fill, relation_set
+from longtail.relations.relation import by_name, relation_set
 from longtail.storage.lake import Lake
 from longtail.study.datasets import Dataset
 from longtail.study.imports import QUESTIONS, Import, Place
 from longtail.study.study import Study
-
-TEMPLATES = [r.template for r in relation_set("popqa")] + [
-    t for r in relation_set("popqa") for t in r.wordings
-]
 
 
 def questions_of(lake: Lake) -> dict[str, dict[str, Any]]:
@@ -139,12 +135,6 @@ def test_draw_does_not_hang_on_the_order(order: list[str], seed: int, limit: int
     assert drawn(order, None) == order
 
 
-@given(st.sampled_from(TEMPLATES), st.text(max_size=60))
-def test_fill_puts_any_label_in_whole(template: str, label: str) -> None:
-    before, after = template.split(SUBJECT)
-    assert fill(template, label) == before + label + after
-
-
 @given(st.lists(st.text(max_size=12), max_size=12))
 def test_gold_answers_are_distinct_stripped_and_not_empty(texts: list[str]) -> None:
     golds = gold_answers(texts)
@@ -157,11 +147,6 @@ def test_no_question_at_all_is_an_error(hand_study: Study, hand_lake: Lake, log:
     hand_lake.write("triples", [], fingerprint="none")
     with pytest.raises(LakeError, match="no question can be asked"):
         build_questions(hand_study, hand_lake, log)
-
-
-def test_missing_table_says_what_to_materialise(hand_study: Study, log: logging.Logger) -> None:
-    with pytest.raises(LakeError, match="lake/triples"):
-        build_questions(hand_study, Lake(hand_study.home.lake), log)
 
 
 FILE = [
@@ -183,11 +168,6 @@ def ids(tmp_path: Path) -> Place:
         "\ufeff# chosen by others\r\n7\r\n\r\n 10 \r\n7\r\n150\r\n", encoding="utf-8"
     )
     return Place("ids.txt")
-
-
-def test_all_questions_are_asked_where_no_key_chooses(hand_study: Study, log: logging.Logger) -> None:
-    asked, _ = ask(hand_study, log)
-    assert sorted(asked, key=int) == [row["question_id"] for row in FILE]
 
 
 def test_the_first_rows_and_a_file_of_ids_choose_together(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from longtail.embedding.lake_tables import compare_paraphrases
 from longtail.errors import SourceError
 from longtail.generation.prompts.inputs import read_questions
-from longtail.imports.datasets import as_template, select_questions
+from longtail.imports.datasets import select_questions
 from longtail.imports.format import ImportedDataset, QuestionFormat
 from longtail.questions.build import Choice, build_questions, choose_questions, relation_order
 from longtail.questions.paraphrases import build_paraphrases
@@ -26,7 +26,6 @@ from longtail.study.datasets import Dataset
 from longtail.study.imports import FORMATS, QUESTIONS, Import, Place
 from longtail.study.study import Study
 from longtail.study.tables import STUDY_TABLES, describe_study
-from longtail.tables import TABLES
 from tests.lakes import LakePlan
 from tests.lakes import make_study as make_synthetic_study
 
@@ -113,21 +112,6 @@ def test_a_file_without_the_relation_that_is_asked_for_is_refused_by_what_it_has
         choose_questions(
             Choice.of(hand_study), dataset_of(relations=("sport",)), rows, logging.getLogger(__name__)
         )
-
-
-@pytest.mark.parametrize(
-    ("wording", "subject", "template"),
-    [
-        ("Who wrote Ada?", "Ada", "Who wrote [subj]?"),
-        ("Is Ada Ada?", "Ada", "Is Ada Ada?"),
-        ("Who sang first?", None, "Who sang first?"),
-        ("Who sang first?", "", "Who sang first?"),
-    ],
-)
-def test_a_wording_without_its_subject_is_its_own_template(
-    wording: str, subject: str | None, template: str
-) -> None:
-    assert as_template(wording, subject) == template
 
 
 @pytest.fixture
@@ -218,8 +202,3 @@ def test_an_answer_shown_is_a_gold_answer_where_there_are_no_objects(
     assert [(question.relation, question.answer) for question in questions] == [
         (None, "Gold"), ("occupation", "Gold"), ("tune", "Gold"), ("occupation", "Weaver"),
     ]  # fmt: skip
-
-
-def test_lists_of_a_question_are_empty_and_never_null() -> None:
-    nullable = {column.name for column in TABLES["questions"].columns if column.nullable}
-    assert nullable == {"relation", "property_id", "subject_id", "subject"}

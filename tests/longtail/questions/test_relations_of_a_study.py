@@ -9,8 +9,6 @@ import pytest
 
 from longtail.questions.build import build_questions
 from longtail.questions.paraphrases import build_paraphrases
-from longtail.relations import relation
-from longtail.relations.relation import Relation
 from longtail.retrieval.passages import build_passages
 from longtail.storage.lake import Lake, Outcome
 from longtail.study.file import load_study
@@ -99,23 +97,3 @@ def test_a_change_of_the_file_redoes_what_reads_it(
     (folder / "relations.yaml").write_text(text.replace(old, new))
     _, outcomes = made(folder, log)
     assert {table for table, outcome in outcomes.items() if not outcome.was_current} == stale
-
-
-def test_a_change_of_the_packages_relations_redoes_what_reads_them(
-    folder: Path, log: logging.Logger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    study = (folder / "study.yaml").read_text()
-    (folder / "study.yaml").write_text(study.replace("relations.yaml", "[occupation]"))
-    made(folder, log)
-    popqa = relation.relation_set("popqa")
-    changed = (
-        Relation("occupation", "P106", "What is [subj]?", popqa[0].statement, popqa[0].wordings),
-        *popqa[1:],
-    )
-    monkeypatch.setattr(relation, "relation_set", lambda _name: changed)
-    lake, outcomes = made(folder, log)
-    assert {table for table, outcome in outcomes.items() if not outcome.was_current} == {
-        "questions",
-        "paraphrases",
-    }
-    assert lake.read("questions").to_pylist()[0]["question"] == "What is Bob?"

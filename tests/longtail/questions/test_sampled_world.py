@@ -13,10 +13,6 @@ from longtail.questions.build import build_questions
 from longtail.questions.frequencies import measure_frequencies
 from longtail.questions.paraphrases import build_paraphrases
 from longtail.questions.sampling import sample_facts
-from longtail.relations.relation import by_name, relation_set
-from longtail.retrieval.indexes import build_index
-from longtail.retrieval.passages import build_passages
-from longtail.retrieval.retrieve import retrieve_passages
 from longtail.sandbox.pages import Pages
 from longtail.sandbox.world import World
 from longtail.storage.lake import Lake, Outcome
@@ -88,54 +84,3 @@ def test_what_is_kept_is_asked_with_every_answer_and_counted(
     assert len(fetched) < lake.read("entities").num_rows / 2
     assert [outcome.was_current for outcome in first] == [False] * 7
     assert [outcome.was_current for outcome in run(study, lake, log)] == [True] * 7
-
-
-def test_passages_and_retrieval_stand_on_a_sample_too(
-    sampled: tuple[Study, Lake, list[Outcome]], log: logging.Logger
-) -> None:
-    study, lake, _ = sampled
-    build_passages(study, lake, log)
-    build_index(study, lake, "bm25", log)
-    retrieve_passages(study, lake, "bm25", log)
-    found = {(r["dataset"], r["question_id"]) for r in lake.read("retrieved_passages", "bm25").to_pylist()}
-    assert found == {(q["dataset"], q["question_id"]) for q in lake.read("questions").to_pylist()}
-
-
-def test_the_sample_is_the_same_from_the_query_service_and_from_the_dumps(
-    sampled: tuple[Study, Lake, list[Outcome]],
-    make_study: Callable[[str], Study],
-    log: logging.Logger,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    study = make_study(
-        STUDY.replace('"2026-10",', '"2026-10", facts_from: truthy_dump, views_from: dump,', 1)
-    )
-    lake = Lake(tmp_path_factory.mktemp("other") / "lake")
-    lake.ensure_schemas()
-    outcomes = run(study, lake, log)
-    for name, outcome in zip(("candidate_triples", "questions"), (outcomes[3], outcomes[4]), strict=True):
-        assert outcome.stamp.content == sampled[1].content(name)
-    assert set(lake.read("subject_frequencies")["measured_from"].to_pylist()) == {"dump"}
-
-
-def test_a_sample_of_one_fact_a_relation_and_a_relation_without_any_kept(
-    make_study: Callable[[str], Study], log: logging.Logger
-) -> None:
-    study = make_study(STUDY.replace(f"per_relation: {KEPT}", "per_relation: 1"))
-    lake = Lake(study.home.lake)
-    lake.ensure_schemas()
-    ingest_triples(study, lake, log)
-    ingest_entities(study, lake, log)
-    measure_frequencies(study, lake, log, TODAY)
-    colours = by_name(relation_set("popqa"))["color"].property_id
-    subjects = {r["subject_id"] for r in lake.read("triples").to_pylist() if r["property_id"] == colours}
-    rows = lake.read("subject_frequencies").to_pylist()
-    nobody = [
-        {**row, "popularity": 0.0 if row["entity_id"] in subjects else row["popularity"]} for row in rows
-    ]
-    lake.write("subject_frequencies", nobody, fingerprint="nobody asks for colours")
-    sampled = sample_facts(study, lake, log)
-    assert "kept" not in sampled.notes["by_relation"]["color"]
-    build_questions(study, lake, log)
-    counts = Counter(q["relation"] for q in lake.read("questions").to_pylist() if q["dataset"] == "facts")
-    assert counts == {r: 1 for r in sampled.notes["by_relation"] if r != "color"}

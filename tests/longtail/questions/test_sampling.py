@@ -20,23 +20,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longtail.errors import LakeError, SourceError
+from longtail.errors import SourceError
 from longtail.questions.build import build_questions
 from longtail.questions.frequencies import measure_frequencies
 from longtail.questions.sampling import (
-    ALIAS_FREQUENCY,
-    PAGE_VIEWS,
-    SITELINKS,
     clean_popularity,
-    draws,
-    hash_triples,
     median_factor,
     sample_facts,
     sample_triples,
 )
 from longtail.storage.lake import Lake, Outcome
 from longtail.study.study import Study
-from longtail.tables.questions import SAMPLING_MEASURE
 from longtail.wikimedia.selected_facts import asked_entities, selected_facts
 
 Row = tuple[int, str, float | None, bool]  # number of the triple, relation, frequency, is_labelled
@@ -108,44 +102,6 @@ def test_the_sample_is_the_one_by_hand_whatever_the_order_of_arrival(
     assert sample_triples(candidates(shuffled), per_relation, seed).equals(sampled)
 
 
-@settings(deadline=None)
-@given(ROWS, st.integers(0, 3))
-def test_a_triple_more_or_less_changes_no_other_draw(rows: list[Row], seed: int) -> None:
-    """Only the cap makes triples of one relation depend on each other."""
-    whole = outcomes_of(sample_triples(candidates(rows), 10**6, seed))
-    part = outcomes_of(sample_triples(candidates(rows[1:]), 10**6, seed))
-    assert part.items() <= whole.items()
-
-
-def test_no_candidate_one_candidate_and_a_relation_without_any() -> None:
-    empty = sample_triples(candidates([]), 5, 0)
-    assert (empty.num_rows, empty.schema.field("outcome").type) == (0, pa.string())
-    assert outcomes_of(sample_triples(candidates([(7, "father", 1e9, True)]), 5, 0)) == {
-        ("Q7", "P22", "Q7"): "kept"
-    }
-    sampled = sample_triples(candidates([(7, "father", 1e9, True), (8, "mother", None, True)]), 1, 0)
-    assert sorted(sampled["outcome"].to_pylist()) == ["kept", "no_frequency"]
-
-
-def test_hashes_are_uniform_independent_and_told_apart_by_seed() -> None:
-    many = candidates([(n, "father", 1.0, True) for n in range(1, 20_001)])
-    r, cap = draws(many, 0), hash_triples(many, 0, "cap") / 2**64
-    assert ((r >= 0) & (r < 1)).all()
-    for uniform in (r, cap):
-        counts = np.histogram(uniform, 20, (0, 1))[0]
-        assert (abs(counts - 1000) < 5 * math.sqrt(1000)).all()
-    assert abs(np.corrcoef(r, cap)[0, 1]) < 0.03
-    assert abs(np.corrcoef(r, draws(many, 1))[0, 1]) < 0.03
-
-
-def test_the_share_kept_is_that_of_the_rule() -> None:
-    """P(f > exp(8R - 6)) = (ln f + 6) / 8, cut to [0, 1]."""
-    for f in (1e-3, 1 / math.e, 1.0, math.e, math.exp(2), 50.0):
-        many = candidates([(n, "father", f, True) for n in range(1, 10_001)])
-        kept = sample_triples(many, 10**6, 0)["outcome"].to_pylist().count("kept") / 10_000
-        assert kept == pytest.approx(min(max((math.log(f) + 6) / 8, 0), 1), abs=0.02)
-
-
 def test_what_is_no_popularity_is_missing_and_zero_is_one() -> None:
     found = clean_popularity(np.array([np.nan, -1, -0.0, 0, 3, np.inf, -np.inf]))
     assert np.array_equal(found, [np.nan, np.nan, 0, 0, 3, np.nan, np.nan], equal_nan=True)
@@ -164,11 +120,6 @@ def test_what_is_no_popularity_is_missing_and_zero_is_one() -> None:
 )
 def test_the_median_candidate_gets_frequency_1(popularity: list[Any], factor: float | None) -> None:
     assert median_factor(np.array(popularity, np.float64)) == factor
-
-
-def test_measures_are_called_as_their_column_says() -> None:
-    words = set(SAMPLING_MEASURE.description.replace(",", "").split())
-    assert {PAGE_VIEWS, SITELINKS, ALIAS_FREQUENCY} <= words
 
 
 BY_TEXT = "frequency: text, text: texts"
@@ -327,43 +278,3 @@ def test_a_study_without_a_sample_asks_about_everything(
     assert (
         selected_facts(hand_study, hand_lake, ["subject_id"]).num_rows == hand_lake.read("triples").num_rows
     )
-
-
-def test_a_sample_that_is_not_drawn_yet_is_named(make: Make, log: logging.Logger) -> None:
-    study, lake = make(
-        "frequency: popularity", [("Q1", "P106", "Q2")], {"Q1": ("A", [], 1), "Q2": ("B", [], 1)}
-    )
-    with pytest.raises(
-        LakeError, match=r"candidate_triples is missing .* materialise asset lake/candidate_triples"
-    ):
-        build_questions(study, lake, log)
-
-
-def test_the_draw_hangs_on_the_triples_and_not_on_their_place_in_the_lake(
-    make: Make, log: logging.Logger
-) -> None:
-    entities = {f"Q{n}": (f"Name {n}", [], n * 3) for n in range(1, 40)}
-    triples = [(f"Q{n}", p, f"Q{n % 5 + 1}") for n in range(1, 40) for p in ("P106", "P19")]
-    study, lake = make("frequency: popularity, per_relation: 6", triples, entities)
-    run(study, lake, log)
-    first = outcomes(lake)
-    study, lake = make(
-        "frequency: popularity, per_relation: 6", triples[::-1], dict(reversed(entities.items()))
-    )
-    run(study, lake, log)
-    assert outcomes(lake) == first
-    assert list(first.values()).count("kept") == 12
-
-
-def test_a_text_that_no_variable_names_is_asked_for(
-    make: Make, log: logging.Logger, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    facts = [("Q1", "P106", "Q2")], {"Q1": ("Ada", [], 1), "Q2": ("Bob", [], 1)}
-    study, lake = make("frequency: text, text_env: SOME_TEXT", *facts)
-    monkeypatch.delenv("SOME_TEXT", raising=False)
-    with pytest.raises(SourceError, match="SOME_TEXT is not set; set it to the file to count names in"):
-        run(study, lake, log)
-    (tmp_path / "b.txt").write_text("Ada")
-    monkeypatch.setenv("SOME_TEXT", str(tmp_path / "b.txt"))
-    run(study, lake, log)
-    assert outcomes(lake) == {"Q1 P106 Q2": "kept"}

@@ -65,7 +65,7 @@ def test_keys_that_are_given_stay(tmp_path: Path) -> None:
         (f"{SHORT}datasets: []\n", "questions: stands for a dataset; name the file in datasets instead"),
         (
             f"{SHORT}  - sandbox:s\n",
-            "models: 'sandbox_s' appears twice; it was made from path sandbox:s; key name",
+            "models: 'sandbox_s' appears twice",
         ),
         (
             "questions: lake.csv\nmodels: [sandbox:s]\n",

@@ -12,9 +12,7 @@ from safetensors.torch import save_file
 
 from longtail.errors import BackendError
 from longtail.scoring.model_answer import SPLITTER
-from longtail.storage.home import DEFAULT_STUDY_FILE
 from longtail.storage.lake import Lake
-from longtail.study.file import load_study
 from longtail.study.imports import Place
 from longtail.study.study import Study
 from longtail.study.tables import STUDY_TABLES, count_parameters, describe_study, paper_cells
@@ -200,20 +198,6 @@ def test_damaged_weights_are_a_clear_error(tmp_path: Path, content: bytes) -> No
     (tmp_path / "model.safetensors").write_bytes(content)
     with pytest.raises(BackendError, match=r"model\.safetensors: not a safetensors file"):
         count_parameters(tmp_path)
-
-
-def test_default_study(tmp_path: Path) -> None:
-    lake = Lake(tmp_path)
-    describe_study(load_study(DEFAULT_STUDY_FILE), lake)
-    rows = lake.read("models").to_pylist()
-    assert [(row["model"], row["is_encoder_decoder"]) for row in rows] == [
-        ("reference_s", False), ("reference_m", False), ("reference_l", False), ("reference_e", True)
-    ]  # fmt: skip
-    assert all(row["n_parameters"] for row in rows)
-    sizes = [row["n_parameters"] for row in rows if not row["is_encoder_decoder"]]
-    assert sizes == sorted(sizes)
-    templates = {row["prompt"]: row["encoder_decoder_template"] for row in lake.read("prompts").to_pylist()}
-    assert templates == {"zero_shot": "Q: {question} A:", "zero_shot_popqa_tp": "{question}"}
 
 
 def test_a_dataset_says_which_keys_choose_its_questions(hand_study: Study) -> None:

@@ -26,35 +26,20 @@ from tests.longtail.study.valid_study import VALID
         ("", "the file must be a mapping of keys, not nothing"),
         ("- a", "the file must be a mapping of keys, not list"),
         ("a: [", "is not valid YAML"),
-        (
-            "a: b\na:\tb: c",
-            "is not valid YAML: line 2, column 3: found character '\\t' that cannot start any",
-        ),
         ("a: *x", "is not valid YAML: line 1, column 4: found undefined alias 'x'"),
         (
             "a: !!python/object/apply:os.system [ls]",
             "line 1: tags (tag:yaml.org,2002:python/object/apply:os.system)",
         ),
-        (
-            "a: 1\nb: !!timestamp 2026-10-01",
-            "line 2: tags (tag:yaml.org,2002:timestamp) are not allowed in a study",
-        ),
         ("name: 2026-99-99", "name: '2026-99-99' must be lower-case letters"),
-        ("name: 1:30", "name: '1:30' must be lower-case letters"),
         ("name: " + "9" * 5_000, "line 1: a number of 5,000 characters, which no study needs"),
-        ("seed: 0." + "9" * 5_000, "line 1: a number of 5,002 characters, which no study needs"),
         ("[" * 50_000, "line 1: nested more than 20 levels deep"),
-        ("name: " + "{a: " * 5_000, "line 1: nested more than 20 levels deep"),
         ("name: " + "x" * 5_000, "name: is a text of 5,000 characters; at most 4,000 are allowed"),
-        ("x" * 5_000 + ": 1", "is not valid YAML: line 1, column 5001: mapping values are not allowed here"),
         ("? " + "x" * 5_000 + "\n: 1", "xxxxx…: unknown key"),
         ("name: " + "x" * 100_000, "has more than 100,000 bytes, which no study needs"),
         ("a: &x [*x]", "line 1: *x refers to a value that contains it"),
         ("name: one\nseed: 1\nname: two", "line 3: key name appears twice, first in line 1; keep one"),
-        ("models:\n- {path: a,\n   path: b}", "line 3: key path appears twice, first in line 2; keep one"),
         ("a: &x {b: 1}\nc:\n  <<: *x\n  <<: *x", "line 4: key << appears twice, first in line 3; keep one"),
-        ("? [1, 2]\n: 3", "is not valid YAML"),
-        ("'a\\nb': 1", "unknown key"),
         ('"a\\nb": 1', "unknown key"),
         ("top_k: 0x" + "f" * 20_000, "name: is missing; it must be a text"),
     ],
@@ -109,12 +94,6 @@ def test_a_number_has_decimal_digits(load: Callable[[object], Study], value: str
     text = yaml.safe_dump({key: value for key, value in VALID.items() if key != "seed"})
     with pytest.raises(StudyError, match=r"seed: must be a whole number of 0 to 1000000000000, not "):
         load(f"{text}seed: {value}\n")
-
-
-def test_huge_numbers_are_refused(load: Callable[[object], Study]) -> None:
-    text = yaml.safe_dump({k: v for k, v in VALID.items() if k != "top_k"})
-    with pytest.raises(StudyError, match="top_k: must be a whole number of 1 to 100"):
-        load(text + "top_k: 0x" + "f" * 20_000 + "\n")
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

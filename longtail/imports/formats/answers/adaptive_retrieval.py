@@ -19,6 +19,7 @@ from longtail.imports.results import (
     answer_of,
     drop_missing,
     judge,
+    only_one,
     text_of_field,
 )
 from longtail.methods import BACKGROUND, METHODS, RETRIEVAL
@@ -58,28 +59,15 @@ class ResultFile:
     worker: int = 0
     workers: int = 1
 
-    @property
-    def run(self) -> tuple[str, str, str, int, bool]:
-        """What the files of one run have in common."""
-        return self.model, self.input, self.method, self.shots, self.is_int8
-
 
 def result_file(path: Path) -> ResultFile | None:
     """What a file's name says; None if it is no such file."""
     match = _NAME.fullmatch(path.name)
     if not match:
         return None
-    return ResultFile(
-        path,
-        match["model"],
-        match["input"],
-        METHODS_OF_FILES[match["method"]],
-        int(match["shots"]),
-        int(match["n"]),
-        match["int8"] is not None,
-        int(match["worker"] or 0),
-        int(match["workers"] or 1),
-    )
+    numbers = {name: int(match[name]) for name in ("shots", "n", "worker", "workers") if match[name]}
+    method, is_int8 = METHODS_OF_FILES[match["method"]], match["int8"] is not None
+    return ResultFile(path, match["model"], match["input"], method, is_int8=is_int8, **numbers)
 
 
 def find_results(place: Path, declared: Results) -> list[ResultFile]:
@@ -93,7 +81,8 @@ def find_results(place: Path, declared: Results) -> list[ResultFile]:
     if not files:
         raise SourceError(f"{place}: holds no result file; a name such as {_EXPECTED} was expected")
     for key in ("model", "input"):
-        files = _chosen(place, key, declared.option(key), files)
+        chosen = only_one(place, key, declared.option(key), (getattr(file, key) for file in files))
+        files = [file for file in files if getattr(file, key) == chosen]
     _check_runs(place, files)
     return files
 
@@ -117,43 +106,24 @@ def read_result_file(
         rejected.put("count", f"the file's name says n={file.n}: it holds {n_rows} whole rows")
 
 
-def _chosen(place: Path, key: str, value: str | None, files: Sequence[ResultFile]) -> list[ResultFile]:
-    there = sorted({getattr(file, key) for file in files})
-    if value is None and len(there) > 1:
-        raise SourceError(
-            f"{place}: holds results of several: {key}: {', '.join(there)}; choose by key {key} of results"
-        )
-    if value is not None and value not in there:
-        raise SourceError(f"{place}: holds no results with {key}={value}; there are: {', '.join(there)}")
-    return [file for file in files if value in (None, getattr(file, key))]
-
-
 def _check_runs(place: Path, files: Sequence[ResultFile]) -> None:
-    runs: dict[tuple[str, str, str, int, bool], list[ResultFile]] = {}
+    runs: dict[tuple[str, int], list[ResultFile]] = {}
     for file in files:
-        runs.setdefault(file.run, []).append(file)
-    for parts in runs.values():
-        expected = set(range(parts[0].workers))
-        if {part.workers for part in parts} != {len(expected)} or len(parts) > len(expected):
+        runs.setdefault((file.method, file.shots), []).append(file)
+    for (method, shots), parts in runs.items():
+        first, workers = parts[0], {part.worker for part in parts}
+        is_one = all((part.is_int8, part.workers) == (first.is_int8, first.workers) for part in parts)
+        if not is_one or len(workers) < len(parts):
             names = ", ".join(part.path.name for part in parts)
             raise SourceError(
-                f"{place}: these files are not parts of one run: {names}; name the one meant by path"
+                f"{place}: {names} are several runs of method {method} with {shots} shots; make them several models,"
+                " each with its own path"
             )
-        missing = sorted(expected - {part.worker for part in parts})
-        if missing:
+        if missing := sorted({*range(first.workers)} - workers):
             raise SourceError(
-                f"{place}: of the {len(expected)} workers' parts of {parts[0].path.name} these are missing:"
+                f"{place}: of the {first.workers} workers' parts of {first.path.name} these are missing:"
                 f" {', '.join(map(str, missing))}"
             )
-    seen: dict[tuple[str, int], ResultFile] = {}
-    for parts in runs.values():
-        key = parts[0].method, parts[0].shots
-        if key in seen:
-            raise SourceError(
-                f"{place}: {seen[key].path.name} and {parts[0].path.name} are both of method {key[0]} with"
-                f" {key[1]} shots; make them two models, each with its own path"
-            )
-        seen[key] = parts[0]
 
 
 def _answer(file: ResultFile, record: Record, questions: Questions) -> ImportedAnswer | str:

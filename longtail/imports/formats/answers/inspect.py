@@ -48,13 +48,15 @@ _SAID = re.compile(r"ANSWER\s*:[\s*$(]*([A-Z\d]+(?:\s*,\s*[A-Z\d]+)*)\b", re.IGN
 
 
 def read_log(
-    path: Path, declared: Results, questions: Questions, rejected: RejectedRows
-) -> list[ImportedAnswer]:
-    """The samples of a log whose id is in `questions`; the others go to `rejected`. Samples of other epochs are neither.
+    place: Path, declared: Results, questions: Questions
+) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
+    """The samples of a log whose id is in `questions`; the others are put aside. Samples of other epochs are neither.
 
     Errors: `SourceError` if the file is no whole log, if its evaluation did not finish, or if
     it has several epochs, scorers or metrics and the declaration chooses none, or one that is not there.
     """
+    (path,) = _files(place, declared)
+    rejected = RejectedRows(path.name)
     log = _load(path)
     if log.status != "success":
         unfinished = f"its evaluation did not finish (status {log.status}), so samples are missing"
@@ -65,12 +67,12 @@ def read_log(
             )
         rejected.put("all", f"{unfinished}: it has {len(log.samples or [])} of {log.eval.dataset.samples}")
     samples = log.samples or []
-    epoch = only_one(path, "epoch", declared.option("epoch"), (one.epoch for one in samples))
+    epoch = only_one(path, "epoch", declared.option("epoch"), (sample.epoch for sample in samples))
     samples = [one for one in samples if one.epoch == epoch]  # of a repeated question one answer counts
-    scorers = (name for one in samples for name in one.scores or {})
+    scorers = (name for sample in samples for name in sample.scores or {})
     scorer = only_one(path, "scorer", declared.option("scorer"), scorers)
     values = [sample.scores[scorer].value if scorer in (sample.scores or {}) else None for sample in samples]
-    metrics = (name for one in values for name in _metrics(one))
+    metrics = (name for value in values for name in _metrics(value))
     metric = only_one(path, "metric", declared.option("metric"), metrics)
     answers = []
     for sample, value in zip(samples, values, strict=True):
@@ -79,7 +81,7 @@ def read_log(
             answers.append(_answer(path, sample, graded, scorer, log.eval.model, declared, questions))
         except ValueError as refused:
             rejected.put(str(sample.id), str(refused), sample.output.completion)
-    return answers
+    return answers, rejected.rows
 
 
 def _load(path: Path) -> Any:
@@ -213,14 +215,6 @@ def _files(place: Path, _: Results) -> list[Path]:
     return [only_log(place, "*.eval", "*.json")]
 
 
-def _read(
-    place: Path, declared: Results, questions: Questions
-) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
-    (log,) = _files(place, declared)
-    rejected = RejectedRows(log.name)
-    return read_log(log, declared, questions, rejected), rejected.rows
-
-
 @dataclass(frozen=True)
 class LogKeys(Part):
     method: Method = memory_method().name
@@ -237,7 +231,7 @@ class LogKeys(Part):
 
 
 FORMAT = AnswerFormat(
-    read=_read,
+    read=read_log,
     files=_files,
     package=PACKAGE,
     keys=LogKeys,

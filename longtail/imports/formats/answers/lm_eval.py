@@ -46,13 +46,15 @@ _INDEXES = re.compile(r"\[?\d+(, \d+)*\]?")
 
 
 def read_log(
-    path: Path, declared: Results, questions: Questions, rejected: RejectedRows
-) -> list[ImportedAnswer]:
-    """The lines of a log whose document is in `questions`; the others go to `rejected`.
+    place: Path, declared: Results, questions: Questions
+) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
+    """The lines of a log whose document is in `questions`; the others are put aside.
 
     Errors: `SourceError` if the file cannot be read, if it has several filters and the declaration names none, or if it
     lacks the filter or metric that the declaration names.
     """
+    path = only_log(place, LOGS)
+    rejected = RejectedRows(path.name)
     lines = list(read_json_lines(path, rejected))
     named = _filters([line for _, line in lines])
     filter_ = only_one(path, "filter", declared.option("filter"), named, _UNNAMED if "1" in named else "")
@@ -65,7 +67,7 @@ def read_log(
             answers.append(_answer(path, number, line, find(line), declared, metric, questions))
         except ValueError as error:
             rejected.put(number, str(error), line)
-    return answers
+    return answers, rejected.rows
 
 
 def _filters(lines: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -236,14 +238,6 @@ def _check(path: Path, declared: Results) -> None:
     check_keys(path, [id_keys, "filtered_resps|resps"], declared)
 
 
-def _read(
-    place: Path, declared: Results, questions: Questions
-) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
-    log = only_log(place, LOGS)
-    rejected = RejectedRows(log.name)
-    return read_log(log, declared, questions, rejected), rejected.rows
-
-
 @dataclass(frozen=True)
 class LogKeys(Part):
     method: Method = memory_method().name
@@ -256,7 +250,7 @@ class LogKeys(Part):
 
 
 FORMAT = AnswerFormat(
-    read=_read,
+    read=read_log,
     files=lambda place, _: [only_log(place, LOGS)],
     joins_by_row=True,
     check=_check,

@@ -36,13 +36,14 @@ _Object = Mapping[str, Any]
 
 
 def read_batch(
-    path: Path, declared: Results, questions: Questions, rejected: RejectedRows
-) -> list[ImportedAnswer]:
-    """The results whose `custom_id` is the id of one of `questions`; the others go to `rejected`.
+    path: Path, declared: Results, questions: Questions
+) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
+    """The results whose `custom_id` is the id of one of `questions`; the others are put aside.
 
     Errors: `SourceError` where a file cannot be read, or has results of several models, or several texts for a request,
     and the declaration chooses none.
     """
+    rejected = RejectedRows(path.name, most=MOST_ASIDE)
     files = [path, *([declared.option("errors")] if declared.option("errors") else [])]
     lines = [(file, number, line) for file in files for number, line in read_json_lines(file, rejected)]
     asked, done = _requests(declared, rejected), {_id(line) for _, _, line in lines}
@@ -74,7 +75,7 @@ def read_batch(
             )
         except ValueError as error:
             rejected.put(number, str(error), line)
-    return answers
+    return answers, rejected.list_rows()
 
 
 def _id(line: _Object) -> str:
@@ -142,11 +143,13 @@ def _of_response(body: _Object) -> tuple[object, dict[str, Any], _Object]:
         part for item in items if item.get("type") == "message" for part in _objects(item.get("content"))
     ]
     thoughts = [item for item in items if item.get("type") == "reasoning"]
-    shown = [one for item in thoughts for key in ("summary", "content") for one in _objects(item.get(key))]
-    texts = [_text(one.get("text")) for one in shown]
+    shown = [
+        thought for item in thoughts for key in ("summary", "content") for thought in _objects(item.get(key))
+    ]
+    texts = [_text(thought.get("text")) for thought in shown]
     reason = _object(body.get("incomplete_details")).get("reason") or body.get("status")
     fields = {"finish_reason": _text(reason), "reasoning": "\n".join(filter(None, texts)) or None}
-    scored = [one for part in parts for one in _objects(part.get("logprobs"))]
+    scored = [token for part in parts for token in _objects(part.get("logprobs"))]
     return parts or None, fields, {"logprobs": {"content": scored}} if scored else {}
 
 
@@ -227,13 +230,6 @@ def _files(place: Path, declared: Results) -> list[Path]:
     return files
 
 
-def _read(
-    place: Path, declared: Results, questions: Questions
-) -> tuple[list[ImportedAnswer], list[QuarantinedRow]]:
-    rejected = RejectedRows(place.name, most=MOST_ASIDE)
-    return read_batch(place, declared, questions, rejected), rejected.list_rows()
-
-
 def _find_beside(value: Any, reading: Reading) -> Path:
     """A file beside the results, relative to the study file."""
     return reading.path.parent / Path(read_text(value)).expanduser()
@@ -259,7 +255,7 @@ class BatchKeys(Part):
 
 
 FORMAT = AnswerFormat(
-    read=_read,
+    read=read_batch,
     files=_files,
     check=_check,
     keys=BatchKeys,

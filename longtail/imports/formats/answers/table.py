@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 from longtail.errors import SourceError
 from longtail.imports.column_checks import columns_at_beginning
-from longtail.imports.column_names import is_there, list_names, unusual
+from longtail.imports.column_names import is_there, unusual
 from longtail.imports.format import LONGEST_QUESTION, AnswerFormat, ChosenRows, Quoting, Separator
 from longtail.imports.records import AUTO, MOST_ASIDE, RejectedRows
 from longtail.imports.results import (
@@ -31,6 +31,7 @@ from longtail.imports.results import (
     goes_on,
     judge,
     only,
+    only_one,
     text_of_field,
     verdict,
 )
@@ -202,18 +203,10 @@ def _chosen(path: Path, declared: Results, rows: list[Row]) -> list[Row]:
                 raise SourceError(
                     f"{path}: has no column with models; leave key model out, or name it in columns"
                 )
-            continue
-        there = sorted({str(row.values[meaning]).strip() or "(empty)" for row in rows})
-        if value is None and meaning == "model" and len(there) > 1:
-            raise SourceError(
-                f"{path}: holds answers of several models: {list_names(there)}; choose by key model of results"
-            )
-        if value is not None:
-            rows = [row for row in rows if str(row.values[meaning]) == value]
-            if not rows:
-                raise SourceError(
-                    f"{path}: holds no row of {meaning} {value}; there are: {list_names(there)}"
-                )
+        elif value is not None or meaning == "model":
+            there = [str(row.values[meaning]).strip() or "(empty)" for row in rows]
+            chosen = only_one(path, meaning, value, there)
+            rows = [row for row, name in zip(rows, there, strict=True) if name == chosen]
     return rows
 
 

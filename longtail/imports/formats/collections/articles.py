@@ -10,25 +10,16 @@ from pathlib import Path
 
 from longtail.imports.column_checks import require_keys
 from longtail.imports.format import CollectedText, CollectionFormat, CutKeys
-from longtail.imports.records import (
-    RejectedRows,
-    optional_text,
-    read_json_lines,
-    text_of_key,
-)
+from longtail.imports.records import RejectedRows, optional_text, read_texts
 
 
 def read_articles(
     path: Path, rejected: RejectedRows, accept_cut_dumps: bool = False
 ) -> Iterator[CollectedText]:
-    """The articles in the file's order. Errors: `SourceError`, as `read_json_lines`."""
-    for number, loaded in read_json_lines(path, rejected, accept_cut_dumps):
-        title, text = text_of_key(loaded, "title"), text_of_key(loaded, "text")
-        if title is None or text is None:
-            rejected.put(number, f"key {'title' if title is None else 'text'}: a text was expected", loaded)
-        else:
-            entity_id = optional_text(loaded, "entity_id", rejected)
-            yield CollectedText(number, title, title, text, entity_id=entity_id)
+    """The articles in the file's order. Errors: `SourceError`, as `read_texts`."""
+    for number, (title, text), row in read_texts(path, ("title", "text"), rejected, accept_cut_dumps):
+        entity_id = optional_text(row, "entity_id", rejected)
+        yield CollectedText(number, title, title, text, entity_id=entity_id)
 
 
 FORMAT = CollectionFormat(

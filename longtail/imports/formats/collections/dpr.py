@@ -3,7 +3,7 @@
 DPR's own file (`psgs_w100.tsv`) encloses texts in quotation marks, and doubles the marks within. Its texts are read as
 DPR's own reader does (facebookresearch/DPR, `dpr/data/retriever_data.py`, class `CsvCtxSrc`): quotation marks that are
 then left at both ends are taken off, and nothing else is cleaned. Files of others may be written without quoting
-(`imports.cells`): their marks stay.
+(`imports.records`): their marks stay.
 """
 
 from __future__ import annotations

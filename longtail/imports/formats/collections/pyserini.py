@@ -11,29 +11,26 @@ from pathlib import Path
 
 from longtail.imports.column_checks import require_keys
 from longtail.imports.format import CollectedText, CollectionFormat, CutKeys
-from longtail.imports.records import RejectedRows, read_json_lines, text_of_key
+from longtail.imports.records import RejectedRows, read_texts, text_of_key
 
 
 def read_passages(
     path: Path, rejected: RejectedRows, accept_cut_dumps: bool = False
 ) -> Iterator[CollectedText]:
-    """The passages in the file's order. Errors: `SourceError`, as `read_json_lines`."""
-    for number, loaded in read_json_lines(path, rejected, accept_cut_dumps):
-        own_id, contents = (text_of_key(loaded, key) for key in ("id", "contents"))
-        if own_id is None or contents is None:
-            missing = "id" if own_id is None else "contents"
-            rejected.put(number, f"key {missing}: a text was expected", loaded)
-            continue
+    """The passages in the file's order. Errors: `SourceError`, as `read_texts`."""
+    for number, (passage_id, contents), row in read_texts(
+        path, ("id", "contents"), rejected, accept_cut_dumps
+    ):
         first, end, rest = contents.strip().partition("\n")
-        title, own_title = _strip_marks(first), text_of_key(loaded, "title")
-        if own_title is not None and own_title.strip():
-            text = rest if title == own_title.strip() else contents
-            yield CollectedText(number, own_id, own_title, text)
+        title, stated_title = _strip_marks(first), text_of_key(row, "title")
+        if stated_title is not None and stated_title.strip():
+            text = rest if title == stated_title.strip() else contents
+            yield CollectedText(number, passage_id, stated_title, text)
         elif end:
-            yield CollectedText(number, own_id, title, rest)
+            yield CollectedText(number, passage_id, title, rest)
         else:
             rejected.put(
-                number, "key contents: a title was expected in the first line, and a text below", loaded
+                number, "key contents: a title was expected in the first line, and a text below", row
             )
 
 

@@ -4,12 +4,11 @@ The other columns of the file repeat PopQA's; column `prop`, if it is there, mus
 
 The published file has two faults. Its UTF-8 was read as MacRoman ("Deti√®ge"): such a wording is repaired where only
 then it names its question's subject. And a spreadsheet or pandas changed ten subjects ("April 18" to "Apr-18", no name
-to "nan") in all wordings but the question's own: those stay as they are published, and are counted.
+to "nan") in all wordings but the question's own: those stay as they are published.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,20 +39,9 @@ def read_popqa_tp(path: Path, questions: Mapping[str, Mapping[str, Any]]) -> Imp
             f"{path}: holds no paraphrase of a question of the dataset{first_reason(rejected.rows)}"
         )
     paraphrases.rejected.extend(rejected.rows)
-    altered = [
-        question_id
-        for question_id, wordings in paraphrases.wordings.items()
-        if _names_another(questions[question_id]["subject"], wordings)
-    ]
-    if altered:
-        paraphrases.says.append(
-            f"{path.name}: {len(altered)} questions name another subject in all other wordings, which are kept: ids"
-            f" {', '.join(sorted(altered)[:20])}"
-        )
     if n := paraphrases.notes["repaired_wordings"]:
         paraphrases.says.append(f"{path.name}: {n:,} wordings repaired, whose UTF-8 was read as MacRoman")
     paraphrases.notes.update(
-        altered_subjects=sorted(altered),
         paraphrase_rows=sum(map(len, paraphrases.wordings.values())),
         paraphrases_put_aside=len(rejected.rows),
         paraphrase_reasons=reasons(rejected.rows),
@@ -102,14 +90,6 @@ def _repair(text: str, subject: str | None) -> str:
     except UnicodeError:
         return text
     return repaired if subject in repaired else text
-
-
-def _names_another(subject: str | None, wordings: Mapping[int, str]) -> bool:
-    """Whether no other wording names the subject; without a subject, whether all name pandas' `nan`."""
-    others = [wording for number, wording in wordings.items() if number]
-    if subject:
-        return bool(others) and not any(subject in wording for wording in others)
-    return bool(others) and all(re.search(r"\bnan\b", wording) for wording in others)
 
 
 FORMAT = ParaphraseFormat(of="popqa", read=read_popqa_tp, check=require_columns(",", COLUMNS))

@@ -9,7 +9,6 @@ P19-1.
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -26,10 +25,12 @@ from longtail.imports.format import (
     Names,
     QuestionFormat,
     names_for,
+    question_row,
     reasons,
 )
-from longtail.imports.lines import clean, open_file, refuse_other_kinds
 from longtail.imports.records import RejectedRows, first_reason
+from longtail.imports.table import answers_of
+from longtail.imports.table_rows import RefusedError, Row, number_objects
 from longtail.relations.relation import SUBJECT, Relation, relation_set
 from longtail.study.datasets import Dataset
 from longtail.study.imports import Import
@@ -38,7 +39,6 @@ from longtail.study.values import one_of
 
 SPLITS = ("test", "dev", "train")
 _FILE = re.compile(r"(P[1-9]\d*)\.(train|dev|test)\.json(?:\.gz)?")
-_LARGEST_FILE = 1 << 28
 
 
 def read_entity_questions(
@@ -52,8 +52,8 @@ def read_entity_questions(
     chooses among them (`LinkingCounts.link`).
 
     Items are put aside if they are no question, or if their property has no template. Notes have the share of linked
-    questions. Errors: `SourceError` if the folder has no file of the split, a file is no JSON list, or none has a
-    question that can be used.
+    questions. Errors: `SourceError` if the folder has no file of the split, a file cannot be read, or none has a question
+    that can be used.
     """
     dataset, wanted = ImportedDataset(), set(relations)
     by_property = {relation.property_id: relation for relation in relation_set("entity_questions")}
@@ -125,66 +125,38 @@ def _add_file(
     counts: LinkingCounts,
 ) -> None:
     rejected = RejectedRows(file.name)
-    for number, item in enumerate(_load(file), 1):
-        counts.n_questions += 1
-        fault = _question_fault(item)
-        if fault or relation is None:
-            counts.n_put_aside += 1
-            rejected.put(number, fault or f"no template is known of property {property_id}", item)
+    for number, item in number_objects(file, rejected):
+        row = Row(number, {"question": item.get("question"), "answers": item.get("answers")}, {})
+        try:
+            if relation is None:
+                raise RefusedError(f"no template is known of property {property_id}")
+            question = _question(row, f"{property_id}-{number}", relation)
+        except RefusedError as refused:
+            rejected.put(number, str(refused), item)
         else:
-            question_id = f"{property_id}-{number}"
-            row = _question(item, question_id, relation)
-            row["subject_id"] = counts.link(entities.get(row["subject"] or "", ()), popularity)
-            dataset.questions[question_id] = row
+            counts.n_questions += 1
+            question["subject_id"] = counts.link(entities.get(question["subject"] or "", ()), popularity)
+            dataset.questions[question["question_id"]] = question
+    counts.n_put_aside += rejected.n_rows
+    counts.n_questions += rejected.n_rows
     dataset.rejected.extend(rejected.rows)
 
 
-def _load(file: Path) -> list[Any]:
-    with open_file(file) as stream:
-        text = stream.read(_LARGEST_FILE + 1)
-    if len(text) > _LARGEST_FILE:
-        raise SourceError(
-            f"{file}: is larger than {_LARGEST_FILE >> 20} MiB, which no file of this dataset is"
-        )
-    refuse_other_kinds(file, text[:512])
-    try:
-        loaded = json.loads(text.removeprefix(b"\xef\xbb\xbf"))
-    except (ValueError, RecursionError) as error:
-        raise SourceError(
-            f"{file}: is not JSON in UTF-8: {' '.join(str(error).split())[:200]}; fetch it again"
-        ) from None
-    if not isinstance(loaded, list):
-        raise SourceError(f"{file}: a JSON list of questions was expected")
-    return loaded
-
-
-def _question_fault(item: object) -> str | None:
-    if not isinstance(item, dict):
-        return "an object with question and answers was expected"
-    if not isinstance(item.get("question"), str) or not clean(item["question"], LONGEST_QUESTION):
-        return "key question: a text was expected"
-    answers = item.get("answers")
-    if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
-        return "key answers: a list of texts was expected"
-    return None if any(clean(answer) for answer in answers) else "key answers: at least one was expected"
-
-
-def _question(item: Mapping[str, Any], question_id: str, relation: Relation) -> dict[str, Any]:
-    """The question, not yet linked to an entity."""
-    text = clean(item["question"], LONGEST_QUESTION)
-    answers = list(dict.fromkeys(gold for answer in item["answers"] if (gold := clean(answer))))
-    return {
-        "question_id": question_id,
-        "relation": relation.name,
-        "property_id": relation.property_id,
-        "subject_id": None,
-        "subject": mention(text, relation.template),
-        "subject_aliases": [],
-        "question": text,
-        "object_ids": [],
-        "objects": answers,
-        "gold_answers": answers,
-    }
+def _question(row: Row, question_id: str, relation: Relation) -> dict[str, Any]:
+    """The question, not yet linked to an entity. Errors: `RefusedError`."""
+    text = row.text("question", LONGEST_QUESTION)
+    if text is None:
+        raise row.error("question", "a text was expected")
+    answers = answers_of(row, None)
+    return question_row(
+        question_id,
+        text,
+        answers,
+        relation=relation.name,
+        property_id=relation.property_id,
+        subject=mention(text, relation.template),
+        objects=answers,
+    )
 
 
 def _read(place: Path, declared: Import, dataset: Dataset, names: Names) -> ImportedDataset:

@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from longtail.errors import SourceError
 from longtail.imports.format import (
@@ -29,10 +28,12 @@ from longtail.imports.format import (
     Names,
     QuestionFormat,
     names_for,
+    question_row,
     reasons,
 )
 from longtail.imports.lines import clean
 from longtail.imports.records import RejectedRows, first_reason, read_json_lines
+from longtail.parsing.terms import LONGEST_LABEL
 from longtail.relations.cloze import OBJECT, SUBJECT, fill_subject
 from longtail.study.datasets import Dataset
 from longtail.study.imports import Import
@@ -118,7 +119,16 @@ def _add_relation(
         for question_id, fact in facts.items():
             counts.n_questions += 1
             subject_id = counts.link(entities.get(fact["subject"], ()), popularity)
-            dataset.questions[question_id] = _question(question_id, fact, relation, patterns[0], subject_id)
+            dataset.questions[question_id] = question_row(
+                question_id,
+                fill_subject(patterns[0].text, fact["subject"]),
+                [fact["object"]],
+                relation=relation,
+                property_id=relation,
+                subject_id=subject_id,
+                subject=fact["subject"],
+                objects=[fact["object"]],
+            )
     counts.n_put_aside = len(of_facts.rows)
     counts.n_questions += counts.n_put_aside
     dataset.rejected += [*of_patterns.rows, *of_facts.rows]
@@ -129,7 +139,7 @@ def _patterns(file: Path, rejected: RejectedRows) -> list[ImportedPattern]:
         return []
     patterns: dict[str, ImportedPattern] = {}
     for number, row in read_json_lines(file, rejected):
-        text = clean(row["pattern"], LONGEST_QUESTION) if isinstance(row.get("pattern"), str) else ""
+        text = _clean(row.get("pattern"), LONGEST_QUESTION)
         fault = next((sign for sign in (SUBJECT, OBJECT) if text.count(sign) != 1), None)
         if fault:
             rejected.put(number, f"key pattern: {fault} was expected once", row)
@@ -149,7 +159,7 @@ def _add_edges(dataset: ImportedDataset, file: Path, there: Container[str]) -> N
         known = {pattern.text for pattern in dataset.patterns.get(str(relation), ())}
         if not known and relation in there:
             continue
-        texts = [clean(end, LONGEST_QUESTION) if isinstance(end, str) else "" for end in ends]
+        texts = [_clean(end, LONGEST_QUESTION) for end in ends]
         said = tuple(row.get(key) for key in ("syntactic", "lexical", "determiner"))
         if unknown := [text for text in texts if text not in known]:
             rejected.put(number, f"key from or to: {relation} has no such pattern: {unknown[0][:100]!r}", row)
@@ -168,8 +178,13 @@ def _add_edges(dataset: ImportedDataset, file: Path, there: Container[str]) -> N
 
 
 def _said(value: object) -> str | None:
-    text = clean(value) if isinstance(value, str) else ""
+    text = _clean(value)
     return None if text in _NOT_SAID else text
+
+
+def _clean(value: object, longest: int = LONGEST_LABEL) -> str:
+    """The text, clean; empty for anything else."""
+    return clean(value, longest) if isinstance(value, str) else ""
 
 
 def _facts(file: Path, rejected: RejectedRows, dataset: ImportedDataset) -> dict[str, dict[str, str]]:
@@ -177,7 +192,7 @@ def _facts(file: Path, rejected: RejectedRows, dataset: ImportedDataset) -> dict
     facts: dict[str, dict[str, str]] = {}
     for number, row in read_json_lines(file, rejected) if file.is_file() else ():
         values = {
-            name: clean(row[key]) if isinstance(row.get(key), str) else ""
+            name: _clean(row.get(key))
             for name, key in (("id", "uuid"), ("subject", "sub_label"), ("object", "obj_label"))
         }
         fault = _fact_fault(values)
@@ -198,27 +213,6 @@ def _fact_fault(values: Mapping[str, str]) -> str | None:
     if not values["subject"] or any(sign in values["subject"] for sign in (SUBJECT, OBJECT)):
         return f"key sub_label: a text without {SUBJECT} and {OBJECT} was expected"
     return None
-
-
-def _question(
-    question_id: str,
-    fact: Mapping[str, str],
-    relation: str,
-    first: ImportedPattern,
-    subject_id: str | None,
-) -> dict[str, Any]:
-    return {
-        "question_id": question_id,
-        "relation": relation,
-        "property_id": relation,
-        "subject_id": subject_id,
-        "subject": fact["subject"],
-        "subject_aliases": [],
-        "question": fill_subject(first.text, fact["subject"]),
-        "object_ids": [],
-        "objects": [fact["object"]],
-        "gold_answers": [fact["object"]],
-    }
 
 
 def _tell(dataset: ImportedDataset) -> None:
