@@ -17,7 +17,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from longtail.warehouse.sources import lake_texts
+from longtail.warehouse.sources import describe_column, lake_texts
 
 _ROOT = Path(__file__).parents[1]
 _MODELS = _ROOT / "dbt/models"
@@ -92,7 +92,7 @@ def _tables(topic: Path, words: dict[str, str]) -> str:
 
 
 def _row(column: dict[str, Any], words: dict[str, str]) -> str:
-    description = column.get("description") or words[f"lake_{column['name']}"]
+    description = column.get("description") or describe_column(column["name"])
     meaning = _text(description, words).replace("|", "\\|").replace("\n", " ")
     return f"| `{column['name']}` | {column.get('data_type', '')} | {meaning} |"
 

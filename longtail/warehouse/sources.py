@@ -100,16 +100,16 @@ def _common_texts() -> dict[str, str]:
     return dict(blocks)
 
 
+def describe_column(name: str) -> str:
+    """The description of marts' columns of this name that have none of their own; empty if there is none."""
+    end = re.search("ci_(low|high)$", name)
+    return _common_texts().get(end[0] if end else name) or lake_texts().get(f"lake_{name}", "")
+
+
 def describe_columns(node: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a model's entry in dbt's manifest, each without a description with that of columns of its name."""
-    shared, of_lake = _common_texts(), lake_texts()
-
-    def describe(name: str) -> str:
-        end = re.search("ci_(low|high)$", name)
-        return shared.get(end[0] if end else name) or of_lake.get(f"lake_{name}", "")
-
     return {
-        name: {**column, "description": column["description"] or describe(name)}
+        name: {**column, "description": column["description"] or describe_column(name)}
         for name, column in node["columns"].items()
     }
 
