@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from benchmarks.harness import last_line, machine, say, table
-from longtail.statistics.prediction_design import ABLATIONS, Questions
-from longtail.statistics.prediction_held_out import fit_all, score
+from longtail.statistics.prediction_fit import ABLATIONS, Questions, fit_all, score
 from longtail.statistics.prediction_probabilities import cross_fit
 from longtail.statistics.prediction_tables import by_subject, coefficients, likelihood, terms
 

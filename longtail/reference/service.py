@@ -13,10 +13,9 @@ import html
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
@@ -103,39 +102,8 @@ def article_title(title: str) -> str:
     return " ".join(clean(html.unescape(title)).replace("_", " ").split())
 
 
-class LinkCache:
-    """The answers of one service; several processes may share the file. A context manager.
-
-    Errors: `LakeError` where the file cannot be used. A damaged file is renamed, with a warning.
-    """
-
-    def __init__(self, folder: Path, service: str) -> None:
-        name = hashlib.sha256(service.encode()).hexdigest()[:32]
-        self._store = BlobStore(folder / f"{name}.sqlite")
-
-    def __enter__(self) -> LinkCache:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._store.close()
-
-    def find(self, texts: Iterable[str]) -> dict[str, list[Annotation]]:
-        """The stored answers, by text."""
-        kept = ((text, self._store.get(_key(text))) for text in texts)
-        return {text: _annotations(answer) for text, answer in kept if answer is not None}
-
-    def store(self, text: str, annotations: Sequence[Annotation]) -> None:
-        """Store an answer; a later kill does not lose it."""
-        values = [dataclasses.astuple(one) for one in annotations]
-        self._store.put(_key(text), json.dumps(values, ensure_ascii=False).encode())
-
-
 def _key(text: str) -> str:
     return hashlib.sha256(json.dumps([LANGUAGE, text]).encode()).hexdigest()
-
-
-def _annotations(answer: bytes) -> list[Annotation]:
-    return [Annotation(*values) for values in json.loads(answer)]
 
 
 Answers = dict[str, list[Annotation]]
@@ -164,8 +132,14 @@ def link_by_service(
     questions in a row without an answer, or any question failed temporarily. In the last case all other questions were
     sent and their answers are stored.
     """
-    with LinkCache(study.home.cache / "links", service_name(study, tagme)) as cache:
-        known = cache.find(set(questions.values()))
+    service = hashlib.sha256(service_name(study, tagme).encode()).hexdigest()[:32]
+    with contextlib.closing(BlobStore(study.home.cache / "links" / f"{service}.sqlite")) as cache:
+        stored = ((text, cache.get(_key(text))) for text in set(questions.values()))
+        known = {
+            text: [Annotation(*values) for values in json.loads(answer)]
+            for text, answer in stored
+            if answer is not None
+        }
         missing = {key: text for key, text in questions.items() if text not in known}
         rejected: list[QuarantinedRow] = []
         if missing:
@@ -210,7 +184,7 @@ def _service(study: Study, name: str, tagme: TagMe, client: HttpClient | None) -
 
 
 def _ask(
-    ask: _Ask, name: str, questions: Mapping[str, str], cache: LinkCache, log: logging.Logger
+    ask: _Ask, name: str, questions: Mapping[str, str], cache: BlobStore, log: logging.Logger
 ) -> tuple[dict[str, list[Annotation]], list[QuarantinedRow]]:
     """Send one question after another; a question whose text is refused is put aside."""
     progress = Progress(log, f"{name}: questions linked", len(questions))
@@ -229,7 +203,8 @@ def _ask(
             else:
                 left.append(error)
             continue
-        cache.store(text, found[text])
+        values = [dataclasses.astuple(annotation) for annotation in found[text]]
+        cache.put(_key(text), json.dumps(values, ensure_ascii=False).encode())
         n_failed_in_a_row = 0
         progress.add(1)
     progress.done()

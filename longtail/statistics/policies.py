@@ -35,8 +35,8 @@ from longtail.statistics.resampling import (
     sign_flip_p,
 )
 from longtail.statistics.signal_fit import Values
-from longtail.statistics.signal_gains import ALIKE, resample_accuracies
 from longtail.statistics.signal_policies import (
+    ALIKE,
     ALL,
     ALWAYS,
     FIXED,
@@ -45,6 +45,7 @@ from longtail.statistics.signal_policies import (
     POPULARITY,
     Asked,
     Policy,
+    resample_accuracies,
     thresholds,
 )
 from longtail.statistics.signal_quality import BEST

@@ -11,14 +11,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from longtail.statistics.prediction_design import (
+from longtail.statistics.prediction_fit import (
     ABLATIONS,
     LEAST_CORRECTNESS,
+    UNSCORED,
     Ablation,
     Questions,
     Values,
+    fit_all,
+    score,
+    training_questions,
 )
-from longtail.statistics.prediction_held_out import UNSCORED, fit_all, score, training_questions
 from longtail.statistics.prediction_probabilities import CrossFitted, cross_fit
 from longtail.statistics.prediction_tables import by_subject, coefficients, likelihood, terms
 from longtail.statistics.resampling import seed_of

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from longtail.statistics.prediction_design import (
+from longtail.statistics.prediction_fit import (
     CERTAINTY,
     CONSISTENCY,
     POPULARITY,

@@ -17,17 +17,20 @@ from typing import Any
 
 import numpy as np
 
-from longtail.statistics.prediction_design import (
+from longtail.statistics.prediction_fit import (
     ALL,
     INTERCEPT,
+    NOT_CONVERGED,
+    ONE_OUTCOME,
     RELATION,
     Ablation,
+    Fit,
     Questions,
     Values,
     design_matrix,
+    probabilities,
     scale_of,
 )
-from longtail.statistics.prediction_fit import NOT_CONVERGED, ONE_OUTCOME, Fit, probabilities
 from longtail.statistics.resampling import LEAST_P, reason_against
 
 TREATMENT, WITHIN_RELATION = "treatment", "within_relation"

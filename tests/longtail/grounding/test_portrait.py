@@ -21,7 +21,6 @@ from longtail.grounding.portrait import (
     Portrait,
     build,
     count_grams,
-    merge,
     open_portrait,
     path_of,
     plan_portrait,
@@ -88,16 +87,14 @@ def test_an_empty_corpus_has_a_portrait_that_knows_nothing(tmp_path: Path) -> No
     assert not members(portrait, some_texts(3)).any()
 
 
-def test_incremental_equals_whole_byte_for_byte(tmp_path: Path) -> None:
-    """In another order, in other pieces, and merged from portraits of parts."""
+def test_equal_texts_make_equal_files(tmp_path: Path) -> None:
+    """In another order, and in other pieces."""
     texts = some_texts(200)
     whole = built(tmp_path / "p" / "whole", texts)
-    parts = [built(tmp_path / "p" / f"{i}", texts[i::3]) for i in range(3)]
-    merge([open_portrait(part) for part in parts], tmp_path / "p" / "merged")
     other = tmp_path / "p" / "other"
     build(other, PLAN, corpus_of(texts[::-1]), LOG)
     assert len(contents(whole)) == PLAN.n_files == 3
-    assert contents(whole) == contents(tmp_path / "p" / "merged") == contents(other)
+    assert contents(whole) == contents(other)
     assert members(open_portrait(whole), texts).all()
 
 
@@ -118,14 +115,6 @@ def test_a_portrait_of_another_plan_is_refused_by_name(tmp_path: Path, name: str
     folder = built(tmp_path / "p" / "s", some_texts(3), dataclasses.replace(PLAN, **{name: value}))
     with pytest.raises(LakeError, match=rf"the portrait has {name} {value}, and .* is needed"):
         open_portrait(folder, PLAN)
-
-
-def test_portraits_of_two_plans_are_not_merged(tmp_path: Path) -> None:
-    plans = (PLAN, dataclasses.replace(PLAN, seed=8))
-    opened = [open_portrait(built(tmp_path / "p" / str(plan.seed), some_texts(3), plan)) for plan in plans]
-    with pytest.raises(LakeError, match="has seed 8, and 7 is needed"):
-        merge(opened, tmp_path / "p" / "merged")
-    assert not (tmp_path / "p" / "merged").exists()
 
 
 @pytest.mark.parametrize("kept", [0, 100, 4_096, 60_000])

@@ -1,17 +1,13 @@
-"""Thresholds by one month's views: equal to trying every candidate; decisions compared question by question."""
+"""Thresholds by one month's views; decisions compared question by question."""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from longtail.statistics.adaptive_thresholds import PairRows, fit_pair
-from longtail.statistics.monthly_thresholds import SCHEMA, best_threshold, fit_months
+from longtail.statistics.adaptive_thresholds import MONTHLY_SCHEMA, fit_months
 
 ROWS = pa.Table.from_pylist([
     {"pair_id": 1, "dataset": "d", "question_id": "a", "popularity": 1.0, "parametric": 0, "retrieval": 1},
@@ -37,7 +33,7 @@ def months(**views: list[float | None]) -> pa.Table:
 
 def found(monthly: pa.Table, pair_id: int) -> list[tuple[object, ...]]:
     table = fit_months(ROWS, monthly, WINDOW)
-    assert table.schema == SCHEMA
+    assert table.schema == MONTHLY_SCHEMA
     return [tuple(row.values())[1:] for row in table.to_pylist() if row["pair_id"] == pair_id]
 
 
@@ -61,26 +57,4 @@ def test_ties_share_a_side_missing_views_are_left_out_and_nothing_gained_is_neve
 def test_without_rows_or_months_there_is_an_empty_table() -> None:
     assert fit_months(ROWS, months(), WINDOW).num_rows == 0
     assert fit_months(ROWS.slice(0, 0), months(m=[1, 2, 3, 4, 5]), WINDOW).num_rows == 0
-    assert fit_months(ROWS, months(m=[1, 2, 3, 4, 5]), WINDOW.slice(0, 0)).schema == SCHEMA
-
-
-@settings(deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.sampled_from([0.0, 1.0, 2.5, 7.0]), st.integers(0, 1), st.integers(0, 1)), min_size=1
-    )
-)
-def test_it_is_the_threshold_of_the_window_search(rows: list[tuple[float, int, int]]) -> None:
-    popularity, parametric, retrieval = (np.array(values) for values in zip(*sorted(rows), strict=True))
-    gain = retrieval - parametric
-    threshold = best_threshold(popularity, gain)
-    training = np.ones((1, len(rows)), dtype=bool)
-    relations = np.array(["father"] * len(rows), dtype=object)
-    edges = dict.fromkeys(("father", "all"), np.array([0.0, math.inf]))
-    fitted = fit_pair(PairRows(relations, popularity, parametric, retrieval, training, edges))
-    (same,) = [
-        one.threshold_popularity[0] for one in fitted if (one.relation, one.search) == ("all", "exact")
-    ]
-    assert threshold == same
-    best = max(gain[popularity < candidate].sum() for candidate in (*popularity, math.inf))
-    assert gain[popularity < threshold].sum() == best
+    assert fit_months(ROWS, months(m=[1, 2, 3, 4, 5]), WINDOW.slice(0, 0)).schema == MONTHLY_SCHEMA

@@ -18,8 +18,7 @@ from longtail.statistics.prediction import (
     predict_questions,
     regress_correctness,
 )
-from longtail.statistics.prediction_design import ABLATIONS
-from longtail.statistics.prediction_held_out import training_questions
+from longtail.statistics.prediction_fit import ABLATIONS, training_questions
 from longtail.statistics.results import MADE_FROM
 from longtail.study.study import Study
 from tests.longtail.statistics.compared_signals import by_result

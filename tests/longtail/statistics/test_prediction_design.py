@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from patsy import dmatrix
 
-from longtail.statistics.prediction_design import ABLATIONS, Questions, blocks, scale_of
+from longtail.statistics.prediction_fit import ABLATIONS, Questions, blocks, scale_of
 
 FORMULAS = {
     "all": "QCat*p0 + QCat*p1 + QCat*p2",

@@ -10,17 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from longtail.statistics.prediction_design import ABLATIONS, Block, Questions, blocks, scale_of
 from longtail.statistics.prediction_fit import (
+    ABLATIONS,
     COLLINEAR,
     NO_VARIANCE,
     ONE_OUTCOME,
     SEPARABLE,
+    Block,
+    Questions,
+    blocks,
     fit,
+    fit_all,
     ridge,
+    scale_of,
     separated_rows,
 )
-from longtail.statistics.prediction_held_out import fit_all
 from longtail.statistics.prediction_tables import base_of, coefficients, likelihood, terms
 from tests.longtail.statistics.predicted_questions import random_questions, single
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from longtail.statistics.prediction_design import Questions
+from longtail.statistics.prediction_fit import Questions
 from longtail.statistics.prediction_probabilities import (
     ESTIMATORS,
     N_FOLDS,

@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 
-from longtail.statistics.prediction_design import ABLATIONS, Ablation, Questions
-from longtail.statistics.prediction_held_out import fit_all, score
+from longtail.statistics.prediction_fit import ABLATIONS, Ablation, Questions, fit_all, score
 from longtail.statistics.prediction_tables import (
     by_subject,
     code,

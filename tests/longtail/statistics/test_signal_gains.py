@@ -8,7 +8,6 @@ import pytest
 from benchmarks.gain_studies import simulate_signals
 from benchmarks.signal_worlds import SIGNAL_WORLDS
 from longtail.statistics.adaptive_gains import dealt_twice, is_settled
-from longtail.statistics.signal_gains import gain_over, resample_accuracies
 from longtail.statistics.signal_policies import (
     ALL,
     ALWAYS,
@@ -16,6 +15,8 @@ from longtail.statistics.signal_policies import (
     NEVER,
     POPULARITY,
     Asked,
+    gain_over,
+    resample_accuracies,
     thresholds,
 )
 
