@@ -157,26 +157,29 @@ def fit_months(rows: pa.Table, monthly: pa.Table, of_window: pa.Table) -> pa.Tab
     `rows`: pair_id, dataset, question_id, popularity, parametric, retrieval. `monthly`: dataset, month, question_id,
     month_popularity. `of_window`: pair_id, threshold_popularity; pairs without one are left out.
     """
-    by_window = dict(
-        zip(*(of_window[name].to_pylist() for name in ("pair_id", "threshold_popularity")), strict=True)
-    )
-    views = dict(list(monthly.to_pandas().dropna(subset="month_popularity").groupby("dataset")))
-    answers = rows.select(["pair_id", "dataset", "question_id", *_READ])
-    found = [
-        {"pair_id": pair_id, "month": month, **_compare_month(counted, by_window[pair_id])}
-        for (pair_id, dataset), asked in answers.to_pandas().groupby(["pair_id", "dataset"])
-        if pair_id in by_window and dataset in views
-        for month, counted in views[dataset].merge(asked, on="question_id").groupby("month")
-    ]
+    views = monthly.filter(pc.field("month_popularity").is_valid())
+    views = views.select(["dataset", "month", "question_id", "month_popularity"])
+    asked = rows.select(["pair_id", "dataset", "question_id", *_READ])
+    found = []
+    for limit in of_window.to_pylist():
+        of_pair = asked.filter(pc.field("pair_id") == limit["pair_id"])
+        counted = views.join(of_pair, ["dataset", "question_id"], join_type="inner")
+        for month in pc.unique(counted["month"]).sort().to_pylist():
+            compared = _compare_month(
+                counted.filter(pc.field("month") == month), limit["threshold_popularity"]
+            )
+            found.append({"pair_id": limit["pair_id"], "month": month, **compared})
     return pa.Table.from_pylist(found, schema=MONTHLY_SCHEMA)
 
 
-def _compare_month(counted: Any, window_threshold: float) -> dict[str, Any]:
-    """`counted`: a frame of the questions that have views in the month."""
-    views = counted["month_popularity"].to_numpy()
-    gained = (counted["retrieval"] - counted["parametric"]).to_numpy()[None]
+def _compare_month(counted: pa.Table, window_threshold: float) -> dict[str, Any]:
+    """`counted`: the questions that have views in the month."""
+    views, popularity, parametric, retrieval = (
+        counted[name].to_numpy() for name in ("month_popularity", *_READ)
+    )
+    gained = (retrieval - parametric)[None]
     ((threshold,),) = thresholds(views[None], np.ones(gained.shape, dtype=bool), [gained])
-    by_month, by_window = views < threshold, counted["popularity"].to_numpy() < window_threshold
+    by_month, by_window = views < threshold, popularity < window_threshold
     return {
         "threshold_popularity": float(threshold), "n": len(views), "share_retrieved_month": float(by_month.mean()),
         "share_retrieved_window": float(by_window.mean()),

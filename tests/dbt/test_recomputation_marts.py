@@ -18,7 +18,7 @@ from longtail.scoring.match import matches_popqa
 from longtail.storage.home import PROJECT_ROOT
 from longtail.study.study import Study
 from tests.dbt import recomputation_marts as again
-from tests.dbt.recomputation import GROUP, PAIR
+from tests.dbt.recomputation import GROUP, PAIR, assert_equal
 from tests.in_process_dbt import invoke_dbt
 from tests.warehouses import AWKWARD, copied_study, lake_of, mart
 
@@ -42,14 +42,14 @@ def test_mart_equals_its_recomputation(
     awkward: Study, name: str, recompute: Recompute, key: list[str]
 ) -> None:
     expected = recompute(mart(awkward, "fct_answers"), mart(awkward, "dim_questions"))
-    assert_agree(mart(awkward, name), expected, key)
+    assert_equal(mart(awkward, name), expected, key)
 
 
 def test_leaderboard_equals_its_recomputation(awkward: Study) -> None:
     expected = again.leaderboard(mart(awkward, "fct_answers"), mart(awkward, "fct_adaptive_accuracy"))
     names = ["parametric_method", "retrieval_method", "search"]
     actual = mart(awkward, "fct_leaderboard")
-    assert_agree(
+    assert_equal(
         actual.assign(**{name: actual[name].fillna("") for name in names}), expected, [*GROUP, *names]
     )
 
@@ -93,7 +93,7 @@ def test_guesses_and_namesakes_of_a_richer_world(monkeypatch: pytest.MonkeyPatch
     guesses, effects, questions, passages, entities = (mart(study, name) for name in marts)
     assert guesses.share_answer_in_subject.between(0.05, 0.95).sum() > 4
     assert guesses.accuracy_majority.between(0.05, 0.95).sum() > 4
-    assert_agree(guesses, again.guessing(questions), ["dataset", "relation"])
+    assert_equal(guesses, again.guessing(questions), ["dataset", "relation"])
     passages = passages.astype(object).where(passages.notna(), None)
     entities = entities.astype(object).where(entities.notna(), None)
     expected = again.passage_effects(mart(study, "fct_answers"), passages, entities)
@@ -104,7 +104,7 @@ def test_guesses_and_namesakes_of_a_richer_world(monkeypatch: pytest.MonkeyPatch
     pd.testing.assert_frame_equal(*(side.fillna("unknown") for side in sides))
     counted = again.passages_by_quadrant(mart(study, "fct_answers"), passages, entities)
     quadrants = mart(study, "fct_retrieval_quadrants").query("n > 0")
-    assert_agree(quadrants, counted, [*PAIR, "parametric_correct", "retrieval_correct"])
+    assert_equal(quadrants, counted, [*PAIR, "parametric_correct", "retrieval_correct"])
 
 
 def enrich(study: Study) -> None:
@@ -172,16 +172,3 @@ def test_popqas_rule_in_sql_is_that_of_scoring(prediction: str, gold: str, aroun
             f"select {popqa_match_sql()} from (select ? as prediction, ? as gold)", [text, gold]
         )
         assert row.fetchone() == (matches_popqa(text, [gold]),)
-
-
-def assert_agree(actual: pd.DataFrame, expected: pd.DataFrame, key: list[str]) -> None:
-    """The same keys, a null of the key agreeing with a null, and every column of `expected` to 1e-9."""
-    assert len(actual) == len(expected) > 0
-    both = expected.merge(actual, on=key, suffixes=("_expected", ""), how="outer", validate="one_to_one")
-    assert len(both) == len(expected)
-    for column in (name for name in expected.columns if name not in key):
-        got, wanted = (both[name].to_numpy(dtype=float) for name in (column, f"{column}_expected"))
-        off = (
-            1e-7 if column.endswith(("_low", "_high")) else 1e-9
-        )  # Student's quantile in SQL is an expansion
-        np.testing.assert_allclose(got, wanted, rtol=off, atol=off, equal_nan=True, err_msg=column)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.gain_studies import simulate_signals
-from benchmarks.signal_worlds import SIGNAL_WORLDS
 from longtail.statistics.adaptive_gains import dealt_twice, is_settled
 from longtail.statistics.signal_policies import (
     ALL,
@@ -17,7 +15,6 @@ from longtail.statistics.signal_policies import (
     Asked,
     gain_over,
     resample_accuracies,
-    thresholds,
 )
 
 SPREAD = np.random.default_rng(0).normal(0, 0.1, (50, 1)) + np.zeros(2)
@@ -124,32 +121,3 @@ def test_a_subject_is_drawn_and_dealt_as_a_whole() -> None:
         assert (weights[:, [0, 1, 2]].sum(axis=1) == 3).all(), "as many subjects as there are"
     first, second = (np.concatenate([deals[at] for _, deals in batches]) for at in (0, 1))
     assert (first != second).any()
-
-
-def test_the_true_accuracy_of_a_simulated_world_is_the_mean_over_its_population() -> None:
-    world, rng = SIGNAL_WORLDS["both decide"], np.random.default_rng(2)
-    places, asked = world.draw(200, rng)
-    training = rng.random((3, 200)) < 0.75
-    found = world.true_accuracies(places, asked, training)
-    gained = 0.6 - world.memory
-    assert found[ALWAYS, ALL] == pytest.approx(np.full(3, gained.mean()))
-    assert (found[NEVER, ALL] == 0).all()
-    (limits,) = thresholds(
-        np.broadcast_to(asked.numbers[POPULARITY], training.shape),
-        training,
-        [training * asked.differences[0]],
-    )
-    popularity = np.exp(world.predictors[:, 0])
-    assert found[POPULARITY, ALL] == pytest.approx([(gained * (popularity < one)).mean() for one in limits])
-    assert (found["all", ALL] > 0.5 * found[POPULARITY, ALL]).all()
-
-
-def test_a_simulated_study_has_every_comparison_once() -> None:
-    """`make bench-coverage BENCH_ARGS='--of signals'` has the shares of intervals that contain the truth."""
-    studies = simulate_signals(SIGNAL_WORLDS["consistency decides"], 150, seed=1, n_resamples=4)
-    assert len(studies) == 8 * 5 - 2, "no policy is compared with itself"
-    study = studies["consistency all", "never"]
-    assert study.low is not None
-    assert study.high is not None
-    assert 0 < study.low < study.gain < study.high
-    assert 0.05 < study.true_gain < 0.4
