@@ -97,6 +97,13 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 """Columns of all kinds of rows; those that a row's kind has not are null."""
 
+FEATURES = dict(
+    zip((*PREDICTORS, LOG_CONFIDENCE), ("popularity", "consistency", "certainty", CONFIDENCE), strict=True)
+)
+"""What `decide` of a router calls the predictors. Popularity and confidence enter by their natural logarithms."""
+_ITSELF = Model(np.zeros(1), np.ones(1), np.array([0.0, 1.0]), np.empty((0, 2)))
+"""Of confidence as the signal, which is compared with the threshold as it is."""
+
 Row = dict[str, Any]
 Undefined = Mapping[str, str | None]
 
@@ -236,16 +243,6 @@ def _gains(
             **pair.key, "signal": signal, "threshold_scope": scope, "baseline": baseline,
             "n_questions": pair.counts["n_questions"], "n_resamples": N_RESAMPLES, **vars(gained),
         }  # fmt: skip
-
-
-FEATURES = dict(
-    zip((*PREDICTORS, LOG_CONFIDENCE), ("popularity", "consistency", "certainty", CONFIDENCE), strict=True)
-)
-"""What `decide` of a router calls the predictors. Popularity and confidence enter by their natural logarithms."""
-_ITSELF = Model(np.zeros(1), np.ones(1), np.array([0.0, 1.0]), np.empty((0, 2)))
-"""Of confidence as the signal, which is compared with the threshold as it is."""
-
-Row = dict[str, Any]
 
 
 def rules_of(pair: Pair, asked: Asked, at: int) -> Iterator[Row]:

@@ -48,8 +48,9 @@ def variants(answers: pd.DataFrame, questions: pd.DataFrame) -> pd.DataFrame:
         rules = ("is_correct", "is_correct_case_sensitive", "is_correct_normalized", "is_exact_match")
         shares = [value for rule in rules for value in rate(group[rule], group)]
         means = (group.token_f1.mean(), group.rouge_l.mean())
-        rows.append((*key, len(group), int(group.is_correct.sum()), guess.n, *shares, *means, guess.share_answer_in_subject,
-                     guess.accuracy_majority, *declining(group)))  # fmt: skip
+        counts = (len(group), int(group.is_correct.sum()), guess.n)
+        rows.append((*key, *counts, *shares, *means, guess.share_answer_in_subject, guess.accuracy_majority,
+                     *declining(group)))  # fmt: skip
     names = ["accuracy", "ci_low", "ci_high"]
     for rule in ("case_sensitive", "normalized", "exact_match"):
         names += [f"accuracy_{rule}", f"accuracy_{rule}_ci_low", f"accuracy_{rule}_ci_high"]
