@@ -74,21 +74,21 @@ def read_annotations(url: str, document: Any) -> list[Annotation]:
     if not isinstance(annotations, list):
         raise SourceError(f"{SERVICE.name} at {url}: answered JSON without a list of annotations")
     try:
-        return [_annotation(one) for one in annotations if one.get("title")]
+        return [_annotation(annotation) for annotation in annotations if annotation.get("title")]
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         raise SourceError(
             f"{SERVICE.name} at {url}: answered an annotation without spot, start, end, title, link_probability and rho"
         ) from None
 
 
-def _annotation(one: dict[str, Any]) -> Annotation:
+def _annotation(given: dict[str, Any]) -> Annotation:
     annotation = Annotation(
-        start=int(one["start"]),
-        end=int(one["end"]),
-        spot=clean(str(one["spot"])),
-        title=article_title(str(one["title"])),
-        link_probability=float(one["link_probability"]),
-        rho=float(one["rho"]),
+        start=int(given["start"]),
+        end=int(given["end"]),
+        spot=clean(str(given["spot"])),
+        title=article_title(str(given["title"])),
+        link_probability=float(given["link_probability"]),
+        rho=float(given["rho"]),
     )
     if not (
         annotation.title and 0 <= annotation.start <= annotation.end and annotation.rho == annotation.rho
@@ -188,12 +188,12 @@ def _ask(
 ) -> tuple[dict[str, list[Annotation]], list[QuarantinedRow]]:
     """Send one question after another; a question whose text is refused is put aside."""
     progress = Progress(log, f"{name}: questions linked", len(questions))
-    found: dict[str, list[Annotation]] = {}
+    answers: dict[str, list[Annotation]] = {}
     rejected: list[QuarantinedRow] = []
     n_failed_in_a_row, left = 0, []
     for question_id, text in questions.items():
         try:
-            found[text] = ask(text)
+            answers[text] = ask(text)
         except SourceError as error:
             n_failed_in_a_row += 1
             if n_failed_in_a_row == _MOST_FAILURES_IN_A_ROW:
@@ -203,7 +203,7 @@ def _ask(
             else:
                 left.append(error)
             continue
-        values = [dataclasses.astuple(annotation) for annotation in found[text]]
+        values = [dataclasses.astuple(annotation) for annotation in answers[text]]
         cache.put(_key(text), json.dumps(values, ensure_ascii=False).encode())
         n_failed_in_a_row = 0
         progress.add(1)
@@ -213,7 +213,7 @@ def _ask(
             f"{name}: {len(left)} of {len(questions)} questions are not linked yet; the other links are kept; run"
             f" again to link only these (the first: {left[0]})"
         )
-    return found, rejected
+    return answers, rejected
 
 
 def row_key(name: str, question_id: str) -> str:

@@ -117,7 +117,7 @@ def compare_signals(
     others: dict[str, dict[str, dict[str, Any]]] = {}
     for row in decisions.to_pylist():
         others.setdefault(row["dataset"], {}).setdefault(row["policy"], {})[row["question_id"]] = row
-    of_dataset = {name: digest(seed, own, others.get(name, {})) for name, own in training.items()}
+    of_dataset = {name: digest(seed, trains, others.get(name, {})) for name, trains in training.items()}
     parts = []
     for group in groups_of(rows):
         dataset = group[0].key["dataset"]
@@ -148,17 +148,19 @@ def _compare(
         decided = decisions(asked, is_training.astype(float))
         resampled = resample_accuracies(asked, seed_of(seed, (first.key[name] for name in MODEL)))
         names = [*asked.candidates]
-        chosen = [names[one] for one in choose_signals(asked, is_training)] if names else []
+        chosen = [names[number] for number in choose_signals(asked, is_training)] if names else []
     for at, pair in enumerate(group):
-        mine = {policy: by_method[at] for policy, by_method in decided.items()}
+        decided_here = {policy: by_method[at] for policy, by_method in decided.items()}
         drawn = {policy: by_method[at] for policy, by_method in resampled.items()}
         if has_popularity:
-            yield from _of_result(SIGNALS, _policies(pair, mine, ~is_training, undefined))
+            yield from _of_result(SIGNALS, _policies(pair, decided_here, ~is_training, undefined))
         if has_popularity and len(is_training):
-            yield from _of_result(GAINS, _gains(pair, asked.policies, mine, ~is_training, drawn))
+            yield from _of_result(GAINS, _gains(pair, asked.policies, decided_here, ~is_training, drawn))
             yield from _of_result(RULES, rules_of(pair, asked, at))
         if len(pair.columns["question_id"]):
-            yield from _of_result(POLICIES, arena(pair, is_training, mine, drawn, chosen, others, seed))
+            yield from _of_result(
+                POLICIES, arena(pair, is_training, decided_here, drawn, chosen, others, seed)
+            )
 
 
 def _of_result(result: str, rows: Iterator[Row]) -> Iterator[Row]:
@@ -197,7 +199,8 @@ def _numbers(
 
     def paid(cost: str) -> float | None:
         return _mean(
-            shares[policy], *(signal_cost(policy[0], cost, columns, np.array(one)) for one in (True, False))
+            shares[policy],
+            *(signal_cost(policy[0], cost, columns, np.array(retrieves)) for retrieves in (True, False)),
         )
 
     accuracies = {f"accuracy_{name}": chosen("", (name, "all")) for name in FIXED_POLICIES}
@@ -212,8 +215,8 @@ def _numbers(
 def _mean(shares: tuple[Values, Values], *values: Values | float) -> float | None:
     """`values`: those of the questions if they are retrieved for, and if they are not. The mean of ones is exactly 1."""
     pairs = zip(shares, values, strict=True)
-    found = sum(np.where(share > 0, share * one, 0.0).sum() for share, one in pairs)
-    return None if np.isnan(found) else float(found / sum(share.sum() for share in shares))
+    total = sum(np.where(share > 0, share * value, 0.0).sum() for share, value in pairs)
+    return None if np.isnan(total) else float(total / sum(share.sum() for share in shares))
 
 
 def _cost(name: str, of_a_question: float | None) -> float | None:
@@ -248,7 +251,7 @@ def _gains(
 def rules_of(pair: Pair, asked: Asked, at: int) -> Iterator[Row]:
     """One row per signal, scope and relation, and one for relation `all`. `at`: the pair's place in `asked`."""
     ones = np.ones((1, len(asked.parametric)))
-    predictors = {signal.name: [FEATURES[one] for one in signal.numeric] for signal in PREDICTED}
+    predictors = {signal.name: [FEATURES[predictor] for predictor in signal.numeric] for signal in PREDICTED}
     predictors[CONFIDENCE] = [CONFIDENCE]
     fitted = {
         signal: (probabilities(features, asked.parametric, ones), fit_model(features, asked.parametric))
@@ -272,17 +275,17 @@ def rules_of(pair: Pair, asked: Asked, at: int) -> Iterator[Row]:
 
 
 def _relations(asked: Asked) -> list[tuple[str, slice]]:
-    own = [(str(asked.relation[rows.start]), rows) for rows in relation_rows(asked.relation)]
-    return [(ALL, slice(0, len(asked.relation))), *own]
+    by_relation = [(str(asked.relation[rows.start]), rows) for rows in relation_rows(asked.relation)]
+    return [(ALL, slice(0, len(asked.relation))), *by_relation]
 
 
 def _limits(asked: Asked, values: Values, difference: Values) -> dict[str, float]:
-    found = {}
+    limits = {}
     for relation, rows in _relations(asked):
-        mine = values[:, rows]
-        (limit,) = thresholds(mine, np.ones(mine.shape, dtype=bool), [difference[None, rows]])
-        found[relation] = float(limit[0])
-    return found
+        values_here = values[:, rows]
+        (limit,) = thresholds(values_here, np.ones(values_here.shape, dtype=bool), [difference[None, rows]])
+        limits[relation] = float(limit[0])
+    return limits
 
 
 def _coefficients(model: Model, asked: Asked, signal: str, rows: slice) -> Values:
@@ -290,13 +293,13 @@ def _coefficients(model: Model, asked: Asked, signal: str, rows: slice) -> Value
     group = asked.features[signal].group if signal in asked.features else None
     if group is None or rows == slice(0, len(asked.relation)):
         return model.common
-    return np.asarray(model.common + model.own[group[rows.start]])
+    return np.asarray(model.common + model.by_group[group[rows.start]])
 
 
 def _sides(pair: Pair, rows: slice, is_below: Values) -> Row:
-    found: Row = {}
+    counts: Row = {}
     for side, chosen in (("below", is_below), ("above", ~is_below)):
-        found[f"n_{side}"] = int(chosen.sum())
+        counts[f"n_{side}"] = int(chosen.sum())
         for name, method in (("with", "retrieval"), ("without", "parametric")):
-            found[f"n_{side}_{name}"] = int(pair.columns[method][rows][chosen].sum())
-    return found
+            counts[f"n_{side}_{name}"] = int(pair.columns[method][rows][chosen].sum())
+    return counts

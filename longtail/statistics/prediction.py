@@ -168,7 +168,7 @@ def _group(table: pa.Table, training: set[str]) -> Group:
     ])  # fmt: skip
     questions = Questions(whole["relation"].astype(str), whole["is_correct"].astype(bool), predictors)
     is_hard = np.isin(questions.relation, list(hard_relations(rows["relation"], rows["is_correct"])))
-    is_training = np.array([one in training for one in whole["question_id"]], dtype=bool)
+    is_training = np.array([question_id in training for question_id in whole["question_id"]], dtype=bool)
     return Group(key, rows, is_whole, questions, is_training, is_hard)
 
 
@@ -204,18 +204,18 @@ def _regress(group: Group, setting: str, ablation: Ablation) -> Iterator[Row]:
 
 def _predictions(group: Group, seed: int) -> Iterator[Row]:
     """One row per question, estimator and signal; without a probability where a predictor is missing."""
-    for one in cross_fit(group.questions, group.subject, seed_of(seed, group.key.values()) % 2**32):
-        yield from _rows_of(group, one)
+    for predicted in cross_fit(group.questions, group.subject, seed_of(seed, group.key.values()) % 2**32):
+        yield from _rows_of(group, predicted)
 
 
-def _rows_of(group: Group, one: CrossFitted) -> Iterator[Row]:
+def _rows_of(group: Group, predicted: CrossFitted) -> Iterator[Row]:
     fold, probability = np.full((2, len(group.is_whole)), None, dtype=object)
     undefined = group.rows["undefined"].copy()
-    fold[group.is_whole], probability[group.is_whole] = one.fold, one.probability
-    undefined[group.is_whole] = one.undefined
+    fold[group.is_whole], probability[group.is_whole] = predicted.fold, predicted.probability
+    undefined[group.is_whole] = predicted.undefined
     for at, question_id in enumerate(group.rows["question_id"]):
         yield {
-            **group.key, "question_id": question_id, "estimator": one.estimator, "signal": one.signal,
+            **group.key, "question_id": question_id, "estimator": predicted.estimator, "signal": predicted.signal,
             "fold": fold[at], "probability": probability[at], "undefined": undefined[at],
         }  # fmt: skip
 
@@ -279,14 +279,14 @@ def _deals(correct: Values, subject: Values, seed: int) -> list[tuple[Values, Va
         return "too few questions"
     if len(set(subject)) < N_FOLDS * N_PARTS:
         return "too few subjects"
-    found = [
+    deals = [
         (training, test, _split_subjects(subject[training], N_PARTS, seed))
         for training, test in _split_subjects(subject, N_FOLDS, seed)
     ]
-    fitted = (correct[training][rows] for training, _, parts in found for part in parts for rows in part)
+    fitted = (correct[training][rows] for training, _, parts in deals for part in parts for rows in part)
     if any(rows.all() or not rows.any() for rows in fitted):
         return "too few answers of one outcome"
-    return found
+    return deals
 
 
 def _split_subjects(subject: Values, n: int, seed: int) -> Parts:

@@ -156,15 +156,15 @@ def fit(block: Block) -> Fit:
     if block.correct.all() or not block.correct.any():
         return _without_coefficients(block, kept, ONE_OUTCOME, 0.0)
     design, correct = block.design[:, kept], block.correct.astype(float)
-    found = _newton(design, correct, _FEW_STEPS)
-    if found is None:
+    estimate = _newton(design, correct, _FEW_STEPS)
+    if estimate is None:
         separated = separated_rows(design, block.correct)
         if separated.any():
             return _without_coefficients(block, kept, SEPARABLE, _limit(block, ~separated))
-        found = _newton(design, correct, _MANY_STEPS)
-    if found is None:
+        estimate = _newton(design, correct, _MANY_STEPS)
+    if estimate is None:
         return _without_coefficients(block, kept, NOT_CONVERGED, float("nan"))
-    return _with_coefficients(block, kept, *found)
+    return _with_coefficients(block, kept, *estimate)
 
 
 def _limit(block: Block, rest: Values) -> float:
@@ -207,16 +207,20 @@ def _newton(design: Values, correct: Values, n_steps: int) -> tuple[Values, Valu
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            found = Logit(correct, design).fit(
+            result = Logit(correct, design).fit(
                 method="newton", maxiter=n_steps, tol=1e-8, ridge_factor=0, disp=False
             )
         except np.linalg.LinAlgError:
             return None
-        covariance = np.asarray(found.cov_params())
-    beta = np.asarray(found.params)
-    if not found.mle_retvals["converged"] or not np.isfinite(beta).all() or not np.isfinite(covariance).all():
+        covariance = np.asarray(result.cov_params())
+    beta = np.asarray(result.params)
+    if (
+        not result.mle_retvals["converged"]
+        or not np.isfinite(beta).all()
+        or not np.isfinite(covariance).all()
+    ):
         return None
-    return beta, covariance, float(found.llf)
+    return beta, covariance, float(result.llf)
 
 
 def separated_rows(design: Values, correct: Values) -> Values:
@@ -230,14 +234,14 @@ def separated_rows(design: Values, correct: Values) -> Values:
 
     signed, place = np.unique(np.where(correct[:, None], design, -design), axis=0, return_inverse=True)
     n, n_columns = signed.shape
-    found = linprog(
+    solution = linprog(
         np.append(np.zeros(n_columns), -np.ones(n)),
         A_ub=sparse.hstack([sparse.csr_array(-signed), sparse.eye_array(n)], format="csr"),
         b_ub=np.zeros(n),
         bounds=[(None, None)] * n_columns + [(0, 1)] * n,
         method="highs",
     )
-    has_margin = found.x[n_columns:] > 0.5 if found.x is not None else np.zeros(n, dtype=bool)
+    has_margin = solution.x[n_columns:] > 0.5 if solution.x is not None else np.zeros(n, dtype=bool)
     return np.asarray(has_margin[place.ravel()])
 
 
@@ -298,7 +302,7 @@ def training_questions(question_ids: Iterable[str], seed: int) -> set[str]:
 
     They are the first ones by the md5 of `seed:question_id`, in hexadecimal digits.
     """
-    order = sorted(set(question_ids), key=lambda one: hashlib.md5(f"{seed}:{one}".encode()).hexdigest())  # noqa: S324
+    order = sorted(set(question_ids), key=lambda name: hashlib.md5(f"{seed}:{name}".encode()).hexdigest())  # noqa: S324
     return set(order[: round(TRAINING_SHARE * len(order))])
 
 
@@ -342,16 +346,16 @@ def predict(training: Questions, fits: list[Fit], test: Questions, ablation: Abl
     pooled = dataclasses.replace(ablation, by_relation=False)
     (of_all,) = fit_all(training, pooled) if ablation.by_relation else fits
     (all_rows,) = blocks(training, pooled, scale)
-    found = probabilities(design, _solution(of_all, all_rows, training))
+    probability = probabilities(design, _solution(of_all, all_rows, training))
     if ablation.by_relation:
-        for one, block in zip(fits, blocks(training, ablation, scale), strict=True):
-            rows = test.relation == one.relation
-            found[rows] = probabilities(design[rows], _solution(one, block, training))
-    return found
+        for fit, block in zip(fits, blocks(training, ablation, scale), strict=True):
+            rows = test.relation == fit.relation
+            probability[rows] = probabilities(design[rows], _solution(fit, block, training))
+    return probability
 
 
-def _solution(one: Fit, block: Block, training: Questions) -> Values:
-    if one.solution is not None:
-        return one.solution
+def _solution(fit: Fit, block: Block, training: Questions) -> Values:
+    if fit.solution is not None:
+        return fit.solution
     share = (training.correct.sum() + 0.5) / (len(training.correct) + 1)  # never 0 or 1
     return ridge(block.design, block.correct.astype(float), float(np.log(share / (1 - share))))

@@ -61,13 +61,13 @@ class Asked:
 
 def decisions(asked: Asked, weights: Values) -> Decisions:
     """What every policy decides for every question, if fitted on the questions with a weight (fits × n)."""
-    found, slot = _decisions_without_signal(asked, weights), _slot(asked)
+    decided, slot = _decisions_without_signal(asked, weights), _slot(asked)
     for signal, values, limits in _fit_signals(asked, weights, slot):
-        found[signal, ALL] = [values < limit[:, :1] for limit in limits]
-        found[signal, PER_RELATION] = [
+        decided[signal, ALL] = [values < limit[:, :1] for limit in limits]
+        decided[signal, PER_RELATION] = [
             values < np.where(np.isneginf(limit), limit[:, :1], limit).take(slot, axis=1) for limit in limits
         ]
-    return found
+    return decided
 
 
 def held_out_gains(asked: Asked, weights: Values, held: Values) -> dict[Policy, Sequence[Values]]:
@@ -76,7 +76,7 @@ def held_out_gains(asked: Asked, weights: Values, held: Values) -> dict[Policy, 
     from longtail.statistics.kernels import gains_below
 
     slot, gained = _slot(asked), [np.ascontiguousarray(held * one) for one in asked.differences]
-    found: dict[Policy, Sequence[Values]] = {
+    gains: dict[Policy, Sequence[Values]] = {
         policy: [one[:, 0] * own.sum(axis=1) for one, own in zip(by_method, gained, strict=True)]
         for policy, by_method in _decisions_without_signal(asked, weights).items()
     }
@@ -84,8 +84,8 @@ def held_out_gains(asked: Asked, weights: Values, held: Values) -> dict[Policy, 
         own, sums = np.array(values, order="C"), [np.zeros((len(values), 2)) for _ in gained]
         for limit, gain, one in zip(limits, gained, sums, strict=True):
             gains_below(own, limit, slot, gain, one)
-        found |= {(signal, scope): [one[:, at] for one in sums] for at, scope in enumerate(SCOPES)}
-    return found
+        gains |= {(signal, scope): [one[:, at] for one in sums] for at, scope in enumerate(SCOPES)}
+    return gains
 
 
 def _slot(asked: Asked) -> Values:
@@ -116,7 +116,9 @@ def choose_signals(asked: Asked, weights: Values) -> Values:
     The first one of equals is taken, and the first one of all where the fit has answers of one outcome alone.
     """
     drawn, every = np.ascontiguousarray(weights.T, np.uint8), np.arange(len(asked.parametric))
-    areas = [aurocs(one, asked.parametric, drawn, every, 0 * every) for one in asked.candidates.values()]
+    areas = [
+        aurocs(values, asked.parametric, drawn, every, 0 * every) for values in asked.candidates.values()
+    ]
     return np.asarray(np.nan_to_num(areas, nan=-1.0).argmax(axis=0))
 
 
@@ -135,7 +137,8 @@ def thresholds(values: Values, is_fitted: Values, gained: Sequence[Values]) -> l
     Only fitted rows may have a gain other than 0.
     """
     return [
-        found[:, 0] for found in _limits(values, is_fitted, np.array(gained), np.zeros(values.shape[1], int))
+        limits[:, 0]
+        for limits in _limits(values, is_fitted, np.array(gained), np.zeros(values.shape[1], int))
     ]
 
 
@@ -147,12 +150,12 @@ def _limits(values: Values, weights: Values, gained: Values, slot: Values) -> li
     """
     from longtail.statistics.kernels import best_limits
 
-    own = np.array(values, float, order="C")  # also of a view that repeats one row
-    weights, gains = (np.ascontiguousarray(one, float) for one in (weights, gained))
-    found = np.empty((len(gained), len(values), slot.max(initial=0) + 1))
-    orders = np.argsort(own if values.strides[0] else own[:1])  # one for fits that share their values
-    best_limits(orders, own, weights, gains, slot, found)
-    return list(found)
+    copied = np.array(values, float, order="C")  # also of a view that repeats one row
+    weights, gains = (np.ascontiguousarray(array, float) for array in (weights, gained))
+    limits = np.empty((len(gained), len(values), slot.max(initial=0) + 1))
+    orders = np.argsort(copied if values.strides[0] else copied[:1])  # one for fits that share their values
+    best_limits(orders, copied, weights, gains, slot, limits)
+    return list(limits)
 
 
 def _decisions_without_signal(asked: Asked, weights: Values) -> dict[Policy, Sequence[Values]]:
@@ -227,16 +230,16 @@ def resample_accuracies(
     asked: Asked, seed: int, n_resamples: int = N_RESAMPLES
 ) -> dict[Policy, Sequence[Values]]:
     """By policy, for each retrieval method, resamples × 2 deals: held-out accuracy minus that of never retrieving."""
-    found: dict[Policy, list[list[Values]]] = {}
+    by_policy: dict[Policy, list[list[Values]]] = {}
     at_once = _AT_ONCE // N_PARTS
     for drawn, deals in dealt_twice(asked.unit, n_resamples, at_once, np.random.default_rng(seed)):
         dealt = [_dealt(asked, drawn.astype(float), parts) for parts in deals]
         for policy in dealt[0]:
             pairs = zip(*(deal[policy] for deal in dealt), strict=True)
-            found.setdefault(policy, []).append([np.stack(pair, axis=1) for pair in pairs])
+            by_policy.setdefault(policy, []).append([np.stack(pair, axis=1) for pair in pairs])
     return {
         policy: [np.concatenate(parts) for parts in zip(*batches, strict=True)]
-        for policy, batches in found.items()
+        for policy, batches in by_policy.items()
     }
 
 
@@ -247,6 +250,6 @@ def _dealt(asked: Asked, drawn: Values, parts: Values) -> dict[Policy, list[Valu
     held = (drawn * is_held).reshape(-1, n)
     gains = held_out_gains(asked, (drawn * ~is_held).reshape(-1, n), held)
     return {
-        policy: [one.reshape(N_PARTS, n_resamples).sum(axis=0) / drawn.sum(axis=1) for one in by_method]
+        policy: [gained.reshape(N_PARTS, n_resamples).sum(axis=0) / drawn.sum(axis=1) for gained in by_method]
         for policy, by_method in gains.items()
     }
