@@ -38,7 +38,12 @@ compared as (
             answers.dataset = swapped.dataset
             and answers.question_id = swapped.question_id
             and answers.method = swapped.retriever
-    inner join memory using (dataset, prompt, model, question_id)
+    inner join memory
+        on
+            answers.dataset = memory.dataset
+            and answers.prompt = memory.prompt
+            and answers.model = memory.model
+            and answers.question_id = memory.question_id
 
 ),
 

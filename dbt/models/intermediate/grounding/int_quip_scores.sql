@@ -49,7 +49,8 @@ final as (
             and scores.method = generations.method
             and scores.text_from = generations.text_from
             and scores.prompt is not distinct from generations.prompt
-    left join questions using (dataset, question_id)
+    left join questions
+        on scores.dataset = questions.dataset and scores.question_id = questions.question_id
 
 )
 

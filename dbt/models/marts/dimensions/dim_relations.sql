@@ -9,7 +9,8 @@ wordings as (
         questions.relation,
         count(distinct paraphrases.template) as n_paraphrases
     from paraphrases
-    inner join questions using (dataset, question_id)
+    inner join questions
+        on paraphrases.dataset = questions.dataset and paraphrases.question_id = questions.question_id
     where paraphrases.paraphrase_id > 0
     group by questions.relation
 
@@ -44,7 +45,7 @@ final as (
     left join datasets using (dataset)
     left join declared
         on datasets.relation_set = declared.relation_set and counted.relation = declared.relation
-    left join wordings using (relation)
+    left join wordings on counted.relation = wordings.relation
     group by counted.relation
 
 )
