@@ -1,4 +1,4 @@
-"""The marts of scaling, relative popularity, guessing and passages equal an independent recomputation, to 1e-9."""
+"""The marts of accuracy, guessing and passages equal an independent recomputation, to 1e-9."""
 
 from __future__ import annotations
 
@@ -25,9 +25,6 @@ from tests.warehouses import AWKWARD, copied_study, lake_of, mart
 Recompute = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
 CASES: list[tuple[str, Recompute, list[str]]] = [
     ("fct_accuracy", again.variants, [*GROUP, "relation"]),
-    ("fct_accuracy_by_popularity_level", lambda answers, _: again.by_level(answers), [*GROUP, "level"]),
-    ("fct_accuracy_least_popular", again.least_popular, [*GROUP, "n_least"]),
-    ("fct_accuracy_by_relative_popularity", again.by_relative_popularity, [*GROUP, "relation", "bin"]),
     ("fct_guessing_baselines", lambda _, questions: again.guessing(questions), ["dataset", "relation"]),
     (
         "fct_retrieval_quadrants",
