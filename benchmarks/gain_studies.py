@@ -15,9 +15,15 @@ from longtail.statistics.adaptive_gains import N_RESAMPLES, bootstrap_pair, is_s
 from longtail.statistics.adaptive_thresholds import Fitted, PairRows, fit_pair
 from longtail.statistics.held_out_gains import Questions, Variant
 from longtail.statistics.resampling import Values
-from longtail.statistics.signal_gains import BASELINES, gain_over, resample_accuracies
-from longtail.statistics.signal_gains import N_RESAMPLES as N_SIGNAL_RESAMPLES
-from longtail.statistics.signal_policies import ALL, FIXED, decisions
+from longtail.statistics.signal_policies import (
+    ALL,
+    BASELINES,
+    FIXED,
+    decisions,
+    gain_over,
+    resample_accuracies,
+)
+from longtail.statistics.signal_policies import N_RESAMPLES as N_SIGNAL_RESAMPLES
 
 N_SPLITS = 100
 N_TRUE = 10

@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from benchmarks.harness import last_line, machine, say, table
-from longtail.statistics.prediction_design import ABLATIONS, Questions
-from longtail.statistics.prediction_held_out import fit_all, score
-from longtail.statistics.prediction_probabilities import cross_fit
+from longtail.statistics.prediction import cross_fit
+from longtail.statistics.prediction_fit import ABLATIONS, Questions, fit_all, score
 from longtail.statistics.prediction_tables import by_subject, coefficients, likelihood, terms
 
 N_OF_RELATIONS = (532, 584, 1619, 570, 838, 1520, 1999, 363, 1999, 978, 34, 338, 547, 1514, 187, 645)

@@ -26,7 +26,6 @@ from longtail.statistics.grounding_intervals import compare_prompts
 from longtail.statistics.method_comparisons import difference_interval, kinds_of_subjects
 from longtail.statistics.policies import ORACLE, arena
 from longtail.statistics.resampling import Values, sign_flip_p, sums_by_subject
-from longtail.statistics.signal_gains import resample_accuracies
 from longtail.statistics.signal_policies import (
     ALL,
     ALWAYS,
@@ -35,6 +34,7 @@ from longtail.statistics.signal_policies import (
     Asked,
     choose_signals,
     decisions,
+    resample_accuracies,
 )
 from longtail.statistics.signal_quality import BEST, SIGNALS, Answers
 from longtail.statistics.signal_questions import COSTS, KEY, SIGNAL_COSTS, Pair

@@ -51,7 +51,7 @@ Corpus = Callable[[], Iterable[Texts]]
 
 @dataclass(frozen=True)
 class Plan:
-    """What all files of a portrait have in common. Portraits of one plan can be merged.
+    """What all files of a portrait have in common.
 
     `n_grams`: distinct grams that it is planned for; `rate`: the planned false-positive rate; `n_bits`: bits that a
     gram sets; `n_parts` and `part_words`: the parts and their words of 64 bits; `parts_per_file`: parts in a file.
@@ -226,18 +226,6 @@ def build(
             begin = (file_parts.start - parts.start) * plan.part_words
             _write(folder, plan, file, words[begin : begin + len(file_parts) * plan.part_words])
             log.info("portrait: file %d of %d is written", file + 1, plan.n_files)
-
-
-def merge(portraits: Sequence[Portrait], folder: Path) -> None:
-    """Write the portrait of all texts of `portraits`. Errors: `LakeError` if their plans differ."""
-    plan = portraits[0].plan
-    for other in portraits[1:]:
-        _check_plan(folder, other.plan, plan)
-    for number in range(plan.n_files):
-        words = portraits[0].files[number].words.copy()
-        for other in portraits[1:]:
-            words |= other.files[number].words
-        _write(folder, plan, number, words)
 
 
 def open_portrait(folder: Path, plan: Plan | None = None) -> Portrait:

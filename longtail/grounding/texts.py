@@ -26,7 +26,9 @@ class Texts:
     def of(cls, texts: Sequence[str]) -> Texts:
         """Texts of Python, also those with lone surrogates, which Arrow cannot hold."""
         encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-        offsets = np.concatenate([[0], np.cumsum([len(one) for one in encoded])]).astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum([len(text_bytes) for text_bytes in encoded])]).astype(
+            np.int64
+        )
         return cls(np.frombuffer(b"".join(encoded), np.uint8), offsets)
 
     @classmethod

@@ -39,8 +39,8 @@ def link_reference_questions(
     Errors: `LakeError` without entities or reference_questions; `SourceError` where a service or its token is missing.
     """
     linkers = [
-        [one.name, one.tagme and [service_name(study, one.tagme), one.tagme.min_rho]]
-        for one in study.reference_questions
+        [reference.name, reference.tagme and [service_name(study, reference.tagme), reference.tagme.min_rho]]
+        for reference in study.reference_questions
     ]
     known = [lake.content("entities", part) for part in lake.partitions("entities")] if linkers else []
     stamp = fingerprint(
@@ -56,29 +56,31 @@ def _compute(study: Study, lake: Lake, log: logging.Logger, client: HttpClient |
     columns = ["entity_id", "label", "aliases", "article_title"]
     entities = lake.read_all("entities", columns).to_pylist() if study.reference_questions else []
     asked = lake.read("reference_questions", columns=["dataset", "question_id", "question"]).to_pylist()
-    for one in study.reference_questions:
-        questions = {row["question_id"]: row["question"] for row in asked if row["dataset"] == one.name}
-        found, put_aside = _link(study, one, questions, entities, log, client)
-        rows += [{"dataset": one.name, **row} for row in found]
+    for reference in study.reference_questions:
+        questions = {row["question_id"]: row["question"] for row in asked if row["dataset"] == reference.name}
+        mentions, put_aside = _link(study, reference, questions, entities, log, client)
+        rows += [{"dataset": reference.name, **row} for row in mentions]
         rejected += put_aside
-        n_linked = len({row["question_id"] for row in found if row["entity_id"] or row["article_title"]})
-        notes[one.name] = {"questions": len(questions), "linked": n_linked, "mentions": len(found)}
-        log.info("%s: %d of %d reference questions linked to an entity", one.name, n_linked, len(questions))
+        n_linked = len({row["question_id"] for row in mentions if row["entity_id"] or row["article_title"]})
+        notes[reference.name] = {"questions": len(questions), "linked": n_linked, "mentions": len(mentions)}
+        log.info(
+            "%s: %d of %d reference questions linked to an entity", reference.name, n_linked, len(questions)
+        )
     return Computed(rows, rejected, notes)
 
 
 def _link(
     study: Study,
-    one: ReferenceQuestions,
+    reference: ReferenceQuestions,
     questions: Mapping[str, str],
     entities: Entities,
     log: logging.Logger,
     client: HttpClient | None,
 ) -> tuple[list[dict[str, Any]], list[QuarantinedRow]]:
-    if one.tagme is None:
+    if reference.tagme is None:
         return list(by_names(questions, entities)), []
-    answers, rejected = link_by_service(study, one.name, one.tagme, questions, log, client)
-    return list(by_titles(answers, one.tagme.min_rho, entities)), rejected
+    answers, rejected = link_by_service(study, reference.name, reference.tagme, questions, log, client)
+    return list(by_titles(answers, reference.tagme.min_rho, entities)), rejected
 
 
 def by_names(questions: Mapping[str, str], entities: Entities) -> Iterator[dict[str, Any]]:
@@ -105,15 +107,17 @@ def by_titles(
         if entity["article_title"]:
             by_title.setdefault(entity["article_title"], entity["entity_id"])
     for question_id, answer in answers.items():
-        kept = sorted((a for a in answer if a.rho > min_rho), key=dataclasses.astuple)
-        for position, one in enumerate(kept):
+        annotations = sorted((a for a in answer if a.rho > min_rho), key=dataclasses.astuple)
+        for position, annotation in enumerate(annotations):
             yield {
-                **_mention_row(question_id, position, TAGME, one.start, one.end, one.spot),
+                **_mention_row(
+                    question_id, position, TAGME, annotation.start, annotation.end, annotation.spot
+                ),
                 "n_candidates": 1,
-                "entity_id": by_title.get(one.title),
-                "article_title": one.title,
-                "link_probability": one.link_probability,
-                "rho": one.rho,
+                "entity_id": by_title.get(annotation.title),
+                "article_title": annotation.title,
+                "link_probability": annotation.link_probability,
+                "rho": annotation.rho,
             }
 
 
@@ -140,7 +144,7 @@ def describe_linking(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     references = [lake.content("reference_questions"), lake.content("reference_mentions")]
     rejected = lake.stamp("quarantine", _ASIDE)
     references += [rejected.content] if rejected else []
-    linkers = [[one.name, one.tagme is not None] for one in study.reference_questions]
+    linkers = [[reference.name, reference.tagme is not None] for reference in study.reference_questions]
     files += entity_files_slice(study) if datasets else []
     stamp = fingerprint("entity_linking", files, entities, references, linkers, code_version(__name__))
 
@@ -169,14 +173,14 @@ def _of_references(study: Study, lake: Lake) -> Iterator[dict[str, Any]]:
         named[key] = named.get(key, False) or bool(row["entity_id"] or row["article_title"])
     is_aside = _ASIDE in lake.partitions("quarantine")
     rejected = set(lake.read("quarantine", _ASIDE)["row_key"].to_pylist()) if is_aside else set()
-    for one in study.reference_questions:
-        ids = [row["question_id"] for row in questions if row["dataset"] == one.name]
-        found = [named.get((one.name, question_id)) for question_id in ids]
-        n_aside = sum(row_key(one.name, question_id) in rejected for question_id in ids)
+    for reference in study.reference_questions:
+        ids = [row["question_id"] for row in questions if row["dataset"] == reference.name]
+        linked = [named.get((reference.name, question_id)) for question_id in ids]
+        n_aside = sum(row_key(reference.name, question_id) in rejected for question_id in ids)
         counts = LinkingCounts(
-            len(found), found.count(True), found.count(None) - n_aside, found.count(False), n_aside
+            len(linked), linked.count(True), linked.count(None) - n_aside, linked.count(False), n_aside
         )
-        yield _row(one.name, ALL, TAGME if one.tagme else NAMES, counts)
+        yield _row(reference.name, ALL, TAGME if reference.tagme else NAMES, counts)
 
 
 def _row(dataset: str, relation: str, linker: str, counts: LinkingCounts) -> dict[str, Any]:

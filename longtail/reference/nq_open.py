@@ -25,16 +25,16 @@ def import_reference_questions(study: Study, lake: Lake, log: logging.Logger) ->
 
     Errors: `SourceError` where a file is missing, has another format, or has no usable question.
     """
-    places = {one.name: find_file(one.place, study) for one in study.reference_questions}
+    places = {reference.name: find_file(reference.place, study) for reference in study.reference_questions}
     files = [[name, file_hashes([path])] for name, path in places.items()]
 
     def compute() -> Computed:
         rows: list[dict[str, Any]] = []
         rejected: list[QuarantinedRow] = []
         for name, path in places.items():
-            found, put_aside = read_nq_open(path)
-            log.info("%s: %d reference questions, rejected: %d", name, len(found), len(put_aside))
-            rows += [{"dataset": name, **row} for row in found]
+            questions, put_aside = read_nq_open(path)
+            log.info("%s: %d reference questions, rejected: %d", name, len(questions), len(put_aside))
+            rows += [{"dataset": name, **row} for row in questions]
             rejected += put_aside
         return Computed(rows, rejected, {"reasons": reasons(rejected)} if rejected else {})
 

@@ -13,10 +13,9 @@ import html
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
@@ -75,21 +74,21 @@ def read_annotations(url: str, document: Any) -> list[Annotation]:
     if not isinstance(annotations, list):
         raise SourceError(f"{SERVICE.name} at {url}: answered JSON without a list of annotations")
     try:
-        return [_annotation(one) for one in annotations if one.get("title")]
+        return [_annotation(annotation) for annotation in annotations if annotation.get("title")]
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         raise SourceError(
             f"{SERVICE.name} at {url}: answered an annotation without spot, start, end, title, link_probability and rho"
         ) from None
 
 
-def _annotation(one: dict[str, Any]) -> Annotation:
+def _annotation(given: dict[str, Any]) -> Annotation:
     annotation = Annotation(
-        start=int(one["start"]),
-        end=int(one["end"]),
-        spot=clean(str(one["spot"])),
-        title=article_title(str(one["title"])),
-        link_probability=float(one["link_probability"]),
-        rho=float(one["rho"]),
+        start=int(given["start"]),
+        end=int(given["end"]),
+        spot=clean(str(given["spot"])),
+        title=article_title(str(given["title"])),
+        link_probability=float(given["link_probability"]),
+        rho=float(given["rho"]),
     )
     if not (
         annotation.title and 0 <= annotation.start <= annotation.end and annotation.rho == annotation.rho
@@ -103,39 +102,8 @@ def article_title(title: str) -> str:
     return " ".join(clean(html.unescape(title)).replace("_", " ").split())
 
 
-class LinkCache:
-    """The answers of one service; several processes may share the file. A context manager.
-
-    Errors: `LakeError` where the file cannot be used. A damaged file is renamed, with a warning.
-    """
-
-    def __init__(self, folder: Path, service: str) -> None:
-        name = hashlib.sha256(service.encode()).hexdigest()[:32]
-        self._store = BlobStore(folder / f"{name}.sqlite")
-
-    def __enter__(self) -> LinkCache:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._store.close()
-
-    def find(self, texts: Iterable[str]) -> dict[str, list[Annotation]]:
-        """The stored answers, by text."""
-        kept = ((text, self._store.get(_key(text))) for text in texts)
-        return {text: _annotations(answer) for text, answer in kept if answer is not None}
-
-    def store(self, text: str, annotations: Sequence[Annotation]) -> None:
-        """Store an answer; a later kill does not lose it."""
-        values = [dataclasses.astuple(one) for one in annotations]
-        self._store.put(_key(text), json.dumps(values, ensure_ascii=False).encode())
-
-
 def _key(text: str) -> str:
     return hashlib.sha256(json.dumps([LANGUAGE, text]).encode()).hexdigest()
-
-
-def _annotations(answer: bytes) -> list[Annotation]:
-    return [Annotation(*values) for values in json.loads(answer)]
 
 
 Answers = dict[str, list[Annotation]]
@@ -164,8 +132,14 @@ def link_by_service(
     questions in a row without an answer, or any question failed temporarily. In the last case all other questions were
     sent and their answers are stored.
     """
-    with LinkCache(study.home.cache / "links", service_name(study, tagme)) as cache:
-        known = cache.find(set(questions.values()))
+    service = hashlib.sha256(service_name(study, tagme).encode()).hexdigest()[:32]
+    with contextlib.closing(BlobStore(study.home.cache / "links" / f"{service}.sqlite")) as cache:
+        stored = ((text, cache.get(_key(text))) for text in set(questions.values()))
+        known = {
+            text: [Annotation(*values) for values in json.loads(answer)]
+            for text, answer in stored
+            if answer is not None
+        }
         missing = {key: text for key, text in questions.items() if text not in known}
         rejected: list[QuarantinedRow] = []
         if missing:
@@ -210,16 +184,16 @@ def _service(study: Study, name: str, tagme: TagMe, client: HttpClient | None) -
 
 
 def _ask(
-    ask: _Ask, name: str, questions: Mapping[str, str], cache: LinkCache, log: logging.Logger
+    ask: _Ask, name: str, questions: Mapping[str, str], cache: BlobStore, log: logging.Logger
 ) -> tuple[dict[str, list[Annotation]], list[QuarantinedRow]]:
     """Send one question after another; a question whose text is refused is put aside."""
     progress = Progress(log, f"{name}: questions linked", len(questions))
-    found: dict[str, list[Annotation]] = {}
+    answers: dict[str, list[Annotation]] = {}
     rejected: list[QuarantinedRow] = []
     n_failed_in_a_row, left = 0, []
     for question_id, text in questions.items():
         try:
-            found[text] = ask(text)
+            answers[text] = ask(text)
         except SourceError as error:
             n_failed_in_a_row += 1
             if n_failed_in_a_row == _MOST_FAILURES_IN_A_ROW:
@@ -229,7 +203,8 @@ def _ask(
             else:
                 left.append(error)
             continue
-        cache.store(text, found[text])
+        values = [dataclasses.astuple(annotation) for annotation in answers[text]]
+        cache.put(_key(text), json.dumps(values, ensure_ascii=False).encode())
         n_failed_in_a_row = 0
         progress.add(1)
     progress.done()
@@ -238,7 +213,7 @@ def _ask(
             f"{name}: {len(left)} of {len(questions)} questions are not linked yet; the other links are kept; run"
             f" again to link only these (the first: {left[0]})"
         )
-    return found, rejected
+    return answers, rejected
 
 
 def row_key(name: str, question_id: str) -> str:

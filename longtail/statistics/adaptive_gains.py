@@ -146,13 +146,15 @@ def _gains_of(key: dict[str, str], questions: Questions, seed: int) -> Iterator[
 
 
 def _questions(rows: Columns, edges: Columns, pair: int) -> Questions:
-    mine, own = (slice(*np.searchsorted(table["pair_id"], [pair, pair + 1])) for table in (rows, edges))
+    of_pair, of_edges = (
+        slice(*np.searchsorted(table["pair_id"], [pair, pair + 1])) for table in (rows, edges)
+    )
     relation, popularity, difference, subject = (
-        rows[name][mine] for name in ("relation", "popularity", "difference", "cluster_id")
+        rows[name][of_pair] for name in ("relation", "popularity", "difference", "cluster_id")
     )
     relation = np.where(relation == None, NO_RELATION, relation)  # noqa: E711, as numpy compares each value
     candidates = {
-        name: edges["threshold_popularity"][own][edges["relation"][own] == name]
+        name: edges["threshold_popularity"][of_edges][edges["relation"][of_edges] == name]
         for name in {"all", *relation} - {NO_RELATION}
     }
     unit = np.unique(subject, return_inverse=True)[1]
@@ -203,33 +205,33 @@ def _variances_of_candidates(
 
 def move_edges(questions: Questions, is_drawn: Values) -> dict[str, Values]:
     """The candidates of binned10 if only the drawn questions existed: stretched in log popularity to their range."""
-    found = {}
+    moved_edges = {}
     names, group = questions.groups
     for name, edges in questions.edges.items():
         of = (questions.popularity > 0) & ((names == name)[group] | (name == "all"))
-        found[name] = edges
+        moved_edges[name] = edges
         if (of & is_drawn).any():
-            own, drawn = questions.popularity[of], questions.popularity[of & is_drawn]
-            low, high, least, most = np.log([own.min(), own.max(), drawn.min(), drawn.max()])
+            known, drawn = questions.popularity[of], questions.popularity[of & is_drawn]
+            low, high, least, most = np.log([known.min(), known.max(), drawn.min(), drawn.max()])
             is_edge = (edges > 0) & np.isfinite(edges)
             places = (np.log(edges[is_edge]) - low) / ((high - low) or 1.0)
             moved = np.exp(least + (most - least) * places)
-            found[name] = np.unique([*edges[~is_edge], *moved])
-    return found
+            moved_edges[name] = np.unique([*edges[~is_edge], *moved])
+    return moved_edges
 
 
 def resample_gains(
     ladder_of: dict[str, Ladder], unit: Values, n_resamples: int, rng: np.random.Generator
 ) -> dict[Variant, Values]:
     """By variant, resamples × 2 deals: the held-out gain of each. `unit` (n): the number of each question's subject."""
-    found: dict[Variant, list[Values]] = {}
+    by_variant: dict[Variant, list[Values]] = {}
     for weights, deals in dealt_twice(unit, n_resamples, _CHUNK, rng):
         fits = [fit(ladder_of, weights, parts, N_PARTS) for parts in deals]
         n = weights.sum(axis=1, dtype=float)
         for name in fits[0].gain:
             gains = [fitted.gain[name].sum(axis=0) / n for fitted in fits]
-            found.setdefault(name, []).append(np.stack(gains, axis=1))
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+            by_variant.setdefault(name, []).append(np.stack(gains, axis=1))
+    return {name: np.concatenate(parts) for name, parts in by_variant.items()}
 
 
 def dealt_twice(

@@ -15,29 +15,35 @@ import pyarrow as pa
 
 from longtail.statistics.adaptive_gains import is_settled
 from longtail.statistics.policies import Said, arena
+from longtail.statistics.prediction_fit import PREDICTORS
 from longtail.statistics.resampling import seed_of
 from longtail.statistics.results import compute_parts, digest
-from longtail.statistics.signal_fit import Values
-from longtail.statistics.signal_gains import (
-    BASELINES,
-    N_RESAMPLES,
-    gain_over,
-    resample_accuracies,
-)
+from longtail.statistics.signal_fit import Model, Values, fit_model, probabilities
 from longtail.statistics.signal_policies import (
     ALL,
+    BASELINES,
+    CONFIDENCE,
     FIXED,
     FIXED_POLICIES,
+    N_RESAMPLES,
+    PER_RELATION,
     SCOPES,
+    Asked,
     Policy,
     choose_signals,
     decisions,
+    gain_over,
+    relation_rows,
+    resample_accuracies,
+    thresholds,
 )
 from longtail.statistics.signal_questions import (
     COSTS,
     KEY,
+    LOG_CONFIDENCE,
     MODEL,
     N_SPLITS,
+    PREDICTED,
     ROWS,
     SIGNAL_COSTS,
     SPLITS,
@@ -51,7 +57,6 @@ from longtail.statistics.signal_questions import (
     training_of,
     undefined_signals,
 )
-from longtail.statistics.signal_rules import rules_of
 
 RESULTS = SIGNALS, GAINS, RULES, POLICIES = ("signals", "gains", "rules", "policies")
 """Kinds of rows: one per signal and scope; per baseline of these; per relation of these; per policy."""
@@ -92,6 +97,13 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 """Columns of all kinds of rows; those that a row's kind has not are null."""
 
+FEATURES = dict(
+    zip((*PREDICTORS, LOG_CONFIDENCE), ("popularity", "consistency", "certainty", CONFIDENCE), strict=True)
+)
+"""What `decide` of a router calls the predictors. Popularity and confidence enter by their natural logarithms."""
+_ITSELF = Model(np.zeros(1), np.ones(1), np.array([0.0, 1.0]), np.empty((0, 2)))
+"""Of confidence as the signal, which is compared with the threshold as it is."""
+
 Row = dict[str, Any]
 Undefined = Mapping[str, str | None]
 
@@ -105,7 +117,7 @@ def compare_signals(
     others: dict[str, dict[str, dict[str, Any]]] = {}
     for row in decisions.to_pylist():
         others.setdefault(row["dataset"], {}).setdefault(row["policy"], {})[row["question_id"]] = row
-    of_dataset = {name: digest(seed, own, others.get(name, {})) for name, own in training.items()}
+    of_dataset = {name: digest(seed, trains, others.get(name, {})) for name, trains in training.items()}
     parts = []
     for group in groups_of(rows):
         dataset = group[0].key["dataset"]
@@ -136,17 +148,19 @@ def _compare(
         decided = decisions(asked, is_training.astype(float))
         resampled = resample_accuracies(asked, seed_of(seed, (first.key[name] for name in MODEL)))
         names = [*asked.candidates]
-        chosen = [names[one] for one in choose_signals(asked, is_training)] if names else []
+        chosen = [names[number] for number in choose_signals(asked, is_training)] if names else []
     for at, pair in enumerate(group):
-        mine = {policy: by_method[at] for policy, by_method in decided.items()}
+        decided_here = {policy: by_method[at] for policy, by_method in decided.items()}
         drawn = {policy: by_method[at] for policy, by_method in resampled.items()}
         if has_popularity:
-            yield from _of_result(SIGNALS, _policies(pair, mine, ~is_training, undefined))
+            yield from _of_result(SIGNALS, _policies(pair, decided_here, ~is_training, undefined))
         if has_popularity and len(is_training):
-            yield from _of_result(GAINS, _gains(pair, asked.policies, mine, ~is_training, drawn))
+            yield from _of_result(GAINS, _gains(pair, asked.policies, decided_here, ~is_training, drawn))
             yield from _of_result(RULES, rules_of(pair, asked, at))
         if len(pair.columns["question_id"]):
-            yield from _of_result(POLICIES, arena(pair, is_training, mine, drawn, chosen, others, seed))
+            yield from _of_result(
+                POLICIES, arena(pair, is_training, decided_here, drawn, chosen, others, seed)
+            )
 
 
 def _of_result(result: str, rows: Iterator[Row]) -> Iterator[Row]:
@@ -185,7 +199,8 @@ def _numbers(
 
     def paid(cost: str) -> float | None:
         return _mean(
-            shares[policy], *(signal_cost(policy[0], cost, columns, np.array(one)) for one in (True, False))
+            shares[policy],
+            *(signal_cost(policy[0], cost, columns, np.array(retrieves)) for retrieves in (True, False)),
         )
 
     accuracies = {f"accuracy_{name}": chosen("", (name, "all")) for name in FIXED_POLICIES}
@@ -200,8 +215,8 @@ def _numbers(
 def _mean(shares: tuple[Values, Values], *values: Values | float) -> float | None:
     """`values`: those of the questions if they are retrieved for, and if they are not. The mean of ones is exactly 1."""
     pairs = zip(shares, values, strict=True)
-    found = sum(np.where(share > 0, share * one, 0.0).sum() for share, one in pairs)
-    return None if np.isnan(found) else float(found / sum(share.sum() for share in shares))
+    total = sum(np.where(share > 0, share * value, 0.0).sum() for share, value in pairs)
+    return None if np.isnan(total) else float(total / sum(share.sum() for share in shares))
 
 
 def _cost(name: str, of_a_question: float | None) -> float | None:
@@ -231,3 +246,60 @@ def _gains(
             **pair.key, "signal": signal, "threshold_scope": scope, "baseline": baseline,
             "n_questions": pair.counts["n_questions"], "n_resamples": N_RESAMPLES, **vars(gained),
         }  # fmt: skip
+
+
+def rules_of(pair: Pair, asked: Asked, at: int) -> Iterator[Row]:
+    """One row per signal, scope and relation, and one for relation `all`. `at`: the pair's place in `asked`."""
+    ones = np.ones((1, len(asked.parametric)))
+    predictors = {signal.name: [FEATURES[predictor] for predictor in signal.numeric] for signal in PREDICTED}
+    predictors[CONFIDENCE] = [CONFIDENCE]
+    fitted = {
+        signal: (probabilities(features, asked.parametric, ones), fit_model(features, asked.parametric))
+        for signal, features in asked.features.items()
+    }
+    if CONFIDENCE in asked.numbers:
+        fitted[CONFIDENCE] = (asked.numbers[CONFIDENCE][None], _ITSELF)
+    for signal, (values, model) in fitted.items():
+        limits = _limits(asked, values, asked.differences[at])
+        for scope, (relation, rows) in itertools.product(SCOPES, _relations(asked)):
+            limit = limits[relation if scope == PER_RELATION else ALL]
+            yield {
+                **pair.key, "signal": signal, "threshold_scope": scope, "relation": relation,
+                "signal_prompt": pair.signal_prompt, "n_questions": pair.counts["n_questions"],
+                "predictor_names": predictors[signal], "predictor_means": model.mean.tolist(),
+                "predictor_deviations": model.deviation.tolist(),
+                "rule_coefficients": _coefficients(model, asked, signal, rows).tolist(),
+                "threshold_probability": float(limit),
+                **_sides(pair, rows, values[0, rows] < limit),
+            }  # fmt: skip
+
+
+def _relations(asked: Asked) -> list[tuple[str, slice]]:
+    by_relation = [(str(asked.relation[rows.start]), rows) for rows in relation_rows(asked.relation)]
+    return [(ALL, slice(0, len(asked.relation))), *by_relation]
+
+
+def _limits(asked: Asked, values: Values, difference: Values) -> dict[str, float]:
+    limits = {}
+    for relation, rows in _relations(asked):
+        values_here = values[:, rows]
+        (limit,) = thresholds(values_here, np.ones(values_here.shape, dtype=bool), [difference[None, rows]])
+        limits[relation] = float(limit[0])
+    return limits
+
+
+def _coefficients(model: Model, asked: Asked, signal: str, rows: slice) -> Values:
+    """Intercept and slopes; those in common for relation `all`, which is for questions without a known relation."""
+    group = asked.features[signal].group if signal in asked.features else None
+    if group is None or rows == slice(0, len(asked.relation)):
+        return model.common
+    return np.asarray(model.common + model.by_group[group[rows.start]])
+
+
+def _sides(pair: Pair, rows: slice, is_below: Values) -> Row:
+    counts: Row = {}
+    for side, chosen in (("below", is_below), ("above", ~is_below)):
+        counts[f"n_{side}"] = int(chosen.sum())
+        for name, method in (("with", "retrieval"), ("without", "parametric")):
+            counts[f"n_{side}_{name}"] = int(pair.columns[method][rows][chosen].sum())
+    return counts

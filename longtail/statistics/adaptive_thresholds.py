@@ -1,24 +1,24 @@
-"""Thresholds of adaptive retrieval: on popularity, for every pair of methods, split, relation and search.
+"""Thresholds of adaptive retrieval on popularity: for every pair of methods, split, relation and search; and by month.
 
-The fit is not SQL, because a running sum for each of 100 splits needs a sort per split there, and only one array
-operation here.
+The fit is not SQL, because a running sum for each of 100 splits needs a sort per split there.
 
-The best candidate is the one with most right answers on the fitting rows. A step from one candidate to the next
-retrieves the rows between them. It gains the right answers with retrieval there and loses the right answers without.
-The threshold is the candidate with the greatest running sum of these gains, or the lowest of several equal ones. If no
-sum is above 0, the threshold is never.
+The best candidate is the one with most right answers on the fitting rows, or the lowest of several equal ones
+(`signal_policies.thresholds`). The candidates of binned10 are edges of bins: the best one is the upper edge of the last
+bin with a row that is worth retrieving. If nothing is gained, the threshold is never.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from longtail.statistics.resampling import Values
+from longtail.statistics.signal_policies import thresholds
 
 IN_SAMPLE = -1
 """The split with every row: its thresholds are in-sample."""
@@ -28,6 +28,13 @@ SCHEMA = pa.schema([
     *((name, pa.string()) for name in ("relation", "search")),
     ("threshold_popularity", pa.float64()),
     *((name, pa.int64()) for name in ("gain", "n_retrieved", "n", "n_parametric", "n_retrieval")),
+])  # fmt: skip
+MONTHLY_SCHEMA = pa.schema([
+    ("pair_id", pa.int32()),
+    ("month", pa.string()),
+    ("threshold_popularity", pa.float64()),
+    ("n", pa.int64()),
+    *((f"share_{name}", pa.float64()) for name in ("retrieved_month", "retrieved_window", "decision_changed")),
 ])  # fmt: skip
 
 NO_RELATION = ""
@@ -78,14 +85,14 @@ def fit_thresholds(rows: pa.Table, splits: pa.Table, edges: pa.Table) -> pa.Tabl
     tables = [SCHEMA.empty_table()]
     for dataset in pc.unique(rows["dataset"]).to_pylist():
         questions, numbers, training = _training(splits.filter(pc.field("dataset") == dataset))
-        mine = rows.filter(pc.field("dataset") == dataset)
-        for pair_id in pc.unique(mine["pair_id"]).to_pylist():
-            own = mine.filter(pc.field("pair_id") == pair_id)
-            asked = pc.index_in(own["question_id"], value_set=questions).to_numpy()
-            relation = own["relation"].fill_null(NO_RELATION).to_numpy()
-            popularity, parametric, retrieval = (own[name].to_numpy() for name in _READ)
+        rows_of_dataset = rows.filter(pc.field("dataset") == dataset)
+        for pair_id in pc.unique(rows_of_dataset["pair_id"]).to_pylist():
+            asked = rows_of_dataset.filter(pc.field("pair_id") == pair_id)
+            places = pc.index_in(asked["question_id"], value_set=questions).to_numpy()
+            relation = asked["relation"].fill_null(NO_RELATION).to_numpy()
+            popularity, parametric, retrieval = (asked[name].to_numpy() for name in _READ)
             candidates = _edges(edges.filter(pc.field("pair_id") == pair_id))
-            pair = PairRows(relation, popularity, parametric, retrieval, training[:, asked], candidates)
+            pair = PairRows(relation, popularity, parametric, retrieval, training[:, places], candidates)
             tables += [_table(pair_id, numbers, fitted) for fitted in fit_pair(pair)]
     return pa.concat_tables(tables)
 
@@ -108,11 +115,11 @@ def _edges(edges: pa.Table) -> dict[str, Values]:
 
 
 def _table(pair_id: int, numbers: Values, fitted: Fitted) -> pa.Table:
-    kept = fitted.n > 0
-    n = int(kept.sum())
+    is_fitted = fitted.n > 0
+    n = int(is_fitted.sum())
     columns = [
-        np.full(n, pair_id), numbers[kept], pa.repeat(fitted.relation, n), pa.repeat(fitted.search, n),
-        *(getattr(fitted, name)[kept] for name in SCHEMA.names[4:]),
+        np.full(n, pair_id), numbers[is_fitted], pa.repeat(fitted.relation, n), pa.repeat(fitted.search, n),
+        *(getattr(fitted, name)[is_fitted] for name in SCHEMA.names[4:]),
     ]  # fmt: skip
     arrays = [pa.array(values).cast(field.type) for values, field in zip(columns, SCHEMA, strict=True)]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
@@ -123,56 +130,58 @@ def fit_pair(pair: PairRows) -> Iterator[Fitted]:
 
     Questions without a relation have no threshold of their own; they count in the one for all.
     """
-    order = np.lexsort((pair.popularity, pair.relation))
-    names, starts = np.unique(pair.relation[order], return_index=True)
-    for name, rows in zip(names, np.split(order, starts[1:]), strict=True):
-        if name != NO_RELATION:
-            yield from _fit(pair, str(name), rows)
-    yield from _fit(pair, "all", np.argsort(pair.popularity, kind="stable"))
+    for name in sorted({*pair.relation} - {NO_RELATION}):
+        yield from _fit(pair, str(name), pair.relation == name)
+    yield from _fit(pair, "all", np.full(len(pair.relation), True))
 
 
 def _fit(pair: PairRows, relation: str, rows: Values) -> Iterator[Fitted]:
-    """Both searches over `rows`, which are in ascending order of popularity."""
-    popularity, training = pair.popularity[rows], pair.training[:, rows]
-    parametric, retrieval = pair.parametric[rows], pair.retrieval[rows]
-    counts = (
-        training.sum(axis=1),
-        training @ parametric.astype(np.int64),
-        training @ retrieval.astype(np.int64),
-    )
-    gained = np.cumsum(training * (retrieval - parametric).astype(np.int32), axis=1, dtype=np.int32)
-    last = np.flatnonzero(np.append(popularity[1:] != popularity[:-1], True))
-    gain, level = _best(gained[:, last])
-    fitted_next = _next_fitted(training, popularity, last)
-    never, best = fitted_next[:, 0], np.take_along_axis(fitted_next, level[:, None] + 1, axis=1)[:, 0]
-    threshold = np.where(gain > 0, best, never)
-    yield Fitted(relation, "exact", threshold, gain, _below(threshold, training, popularity), *counts)
-    edges = pair.edges[relation]
-    step = edges[np.searchsorted(edges, popularity, side="right")]
-    last = np.flatnonzero(np.append(step[1:] != step[:-1], True))
-    gain, level = _best(gained[:, last])
-    threshold = np.where(gain > 0, step[last][level], edges[0])
-    yield Fitted(relation, "binned10", threshold, gain, _below(threshold, training, popularity), *counts)
+    popularity, training, edges = pair.popularity[rows], pair.training[:, rows], pair.edges[relation]
+    parametric, retrieval = (right[rows].astype(np.int64) for right in (pair.parametric, pair.retrieval))
+    counts = training.sum(axis=1), training @ parametric, training @ retrieval
+    gained = [training * (retrieval - parametric)]
+    (exact,) = thresholds(np.broadcast_to(popularity, training.shape), training, gained)
+    bins = np.searchsorted(edges, popularity, side="right")
+    (above,) = thresholds(np.broadcast_to(bins, training.shape), training, gained)
+    last_bin = np.where(training & (bins < above[:, None]), bins, 0).max(axis=1, initial=0)
+    for search, threshold in (("exact", exact), ("binned10", edges[last_bin])):
+        retrieved = training & (popularity < threshold[:, None])
+        gain = retrieved @ (retrieval - parametric)
+        yield Fitted(relation, search, threshold, gain, retrieved.sum(axis=1), *counts)
 
 
-def _below(threshold: Values, training: Values, popularity: Values) -> Values:
-    """By split: the number of fitted rows below its threshold."""
-    return np.asarray(np.count_nonzero(training & (popularity < threshold[:, None]), axis=1))
+def fit_months(rows: pa.Table, monthly: pa.Table, of_window: pa.Table) -> pa.Table:
+    """Thresholds if popularity were one month's views, and how decisions by them differ from those by the window's.
 
-
-def _best(gained: Values) -> tuple[Values, Values]:
-    """By split: the greatest gain (at least 0), and the first level that reaches it."""
-    level = gained.argmax(axis=1)
-    best = np.take_along_axis(gained, level[:, None], axis=1)[:, 0]
-    return np.maximum(best, 0).astype(np.int64), level
-
-
-def _next_fitted(training: Values, popularity: Values, last: Values) -> Values:
-    """Splits × (levels + 1): the lowest popularity of the fitting rows from a level upwards; infinity if there is none.
-
-    A level is a distinct popularity, and `last` has the last row of each level.
+    One row per (pair_id, month) with at least one question that has views and both answers, in `MONTHLY_SCHEMA`.
+    `rows`: pair_id, dataset, question_id, popularity, parametric, retrieval. `monthly`: dataset, month, question_id,
+    month_popularity. `of_window`: pair_id, threshold_popularity; pairs without one are left out.
     """
-    fitted = np.logical_or.reduceat(training, np.append(0, last[:-1] + 1), axis=1)
-    found = np.full((len(training), len(last) + 1), np.inf)
-    found[:, :-1] = np.where(fitted, popularity[last], np.inf)
-    return np.minimum.accumulate(found[:, ::-1], axis=1)[:, ::-1]
+    views = monthly.filter(pc.field("month_popularity").is_valid())
+    views = views.select(["dataset", "month", "question_id", "month_popularity"])
+    asked = rows.select(["pair_id", "dataset", "question_id", *_READ])
+    found = []
+    for limit in of_window.to_pylist():
+        of_pair = asked.filter(pc.field("pair_id") == limit["pair_id"])
+        counted = views.join(of_pair, ["dataset", "question_id"], join_type="inner")
+        for month in pc.unique(counted["month"]).sort().to_pylist():
+            compared = _compare_month(
+                counted.filter(pc.field("month") == month), limit["threshold_popularity"]
+            )
+            found.append({"pair_id": limit["pair_id"], "month": month, **compared})
+    return pa.Table.from_pylist(found, schema=MONTHLY_SCHEMA)
+
+
+def _compare_month(counted: pa.Table, window_threshold: float) -> dict[str, Any]:
+    """`counted`: the questions that have views in the month."""
+    views, popularity, parametric, retrieval = (
+        counted[name].to_numpy() for name in ("month_popularity", *_READ)
+    )
+    gained = (retrieval - parametric)[None]
+    ((threshold,),) = thresholds(views[None], np.ones(gained.shape, dtype=bool), [gained])
+    by_month, by_window = views < threshold, popularity < window_threshold
+    return {
+        "threshold_popularity": float(threshold), "n": len(views), "share_retrieved_month": float(by_month.mean()),
+        "share_retrieved_window": float(by_window.mean()),
+        "share_decision_changed": float((by_month != by_window).mean()),
+    }  # fmt: skip

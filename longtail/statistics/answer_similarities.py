@@ -42,13 +42,13 @@ def compare_models(sets: DuckDBPyRelation, embeddings: DuckDBPyRelation, thresho
 
     `sets`: `KEY`, texts, counts. `embeddings`: model, text, embedding.
     """
-    found = [SCHEMA.empty_table()]
+    tables = [SCHEMA.empty_table()]
     for (model,) in sets.select("model").distinct().order("model").fetchall():
         is_its_own = f"model = '{model}'"  # a slug
         texts, vectors = _read(embeddings.filter(is_its_own))
-        own = sets.filter(is_its_own).to_arrow_table()
-        found.append(compare_answers(own, texts, vectors, threshold))
-    return pa.concat_tables(found)
+        sets_of_model = sets.filter(is_its_own).to_arrow_table()
+        tables.append(compare_answers(sets_of_model, texts, vectors, threshold))
+    return pa.concat_tables(tables)
 
 
 def _read(embeddings: DuckDBPyRelation) -> tuple[pa.ChunkedArray, Values]:
@@ -88,12 +88,12 @@ def compare_answers(sets: pa.Table, texts: pa.ChunkedArray, vectors: Values, thr
     for size in set(np.diff(starts).tolist()) - {0}:
         chosen = np.flatnonzero((np.diff(starts) == size) & (n >= 2))
         places = starts[chosen, None] + np.arange(size)
-        own = rows[places], weights[places]
-        means[chosen] = mean_cosines(vectors, *own)
-        n_clusters[chosen], entropies[chosen] = entropies_of_clusters(vectors, *own, threshold)
+        weighted_rows = rows[places], weights[places]
+        means[chosen] = mean_cosines(vectors, *weighted_rows)
+        n_clusters[chosen], entropies[chosen] = entropies_of_clusters(vectors, *weighted_rows, threshold)
     values = (means, (n * (n - 1) / 2).astype(np.int64), n_clusters, entropies)
-    found = pa.table([*(sets[name] for name in KEY), *map(pa.array, values)], schema=SCHEMA)
-    return found.filter(pc.field("n_pairs") > 0)
+    table = pa.table([*(sets[name] for name in KEY), *map(pa.array, values)], schema=SCHEMA)
+    return table.filter(pc.field("n_pairs") > 0)
 
 
 def _scale(vectors: Values) -> Values:

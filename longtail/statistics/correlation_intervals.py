@@ -63,15 +63,16 @@ def _rows(groups: list[dict[str, Any]], seed: int) -> Iterator[dict[str, Any]]:
         popularity = np.log10(np.array(same[0]["subject_popularity"], dtype=float))
         resampled = resample_correlations(relation, subject, popularity, correct, seed_of(seed, [dataset]))
         for name, correlations in resampled:
-            mine = (relation == name) | (name == "all")
-            known = mine & (relation != "")
+            in_relation = (relation == name) | (name == "all")
+            known = in_relation & (relation != "")
             for at, group in enumerate(same):
                 right = correct[:, at]
                 within = correlations["within"][:, :, at] if name == "all" else None
                 yield {
-                    **{one: group[one] for one in _KEY}, "relation": name, "n_answers": int(mine.sum()),
-                    "n_within": int(known.sum()), "n_subjects": len(set(subject[mine])), "n_resamples": N_RESAMPLES,
-                    **_intervals(correlations["pooled"][:, :, at], subject[mine], right[mine], ""),
+                    **{column: group[column] for column in _KEY}, "relation": name, "n_answers": int(in_relation.sum()),
+                    "n_within": int(known.sum()), "n_subjects": len(set(subject[in_relation])),
+                    "n_resamples": N_RESAMPLES,
+                    **_intervals(correlations["pooled"][:, :, at], subject[in_relation], right[in_relation], ""),
                     **_intervals(within, subject[known], right[known], "_within"),
                 }  # fmt: skip
 
@@ -86,9 +87,9 @@ def _intervals(correlations: Values | None, subject: Values, right: Values, scop
         return {**dict.fromkeys(names), f"no_interval{scope}": "one relation"}
     reason = reason_against(len(set(subject)), int(right.sum()), int((1 - right).sum()))
     n_rarer = min(len(set(subject[right == outcome])) for outcome in (0, 1))
-    found = [interval(values, reason, n_rarer) for values in correlations.T]
-    reason = next((why for *_, why in found if why), None)
-    ends = [None if reason else end for *both, _ in found for end in both]
+    intervals = [interval(values, reason, n_rarer) for values in correlations.T]
+    reason = next((why for *_, why in intervals if why), None)
+    ends = [None if reason else end for *both, _ in intervals for end in both]
     return {**dict(zip(names, ends, strict=True)), f"no_interval{scope}": reason}
 
 
@@ -139,21 +140,21 @@ def _sums(weights: Values, popularity: Values, correct: Values) -> Values:
 def _sums_of_chunk(
     weights: Values, popularity: Values, starts: Values, level: Values, correct: Values
 ) -> Values:
-    own = np.add.reduceat(weights, starts, axis=1)
-    total = np.maximum(own.sum(axis=1, keepdims=True), 1)  # without any question all sums are 0
-    rank = ((2 * np.cumsum(own, axis=1) - own - total) / total)[:, level]
+    by_level = np.add.reduceat(weights, starts, axis=1)
+    total = np.maximum(by_level.sum(axis=1, keepdims=True), 1)  # without any question all sums are 0
+    rank = ((2 * np.cumsum(by_level, axis=1) - by_level - total) / total)[:, level]
     right = weights @ correct
-    found = np.empty((3, len(weights), len(MEASURES), correct.shape[1]))
+    sums_of_products = np.empty((3, len(weights), len(MEASURES), correct.shape[1]))
     for at, values in enumerate((np.broadcast_to(popularity, rank.shape), rank)):
         weighted = weights * values
         sums = weighted.sum(axis=1, keepdims=True)
-        found[0, :, at] = (weighted * values).sum(axis=1, keepdims=True) - sums**2 / total
-        found[1, :, at] = weighted @ correct - sums * right / total
-    found[0, :, 0] *= (
-        found[0, :, 1] > 0
+        sums_of_products[0, :, at] = (weighted * values).sum(axis=1, keepdims=True) - sums**2 / total
+        sums_of_products[1, :, at] = weighted @ correct - sums * right / total
+    sums_of_products[0, :, 0] *= (
+        sums_of_products[0, :, 1] > 0
     )  # equal popularities have exactly equal ranks, but rounded logarithms
-    found[2] = (right - right**2 / total)[:, None]
-    return found
+    sums_of_products[2] = (right - right**2 / total)[:, None]
+    return sums_of_products
 
 
 def _correlation(sums: Values) -> Values:

@@ -36,8 +36,8 @@ def by_subject(key: Sequence[str], measures: str) -> str:
     """A query: for each key and measure the sums of each subject. `measures`: rows of facts with `subject` (a number from
     1 that the facts of a subject share) and `n_drawn` (how many subjects there are).
     """
-    sums = ", ".join(f"sum({one} order by question_id) as {one}" for one in _SUMS)
-    lists = ", ".join(f"list({one} order by subject) as {one}" for one in ("subject", *_SUMS))
+    sums = ", ".join(f"sum({column} order by question_id) as {column}" for column in _SUMS)
+    lists = ", ".join(f"list({column} order by subject) as {column}" for column in ("subject", *_SUMS))
     return (
         f"select {', '.join(key)}, measure, n_drawn, {lists} from "  # noqa: S608
         f"(select {', '.join(key)}, measure, n_drawn, subject, {sums} from ({measures}) group by all) "
@@ -102,8 +102,10 @@ def add_means(
     `rows`: key, relation, measure, and the lists of subjects and both their sums; those of one key stand together. Rows
     with equal `drawn_by` share their resamples.
     """
-    for _, own in itertools.groupby(_resample(rows, key, drawn_by, seed), key=lambda one: _of(one[0], *key)):
-        resampled = list(own)
+    for _, rows_of_key in itertools.groupby(
+        _resample(rows, key, drawn_by, seed), key=lambda pair: _of(pair[0], *key)
+    ):
+        resampled = list(rows_of_key)
         for row, values in [*resampled, *_means(resampled)]:
             yield interval_row(row, key, values)
 
@@ -121,10 +123,10 @@ def _resample(
     ):
         rng = np.random.default_rng(seed_of(seed, map(str, drawn_from)))
         weights = draws(drawn_from[-1], N_RESAMPLES, rng)
-        for _, own in itertools.groupby(
+        for _, rows_of_measure in itertools.groupby(
             together, key=lambda row: (_of(row, *key, "relation"), row["subject"])
         ):
-            same = list(own)
+            same = list(rows_of_measure)
             drawn = weights[:, np.array(same[0]["subject"]) - 1].astype(float)
             above, below = (drawn @ np.array([row[name] for row in same], dtype=float).T for name in _SUMS)
             values = np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
@@ -144,11 +146,11 @@ def _means(resampled: Sequence[tuple[Row, Values]]) -> Iterator[tuple[Row, Value
         subjects, influences = map(
             np.concatenate, zip(*(_influence(row) for row, _ in together), strict=True)
         )
-        own = {
+        influence = {
             "subject": np.unique(subjects),
             "influence": sums_by_subject(influences, subjects) / len(together),
         }
-        yield {**together[0][0], "relation": "all", **own}, means
+        yield {**together[0][0], "relation": "all", **influence}, means
 
 
 def _influence(row: Row) -> tuple[Values, Values]:

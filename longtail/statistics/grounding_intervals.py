@@ -59,8 +59,8 @@ Row = Mapping[str, Any]
 def compare_prompts(comparisons: pa.Table, seed: int) -> pa.Table:
     """The rows of int_grounding_intervals. `comparisons`: each with lists of its questions, as `QUERY` reads them."""
     rows: list[dict[str, Any]] = []
-    for dataset, own in itertools.groupby(comparisons.to_pylist(), key=lambda group: group["dataset"]):
-        rows += _of_dataset(list(own), seed_of(seed, ["grounding_intervals", dataset]))
+    for dataset, groups in itertools.groupby(comparisons.to_pylist(), key=lambda group: group["dataset"]):
+        rows += _of_dataset(list(groups), seed_of(seed, ["grounding_intervals", dataset]))
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 
@@ -88,18 +88,18 @@ def _of_dataset(groups: Sequence[Row], seed: int) -> Iterator[dict[str, Any]]:
 def _sums(groups: Sequence[Row]) -> tuple[Values, Values, Values]:
     """Sums above and below the line, and numbers of questions with both scores: subjects × measures of all groups."""
     places = {
-        one: i for i, one in enumerate(sorted({one for group in groups for one in group["cluster_id"]}))
+        name: i for i, name in enumerate(sorted({name for group in groups for name in group["cluster_id"]}))
     }
     sums = np.zeros((3, len(places), len(groups), len(MEASURES)))
     for number, group in enumerate(groups):
-        subject = np.array([places[one] for one in group["cluster_id"]])
-        own = {name: np.array(group[name], dtype=float) for name in _LISTS[1:]}
-        ratios = [(own[one], own[f"base_{one}"]) for one in _RATIOS.values()]
-        differences = [(own[one] - own[f"base_{one}"], np.ones(len(subject))) for one in _COMPARED]
+        subject = np.array([places[name] for name in group["cluster_id"]])
+        scores = {name: np.array(group[name], dtype=float) for name in _LISTS[1:]}
+        ratios = [(scores[name], scores[f"base_{name}"]) for name in _RATIOS.values()]
+        differences = [(scores[name] - scores[f"base_{name}"], np.ones(len(subject))) for name in _COMPARED]
         both = np.array([*ratios, *differences]).transpose(1, 2, 0)
         has_both = ~np.isnan(both[0])
         sums[:, np.unique(subject), number] = [
-            sums_by_subject(one, subject) for one in (*np.where(has_both, both, 0), has_both)
+            sums_by_subject(name, subject) for name in (*np.where(has_both, both, 0), has_both)
         ]
     above, below, n_paired = sums.reshape(3, len(places), -1)
     return above, below, n_paired

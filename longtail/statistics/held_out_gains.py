@@ -62,7 +62,7 @@ class Ladder:
     """Questions in the order of their popularity, one group (a relation, or all) after the other.
 
     `order`: the questions; the other arrays are by position in it. `first` and `last`: first and last position of the
-    same popularity. `starts` and `stops`: positions of each group. `told`: positions of the questions with a
+    same popularity. `starts` and `stops`: positions of each group. `places`: positions of the questions with a
     difference; `sign`: their differences; `below`: how many of them are before each position, and before the end.
     `is_step` (searches × places in `below`): whether a threshold can have so many of them below it. `is_unfitted`:
     whether a group has no threshold of its own, as questions without a relation.
@@ -75,7 +75,7 @@ class Ladder:
     last: Values
     starts: Values
     stops: Values
-    told: Values
+    places: Values
     sign: Values
     below: Values
     is_step: Values
@@ -85,7 +85,7 @@ class Ladder:
     def differing(self) -> tuple[Values, Values, Values]:
         """The questions with a difference, their differences, and where each group of them begins and the last ends."""
         bounds = self.below[np.append(self.starts, len(self.order))]
-        return self.order[self.told], self.sign, bounds
+        return self.order[self.places], self.sign, bounds
 
 
 @dataclass(frozen=True)
@@ -132,15 +132,15 @@ def _ladder(questions: Questions, scope: str, edges: dict[str, Values]) -> Ladde
     is_new = np.append(True, (popularity[1:] != popularity[:-1]) | (group[1:] != group[:-1]))
     firsts = np.flatnonzero(is_new)
     level = np.cumsum(is_new) - 1
-    told = np.flatnonzero(questions.difference[order])
+    places = np.flatnonzero(questions.difference[order])
     below = np.append(0, np.cumsum(questions.difference[order] != 0))
-    own = group[told]
-    is_step = np.ones((len(SEARCHES), len(told) + 1), dtype=bool)
-    for search, values in enumerate((popularity[told], step[told])):
-        is_step[search, 1:-1] = (values[1:] != values[:-1]) | (own[1:] != own[:-1])
+    group_of_place = group[places]
+    is_step = np.ones((len(SEARCHES), len(places) + 1), dtype=bool)
+    for search, values in enumerate((popularity[places], step[places])):
+        is_step[search, 1:-1] = (values[1:] != values[:-1]) | (group_of_place[1:] != group_of_place[:-1])
     return Ladder(
-        order, popularity, step, firsts[level], (np.append(firsts[1:], n) - 1)[level], starts, stops, told,
-        questions.difference[order][told].astype(np.int16), below, is_step, names == NO_RELATION,
+        order, popularity, step, firsts[level], (np.append(firsts[1:], n) - 1)[level], starts, stops, places,
+        questions.difference[order][places].astype(np.int16), below, is_step, names == NO_RELATION,
     )  # fmt: skip
 
 
@@ -154,19 +154,19 @@ def fit(ladder_of: dict[str, Ladder], weights: Values, folds: Values, n_folds: i
     turned = np.ascontiguousarray(weights.T), np.ascontiguousarray(folds.T)
 
     def scored(ladder: Ladder, counts: Values) -> Values:
-        found = np.zeros((n_folds, len(weights)), dtype=np.int32)
-        held_gains(*turned, *ladder.differing, np.ascontiguousarray(counts.swapaxes(1, 2), np.int32), found)
-        return found
+        gains = np.zeros((n_folds, len(weights)), dtype=np.int32)
+        held_gains(*turned, *ladder.differing, np.ascontiguousarray(counts.swapaxes(1, 2), np.int32), gains)
+        return gains
 
     retrieved, gain, limits = {}, {}, {}
     of_all = ladder_of["all"]
-    always = scored(of_all, np.full((n_folds, len(weights), 1), len(of_all.told)))
+    always = scored(of_all, np.full((n_folds, len(weights), 1), len(of_all.places)))
     takes_always = always.sum(axis=0) > always
     for scope in SCOPES:  # all comes first, because relations without fitted questions use its thresholds
         ladder = ladder_of[scope]
-        found = np.empty((len(SEARCHES), n_folds, len(ladder.starts), len(weights)), dtype=np.int32)
-        best_counts(*turned, *ladder.differing, ladder.is_step, found)
-        best = found.swapaxes(2, 3).astype(np.int64)
+        best_by_group = np.empty((len(SEARCHES), n_folds, len(ladder.starts), len(weights)), dtype=np.int32)
+        best_counts(*turned, *ladder.differing, ladder.is_step, best_by_group)
+        best = best_by_group.swapaxes(2, 3).astype(np.int64)
         places, is_unknown = _exact_places(ladder, best[0], weights, folds)
         for search, counts in zip(SEARCHES, (ladder.below[places], best[1]), strict=True):
             if scope == "all":
@@ -187,7 +187,7 @@ def _exact_places(ladder: Ladder, best: Values, weights: Values, folds: Values) 
     from longtail.statistics.kernels import next_fitted
 
     is_never = best == ladder.below[ladder.starts]
-    after = np.append(0, ladder.last[ladder.told] + 1)
+    after = np.append(0, ladder.last[ladder.places] + 1)
     place = np.ascontiguousarray(np.where(is_never, ladder.starts, after[best]))
     next_fitted(weights, folds, ladder.order, ladder.stops, place)
     is_end = place == ladder.stops
@@ -199,13 +199,13 @@ def _limits(ladder: Ladder, search: str, places: Values, counts: Values) -> Valu
     """The thresholds for all, folds × weightings."""
     if search == "exact":
         return np.append(ladder.popularity, np.inf)[places[:, :, 0]]
-    steps = np.append(-np.inf, ladder.step[ladder.told])
+    steps = np.append(-np.inf, ladder.step[ladder.places])
     return np.asarray(steps[counts[:, :, 0]])
 
 
 def _fall_back(ladder: Ladder, counts: Values, is_unknown: Values, limits: Values) -> None:
     """A relation without a fitted question uses the threshold for all, and so do questions without a relation."""
-    popularity = ladder.popularity[ladder.told]
+    popularity = ladder.popularity[ladder.places]
     for group in np.flatnonzero(is_unknown.any(axis=(0, 1))):
         start, stop = ladder.below[ladder.starts[group]], ladder.below[ladder.stops[group]]
         at = is_unknown[:, :, group]
@@ -214,16 +214,16 @@ def _fall_back(ladder: Ladder, counts: Values, is_unknown: Values, limits: Value
 
 def left_out(ladder_of: dict[str, Ladder], fitted: Fitted, folds: Values) -> dict[Variant, LeftOut]:
     """By variant: the mean gain of each question when it is left out, over weightings that are all 1."""
-    found = {}
+    by_variant = {}
     for (search, scope), counts in fitted.retrieved.items():
         ladder = ladder_of[scope]
-        questions = ladder.order[ladder.told]
-        group = np.searchsorted(ladder.starts, ladder.told, side="right") - 1
+        questions = ladder.order[ladder.places]
+        group = np.searchsorted(ladder.starts, ladder.places, side="right") - 1
         is_retrieved = np.arange(len(questions)) < counts[:, :, group]
         is_held = folds[None, :, questions] == np.arange(len(counts))[:, None, None]
         departs = is_held * (is_retrieved.astype(np.int16) - fitted.takes_always[..., None])
         n_held = is_held.sum(axis=(0, 1))
         gain = np.zeros(len(ladder.order))
         gain[questions] = (departs * ladder.sign).sum(axis=(0, 1)) / np.maximum(n_held, 1)
-        found[search, scope] = LeftOut(gain, float(np.abs(departs).sum() / max(n_held.sum(), 1)))
-    return found
+        by_variant[search, scope] = LeftOut(gain, float(np.abs(departs).sum() / max(n_held.sum(), 1)))
+    return by_variant

@@ -30,11 +30,11 @@ def invert(matrix: np.ndarray) -> None:
 
 
 @compile_loop
-def add_product(matrix: np.ndarray, vector: np.ndarray, found: np.ndarray) -> None:
-    """Add matrix times vector to `found`."""
-    for row in range(len(found)):
+def add_product(matrix: np.ndarray, vector: np.ndarray, result: np.ndarray) -> None:
+    """Add matrix times vector to `result`."""
+    for row in range(len(result)):
         for column in range(len(vector)):
-            found[row] += matrix[row, column] * vector[column]
+            result[row] += matrix[row, column] * vector[column]
 
 
 @functools.partial(compile_loop, fastmath={"reassoc"})
@@ -48,87 +48,87 @@ def product_sum(first: np.ndarray, second: np.ndarray, third: np.ndarray) -> flo
 
 @compile_loop
 def set_logits(
-    design: np.ndarray, bounds: np.ndarray, common: np.ndarray, own: np.ndarray, found: np.ndarray
+    design: np.ndarray, bounds: np.ndarray, common: np.ndarray, by_group: np.ndarray, logits: np.ndarray
 ) -> None:  # fmt: skip
-    """Write the logits of coefficients into `found` (n); the arrays are those of `logistic_step`."""
-    found[:] = 0.0
-    for one in range(len(own)):
+    """Write the logits of coefficients into `logits` (n); the arrays are those of `logistic_step`."""
+    logits[:] = 0.0
+    for group in range(len(by_group)):
         for i in range(len(common)):
-            factor, predictor = common[i] + own[one, i], design[i]
-            for at in range(bounds[one], bounds[one + 1]):
-                found[at] += factor * predictor[at]
+            factor, predictor = common[i] + by_group[group, i], design[i]
+            for at in range(bounds[group], bounds[group + 1]):
+                logits[at] += factor * predictor[at]
 
 
 @compile_loop
 def logistic_step(
     design: np.ndarray, bounds: np.ndarray, residual: np.ndarray, certainty: np.ndarray, is_grouped: bool,
-    common: np.ndarray, own: np.ndarray, step: np.ndarray, steps: np.ndarray,
+    common: np.ndarray, by_group: np.ndarray, step: np.ndarray, steps: np.ndarray,
 ) -> None:  # fmt: skip
-    """Write Newton's step of a logistic regression into `step` (q), for `common`, and `steps` (groups × q), for `own`.
+    """Write Newton's step of a logistic regression: `step` (q) for `common`, and `steps` (groups × q) for `by_group`.
 
     `design` (q × n): ones, and predictors. `bounds` (groups + 1): where each group of questions begins. `residual` and
-    `certainty` (n): the derivatives of the likelihood. `common` (q) and `own` (groups × q), which a group adds: the
+    `certainty` (n): the derivatives of the likelihood. `common` (q) and `by_group` (groups × q), which a group adds: the
     coefficients. Their squares are penalised, but for the common intercept. Groups meet only through `common`, so a step
     solves one small system per group, and one for what they share.
     """
-    (n_groups, q), ones = own.shape, design[0]
+    (n_groups, q), ones = by_group.shape, design[0]
     gradient, curvature = np.empty((n_groups, q)), np.empty((n_groups, q, q))
     joint, wanted = np.zeros((q, q)), np.zeros(q)
     for i in range(1, q):
         joint[i, i], wanted[i] = 1.0, -common[i]
-    for one in range(n_groups):
-        rows = slice(bounds[one], bounds[one + 1])
+    for group in range(n_groups):
+        rows = slice(bounds[group], bounds[group + 1])
         for i in range(q):
-            gradient[one, i] = product_sum(residual[rows], design[i, rows], ones[rows])
+            gradient[group, i] = product_sum(residual[rows], design[i, rows], ones[rows])
             for j in range(i + 1):
                 total = product_sum(certainty[rows], design[i, rows], design[j, rows])
-                curvature[one, i, j] = curvature[one, j, i] = total
+                curvature[group, i, j] = curvature[group, j, i] = total
         if is_grouped:
             for i in range(q):
-                gradient[one, i] -= own[one, i]
-                wanted[i] += own[one, i]
-                curvature[one, i, i] += 1
+                gradient[group, i] -= by_group[group, i]
+                wanted[i] += by_group[group, i]
+                curvature[group, i, i] += 1
                 joint[i, i] += 1
-            invert(curvature[one])
-            add_product(curvature[one], gradient[one], wanted)
-            joint -= curvature[one]
+            invert(curvature[group])
+            add_product(curvature[group], gradient[group], wanted)
+            joint -= curvature[group]
         else:
-            wanted += gradient[one]
-            joint += curvature[one]
+            wanted += gradient[group]
+            joint += curvature[group]
     invert(joint)
     step[:] = 0.0
     add_product(joint, wanted, step)
-    for one in range(n_groups if is_grouped else 0):
-        steps[one] = -step
-        add_product(curvature[one], gradient[one] + step, steps[one])
+    for group in range(n_groups if is_grouped else 0):
+        steps[group] = -step
+        add_product(curvature[group], gradient[group] + step, steps[group])
 
 
 @compile_loop
 def fit_logistic(
     predictors: np.ndarray, means: np.ndarray, deviations: np.ndarray, correct: np.ndarray, weights: np.ndarray,
-    bounds: np.ndarray, is_grouped: bool, common: np.ndarray, own: np.ndarray, found: np.ndarray,
+    bounds: np.ndarray, is_grouped: bool, common: np.ndarray, by_group: np.ndarray, all_logits: np.ndarray,
 ) -> None:  # fmt: skip
-    """Fit a logistic regression by Newton's method for each of `weights` (fits × n), and write its logits into `found`.
+    """Fit a logistic regression by Newton's method for each of `weights` (fits × n); `all_logits` gets its logits.
 
     `predictors` (n × p), standardised by the fit's own `means` and `deviations` (fits × p). `bounds` (groups + 1): where
-    each group of questions begins. `common` (1 + p) and `own` (groups × (1 + p)) are where the first fit begins; each
-    other one begins where the fit before ended, and those of the last remain there. A fit to one outcome has infinite
-    logits and no coefficients.
+    each group of questions begins. `common` (1 + p) and `by_group` (groups × (1 + p)) are where the first fit begins;
+    each other one begins where the fit before ended, and those of the last remain there. A fit to one outcome has
+    infinite logits and no coefficients.
     """
-    (n_fits, n), (n_groups, q) = weights.shape, own.shape
+    (n_fits, n), (n_groups, q) = weights.shape, by_group.shape
     every, rows, fitted_bounds = np.ones((q, n)), np.empty(n, np.int64), np.zeros(n_groups + 1, np.int64)
     step, steps = np.empty(q), np.zeros((n_groups, q))
     for fit in range(n_fits):
         m, n_right = 0, 0.0
-        for one in range(n_groups):
-            for at in range(bounds[one], bounds[one + 1]):
+        for group in range(n_groups):
+            for at in range(bounds[group], bounds[group + 1]):
                 if weights[fit, at] > 0:
                     rows[m] = at
                     n_right += correct[at]
                     m += 1
-            fitted_bounds[one + 1] = m
+            fitted_bounds[group + 1] = m
         if n_right == 0 or n_right == m:
-            found[fit] = np.inf if n_right else -np.inf
+            all_logits[fit] = np.inf if n_right else -np.inf
             continue
         design = np.ones((q, m))
         for i in range(1, q):
@@ -137,14 +137,16 @@ def fit_logistic(
             for place in range(m):
                 design[i, place] = every[i, rows[place]]
         logits, moves, residual, certainty = np.empty(m), np.empty(m), np.empty(m), np.empty(m)
-        set_logits(design, fitted_bounds, common, own, logits)
+        set_logits(design, fitted_bounds, common, by_group, logits)
         for _ in range(_MOST_STEPS):
             for place in range(m):
                 probability = 1 / (1 + np.exp(-logits[place]))
                 weight = weights[fit, rows[place]]
                 residual[place] = weight * (correct[rows[place]] - probability)
                 certainty[place] = weight * (probability * (1 - probability))
-            logistic_step(design, fitted_bounds, residual, certainty, is_grouped, common, own, step, steps)
+            logistic_step(
+                design, fitted_bounds, residual, certainty, is_grouped, common, by_group, step, steps
+            )
             set_logits(design, fitted_bounds, step, steps, moves)
             moved = 0.0
             for place in range(m):
@@ -152,29 +154,29 @@ def fit_logistic(
             shrink = 1 / max(1.0, moved / _MOST_LOGITS)
             for i in range(q):
                 common[i] += shrink * step[i]
-                for one in range(n_groups):
-                    own[one, i] += shrink * steps[one, i]
+                for group in range(n_groups):
+                    by_group[group, i] += shrink * steps[group, i]
             for place in range(m):
                 logits[place] += shrink * moves[place]
             if moved < _LEAST_STEP:
                 break
-        set_logits(every, bounds, common, own, found[fit])
+        set_logits(every, bounds, common, by_group, all_logits[fit])
 
 
 @compile_loop
 def best_limits(
-    orders: np.ndarray, values: np.ndarray, weights: np.ndarray, gains: np.ndarray, slot: np.ndarray, found: np.ndarray
+    orders: np.ndarray, values: np.ndarray, weights: np.ndarray, gains: np.ndarray, slot: np.ndarray, limits: np.ndarray
 ) -> None:  # fmt: skip
-    """Write the best threshold of each method, fit and slot into `found` (methods × fits × slots).
+    """Write the best threshold of each method, fit and slot into `limits` (methods × fits × slots).
 
     `values` and `weights` (fits × n), `gains` (methods × fits × n); `orders` sorts each fit's values, or those of all
     fits in one row. `slot` (n): the relation's number; 0 if there is none, and for all questions.
     """
     for fit in range(len(values)):
-        bounds = np.zeros(found.shape[2] + 1, np.int64)
+        bounds = np.zeros(limits.shape[2] + 1, np.int64)
         rows = deal(orders[min(fit, len(orders) - 1)], slot, weights[fit], bounds)
         for method in range(len(gains)):
-            set_limits(rows, bounds, values[fit], gains[method, fit], found[method, fit])
+            set_limits(rows, bounds, values[fit], gains[method, fit], limits[method, fit])
 
 
 @compile_loop
@@ -191,36 +193,36 @@ def deal(order: np.ndarray, slot: np.ndarray, weights: np.ndarray, bounds: np.nd
     free, rows = bounds[:-1].copy(), np.empty(bounds[-1], np.int64)
     for at in order:
         if weights[at] > 0:
-            for own in range(0, slot[at] + 1, max(slot[at], 1)):
-                rows[free[own]] = at
-                free[own] += 1
+            for number in range(0, slot[at] + 1, max(slot[at], 1)):
+                rows[free[number]] = at
+                free[number] += 1
     return rows
 
 
 @compile_loop
 def set_limits(
-    rows: np.ndarray, bounds: np.ndarray, values: np.ndarray, gain: np.ndarray, found: np.ndarray
+    rows: np.ndarray, bounds: np.ndarray, values: np.ndarray, gain: np.ndarray, limits: np.ndarray
 ) -> None:  # fmt: skip
-    """Write the best threshold of each slot into `found` (slots): the next value after the greatest sum of gains.
+    """Write the best threshold of each slot into `limits` (slots): the next value after the greatest sum of gains.
 
     `rows` and `bounds`: those of `deal`, in the order of their `values` (n).
     """
-    for own in range(len(found)):
+    for number in range(len(limits)):
         last, below, best, limit = np.nan, 0.0, -1.0, -np.inf
-        for place in range(bounds[own], bounds[own + 1]):
+        for place in range(bounds[number], bounds[number + 1]):
             at = rows[place]
             if values[at] != last and below > best:
                 best, limit = below, values[at]
             last = values[at]
             below += gain[at]
-        found[own] = np.inf if below > best >= 0 else limit
+        limits[number] = np.inf if below > best >= 0 else limit
 
 
 @compile_loop
 def gains_below(
-    values: np.ndarray, limits: np.ndarray, slot: np.ndarray, gains: np.ndarray, found: np.ndarray
+    values: np.ndarray, limits: np.ndarray, slot: np.ndarray, gains: np.ndarray, sums: np.ndarray
 ) -> None:  # fmt: skip
-    """Add to `found` (fits × 2) the gain of the questions below the threshold of slot 0, and below that of their own
+    """Add to `sums` (fits × 2) the gain of the questions below the threshold of slot 0, and below that of their own
     slot if it has one.
 
     `values` and `gains` (fits × n), `limits` (fits × slots), `slot` (n).
@@ -230,27 +232,27 @@ def gains_below(
             gain, value = gains[fit, at], values[fit, at]
             if gain != 0:
                 limit = limits[fit, slot[at]]
-                found[fit, 0] += gain * (value < limits[fit, 0])
-                found[fit, 1] += gain * (value < (limits[fit, 0] if limit == -np.inf else limit))
+                sums[fit, 0] += gain * (value < limits[fit, 0])
+                sums[fit, 1] += gain * (value < (limits[fit, 0] if limit == -np.inf else limit))
 
 
 @compile_loop
 def best_counts(
     weights: np.ndarray, folds: np.ndarray, questions: np.ndarray, signs: np.ndarray, bounds: np.ndarray,
-    is_step: np.ndarray, found: np.ndarray,
+    is_step: np.ndarray, retrieved: np.ndarray,
 ) -> None:  # fmt: skip
-    """Write the best number of questions below a threshold into `found` (searches × folds × groups × weightings).
+    """Write the best number of questions below a threshold into `retrieved` (searches × folds × groups × weightings).
 
     `weights` and `folds`: all questions × weightings, since the inner loops run over weightings. `questions` and `signs`
     (n): the questions with a difference. `bounds` (groups + 1): where each group of them begins. `is_step`
     (searches × (n + 1)): whether a threshold can have so many below it.
     """
-    n_searches, n_folds, _, n_rows = found.shape
+    n_searches, n_folds, _, n_rows = retrieved.shape
     for group in range(len(bounds) - 1):
         trained = np.zeros((n_folds, n_rows), np.int32)
         best = np.zeros((n_searches, n_folds, n_rows), np.int32)
         is_higher = np.zeros(n_searches, np.bool_)
-        found[:, :, group] = bounds[group]
+        retrieved[:, :, group] = bounds[group]
         for place in range(bounds[group], bounds[group + 1]):
             weight, dealt, sign = weights[questions[place]], folds[questions[place]], signs[place]
             for fold in range(n_folds):
@@ -262,7 +264,7 @@ def best_counts(
                 if is_higher[search] and is_step[search, place + 1]:
                     is_higher[search] = False
                     for fold in range(n_folds):
-                        sums, most, counts = trained[fold], best[search, fold], found[search, fold, group]
+                        sums, most, counts = trained[fold], best[search, fold], retrieved[search, fold, group]
                         for row in range(n_rows):
                             counts[row] = place + 1 if sums[row] > most[row] else counts[row]
                             most[row] = max(most[row], sums[row])
@@ -271,18 +273,18 @@ def best_counts(
 @compile_loop
 def held_gains(
     weights: np.ndarray, folds: np.ndarray, questions: np.ndarray, signs: np.ndarray, bounds: np.ndarray,
-    counts: np.ndarray, found: np.ndarray,
+    counts: np.ndarray, gains: np.ndarray,
 ) -> None:  # fmt: skip
-    """Add to `found` (folds × weightings) what the fold left out gains on the questions before `counts`.
+    """Add to `gains` (folds × weightings) what the fold left out gains on the questions before `counts`.
 
     `counts` (folds × groups × weightings); the other arrays as in `best_counts`.
     """
-    n_folds, n_rows = found.shape
+    n_folds, n_rows = gains.shape
     for group in range(len(bounds) - 1):
         for place in range(bounds[group], bounds[group + 1]):
             weight, dealt, sign = weights[questions[place]], folds[questions[place]], signs[place]
             for fold in range(n_folds):
-                below, sums = counts[fold, group], found[fold]
+                below, sums = counts[fold, group], gains[fold]
                 for row in range(n_rows):
                     sums[row] += (sign * weight[row]) * ((dealt[row] == fold) & (place < below[row]))
 
@@ -314,7 +316,7 @@ def pair_sums(drawn: np.ndarray, unit: np.ndarray, is_right: np.ndarray, is_last
     `drawn` (units × draws): how often a unit counts. The other arrays (n) have the answers in ascending order of score:
     the unit, whether the answer is right, and whether the next one scores higher.
     """
-    found = np.zeros((3, drawn.shape[1]), np.int64)
+    totals = np.zeros((3, drawn.shape[1]), np.int64)
     tied = np.zeros((2, drawn.shape[1]), np.int64)
     for place in range(len(unit)):
         counts, same = drawn[unit[place]], tied[0 if is_right[place] else 1]
@@ -322,8 +324,8 @@ def pair_sums(drawn: np.ndarray, unit: np.ndarray, is_right: np.ndarray, is_last
             same[draw] += counts[draw]
         if is_last[place]:
             for draw in range(len(counts)):
-                found[0, draw] += tied[0, draw] * (2 * found[2, draw] + tied[1, draw])
-                found[1, draw] += tied[0, draw]
-                found[2, draw] += tied[1, draw]
+                totals[0, draw] += tied[0, draw] * (2 * totals[2, draw] + tied[1, draw])
+                totals[1, draw] += tied[0, draw]
+                totals[2, draw] += tied[1, draw]
             tied[:] = 0
-    return found
+    return totals

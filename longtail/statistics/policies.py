@@ -35,8 +35,8 @@ from longtail.statistics.resampling import (
     sign_flip_p,
 )
 from longtail.statistics.signal_fit import Values
-from longtail.statistics.signal_gains import ALIKE, resample_accuracies
 from longtail.statistics.signal_policies import (
+    ALIKE,
     ALL,
     ALWAYS,
     FIXED,
@@ -45,6 +45,7 @@ from longtail.statistics.signal_policies import (
     POPULARITY,
     Asked,
     Policy,
+    resample_accuracies,
     thresholds,
 )
 from longtail.statistics.signal_quality import BEST
@@ -91,7 +92,7 @@ class _Arena:
 
     def __init__(self, pair: Pair, is_training: Values, chosen: Sequence[str], seed: int) -> None:
         self.pair, self.is_training, self.chosen, self.seed = pair, is_training, chosen, seed
-        self.places = {one: at for at, one in enumerate(pair.columns["question_id"])}
+        self.places = {question_id: at for at, question_id in enumerate(pair.columns["question_id"])}
         self.difference = pair.columns["retrieval"] - pair.columns["parametric"]
 
     def rows(self, fitted: Fitted) -> Iterator[dict[str, Any]]:
@@ -104,9 +105,9 @@ class _Arena:
 
         A policy with scores alone retrieves at and above a threshold that is fitted as those of signals are.
         """
-        has_scores = all(one["retrieves"] is None for one in said.values())
+        has_scores = all(row["retrieves"] is None for row in said.values())
         meaning = "score" if has_scores else "retrieves"
-        known = {self.places[one]: row[meaning] for one, row in said.items() if one in self.places}
+        known = {self.places[name]: row[meaning] for name, row in said.items() if name in self.places}
         rows = np.array(sorted(at for at, value in known.items() if value is not None), dtype=int)
         if not len(rows) or (has_scores and not len(self.is_training)):
             return
@@ -135,7 +136,8 @@ class _Arena:
         fits = is_training if len(is_training) else np.ones((1, len(rows)))
         decided = {
             NEVER: np.zeros((1, 1), bool), ALWAYS: np.ones((1, 1), bool), ORACLE: difference[None] > 0,
-            FIXED: (fits @ difference > 0)[:, None], **others, **{name: one for name, (one, _) in fitted.items()},
+            FIXED: (fits @ difference > 0)[:, None], **others, 
+            **{name: decisions for name, (decisions, _) in fitted.items()},
         }  # fmt: skip
         names, tested = [*decided], weight.any(axis=0)
         shares = np.stack([(weight * values).sum(axis=0) for values in decided.values()], axis=1)
@@ -161,7 +163,7 @@ class _Arena:
         if name != BEST:
             return signal_cost(name, "cost_usd", columns, decided)
         pairs = zip(self.chosen, decided, strict=True)
-        return np.array([signal_cost(one, "cost_usd", columns, by_split) for one, by_split in pairs])
+        return np.array([signal_cost(signal, "cost_usd", columns, by_split) for signal, by_split in pairs])
 
     def _chosen_signals(self) -> str:
         """The signals that some split chooses, the most frequent one first."""
@@ -228,7 +230,7 @@ class _Spread:
         *n_right, n = self._sums.sum(axis=0)
         n_rarer = min((self._sums[:, at] > 0).sum(), (self._sums[:, -1] - self._sums[:, at] > ROUNDING).sum())
         of_gain, of_room = self._reasons[at], self._reasons[oracle]
-        found: dict[str, Any] = {"policy_p_value": self._p_values[at]}
+        measures: dict[str, Any] = {"policy_p_value": self._p_values[at]}
         for measure, why, values, reason, n_deciding in (
             ("policy_accuracy", "no_interval", self._accuracy[:, at],
              reason_against(len(self._sums), n_right[at], n - n_right[at]), n_rarer),
@@ -238,9 +240,9 @@ class _Spread:
             if np.isnan(values[0]):
                 reason = "the oracle gains nothing"
             low, high, reason = interval(values[1:], reason, n_deciding)
-            found |= {measure: None if np.isnan(values[0]) else round(float(values[0]), 12)}
-            found |= {f"{measure}_ci_low": low, f"{measure}_ci_high": high, why: reason}
-        return found
+            measures |= {measure: None if np.isnan(values[0]) else round(float(values[0]), 12)}
+            measures |= {f"{measure}_ci_low": low, f"{measure}_ci_high": high, why: reason}
+        return measures
 
 
 def _weights(is_test: Values) -> Values:

@@ -1,4 +1,10 @@
-"""How likely is an answer right, without a reference answer? The regression of PopQA-TP and probabilities by question."""
+"""How likely is an answer right, without a reference answer? The regression of PopQA-TP and probabilities by question.
+
+Probabilities come from models that did not see the question's subject: the questions are dealt into five folds, all
+questions of one subject into one. Each fold is predicted by estimators that are fitted on the other four. These are dealt
+again, into three parts by subject: each part calibrates (Platt's sigmoid) an estimator that is fitted on the other two,
+and the prediction is the mean of the three.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +17,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from longtail.statistics.prediction_design import (
+from longtail.statistics.prediction_fit import (
     ABLATIONS,
+    CERTAINTY,
+    CONSISTENCY,
     LEAST_CORRECTNESS,
+    POPULARITY,
+    PREDICTORS,
+    UNSCORED,
     Ablation,
     Questions,
     Values,
+    fit_all,
+    scale_of,
+    score,
+    training_questions,
 )
-from longtail.statistics.prediction_held_out import UNSCORED, fit_all, score, training_questions
-from longtail.statistics.prediction_probabilities import CrossFitted, cross_fit
 from longtail.statistics.prediction_tables import by_subject, coefficients, likelihood, terms
 from longtail.statistics.resampling import seed_of
 from longtail.statistics.results import compute_parts, digest
@@ -155,7 +168,7 @@ def _group(table: pa.Table, training: set[str]) -> Group:
     ])  # fmt: skip
     questions = Questions(whole["relation"].astype(str), whole["is_correct"].astype(bool), predictors)
     is_hard = np.isin(questions.relation, list(hard_relations(rows["relation"], rows["is_correct"])))
-    is_training = np.array([one in training for one in whole["question_id"]], dtype=bool)
+    is_training = np.array([question_id in training for question_id in whole["question_id"]], dtype=bool)
     return Group(key, rows, is_whole, questions, is_training, is_hard)
 
 
@@ -191,17 +204,147 @@ def _regress(group: Group, setting: str, ablation: Ablation) -> Iterator[Row]:
 
 def _predictions(group: Group, seed: int) -> Iterator[Row]:
     """One row per question, estimator and signal; without a probability where a predictor is missing."""
-    for one in cross_fit(group.questions, group.subject, seed_of(seed, group.key.values()) % 2**32):
-        yield from _rows_of(group, one)
+    for predicted in cross_fit(group.questions, group.subject, seed_of(seed, group.key.values()) % 2**32):
+        yield from _rows_of(group, predicted)
 
 
-def _rows_of(group: Group, one: CrossFitted) -> Iterator[Row]:
+def _rows_of(group: Group, predicted: CrossFitted) -> Iterator[Row]:
     fold, probability = np.full((2, len(group.is_whole)), None, dtype=object)
     undefined = group.rows["undefined"].copy()
-    fold[group.is_whole], probability[group.is_whole] = one.fold, one.probability
-    undefined[group.is_whole] = one.undefined
+    fold[group.is_whole], probability[group.is_whole] = predicted.fold, predicted.probability
+    undefined[group.is_whole] = predicted.undefined
     for at, question_id in enumerate(group.rows["question_id"]):
         yield {
-            **group.key, "question_id": question_id, "estimator": one.estimator, "signal": one.signal,
+            **group.key, "question_id": question_id, "estimator": predicted.estimator, "signal": predicted.signal,
             "fold": fold[at], "probability": probability[at], "undefined": undefined[at],
         }  # fmt: skip
+
+
+N_FOLDS, N_PARTS = 5, 3
+LEAST_QUESTIONS = 50
+_MOST_CATEGORIES = 255
+"""Trees take at most that many relations as categories; above it they see their numbers."""
+
+
+@dataclass(frozen=True)
+class Signal:
+    """What a prediction knows about a question (SPEC §7)."""
+
+    name: str
+    numeric: tuple[str, ...]
+    has_relation: bool
+
+
+SIGNALS = (
+    Signal("popularity_relation", (POPULARITY,), True),
+    Signal("consistency", (CONSISTENCY, CERTAINTY), False),
+    Signal("all", PREDICTORS, True),
+)
+LOGISTIC, BOOSTING = "logistic", "gradient_boosting"
+ESTIMATORS = (LOGISTIC, BOOSTING)
+
+Parts = list[tuple[Values, Values]]
+"""Row numbers of the training rows and of the rest, for each part."""
+
+
+@dataclass(frozen=True)
+class CrossFitted:
+    """One estimator on one signal: `fold` and `probability` by question (n), or the reason why there are none."""
+
+    estimator: str
+    signal: str
+    fold: Values | None = None
+    probability: Values | None = None
+    undefined: str | None = None
+
+
+def cross_fit(questions: Questions, subject: Values, seed: int) -> Iterator[CrossFitted]:
+    """Every estimator on every signal. `subject` (n): questions with the same one stay together."""
+    deals = _deals(questions.correct, subject, seed)
+    for signal in SIGNALS:
+        for estimator in ESTIMATORS:
+            if isinstance(deals, str):
+                yield CrossFitted(estimator, signal.name, undefined=deals)
+                continue
+            fold, probability = np.zeros(len(subject), dtype=int), np.zeros(len(subject))
+            for number, (training, test, parts) in enumerate(deals):
+                fold[test] = number
+                probability[test] = _predict(questions, signal, estimator, training, test, parts, seed)
+            yield CrossFitted(estimator, signal.name, fold, probability)
+
+
+def _deals(correct: Values, subject: Values, seed: int) -> list[tuple[Values, Values, Parts]] | str:
+    """For each fold its training rows, its own rows, and the parts of the former; or the reason why there are none."""
+    if len(correct) < LEAST_QUESTIONS:
+        return "too few questions"
+    if len(set(subject)) < N_FOLDS * N_PARTS:
+        return "too few subjects"
+    deals = [
+        (training, test, _split_subjects(subject[training], N_PARTS, seed))
+        for training, test in _split_subjects(subject, N_FOLDS, seed)
+    ]
+    fitted = (correct[training][rows] for training, _, parts in deals for part in parts for rows in part)
+    if any(rows.all() or not rows.any() for rows in fitted):
+        return "too few answers of one outcome"
+    return deals
+
+
+def _split_subjects(subject: Values, n: int, seed: int) -> Parts:
+    from sklearn.model_selection import GroupKFold
+
+    return list(GroupKFold(n, shuffle=True, random_state=seed).split(subject, groups=subject))
+
+
+def _predict(
+    questions: Questions,
+    signal: Signal,
+    estimator: str,
+    training: Values,
+    test: Values,
+    parts: Parts,
+    seed: int,
+) -> Values:
+    from sklearn.calibration import CalibratedClassifierCV
+    from threadpoolctl import threadpool_limits
+
+    features = _interactions if estimator == LOGISTIC else _columns
+    values = features(questions, signal, training)
+    categories = len(set(questions.relation)) if signal.has_relation else 0
+    model = CalibratedClassifierCV(_estimator(estimator, categories, seed), cv=parts)
+    with threadpool_limits(1):  # of the libraries that are loaded by now; a fit is too small to be divided
+        model.fit(values[training], questions.correct[training])
+        return np.asarray(model.predict_proba(values[test])[:, 1])
+
+
+def _estimator(name: str, n_categories: int, seed: int) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegression
+
+    if name == LOGISTIC:
+        return LogisticRegression(max_iter=1_000)
+    categorical = [0] if 0 < n_categories <= _MOST_CATEGORIES else None
+    return HistGradientBoostingClassifier(
+        max_iter=60,
+        max_leaf_nodes=8,
+        categorical_features=categorical,
+        early_stopping=False,
+        random_state=seed,
+    )
+
+
+def _interactions(questions: Questions, signal: Signal, training: Values) -> Values:
+    """Standardised predictors; with relations, also each relation's own intercept and slopes beside the common ones."""
+    columns = [PREDICTORS.index(name) for name in signal.numeric]
+    common = scale_of(questions.predictors[training]).standardised(questions.predictors)[:, columns]
+    if not signal.has_relation:
+        return common
+    is_of = (questions.relation[:, None] == np.unique(questions.relation)).astype(float)
+    return np.column_stack([common, is_of, *(is_of * common[:, [at]] for at in range(len(columns)))])
+
+
+def _columns(questions: Questions, signal: Signal, _: Values) -> Values:
+    """The number of the relation, where the signal has it, and the predictors as they are."""
+    columns = questions.predictors[:, [PREDICTORS.index(name) for name in signal.numeric]]
+    if not signal.has_relation:
+        return np.asarray(columns)
+    return np.column_stack([np.unique(questions.relation, return_inverse=True)[1], columns])

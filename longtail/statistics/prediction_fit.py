@@ -1,4 +1,8 @@
-"""The maximum likelihood of a logistic regression, also where it has none that is finite.
+"""The regression that predicts correctness: its design matrix, its maximum likelihood, and how well it predicts others.
+
+The model is `correct ~ QCat*log(SPop) + QCat*SCons + QCat*Cert` (PopQA-TP, section 4.2; SPEC §7). QCat is the relation,
+SPop the popularity of the subject, SCons the consistency over paraphrases, Cert the certainty over samples. With all
+interactions it is one regression per relation, so a design matrix belongs to a block: a relation, or all rows.
 
 If a plane separates right from wrong answers, or nearly does (all questions lie on their side or on the plane), the
 likelihood grows without end and no coefficient is finite. Its limit is the likelihood of the questions that lie on every
@@ -7,12 +11,24 @@ such plane: all others are predicted perfectly in the limit. A linear program fi
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from longtail.statistics.prediction_design import Block, Values
+from longtail.scoring.intervals import design_effect
+from longtail.statistics.resampling import Values
+
+POPULARITY, CONSISTENCY, CERTAINTY = "log(SPop)", "SCons", "Cert"
+PREDICTORS = (POPULARITY, CONSISTENCY, CERTAINTY)
+RELATION, INTERCEPT = "QCat", "Intercept"
+ALL = "all"
+"""The block that has the rows of all relations."""
+LEAST_CORRECTNESS = 0.1
 
 ONE_OUTCOME, SEPARABLE, NOT_CONVERGED = "one outcome", "separable", "did not converge"
 COLLINEAR, NO_VARIANCE = "collinear predictors", "no variance"
@@ -21,6 +37,94 @@ _LEAST_SINGULAR = 1e-9
 _FEW_STEPS, _MANY_STEPS = 25, 300
 """Newton's method needs about ten steps. On separable rows each step moves by about one logit, and it never ends."""
 _RIDGE = 1.0
+
+TRAINING_SHARE = 0.8
+_CUT = 0.5
+UNSCORED = dict.fromkeys((
+    *("n_scored", "n_scored_subjects", "score_deff", "n_scored_unseen", "n_hits", "n_hits_baseline"),
+    "score_undefined",
+))  # fmt: skip
+"""The score of a fit on all rows."""
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """A variant of the model: its numeric predictors, and whether it has the relation and all interactions with it."""
+
+    name: str
+    numeric: tuple[str, ...]
+    by_relation: bool
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a block's design matrix."""
+        return (INTERCEPT, *self.numeric)
+
+
+ABLATIONS = (
+    Ablation("all", PREDICTORS, True),
+    Ablation("without_popularity", (CONSISTENCY, CERTAINTY), True),
+    Ablation("without_relation", PREDICTORS, False),
+    Ablation("scons_cert", (CONSISTENCY, CERTAINTY), False),
+    Ablation("cert", (CERTAINTY,), False),
+    Ablation("scons", (CONSISTENCY,), False),
+)
+"""The rows of PopQA-TP's Table 6, in its order."""
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Questions with all predictors. `relation` (n): names; `correct` (n): bool; `predictors` (n × 3): `PREDICTORS`."""
+
+    relation: Values
+    correct: Values
+    predictors: Values
+
+    def where(self, mask: Values) -> Questions:
+        return Questions(self.relation[mask], self.correct[mask], self.predictors[mask])
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Mean and population standard deviation of each predictor (3). A predictor that does not vary becomes 0."""
+
+    mean: Values
+    deviation: Values
+
+    def standardised(self, predictors: Values) -> Values:
+        return np.asarray((predictors - self.mean) / self.deviation)
+
+
+def scale_of(predictors: Values) -> Scale:
+    """The scale of the rows of a fit; at least one row."""
+    varies = predictors.min(axis=0) < predictors.max(axis=0)
+    mean = np.where(varies, predictors.mean(axis=0), predictors[0])
+    return Scale(mean, np.where(varies, predictors.std(axis=0), 1.0))
+
+
+@dataclass(frozen=True)
+class Block:
+    """The rows of one relation, or of `ALL`: design matrix (n × columns of the ablation) and correctness (n)."""
+
+    relation: str
+    design: Values
+    correct: Values
+
+
+def blocks(questions: Questions, ablation: Ablation, scale: Scale) -> list[Block]:
+    """One block per relation in alphabetical order, or one of all rows."""
+    design = design_matrix(questions, ablation, scale)
+    if not ablation.by_relation:
+        return [Block(ALL, design, questions.correct)]
+    groups = ((str(name), questions.relation == name) for name in sorted(set(questions.relation)))
+    return [Block(name, design[rows], questions.correct[rows]) for name, rows in groups]
+
+
+def design_matrix(questions: Questions, ablation: Ablation, scale: Scale) -> Values:
+    """n × (1 + numeric predictors): a column of ones, then the standardised predictors."""
+    columns = [PREDICTORS.index(name) for name in ablation.numeric]
+    standardised = scale.standardised(questions.predictors)[:, columns]
+    return np.column_stack([np.ones(len(standardised)), standardised])
 
 
 @dataclass(frozen=True)
@@ -52,15 +156,15 @@ def fit(block: Block) -> Fit:
     if block.correct.all() or not block.correct.any():
         return _without_coefficients(block, kept, ONE_OUTCOME, 0.0)
     design, correct = block.design[:, kept], block.correct.astype(float)
-    found = _newton(design, correct, _FEW_STEPS)
-    if found is None:
+    estimate = _newton(design, correct, _FEW_STEPS)
+    if estimate is None:
         separated = separated_rows(design, block.correct)
         if separated.any():
             return _without_coefficients(block, kept, SEPARABLE, _limit(block, ~separated))
-        found = _newton(design, correct, _MANY_STEPS)
-    if found is None:
+        estimate = _newton(design, correct, _MANY_STEPS)
+    if estimate is None:
         return _without_coefficients(block, kept, NOT_CONVERGED, float("nan"))
-    return _with_coefficients(block, kept, *found)
+    return _with_coefficients(block, kept, *estimate)
 
 
 def _limit(block: Block, rest: Values) -> float:
@@ -103,16 +207,20 @@ def _newton(design: Values, correct: Values, n_steps: int) -> tuple[Values, Valu
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            found = Logit(correct, design).fit(
+            result = Logit(correct, design).fit(
                 method="newton", maxiter=n_steps, tol=1e-8, ridge_factor=0, disp=False
             )
         except np.linalg.LinAlgError:
             return None
-        covariance = np.asarray(found.cov_params())
-    beta = np.asarray(found.params)
-    if not found.mle_retvals["converged"] or not np.isfinite(beta).all() or not np.isfinite(covariance).all():
+        covariance = np.asarray(result.cov_params())
+    beta = np.asarray(result.params)
+    if (
+        not result.mle_retvals["converged"]
+        or not np.isfinite(beta).all()
+        or not np.isfinite(covariance).all()
+    ):
         return None
-    return beta, covariance, float(found.llf)
+    return beta, covariance, float(result.llf)
 
 
 def separated_rows(design: Values, correct: Values) -> Values:
@@ -126,14 +234,14 @@ def separated_rows(design: Values, correct: Values) -> Values:
 
     signed, place = np.unique(np.where(correct[:, None], design, -design), axis=0, return_inverse=True)
     n, n_columns = signed.shape
-    found = linprog(
+    solution = linprog(
         np.append(np.zeros(n_columns), -np.ones(n)),
         A_ub=sparse.hstack([sparse.csr_array(-signed), sparse.eye_array(n)], format="csr"),
         b_ub=np.zeros(n),
         bounds=[(None, None)] * n_columns + [(0, 1)] * n,
         method="highs",
     )
-    has_margin = found.x[n_columns:] > 0.5 if found.x is not None else np.zeros(n, dtype=bool)
+    has_margin = solution.x[n_columns:] > 0.5 if solution.x is not None else np.zeros(n, dtype=bool)
     return np.asarray(has_margin[place.ravel()])
 
 
@@ -187,3 +295,67 @@ def ridge(design: Values, correct: Values, prior: float) -> Values:
 def probabilities(design: Values, beta: Values) -> Values:
     """The probability of each row (n), without overflow."""
     return np.asarray(0.5 * (1 + np.tanh(design @ beta / 2)))
+
+
+def training_questions(question_ids: Iterable[str], seed: int) -> set[str]:
+    """Four fifths of a dataset's questions: the same ones for every model and prompt.
+
+    They are the first ones by the md5 of `seed:question_id`, in hexadecimal digits.
+    """
+    order = sorted(set(question_ids), key=lambda name: hashlib.md5(f"{seed}:{name}".encode()).hexdigest())  # noqa: S324
+    return set(order[: round(TRAINING_SHARE * len(order))])
+
+
+def fit_all(questions: Questions, ablation: Ablation) -> list[Fit]:
+    """The fits of a model on all its rows, standardised by them; none without rows."""
+    if not len(questions.correct):
+        return []
+    return [fit(block) for block in blocks(questions, ablation, scale_of(questions.predictors))]
+
+
+def score(
+    training: Questions, fits: list[Fit], test: Questions, ablation: Ablation, subject: Values
+) -> dict[str, Any]:
+    """How often a model that was fitted on `training` predicts `test` rightly, beside the outcome of most of `training`.
+
+    `fits`: `fit_all(training, ablation)`; `subject`: of each question of `test`. A question is predicted to be answered
+    right if its probability is above 0.5.
+    """
+    n = len(test.correct)
+    if not n or not fits:
+        undefined = "no questions to score" if fits else "no questions to fit"
+        return {**UNSCORED, "n_scored": n, "n_scored_unseen": 0, "score_undefined": undefined}
+    is_hit = (predict(training, fits, test, ablation) > _CUT) == test.correct
+    return {
+        "n_scored": n, "n_scored_subjects": len(np.unique(subject)),
+        "score_deff": design_effect(is_hit.astype(float), subject),
+        "n_scored_unseen": int((~np.isin(test.relation, training.relation)).sum()),
+        "n_hits": int(is_hit.sum()),
+        "n_hits_baseline": int((test.correct == (training.correct.mean() > _CUT)).sum()), "score_undefined": None,
+    }  # fmt: skip
+
+
+def predict(training: Questions, fits: list[Fit], test: Questions, ablation: Ablation) -> Values:
+    """The probability (n) that each question of `test` is answered right, by a model with `fits` on `training`.
+
+    A relation without a finite fit gets a ridge fit around the mean of the training rows. A relation that the training
+    rows lack gets the model without relations.
+    """
+    scale = scale_of(training.predictors)
+    design = design_matrix(test, ablation, scale)
+    pooled = dataclasses.replace(ablation, by_relation=False)
+    (of_all,) = fit_all(training, pooled) if ablation.by_relation else fits
+    (all_rows,) = blocks(training, pooled, scale)
+    probability = probabilities(design, _solution(of_all, all_rows, training))
+    if ablation.by_relation:
+        for fit, block in zip(fits, blocks(training, ablation, scale), strict=True):
+            rows = test.relation == fit.relation
+            probability[rows] = probabilities(design[rows], _solution(fit, block, training))
+    return probability
+
+
+def _solution(fit: Fit, block: Block, training: Questions) -> Values:
+    if fit.solution is not None:
+        return fit.solution
+    share = (training.correct.sum() + 0.5) / (len(training.correct) + 1)  # never 0 or 1
+    return ridge(block.design, block.correct.astype(float), float(np.log(share / (1 - share))))

@@ -17,17 +17,20 @@ from typing import Any
 
 import numpy as np
 
-from longtail.statistics.prediction_design import (
+from longtail.statistics.prediction_fit import (
     ALL,
     INTERCEPT,
+    NOT_CONVERGED,
+    ONE_OUTCOME,
     RELATION,
     Ablation,
+    Fit,
     Questions,
     Values,
     design_matrix,
+    probabilities,
     scale_of,
 )
-from longtail.statistics.prediction_fit import NOT_CONVERGED, ONE_OUTCOME, Fit, probabilities
 from longtail.statistics.resampling import LEAST_P, reason_against
 
 TREATMENT, WITHIN_RELATION = "treatment", "within_relation"
@@ -65,8 +68,8 @@ class Clusters:
             contrasts[:, places[-1], column] -= 1
         if any(reason_against(int(self.n_subjects[at])) for at in places):
             return None
-        found = np.tensordot(np.tensordot(contrasts, self.covariance, 2), contrasts, ((1, 2), (1, 2)))
-        return found if np.linalg.matrix_rank(found, hermitian=True) == len(found) else None
+        covariance = np.tensordot(np.tensordot(contrasts, self.covariance, 2), contrasts, ((1, 2), (1, 2)))
+        return covariance if np.linalg.matrix_rank(covariance, hermitian=True) == len(covariance) else None
 
 
 def by_subject(questions: Questions, subject: Values, fits: Sequence[Fit], ablation: Ablation) -> Clusters:
@@ -120,13 +123,13 @@ def _error_by_subject(row: Row, fit: Fit, base: Fit | None, column: int, cluster
     """Standard error and p value by subjects, of the coefficient of `fit` or of its difference from that of `base`."""
     from scipy.special import ndtr
 
-    found = {"n_subjects": int(clusters.n_subjects[clusters.relations.index(fit.relation)])}
+    counted = {"n_subjects": int(clusters.n_subjects[clusters.relations.index(fit.relation)])}
     variances = None if row["beta"] is None else clusters.variances([fit], base, column)
     if variances is None:
-        return {**found, "clustered_standard_error": None, "clustered_p_value": None}
+        return {**counted, "clustered_standard_error": None, "clustered_p_value": None}
     error = float(np.sqrt(variances[0, 0]))
     p_value = max(LEAST_P, float(2 * ndtr(-abs(row["beta"] / error))))
-    return {**found, "clustered_standard_error": error, "clustered_p_value": p_value}
+    return {**counted, "clustered_standard_error": error, "clustered_p_value": p_value}
 
 
 def _coefficient(fit: Fit, column: int, coding: str, name: str, base: Fit | None, ablation: Ablation) -> Row:
@@ -198,9 +201,9 @@ def terms(fits: Sequence[Fit], ablation: Ablation, clusters: Clusters) -> Iterat
     """
     base = base_of(fits)
     for column, name in enumerate(ablation.columns):
-        own = fits[0] if base is None else base
+        tested_fit = fits[0] if base is None else base
         tested = _wald([_own(fits, base, column, ablation)], 0.0)
-        yield {"term": name, **tested, **_wald_by_subject(tested, [own], None, column, clusters)}
+        yield {"term": name, **tested, **_wald_by_subject(tested, [tested_fit], None, column, clusters)}
     for column, name in enumerate(ablation.columns if ablation.by_relation else ()):
         others = [fit for fit in fits if fit is not base]
         tested = _wald([_difference(fit, base, column) for fit in others], _variance(base, column))
@@ -239,16 +242,16 @@ def _wald(estimates: Sequence[Estimate], shared: float) -> Row:
     from scipy.special import chdtrc
 
     known = [(beta, variance) for beta, variance, undefined in estimates if not undefined]
-    found: Row = {"df": len(known), "n_undefined": len(estimates) - len(known)}
+    counted: Row = {"df": len(known), "n_undefined": len(estimates) - len(known)}
     if not known:
         reason = next((undefined for *_, undefined in estimates), ONE_RELATION)
-        return {**found, "wald_chi2": None, "p_value": None, "code": None, "undefined": reason}
+        return {**counted, "wald_chi2": None, "p_value": None, "code": None, "undefined": reason}
     beta, variance = np.array(known).T
     weights = 1 / variance
     total = float(weights @ beta)
     statistic = float(weights @ beta**2) - shared * total**2 / (1 + shared * float(weights.sum()))
     p_value = max(LEAST_P, float(chdtrc(len(known), statistic)))
-    return {**found, "wald_chi2": statistic, "p_value": p_value, "code": code(p_value), "undefined": None}
+    return {**counted, "wald_chi2": statistic, "p_value": p_value, "code": code(p_value), "undefined": None}
 
 
 def likelihood(fits: Sequence[Fit], ablation: Ablation) -> Row:
@@ -257,21 +260,21 @@ def likelihood(fits: Sequence[Fit], ablation: Ablation) -> Row:
     R² is null without questions, if all answers have the same outcome, and if a fit did not converge.
     """
     n, n_correct = sum(fit.n for fit in fits), sum(fit.n_correct for fit in fits)
-    found = sum(fit.log_likelihood for fit in fits)
+    log_likelihood = sum(fit.log_likelihood for fit in fits)
     n_coefficients = sum(fit.rank for fit in fits)
     null = sum(count * np.log(count / n) for count in (n_correct, n - n_correct) if count)
     undefined = "no questions" if not n else ONE_OUTCOME if not null else None
-    if np.isnan(found):
+    if np.isnan(log_likelihood):
         undefined = NOT_CONVERGED
     base = base_of(fits) if ablation.by_relation else None
-    is_known = bool(n) and not np.isnan(found)
+    is_known = bool(n) and not np.isnan(log_likelihood)
     return {
         "n_fitted": n, "n_correct": n_correct, "n_relations": len(fits),
         "n_separated": sum(fit.is_separated for fit in fits),
         "n_separated_questions": sum(fit.n for fit in fits if fit.is_separated),
         "n_undetermined": sum(fit.solution is not None and any(fit.undefined) for fit in fits),
         "base_relation": base and base.relation, "n_coefficients": n_coefficients,
-        "log_likelihood": found if is_known else None, "log_likelihood_null": float(null) if n else None,
-        "mcfadden_r2": None if undefined else 1 - found / float(null),
-        "aic": 2 * n_coefficients - 2 * found if is_known else None, "undefined": undefined,
+        "log_likelihood": log_likelihood if is_known else None, "log_likelihood_null": float(null) if n else None,
+        "mcfadden_r2": None if undefined else 1 - log_likelihood / float(null),
+        "aic": 2 * n_coefficients - 2 * log_likelihood if is_known else None, "undefined": undefined,
     }  # fmt: skip

@@ -37,11 +37,11 @@ _IN_CACHE = 20_000
 
 def draws(n: int, size: int, rng: np.random.Generator) -> Values:
     """`size` resamples of `n` subjects, size × n: how often each subject is drawn."""
-    found = np.empty((size, n), dtype=np.uint8)
-    for rows in np.split(found, range(0, size, max(1, _IN_CACHE // n))[1:]):
+    counts = np.empty((size, n), dtype=np.uint8)
+    for rows in np.split(counts, range(0, size, max(1, _IN_CACHE // n))[1:]):
         drawn = rng.integers(0, n, rows.shape) + n * np.arange(len(rows))[:, None]
         rows[:] = np.bincount(drawn.ravel(), minlength=rows.size).reshape(rows.shape)
-    return found
+    return counts
 
 
 def resample_ratios(numerators: Values, denominators: Values, seed: int, n_resamples: int) -> Values:
@@ -86,12 +86,12 @@ def sign_flip_p(
         drawn = rng.integers(0, 2, size, np.int8) if is_single else rng.binomial(counts, 0.5, size)
         signs = 2.0 * drawn - counts
         n_as_large += (np.abs(signs @ sums) >= observed).sum(axis=0)
-    found = n_as_large / (N_SIGNS + 1)
+    p_values = n_as_large / (N_SIGNS + 1)
     for column in np.flatnonzero(counts @ (sums != 0) <= _MOST_FLIPPED):
         values = np.repeat(sums[:, column], counts * (sums[:, column] != 0))
         bits = np.arange(2 ** len(values))[:, None] >> np.arange(len(values)) & 1
-        found[column] = (np.abs((2 * bits - 1) @ values) >= observed[column]).mean()
-    return np.asarray(found)
+        p_values[column] = (np.abs((2 * bits - 1) @ values) >= observed[column]).mean()
+    return np.asarray(p_values)
 
 
 def n_deciding(deviations: Values) -> Values:

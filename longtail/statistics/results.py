@@ -83,23 +83,23 @@ def compute_parts(
     known = {*pc.unique(last[MADE_FROM]).to_pylist()}
     new = [(name, part) for name, part in named if name not in known]
 
-    def table(one: tuple[str, Part]) -> pa.Table:
-        name, part = one
+    def table(named_part: tuple[str, Part]) -> pa.Table:
+        name, part = named_part
         return pa.Table.from_pylist([{**row, MADE_FROM: name} for row in compute(part)], schema=schema)
 
     names = pa.array([name for name, _ in named], pa.string())
-    kept = last.filter(pc.is_in(last[MADE_FROM], names))
-    together = pa.concat_tables([kept, *in_parallel(table, new)])
+    known_rows = last.filter(pc.is_in(last[MADE_FROM], names))
+    together = pa.concat_tables([known_rows, *in_parallel(table, new)])
     order = np.argsort(pc.index_in(together[MADE_FROM], names).to_numpy(), kind="stable")
     return together.take(pa.array(order))
 
 
 def digest(*values: object) -> str:
     """A hash of values: texts, numbers, arrays, Arrow tables, and lists and mappings of them."""
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for value in values:
-        found.update(_bytes(value))
-    return found.hexdigest()[:32]
+        hashed.update(_bytes(value))
+    return hashed.hexdigest()[:32]
 
 
 def _bytes(value: object) -> bytes:

@@ -35,15 +35,15 @@ class Features:
 
 @dataclass(frozen=True)
 class Model:
-    """One fit: `mean` and `deviation` (p) of the predictors, `common` (1 + p) coefficients, `own` (groups × (1 + p)).
+    """One fit: `mean` and `deviation` (p) of the predictors, and `common` (1 + p) coefficients.
 
-    `own` has what a group adds to the common coefficients; without groups it has no rows.
+    `by_group` (groups × (1 + p)): what a group adds to the common coefficients; without groups it has no rows.
     """
 
     mean: Values
     deviation: Values
     common: Values
-    own: Values
+    by_group: Values
 
 
 def probabilities(features: Features, correct: Values, weights: Values) -> Values:
@@ -58,8 +58,8 @@ def probabilities(features: Features, correct: Values, weights: Values) -> Value
 
 def fit_model(features: Features, correct: Values) -> Model:
     """The fit on all questions. Both outcomes must occur."""
-    _, ((mean,), (deviation,)), common, own = _fit(features, correct, np.ones((1, len(correct))))
-    return Model(mean, deviation, common, own[: features.n_groups])
+    _, ((mean,), (deviation,)), common, by_group = _fit(features, correct, np.ones((1, len(correct))))
+    return Model(mean, deviation, common, by_group[: features.n_groups])
 
 
 def _fit(
@@ -68,15 +68,15 @@ def _fit(
     """Logits (weightings × n), and mean, deviation and coefficients of the last fit. Without groups all are in one."""
     from longtail.statistics.kernels import fit_logistic
 
-    predictors, weights = (np.ascontiguousarray(one, float) for one in (features.predictors, weights))
+    predictors, weights = (np.ascontiguousarray(values, float) for values in (features.predictors, weights))
     scales = _scales(predictors, weights)
     group = np.zeros(len(correct), int) if features.group is None else features.group
     common = np.zeros(1 + predictors.shape[1])
-    own, logits = np.zeros((max(features.n_groups, 1), len(common))), np.empty(weights.shape)
-    bounds = np.searchsorted(group, np.arange(len(own) + 1))
+    by_group, logits = np.zeros((max(features.n_groups, 1), len(common))), np.empty(weights.shape)
+    bounds = np.searchsorted(group, np.arange(len(by_group) + 1))
     is_grouped, right = features.group is not None, np.asarray(correct, float)
-    fit_logistic(predictors, *scales, right, weights, bounds, is_grouped, common, own, logits)
-    return logits, scales, common, own
+    fit_logistic(predictors, *scales, right, weights, bounds, is_grouped, common, by_group, logits)
+    return logits, scales, common, by_group
 
 
 def _scales(predictors: Values, weights: Values) -> tuple[Values, Values]:
@@ -87,8 +87,8 @@ def _scales(predictors: Values, weights: Values) -> tuple[Values, Values]:
     variance = weights @ centred**2 / total - (weights @ centred / total) ** 2
     deviation = np.sqrt(np.maximum(variance, 0))
     for fit in np.flatnonzero((variance <= 1e-9 * (centred**2).mean(axis=0)).any(axis=1)):
-        mine = predictors[weights[fit] > 0]
-        low, varies = mine.min(axis=0), mine.min(axis=0) < mine.max(axis=0)
+        fitted = predictors[weights[fit] > 0]
+        low, varies = fitted.min(axis=0), fitted.min(axis=0) < fitted.max(axis=0)
         mean[fit] = np.where(varies, mean[fit], low)
         deviation[fit] = np.where(varies, deviation[fit], 1.0)
     return mean, np.where(deviation > 0, deviation, 1.0)

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from longtail.statistics.prediction_design import CERTAINTY, CONSISTENCY
-from longtail.statistics.prediction_design import POPULARITY as LOG_POPULARITY
-from longtail.statistics.prediction_probabilities import LEAST_QUESTIONS, SIGNALS, Signal
+from longtail.statistics.prediction import LEAST_QUESTIONS, SIGNALS, Signal
+from longtail.statistics.prediction_fit import CERTAINTY, CONSISTENCY
+from longtail.statistics.prediction_fit import POPULARITY as LOG_POPULARITY
 from longtail.statistics.signal_fit import Features, Values
 from longtail.statistics.signal_policies import (
     CONFIDENCE,

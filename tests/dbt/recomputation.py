@@ -69,14 +69,6 @@ def wilson(p: float, n: float, degrees: int) -> tuple[float, float]:
     return max(0.0, low), min(1.0, high)
 
 
-def accuracy(answers: pd.DataFrame) -> pd.DataFrame:
-    rows = []
-    for key, group in with_all(answers).groupby([*GROUP, "relation"]):
-        right = int(group.is_correct.sum())
-        rows.append((*key, len(group), right, *rate(group.is_correct, group)))
-    return pd.DataFrame(rows, columns=[*GROUP, "relation", "n", "n_correct", "accuracy", "ci_low", "ci_high"])
-
-
 def bins(answers: pd.DataFrame, n_bins: int = 10) -> pd.DataFrame:
     """One row per (dataset, relation, question) with popularity above 0: its bin, with edges and centre."""
     questions = answers.drop_duplicates(["dataset", "question_id"])
@@ -162,20 +154,6 @@ def pairs(answers: pd.DataFrame) -> pd.DataFrame:
     costs = [name for name in COSTS if name in answers]
     keep = [*on, "retrieval_method", "is_correct", "has_answer", *costs]
     return parametric.merge(other[keep], on=on, suffixes=("", "_retrieval"))
-
-
-def quadrants(answers: pd.DataFrame) -> pd.DataFrame:
-    rows = []
-    for key, group in pairs(answers).groupby(PAIR):
-        for closed in (True, False):
-            for retrieved in (True, False):
-                cell = group[(group.is_correct == closed) & (group.is_correct_retrieval == retrieved)]
-                known = cell.has_answer_retrieval.dropna().astype(bool)
-                recall = known.mean() if len(known) else math.nan
-                rows.append((*key, closed, retrieved, len(cell), len(cell) / len(group), recall))
-    return pd.DataFrame(
-        rows, columns=[*PAIR, "parametric_correct", "retrieval_correct", "n", "share", "recall_at_1"]
-    )
 
 
 def candidates(rows: pd.DataFrame, everything: pd.DataFrame, search: str) -> list[float]:
@@ -318,3 +296,15 @@ def certainty(
         rows.append((*names, n, texts.count(""), *found))
     measures = ["cert", "identical_samples", "n_clusters", "semantic_entropy"]
     return pd.DataFrame(rows, columns=[*key, "n_samples", "n_empty_samples", *measures])
+
+
+def assert_equal(actual: pd.DataFrame, expected: pd.DataFrame, key: list[str]) -> None:
+    """The same keys, a null of the key agreeing with a null, and every column of `expected` to 1e-9."""
+    assert len(actual) == len(expected) > 0
+    both = expected.merge(actual, on=key, suffixes=("_expected", ""), how="outer", validate="one_to_one")
+    assert len(both) == len(expected)
+    for column in (name for name in expected.columns if name not in key):
+        got, wanted = (both[name].to_numpy(dtype=float) for name in (column, f"{column}_expected"))
+        # Student's quantile in SQL is an expansion.
+        off = 1e-7 if column.endswith(("_low", "_high")) else 1e-9
+        np.testing.assert_allclose(got, wanted, rtol=off, atol=off, equal_nan=True, err_msg=column)

@@ -1,4 +1,4 @@
-"""Scaling, relative popularity, guessing, the leaderboard and what passages change, a second time, in pandas and numpy.
+"""Accuracy by every rule, guessing, the leaderboard and what passages change, a second time, in pandas and numpy.
 
 Written from the definitions of SPEC §6, not from the SQL: plain loops over rows of fct_answers, dim_questions,
 dim_passages and dim_entities. Whether one guess is right is asked of longtail/scoring, which scored the answers too.
@@ -6,22 +6,14 @@ dim_passages and dim_entities. Whether one guess is right is asked of longtail/s
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from longtail.scoring.match import score_answer
 from tests.dbt.recomputation import GROUP, PAIR, design_effect, n_clusters, pairs, rate, wilson, with_all
-
-LEVELS: dict[str, tuple[float, float]] = {
-    "below": (-math.inf, 1), "[1,2)": (1, 2), "[2,3)": (2, 3), "[3,4)": (3, 4), "[4,5)": (4, 5), "[5,∞)": (5, math.inf),
-}  # fmt: skip
-NAN3 = (math.nan, math.nan, math.nan)
-
 
 DECLINING = [
     "n_declined", "share_declined", "share_declined_ci_low", "share_declined_ci_high", "accuracy_attempted",
@@ -48,13 +40,14 @@ def variants(answers: pd.DataFrame, questions: pd.DataFrame) -> pd.DataFrame:
         rules = ("is_correct", "is_correct_case_sensitive", "is_correct_normalized", "is_exact_match")
         shares = [value for rule in rules for value in rate(group[rule], group)]
         means = (group.token_f1.mean(), group.rouge_l.mean())
-        rows.append((*key, len(group), guess.n, *shares, *means, guess.share_answer_in_subject,
-                     guess.accuracy_majority, *declining(group)))  # fmt: skip
+        counts = (len(group), int(group.is_correct.sum()), guess.n)
+        rows.append((*key, *counts, *shares, *means, guess.share_answer_in_subject, guess.accuracy_majority,
+                     *declining(group)))  # fmt: skip
     names = ["accuracy", "ci_low", "ci_high"]
     for rule in ("case_sensitive", "normalized", "exact_match"):
         names += [f"accuracy_{rule}", f"accuracy_{rule}_ci_low", f"accuracy_{rule}_ci_high"]
     names += ["mean_token_f1", "mean_rouge_l", "share_answer_in_subject", "accuracy_majority", *DECLINING]
-    return pd.DataFrame(rows, columns=[*GROUP, "relation", "n", "n_questions", *names])
+    return pd.DataFrame(rows, columns=[*GROUP, "relation", "n", "n_correct", "n_questions", *names])
 
 
 def guessing(questions: pd.DataFrame) -> pd.DataFrame:
@@ -77,65 +70,6 @@ def guessing(questions: pd.DataFrame) -> pd.DataFrame:
     names += ["share_answer_in_subject_ci_high", "n_correct_majority", "accuracy_majority"]
     names += ["accuracy_majority_ci_low", "accuracy_majority_ci_high"]
     return pd.DataFrame(counted, columns=["dataset", "relation", *names])
-
-
-def by_level(answers: pd.DataFrame) -> pd.DataFrame:
-    rows = []
-    for key, group in answers.groupby(GROUP):
-        known = group.subject_popularity.dropna()
-        for level, (low, high) in LEVELS.items():
-            logs = np.log10(known.clip(lower=1e-9))
-            chosen = group.loc[logs.index[(logs >= low) & (logs < high)]]
-            right = int(chosen.is_correct.sum())
-            counts = (int((known == 0).sum()), int(group.subject_popularity.isna().sum()))
-            accuracy = rate(chosen.is_correct, chosen)
-            rows.append((*key, level, len(chosen), right, *accuracy, *counts, *declining(chosen)))
-    names = ["n", "n_correct", "accuracy", "ci_low", "ci_high", "n_zero_popularity", "n_missing_popularity"]
-    names += DECLINING
-    return pd.DataFrame(rows, columns=[*GROUP, "level", *names])
-
-
-def least_popular(answers: pd.DataFrame, questions: pd.DataFrame) -> pd.DataFrame:
-    rows = []
-    for dataset, asked in questions.groupby("dataset"):
-        known = asked.dropna(subset=["subject_popularity"])
-        ordered = sorted(zip(known.subject_popularity, known.question_id, strict=True))
-        sizes = {100, 1000, 4000, math.floor(len(asked) * 4000 / 14267 + 0.5)}
-        for size in sorted(size for size in sizes if 1 <= size <= len(ordered)):
-            chosen = {question_id for _, question_id in ordered[:size]}
-            own = answers[(answers.dataset == dataset) & answers.question_id.isin(chosen)]
-            for key, group in own.groupby(GROUP):
-                right = int(group.is_correct.sum())
-                places = (len(asked), len(known), size / len(asked), ordered[size - 1][0])
-                own_rate = (len(group), right, *rate(group.is_correct, group), *declining(group))
-                rows.append((*key, size, *places, *own_rate))
-    names = ["n_questions", "n_questions_with_popularity", "share_of_questions", "popularity_high"]
-    names += ["n", "n_correct", "accuracy", "ci_low", "ci_high", *DECLINING]
-    return pd.DataFrame(rows, columns=[*GROUP, "n_least", *names])
-
-
-def by_relative_popularity(answers: pd.DataFrame, questions: pd.DataFrame) -> pd.DataFrame:
-    known = questions[questions.subject_popularity > 0]
-    z: dict[tuple[str, str], float] = {}
-    for (dataset, _), group in known.groupby(["dataset", "relation"]):
-        logs = np.log(group.subject_popularity.to_numpy(dtype=float))
-        if logs.max() > logs.min():
-            scaled = (logs - logs.mean()) / logs.std(ddof=0)
-            z |= {(dataset, i): round(v, 9) for i, v in zip(group.question_id, scaled, strict=True)}
-    keys = zip(answers.dataset, answers.question_id, strict=True)
-    placed = answers.assign(z=[z.get(key, math.nan) for key in keys])
-    rows = []
-    for key, group in with_all(placed).groupby([*GROUP, "relation"]):
-        zero, missing = (group.subject_popularity == 0).sum(), group.subject_popularity.isna().sum()
-        counts = (zero, missing, group.z.isna().sum() - zero - missing)
-        if group.z.isna().all():
-            rows.append((*key, math.nan, math.nan, math.nan, 0, *NAN3, *counts))
-        for number, cell in group.groupby(np.floor(group.z / 0.5)):
-            shares = rate(cell.is_correct, cell)
-            rows.append((*key, number, number / 2, number / 2 + 0.5, len(cell), *shares, *counts))
-    names = ["z_low", "z_high", "n", "accuracy", "ci_low", "ci_high", "n_zero_popularity"]
-    names += ["n_missing_popularity", "n_without_variance"]
-    return pd.DataFrame(rows, columns=[*GROUP, "relation", "bin", *names])
 
 
 def quadrant_intervals(answers: pd.DataFrame) -> pd.DataFrame:

@@ -14,23 +14,20 @@ from longtail.study.study import Study
 from tests.dbt.recomputation import (
     GROUP,
     PAIR,
-    accuracy,
     accuracy_by_popularity,
     adaptive,
+    assert_equal,
     certainty,
     clusters_of,
     correlations,
-    quadrants,
     thresholds,
 )
 from tests.dbt.recomputation_costs import as_told_by_the_lake, with_backgrounds
 from tests.warehouses import lake_of, mart
 
 CASES: list[tuple[str, Callable[[pd.DataFrame], pd.DataFrame], list[str]]] = [
-    ("fct_accuracy", accuracy, [*GROUP, "relation"]),
     ("fct_accuracy_by_popularity", accuracy_by_popularity, [*GROUP, "relation", "bin"]),
     ("fct_popularity_correlation", correlations, [*GROUP, "relation"]),
-    ("fct_retrieval_quadrants", quadrants, [*PAIR, "parametric_correct", "retrieval_correct"]),
     ("fct_adaptive_thresholds", thresholds, [*PAIR, "relation", "search"]),
 ]
 
@@ -163,17 +160,3 @@ def test_the_lake_holds_what_makes_it_awkward(awkward: Study) -> None:
     assert answers[answers.model == "perfect"].is_correct.all()
     assert mart(awkward, "fct_adaptive_thresholds").threshold_popularity.isin([np.inf]).any()
     assert "memory_only" not in set(mart(awkward, "fct_retrieval_quadrants").model)
-
-
-def assert_equal(actual: pd.DataFrame, expected: pd.DataFrame, key: list[str]) -> None:
-    """The same keys, and every column of `expected` agrees; a missing value agrees with a missing one."""
-    assert len(actual) == len(expected) > 0
-    assert not actual.duplicated(key).any()
-    both = expected.merge(actual, on=key, suffixes=("_expected", ""), how="outer", validate="one_to_one")
-    assert len(both) == len(expected)
-    for column in (name for name in expected.columns if name not in key):
-        got, wanted = (both[name].to_numpy(dtype=float) for name in (column, f"{column}_expected"))
-        off = (
-            1e-7 if column.endswith(("_low", "_high")) else 1e-9
-        )  # Student's quantile in SQL is an expansion
-        np.testing.assert_allclose(got, wanted, rtol=off, atol=off, equal_nan=True, err_msg=column)

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from longtail.study.study import Study
-from tests.dbt.recomputation import GROUP, PAIR
+from tests.dbt.recomputation import GROUP, PAIR, assert_equal
 from tests.dbt.recomputation_costs import (
     GENERATED,
     SPENT,
@@ -16,7 +16,6 @@ from tests.dbt.recomputation_costs import (
     savings,
     spent,
 )
-from tests.dbt.test_recomputation import assert_equal
 from tests.warehouses import lake_of, mart
 
 

@@ -18,7 +18,7 @@ from longtail.reference.service import article_title, read_annotations
 from longtail.sandbox.tagme import PATH, TOKEN
 from longtail.sandbox.world import World
 from longtail.transfer.client import HttpClient
-from tests.faults import Fault, FaultyServer, broken_json, closed, server_error, too_many, web_page
+from tests.faults import Fault, FaultyServer, server_error
 from tests.longtail.reference.conftest import LOG, Make
 
 SECRET = "a/secret token"
@@ -74,12 +74,6 @@ def test_links_above_the_threshold_and_the_lakes_entity(make: Make, world: World
     assert link_reference_questions(study, lake, LOG, client).was_current
 
 
-def test_rho_must_be_above_the_threshold_not_at_it(make: Make, world: World, client: HttpClient) -> None:
-    study, lake = make([f"who is {names(world, 1)[0]}"], tagme={"min_rho": 0.8})
-    import_reference_questions(study, lake, LOG)
-    assert link_reference_questions(study, lake, LOG, client).stamp.n_rows == 0
-
-
 @pytest.fixture
 def live(make: Make, world: World, server: FaultyServer, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A study with another server as its live service: six questions, and a token in the environment."""
@@ -88,18 +82,6 @@ def live(make: Make, world: World, server: FaultyServer, monkeypatch: pytest.Mon
     study, lake = make(texts, tagme={"url": f"{server.base_url}{PATH}", "token_env": "MY_TOKEN"})
     import_reference_questions(study, lake, LOG)
     return study, lake
-
-
-@pytest.mark.parametrize(
-    "fault", [too_many("1"), too_many(), server_error(503), web_page(), broken_json(), closed()]
-)
-def test_a_temporary_fault_loses_no_link(
-    live: Any, server: FaultyServer, client: HttpClient, fault: Fault
-) -> None:
-    study, lake = live
-    server.faults.add(PATH, fault)
-    assert link_reference_questions(study, lake, LOG, client).stamp.n_rows == 6
-    assert len(server.requests) == 7
 
 
 def test_a_question_that_failed_temporarily_is_sent_again(

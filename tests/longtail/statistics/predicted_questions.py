@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from longtail.statistics.prediction_design import Ablation, Questions, scale_of
-from longtail.statistics.prediction_fit import Fit
+from longtail.statistics.prediction_fit import Ablation, Fit, Questions, scale_of
 from longtail.statistics.prediction_tables import Clusters, by_subject
 
 NAMES = ("popularity", "scons", "cert")

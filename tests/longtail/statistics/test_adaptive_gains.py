@@ -9,7 +9,6 @@ from benchmarks.coverage import coverage
 from benchmarks.gain_studies import simulate
 from benchmarks.gain_worlds import CLIFFS, WORLDS
 from longtail.statistics.adaptive_gains import (
-    LEAST_DEPARTING,
     Spread,
     bootstrap_pair,
     move_edges,
@@ -17,9 +16,8 @@ from longtail.statistics.adaptive_gains import (
     spread_of,
 )
 from longtail.statistics.held_out_gains import LeftOut, Questions, ladders
-from longtail.statistics.resampling import LEAST_OF_OUTCOME
 from longtail.study.study import Study
-from tests.warehouses import AWKWARD, UNANSWERED, built_study, mart
+from tests.warehouses import AWKWARD, built_study, mart
 
 PAIR = ["dataset", "prompt", "model", "parametric_method", "retrieval_method"]
 VARIANTS = {(search, scope) for search in ("exact", "binned10") for scope in ("all", "per_relation")}
@@ -31,21 +29,6 @@ SCORING = 0.004 * 100 / 99
 @pytest.fixture
 def awkward(monkeypatch: pytest.MonkeyPatch) -> Study:
     return built_study(AWKWARD, monkeypatch)
-
-
-def test_every_pair_has_a_standard_error_or_a_reason(awkward: Study) -> None:
-    thresholds = mart(awkward, "fct_adaptive_thresholds")
-    gains = mart(awkward, "int_adaptive_gains", "intermediate")
-    assert len(gains) == thresholds.groupby([*PAIR, "search"]).ngroups * 2
-    overall = thresholds[thresholds.relation == "all"].set_index([*PAIR, "search"]).n
-    assert (
-        gains.set_index([*PAIR, "search"]).n_questions
-        == overall.loc[gains.set_index([*PAIR, "search"]).index]
-    ).all()
-    assert (gains.undefined.isna() == gains.gain_standard_error.notna()).all()
-    assert 0 < gains.undefined.notna().sum() < len(gains)
-    assert (gains.n_deciding[gains.undefined.isna()] >= LEAST_OF_OUTCOME).all()
-    assert (gains.share_departing[gains.undefined.isna()] >= LEAST_DEPARTING).all()
 
 
 def test_the_mart_puts_the_interval_around_the_held_out_gain(awkward: Study) -> None:
@@ -206,8 +189,3 @@ def test_draws_depend_on_the_seed_alone() -> None:
     assert first == again
     assert set(first) == VARIANTS
     assert first != other
-
-
-def test_nothing_answered_gives_no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    study = built_study(UNANSWERED, monkeypatch)
-    assert mart(study, "int_adaptive_gains", "intermediate").empty

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from benchmarks.subject_worlds import WORLDS, policies
+from benchmarks.subject_worlds import WORLDS, false_gains
 from longtail.statistics.adaptive_signals import RESULTS, compare_signals
 from longtail.statistics.method_comparisons import mcnemar_exact
 from longtail.statistics.policies import _Spread
@@ -122,7 +122,7 @@ def test_paraphrases_and_samples_of_the_best_signal_are_paid() -> None:
 
 def test_where_no_signal_says_anything_the_best_one_seldom_seems_to_gain() -> None:
     """40 studies of noise, of nine signals each: p is below .05 in favour for two of them (`coverage --of policies`)."""
-    studies = policies(WORLDS["50% right, correlation 0.2"], 60, range(40), is_clustered=True)
+    studies = false_gains(WORLDS["50% right, correlation 0.2"], 60, range(40), is_clustered=True)
     assert sum((study["p ≥ .05 in favour without an effect"].high or 1) < 0.05 for study in studies) <= 2
 
 

@@ -18,13 +18,12 @@ from longtail.statistics.prediction import (
     predict_questions,
     regress_correctness,
 )
-from longtail.statistics.prediction_design import ABLATIONS
-from longtail.statistics.prediction_held_out import training_questions
+from longtail.statistics.prediction_fit import ABLATIONS, training_questions
 from longtail.statistics.results import MADE_FROM
 from longtail.study.study import Study
 from tests.longtail.statistics.compared_signals import by_result
 from tests.longtail.statistics.predicted_questions import random_questions
-from tests.warehouses import AWKWARD, UNANSWERED, built_study, mart
+from tests.warehouses import AWKWARD, built_study, mart
 
 KEY = ["dataset", "prompt", "model"]
 
@@ -195,11 +194,3 @@ def test_the_correlation_over_relations_is_that_of_scipy(awkward: Study) -> None
             [expected.statistic, *expected.confidence_interval()],
         )
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
-
-
-def test_a_study_without_answers_has_empty_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    study = built_study(UNANSWERED, monkeypatch)
-    for name in ("models", "terms", "coefficients", "scores", "calibration", "diagnostics"):
-        assert mart(study, f"fct_prediction_{name}").empty
-    assert mart(study, "fct_question_predictions").empty
-    assert mart(study, "fct_consistency_correlation").empty

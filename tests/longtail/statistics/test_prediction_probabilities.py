@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from longtail.statistics.prediction_design import Questions
-from longtail.statistics.prediction_probabilities import (
+from longtail.statistics.prediction import (
     ESTIMATORS,
     N_FOLDS,
     SIGNALS,
     CrossFitted,
     cross_fit,
 )
+from longtail.statistics.prediction_fit import Questions
 from tests.longtail.statistics.predicted_questions import planted_questions, random_questions
 
 NAMES = {(estimator, signal.name) for estimator in ESTIMATORS for signal in SIGNALS}

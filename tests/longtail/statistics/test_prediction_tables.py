@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 
-from longtail.statistics.prediction_design import ABLATIONS, Ablation, Questions
-from longtail.statistics.prediction_held_out import fit_all, score
+from longtail.statistics.prediction_fit import ABLATIONS, Ablation, Questions, fit_all, score
 from longtail.statistics.prediction_tables import (
     by_subject,
     code,
@@ -19,7 +18,7 @@ from longtail.statistics.prediction_tables import (
     likelihood,
     terms,
 )
-from tests.longtail.statistics.predicted_questions import frame, planted_questions, random_questions, single
+from tests.longtail.statistics.predicted_questions import frame, random_questions, single
 
 FORMULAS = {
     "all": "QCat*popularity + QCat*scons + QCat*cert",
@@ -137,21 +136,6 @@ def test_a_relation_of_few_subjects_has_no_test_by_subjects() -> None:
         questions.where(known), subject[known], fit_all(questions.where(known), ablation), ablation
     )
     assert alone.n_subjects.tolist() == [80, 80]
-
-
-def test_planted_coefficients_are_in_their_intervals() -> None:
-    beta = np.array([[-0.5, 1.0, 0.5, 0.0], [0.5, 0.2, 0.5, 1.0], [0.0, 0.7, -0.4, 0.3]])
-    within = {(f"relation {r}", c): beta[r, c] for r in range(3) for c in range(4)}
-    hits = dict.fromkeys(within, 0)
-    columns = ABLATIONS[0].columns
-    for seed in range(100):
-        questions = planted_questions(beta, 300, seed)
-        fits = fit_all(questions, ABLATIONS[0])
-        for row in coefficients(fits, ABLATIONS[0], single(questions, fits, ABLATIONS[0])):
-            if row["coding"] == "within_relation":
-                key = (row["relation"], columns.index(row["term"]))
-                hits[key] += row["ci_low"] <= within[key] <= row["ci_high"]
-    assert min(hits.values()) >= 90, hits
 
 
 @each_ablation

@@ -72,10 +72,10 @@ def test_the_model_of_all_rows_gives_the_same_probabilities(drawn: tuple[Values,
     predictors, relation, correct, _ = drawn
     model = fit_model(Features(predictors, relation, N_RELATIONS), correct)
     scaled = np.column_stack([np.ones(N), (predictors - model.mean) / model.deviation])
-    logits = (scaled * (model.common + model.own[relation])).sum(axis=1)
+    logits = (scaled * (model.common + model.by_group[relation])).sum(axis=1)
     found = probabilities(Features(predictors, relation, N_RELATIONS), correct, np.ones((1, N)))[0]
     assert 1 / (1 + np.exp(-logits)) == pytest.approx(found, abs=1e-8)
-    assert fit_model(Features(predictors), correct).own.shape == (0, 4)
+    assert fit_model(Features(predictors), correct).by_group.shape == (0, 4)
 
 
 def test_one_outcome_tells_nothing_and_leaves_the_other_fits_alone(drawn: tuple[Values, ...]) -> None:

@@ -40,7 +40,7 @@ gains as (
             0
         ) as gain
     from adaptive_rows
-    inner join thresholds on adaptive_rows.pair_id = thresholds.pair_id
+    inner join thresholds using (pair_id)
     where adaptive_rows.relation is null and thresholds.relation = 'all'
 
 ),

@@ -9,7 +9,7 @@ numbered as (
         coalesce(case when datasets.split_by = 'subject' then questions.subject_id end, questions.question_id) as unit,
         unnest(range({{ var('adaptive_splits') }}))::integer as split
     from questions
-    left join datasets on questions.dataset = datasets.dataset
+    left join datasets using (dataset)
     -- Of a dataset without popularity, all questions are split: decisions of others need no popularity.
     where
         questions.subject_popularity is not null

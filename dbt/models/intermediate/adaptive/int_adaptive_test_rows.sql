@@ -34,8 +34,7 @@ final as (
         coalesce(own.binned10_threshold, overall.binned10_threshold, 0) as binned10_per_relation,
         coalesce(overall.binned10_threshold, 0) as binned10_all
     from adaptive_rows
-    inner join splits
-        on adaptive_rows.dataset = splits.dataset and adaptive_rows.question_id = splits.question_id
+    inner join splits using (dataset, question_id)
     left join thresholds as own
         on
             adaptive_rows.pair_id = own.pair_id

@@ -1,4 +1,4 @@
-from longtail.statistics.monthly_thresholds import fit_months
+from longtail.statistics.adaptive_thresholds import fit_months
 
 
 def model(dbt, session):

@@ -23,8 +23,7 @@ prompts as (
         consistency.prompt as signal_prompt,
         consistency.prompt = method_pairs.prompt as is_own_prompt
     from method_pairs
-    inner join consistency
-        on method_pairs.dataset = consistency.dataset and method_pairs.model = consistency.model
+    inner join consistency using (dataset, model)
     group by method_pairs.pair_id, method_pairs.prompt, consistency.prompt
     qualify row_number() over (
         partition by method_pairs.pair_id
@@ -51,8 +50,8 @@ final as (
         costs.signal_cost_usd,
         costs.signal_single_latency_ms as signal_latency_ms
     from adaptive_rows
-    inner join method_pairs on adaptive_rows.pair_id = method_pairs.pair_id
-    left join prompts on adaptive_rows.pair_id = prompts.pair_id
+    inner join method_pairs using (pair_id)
+    left join prompts using (pair_id)
     left join consistency
         on
             method_pairs.dataset = consistency.dataset

@@ -48,7 +48,7 @@ final as (
     from answers
     left join {{ ref('stg_wikimedia__entities') }} as entities on answers.subject_id = entities.entity_id
     left join {{ ref('int_question_counts') }} as counts using (dataset, question_id)
-    left join methods on answers.method = methods.method
+    left join methods using (method)
     left join prompts using (dataset, model, prompt)
     left join consistency
         on

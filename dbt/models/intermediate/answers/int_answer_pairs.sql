@@ -11,7 +11,7 @@ costed as (
         {{ with_background('device_seconds') }} as total_device_seconds,
         {{ with_background('cost_usd') }} as total_cost_usd
     from answers
-    inner join methods on answers.method = methods.method
+    inner join methods using (method)
     left join {{ ref('int_generated_passages') }} as generated_passages
         using (dataset, question_id, model, passage_id)
 

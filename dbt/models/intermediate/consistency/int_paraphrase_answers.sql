@@ -25,19 +25,9 @@ final as (
         questions.subject_popularity,
         latencies.median_ms as single_latency_ms
     from answers
-    left join paraphrases
-        on
-            answers.dataset = paraphrases.dataset
-            and answers.question_id = paraphrases.question_id
-            and answers.paraphrase_id = paraphrases.paraphrase_id
-    left join questions
-        on
-            answers.dataset = questions.dataset
-            and answers.question_id = questions.question_id
-    left join latencies
-        on
-            answers.model = latencies.model
-            and answers.prompt = latencies.prompt
+    left join paraphrases using (dataset, question_id, paraphrase_id)
+    left join questions using (dataset, question_id)
+    left join latencies using (model, prompt)
 
 )
 

@@ -22,14 +22,8 @@ final as (
         questions.subject_popularity,
         latencies.median_ms as single_latency_ms
     from answers
-    left join questions
-        on
-            answers.dataset = questions.dataset
-            and answers.question_id = questions.question_id
-    left join latencies
-        on
-            answers.model = latencies.model
-            and answers.prompt = latencies.prompt
+    left join questions using (dataset, question_id)
+    left join latencies using (model, prompt)
 
 )
 

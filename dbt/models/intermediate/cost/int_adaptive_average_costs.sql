@@ -49,7 +49,7 @@ final as (
         averaged.*,
         reused.n_reused
     from averaged
-    inner join reused on averaged.pair_id = reused.pair_id
+    inner join reused using (pair_id)
 
 )
 

@@ -8,7 +8,7 @@ timed as (
         latencies.*,
         methods.is_parametric
     from latencies
-    inner join methods on latencies.method = methods.method
+    inner join methods using (method)
 
 ),
 

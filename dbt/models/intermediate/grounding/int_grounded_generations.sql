@@ -38,12 +38,7 @@ final as (
         scores.span_grams,
         {{ parts_of('generations.explanation', 'scores.span_starts', 'scores.span_ends') }} as quotes
     from generations
-    left join first_steps
-        on
-            generations.dataset = first_steps.dataset
-            and generations.question_id = first_steps.question_id
-            and generations.model = first_steps.model
-            and generations.method = first_steps.method
+    left join first_steps using (dataset, question_id, model, method)
     left join scores
         on
             generations.dataset = scores.dataset

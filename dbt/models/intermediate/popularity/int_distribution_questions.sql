@@ -29,8 +29,8 @@ linked as (
             else entity_popularity.popularity
         end as popularity
     from mentions
-    left join entity_popularity on mentions.entity_id = entity_popularity.entity_id
-    left join mean_views on mentions.article_title = mean_views.article_title
+    left join entity_popularity using (entity_id)
+    left join mean_views using (article_title)
 
 ),
 
@@ -51,10 +51,7 @@ final as (
         true as is_reference,
         min(linked.popularity) as popularity
     from reference_questions
-    left join linked
-        on
-            reference_questions.dataset = linked.dataset
-            and reference_questions.question_id = linked.question_id
+    left join linked using (dataset, question_id)
     group by reference_questions.dataset, reference_questions.question_id
 
 )

@@ -36,8 +36,8 @@ final as (
         end as n_popularity_months
     from entities
     left join popularity_window on true
-    left join mean_views on entities.entity_id = mean_views.entity_id
-    left join imported on entities.entity_id = imported.entity_id
+    left join mean_views using (entity_id)
+    left join imported using (entity_id)
 
 )
 

@@ -44,8 +44,7 @@ final as (
         on
             questions.subject_popularity >= levels.popularity_low
             and questions.subject_popularity < levels.popularity_high
-    left join spreads
-        on questions.dataset = spreads.dataset and questions.relation = spreads.relation
+    left join spreads using (dataset, relation)
 
 )
 

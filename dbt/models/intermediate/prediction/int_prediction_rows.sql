@@ -16,10 +16,7 @@ joined as (
         round(question_consistency.scons, 6) as scons,
         round(question_consistency.cert, 6) as cert
     from question_consistency
-    left join questions
-        on
-            question_consistency.dataset = questions.dataset
-            and question_consistency.question_id = questions.question_id
+    left join questions using (dataset, question_id)
 
 ),
 

@@ -38,7 +38,7 @@ final as (
         hits.first_rank,
         hits.first_rank_popqa
     from questions
-    inner join retrievers on questions.dataset = retrievers.dataset
+    inner join retrievers using (dataset)
     left join hits
         on
             questions.dataset = hits.dataset

@@ -49,7 +49,7 @@ targets as (
         redirects.collection,
         redirects.target_title as title
     from redirects
-    inner join named on redirects.collection = named.collection and redirects.title = named.title
+    inner join named using (collection, title)
 
 ),
 
@@ -59,7 +59,7 @@ final as (
         targets.collection,
         targets.title
     from targets
-    left join redirects on targets.collection = redirects.collection and targets.title = redirects.title
+    left join redirects using (collection, title)
     where redirects.title is null and targets.title is not null
 
 )

@@ -25,7 +25,7 @@ described as (
         lower(passages.title) as lower_title,
         [lower(abouts.label)] || string_split(lower(array_to_string(abouts.aliases, chr(31))), chr(31)) as names
     from read_passages
-    inner join passages on read_passages.passage_id = passages.passage_id
+    inner join passages using (passage_id)
     left join entities as subjects on read_passages.subject_id = subjects.entity_id
     left join entities as abouts on passages.entity_id = abouts.entity_id
 

@@ -18,8 +18,7 @@ subjects as (
         count(*) filter (where answers.is_correct) as n_correct,
         count(*) filter (where positions.subject_popularity = 0) as n_zero_popularity
     from answers
-    left join positions
-        on answers.dataset = positions.dataset and answers.question_id = positions.question_id
+    left join positions using (dataset, question_id)
     group by answers.dataset, answers.prompt, answers.model, answers.method, positions.level, answers.cluster_id
 
 ),

@@ -73,7 +73,7 @@ final as (
         {{ wilson_end(n_right, 'marked.n', 'marked.n_subjects', 'marked.deff', '+') }} as ci_high,
         case when marked.accuracy is null then 'no test questions' end as undefined
     from marked
-    left join {{ ref('dim_datasets') }} as datasets on marked.dataset = datasets.dataset
+    left join {{ ref('dim_datasets') }} as datasets using (dataset)
 
 )
 

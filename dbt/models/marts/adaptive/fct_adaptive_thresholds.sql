@@ -21,7 +21,7 @@ final as (
         thresholds.n_retrieval / thresholds.n as accuracy_always,
         thresholds.n_parametric / thresholds.n as accuracy_never
     from thresholds
-    inner join method_pairs on thresholds.pair_id = method_pairs.pair_id
+    inner join method_pairs using (pair_id)
     where thresholds.split = -1
 
 )

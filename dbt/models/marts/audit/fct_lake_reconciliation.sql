@@ -67,9 +67,9 @@ final as (
         missing.n_expected,
         missing.n_missing
     from counted
-    inner join lake_rows on counted.table_name = lake_rows.table_name
-    left join quarantine on counted.table_name = quarantine.table_name
-    left join missing on counted.table_name = missing.table_name
+    inner join lake_rows using (table_name)
+    left join quarantine using (table_name)
+    left join missing using (table_name)
 
 )
 

@@ -12,10 +12,7 @@ by_relation as (
         avg(similarities.cosine) as mean_cosine,
         min(similarities.cosine) as least_cosine
     from similarities
-    inner join questions
-        on
-            similarities.dataset = questions.dataset
-            and similarities.question_id = questions.question_id
+    inner join questions using (dataset, question_id)
     group by similarities.dataset, questions.relation
 
 ),

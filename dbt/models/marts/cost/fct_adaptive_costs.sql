@@ -17,12 +17,8 @@ differing as (
         averages.cost_usd_per_1000_always - averages.cost_usd_per_1000_adaptive as cost_usd_less,
         case latencies.latency_claim when 'saves' then 1 when 'takes_longer' then -1 else 0 end as claimed_sign
     from averages
-    inner join method_pairs on averages.pair_id = method_pairs.pair_id
-    inner join latencies
-        on
-            averages.pair_id = latencies.pair_id
-            and averages.search = latencies.search
-            and averages.threshold_scope = latencies.threshold_scope
+    inner join method_pairs using (pair_id)
+    inner join latencies using (pair_id, search, threshold_scope)
 
 ),
 

@@ -40,7 +40,7 @@ final as (
         case when popularity_window.measure = 'page_views' then popularity_window.agent end as agent
     from datasets
     left join popularity_window on true
-    left join counted on datasets.dataset = counted.dataset
+    left join counted using (dataset)
 
 )
 

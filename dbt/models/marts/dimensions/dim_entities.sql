@@ -27,7 +27,7 @@ final as (
         coalesce(subjects.n_facts, 0) as n_facts,
         entities.source
     from entities
-    left join popularity on entities.entity_id = popularity.entity_id
+    left join popularity using (entity_id)
     left join subjects on entities.entity_id = subjects.subject_id
 
 )

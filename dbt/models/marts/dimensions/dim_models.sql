@@ -37,7 +37,7 @@ final as (
         models.device_hour_usd,
         coalesce(seen.n_answers, 0) as n_answers
     from models
-    left join seen on models.model = seen.model
+    left join seen using (model)
 
 )
 

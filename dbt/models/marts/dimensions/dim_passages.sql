@@ -23,7 +23,7 @@ final as (
         passages.url,
         passages.revision_date
     from passages
-    inner join entities on passages.passage_id = entities.passage_id
+    inner join entities using (passage_id)
     where
         passages.passage_id in (select retrieved_passages.passage_id from retrieved_passages)
         or passages.passage_id in (select unnest(answers.passage_ids) from answers)

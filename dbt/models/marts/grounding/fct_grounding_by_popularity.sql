@@ -8,7 +8,7 @@ binned as (
         scores.*,
         bins.* exclude (dataset, question_id)  -- noqa: RF02
     from scores
-    inner join bins on scores.dataset = bins.dataset and scores.question_id = bins.question_id
+    inner join bins using (dataset, question_id)
 
 ),
 

@@ -62,7 +62,7 @@ final as (
     left join ratios using ({{ key }})
     left join differences using ({{ key }})
     left join scores using ({{ key }})
-    left join models on means.model = models.model
+    left join models using (model)
 
 )
 

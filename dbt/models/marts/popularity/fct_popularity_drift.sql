@@ -31,8 +31,8 @@ final as (
         popularity_drift.rank_correlation,
         popularity_drift.rank_correlation_undefined
     from method_pairs
-    inner join popularity_drift on method_pairs.dataset = popularity_drift.dataset
-    inner join window_thresholds on method_pairs.pair_id = window_thresholds.pair_id
+    inner join popularity_drift using (dataset)
+    inner join window_thresholds using (pair_id)
     left join month_thresholds
         on
             method_pairs.pair_id = month_thresholds.pair_id

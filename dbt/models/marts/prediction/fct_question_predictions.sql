@@ -16,12 +16,7 @@ final as (
         predictions.probability,
         predictions.undefined
     from predictions
-    inner join questions
-        on
-            predictions.dataset = questions.dataset
-            and predictions.prompt = questions.prompt
-            and predictions.model = questions.model
-            and predictions.question_id = questions.question_id
+    inner join questions using (dataset, prompt, model, question_id)
 
 )
 

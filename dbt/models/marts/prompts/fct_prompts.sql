@@ -64,7 +64,7 @@ built as (
         answers.prompt_hash,
         {{ demonstration_blocks(with_passages=false) }} || {{ filled('prompts.template', asked) }} as prompt_text
     from {{ published('fct_' ~ table_name) }} as answers
-    inner join {{ templates() }} as prompts on answers.prompt = prompts.prompt and answers.model = prompts.model
+    inner join {{ templates() }} as prompts using (prompt, model)
     inner join {{ published('dim_methods') }} as methods on methods.kind = 'memory'
     {%- endfor %}
 

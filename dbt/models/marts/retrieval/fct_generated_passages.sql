@@ -20,10 +20,7 @@ final as (
         generated_passages.raw_text,
         {{ account_columns() }}
     from generated_passages
-    left join questions
-        on
-            generated_passages.dataset = questions.dataset
-            and generated_passages.question_id = questions.question_id
+    left join questions using (dataset, question_id)
 
 )
 

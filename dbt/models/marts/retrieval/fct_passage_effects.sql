@@ -32,8 +32,7 @@ final as (
         answer_passages.passage_entity_id,
         answer_passages.passage_of
     from answer_pairs
-    inner join questions
-        on answer_pairs.dataset = questions.dataset and answer_pairs.question_id = questions.question_id
+    inner join questions using (dataset, question_id)
     inner join answers as parametric
         on
             answer_pairs.dataset = parametric.dataset

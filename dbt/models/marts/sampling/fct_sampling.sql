@@ -53,10 +53,7 @@ final as (
         occurrences.n_whole_words,
         occurrences.n_anywhere
     from counts
-    left join occurrences
-        on
-            counts.relation = occurrences.relation
-            and counts.popularity_decade = occurrences.popularity_decade
+    left join occurrences using (relation, popularity_decade)
 
 )
 
