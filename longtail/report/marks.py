@@ -11,7 +11,6 @@ _NOWHERE = {
     "x": {"y": None, "yOffset": None, "color": {"value": "var(--muted)"}},
     "y": {"x": None, "xOffset": None, "color": {"value": "var(--muted)"}},
 }
-_SINGLE_AXIS = 76
 _POWERS = [10**exponent for exponent in range(-3, 13)]
 LOG_TICKS = [digit * power for power in _POWERS for digit in (1, 2, 5)]
 """Ticks of an axis that may span less than a decade or two."""
@@ -265,22 +264,13 @@ def panels(
     rows: str | None = None,
     lanes: str | None = None,
     step: int = 22,
-    axis: int = 84,
 ) -> Spec:
     """`inner` once per value of column `by`, with as many panels side by side as fit at `least` pixels each.
 
     A panel's height is `ratio` of its width, or `step` pixels for each value of column `rows`, and more where column
-    `lanes` has many values, which stand below one another in a row. `axis`: the pixels that the vertical axis takes.
+    `lanes` has many values, which stand below one another in a row.
     """
-    shape_of = {
-        "by": by,
-        "least": least,
-        "ratio": ratio,
-        "rows": rows,
-        "lanes": lanes,
-        "step": step,
-        "axis": axis,
-    }
+    shape_of = {"by": by, "least": least, "ratio": ratio, "rows": rows, "lanes": lanes, "step": step}
     return {
         "usermeta": {"panels": shape_of},
         "facet": {
@@ -312,7 +302,7 @@ def relation_cells(by: str, value: str, title: str, **look: Any) -> Spec:
     """One panel per value of column `by`: coloured cells by relation and model; `look`: that of `cells`."""
     x = names("model", labelAngle=-35, labelAlign="right")
     drawn = cells(x, names("relation"), value, title=title, **look)
-    return panels(by, drawn, least=190, rows="relation", axis=120)
+    return panels(by, drawn, least=190, rows="relation")
 
 
 def relation_dots(by: str, x: Spec, least: int) -> Spec:
@@ -323,12 +313,12 @@ def relation_dots(by: str, x: Spec, least: int) -> Spec:
         "mark": {"type": "point", "filled": True, "size": 60, "opacity": 0.9},
         "encoding": {"x": dict(x), "y": y, "color": models, "shape": shape(models)},
     }
-    return panels(by, drawn, least=least, rows="relation", axis=120)
+    return panels(by, drawn, least=least, rows="relation")
 
 
 def single(inner: Mapping[str, Any], *, height: int = 320, rows: str | None = None, step: int = 30) -> Spec:
     """One chart as wide as the page, `height` pixels high or `step` pixels for each value of column `rows`."""
     return {
-        "usermeta": {"single": {"height": height, "rows": rows, "step": step, "axis": _SINGLE_AXIS}},
+        "usermeta": {"single": {"height": height, "rows": rows, "step": step}},
         **inner,
     }

@@ -86,24 +86,6 @@ def test_consistency_counts_the_questions_that_have_it(marts: duckdb.DuckDBPyCon
     }  # fmt: skip
 
 
-def test_the_leaderboard_shows_a_ceiling_or_a_control_where_there_is_no_place(
-    marts: duckdb.DuckDBPyConnection,
-) -> None:
-    marts.execute(
-        "update marts.fct_leaderboard set is_condition = false, is_bound = retrieval_method = 'oracle'"
-    )
-    marts.execute("update marts.fct_leaderboard set rank = if(is_bound, null, 2)")
-    rows = read(marts, "leaderboard").rows
-    assert {(row["retrieval_method"], row["place"]) for row in rows} == {("oracle", "ceiling"), ("bm25", "2")}
-    marts.execute("update marts.fct_leaderboard set is_condition = true where retrieval_method = 'bm25'")
-    rows = read(marts, "leaderboard").rows
-    assert {(row["retrieval_method"], row["place"]) for row in rows} == {
-        ("oracle", "ceiling"),
-        ("bm25", "control"),
-    }
-    assert {row["entries"] for row in rows} == {"methods", "adaptive pairs"}
-
-
 BOTH = "These numbers show that the platform finds effects whose truth is known. They say nothing about real models."
 
 
