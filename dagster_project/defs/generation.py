@@ -62,7 +62,7 @@ def _generate(
     with clear_errors(), model_session() as session:
         more = {"session": session, "run_id": context.run_id, "log": LOG}
         outcomes, accuracy = [], []
-        with Progress(LOG, "partitions", len(keys), is_stage=True) as progress:
+        with Progress(LOG, "partitions", len(keys)) as progress:
             for names in keys:
                 outcomes.append(stage(study.study, study.lake, *names, **more))
                 accuracy += tell_accuracy(study.lake, outcomes[-1], LOG)
