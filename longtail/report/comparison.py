@@ -182,7 +182,7 @@ def explain_absence(topic: str, a: Side, b: Side) -> str:
 
 _CHANGE = points(
     difference_x("difference", "change in accuracy, B − A", 8), names("model"), series("method", "method"),
-    interval=bounds("difference"), offset="method", mark_at=0,
+    interval=bounds("difference"), side_by_side=True, mark_at=0,
 )  # fmt: skip
 _FIGURES = {  # by topic: title of the section, title, caption
     "accuracy": (

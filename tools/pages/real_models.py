@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 
 from longtail.report.figures.memory import ACROSS
-from longtail.report.figures.verdicts import ALL_AUROCS, ALL_GAINS
+from longtail.report.figures.verdicts import ALL_AUROCS, GAIN
 from longtail.report.published import list_tables, open_warehouse, read_dimensions, read_figure
 from longtail.report.report import png, specification
 from longtail.storage.home import PROJECT_ROOT
@@ -714,7 +714,7 @@ def picture(published: Path) -> bytes:
     with open_warehouse(published) as connection:
         tables, dimensions = list_tables(connection), read_dimensions(connection)
         drawn = []
-        for figure, width in ((ACROSS, 1060), (ALL_AUROCS, 520), (ALL_GAINS, 520)):
+        for figure, width in ((ACROSS, 1060), (ALL_AUROCS, 520), (GAIN, 520)):
             rows = [
                 {**row, "system": f"{_NAMES[row['model']]}\n{row['questions_of']}"}
                 for row in read_figure(connection, figure, tables).rows

@@ -33,7 +33,7 @@ SECTIONS = (
         "thresholds",
         "Below which popularity to retrieve",
         "",
-        (verdicts.ALL_GAINS, verdicts.GAIN, adaptive.THRESHOLDS),
+        (verdicts.GAIN, adaptive.THRESHOLDS),
         is_chapter=False,
     ),
     Section(

@@ -6,7 +6,7 @@ from longtail.report.figure import Column, Figure, bounds
 from longtail.report.figures.adaptive import VARIANT, VARIANT_ORDER
 from longtail.report.figures.memory import KEY, N
 from longtail.report.figures.retrieval import PAIR
-from longtail.report.marks import categories, names, panels, points, quantity, series
+from longtail.report.marks import categories, names, panels, points_in_rows, quantity, series
 
 _POLICIES = ["never", "always", "adaptive"]
 _CLAIMS = ["saves", "undecided", "takes_longer"]
@@ -39,15 +39,12 @@ order by prompt, model, method, device""",
         Column("p95_ms", "95th percentile", "number"),
         Column("is_interleaved", "in turn", "flag"),
     ),
-    spec=panels(
+    spec=points_in_rows(
         "model",
-        points(
-            _amount("median_ms", "milliseconds per question"),
-            names("method"),
-            series("method", "method"),
-        ),
+        _amount("median_ms", "milliseconds per question"),
+        "method",
+        series("method", "method"),
         least=215,
-        rows="method",
         step=34,
     ),
     choose=("prompt",),
@@ -87,17 +84,14 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
         ),
         Column("latency_claim", "claim"),
     ),
-    spec=panels(
+    spec=points_in_rows(
         "retrieval_method",
-        points(
-            _amount("single_latency_ms_saved", "milliseconds saved per question"),
-            names("model"),
-            categories("latency_claim", "claim", _CLAIMS),
-            interval=("single_latency_ms_saved_low", "single_latency_ms_saved_high"),
-            mark_at=0,
-        ),
+        _amount("single_latency_ms_saved", "milliseconds saved per question"),
+        "model",
+        categories("latency_claim", "claim", _CLAIMS),
+        interval=("single_latency_ms_saved_low", "single_latency_ms_saved_high"),
+        mark_at=0,
         least=270,
-        rows="model",
         step=40,
     ),
     choose=("parametric_method", "variant"),

@@ -10,9 +10,8 @@ from longtail.report.marks import (
     categories,
     curves,
     difference_x,
-    names,
     panels,
-    points,
+    points_in_rows,
     popularity_x,
     series,
     share_y,
@@ -86,17 +85,14 @@ from marts.fct_mean_quip_scores as scores
 where scores.mean_quip is not null and scores.text_from <> 'grounded_generations'
 order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method""",  # noqa: S608
     columns=(*KEY, Column("text_from", "kind of text"), Column("n", "texts", "count"), *COUNTS, QUIP_COLUMN),
-    spec=panels(
+    spec=points_in_rows(
         "text_from",
-        points(
-            quip_y(),
-            names("model"),
-            series("method", "method"),
-            interval=bounds("quip"),
-            offset="method",
-        ),
+        quip_y(),
+        "model",
+        series("method", "method"),
+        interval=bounds("quip"),
+        side_by_side=True,
         least=300,
-        rows="model",
         step=46,
     ),
 )
@@ -180,17 +176,14 @@ _PAIRED = (
 
 def _by_prompt(difference: str, title: str) -> Spec:
     """One row per grounding prompt: a difference to the null prompt, with its interval."""
-    return panels(
+    return points_in_rows(
         "model",
-        points(
-            difference_x(difference, title, 5),
-            names("grounding_prompt"),
-            categories("grounding_kind", "kind", _KINDS),
-            interval=bounds(difference),
-            mark_at=0,
-        ),
+        difference_x(difference, title, 5),
+        "grounding_prompt",
+        categories("grounding_kind", "kind", _KINDS),
+        interval=bounds(difference),
+        mark_at=0,
         least=340,
-        rows="grounding_prompt",
         step=30,
     )
 
@@ -374,18 +367,15 @@ order by found.dataset, found.model, compared_with, length desc, prompts.positio
         Column("p_value", "p", "p"),
         Column("p_holm", "p after Holm", "p"),
     ),
-    spec=panels(
+    spec=points_in_rows(
         "model",
-        points(
-            difference_x("difference", "difference of QUIP", 5),
-            names("grounding_prompt"),
-            series("method", "method"),
-            interval=bounds("difference"),
-            mark_at=0,
-            offset="method",
-        ),
+        difference_x("difference", "difference of QUIP", 5),
+        "grounding_prompt",
+        series("method", "method"),
+        interval=bounds("difference"),
+        mark_at=0,
+        side_by_side=True,
         least=340,
-        rows="grounding_prompt",
         step=46,
     ),
     choose=("compared_with", "length"),

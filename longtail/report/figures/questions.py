@@ -8,6 +8,7 @@ from longtail.report.figures.retrieval import PAIR
 from longtail.report.marks import (
     IN_LINES,
     categories,
+    curves,
     difference_x,
     names,
     panels,
@@ -15,7 +16,6 @@ from longtail.report.marks import (
     popularity_x,
     quantity,
     series,
-    shape,
     single,
 )
 
@@ -210,27 +210,17 @@ order by dataset, prompt, model, retrieval_method, month""",
     ),
     spec=panels(
         "retrieval_method",
-        {
-            "encoding": {
-                "x": {
-                    "field": "month",
-                    "type": "ordinal",
-                    "title": None,
-                    "axis": {"labelAngle": -45, "labelOverlap": True},
-                },
-                "y": quantity("share_decision_changed", "decisions changed", {"format": "%", "tickCount": 4}),
-                "color": series("model", "model"),
+        curves(
+            {
+                "field": "month",
+                "type": "ordinal",
+                "title": None,
+                "axis": {"labelAngle": -45, "labelOverlap": True},
             },
-            "layer": [
-                {"mark": {"type": "line", "strokeWidth": 2}},
-                {
-                    "mark": {"type": "point", "filled": True, "size": 40, "opacity": 1},
-                    "encoding": {
-                        "shape": shape(series("model", "model")),
-                    },
-                },
-            ],
-        },
+            quantity("share_decision_changed", "decisions changed", {"format": "%", "tickCount": 4}),
+            series("model", "model"),
+            interval=None,
+        ),
         least=260,
     ),
     choose=("parametric_method",),
@@ -315,7 +305,7 @@ order by max(abs(difference)) over (partition by dataset) desc, dataset, accurac
             names("system", labelExpr=IN_LINES),
             categories("rule", "rule", _RULES),
             interval=bounds("difference"),
-            offset="rule",
+            side_by_side=True,
             mark_at=0,
         ),
         rows="system",

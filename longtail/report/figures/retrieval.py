@@ -15,6 +15,7 @@ from longtail.report.figures.memory import (
     N,
 )
 from longtail.report.marks import (
+    categories,
     cells,
     curves,
     difference_axis,
@@ -55,7 +56,7 @@ order by dataset, prompt, model, method""",
             names("model"),
             share_y("accuracy", "accuracy"),
             series("method", "method"),
-            offset="method",
+            side_by_side=True,
             size=90,
         ),
         height=300,
@@ -243,7 +244,7 @@ order by dataset, retriever, third""",  # noqa: S608
             share_y("recall_at_1", "recall@1"),
             series("retriever", "retriever"),
             interval=bounds("recall_at_1"),
-            offset="retriever",
+            side_by_side=True,
             size=90,
         ),
         height=300,
@@ -410,21 +411,22 @@ order by dataset, prompt, memory, model, bin""",
 )
 
 
+_SIGNIFICANCES = ["p < 0.05", "not significant"]
 COMPARISON = Figure(
     key="paired_comparisons",
     title="Methods and models, compared on the same questions",
     shows="Difference in accuracy between A and B on the questions that both answered, with a bootstrap 95 % interval "
     "(10,000 resamples of subjects). The p value is from random changes of the signs of whole subjects' differences, "
-    "with Holm's adjustment within the dataset. Hollow points are not significant at 0.05 after the adjustment.",
+    "with Holm's adjustment within the dataset.",
     source="Longtail's own; compares the points of PopQA, Figure 7",
     mart="fct_method_comparisons",
-    sql="""select dataset, prompt, comparison, if(comparison = 'methods', model_a, method_a) as within,
+    sql=f"""select dataset, prompt, comparison, if(comparison = 'methods', model_a, method_a) as within,
     model_a, method_a, model_b, method_b,
     if(comparison = 'methods', method_a || ' − ' || method_b, model_a || ' − ' || model_b) as pair,
     n, difference, ci_low, ci_high, n_a_only, n_b_only, p_value, p_holm, no_interval,
-    coalesce(p_holm < 0.05, false) as is_significant
+    if(p_holm < 0.05, '{_SIGNIFICANCES[0]}', '{_SIGNIFICANCES[1]}') as significance
 from marts.fct_method_comparisons
-order by dataset, prompt, comparison, within, difference desc""",
+order by dataset, prompt, comparison, within, difference desc""",  # noqa: S608
     columns=(
         *KEY[:2],
         Column("comparison", "comparison of"),
@@ -439,41 +441,12 @@ order by dataset, prompt, comparison, within, difference desc""",
         Column("no_interval", "why no interval"),
     ),
     spec=single(
-        {
-            "encoding": {
-                "y": {
-                    "field": "pair",
-                    "type": "nominal",
-                    "title": None,
-                    "sort": None,
-                    "axis": {"labelLimit": 300},
-                },
-            },
-            "layer": [
-                {
-                    "mark": {"type": "rule", "strokeDash": [3, 3]},
-                    "encoding": {"x": {"datum": 0}, "y": None},
-                },
-                {
-                    "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.55, "color": "var(--series-1)"},
-                    "encoding": {
-                        "x": difference_x("ci_low", "difference in accuracy, A − B", 8),
-                        "x2": {"field": "ci_high"},
-                    },
-                },
-                {
-                    "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1, "strokeWidth": 2},
-                    "encoding": {
-                        "x": {"field": "difference", "type": "quantitative"},
-                        "fill": {
-                            "condition": {"test": "datum.is_significant", "value": "var(--series-1)"},
-                            "value": "var(--surface)",
-                        },
-                        "stroke": {"value": "var(--series-1)"},
-                    },
-                },
-            ],
-        },
+        points(
+            difference_x("difference", "difference in accuracy, A − B", 8),
+            names("pair", labelLimit=300),
+            categories("significance", "after Holm", _SIGNIFICANCES),
+            mark_at=0,
+        ),
         rows="pair",
         step=24,
     ),

@@ -12,7 +12,6 @@ from longtail.report.marks import (
     categories,
     difference_x,
     names,
-    panels,
     points,
     quantity,
     single,
@@ -41,8 +40,8 @@ _KNOWN_FIRST = (
 
 _ALL_KEY = (*OF_ALL, Column("retrieval_method", "retrieval"))
 _SYSTEM = "model || if(retrieval_method = 'none', '', ', ' || retrieval_method)"
-_SYSTEM_AND_DATASET = f"{_SYSTEM} || chr(10) || dataset as system"
 _SEVERAL = "(select count(distinct dataset) > 1 from ranked)"
+_SYSTEM_AND_DATASET = f"{_SYSTEM} || if({_SEVERAL}, chr(10) || dataset, '') as system"
 
 
 def _words(signal: str, verdict: str) -> str:
@@ -176,31 +175,32 @@ order by place, signal desc""",  # noqa: S608
         categories("signal", "signal", _DECIDED_BY),
         step=36,
         interval=bounds("auroc"),
-        offset="signal",
+        side_by_side=True,
         mark_at=0.5,
     ),
 )
 
-ALL_GAINS = Figure(
-    key="all_gains",
-    title="What deciding when to retrieve gains, for every data set and model",
+GAIN = Figure(
+    key="adaptive_gain",
+    title="What deciding when to retrieve gains",
     shows=f"{DEFAULT_GAIN} One line for each data set, model and retrieval method, whatever data set is picked "
     "above. Bars are 95 % intervals of whole subjects; the table says why there is none. Left of the dashed line, "
-    "deciding loses.",
+    "deciding loses. The figure `Adaptive retrieval against always and never` has other searches.",
     source="SPEC §11; PopQA, section 6.2",
     mart="fct_verdicts",
     sql=f"""{_RANKED},
 gains as (
     select row_number() over (order by {_KNOWN_FIRST}) as place, prompt, dataset as questions_of, model,
-        retrieval_method, n, {_SYSTEM_AND_DATASET}, {_GAINS}
+        parametric_method, retrieval_method, n, {_SYSTEM_AND_DATASET}, {_GAINS}
     from ranked
-    where {_SEVERAL}
 )
 select * from gains
 where gain is not null
 order by place, decided_by desc""",  # noqa: S608
     columns=(
-        *_ALL_KEY,
+        *OF_ALL,
+        Column("parametric_method", "memory"),
+        Column("retrieval_method", "retrieval"),
         Column("decided_by", "decided by"),
         N,
         Column("gain", "gain", "signed", bounds("gain")),
@@ -211,46 +211,8 @@ order by place, decided_by desc""",  # noqa: S608
         categories("decided_by", "decided by", _DECIDED_BY),
         step=36,
         interval=bounds("gain"),
-        offset="decided_by",
+        side_by_side=True,
         mark_at=0,
-    ),
-)
-
-GAIN = Figure(
-    key="adaptive_gain",
-    title="What deciding when to retrieve gains",
-    shows=f"{DEFAULT_GAIN} Bars are 95 % intervals of whole subjects; the table says why there is none. To the right of "
-    "zero, deciding is better. The figure `Adaptive retrieval against always and never` has other searches.",
-    source="PopQA, section 6.2",
-    mart="fct_verdicts",
-    sql=f"""with gains as (
-    select dataset, prompt, model, parametric_method, retrieval_method, {_GAINS}
-    from marts.fct_verdicts
-)
-select * from gains
-where gain is not null
-order by dataset, prompt, model, retrieval_method, decided_by desc""",  # noqa: S608
-    columns=(
-        *KEY[:3],
-        Column("parametric_method", "memory"),
-        Column("retrieval_method", "retrieval"),
-        Column("decided_by", "decided by"),
-        Column("gain", "gain", "signed", bounds("gain")),
-        Column("no_interval", "why no interval"),
-    ),
-    spec=panels(
-        "retrieval_method",
-        points(
-            difference_x("gain", "held-out gain", 5),
-            names("model"),
-            categories("decided_by", "decided by", _DECIDED_BY),
-            interval=bounds("gain"),
-            offset="decided_by",
-            mark_at=0,
-        ),
-        least=270,
-        rows="model",
-        step=40,
     ),
     choose=("parametric_method",),
 )

@@ -93,7 +93,10 @@ def test_numbers_in_the_page_are_those_of_the_marts(warehouse: Path, tmp_path: P
     found = {tuple(row[name] for name in adaptive) for row in shown if row["method"] != "closed_book"}
     assert found == set(gains)
     by_popularity = {
-        tuple(row[name] for name in (*key[:3], "retrieval_method", "gain", "gain_ci_low", "gain_ci_high"))
+        tuple(
+            row[name]
+            for name in ("questions_of", *key[1:3], "retrieval_method", "gain", "gain_ci_low", "gain_ci_high")
+        )
         for row in rows_of(payload, "adaptive_gain")
         if row["decided_by"] == "popularity"
     }

@@ -169,8 +169,7 @@ def test_the_address_keeps_what_is_picked(driver: Any, report: Path) -> None:
     axes = driver.execute_script(
         "return [...document.querySelectorAll('#adaptive_gain .role-axis-label text')].map((t) => t.textContent)"
     )
-    assert {"b", "c"} < set(axes)
-    assert "a" not in axes
+    assert {axis.split(",")[0] for axis in axes if "," in axis} == {"b", "c"}
     show(driver, report, query="model=gone&prompt=gone", opens="", settles=False)
     assert element(driver, ".bar details.pick summary").text.split() == ["Models:", "all", "3"]
     assert element(driver, "#pick-prompt").get_attribute("value") == "p1"

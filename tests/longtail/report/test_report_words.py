@@ -198,7 +198,7 @@ def test_signals_and_gains_of_all_data_sets_are_those_of_the_verdicts(
         for _ in ("p1", "p2")
     ]
     assert sorted(aurocs) == sorted(wanted)
-    gains = {(row["system"], row["decided_by"], row["gain"]) for row in read(marts, "all_gains").rows}
+    gains = {(row["system"], row["decided_by"], row["gain"]) for row in read(marts, "adaptive_gain").rows}
     assert gains == {
         (f"{model}, {method}\n{name}", "popularity", -0.01)
         for model, name in keys
@@ -214,7 +214,7 @@ def test_one_data_set_needs_no_figure_of_all(marts: duckdb.DuckDBPyConnection) -
         "fct_popularity_correlation",
     ):
         marts.execute(f"delete from marts.{table} where dataset = 'd2'")
-    for key in ("accuracy_across_datasets", "all_aurocs", "all_gains"):
+    for key in ("accuracy_across_datasets", "all_aurocs"):
         assert (
             read(marts, key).missing == "Not shown: no row of this study meets the conditions of its query."
         )
