@@ -39,22 +39,17 @@ def test_a_router_decides_each_question_as_the_study_counted_it(tmp_path: Path) 
     (pair,) = marts.signals
     policies = {(row["signal"], row["threshold_scope"]) for row in rules}
     assert {signal for signal, _ in policies} > {"confidence", "popularity_confidence", "consistency", "all"}
-    questions = [
-        dict(zip(FEATURES, values, strict=True)) for values in zip(*map(pairs.get, FEATURES), strict=True)
-    ]
+    questions = list(zip(*map(pairs.get, FEATURES), strict=True))
     for signal, scope in policies:
         best = {**marts.signals[pair][0], "signal": signal, "threshold_scope": scope}
         predicted = dataclasses.replace(marts, signals={pair: [best]}, signal_rules={pair: rules})
         router = routers_of(predicted, tmp_path / f"{signal} {scope}")[BM25]
         counts: Counter[tuple[str, bool]] = Counter()
-        for question in questions:
-            consistency, certainty = question["scons"], question["cert"]
-            for relation in (question["relation"], None):
-                decision = router.decide(
-                    question["popularity"], relation, consistency, certainty, question["confidence"]
-                )
-                counts[relation or "all", decision.retrieve] += 1
+        for popularity, relation, *measures in questions:
+            retrieve = router.decide(popularity, relation, *measures).retrieve
+            counts.update([(relation, retrieve), *([("all", retrieve)] if scope == "all" else [])])
         for rule in rules:
-            if (rule["signal"], rule["threshold_scope"]) == (signal, scope):
+            is_counted = rule["relation"] != "all" or scope == "all"
+            if is_counted and (rule["signal"], rule["threshold_scope"]) == (signal, scope):
                 sides = counts[rule["relation"], True], counts[rule["relation"], False]
                 assert sides == (rule["n_below"], rule["n_above"]), (signal, scope, rule["relation"])
