@@ -136,8 +136,8 @@ def _cut(content: bytes) -> bytes:
             "checksum mismatch",
         ),
         (
-            lambda content: content.replace(b'"version": 3', b'"version": 1'),
-            "has version 1 of format longtail-router; this program reads version 3",
+            lambda content: content.replace(b'"version": %d' % VERSION, b'"version": 1'),
+            f"has version 1 of format longtail-router; this program reads version {VERSION}",
         ),
         (
             lambda content: _resealed(content, signal="predicted"),
