@@ -212,10 +212,7 @@ def chart_config() -> dict[str, Any]:
         "facet": {"spacing": {"row": 26, "column": 22}},
         "text": {"color": ink, "fontSize": 11},
         "rule": {"color": muted},
-        "range": {
-            "category": [f"var(--series-{n})" for n in range(1, _SERIES + 1)],
-            "symbol": _SYMBOLS,
-        },
+        "range": {"category": [f"var(--series-{n})" for n in range(1, _SERIES + 1)], "symbol": _SYMBOLS},
     }
 
 
@@ -341,13 +338,7 @@ def fit(spec: Spec, rows: Sequence[Row], width: int) -> dict[str, Any]:
     panel = min(_WIDEST_PANEL, (room - _GAP * (columns - 1)) // columns)
     facet = {**sized["facet"], "header": {**sized["facet"]["header"], "labelLimit": panel}}
     inner = {**sized["spec"], "width": panel, "height": _height(shape, rows, int(panel * shape["ratio"]))}
-    return {
-        **sized,
-        "facet": facet,
-        "columns": columns,
-        "spec": inner,
-        "config": config,
-    }
+    return {**sized, "facet": facet, "columns": columns, "spec": inner, "config": config}
 
 
 def _entries(spec: Any) -> Sequence[Any]:

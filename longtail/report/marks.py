@@ -222,7 +222,7 @@ def cells(
                             "legend": {"gradientLength": 160, "format": "~g"},
                         },
                         "value": "var(--grid)",
-                    },
+                    }
                 },
             },
             {
@@ -323,7 +323,4 @@ def relation_dots(by: str, x: Spec, least: int) -> Spec:
 
 def single(inner: Mapping[str, Any], *, height: int = 320, rows: str | None = None, step: int = 30) -> Spec:
     """One chart as wide as the page, `height` pixels high or `step` pixels for each value of column `rows`."""
-    return {
-        "usermeta": {"single": {"height": height, "rows": rows, "step": step}},
-        **inner,
-    }
+    return {"usermeta": {"single": {"height": height, "rows": rows, "step": step}}, **inner}

@@ -152,11 +152,7 @@ order by dataset, prompt, model, retrieval_method, accuracy desc, policy""",  # 
         Column("no_interval", "why no interval"),
     ),
     spec=points_in_rows(
-        "retrieval_method",
-        value_x("accuracy"),
-        "policy",
-        categories("kind", None, _KINDS),
-        least=230,
+        "retrieval_method", value_x("accuracy"), "policy", categories("kind", None, _KINDS), least=230
     ),
     choose=("parametric_method", "model"),
 )

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from longtail.report.figure import Column, Figure, bounds
-from longtail.report.figures.memory import (
-    ACCURACY,
-    BIN_EDGES,
-    FEWEST_BY_RELATION,
-    INTERVAL,
-    KEY,
-    N,
-)
+from longtail.report.figures.memory import ACCURACY, BIN_EDGES, FEWEST_BY_RELATION, INTERVAL, KEY, N
 from longtail.report.marks import (
     categories,
     curves,
@@ -176,11 +169,7 @@ order by dataset, prompt, measure <> 'consistency', measure, model, method, bin"
     ),
     spec=panels(
         "measure",
-        curves(
-            popularity_x(),
-            share_y("value", "share"),
-            series("answered_by", "model and method"),
-        ),
+        curves(popularity_x(), share_y("value", "share"), series("answered_by", "model and method")),
         least=260,
     ),
 )
@@ -325,10 +314,7 @@ order by dataset, prompt, setting, model,
     spec=points_in_rows(
         "model",
         quantity(
-            "accuracy",
-            "predicted rightly",
-            {"format": "%", "tickCount": 5, "grid": True},
-            {"zero": False},
+            "accuracy", "predicted rightly", {"format": "%", "tickCount": 5, "grid": True}, {"zero": False}
         ),
         "predictors",
         categories("predicted_by", "predicted by", (_REGRESSION, _MAJORITY)),

@@ -27,19 +27,13 @@ _OF_PROMPTS = """inner join (
     on scores.dataset = prompts.dataset and coalesce(scores.prompt, prompts.prompt) = prompts.prompt"""
 _TEXT_FROM = "case scores.text_from when 'answers' then 'answers' else 'background texts' end"
 QUIP_COLUMN = Column("quip", "mean QUIP", "share", bounds("quip"))
-COUNTS = (
-    Column("n_quip", "texts with QUIP", "count"),
-    Column("n_undefined", "undefined", "count"),
-)
+COUNTS = (Column("n_quip", "texts with QUIP", "count"), Column("n_undefined", "undefined", "count"))
 MEASURE = (
     "QUIP is the share of a text's runs of 25 characters that occur in the corpus; texts under 25 characters have none, "
     "and are counted (undefined). "
 )
 INTERVALS = "Intervals are 95 % intervals of the mean over texts, by Student's t."
-BINS = (
-    Column("measure", "popularity"),
-    *BIN_EDGES,
-)
+BINS = (Column("measure", "popularity"), *BIN_EDGES)
 QUOTE_COLUMNS = (
     Column("question", "question"),
     Column("quip", "QUIP", "share"),
@@ -63,12 +57,7 @@ def by_bin(scores: str) -> str:
 
 def by_bin_curves(colour: dict[str, Any]) -> dict[str, Any]:
     """Mean QUIP against popularity, by whatever measure is chosen."""
-    return curves(
-        popularity_x(title="popularity"),
-        quip_y(),
-        colour,
-        interval=bounds("quip"),
-    )
+    return curves(popularity_x(title="popularity"), quip_y(), colour, interval=bounds("quip"))
 
 
 QUIP = Figure(
@@ -113,18 +102,8 @@ from marts.fct_grounding_by_popularity as scores
 {_OF_PROMPTS}
 where scores.n_quip >= {FEWEST} and scores.text_from <> 'grounded_generations'
 order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method, measure, scores.bin""",  # noqa: S608
-    columns=(
-        *KEY,
-        Column("text_from", "kind of text"),
-        *BINS,
-        *COUNTS,
-        QUIP_COLUMN,
-    ),
-    spec=panels(
-        "model",
-        by_bin_curves(series("method", "method")),
-        least=260,
-    ),
+    columns=(*KEY, Column("text_from", "kind of text"), *BINS, *COUNTS, QUIP_COLUMN),
+    spec=panels("model", by_bin_curves(series("method", "method")), least=260),
     choose=("text_from", "measure"),
 )
 
@@ -153,11 +132,7 @@ left join marts.dim_questions as questions
     on scores.dataset = questions.dataset and scores.question_id = questions.question_id
 where scores.place <= {EXAMPLES_EACH}
 order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method, scores.place""",  # noqa: S608
-    columns=(
-        *KEY,
-        Column("text_from", "kind of text"),
-        *QUOTE_COLUMNS,
-    ),
+    columns=(*KEY, Column("text_from", "kind of text"), *QUOTE_COLUMNS),
     choose=("model", "method", "text_from"),
     cards="quotes",
 )

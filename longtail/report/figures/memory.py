@@ -37,10 +37,7 @@ DECLINED = (
     Column("accuracy_attempted", "accuracy of the rest", "share", bounds("accuracy_attempted")),
 )
 N = Column("n", "n", "count")
-BIN_EDGES = (
-    Column("bin_low", "popularity from", "number"),
-    Column("bin_high", "popularity to", "number"),
-)
+BIN_EDGES = (Column("bin_low", "popularity from", "number"), Column("bin_high", "popularity to", "number"))
 INTERVAL = "Bands and bars are 95 % intervals of whole subjects."
 FEWEST = 40
 """The smallest number of questions of a drawn bin (SPEC §6). The next constant is for grids by relation and
@@ -55,17 +52,8 @@ OF_ALL = (*KEY[1:3], Column("questions_of", "questions of"))
 GEOMETRIC_MEAN = "nullif(if(bin_low > 0, sqrt(bin_low * bin_high), bin_high), 0) as popularity"
 """The place of a bin on a logarithmic axis."""
 
-_CURVE = curves(
-    popularity_x(),
-    share_y("accuracy", "accuracy"),
-    series("method", "method"),
-)
-_BIN_COLUMNS = (
-    *BIN_EDGES,
-    N,
-    Column("n_correct", "right", "count"),
-    ACCURACY,
-)
+_CURVE = curves(popularity_x(), share_y("accuracy", "accuracy"), series("method", "method"))
+_BIN_COLUMNS = (*BIN_EDGES, N, Column("n_correct", "right", "count"), ACCURACY)
 
 BY_POPULARITY = Figure(
     key="accuracy_by_popularity",
@@ -183,11 +171,7 @@ order by dataset, prompt, method, level_low_log10 nulls first, n_parameters""", 
     ),
     spec=panels(
         "method",
-        curves(
-            SIZE_X,
-            share_y("accuracy", "accuracy"),
-            steps("level", "log10 popularity", LEVELS),
-        ),
+        curves(SIZE_X, share_y("accuracy", "accuracy"), steps("level", "log10 popularity", LEVELS)),
         least=200,
     ),
 )

@@ -31,11 +31,7 @@ from longtail.report.marks import (
     single,
 )
 
-PAIR = (
-    *KEY[:3],
-    Column("parametric_method", "memory"),
-    Column("retrieval_method", "retrieval"),
-)
+PAIR = (*KEY[:3], Column("parametric_method", "memory"), Column("retrieval_method", "retrieval"))
 
 BY_METHOD = Figure(
     key="accuracy_by_method",
@@ -120,13 +116,7 @@ order by dataset, prompt, model, retrieval_method, memory, retrieval""",
     ),
     spec=panels(
         "model",
-        cells(
-            names("retrieval"),
-            names("memory"),
-            "share",
-            title="share of questions",
-            shown="shown",
-        ),
+        cells(names("retrieval"), names("memory"), "share", title="share of questions", shown="shown"),
         least=210,
         rows="memory",
         step=58,

@@ -122,12 +122,7 @@ accuracies as (
 select * from accuracies
 where accuracy is not null
 order by place""",  # noqa: S608
-    columns=(
-        *_ALL_KEY,
-        Column("known_by", "known by"),
-        N,
-        Column("accuracy", "accuracy", "share", bounds()),
-    ),
+    columns=(*_ALL_KEY, Column("known_by", "known by"), N, Column("accuracy", "accuracy", "share", bounds())),
     spec=_dots(
         quantity("accuracy", "accuracy", {**SHARE_AXIS, "grid": True}, {"domain": [0, 1]}),
         categories("known_by", None, _KNOWN_BY),
