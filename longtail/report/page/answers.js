@@ -186,7 +186,7 @@ async function begin() {
   several = ["dataset", "prompt"].filter((name) => columnOf(name).words.length > 1);
   const filters = make("div", {}, ...Object.keys(CHOICES).map(choice), ...Object.keys(RANGES).map(range));
   const bar = make("div", { class: "bar", role: "search" }, make("label", { class: "pick", for: search.id }, "Search", search), make("a", { href: "answers.html" }, "Clear all"),
-    make("details", { class: "filters", open: innerWidth > 600 }, make("summary", {}, "Filters"), filters), themeButton());
+    make("details", { class: "filters", open: innerWidth > 600 }, make("summary", {}, "Filters"), filters));
   const heads = ["", "Question", "Answer", "Model", "Method", ...several.map((name) => CHOICES[name]), "Popularity", "Confidence"];
   const table = make("table", {}, make("caption", { class: "unseen" }, "Answers"), make("thead", {}, make("tr", {}, ...heads.map((name, at) =>
     make("th", { scope: "col", class: at > heads.length - 3 && "number" }, name || make("span", { class: "unseen" }, "Verdict"))))), body);

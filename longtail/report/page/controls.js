@@ -1,4 +1,4 @@
-// The reader's selection for all figures, and the theme.
+// The reader's selection for all figures.
 const order = payload.dimensions.order;
 const asked = new URLSearchParams(location.search);
 const picked = Object.fromEntries([
@@ -65,26 +65,5 @@ function folding(label, node) {
   const button = make("button", { type: "button", class: "fold plain", "aria-expanded": "false", "aria-controls": node.id, on: { click: () => {
     button.setAttribute("aria-expanded", String(node.classList.toggle("unfolded")));
   } } }, label);
-  return button;
-}
-
-function themeButton() {
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const root = document.documentElement;
-  const stored = (() => { try { return localStorage.getItem("longtail-theme"); } catch { return null; } })();
-  if (stored === "light" || stored === "dark") root.dataset.theme = stored;
-  const now = () => root.dataset.theme || (dark.matches ? "dark" : "light");
-  const button = make("button", { type: "button", class: "theme" });
-  const label = () => {
-    button.textContent = now() === "dark" ? "Light" : "Dark";
-    button.setAttribute("aria-label", `Switch to ${now() === "dark" ? "light" : "dark"} colours`);
-  };
-  button.addEventListener("click", () => {
-    root.dataset.theme = now() === "dark" ? "light" : "dark";
-    try { localStorage.setItem("longtail-theme", root.dataset.theme); } catch { /* a page may be denied storage */ }
-    label();
-  });
-  dark.addEventListener("change", label);
-  label();
   return button;
 }

@@ -149,7 +149,7 @@ function start() {
     make("p", { class: "sub" }, payload.lead, " Study ", isolated(payload.study.name), `, published ${payload.study.published}.`));
   const banner = payload.banner ? make("aside", { class: "banner", role: "note", "aria-label": "Limits of this report" }, make("strong", {}, payload.banner.title), " ", payload.banner.text) : null;
   const bar = make("div", { class: "bar", id: "bar", role: "region", "aria-label": "Selection" },
-    oneOf("dataset", "Dataset"), oneOf("prompt", "Prompt"), someOf("model", "Models"), someOf("method", "Methods"), themeButton());
+    oneOf("dataset", "Dataset"), oneOf("prompt", "Prompt"), someOf("model", "Models"), someOf("method", "Methods"));
   const origin = { key: "provenance", title: "Provenance", lead: "Every number above comes from the published warehouse. Each figure has its query.", is_chapter: true };
   const sections = [...payload.sections.map(sectionNode).filter(Boolean), part(origin, false, make("div", { class: "card" }, provenance()))];
   const contents = navigation(sections);
