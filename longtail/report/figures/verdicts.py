@@ -80,7 +80,7 @@ select n, dataset as questions_of, prompt, {_SYSTEM} as system, model, parametri
 from ranked
 order by {_KNOWN_FIRST}""",  # noqa: S608
     columns=(
-        _ALL_KEY[0],
+        OF_ALL[2],
         KEY[1],
         Column("system", "model, retrieval"),
         N,

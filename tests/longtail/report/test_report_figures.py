@@ -191,21 +191,6 @@ def test_nothing_published_is_one_clear_line(tmp_path: Path) -> None:
     assert not (tmp_path / "report.html").exists()
 
 
-def test_ten_models_four_methods_sixteen_relations_stay_small(tmp_path: Path) -> None:
-    world = World(
-        models=[f"model_{n}" for n in range(10)],
-        methods=["closed_book", "bm25", "dense", "genread"],
-        relations=[f"relation {n}" for n in range(16)],
-        prompts=["p1"],
-        n_questions=8,
-        texts=["Who is it? " * 20, "Someone", "A passage. " * 120],
-    )
-    path = write_marts(tmp_path / "warehouse.duckdb", world)
-    files = write_report(path, tmp_path / "report.html")
-    assert files.n_bytes < 10e6
-    assert not files.missing.keys() & {"accuracy_by_popularity_and_relation", "adaptive_accuracy", "headline"}
-
-
 def test_json_in_the_page_holds_no_markup() -> None:
     text = embedded({"a": "</script><img src=x onerror=alert(1)>", "b": "<!--", "c": "a & b \u2028 \x00"})
     assert not set("<>&\u2028\x00") & set(text)
