@@ -18,6 +18,7 @@ pytestmark = pytest.mark.xdist_group("report_browser")
 METHODS = ["closed_book", "bm25", "oracle"]
 PAIR = {"parametric_method": ["closed_book"], "retrieval_method": ["bm25", "oracle"]}
 FLAGS = """
+    update marts.dim_datasets set popularity_name = null;
     update marts.dim_methods set is_parametric = method = 'closed_book', is_bound = method = 'oracle',
         is_condition = false, kind = if(method = 'closed_book', 'memory', 'retrieval');
     update marts.fct_verdicts set verdict = 'gains nothing', popularity_gain = -0.01, popularity_gain_ci_low = -0.02,
@@ -130,8 +131,11 @@ def test_chapters_with_results_are_open_and_the_others_are_drawn_when_they_open(
     assert driver.execute_script(n_open) == 1
 
 
-def test_a_study_without_the_main_curve_opens_its_chapters(driver: Any, marts: Path, tmp_path: Path) -> None:
-    without = written(marts, tmp_path, "delete from marts.fct_accuracy_by_popularity")
+def test_a_study_without_a_figure_of_its_overview_opens_its_chapters(
+    driver: Any, marts: Path, tmp_path: Path
+) -> None:
+    gone = "delete from marts.fct_accuracy_by_popularity; delete from marts.fct_popularity_correlation"
+    without = written(marts, tmp_path, gone)
     show(driver, without, settles=False, opens=None)
     for box in driver.find_elements("css selector", ".chapter:not(#provenance *)"):
         assert box.get_attribute("open")
@@ -140,7 +144,7 @@ def test_a_study_without_the_main_curve_opens_its_chapters(driver: Any, marts: P
 def test_figures_that_a_study_does_not_have_are_one_folded_line(driver: Any, report: Path) -> None:
     show(driver, report, opens="", settles=False)
     line = element(driver, "details.absent")
-    assert line.text == "Figures that this study does not have (1)"
+    assert line.text == "Figures that this study does not have (4)"  # three are for several data sets
     assert "has no rows" in element(driver, "li#retrieval_recall").get_attribute("textContent")
     driver.get("about:blank")
     show(driver, report, target="retrieval_recall", opens="", settles=False)
@@ -234,7 +238,7 @@ def of_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a study of two data sets, of which the first has no passages."""
     folder = tmp_path_factory.mktemp("two")
     world = World(["d", "e"], ["p"], ["a", "b"], METHODS, ["r"], keys=PAIR)
-    return written(write_marts(folder / "marts.duckdb", world), folder, ELSEWHERE)
+    return written(write_marts(folder / "two.duckdb", world), folder, ELSEWHERE)
 
 
 def test_a_study_of_several_data_sets_opens_with_all_verdicts(driver: Any, of_two: Path) -> None:
