@@ -68,7 +68,7 @@ def make(base: Path, tmp_path: Path) -> Make:
 def answered(right: str, **key: Any) -> Rows:
     """One answer a question: `1` is right, `0` is wrong, and `-` has no answer."""
     return [
-        {**KEY, **key, "question_id": f"q{at}", "is_correct": mark == "1"}
+        {**KEY, **key, "question_id": f"q{at}", "question": f"{at}?", "is_correct": mark == "1"}
         for at, mark in enumerate(right)
         if mark != "-"
     ]
@@ -125,7 +125,8 @@ def test_a_threshold_moves_by_its_number_or_its_decision(make: Make) -> None:
         make("b", fct_adaptive_thresholds=fitted(*second)),
     )
     rows = compare(a, b)[2]["thresholds"].to_pylist()
-    assert [(row["relation"], row["threshold_a"], row["threshold_b"], row["is_moved"]) for row in rows] == [
+    names = ("relation", "threshold_popularity_a", "threshold_popularity_b", "is_moved")
+    assert [tuple(row[name] for name in names) for row in rows] == [
         ("all", 5, 6, True), ("t", None, None, True), ("r", 7, 7, False), ("s", None, None, False)
     ]  # fmt: skip
     assert [rows[1][f"decision_{side}"] for side in "ab"] == ["always", "never"]

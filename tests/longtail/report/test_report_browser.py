@@ -263,7 +263,7 @@ def test_print_is_light_and_without_controls(driver: Any, hostile: tuple[Path, P
         == "rgb(247, 247, 244)"
     )
     shown = driver.execute_script(
-        "return ['.bar', '.contents', '.behind', '.tiles', '.chart svg'].map((s) => "
+        "return ['.bar', '.contents', '.behind', '.chart svg'].map((s) => "
         "getComputedStyle(document.querySelector(s)).display)"
     )
     assert shown[:3] == ["none"] * 3
