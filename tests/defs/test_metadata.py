@@ -65,7 +65,7 @@ def test_marts_get_their_plots_and_numbers(report: ModuleType, tmp_path: Path) -
     assert set(found) == {
         "marts/fct_accuracy_by_popularity_level",
         "marts/fct_accuracy",
-        "marts/fct_adaptive_accuracy",
+        "marts/fct_verdicts",
     }
     plot = found["marts/fct_accuracy_by_popularity_level"]["plot_scaling"]
     assert plot.value == "![scaling](data:image/png;base64,iVBORw==)"
