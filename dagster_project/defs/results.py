@@ -65,13 +65,13 @@ def lake_asset(
         options["backfill_policy"] = dg.BackfillPolicy.single_run()
 
     @dg.asset(**options)
-    def made(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
+    def lake_table(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
         keys = [sorted(context.partition_keys)] if is_parted else []
         with clear_errors():
             outcomes = compute(study.study, study.lake, *keys, LOG)
             return result(study.lake, [outcomes] if isinstance(outcomes, Outcome) else outcomes)
 
-    return made
+    return lake_table
 
 
 def of_each(compute: Callable[..., Outcome]) -> Callable[..., list[Outcome]]:

@@ -145,7 +145,7 @@ def figures_payload(
         **_order(dimensions, read),
         "roles": ROLES,
         "config": chart_config(),
-        "sections": [_without_figures(section) for section in sections],
+        "sections": [_section(section) for section in sections],
         "figures": [
             _figure(figure_rows, section.key, dimensions)
             for section in sections
@@ -202,7 +202,7 @@ def _figure(read: FigureRows, section: str, dimensions: Dimensions) -> dict[str,
     }
 
 
-def _without_figures(section: Section) -> dict[str, Any]:
+def _section(section: Section) -> dict[str, Any]:
     return {name: value for name, value in vars(section).items() if name != "figures"}
 
 
