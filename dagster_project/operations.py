@@ -1,9 +1,6 @@
 """Opens a study's Dagster instance for an operator: its home, pool limits, runs whose process died, failing disks.
 
-`run.py` and `ui.py` start with this module; it knows no assets. Where several machines share a history in Postgres,
-leases of runs keep a machine that is gone from blocking the others. A lease ends by the database's clock, never by a
-machine's. The machine whose lease was taken stops, and what it has begun changes nothing: the row cache keeps the first
-result, and the store of the lake refuses what it has not seen.
+`run.py` and `ui.py` start with this module; it knows no assets.
 """
 
 from __future__ import annotations
@@ -13,10 +10,8 @@ import errno
 import functools
 import logging
 import os
-import signal
 import sqlite3
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -24,7 +19,7 @@ from typing import ParamSpec
 
 import dagster as dg
 import yaml
-from sqlalchemy import event, text
+from sqlalchemy import event
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
@@ -50,84 +45,6 @@ from longtail.storage.ownership import (
 from longtail.storage.sqlite_file import PATIENCE_S
 from longtail.study.file import load_study
 from longtail.study.study import Study
-
-LEASE_S = 300.0
-"""A run may be silent for so long: some compiled loops let no other thread run meanwhile."""
-EVERY_S = 15.0
-_TABLE = "create table if not exists longtail_leases (run_id text primary key, place text, ends timestamptz)"
-_ENDS = "clock_timestamp() + :seconds * interval '1 second'"
-_RENEW = (
-    f"insert into longtail_leases values (:run, :place, {_ENDS}) "  # noqa: S608
-    "on conflict (run_id) do update set ends = excluded.ends where longtail_leases.place = excluded.place"
-)
-_RELEASE = "delete from longtail_leases where run_id = :run and place = :place"
-_TAKE = (
-    "update longtail_leases set place = null where run_id = :run and ends < clock_timestamp() "
-    # nobody could renew a lease while the server was away
-    "and pg_postmaster_start_time() < clock_timestamp() - :seconds * interval '1 second'"
-)
-
-
-class Lease:
-    """The lease of a run of this process, from now until `release`; meanwhile `reap` is called again and again.
-
-    If another machine has taken it, this process is interrupted as by Ctrl-C. Errors: `DBAPIError`.
-    """
-
-    def __init__(
-        self, instance: dg.DagsterInstance, run_id: str, place: str, reap: Callable[[], object]
-    ) -> None:
-        self._instance, self._reap = instance, reap
-        self._own = {"run": run_id, "place": place}
-        self._released = threading.Event()
-        try:
-            _execute(instance, _TABLE)
-        except DBAPIError:  # another machine makes it at the same time
-            _execute(instance, _TABLE)
-        self._renew()
-        self._thread = threading.Thread(target=self._keep, name=f"lease of {run_id}", daemon=True)
-        self._thread.start()
-
-    def release(self) -> None:
-        self._released.set()
-        self._thread.join()
-        with contextlib.suppress(Exception):  # it will end by itself
-            _execute(self._instance, _RELEASE, **self._own)
-
-    def _keep(self) -> None:
-        while not self._released.wait(EVERY_S):
-            try:
-                if not self._renew():
-                    _LOG.error(
-                        "run %s: this machine was silent for so long that another has marked it as failed; it stops",
-                        self._own["run"][:8],
-                    )
-                    os.kill(os.getpid(), signal.SIGINT)
-                    return
-                self._reap()
-            except Exception as error:  # of Dagster's own kinds, too, while the server is away
-                _LOG.warning(
-                    "the run's lease could not be renewed, and is tried again: %s", single_line(str(error))
-                )
-
-    def _renew(self) -> bool:
-        return _execute(self._instance, _RENEW, seconds=LEASE_S, **self._own) == 1
-
-
-def has_leases(instance: dg.DagsterInstance) -> bool:
-    """Whether the history is in Postgres."""
-    return hasattr(instance.run_storage, "postgres_url")
-
-
-def take(instance: dg.DagsterInstance, run_id: str) -> bool:
-    """Whether the lease of a run has ended; nobody can renew it afterwards."""
-    return has_leases(instance) and _execute(instance, _TAKE, run=run_id, seconds=LEASE_S) == 1
-
-
-def _execute(instance: dg.DagsterInstance, statement: str, **values: object) -> int:
-    with instance.run_storage.connect() as connection:  # type: ignore[attr-defined]
-        return int(connection.execute(text(statement), values).rowcount)
-
 
 Parameters = ParamSpec("Parameters")
 STATE_ERRORS = (OSError, sqlite3.Error, DBAPIError)
@@ -301,24 +218,17 @@ def _settings(path: str | None) -> bytes:
     return yaml.safe_dump({**yaml.safe_load(shipped), **keys}).encode()
 
 
-def reap_dead_runs(
-    instance: dg.DagsterInstance, home: StudyHome, *, only_elsewhere: bool = False
-) -> list[str]:
-    """Mark runs whose process is gone as failed, and free their pool slots; return their ids.
+def reap_dead_runs(instance: dg.DagsterInstance, home: StudyHome) -> list[str]:
+    """Mark runs of this home whose process is gone as failed, and free their pool slots; return their ids.
 
     A run killed with -9 stays STARTED and keeps its slots, so that the next run would wait for ever. With the user's own
-    settings, homes may share a history: runs of this home are judged by its locks, and the others by their leases.
-    `only_elsewhere`: judge only the others, since a run of this home may just be starting.
+    settings, homes may share a history: each judges only its own runs, by its locks.
     """
     dead, is_alone = [], not os.environ.get(_OWN_SETTINGS)
     for record in instance.get_run_records(dg.RunsFilter(statuses=_UNFINISHED)):
         run = record.dagster_run
         is_own = is_alone or run.tags.get(PLACE) == place_of(home.locks)
-        if is_own:
-            is_dead = not only_elsewhere and is_run_dead(home.locks, run.run_id, _began(record))
-        else:
-            is_dead = take(instance, run.run_id)
-        if is_dead:
+        if is_own and is_run_dead(home.locks, run.run_id, _began(record)):
             instance.report_run_failed(
                 run, "The run's process died; its finished rows are kept. Run it again."
             )
@@ -327,16 +237,6 @@ def reap_dead_runs(
     _free_slots(instance, home)
     _forget_runs(instance, home)
     return dead
-
-
-def log_pool_holders(instance: dg.DagsterInstance, run_id: str, logged: set[str]) -> None:
-    """Say which runs hold the slots that steps of this run wait for, each once: `told` has those that were said."""
-    for pool in POOL_LIMITS:
-        info = instance.event_log_storage.get_concurrency_info(pool)
-        if any(step.run_id == run_id and not step.assigned_timestamp for step in info.pending_steps):
-            for holder in {slot.run_id for slot in info.claimed_slots} - logged:
-                logged.add(holder)
-                _LOG.info("waiting for pool %s, whose slot run %s holds", pool, holder[:8])
 
 
 def _began(record: dg.RunRecord) -> float:

@@ -56,8 +56,7 @@ class Step:
 class Progress:
     """Counts what is done, from any thread. `work`: the effort of all rows in any unit, as later rows may be longer.
 
-    With `is_stage`, it counts the partitions of a whole stage, and other steps run within it. A step ends with `done`,
-    which logs its time, or where its context is left. A step without a `total` has no time left.
+    A step ends with `done`, which logs its time, or where its context is left. A step without a `total` has no time left.
     """
 
     def __init__(
@@ -67,11 +66,9 @@ class Progress:
         total: int | None = None,
         work: float | None = None,
         clock: Callable[[], float] = time.monotonic,
-        is_stage: bool = False,
     ) -> None:
         self._log, self._what, self._total, self._clock = log, what, total, clock
         self._work = total if work is None else work
-        self.weighs, self.is_stage = work is not None, is_stage
         self._count, self._worked, self._tokens = 0, 0.0, 0
         self._lock = threading.Lock()
         self.started = self.touched = self._said = clock()

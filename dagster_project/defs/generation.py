@@ -20,7 +20,14 @@ from dagster_project.defs.resources import (
     names_of,
     settings,
 )
-from dagster_project.defs.results import clear_errors, lake_asset, markdown_table, result
+from dagster_project.defs.results import (
+    clear_errors,
+    lake_asset,
+    markdown_table,
+    of_each,
+    result,
+    table_specs,
+)
 from dagster_project.defs.retrieval import cited_passages, passages, retrieved_passages
 from longtail.embedding.lake_tables import embed_answers
 from longtail.entailment.answers import compare_answers
@@ -62,7 +69,7 @@ def _generate(
     with clear_errors(), model_session() as session:
         more = {"session": session, "run_id": context.run_id, "log": LOG}
         outcomes, accuracy = [], []
-        with Progress(LOG, "partitions", len(keys), is_stage=True) as progress:
+        with Progress(LOG, "partitions", len(keys)) as progress:
             for names in keys:
                 outcomes.append(stage(study.study, study.lake, *names, **more))
                 accuracy += tell_accuracy(study.lake, outcomes[-1], LOG)
@@ -82,7 +89,7 @@ def generation_asset(table: str, *deps: Any, **options: Any) -> dg.AssetsDefinit
     return materialize
 
 
-imported_answers = lake_asset("imported_answers", import_answers, deps=[questions], **_BY_MODEL)
+imported_answers = lake_asset("imported_answers", of_each(import_answers), deps=[questions], **_BY_MODEL)
 generated_passages = generation_asset("generated_passages", questions, imported_answers)
 answers = generation_asset(
     "answers",
@@ -116,10 +123,10 @@ def single_latencies(context: dg.AssetExecutionContext, study: StudyResource) ->
 
 
 answer_embeddings = lake_asset(
-    "answer_embeddings", embed_answers, deps=[paraphrase_answers, sampled_answers], **_GENERATED
+    "answer_embeddings", of_each(embed_answers), deps=[paraphrase_answers, sampled_answers], **_GENERATED
 )
 answer_entailments = lake_asset(
-    "answer_entailments", compare_answers, deps=[paraphrase_answers, sampled_answers], **_GENERATED
+    "answer_entailments", of_each(compare_answers), deps=[paraphrase_answers, sampled_answers], **_GENERATED
 )
 
 
@@ -161,15 +168,15 @@ entity_cooccurrences = lake_asset(
 )
 quip_scores = lake_asset(
     "quip_scores",
-    score_generations,
+    of_each(score_generations),
+    "numba",
     group_name="grounding",
     deps=[
         portrait,
         generated_passages,
         grounded_generations,
-        dg.AssetDep(answers, partition_mapping=dg.AllPartitionMapping()),
+        _all_partitions(answers),
     ],
-    kinds={"parquet", "numba"},
     partitions_def=models,
 )
 
@@ -180,17 +187,7 @@ _INDEX = [dg.AssetKey(["indexes", _SWEEP.retriever])] if _SWEEP else []
 
 
 @dg.multi_asset(
-    specs=[
-        dg.AssetSpec(
-            ["lake", table],
-            deps=[*_READ, *_INDEX],
-            description=TABLES[table].grain,
-            group_name="tuning",
-            kinds={"parquet", "torch"},
-            partitions_def=settings,
-        )
-        for table in (MODELS, ANSWERS)
-    ],
+    specs=table_specs((MODELS, ANSWERS), "tuning", "torch", deps=[*_READ, *_INDEX], partitions_def=settings),
     pool="gpu",
     backfill_policy=dg.BackfillPolicy.single_run(),
 )

@@ -6,7 +6,7 @@ import dagster as dg
 
 from dagster_project.defs.ingest import candidate_triples, entities, triples
 from dagster_project.defs.resources import LOG, StudyResource, months
-from dagster_project.defs.results import clear_errors, lake_asset, result
+from dagster_project.defs.results import clear_errors, lake_asset, result, table_specs
 from longtail.embedding.lake_tables import compare_paraphrases, far_relations
 from longtail.imports.answers import import_decisions
 from longtail.questions.build import build_questions
@@ -16,21 +16,13 @@ from longtail.reference.linking import describe_linking, link_reference_question
 from longtail.reference.nq_open import import_reference_questions
 from longtail.reference.page_views import ingest_reference_page_views
 from longtail.study.study import Study
-from longtail.tables import TABLES
 
 questions = lake_asset(
     "questions", build_questions, group_name="questions", deps=[triples, entities, candidate_triples]
 )
 
 
-@dg.multi_asset(
-    specs=[
-        dg.AssetSpec(
-            ["lake", table], description=TABLES[table].grain, group_name="questions", kinds={"parquet"}
-        )
-        for table in (PATTERNS, CANDIDATES)
-    ]
-)
+@dg.multi_asset(specs=table_specs((PATTERNS, CANDIDATES), "questions"))
 def cloze_queries(study: StudyResource) -> Iterator[dg.MaterializeResult]:
     """The patterns and candidates of imported cloze queries; empty for other datasets."""
     with clear_errors():
@@ -46,9 +38,9 @@ imported_decisions = lake_asset(
 paraphrase_similarities = lake_asset(
     "paraphrase_similarities",
     compare_paraphrases,
+    "torch",
     group_name="questions",
     deps=[questions, paraphrases],
-    kinds={"parquet", "torch"},
     pool="gpu",
 )
 
@@ -108,23 +100,14 @@ reference_mentions = lake_asset(
     group_name="reference",
     deps=[reference_questions, entities],
 )
-
-
-@dg.asset(
-    key_prefix="lake",
+reference_page_views = lake_asset(
+    "reference_page_views",
+    ingest_reference_page_views,
+    "wikipedia",
     group_name="page_views",
-    kinds={"parquet", "wikipedia"},
     partitions_def=months,
-    backfill_policy=dg.BackfillPolicy.single_run(),
     deps=[reference_mentions],
 )
-def reference_page_views(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (article, month), for articles in reference questions that are no entity of the lake."""
-    with clear_errors():
-        keys = list(context.partition_keys)
-        return result(study.lake, ingest_reference_page_views(study.study, study.lake, keys, LOG))
-
-
 entity_linking = lake_asset(
     "entity_linking", describe_linking, group_name="questions", deps=[questions, entities, reference_mentions]
 )

@@ -17,9 +17,7 @@ from typing import Any
 import dagster as dg
 from dagster_dbt import DagsterDbtTranslator, DbtCliInvocation, DbtCliResource, DbtProject
 from dagster_dbt.compat import DBT_PYTHON_VERSION
-from pydantic import PrivateAttr
 
-from dagster_project.operations import Lease, has_leases, log_pool_holders, reap_dead_runs
 from longtail.generation.engine.session import ModelSession
 from longtail.needs import needs_of_machines
 from longtail.storage.home import study_file
@@ -62,31 +60,15 @@ LOG = logging.getLogger("longtail")
 class StudyResource(dg.ConfigurableResource):
     """The chosen study. Its set-up takes the run's lock, which the process's death releases, and says where it is."""
 
-    _lease: Lease | None = PrivateAttr(default=None)
-
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         run = context.run
         if run is not None:
             hold_run(self.study.home.locks, run.run_id)
-            place, instance = place_of(self.study.home.locks), context.instance
-            if instance is not None:
-                instance.add_run_tags(run.run_id, {PLACE: place})
+            if context.instance is not None:
+                context.instance.add_run_tags(run.run_id, {PLACE: place_of(self.study.home.locks)})
             for need in needs_of_machines():
                 need.check()
             Lake.of(self.study.name, self.study.home.lake).synchronise()
-            if instance is not None and has_leases(instance):
-                logged: set[str] = set()
-
-                def look_around() -> None:
-                    reap_dead_runs(instance, self.study.home, only_elsewhere=True)
-                    log_pool_holders(instance, run.run_id, logged)
-
-                self._lease = Lease(instance, run.run_id, place, look_around)
-
-    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        if self._lease is not None:
-            self._lease.release()
-            self._lease = None
 
     @property
     def study(self) -> Study:

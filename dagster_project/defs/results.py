@@ -5,9 +5,10 @@ functions, so this module has no `from __future__ import annotations`.)
 """
 
 import contextlib
+import logging
 import re
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import dagster as dg
@@ -18,6 +19,7 @@ from longtail.storage.files import add_advice, is_disk_full
 from longtail.storage.fingerprints import fingerprint
 from longtail.storage.home import longtail_home
 from longtail.storage.lake import Lake, Outcome
+from longtail.study.study import Study
 from longtail.tables import TABLES
 
 _PREVIEW_ROWS = 5
@@ -48,29 +50,51 @@ def _release(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-def lake_asset(table: str, compute: Callable[..., Outcome], **options: Any) -> dg.AssetsDefinition:
-    """The asset of a lake table. `compute` takes study, lake and log, and before the log a partition's key, if there are.
+def lake_asset(
+    table: str, compute: Callable[..., Outcome | Sequence[Outcome]], *kinds: str, **options: Any
+) -> dg.AssetsDefinition:
+    """The asset of a lake table. `compute` takes study, lake and log, and before the log the sorted keys of its
+    partitions, if it has some. A run may take all partitions.
 
-    `options`: as of `dg.asset`, such as `group_name`, `deps` and `partitions_def`. A run may take all partitions.
+    `kinds`: beside parquet. `options`: as of `dg.asset`, such as `group_name`, `deps` and `partitions_def`.
     """
-    options = {"name": table, "key_prefix": "lake", "kinds": {"parquet"}, **options}
+    options = {"name": table, "key_prefix": "lake", "kinds": {"parquet", *kinds}, **options}
     options["description"] = TABLES[table].grain
-    if "partitions_def" not in options:
+    is_parted = "partitions_def" in options
+    if is_parted:
+        options["backfill_policy"] = dg.BackfillPolicy.single_run()
 
-        @dg.asset(**options)
-        def whole(study: StudyResource) -> dg.MaterializeResult:
-            with clear_errors():
-                return result(study.lake, [compute(study.study, study.lake, LOG)])
-
-        return whole
-
-    @dg.asset(**options | {"backfill_policy": dg.BackfillPolicy.single_run()})
-    def parts(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-        keys = sorted(context.partition_keys)
+    @dg.asset(**options)
+    def lake_table(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
+        keys = [sorted(context.partition_keys)] if is_parted else []
         with clear_errors():
-            return result(study.lake, [compute(study.study, study.lake, key, LOG) for key in keys])
+            outcomes = compute(study.study, study.lake, *keys, LOG)
+            return result(study.lake, [outcomes] if isinstance(outcomes, Outcome) else outcomes)
 
-    return parts
+    return lake_table
+
+
+def of_each(compute: Callable[..., Outcome]) -> Callable[..., list[Outcome]]:
+    """For `lake_asset`: `compute` takes one key, and is called for each."""
+
+    def compute_all(study: Study, lake: Lake, keys: Sequence[str], log: logging.Logger) -> list[Outcome]:
+        return [compute(study, lake, key, log) for key in keys]
+
+    return compute_all
+
+
+def table_specs(tables: Iterable[str], group: str, *kinds: str, **options: Any) -> list[dg.AssetSpec]:
+    """The specs of lake tables that one asset makes together; `kinds` and `options` as of `lake_asset`."""
+    return [
+        dg.AssetSpec(
+            ["lake", table],
+            description=TABLES[table].grain,
+            group_name=group,
+            kinds={"parquet", *kinds},
+            **options,
+        )
+        for table in tables
+    ]
 
 
 def result(

@@ -1,36 +1,27 @@
 """Passages, their indexes, and the passages retrieved for each question."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
 from dagster_project.defs.ingest import entities, triples
 from dagster_project.defs.questions import paraphrases, questions
 from dagster_project.defs.resources import LOG, StudyResource, chosen_study, retrievers
-from dagster_project.defs.results import clear_errors, lake_asset, result
+from dagster_project.defs.results import clear_errors, lake_asset, result, table_specs
 from longtail.retrieval.cited_passages import cite_passages
 from longtail.retrieval.excluded_pages import TABLE, write_beside
 from longtail.retrieval.indexes import build_index
 from longtail.retrieval.passages import build_passages
 from longtail.retrieval.retrieve import retrieve_passages
 from longtail.retrieval.search_recalls import measure_search_recalls
-from longtail.tables import TABLES
+from longtail.storage.lake import Lake, Outcome
+from longtail.study.study import Study
 
 passages, _excluded_pages = (dg.AssetKey(["lake", table]) for table in ("passages", TABLE))
 
 
-@dg.multi_asset(
-    specs=[
-        dg.AssetSpec(
-            key,
-            deps=[triples, entities],
-            description=TABLES[key.path[-1]].grain,
-            group_name="retrieval",
-            kinds={"parquet"},
-        )
-        for key in (passages, _excluded_pages)
-    ]
-)
+@dg.multi_asset(specs=table_specs(("passages", TABLE), "retrieval", deps=[triples, entities]))
 def collected_pages(study: StudyResource) -> Iterator[dg.MaterializeResult]:
     """The passages, and the pages of collections that have none: one pass over the files gives both."""
     with clear_errors():
@@ -71,21 +62,19 @@ indexes = [
 ]
 
 
-@dg.asset(
-    key_prefix="lake",
+def _retrieve(study: Study, lake: Lake, keys: Sequence[str], log: logging.Logger) -> list[Outcome]:
+    """A fusion comes after the retrievers that it reads."""
+    ordered = sorted(keys, key=study.retrieval_methods.index)
+    return [retrieve_passages(study, lake, key, log) for key in ordered]
+
+
+retrieved_passages = lake_asset(
+    "retrieved_passages",
+    _retrieve,
     group_name="retrieval",
-    kinds={"parquet"},
     partitions_def=retrievers,
-    backfill_policy=dg.BackfillPolicy.single_run(),
     deps=[questions, paraphrases, passages, *indexes],
 )
-def retrieved_passages(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-    """One row per (dataset, question, wording, retriever, rank); a fusion comes after the retrievers that it reads."""
-    keys = sorted(context.partition_keys, key=study.study.retrieval_methods.index)
-    with clear_errors():
-        return result(study.lake, [retrieve_passages(study.study, study.lake, key, LOG) for key in keys])
-
-
 cited_passages = lake_asset(
     "cited_passages", cite_passages, group_name="citations", deps=[passages, retrieved_passages]
 )

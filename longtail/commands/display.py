@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -27,23 +26,7 @@ from longtail.errors import LongtailError, printable
 from longtail.progress import EVERY_S, MARK, Progress, Step, current, duration
 from longtail.storage.files import STAGING, atomic_file
 
-_BASIS_S = 3.0
 _CURRENT_SHARE = 0.2
-
-
-@dataclass(frozen=True)
-class Left:
-    """Seconds; None without a basis. `is_least`: stages are left whose time is not known."""
-
-    stage_s: float | None
-    study_s: float | None
-    is_least: bool = False
-
-    def __str__(self) -> str:
-        told = [] if self.stage_s is None else [f"stage about {duration(self.stage_s)} left"]
-        if self.study_s is not None:
-            told.append(f"study {'at least' if self.is_least else 'about'} {duration(self.study_s)} left")
-        return ", ".join(told)
 
 
 class StageTimes:
@@ -71,35 +54,18 @@ class StageTimes:
         """How long the stage may take; None without a basis."""
         return self._last.get(stage.title, self._of_kind.get(stage.keys))
 
-    def remaining(
-        self, stage: Stage, seconds: float, steps: Sequence[Progress], after: Sequence[Stage]
-    ) -> Left:
-        """What is left of `stage`, which has run for `seconds`, and of the study: that and the stages `after` it."""
-        own = _by_steps(steps)
-        known = self.of(stage)
-        if own is None and known is not None and known > seconds:
-            own = known - seconds
-        known_after = [known for one in after if (known := self.of(one)) is not None]
-        if not known_after and (after or own is None):
-            return Left(own, None)
-        is_least = own is None or len(known_after) < len(after)
-        return Left(own, sum(known_after, own or 0.0), is_least)
+    def remaining(self, stage: Stage, seconds: float, after: Sequence[Stage]) -> str:
+        """What is left of the study: of `stage`, which has run for `seconds`, and of those `after` it.
 
-
-def _by_steps(steps: Sequence[Progress]) -> float | None:
-    """By the share of the stage's partitions that is done: whole ones, and the part of the one under way."""
-    outer = next((one for one in steps if one.is_stage), None)
-    inner = next((one for one in reversed(steps) if one.weighs), None)
-    whole = outer or inner
-    if whole is None:
-        return None
-    step = whole.step()
-    share = inner.step().share or 0.0 if inner is not None else 0.0
-    if outer is not None:
-        share = min(1.0, (step.done + share) / (step.total or 1))
-    paced = max(one.touched for one in (outer, inner) if one is not None) - whole.started
-    left = paced / share - step.seconds if share and paced >= _BASIS_S else None
-    return None if left is None or left < 0 else left
+        Empty where no time is known.
+        """
+        of_stage, *of_others = (self.of(one) for one in (stage, *after))
+        known = [time for time in of_others if time is not None]
+        if of_stage is not None:
+            known.append(max(0.0, of_stage - seconds))
+        if not known:
+            return ""
+        return f"study {'at least' if len(known) <= len(after) else 'about'} {duration(sum(known))} left"
 
 
 def _read(path: Path) -> dict[str, float]:
@@ -256,15 +222,15 @@ class Display(logging.Handler):
         if self._clock() - self._said_at >= EVERY_S:
             steps = current(self._began)
             step = str(steps[-1].step()) if steps else ""
-            told = (duration(self._clock() - self._began), step, str(self.remaining(steps)))
+            told = (duration(self._clock() - self._began), step, self.remaining())
             self.say(f"      {'; '.join(filter(None, told))}")
 
-    def remaining(self, steps: Sequence[Progress]) -> Left:
-        """Of the stage under way and of the study."""
+    def remaining(self) -> str:
+        """What is left of the study; empty between stages."""
         if not self._number:
-            return Left(None, None)
-        stage, after = self._stages[self._number - 1], self._stages[self._number :]
-        return self._times.remaining(stage, self._clock() - self._began, steps, after)
+            return ""
+        stage, *after = self._stages[self._number - 1 :]
+        return self._times.remaining(stage, self._clock() - self._began, after)
 
     @contextlib.contextmanager
     def listen(self) -> Iterator[Display]:
@@ -311,7 +277,7 @@ class LiveDisplay(Display):
         """The stage with its times, and the step that advanced last with its bar."""
         steps = current(self._began)
         seconds = duration(self._clock() - self._began)
-        told = [self.title or "starting", seconds, str(self.remaining(steps))]
+        told = [self.title or "starting", seconds, self.remaining()]
         head = Text(
             printable(" · ".join(filter(None, told))),
             style="bold",

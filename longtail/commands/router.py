@@ -1,7 +1,7 @@
 """What `make router` does: the study's published routers over HTTP on 127.0.0.1, until Ctrl-C.
 
-A newer publication is served within a second. Other websites get no answers (`same_origin`). A client that sends or
-reads slowly is cut off, and so is one whose headers never end.
+A newer publication is served within a second. Other websites get no answers (`same_origin`), and headers that do not
+end are refused.
 """
 
 from __future__ import annotations
@@ -40,27 +40,8 @@ def main(port: str = "8000") -> int:
     return 0
 
 
-class LimitedConnection(SmallHeads):
-    """A connection on which a request and its answer take at most `slowest_s`. uvicorn itself waits for ever."""
-
-    slowest_s = 30.0
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._limit = self.loop.call_later(self.slowest_s, transport.abort)
-
-    def on_response_complete(self) -> None:
-        self._limit.cancel()
-        self._limit = self.loop.call_later(self.slowest_s, self.transport.abort)
-        super().on_response_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._limit.cancel()
-        super().connection_lost(exc)
-
-
 SERVED: dict[str, Any] = {
-    "http": LimitedConnection, "ws": "none", "log_level": "warning", "access_log": False
+    "http": SmallHeads, "ws": "none", "log_level": "warning", "access_log": False
 }  # fmt: skip
 """How uvicorn serves the application."""
 

@@ -180,38 +180,32 @@ def explain_absence(topic: str, a: Side, b: Side) -> str:
     return _ALL_SAME.get(topic, f"A and B have no row of {topic} in common.")
 
 
-_SECTIONS = (
-    ("answers", "Accuracy"),
-    ("adaptive", "Adaptive retrieval"),
-    ("questions", "Questions"),
-    ("study", "The study"),
-)
 _CHANGE = points(
     difference_x("difference", "change in accuracy, B − A", 8), names("model"), series("method", "method"),
-    interval=bounds("difference"), offset="method", mark_at=0,
+    interval=bounds("difference"), side_by_side=True, mark_at=0,
 )  # fmt: skip
-_FIGURES = {  # by topic: section, title, caption
+_FIGURES = {  # by topic: title of the section, title, caption
     "accuracy": (
-        "answers", "Accuracy on the questions that both answered",
+        "Accuracy", "Accuracy on the questions that both answered",
         "Accuracy in B minus accuracy in A, with a bootstrap 95 % interval (10,000 resamples of subjects). With "
         "fewer than 20 subjects there is none. The table has how many answers are right now and were wrong, and the "
         "reverse."),
     "thresholds": (
-        "adaptive", "Where the thresholds moved",
+        "Adaptive retrieval", "Where the thresholds moved",
         "Adaptive retrieval retrieves below a threshold (search `exact`), always, or never. A threshold moved if its "
         "number or the decision is another. Relation `all` has one threshold for all relations."),
     "gains": (
-        "adaptive", "What adaptive retrieval gains",
+        "Adaptive retrieval", "What adaptive retrieval gains",
         "Held-out accuracy over the better of always and never, in each file, with its 95 % interval."),
     "popularity": (
-        "questions", "The questions that both have",
+        "Questions", "The questions that both have",
         "How many have another wording or other gold answers, and how far popularity drifted: median of B / A, rank "
         "correlation, how many more than doubled or fell to less than half."),
     "movers": (
-        "questions", "The subjects whose popularity changed most",
+        "Questions", "The subjects whose popularity changed most",
         "The 20 largest changes of a dataset, up or down. The ratio is (B + 1) / (A + 1), so that zero counts too."),
     "settings": (
-        "study", "What changed in the study",
+        "The study", "What changed in the study",
         "Settings, models, methods, prompts, relations and versions, as published. What one file alone has comes first."),
 }  # fmt: skip
 _COLUMN_KINDS = {
@@ -239,6 +233,11 @@ def write_comparison(a: Path, b: Path, folder: Path) -> list[str]:
         in_order(_figure_rows(topic, rows, missing.get(topic)), dimensions)
         for topic, rows in by_topic.items()
     ]
+    sections = [
+        Section(title, title, "", tuple(rows.figure for rows in read if _FIGURES[rows.figure.key][0] == title),
+                is_chapter=False)
+        for title in dict.fromkeys(section for section, *_ in _FIGURES.values())
+    ]  # fmt: skip
     about = {key: f"{first.about[key]} (A) and {second.about[key]} (B)" for key in ("name", "published")}
     page = {
         "study": {"description": "A and B, side by side", **about},
@@ -246,7 +245,7 @@ def write_comparison(a: Path, b: Path, folder: Path) -> list[str]:
         "banner": first.banner or second.banner,
         "provenance": {"A": str(a), "B": str(b)},
         "findings": findings,
-        **figures_payload([Section(*section, "", is_chapter=False) for section in _SECTIONS], read, dimensions),
+        **figures_payload(sections, read, dimensions),
     }  # fmt: skip
     html, parquet = folder / "compare.html", folder / "compare.parquet"
     named = [rows.add_column(0, "topic", [[topic] * len(rows)]) for topic, rows in by_topic.items()]
@@ -258,16 +257,15 @@ def write_comparison(a: Path, b: Path, folder: Path) -> list[str]:
 
 
 def _figure_rows(topic: str, table: pa.Table, missing: str | None) -> FigureRows:
-    section, title, shows = _FIGURES[topic]
+    _, title, shows = _FIGURES[topic]
     with duckdb.connect() as memory:
-        memory.register("found", table)
-        columns, rows = select(memory, "from found")
+        memory.register("rows", table)
+        columns, rows = select(memory, "from rows")
     figure = Figure(
-        topic, section, title, shows, "", (), f"from 'compare.parquet' where topic = '{topic}'",
+        topic, title, shows, "", "", f"from 'compare.parquet' where topic = '{topic}'",
         tuple(_column(name) for name in columns if "_ci_" not in name),
         single(_CHANGE, rows="model", step=70) if topic == "accuracy" else None,
         ("threshold_scope",) if topic == "gains" else (),
-        "chart" if topic == "accuracy" else "table",
     )  # fmt: skip
     return FigureRows(figure, columns, rows, missing)
 

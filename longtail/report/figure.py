@@ -49,40 +49,50 @@ class Column:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure. Its query reads `tables` of schema `marts`. If one is missing or empty, the figure is not shown.
+    """One figure. If a table of its query is missing, or `mart` is empty, the figure is not shown.
 
     `shows`: the caption, in sentences: what is drawn, what the interval is, what was left out. `{popularity}` in it
     stands for the study's measure, like `$label` in a chart.
-    `source`: the place in the paper. `choose`: columns of which one value is shown at a time.
-    `kind`: chart, table (no chart), examples (cards of text), or quotes (texts with marked places).
+    `source`: the place in the paper. `mart`: the table whose numbers it shows; Dagster shows its picture there.
+    `spec`: the chart; a figure without one is a table, or `cards`: examples (cards of text), or quotes (texts with
+    marked places). `choose`: columns of which one value is shown at a time.
     `leads_to_answers`: a row counts exactly the answers that `page/links.js` finds by its columns.
     """
 
     key: str
-    section: str
     title: str
     shows: str
     source: str
-    tables: tuple[str, ...]
+    mart: str
     sql: str
     columns: tuple[Column, ...]
     spec: Spec | None = None
     choose: tuple[str, ...] = ()
-    kind: str = "chart"
-    plot_on: str | None = None
+    cards: str | None = None
     leads_to_answers: bool = False
+
+    @property
+    def kind(self) -> str:
+        """chart, table, examples or quotes."""
+        return "chart" if self.spec else self.cards or "table"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables of schema `marts` that the query reads."""
+        return tuple(dict.fromkeys(_TABLE.findall(self.sql)))
 
 
 @dataclass(frozen=True)
 class Section:
     """A part of the report. The first one opens the page without title and lead.
 
-    A chapter can be folded. It is open at first if it `has_results` and one of its figures has rows.
+    A chapter can be folded. It is open at first if it `has_results` and one of its `figures` has rows.
     """
 
     key: str
     title: str
     lead: str
+    figures: tuple[Figure, ...]
     is_chapter: bool = True
     has_results: bool = False
 
@@ -126,6 +136,7 @@ _SYMBOLS = [
     _HOURGLASS,
 ]  # fmt: skip
 STEPS = [f"var(--step-{n})" for n in range(1, 9)]
+_TABLE = re.compile(r"\bmarts\.(\w+)")
 _VARIABLE = re.compile(r"var\(--([a-z0-9-]+)\)")
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'Liberation Sans', sans-serif"
 PICTURE_FONT = "Liberation Sans, DejaVu Sans, Arial, sans-serif"
@@ -201,10 +212,7 @@ def chart_config() -> dict[str, Any]:
         "facet": {"spacing": {"row": 26, "column": 22}},
         "text": {"color": ink, "fontSize": 11},
         "rule": {"color": muted},
-        "range": {
-            "category": [f"var(--series-{n})" for n in range(1, _SERIES + 1)],
-            "symbol": _SYMBOLS,
-        },
+        "range": {"category": [f"var(--series-{n})" for n in range(1, _SERIES + 1)], "symbol": _SYMBOLS},
     }
 
 
@@ -214,6 +222,7 @@ _WIDEST = 1200
 _UNNAMED = 15
 _SYMBOL = 46
 _AXIS = 34
+_AXIS_OF_NUMBERS = 84
 _LETTER = 7
 _LONGEST_LABEL = 190
 _LONGEST_ENTRY = 260
@@ -329,13 +338,7 @@ def fit(spec: Spec, rows: Sequence[Row], width: int) -> dict[str, Any]:
     panel = min(_WIDEST_PANEL, (room - _GAP * (columns - 1)) // columns)
     facet = {**sized["facet"], "header": {**sized["facet"]["header"], "labelLimit": panel}}
     inner = {**sized["spec"], "width": panel, "height": _height(shape, rows, int(panel * shape["ratio"]))}
-    return {
-        **sized,
-        "facet": facet,
-        "columns": columns,
-        "spec": inner,
-        "config": config,
-    }
+    return {**sized, "facet": facet, "columns": columns, "spec": inner, "config": config}
 
 
 def _entries(spec: Any) -> Sequence[Any]:
@@ -352,7 +355,7 @@ def _entries(spec: Any) -> Sequence[Any]:
 def _axis(shape: Mapping[str, Any], rows: Sequence[Row], label: int) -> int:
     """Pixels of the vertical axis. If it shows the values of a column, its longest label decides, up to `label`."""
     if not shape["rows"]:
-        return int(shape["axis"])
+        return _AXIS_OF_NUMBERS
     longest = max(len(str(row[shape["rows"]] or "")) for row in rows)
     return _AXIS + min(label, _LETTER * longest)
 

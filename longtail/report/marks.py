@@ -11,7 +11,6 @@ _NOWHERE = {
     "x": {"y": None, "yOffset": None, "color": {"value": "var(--muted)"}},
     "y": {"x": None, "xOffset": None, "color": {"value": "var(--muted)"}},
 }
-_SINGLE_AXIS = 76
 _POWERS = [10**exponent for exponent in range(-3, 13)]
 LOG_TICKS = [digit * power for power in _POWERS for digit in (1, 2, 5)]
 """Ticks of an axis that may span less than a decade or two."""
@@ -95,41 +94,32 @@ def curves(
     y: Spec,
     colour: Spec,
     *,
-    interval: tuple[str, str] = bounds(),
+    interval: tuple[str, str] | None = bounds(),
     few: bool = False,
     mark_at: float | None = None,
 ) -> dict[str, Any]:
-    """Lines with points and a band over `interval`; a click in the legend keeps one line bright.
+    """Lines with points and a band over `interval`, if there is one; a click in the legend keeps one line bright.
 
     With `few` points, each has its interval as a bar too, since a line of one point has no band. `mark_at`: a dashed
     line at this value.
     """
-    low, high = interval
-    name = str(colour["field"])
     dim = {"condition": {"param": "kept", "value": 1}, "value": 0.12}
-    band = {"condition": {"param": "kept", "value": 0.14}, "value": 0.02}
-    ends = {"y": {**y, "field": low}, "y2": {"field": high}}
-    bars = {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": {**ends, "opacity": dim}}
+    kept = {"name": "kept", "select": {"type": "point", "fields": [colour["field"]]}, "bind": "legend"}
+    layers = _marks_at(mark_at, "y")
+    if interval:
+        ends = {"y": {**y, "field": interval[0]}, "y2": {"field": interval[1]}}
+        band = {"condition": {"param": "kept", "value": 0.14}, "value": 0.02}
+        layers.append({"mark": {"type": "area", "line": False}, "encoding": {**ends, "opacity": band}})
+        if few:
+            bar = {"type": "rule", "strokeWidth": 1.5}
+            layers.append({"mark": bar, "encoding": {**ends, "opacity": dim}})
+    line = {"mark": {"type": "line", "strokeWidth": 2}, "encoding": {"y": dict(y), "opacity": dim}}
+    # Beside a selection, only a mark with a hint of its own takes the pointer.
+    mark = {"type": "point", "filled": True, "size": 38, "opacity": 1, "tooltip": "row"}
+    dots = {"mark": mark, "encoding": {"y": dict(y), "opacity": dim, "shape": shape(colour)}}
     return {
         "encoding": {"x": dict(x), "color": dict(colour)},
-        "layer": [
-            *_marks_at(mark_at, "y"),
-            {
-                "mark": {"type": "area", "line": False},
-                "encoding": {**ends, "opacity": band},
-            },
-            *([bars] if few else []),
-            {
-                "params": [{"name": "kept", "select": {"type": "point", "fields": [name]}, "bind": "legend"}],
-                "mark": {"type": "line", "strokeWidth": 2},
-                "encoding": {"y": dict(y), "opacity": dim},
-            },
-            {
-                # Beside a selection, only a mark with a hint of its own takes the pointer.
-                "mark": {"type": "point", "filled": True, "size": 38, "opacity": 1, "tooltip": "row"},
-                "encoding": {"y": dict(y), "opacity": dim, "shape": shape(colour)},
-            },
-        ],
+        "layer": [*layers, {"params": [kept], **line}, dots],
     }
 
 
@@ -144,22 +134,24 @@ def points(
     colour: Spec,
     *,
     interval: tuple[str, str] = bounds(),
-    offset: str | None = None,
+    side_by_side: bool = False,
     size: int = 70,
     mark_at: float | None = None,
 ) -> dict[str, Any]:
-    """Points with an interval along `y` if that is quantitative, else `x`. `mark_at`: a dashed line at this value."""
+    """Points with an interval along `y` if that is quantitative, else `x`. `mark_at`: a dashed line at this value.
+
+    `side_by_side`: those of different colours have places of their own.
+    """
     low, high = interval
     lengthwise = y.get("type") != "quantitative"
     value, end = ("x", "x2") if lengthwise else ("y", "y2")
     encoding: dict[str, Any] = {"x": dict(x), "y": dict(y), "color": dict(colour)}
     measured = encoding.pop(value)
-    if offset:
-        encoding["yOffset" if lengthwise else "xOffset"] = {
-            "field": offset,
-            "type": "nominal",
-            "scale": {"domain": _places(colour, offset)},
-        }
+    if side_by_side:
+        order = colour["scale"]["domain"]
+        places = order if isinstance(order, list) else {"$present": colour["field"]}
+        offset = {"field": colour["field"], "type": "nominal", "scale": {"domain": places}}
+        encoding["yOffset" if lengthwise else "xOffset"] = offset
     return {
         "encoding": encoding,
         "layer": [
@@ -183,12 +175,6 @@ def _marks_at(at: float | None, along: str) -> list[dict[str, Any]]:
         "encoding": {along: {"datum": at}, **_NOWHERE[along]},
     }
     return [] if at is None else [line]
-
-
-def _places(colour: Spec, offset: str) -> Any:
-    """Positions side by side, in the order of the colours if that is fixed."""
-    domain = colour["scale"]["domain"]
-    return domain if isinstance(domain, list) else {"$present": offset}
 
 
 def names(field: str, title: str | None = None, **axis: Any) -> dict[str, Any]:
@@ -236,7 +222,7 @@ def cells(
                             "legend": {"gradientLength": 160, "format": "~g"},
                         },
                         "value": "var(--grid)",
-                    },
+                    }
                 },
             },
             {
@@ -265,22 +251,13 @@ def panels(
     rows: str | None = None,
     lanes: str | None = None,
     step: int = 22,
-    axis: int = 84,
 ) -> Spec:
     """`inner` once per value of column `by`, with as many panels side by side as fit at `least` pixels each.
 
     A panel's height is `ratio` of its width, or `step` pixels for each value of column `rows`, and more where column
-    `lanes` has many values, which stand below one another in a row. `axis`: the pixels that the vertical axis takes.
+    `lanes` has many values, which stand below one another in a row.
     """
-    shape_of = {
-        "by": by,
-        "least": least,
-        "ratio": ratio,
-        "rows": rows,
-        "lanes": lanes,
-        "step": step,
-        "axis": axis,
-    }
+    shape_of = {"by": by, "least": least, "ratio": ratio, "rows": rows, "lanes": lanes, "step": step}
     return {
         "usermeta": {"panels": shape_of},
         "facet": {
@@ -291,6 +268,24 @@ def panels(
         },
         "spec": dict(inner),
     }
+
+
+def points_in_rows(
+    by: str,
+    x: Spec,
+    rows: str,
+    colour: Spec,
+    *,
+    least: int,
+    lanes: str | None = None,
+    step: int = 22,
+    **look: Any,
+) -> Spec:
+    """One panel per value of column `by`: points along `x`, a row for each value of column `rows`.
+
+    `look`: that of `points`; the rest as in `panels`.
+    """
+    return panels(by, points(x, names(rows), colour, **look), least=least, rows=rows, lanes=lanes, step=step)
 
 
 IN_LINES = "split(datum.label, '\\n')"
@@ -312,7 +307,7 @@ def relation_cells(by: str, value: str, title: str, **look: Any) -> Spec:
     """One panel per value of column `by`: coloured cells by relation and model; `look`: that of `cells`."""
     x = names("model", labelAngle=-35, labelAlign="right")
     drawn = cells(x, names("relation"), value, title=title, **look)
-    return panels(by, drawn, least=190, rows="relation", axis=120)
+    return panels(by, drawn, least=190, rows="relation")
 
 
 def relation_dots(by: str, x: Spec, least: int) -> Spec:
@@ -323,12 +318,9 @@ def relation_dots(by: str, x: Spec, least: int) -> Spec:
         "mark": {"type": "point", "filled": True, "size": 60, "opacity": 0.9},
         "encoding": {"x": dict(x), "y": y, "color": models, "shape": shape(models)},
     }
-    return panels(by, drawn, least=least, rows="relation", axis=120)
+    return panels(by, drawn, least=least, rows="relation")
 
 
 def single(inner: Mapping[str, Any], *, height: int = 320, rows: str | None = None, step: int = 30) -> Spec:
     """One chart as wide as the page, `height` pixels high or `step` pixels for each value of column `rows`."""
-    return {
-        "usermeta": {"single": {"height": height, "rows": rows, "step": step, "axis": _SINGLE_AXIS}},
-        **inner,
-    }
+    return {"usermeta": {"single": {"height": height, "rows": rows, "step": step}}, **inner}

@@ -119,10 +119,8 @@ def _script(page: Page) -> str:
 def _style(page: Page) -> str:
     light, dark = variables("light"), variables("dark")
     themes = (
-        f":root{{{light}}}"
-        f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}"
-        f":root[data-theme=dark]{{{dark}}}"
-        f"@media print{{:root,:root[data-theme],:root:not([data-theme=light]){{{light}color-scheme:light}}}}"
+        f":root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+        f"@media print{{:root{{{light}color-scheme:light}}}}"
     )
     return themes + "".join((_FOLDER / f"{name}.css").read_text(encoding="utf-8") for name in page.styles)
 

@@ -6,7 +6,6 @@ The report reads only the published file, never the lake or the build.
 from __future__ import annotations
 
 import datetime
-import decimal
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,15 +61,12 @@ def open_warehouse(published: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def read_figure(connection: duckdb.DuckDBPyConnection, figure: Figure, tables: frozenset[str]) -> FigureRows:
-    """The rows of one figure. If a table is absent or empty, or the query no longer fits, `missing` says so."""
+    """The rows of one figure. If a table is absent, its mart is empty, or the query no longer fits, `missing` says so."""
     absent = [name for name in figure.tables if name not in tables]
     if absent:
         return FigureRows(figure, (), (), f"Not shown: this warehouse has no table {' nor '.join(absent)}.")
-    empty = [name for name in figure.tables if not _count(connection, name)]
-    if empty:
-        return FigureRows(
-            figure, (), (), f"Not shown: table {' and '.join(empty)} of this study has no rows."
-        )
+    if not connection.execute(f"from marts.{figure.mart} limit 1").fetchone():
+        return FigureRows(figure, (), (), f"Not shown: table {figure.mart} of this study has no rows.")
     try:
         names, rows = select(connection, figure.sql)
     except (duckdb.BinderException, duckdb.CatalogException) as error:
@@ -144,12 +140,6 @@ def read_dimensions(connection: duckdb.DuckDBPyConnection) -> Dimensions:
     )
 
 
-def _count(connection: duckdb.DuckDBPyConnection, table: str) -> int:
-    quoted = table.replace('"', '""')
-    row = connection.execute(f'select count(*) from (select 1 from marts."{quoted}" limit 1)').fetchone()  # noqa: S608
-    return int(row[0]) if row else 0
-
-
 def legible(text: str) -> str:
     """A label that is safe in charts: control characters become visible, and reserved names of JavaScript change.
 
@@ -165,10 +155,6 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, float):
         return None if math.isnan(value) else value if math.isfinite(value) else ("∞" if value > 0 else "−∞")
-    if isinstance(value, decimal.Decimal):
-        return float(value)
-    if isinstance(value, (datetime.datetime, datetime.date)):
-        return value.isoformat()
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, dict):
@@ -237,6 +223,29 @@ def _kinds(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str | None, 
     return names_by_kind
 
 
+_ORIGINS = {
+    "datasets": """select format('{}: {}, {:,} questions, {:,} with popularity', dataset,
+    concat_ws(', snapshot ', source, snapshot), n_questions, n_questions_with_popularity)
+from marts.dim_datasets order by dataset""",
+    "models": """select model || ': ' || concat_ws(', ', concat_ws(' @ ', path, left(revision, 12)), dtype,
+    nullif(quantisation, 'none'), engine, format('{:,}', n_parameters) || ' parameters')
+from marts.dim_models order by n_parameters nulls last, model""",
+    "methods": "select method || ': ' || description from marts.dim_methods order by method",
+    "prompts": """select prompt || ': ' || replace(template, chr(10), '⏎') || ', ' || shots || ' shots'
+from marts.dim_prompts order by prompt""",
+    "months of popularity": """select
+    measure || ': ' || coalesce(min(month) || ' to ' || max(month) || ' in the history', 'undated')
+from marts.fct_popularity_history group by measure
+union all
+select 'popularity of a question: mean of at most ' || max(n_popularity_months) || ' months'
+from marts.dim_questions having max(n_popularity_months) is not null
+order by 1""",
+    "seeds": "select distinct seed::varchar from marts.fct_answers order by 1",
+    "code of the answers": "select distinct code_version from marts.fct_answers order by 1",
+    "runs of the answers": "select distinct run_id from marts.fct_answers order by 1",
+}
+
+
 def provenance(connection: duckdb.DuckDBPyConnection, now: datetime.datetime) -> dict[str, Any]:
     """Name and value, or values, of everything that determines the numbers, in the order of the page."""
     stamp = publication_of(connection)
@@ -249,61 +258,12 @@ def provenance(connection: duckdb.DuckDBPyConnection, now: datetime.datetime) ->
         "DuckDB": stamp.duckdb_version,
         "code version": stamp.code_version,
         "report written": f"{now:%Y-%m-%d %H:%M:%S} UTC",
-        "datasets": _lines(
-            connection,
-            "select dataset || ': ' || source || coalesce(', snapshot ' || snapshot, '') || ', ' || "
-            "format('{:,}', n_questions) || ' questions, ' || format('{:,}', n_questions_with_popularity) || "
-            "' with popularity' from marts.dim_datasets order by dataset",
-        ),
-        "models": _lines(
-            connection,
-            "select model || ': ' || path || coalesce(' @ ' || left(revision, 12), '') || coalesce(', ' || dtype, '') || "
-            "coalesce(', ' || nullif(quantisation, 'none'), '') || coalesce(', ' || engine, '') || "
-            "coalesce(', ' || format('{:,}', n_parameters) || ' parameters', '') "
-            "from marts.dim_models order by n_parameters nulls last, model",
-        ),
-        "methods": _lines(
-            connection, "select method || ': ' || description from marts.dim_methods order by method"
-        ),
-        "prompts": _lines(
-            connection,
-            "select prompt || ': ' || replace(template, chr(10), '⏎') || ', ' || shots || ' shots' "
-            "from marts.dim_prompts order by prompt",
-        ),
-        "months of popularity": _months(connection),
-        "seeds": _lines(
-            connection,
-            "select distinct seed::varchar from marts.fct_answers where seed is not null order by 1",
-        ),
-        "code of the answers": _lines(
-            connection,
-            "select distinct code_version from marts.fct_answers where code_version is not null order by 1",
-        ),
-        "runs of the answers": _lines(
-            connection, "select distinct run_id from marts.fct_answers where run_id is not null order by 1"
-        ),
+        **{name: _lines(connection, sql) for name, sql in _ORIGINS.items()},
         "rows by table": [f"{table}: {n:,}" for table, n in sorted(stamp.n_rows.items())],
     }
 
 
-def _months(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """First and last month of the history, by measure, and the number of months in the questions' mean popularity."""
-    return _lines(
-        connection,
-        "select measure || ': ' || coalesce(min(month) || ' to ' || max(month) || ' in the history', 'undated') "
-        "from marts.fct_popularity_history group by measure order by measure",
-    ) + _lines(
-        connection,
-        "select 'popularity of a question: mean of at most ' || max(n_popularity_months) || ' months' "
-        "from marts.dim_questions having max(n_popularity_months) is not null",
-    )
-
-
 def _lines(connection: duckdb.DuckDBPyConnection, sql: str) -> list[str]:
-    lines = [str(value) for value in _column(connection, sql) if value is not None]
+    lines = [str(value) for (value,) in connection.execute(sql).fetchall() if value is not None]
     more = [f"and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
     return [*lines[:_MOST], *more] or ["none"]
-
-
-def _column(connection: duckdb.DuckDBPyConnection, sql: str) -> list[Any]:
-    return [row[0] for row in connection.execute(sql).fetchall()]

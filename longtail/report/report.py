@@ -113,9 +113,7 @@ def write_report(
         seconds,
     )
     plotted_on = {
-        figure_rows.figure.key: figure_rows.figure.plot_on
-        for figure_rows in read
-        if figure_rows.figure.plot_on and figure_rows.figure.key in drawn
+        one.figure.key: one.figure.mart for one in read if one.figure.spec and one.figure.key in drawn
     }
     n_figures = len(read) - len(missing)
     return ReportFiles(
@@ -147,8 +145,13 @@ def figures_payload(
         **_order(dimensions, read),
         "roles": ROLES,
         "config": chart_config(),
-        "sections": [vars(section) for section in sections],
-        "figures": [_figure(figure_rows, dimensions) for figure_rows in read],
+        "sections": [_section(section) for section in sections],
+        "figures": [
+            _figure(figure_rows, section.key, dimensions)
+            for section in sections
+            for figure_rows in read
+            if figure_rows.figure.key in {figure.key for figure in section.figures}
+        ],
     }
 
 
@@ -179,12 +182,12 @@ def _order(dimensions: Dimensions, read: Sequence[FigureRows] = ()) -> dict[str,
     }
 
 
-def _figure(read: FigureRows, dimensions: Dimensions) -> dict[str, Any]:
+def _figure(read: FigureRows, section: str, dimensions: Dimensions) -> dict[str, Any]:
     figure = read.figure
     is_among_scores = figure is VERDICTS and len(dimensions.order["dataset"]) == 1
     return {
         "key": figure.key,
-        "section": "scores" if is_among_scores else figure.section,
+        "section": "scores" if is_among_scores else section,
         "kind": figure.kind,
         "title": figure.title,
         "shows": fill_words(figure.shows, dimensions),
@@ -197,6 +200,10 @@ def _figure(read: FigureRows, dimensions: Dimensions) -> dict[str, Any]:
         "columns": [vars(column) for column in figure.columns],
         "data": columnar(read),
     }
+
+
+def _section(section: Section) -> dict[str, Any]:
+    return {name: value for name, value in vars(section).items() if name != "figures"}
 
 
 def _methods(connection: duckdb.DuckDBPyConnection, flag: str) -> list[str]:

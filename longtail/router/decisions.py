@@ -259,13 +259,13 @@ class Router:
         if relation is not None and not isinstance(relation, str):
             raise RouterError(f"relation must be a text, or None if there is none; it is {relation!r}")
         if consistency is not None:
-            _check_cosine(CONSISTENCY, consistency)
+            _check_range(CONSISTENCY, consistency, -1, "mean cosine")
         if certainty is not None:
-            _check_cosine(CERTAINTY, certainty)
+            _check_range(CERTAINTY, certainty, -1, "mean cosine")
         if confidence is not None:
-            _check_probability(CONFIDENCE, confidence)
+            _check_range(CONFIDENCE, confidence, 0, "probability")
         if passage_confidence is not None:
-            _check_probability("passage_confidence", passage_confidence)
+            _check_range("passage_confidence", passage_confidence, 0, "probability")
         if greatest_risk is not None:
             if not (_is_number(greatest_risk) and 0 < greatest_risk < 1):
                 raise RouterError(
@@ -369,17 +369,10 @@ def _text(value: Any) -> str:
     return value
 
 
-def _check_cosine(name: str, value: Any) -> None:
-    if not (_is_number(value) and -1 <= value <= 1):
+def _check_range(name: str, value: Any, least: int, kind: str) -> None:
+    if not (_is_number(value) and least <= value <= 1):
         raise RouterError(
-            f"{name} must be a mean cosine between -1 and 1, or None if unknown; it is {value!r}"
-        )
-
-
-def _check_probability(name: str, value: Any) -> None:
-    if not (_is_number(value) and 0 <= value <= 1):
-        raise RouterError(
-            f"{name} must be a probability between 0 and 1, or None if unknown; it is {value!r}"
+            f"{name} must be a {kind} between {least} and 1, or None if unknown; it is {value!r}"
         )
 
 

@@ -1,12 +1,10 @@
-"""The published routers over HTTP: `/decide`, `/decide_batch`, `/lookup`, `/healthz`, and a page about them.
+"""The published routers over HTTP: `/decide`, `/decide_batch`, `/lookup`, `/healthz`; `/openapi.json` describes them.
 
 `RouterStore` has the routers and names that a running service decides by, and their newer versions as they appear.
 """
 
 from __future__ import annotations
 
-import html
-import json
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -16,7 +14,7 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -208,10 +206,6 @@ def create_app(store: RouterStore) -> FastAPI:
             routers={name: _about(router) for name, router in published.routers.items()},
         )
 
-    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
-    async def about() -> str:
-        return page(app.openapi())
-
     return app
 
 
@@ -271,42 +265,3 @@ def _add_errors(app: FastAPI) -> None:
         if "body" in expected and "json" not in request.headers.get("content-type", ""):
             expected = {"header": "content-type: application/json, as curl --json sends it"}
         return JSONResponse({"error": "the request does not fit", "expected": expected}, 422)
-
-
-_STYLE = (
-    "body{font:16px/1.5 system-ui;max-width:50em;margin:2em auto;padding:0 1em}"
-    "pre{background:#f4f4f4;padding:1em;overflow:auto}"
-)
-
-
-def page(description: Mapping[str, Any]) -> str:
-    """One HTML page: every address with its words, and every schema. `description` is an OpenAPI document."""
-    title = html.escape(description["info"]["title"])
-    parts = [f"<h1>{title}</h1><p>{html.escape(description['info']['description'])}.</p>"]
-    for path, methods in description["paths"].items():
-        parts += [_address(path, method, said) for method, said in methods.items()]
-    parts.append('<h2>Schemas</h2><p>The whole description: <a href="/openapi.json">/openapi.json</a></p>')
-    for name, schema in description["components"]["schemas"].items():
-        parts.append(f"<h3>{html.escape(name)}</h3><p>{html.escape(schema.get('description', ''))}</p>")
-        parts.append(
-            f"<pre>{html.escape(json.dumps(schema.get('properties', {}), indent=1, ensure_ascii=False))}</pre>"
-        )
-    head = f'<meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-    return f'<!DOCTYPE html><html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>'
-
-
-def _address(path: str, method: str, said: Mapping[str, Any]) -> str:
-    takes = [f"{parameter['name']} (in the {parameter['in']})" for parameter in said.get("parameters", ())]
-    takes += [_schema(content) for content in said.get("requestBody", {}).get("content", {}).values()]
-    gives = [_schema(content) for content in said["responses"]["200"]["content"].values()]
-    takes_text = f"<p>Takes: {html.escape(', '.join(takes))}</p>" if takes else ""
-    return (
-        f"<h2><code>{method.upper()} {html.escape(path)}</code></h2><p>{html.escape(said['description'])}</p>"
-        f"{takes_text}<p>Gives: {html.escape(', '.join(gives))}</p>"
-    )
-
-
-def _schema(content: Mapping[str, Any]) -> str:
-    schema = content["schema"]
-    of = schema.get("items", schema).get("$ref", "").rpartition("/")[2]
-    return f"a list of {of}" if schema.get("type") == "array" else of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dagster_project.same_origin import LARGEST_HEAD
-from longtail.commands.router import LimitedConnection
 from longtail.generation.latency import N_QUESTIONS
 from longtail.processes import GRACE_S
 from longtail.statistics.risk_coverage import DELTA
@@ -15,11 +14,7 @@ CLAIMS = (
     Claim(
         PLACE, "a running sum for each of {splits} splits", constant(splits=dbt_variable("adaptive_splits"))
     ),
-    Claim(
-        PLACE,
-        "headers has at most {kb} KB, and a request with its answer takes at most {s} s",
-        constant(kb=LARGEST_HEAD // 1024, s=int(LimitedConnection.slowest_s)),
-    ),
+    Claim(PLACE, "headers has at most {kb} KB", constant(kb=LARGEST_HEAD // 1024)),
     Claim(PLACE, "up to {n} questions per method and prompt", constant(n=N_QUESTIONS)),
     Claim("docs/models.md", "`max_new_tokens` ({n} by default)", constant(n=Study.max_new_tokens)),
     Claim(

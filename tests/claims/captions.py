@@ -20,37 +20,12 @@ _LEVELS = (
 )
 
 
-def _in_query(key: str, pattern: str) -> Computed:
-    """Number `n`, as the figure's query has it."""
-    (sql,) = (figure.sql for figure in FIGURES if figure.key == key)
-    found = re.search(pattern, sql)
-    assert found, f"{key}: its query has no {pattern}"
-    return constant(n=found[1])
-
-
 def _risks_in_query(_: duckdb.DuckDBPyConnection) -> dict[str, str]:
     """The greatest risks, as the figure's query has them, in per cent."""
     (sql,) = (figure.sql for figure in FIGURES if figure.key == "risk_coverage")
     return dict(zip(("low", "middle", "high"), re.findall(r"coverage_at_risk_(\d+)", sql), strict=True))
 
 
-_BINS = (
-    ("accuracy_by_popularity", "Bins"), ("accuracy_by_popularity_and_relation", "bins"),
-    ("accuracy_by_relative_popularity", "Bins"), ("prediction_calibration", "Bins"), ("prediction_diagnostics", "and"),
-    ("scaling_by_level", "levels"),
-)  # fmt: skip
-_IN_QUERIES = (
-    *((key, f"{what} under {{n}} questions", r"n >= (\d+)") for key, what in _BINS),
-    ("paired_comparisons", "not significant at {n} after", r"p_holm < ([\d.]+)"),
-    *(
-        (key, says, pattern)
-        for key in ("misled_by_a_passage", "rescued_by_a_passage")
-        for says, pattern in (
-            ("At most {n} per model", r"place <= (\d+)"), ("cut at {n} characters", r"passage_text\[1:(\d+)\]")
-        )
-    ),
-)  # fmt: skip
-"""Figure, sentence of its caption, and the number's place in the figure's query."""
 _COMPUTED: tuple[tuple[str, str, str | Computed], ...] = (
     (
         "scaling_by_level",
@@ -77,7 +52,4 @@ _COMPUTED: tuple[tuple[str, str, str | Computed], ...] = (
         "latency", "from up to {n} questions that the model was asked one at a time", constant(n=N_QUESTIONS)
     ),
 )  # fmt: skip
-CLAIMS = (
-    *(Claim(caption(key), says, _in_query(key, pattern)) for key, says, pattern in _IN_QUERIES),
-    *(Claim(caption(key), says, by) for key, says, by in _COMPUTED),
-)
+CLAIMS = (*(Claim(caption(key), says, by) for key, says, by in _COMPUTED),)

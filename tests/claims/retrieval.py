@@ -1,7 +1,7 @@
 """Tables and claims of docs/retrieval.md.
 
-The default study computes the sandbox's table; the ranks of hybrid, a method that it lacks, are fused here. The other
-tables come from studies of real data, which the project does not hold: their rows are compared with one another.
+The default study computes the sandbox's table, but for hybrid, a method that it lacks. The other tables come from studies
+of real data, which the project does not hold.
 """
 
 from __future__ import annotations
@@ -10,14 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import duckdb
-import numpy as np
 
 from longtail.embedding.settings import IvfPq
-from longtail.retrieval.retrieve import read_results
-from longtail.retrieval.retrievers.hybrid import fuse
-from longtail.scoring.intervals import share_interval, wilson
 from longtail.storage.home import PROJECT_ROOT
-from longtail.storage.lake import Lake
 from tests.claims.form import Claim, Computed, Numbers, constant, written
 
 PLACE, RESULTS = "docs/retrieval.md", "benchmarks/RESULTS.md"
@@ -51,47 +46,6 @@ def table_of(marts: duckdb.DuckDBPyConnection, dataset: str) -> list[str]:
     ]
 
 
-def hybrid_rows(marts: duckdb.DuckDBPyConnection, lake: Lake, k: int) -> list[str]:
-    """The rows of hybrid for a lake with one dataset, from the passages that bm25 and dense found."""
-    ranks = _hybrid_ranks(lake, k)
-    questions = marts.execute(
-        "select subject_popularity, question_id, coalesce(subject_id, question_id) from dim_questions"
-    ).fetchall()
-    known = sorted(row for row in questions if row[0] is not None)
-    rows = [_counted(None, questions, ranks)]
-    for third in np.array_split(np.arange(len(known)), 3):
-        span = known[third[0]][0], known[third[-1]][0]
-        rows.append(_counted(span, [known[place] for place in third], ranks))
-    return rows
-
-
-def _hybrid_ranks(lake: Lake, k: int) -> Mapping[str, int]:
-    """Question → rank of the first passage with an answer."""
-    answers, results = set(), []
-    for name in ("bm25", "dense"):
-        results.append(read_results(lake, name))
-        rows = lake.read("retrieved_passages", name, ["question_id", "passage_id", "has_answer"]).to_pylist()
-        answers |= {(row["question_id"], row["passage_id"]) for row in rows if row["has_answer"]}
-    ranks: dict[str, int] = {}
-    for key in {key for one in results for key in one if not key[2]}:
-        for rank, hit in enumerate(fuse([one.get(key, ()) for one in results], k), start=1):
-            if (key[1], hit.passage_id) in answers:
-                ranks.setdefault(key[1], rank)
-    return ranks
-
-
-def _counted(
-    span: tuple[float, float] | None, questions: Sequence[tuple[float, str, str]], ranks: Mapping[str, int]
-) -> str:
-    """`questions`: popularity, question and subject of each."""
-    rates = []
-    for at in _DEPTHS:
-        is_hit = [ranks.get(question, at + 1) <= at for _, question, _ in questions]
-        ends = share_interval(is_hit, [subject for *_, subject in questions])
-        rates.append((float(np.mean(is_hit)), *ends) if ends else None)
-    return _row("hybrid", span, len(questions), rates)
-
-
 def _row(retriever: str, span: tuple[float, float] | None, n: int, rates: Rates) -> str:
     cells = [retriever, f"{span[0]:,.0f} to {span[1]:,.0f}" if span else ALL, f"{n:,}"]
     for rate in rates:
@@ -122,14 +76,6 @@ def cells_in_page(dataset: str) -> Iterator[tuple[str, str, int, list[tuple[floa
             int(n.replace(",", "")),
             [(float(share), interval) for share, interval in pairs if share != "–"],
         )
-
-
-def agrees(share: float, interval: str, n: int) -> bool:
-    """Whether some number of hits among `n` gives the share and its Wilson interval, as they are rounded."""
-    return any(
-        _short(hits / n) == _short(share) and interval == " to ".join(map(_short, wilson(hits, n)))
-        for hits in range(max(0, round(share * n) - 3), min(n, round(share * n) + 3) + 1)
-    )
 
 
 def _recalls(dataset: str, wanted: Callable[[str, str], bool], names: Sequence[str]) -> Computed:

@@ -14,7 +14,7 @@ import dagster as dg
 import pytest
 
 from dagster_project.defs.resources import chosen_study
-from dagster_project.defs.schedules import failed_runs, last_complete_month, monthly_popularity
+from dagster_project.defs.schedules import failed_runs, last_complete_month
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,6 @@ from dagster_project.defs.schedules import failed_runs, last_complete_month, mon
 )
 def test_the_month_before(day: str, month: str) -> None:
     assert last_complete_month(datetime.datetime.fromisoformat(day)) == month
-
-
-def test_a_month_is_refreshed_on_its_third_day_in_utc() -> None:
-    """Wikimedia counts by UTC: in another zone the month before might still be counted, or be another one."""
-    assert (monthly_popularity.cron_schedule, monthly_popularity.execution_timezone) == ("0 6 3 * *", "UTC")
 
 
 class Receiver(http.server.BaseHTTPRequestHandler):

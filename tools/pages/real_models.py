@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 
 from longtail.report.figures.memory import ACROSS
-from longtail.report.figures.verdicts import ALL_AUROCS, ALL_GAINS
+from longtail.report.figures.verdicts import ALL_AUROCS, GAIN
 from longtail.report.published import list_tables, open_warehouse, read_dimensions, read_figure
 from longtail.report.report import png, specification
 from longtail.storage.home import PROJECT_ROOT
@@ -717,10 +717,10 @@ def picture(published: Path) -> bytes:
         titles = (
             "Accuracy against monthly page views, questions of PopQA",
             ALL_AUROCS.title,
-            ALL_GAINS.title,
+            GAIN.title,
         )
         for figure, width, title in zip(
-            (ACROSS, ALL_AUROCS, ALL_GAINS), (1060, 520, 520), titles, strict=True
+            (ACROSS, ALL_AUROCS, GAIN), (1060, 520, 520), titles, strict=True
         ):
             rows = [
                 {**row, "system": f"{_NAMES[row['model']]}\n{row['questions_of']}"}

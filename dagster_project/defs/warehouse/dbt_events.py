@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from graphlib import TopologicalSorter
@@ -16,7 +15,6 @@ from dagster_dbt.asset_utils import get_asset_check_key_for_test
 from dagster_dbt.core.dbt_event_iterator import DbtDagsterEventType
 from dagster_dbt.dbt_manifest import validate_manifest
 
-from longtail.progress import EVERY_S
 from longtail.storage.files import full_disk, is_disk_full
 from longtail.study.study import Study
 from longtail.warehouse.build import count_rows, read_failures
@@ -28,15 +26,14 @@ def add_row_counts(
     """The events of a dbt invocation, in order; a table's event has its row count, and a failed check says which rules
     do not hold.
 
-    While dbt writes, DuckDB lets nobody read the warehouse. So the events come when dbt has ended; until then `log`
-    reports the progress. If dbt fails, the events of what it built come first, then its error. A full disk gives one
-    line, whatever hundreds of models and tests report.
+    While dbt writes, DuckDB lets nobody read the warehouse. So the events come when dbt has ended. If dbt fails, those of
+    what it built come first, then its error. A full disk gives one line, whatever hundreds of models and tests report.
     """
     events: list[DbtDagsterEventType] = []
     failure: Exception | None = None
     try:
-        for event in _report_progress(invocation.stream(), log):
-            events.append(event)
+        for event in invocation.stream():
+            events.append(event)  # those before an error stay
     except Exception as error:
         failure = error
     n_rows = _count_rows(events, invocation, study, log)
@@ -83,23 +80,6 @@ def events_of_reuse(
             yield dg.AssetCheckResult(
                 passed=True, asset_key=check.asset_key, check_name=check.name, metadata={"is_reused": True}
             )
-
-
-def _report_progress(
-    events: Iterator[DbtDagsterEventType], log: logging.Logger
-) -> Iterator[DbtDagsterEventType]:
-    """The same events, with a log line about their number from time to time."""
-    n_models = n_tests = 0
-    reported_at = time.monotonic()
-    for event in events:
-        if _model(event):
-            n_models += 1
-        else:
-            n_tests += 1
-        if time.monotonic() - reported_at > EVERY_S:
-            reported_at = time.monotonic()
-            log.info("dbt: %d models built, %d tests done", n_models, n_tests)
-        yield event
 
 
 def _count_rows(

@@ -12,6 +12,7 @@ from longtail.report.marks import (
     names,
     panels,
     points,
+    points_in_rows,
     popularity_x,
     relation_cells,
     relation_dots,
@@ -25,7 +26,6 @@ _OVER_ALL, _OVER_OWN = "gain_over_popularity_all", "gain_over_popularity_per_rel
 
 SIGNALS = Figure(
     key="adaptive_signals",
-    section="confidence",
     title="Popularity, confidence, prediction, or both?",
     shows="Held-out gain over the better of always and never retrieving, if a passage is read where a signal is below "
     "its threshold. `popularity` is the signal of the figures above, `confidence` the mean probability of the tokens of "
@@ -36,7 +36,7 @@ SIGNALS = Figure(
     "and the costs: what must be answered before a decision counts, be it paraphrases and samples or, for its "
     "confidence, the question from memory.",
     source="PopQA-TP; SPEC §7, retrieval by prediction; §11, deciding by a signal",
-    tables=("fct_adaptive_signals",),
+    mart="fct_adaptive_signals",
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, threshold_scope, signal, n_compared,
     accuracy, gain, gain_ci_low, gain_ci_high, share_retrieved, {_OVER_ALL}, {_OVER_ALL}_ci_low, {_OVER_ALL}_ci_high,
     {_OVER_OWN}, {_OVER_OWN}_ci_low, {_OVER_OWN}_ci_high, signal_tokens_per_1000,
@@ -61,23 +61,18 @@ order by dataset, prompt, model, retrieval_method, threshold_scope <> 'per_relat
         Column("cost_usd_per_1000", "all USD per 1,000", "usd"),
         Column("undefined", "why undefined"),
     ),
-    spec=panels(
+    spec=points_in_rows(
         "retrieval_method",
-        points(
-            difference_x("gain", "held-out gain", 5),
-            names("model"),
-            categories("signal", "signal", _SIGNALS),
-            interval=bounds("gain"),
-            offset="signal",
-            mark_at=0,
-        ),
+        difference_x("gain", "held-out gain", 5),
+        "model",
+        categories("signal", "signal", _SIGNALS),
+        interval=bounds("gain"),
+        side_by_side=True,
+        mark_at=0,
         least=270,
-        rows="model",
         step=80,
-        axis=110,
     ),
     choose=("parametric_method", "threshold_scope"),
-    plot_on="fct_adaptive_signals",
 )
 
 _MEASURED = ["popularity", "site_links", "confidence", "least_probability", "first_probability", "first_margin",
@@ -85,7 +80,6 @@ _MEASURED = ["popularity", "site_links", "confidence", "least_probability", "fir
 
 QUALITY = Figure(
     key="signal_quality",
-    section="adaptive",
     title="Which signal tells right answers from wrong ones?",
     shows="AUROC of each signal: the share of pairs of a right and a wrong answer in which the right one has the "
     "higher signal. A signal that says nothing has one half. `confidence` is the mean probability that the "
@@ -95,7 +89,7 @@ QUALITY = Figure(
     "no decision can know them. Bars are 95 % intervals over whole subjects. The table has the AUROC within "
     "relations, where knowing which relations are easy does not help.",
     source="SPEC §11",
-    tables=("fct_signal_quality",),
+    mart="fct_signal_quality",
     sql=f"""select dataset, prompt, model, method, signal, n, n_correct / n as accuracy, auroc,
     auroc_ci_low, auroc_ci_high, auroc_within, average_precision, brier, calibration_error, no_interval
 from marts.fct_signal_quality
@@ -113,28 +107,22 @@ order by dataset, prompt, model, method, list_position({_MEASURED}, signal), sig
         Column("calibration_error", "calibration error", "number"),
         Column("no_interval", "why no interval"),
     ),
-    spec=panels(
+    spec=points_in_rows(
         "method",
-        points(
-            value_x("auroc"),
-            names("signal"),
-            series("model"),
-            interval=bounds("auroc"),
-            offset="model",
-        ),
+        value_x("auroc"),
+        "signal",
+        series("model"),
+        interval=bounds("auroc"),
+        side_by_side=True,
         least=330,
-        rows="signal",
         step=60,
-        axis=140,
     ),
-    plot_on="fct_signal_quality",
 )
 
 _KINDS = ["never or always", "decides", "cannot be exceeded"]
 
 ARENA = Figure(
     key="policies",
-    section="adaptive",
     title="Which policy, and how near to the best choice?",
     shows="Accuracy of each policy, one line each. The oracle retrieves where memory is wrong and "
     "the passage helps: no policy can exceed it. Thresholds are held-out; policies of others decide as their files say. "
@@ -142,7 +130,7 @@ ARENA = Figure(
     "interval with the variance of the fits, the part of the way from there to the oracle, p after Holm's "
     "correction, and the share of questions for which it retrieves.",
     source="SPEC §11",
-    tables=("fct_policies",),
+    mart="fct_policies",
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, policy,
     case policy when 'oracle' then '{_KINDS[2]}' when 'never' then '{_KINDS[0]}' when 'always' then '{_KINDS[0]}'
         else '{_KINDS[1]}' end as kind,
@@ -163,26 +151,16 @@ order by dataset, prompt, model, retrieval_method, accuracy desc, policy""",  # 
         Column("p_holm", "p (Holm)", "p"),
         Column("no_interval", "why no interval"),
     ),
-    spec=panels(
-        "retrieval_method",
-        points(
-            value_x("accuracy"),
-            names("policy"),
-            categories("kind", None, _KINDS),
-        ),
-        least=230,
-        rows="policy",
-        axis=140,
+    spec=points_in_rows(
+        "retrieval_method", value_x("accuracy"), "policy", categories("kind", None, _KINDS), least=230
     ),
     choose=("parametric_method", "model"),
-    plot_on="fct_policies",
 )
 
 _DRAWN = ["popularity", "confidence", "popularity_confidence", "scons", "cert"]
 
 RISK_COVERAGE = Figure(
     key="risk_coverage",
-    section="adaptive",
     title="How many answers are wrong if the uncertain ones are not given?",
     shows="Risk, the share of wrong answers among those that are given, against coverage, the share of questions that "
     "are answered: first those with the highest signal, at the right all of them. Where two methods stand, memory "
@@ -190,7 +168,7 @@ RISK_COVERAGE = Figure(
     "Bands are 95 % intervals of whole subjects. The table has the greatest coverage with at most 5, 10 and 20 % "
     "wrong among these answers, and what a threshold promises for new questions of the same mixture.",
     source="SPEC §11; Learn then Test",
-    tables=("fct_risk_coverage",),
+    mart="fct_risk_coverage",
     sql=f"""select dataset, prompt, model, method || coalesce(', else ' || fallback_method, '') as answers, signal, n,
     n_answered, coverage, risk, risk_ci_low, risk_ci_high, threshold, promised_risk, coverage_at_risk_5,
     coverage_at_risk_10, coverage_at_risk_20, area, excess_area
@@ -225,7 +203,6 @@ order by dataset, prompt, model, method, fallback_method nulls first, list_posit
         least=220,
     ),
     choose=("answers",),
-    plot_on="fct_risk_coverage",
 )
 
 
@@ -235,7 +212,6 @@ VARIANT_ORDER = "search <> 'exact', threshold_scope <> 'per_relation'"
 
 ACCURACY = Figure(
     key="adaptive_accuracy",
-    section="adaptive",
     title="Adaptive retrieval against always and never",
     shows="Accuracy on held-out questions, means over random splits (75 % fit the thresholds, 25 % are scored). `best "
     "of both` counts a question as right if one of the two answers is right: no policy can exceed it. The bar on "
@@ -243,7 +219,7 @@ ACCURACY = Figure(
     "of each search over these splits, with the interval of a bootstrap over whole subjects; the gain that the report "
     "speaks of is that of the figure `What deciding when to retrieve gains`.",
     source="PopQA, Figures 9 and 12",
-    tables=("fct_adaptive_accuracy",),
+    mart="fct_adaptive_accuracy",
     sql=f"""with policies as (
     unpivot (
         select *, accuracy_never as never, accuracy_always as "always", accuracy_adaptive as adaptive,
@@ -280,18 +256,16 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
             share_y("accuracy", "accuracy, held out"),
             categories("policy", "policy", _POLICIES),
             interval=("split_low", "split_high"),
-            offset="policy",
+            side_by_side=True,
         ),
         least=270,
         ratio=0.85,
     ),
     choose=("parametric_method", "variant"),
-    plot_on="fct_adaptive_accuracy",
 )
 
 THRESHOLDS = Figure(
     key="adaptive_thresholds",
-    section="thresholds",
     title="Where the thresholds are",
     shows="Adaptive retrieval retrieves for questions below their threshold and trusts memory for the others. The "
     "thresholds are fitted on all questions with both answers (search `exact`). A point at the right edge of a panel "
@@ -299,7 +273,7 @@ THRESHOLDS = Figure(
     "passage, or none, have no point; the table says `always` or `never`, and which thresholds are chosen on fewer than "
     "20 questions. A question without a relation takes the threshold for all.",
     source="PopQA, section 6.1",
-    tables=("fct_adaptive_thresholds",),
+    mart="fct_adaptive_thresholds",
     sql="""select dataset, prompt, model, parametric_method, retrieval_method, relation, n,
     if(is_chosen_on_few, 'fewer than 20 questions', null) as few,
     case when decision = 'below' then threshold_popularity end as threshold_popularity,
@@ -324,16 +298,14 @@ order by dataset, prompt, model, retrieval_method, relation""",
         "retrieval_method", popularity_x("threshold_popularity", {"$label": "threshold"}), least=270
     ),
     choose=("parametric_method",),
-    plot_on="fct_adaptive_thresholds",
 )
 
 USAGE = Figure(
     key="share_retrieved",
-    section="adaptive",
     title="How often adaptive retrieval retrieves",
     shows="Share of held-out questions for which adaptive retrieval retrieves, means over splits, by relation and model.",
     source="PopQA, Figures 10 and 15",
-    tables=("fct_adaptive_usage",),
+    mart="fct_adaptive_usage",
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant, relation, n,
     n_splits, share_retrieved, accuracy_adaptive, undefined
 from marts.fct_adaptive_usage
@@ -350,7 +322,4 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, relation""",
     ),
     spec=relation_cells("retrieval_method", "share_retrieved", "share retrieved"),
     choose=("parametric_method", "variant"),
-    plot_on="fct_adaptive_usage",
 )
-
-FIGURES = (ACCURACY, THRESHOLDS, SIGNALS, QUALITY, RISK_COVERAGE, ARENA, USAGE)

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from longtail.report.figure import Column, Figure, bounds
-from longtail.report.figures.memory import (
-    ACCURACY,
-    BIN_EDGES,
-    FEWEST_BY_RELATION,
-    INTERVAL,
-    KEY,
-    N,
-)
+from longtail.report.figures.memory import ACCURACY, BIN_EDGES, FEWEST_BY_RELATION, INTERVAL, KEY, N
 from longtail.report.marks import (
     categories,
     curves,
-    names,
     panels,
-    points,
+    points_in_rows,
     popularity_x,
     quantity,
     relation_dots,
@@ -42,13 +34,12 @@ order by dataset, prompt, model, relation"""
 
 BY_RELATION = Figure(
     key="consistency_by_relation",
-    section="consistency",
     title="Consistency and certainty by relation",
     shows="Consistency is the mean cosine similarity of a model's answers to paraphrases of one question. Certainty "
     "is the same for answers sampled for one wording. Both are means over the questions that have the measure (n); 1 "
     "means that all answers agree. A high value does not mean a right answer: a model may be certain of a wrong one.",
     source="PopQA-TP, sections 3.2 and 4.1, Figure 2",
-    tables=("fct_semantic_consistency",),
+    mart="fct_semantic_consistency",
     sql="""select dataset, prompt, model, relation, measure,
     case measure when 'consistency' then n_scons when 'certainty' then n_cert else n end as n, value
 from (
@@ -65,16 +56,14 @@ order by dataset, prompt, measure desc, model, relation""",
         Column("value", "mean", "share"),
     ),
     spec=relation_dots("measure", value_x("value"), least=260),
-    plot_on="fct_semantic_consistency",
 )
 
 AGAINST_ACCURACY = Figure(
     key="consistency_against_accuracy",
-    section="consistency",
     title="Consistency against accuracy",
     shows="One point per relation. If the points rise, a model that agrees with itself is more often right.",
     source="PopQA-TP, Figure 3",
-    tables=("fct_semantic_consistency",),
+    mart="fct_semantic_consistency",
     sql=_SQL,
     columns=_COLUMNS,
     spec=panels(
@@ -98,13 +87,12 @@ AGAINST_ACCURACY = Figure(
 
 PARAPHRASES = Figure(
     key="paraphrase_quality",
-    section="consistency",
     title="How close the paraphrases are",
     shows="Cosine of the sentence embeddings of a paraphrase and its question: the mean per relation, then over "
     "relations. The paper reports 0.914 for its own paraphrases. If the values were low, inconsistent answers would "
     "not be a fault of the model.",
     source="PopQA-TP, section 2",
-    tables=("fct_paraphrase_quality",),
+    mart="fct_paraphrase_quality",
     sql="""select dataset, relation, encoder, n_questions, n_paraphrases, mean_cosine, least_cosine
 from marts.fct_paraphrase_quality
 order by dataset, relation <> 'all', relation""",
@@ -117,7 +105,6 @@ order by dataset, relation <> 'all', relation""",
         Column("mean_cosine", "mean cosine", "share"),
         Column("least_cosine", "lowest", "share"),
     ),
-    kind="table",
 )
 
 
@@ -126,7 +113,6 @@ _FACT_MEASURES = "('consistency', 'accuracy', 'majority_accuracy', 'all_right')"
 
 FACTS_BY_RELATION = Figure(
     key="factual_consistency",
-    section="consistency",
     title="Factual consistency",
     shows="Facts are asked as sentences with a gap, in several patterns; the model chooses among the objects of the "
     "relation. Consistency is the share of ordered pairs of patterns that get the same object, whether it is right or "
@@ -134,7 +120,7 @@ FACTS_BY_RELATION = Figure(
     "and `all_right` the share of facts that are right in every pattern. Relation `all` is the mean over relations. Bars "
     "are bootstrap 95 % intervals over whole subjects.",
     source="ParaRel (Elazar et al., 2021); SPEC §8",
-    tables=("fct_factual_consistency",),
+    mart="fct_factual_consistency",
     sql=f"""select dataset, prompt, model, method,
     {_ANSWERED_BY},
     relation, measure, n_facts, value, ci_low, ci_high
@@ -148,32 +134,26 @@ order by dataset, prompt, measure <> 'consistency', measure, model, method, rela
         Column("n_facts", "facts", "count"),
         Column("value", "value", "share", bounds()),
     ),
-    spec=panels(
+    spec=points_in_rows(
         "measure",
-        points(
-            value_x("value", whole=True),
-            names("relation"),
-            series("answered_by", "model and method"),
-            offset="answered_by",
-            size=45,
-        ),
+        value_x("value", whole=True),
+        "relation",
+        series("answered_by", "model and method"),
+        side_by_side=True,
+        size=45,
         least=260,
-        rows="relation",
         lanes="answered_by",
-        axis=120,
     ),
-    plot_on="fct_factual_consistency",
 )
 
 FACTS_BY_POPULARITY = Figure(
     key="factual_consistency_by_popularity",
-    section="consistency",
     title="Factual consistency by popularity",
     shows="The same measures by the popularity of the subject ({popularity}), with the facts of all relations together. "
     "Facts whose subject is not linked to an entity of known popularity are left out, and so are bins with too few "
     "subjects for an interval. Bands are bootstrap 95 % intervals over whole subjects.",
     source="SPEC §8, by popularity",
-    tables=("fct_factual_consistency_by_popularity",),
+    mart="fct_factual_consistency_by_popularity",
     sql=f"""select dataset, prompt, model, method,
     {_ANSWERED_BY},
     bin_low, bin_high, pow(10, bin_center_log10) as popularity, measure, n_facts, value, ci_low, ci_high
@@ -189,19 +169,13 @@ order by dataset, prompt, measure <> 'consistency', measure, model, method, bin"
     ),
     spec=panels(
         "measure",
-        curves(
-            popularity_x(),
-            share_y("value", "share"),
-            series("answered_by", "model and method"),
-        ),
+        curves(popularity_x(), share_y("value", "share"), series("answered_by", "model and method")),
         least=260,
     ),
-    plot_on="fct_factual_consistency_by_popularity",
 )
 
 RETRIEVERS = Figure(
     key="retriever_consistency",
-    section="consistency",
     title="Do two wordings find the same passages?",
     shows="Two wordings of a question are compared by the passages that a retriever finds: those found for both as a "
     "share of those found for either (`passages_jaccard`), the same for their titles, and the cosine of the wordings' "
@@ -209,7 +183,7 @@ RETRIEVERS = Figure(
     "answer, pairs with equal answers are more similar. Bars are 95 % intervals that take the pairs of a subject "
     "together.",
     source="Hagström et al. (Atlas), retriever consistency; SPEC §8",
-    tables=("fct_retriever_consistency",),
+    mart="fct_retriever_consistency",
     sql=f"""select dataset, prompt, model, method, retriever, measure, answers,
     {_ANSWERED_BY},
     if(answers = 'equal', n_agreeing, n_disagreeing) as n_pairs,
@@ -231,21 +205,16 @@ order by dataset, prompt, retriever, measure, model, method, answers desc""",  #
         Column("similarity", "similarity", "share", bounds()),
         Column("correlation", "correlation", "signed", ("correlation_low", "correlation_high")),
     ),
-    spec=panels(
+    spec=points_in_rows(
         "measure",
-        points(
-            value_x("similarity"),
-            names("answered_by"),
-            categories("answers", "answers", ["equal", "different"]),
-            offset="answers",
-            size=45,
-        ),
+        value_x("similarity"),
+        "answered_by",
+        categories("answers", "answers", ["equal", "different"]),
+        side_by_side=True,
+        size=45,
         least=260,
-        rows="answered_by",
-        axis=120,
     ),
     choose=("retriever",),
-    plot_on="fct_retriever_consistency",
 )
 
 _SETTING = (
@@ -259,7 +228,6 @@ _SETTING = (
 
 BY_STEP = Figure(
     key="tuned_models",
-    section="consistency",
     title="Fine-tuned readers",
     shows="One panel per setting of the sweep, checkpoint after checkpoint. The first point is the reader before "
     "training, on the same facts. `accuracy` is the share of facts whose first pattern is answered right. "
@@ -268,7 +236,7 @@ BY_STEP = Figure(
     "facts of the training relations that no step trains on; the checkpoint that is best on them is kept. Bands "
     "are bootstrap 95 % intervals over whole subjects.",
     source="SPEC §8",
-    tables=("fct_tuned_models",),
+    mart="fct_tuned_models",
     sql="""select tuned_model, split, step, measure, n_facts, value, ci_low, ci_high, is_best, loss, retriever_loss,
     batch_size, reader_rate, retriever_rate, temperature, passages_per_query,
     array_to_string(training_relations, ', ') as training_relations
@@ -297,14 +265,12 @@ order by split desc, batch_size, reader_rate desc, temperature desc, passages_pe
         least=300,
     ),
     choose=("split",),
-    plot_on="fct_tuned_models",
 )
 
 
 _REGRESSION, _MAJORITY = "regression", "majority"
 HELD_OUT = Figure(
     key="prediction_held_out",
-    section="consistency",
     title="Predicting whether an answer is right",
     shows="Share of questions for which a logistic regression predicts rightly whether the model's answer is right. "
     "It was fitted on other questions. `majority` always predicts what happened to most of those. `all` "
@@ -312,7 +278,7 @@ HELD_OUT = Figure(
     f"over samples (`cert`); the other rows lack some of them. {INTERVAL} The table has the fit on all questions beside "
     "it: McFadden's R² and Akaike's criterion.",
     source="PopQA-TP, Tables 5, 6 and 8",
-    tables=("fct_prediction_models",),
+    mart="fct_prediction_models",
     sql=f"""with held_out as (
     select dataset, prompt, model, setting, predictors, n_scored as n, accuracy, ci_low, ci_high, baseline, gain
     from marts.fct_prediction_models
@@ -345,26 +311,18 @@ order by dataset, prompt, setting, model,
         Column("aic", "AIC", "number"),
         Column("n_separated", "separated relations", "count"),
     ),
-    spec=panels(
+    spec=points_in_rows(
         "model",
-        points(
-            quantity(
-                "accuracy",
-                "predicted rightly",
-                {"format": "%", "tickCount": 5, "grid": True},
-                {"zero": False},
-            ),
-            names("predictors"),
-            categories("predicted_by", "predicted by", (_REGRESSION, _MAJORITY)),
-            offset="predicted_by",
+        quantity(
+            "accuracy", "predicted rightly", {"format": "%", "tickCount": 5, "grid": True}, {"zero": False}
         ),
+        "predictors",
+        categories("predicted_by", "predicted by", (_REGRESSION, _MAJORITY)),
+        side_by_side=True,
         least=215,
-        rows="predictors",
         step=36,
-        axis=130,
     ),
     choose=("setting",),
-    plot_on="fct_prediction_models",
 )
 
 _DIAGONAL = {
@@ -383,13 +341,12 @@ _RELIABILITY = curves(
 )
 CALIBRATION = Figure(
     key="prediction_calibration",
-    section="consistency",
     title="Are the predicted probabilities right?",
     shows="How often an answer is right, by its predicted probability. No estimator saw the subject of the question "
     "that it predicts. On the dashed line the probability is exactly the share of right answers; above it the prediction "
     f"is too low. {INTERVAL} Bins under {FEWEST_BY_RELATION} questions are left out.",
     source="Guo, Pleiss, Sun and Weinberger (2017), reliability diagram",
-    tables=("fct_prediction_calibration", "fct_prediction_scores"),
+    mart="fct_prediction_calibration",
     sql=f"""select dataset, prompt, model, signal, estimator, calibration.n, mean_probability, accuracy, ci_low, ci_high,
     scores.auroc, scores.brier, scores.expected_calibration_error
 from marts.fct_prediction_calibration as calibration
@@ -411,20 +368,18 @@ order by dataset, prompt, model, signal, estimator, mean_probability""",  # noqa
         "model", {**_RELIABILITY, "layer": [_DIAGONAL, *_RELIABILITY["layer"]]}, least=220, ratio=1.0
     ),
     choose=("signal",),
-    plot_on="fct_prediction_calibration",
 )
 
 _MOST_RELATIONS = 8
 DIAGNOSTICS = Figure(
     key="prediction_diagnostics",
-    section="consistency",
     title="Each relation has its own slope",
     shows="Accuracy by the value of a predictor (`scons`: consistency over paraphrases, `cert`: certainty over samples), "
     f"for the {_MOST_RELATIONS} relations with the most answers, one panel each. Where the curves rise differently, the "
     "regression needs a slope for each relation. Bins have equal width over all questions of a model. Bins outside the "
     f"central values of the relation, and under {FEWEST_BY_RELATION} questions, are left out. {INTERVAL}",
     source="PopQA-TP, Figures 4 and 5",
-    tables=("fct_prediction_diagnostics",),
+    mart="fct_prediction_diagnostics",
     sql=f"""with largest as (
     select dataset, relation from marts.fct_prediction_diagnostics
     group by dataset, relation
@@ -454,18 +409,4 @@ order by dataset, prompt, predictor, relation, model, bin_center""",  # noqa: S6
         ratio=0.66,
     ),
     choose=("predictor", "model"),
-    plot_on="fct_prediction_diagnostics",
-)
-
-FIGURES = (
-    BY_RELATION,
-    AGAINST_ACCURACY,
-    PARAPHRASES,
-    FACTS_BY_RELATION,
-    FACTS_BY_POPULARITY,
-    RETRIEVERS,
-    BY_STEP,
-    HELD_OUT,
-    CALIBRATION,
-    DIAGNOSTICS,
 )

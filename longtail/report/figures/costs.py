@@ -6,7 +6,7 @@ from longtail.report.figure import Column, Figure, bounds
 from longtail.report.figures.adaptive import VARIANT, VARIANT_ORDER
 from longtail.report.figures.memory import KEY, N
 from longtail.report.figures.retrieval import PAIR
-from longtail.report.marks import categories, names, panels, points, quantity, series
+from longtail.report.marks import categories, names, panels, points_in_rows, quantity, series
 
 _POLICIES = ["never", "always", "adaptive"]
 _CLAIMS = ["saves", "undecided", "takes_longer"]
@@ -19,14 +19,13 @@ def _amount(field: str, title: str, **axis: str) -> dict[str, object]:
 
 LATENCY = Figure(
     key="latency",
-    section="costs",
     title="How long one user waits",
     shows="Median time of one answer, from up to 50 questions that the model was asked one at a time, with nothing "
     "shared. All methods answered a question before the next one was asked. The search for the passage is not "
     "included. Bars are 95 % intervals of the median, between order statistics. The figure `Does adaptive "
     "retrieval save a user's time?` compares methods question by question. Models were timed at different moments.",
     source="PopQA, Figure 11",
-    tables=("fct_latency",),
+    mart="fct_latency",
     sql="""select prompt, model, method, device, n, median_ms, ci_low, ci_high, p95_ms, is_interleaved
 from marts.fct_latency
 order by prompt, model, method, device""",
@@ -40,25 +39,19 @@ order by prompt, model, method, device""",
         Column("p95_ms", "95th percentile", "number"),
         Column("is_interleaved", "in turn", "flag"),
     ),
-    spec=panels(
+    spec=points_in_rows(
         "model",
-        points(
-            _amount("median_ms", "milliseconds per question"),
-            names("method"),
-            series("method", "method"),
-        ),
+        _amount("median_ms", "milliseconds per question"),
+        "method",
+        series("method", "method"),
         least=215,
-        rows="method",
         step=34,
-        axis=110,
     ),
     choose=("prompt",),
-    plot_on="fct_latency",
 )
 
 SAVED = Figure(
     key="latency_saved",
-    section="confidence",
     title="Does adaptive retrieval save a user's time?",
     shows="Milliseconds that one waiting user saves compared with always retrieving: the median difference of the two "
     "methods on the same question, times the share of questions that need no passage. Bars are 95 % intervals "
@@ -66,7 +59,7 @@ SAVED = Figure(
     "the methods were asked in turn; otherwise it is undecided. `n timed` counts the questions that both methods were "
     "asked, `n reused` the answers of both methods that came from the row cache.",
     source="PopQA, Figure 11",
-    tables=("fct_adaptive_costs",),
+    mart="fct_adaptive_costs",
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant, n_questions,
     n_reused, n_timed, share_retrieved, single_latency_ms_never, single_latency_ms_always, single_latency_ms_adaptive,
     single_latency_ms_saved, single_latency_ms_saved_low, single_latency_ms_saved_high, latency_claim
@@ -91,27 +84,21 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: 
         ),
         Column("latency_claim", "claim"),
     ),
-    spec=panels(
+    spec=points_in_rows(
         "retrieval_method",
-        points(
-            _amount("single_latency_ms_saved", "milliseconds saved per question"),
-            names("model"),
-            categories("latency_claim", "claim", _CLAIMS),
-            interval=("single_latency_ms_saved_low", "single_latency_ms_saved_high"),
-            mark_at=0,
-        ),
+        _amount("single_latency_ms_saved", "milliseconds saved per question"),
+        "model",
+        categories("latency_claim", "claim", _CLAIMS),
+        interval=("single_latency_ms_saved_low", "single_latency_ms_saved_high"),
+        mark_at=0,
         least=270,
-        rows="model",
         step=40,
-        axis=110,
     ),
     choose=("parametric_method", "variant"),
-    plot_on="fct_adaptive_costs",
 )
 
 COST = Figure(
     key="cost",
-    section="confidence",
     title="Cost per thousand questions",
     shows="US dollars per thousand questions: the price of the tokens for a service, or the time on the device at its "
     "price per hour, from study.yaml or the price list. Methods without a price are left out. Each method counts as "
@@ -119,7 +106,7 @@ COST = Figure(
     "Time on a device is measured once, in batches that ran one after another: a saving is claimed only if the "
     "previous figure agrees.",
     source="PopQA, Figures 11 and 12",
-    tables=("fct_adaptive_costs",),
+    mart="fct_adaptive_costs",
     sql=f"""with policies as (
     unpivot (
         select *, cost_usd_per_1000_never as never, cost_usd_per_1000_adaptive as adaptive,
@@ -157,22 +144,19 @@ order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  
         least=270,
         rows="model",
         step=64,
-        axis=110,
     ),
     choose=("parametric_method", "variant"),
-    plot_on="fct_adaptive_costs",
 )
 
 TOKENS = Figure(
     key="tokens",
-    section="costs",
     title="Tokens, time and money by method",
     shows="Tokens, time and cost per thousand questions if each method ran alone. Shared tokens were computed once for "
     "several prompts. Time on the device is that of the study's own batches. Methods share work: `n reused` counts "
     "answers that came from the row cache (two methods may have a prompt in common). `device s spent` divides such work "
     "among all rows that share it, so that its sum is what the study spent.",
     source="PopQA, Figure 11",
-    tables=("fct_costs",),
+    mart="fct_costs",
     sql="""select dataset, prompt, model, method, n, n_reused, prompt_tokens_per_1000, new_tokens_per_1000,
     share_of_prompt_tokens_shared, single_latency_ms, device_seconds_per_1000, cost_usd_per_1000, device_seconds
 from marts.fct_costs
@@ -189,7 +173,4 @@ order by dataset, prompt, model, method""",
         Column("cost_usd_per_1000", "USD per 1,000", "usd"),
         Column("device_seconds", "device s spent", "number"),
     ),
-    kind="table",
 )
-
-FIGURES = (LATENCY, SAVED, COST, TOKENS)

@@ -10,9 +10,8 @@ from longtail.report.marks import (
     categories,
     curves,
     difference_x,
-    names,
     panels,
-    points,
+    points_in_rows,
     popularity_x,
     series,
     share_y,
@@ -28,19 +27,13 @@ _OF_PROMPTS = """inner join (
     on scores.dataset = prompts.dataset and coalesce(scores.prompt, prompts.prompt) = prompts.prompt"""
 _TEXT_FROM = "case scores.text_from when 'answers' then 'answers' else 'background texts' end"
 QUIP_COLUMN = Column("quip", "mean QUIP", "share", bounds("quip"))
-COUNTS = (
-    Column("n_quip", "texts with QUIP", "count"),
-    Column("n_undefined", "undefined", "count"),
-)
+COUNTS = (Column("n_quip", "texts with QUIP", "count"), Column("n_undefined", "undefined", "count"))
 MEASURE = (
     "QUIP is the share of a text's runs of 25 characters that occur in the corpus; texts under 25 characters have none, "
     "and are counted (undefined). "
 )
 INTERVALS = "Intervals are 95 % intervals of the mean over texts, by Student's t."
-BINS = (
-    Column("measure", "popularity"),
-    *BIN_EDGES,
-)
+BINS = (Column("measure", "popularity"), *BIN_EDGES)
 QUOTE_COLUMNS = (
     Column("question", "question"),
     Column("quip", "QUIP", "share"),
@@ -64,22 +57,16 @@ def by_bin(scores: str) -> str:
 
 def by_bin_curves(colour: dict[str, Any]) -> dict[str, Any]:
     """Mean QUIP against popularity, by whatever measure is chosen."""
-    return curves(
-        popularity_x(title="popularity"),
-        quip_y(),
-        colour,
-        interval=bounds("quip"),
-    )
+    return curves(popularity_x(title="popularity"), quip_y(), colour, interval=bounds("quip"))
 
 
 QUIP = Figure(
     key="quip",
-    section="grounding",
     title="How much stands in the corpus",
     shows=f"{MEASURE}The corpus is that of the study's data portrait. A high QUIP shows words of the corpus, and does "
     f"not show that they answer the question. Each text has the same weight. {INTERVALS}",
     source="According-to prompting, section 3",
-    tables=("fct_mean_quip_scores",),
+    mart="fct_mean_quip_scores",
     sql=f"""select scores.dataset, prompts.prompt, scores.model, scores.method, {_TEXT_FROM} as text_from,
     scores.n, scores.n_quip, scores.n_undefined, scores.mean_quip as quip, scores.quip_ci_low, scores.quip_ci_high
 from marts.fct_mean_quip_scores as scores
@@ -87,26 +74,20 @@ from marts.fct_mean_quip_scores as scores
 where scores.mean_quip is not null and scores.text_from <> 'grounded_generations'
 order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method""",  # noqa: S608
     columns=(*KEY, Column("text_from", "kind of text"), Column("n", "texts", "count"), *COUNTS, QUIP_COLUMN),
-    spec=panels(
+    spec=points_in_rows(
         "text_from",
-        points(
-            quip_y(),
-            names("model"),
-            series("method", "method"),
-            interval=bounds("quip"),
-            offset="method",
-        ),
+        quip_y(),
+        "model",
+        series("method", "method"),
+        interval=bounds("quip"),
+        side_by_side=True,
         least=300,
-        rows="model",
         step=46,
-        axis=110,
     ),
-    plot_on="fct_mean_quip_scores",
 )
 
 BY_POPULARITY = Figure(
     key="quip_by_popularity",
-    section="grounding",
     title="Quotations against popularity",
     shows=f"{MEASURE}Do models quote the corpus more where the question is about a popular subject? Popularity is that "
     "of the subject, in ten bins of equal width in log popularity, or the number of passages of the corpus that have the "
@@ -114,39 +95,27 @@ BY_POPULARITY = Figure(
     f"which a hash draws. {INTERVALS} Bins with under {FEWEST} texts that have a QUIP are left out. The bin of "
     "questions without such a passage is in the table only.",
     source="According-to prompting, section 5",
-    tables=("fct_grounding_by_popularity",),
+    mart="fct_grounding_by_popularity",
     sql=f"""select scores.dataset, prompts.prompt, scores.model, scores.method, {_TEXT_FROM} as text_from,
     {by_bin("scores")}
 from marts.fct_grounding_by_popularity as scores
 {_OF_PROMPTS}
 where scores.n_quip >= {FEWEST} and scores.text_from <> 'grounded_generations'
 order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method, measure, scores.bin""",  # noqa: S608
-    columns=(
-        *KEY,
-        Column("text_from", "kind of text"),
-        *BINS,
-        *COUNTS,
-        QUIP_COLUMN,
-    ),
-    spec=panels(
-        "model",
-        by_bin_curves(series("method", "method")),
-        least=260,
-    ),
+    columns=(*KEY, Column("text_from", "kind of text"), *BINS, *COUNTS, QUIP_COLUMN),
+    spec=panels("model", by_bin_curves(series("method", "method")), least=260),
     choose=("text_from", "measure"),
-    plot_on="fct_grounding_by_popularity",
 )
 
 QUOTES = Figure(
     key="quoted_spans",
-    section="grounding",
     title="Texts with their quotations marked",
     shows="What stands in the corpus is marked: each mark is a longest possible run of 25 characters or more. At most "
     f"{EXAMPLES_EACH} texts per model, method and kind of text, among those with a QUIP. A hash of the question's id "
     f"draws them; nobody chose them. Texts are cut at {TEXT_CHARACTERS} characters. Table `marts.fct_quip_scores` has "
     "all of them.",
     source="According-to prompting, Figure 2",
-    tables=("fct_quip_scores",),
+    mart="fct_quip_scores",
     sql=f"""with drawn as (
     select *, row_number() over (
         partition by dataset, prompt, model, method, text_from order by md5(question_id), question_id
@@ -163,13 +132,9 @@ left join marts.dim_questions as questions
     on scores.dataset = questions.dataset and scores.question_id = questions.question_id
 where scores.place <= {EXAMPLES_EACH}
 order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method, scores.place""",  # noqa: S608
-    columns=(
-        *KEY,
-        Column("text_from", "kind of text"),
-        *QUOTE_COLUMNS,
-    ),
+    columns=(*KEY, Column("text_from", "kind of text"), *QUOTE_COLUMNS),
     choose=("model", "method", "text_from"),
-    kind="quotes",
+    cards="quotes",
 )
 
 
@@ -186,32 +151,27 @@ _PAIRED = (
 
 def _by_prompt(difference: str, title: str) -> Spec:
     """One row per grounding prompt: a difference to the null prompt, with its interval."""
-    return panels(
+    return points_in_rows(
         "model",
-        points(
-            difference_x(difference, title, 5),
-            names("grounding_prompt"),
-            categories("grounding_kind", "kind", _KINDS),
-            interval=bounds(difference),
-            mark_at=0,
-        ),
+        difference_x(difference, title, 5),
+        "grounding_prompt",
+        categories("grounding_kind", "kind", _KINDS),
+        interval=bounds(difference),
+        mark_at=0,
         least=340,
-        rows="grounding_prompt",
         step=30,
-        axis=190,
     )
 
 
 PROMPTS = Figure(
     key="grounding_prompts",
-    section="grounding",
     title="Does asking for quotations help?",
     shows=f"{MEASURE}Each prompt stands behind the question, and the corpus is that of the data portrait. The gain is "
     "the mean QUIP of the explanations under the prompt divided by that under the null prompt, which adds nothing, minus "
     f"one. {_PAIRED} The p value is from a test of the paired difference, with Holm's adjustment over a "
     "model's prompts.",
     source="According-to prompting, Tables 1 and 2",
-    tables=("fct_grounding_prompts", "dim_grounding_prompts"),
+    mart="fct_grounding_prompts",
     sql=f"""select dataset, model, method, grounding_prompt, {_KIND}, prompts.text, n, n_quip, n_undefined, n_unparsed,
     mean_quip as quip, quip_ci_low, quip_ci_high, n_paired, quip_ratio - 1 as gain,
     quip_ratio_ci_low - 1 as gain_ci_low, quip_ratio_ci_high - 1 as gain_ci_high, p_value, p_holm, undefined
@@ -235,18 +195,16 @@ left join (select grounding_prompt, position_in_study, text from marts.dim_groun
     ),
     spec=_by_prompt("gain", "relative gain in QUIP"),
     choose=("method",),
-    plot_on="fct_grounding_prompts",
 )
 
 END_TASK = Figure(
     key="grounding_end_task",
-    section="grounding",
     title="Are answers right when quotations are asked for?",
     shows="The score by which the dataset judges answers (exact match, F1 or ROUGE-L) under each grounding prompt, minus "
     f"that under the null prompt. {_PAIRED} Where a model gives a short answer in the first of two steps, the answer "
     "comes before the grounding prompt and is the same under all of them.",
     source="According-to prompting, Tables 1 and 2",
-    tables=("fct_grounding_prompts", "dim_grounding_prompts"),
+    mart="fct_grounding_prompts",
     sql=f"""select dataset, model, method, grounding_prompt, {_KIND}, steps, replace(end_task, '_', ' ') as end_task,
     mean_score, score_ci_low, score_ci_high, n_scores_paired, score_difference, score_difference_ci_low,
     score_difference_ci_high, score_p_value, score_p_holm
@@ -265,18 +223,16 @@ left join (select grounding_prompt, position_in_study from marts.dim_grounding_p
     ),
     spec=_by_prompt("score_difference", "difference of the score"),
     choose=("method",),
-    plot_on="fct_grounding_prompts",
 )
 
 BY_SIZE = Figure(
     key="grounding_by_size",
-    section="grounding",
     title="Size and instruction tuning",
     shows=f"{MEASURE}Mean QUIP of explanations against the number of parameters, by grounding prompt. Families of "
     f"models, and instruction-tuned and base models, have panels of their own. {INTERVALS} Models of "
     "unknown size are left out, and so is a single model.",
     source="According-to prompting, Figures 2 and 4",
-    tables=("fct_grounding_prompts", "dim_models"),
+    mart="fct_grounding_prompts",
     sql="""select found.dataset, found.model, found.method, found.grounding_prompt, found.n_parameters,
     models.family || case
         when found.is_instruction_tuned then ', instruction-tuned'
@@ -308,18 +264,16 @@ order by found.dataset, found.method, family, found.grounding_prompt, found.n_pa
         least=300,
     ),
     choose=("method",),
-    plot_on="fct_grounding_prompts",
 )
 
 PROMPTS_BY_POPULARITY = Figure(
     key="grounded_quip_by_popularity",
-    section="grounding",
     title="Grounding prompts against popularity",
     shows=f"{MEASURE}Popularity is that of the subject, or the number of passages of the corpus that have the "
     f"question's entity and an answer (co-occurrence). {INTERVALS} Bins with under {FEWEST} texts that have a QUIP are "
     "left out, and so is a single bin. The bin of questions without such a passage is in the table only.",
     source="According-to prompting, Figure 3",
-    tables=("fct_grounding_by_popularity",),
+    mart="fct_grounding_by_popularity",
     sql=f"""select dataset, model, method, grounding_prompt, {by_bin("scores")}
 from marts.fct_grounding_by_popularity as scores
 where n_quip >= {FEWEST} and grounding_prompt is not null
@@ -328,19 +282,17 @@ order by dataset, model, method, grounding_prompt, measure, bin""",  # noqa: S60
     columns=(*PROMPT_KEY, *BINS, *COUNTS, QUIP_COLUMN),
     spec=panels("model", by_bin_curves(series("grounding_prompt", "grounding prompt")), least=260),
     choose=("method", "measure"),
-    plot_on="fct_grounding_by_popularity",
 )
 
 EXPLANATIONS = Figure(
     key="grounded_spans",
-    section="grounding",
     title="Explanations with their quotations marked",
     shows="What stands in the corpus is marked, as in the texts above. At most "
     f"{EXAMPLES_EACH} texts per model, method and grounding prompt, among those with a QUIP. A hash of the question's id "
     f"draws them, the same for all prompts; nobody chose them. Texts are cut at {TEXT_CHARACTERS} characters. Table "
     "`marts.fct_grounded_generations` has all of them.",
     source="According-to prompting, Table 5",
-    tables=("fct_grounded_generations", "dim_questions"),
+    mart="fct_grounded_generations",
     sql=f"""with drawn as (
     select *, row_number() over (
         partition by dataset, model, method, grounding_prompt order by md5(question_id), question_id
@@ -358,19 +310,18 @@ where drawn.place <= {EXAMPLES_EACH}
 order by drawn.dataset, drawn.model, drawn.method, drawn.grounding_prompt, drawn.place""",  # noqa: S608
     columns=(*PROMPT_KEY, Column("answer", "answer"), *QUOTE_COLUMNS),
     choose=("model", "method", "grounding_prompt"),
-    kind="quotes",
+    cards="quotes",
 )
 
 COMPARISONS = Figure(
     key="grounding_comparisons",
-    section="grounding",
     title="A passage in front, and texts of equal length",
     shows=f"{MEASURE}Explanations with a passage in front are compared with those from memory, under the same grounding "
     "prompt; and explanations under a grounding prompt with those under the null prompt, by the same method. At equal "
     "length, QUIP counts as many 25-grams of both texts, from the start, as the shorter one has. Bars are 95 % intervals "
     "from a paired bootstrap over whole subjects. Holm's adjustment is over a model's grounding prompts.",
     source="According-to prompting, Tables 1 and 2",
-    tables=("fct_grounding_comparisons", "dim_grounding_prompts"),
+    mart="fct_grounding_comparisons",
     sql="""select found.dataset, found.model, found.method, found.grounding_prompt,
     replace(found.compared_with, '_', ' ') as compared_with,
     case found.measure when 'quip_difference' then 'whole texts' else 'equal length' end as length,
@@ -391,33 +342,16 @@ order by found.dataset, found.model, compared_with, length desc, prompts.positio
         Column("p_value", "p", "p"),
         Column("p_holm", "p after Holm", "p"),
     ),
-    spec=panels(
+    spec=points_in_rows(
         "model",
-        points(
-            difference_x("difference", "difference of QUIP", 5),
-            names("grounding_prompt"),
-            series("method", "method"),
-            interval=bounds("difference"),
-            mark_at=0,
-            offset="method",
-        ),
+        difference_x("difference", "difference of QUIP", 5),
+        "grounding_prompt",
+        series("method", "method"),
+        interval=bounds("difference"),
+        mark_at=0,
+        side_by_side=True,
         least=340,
-        rows="grounding_prompt",
         step=46,
-        axis=190,
     ),
     choose=("compared_with", "length"),
-    plot_on="fct_grounding_comparisons",
-)
-
-FIGURES = (
-    QUIP,
-    BY_POPULARITY,
-    QUOTES,
-    PROMPTS,
-    END_TASK,
-    BY_SIZE,
-    PROMPTS_BY_POPULARITY,
-    EXPLANATIONS,
-    COMPARISONS,
 )

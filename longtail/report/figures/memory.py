@@ -14,6 +14,7 @@ from longtail.report.marks import (
     names,
     panels,
     points,
+    points_in_rows,
     popularity_x,
     quantity,
     relation_cells,
@@ -36,10 +37,7 @@ DECLINED = (
     Column("accuracy_attempted", "accuracy of the rest", "share", bounds("accuracy_attempted")),
 )
 N = Column("n", "n", "count")
-BIN_EDGES = (
-    Column("bin_low", "popularity from", "number"),
-    Column("bin_high", "popularity to", "number"),
-)
+BIN_EDGES = (Column("bin_low", "popularity from", "number"), Column("bin_high", "popularity to", "number"))
 INTERVAL = "Bands and bars are 95 % intervals of whole subjects."
 FEWEST = 40
 """The smallest number of questions of a drawn bin (SPEC §6). The next constant is for grids by relation and
@@ -54,28 +52,18 @@ OF_ALL = (*KEY[1:3], Column("questions_of", "questions of"))
 GEOMETRIC_MEAN = "nullif(if(bin_low > 0, sqrt(bin_low * bin_high), bin_high), 0) as popularity"
 """The place of a bin on a logarithmic axis."""
 
-_CURVE = curves(
-    popularity_x(),
-    share_y("accuracy", "accuracy"),
-    series("method", "method"),
-)
-_BIN_COLUMNS = (
-    *BIN_EDGES,
-    N,
-    Column("n_correct", "right", "count"),
-    ACCURACY,
-)
+_CURVE = curves(popularity_x(), share_y("accuracy", "accuracy"), series("method", "method"))
+_BIN_COLUMNS = (*BIN_EDGES, N, Column("n_correct", "right", "count"), ACCURACY)
 
 BY_POPULARITY = Figure(
     key="accuracy_by_popularity",
     leads_to_answers=True,
-    section="overview",
     title="Accuracy against popularity",
     shows="Share of right answers, from the least to the most popular subjects. Retrieval helps where a method with a "
     "passage is above memory alone, and hurts where it is below. Ten bins of equal width in log popularity; one "
     f"panel per model, smallest model first. {INTERVAL} Bins under {FEWEST} questions are left out.",
     source="PopQA, Figures 4 and 6",
-    tables=("fct_accuracy_by_popularity",),
+    mart="fct_accuracy_by_popularity",
     sql=f"""select dataset, prompt, model, method, bin_low, bin_high, pow(10, bin_center_log10) as popularity,
     n, n_correct, accuracy, ci_low, ci_high
 from marts.fct_accuracy_by_popularity
@@ -83,12 +71,10 @@ where relation = 'all' and n >= {FEWEST}
 order by dataset, prompt, model, method, bin""",  # noqa: S608
     columns=(*KEY, *_BIN_COLUMNS),
     spec=panels("model", _CURVE, least=220),
-    plot_on="fct_accuracy_by_popularity",
 )
 
 ACROSS = Figure(
     key="accuracy_across_datasets",
-    section="overview",
     title="Accuracy against popularity, in every data set",
     shows="Share of right answers in each tenth of a data set's questions by popularity, or in each quarter where a "
     f"tenth has under {FEWEST} answers. One panel per model and data set, smallest model first, whatever data "
@@ -97,7 +83,7 @@ ACROSS = Figure(
     "questions mixes relations, which can even turn its sign: the figure `Popularity and accuracy, between and within "
     f"relations` shows both. {{without_popularity}}{INTERVAL}",
     source="PopQA, Figures 4 and 6; SPEC §12, bins of equal number",
-    tables=("fct_accuracy_by_popularity_quantile",),
+    mart="fct_accuracy_by_popularity_quantile",
     sql=f"""with curves as (
     select * from marts.fct_accuracy_by_popularity_quantile
     where {SEVERAL}
@@ -115,19 +101,17 @@ order by prompt, model, questions_of, method, bin""",  # noqa: S608
         curves(popularity_x(title=None), share_y("accuracy", "accuracy"), series("method", "method")),
         least=150,
     ),
-    plot_on="fct_accuracy_by_popularity_quantile",
 )
 
 BY_POPULARITY_AND_RELATION = Figure(
     key="accuracy_by_popularity_and_relation",
     leads_to_answers=True,
-    section="memory",
     title="Accuracy against popularity, by relation",
     shows=f"The curves at the top of the page, with one panel per relation; bins under {FEWEST_BY_RELATION} questions "
     f"are left out. {INTERVAL} With so few questions per bin the intervals are wide: read the direction of a curve, not "
     "its single points. Questions without a relation are left out.",
     source="PopQA, Figures 6, 20 and 21",
-    tables=("fct_accuracy_by_popularity",),
+    mart="fct_accuracy_by_popularity",
     sql=f"""select dataset, prompt, model, method, relation, bin_low, bin_high,
     pow(10, bin_center_log10) as popularity, n, n_correct, accuracy, ci_low, ci_high
 from marts.fct_accuracy_by_popularity
@@ -141,18 +125,16 @@ order by dataset, prompt, model, relation, method, bin""",  # noqa: S608
 BY_RELATION = Figure(
     key="accuracy_by_relation",
     leads_to_answers=True,
-    section="memory",
     title="Accuracy by relation",
     shows="Share of right answers by relation and model, with one panel per method. The table has n and the "
     "95 % interval of every cell, over whole subjects. Questions without a relation count under `all` alone.",
     source="PopQA, Figures 4 (right), 16 and 18",
-    tables=("fct_accuracy",),
+    mart="fct_accuracy",
     sql="""select dataset, prompt, model, method, relation, n, n_correct, accuracy, ci_low, ci_high
 from marts.fct_accuracy
 order by dataset, prompt, model, method, relation""",
     columns=(*KEY, Column("relation", "relation"), N, Column("n_correct", "right", "count"), ACCURACY),
     spec=relation_cells("method", "accuracy", "accuracy"),
-    plot_on="fct_accuracy",
 )
 
 LEVELS = ["below", "[1,2)", "[2,3)", "[3,4)", "[4,5)", "[5,∞)"]
@@ -169,13 +151,12 @@ SIZE_X = quantity(
 )
 SCALING = Figure(
     key="scaling_by_level",
-    section="memory",
     title="The effect of size, by level of popularity",
     shows="Accuracy against the number of parameters, by level of popularity ({popularity}). Level [3,4) has the "
     f"questions from 1,000 to under 10,000, `below` those under 10. {INTERVAL} Models of unknown size, and levels under "
     f"{FEWEST_BY_RELATION} questions, are left out.",
     source="PopQA, Figure 5",
-    tables=("fct_accuracy_by_popularity_level",),
+    mart="fct_accuracy_by_popularity_level",
     sql=f"""select dataset, prompt, model, method, n_parameters, level, n, n_correct, accuracy, ci_low, ci_high
 from marts.fct_accuracy_by_popularity_level
 where n >= {FEWEST_BY_RELATION} and n_parameters is not null
@@ -190,27 +171,21 @@ order by dataset, prompt, method, level_low_log10 nulls first, n_parameters""", 
     ),
     spec=panels(
         "method",
-        curves(
-            SIZE_X,
-            share_y("accuracy", "accuracy"),
-            steps("level", "log10 popularity", LEVELS),
-        ),
+        curves(SIZE_X, share_y("accuracy", "accuracy"), steps("level", "log10 popularity", LEVELS)),
         least=200,
     ),
-    plot_on="fct_accuracy_by_popularity_level",
 )
 
 _QUARTERS = ["least popular quarter", "most popular quarter"]
 BY_SIZE = Figure(
     key="accuracy_by_size",
-    section="memory",
     title="The effect of size, for the least and the most popular quarter",
     shows="Accuracy against the number of parameters, on the quarter of a data set's questions with the least and "
     "with the most popular subjects. One panel per data set, whatever data set is picked above; its models, "
     "which may differ in more than size, were asked the same questions. "
     "{without_size}{without_popularity}Bars are 95 % intervals of whole subjects.",
     source="PopQA, Figure 5; SPEC §6, scaling",
-    tables=("fct_accuracy_by_popularity_quantile", "dim_models"),
+    mart="fct_accuracy_by_popularity_quantile",
     sql=f"""select prompt, model, method, dataset as questions_of, n_parameters,
     if(bin = 0, '{_QUARTERS[0]}', '{_QUARTERS[1]}') as quarter, bin_low, bin_high, n, n_correct, accuracy, ci_low, ci_high
 from marts.fct_accuracy_by_popularity_quantile inner join marts.dim_models using (model)
@@ -229,17 +204,15 @@ order by prompt, model, method, questions_of, bin""",  # noqa: S608
         least=200,
     ),
     choose=("method",),
-    plot_on="fct_accuracy_by_popularity_quantile",
 )
 
 LEAST_POPULAR = Figure(
     key="least_popular",
-    section="memory",
     title="The least popular questions",
     shows="Accuracy on the n questions with the lowest popularity, ties broken by question id. The paper uses 4,000 of "
     f"14,267 questions, and one of the sizes here is the same share of this dataset. {INTERVAL}",
     source="PopQA, sections 1 and 5.2",
-    tables=("fct_accuracy_least_popular",),
+    mart="fct_accuracy_least_popular",
     sql="""select dataset, prompt, model, method, n_least, n, n_correct, accuracy, ci_low, ci_high
 from marts.fct_accuracy_least_popular
 order by dataset, prompt, model, method, n_least""",
@@ -264,18 +237,16 @@ order by dataset, prompt, model, method, n_least""",
         ),
         least=220,
     ),
-    plot_on="fct_accuracy_least_popular",
 )
 
 GUESSING = Figure(
     key="guessing_baselines",
-    section="memory",
     title="The accuracy of guessing",
     shows="A guess can be right in two ways: the subject's own name contains the gold answer, or the gold answer is "
     "the most frequent answer of the relation. Beside them is the model's accuracy from memory. If it is not higher, "
     "the model shows little knowledge. Bars are 95 % intervals of whole subjects.",
     source="PopQA, section 4.2 and appendix C.1",
-    tables=("fct_guessing_baselines", "fct_accuracy", "dim_methods"),
+    mart="fct_guessing_baselines",
     sql="""select accuracy.dataset, accuracy.prompt, accuracy.model, relation, 'model, from memory' as guess,
     accuracy.n, accuracy.accuracy, accuracy.ci_low, accuracy.ci_high
 from marts.fct_accuracy as accuracy
@@ -304,20 +275,18 @@ order by dataset, prompt, model, relation, guess""",
             categories(
                 "guess", "way", ["model, from memory", "most frequent answer", "in the subject's name"]
             ),
-            offset="guess",
+            side_by_side=True,
         ),
         rows="relation",
         step=34,
     ),
     choose=("model",),
-    plot_on="fct_guessing_baselines",
 )
 
 
 HEADLINE = Figure(
     key="headline",
     leads_to_answers=True,
-    section="scores",
     title="The headline in numbers",
     shows="One row per model and method: accuracy with its 95 % interval of whole subjects, and the correlation of "
     "accuracy with popularity over bins. Where a model declined to answer, the row has that share, and the accuracy of "
@@ -326,15 +295,7 @@ HEADLINE = Figure(
     "`never` are scored on questions with popularity and both answers, so `always` can differ a little from the "
     "accuracy beside it. The gain and its interval are those of the figure `What deciding when to retrieve gains`.",
     source="PopQA, Figures 4, 7 and 9",
-    tables=(
-        "fct_accuracy",
-        "fct_popularity_correlation",
-        "dim_models",
-        "dim_methods",
-        "dim_datasets",
-        "dim_prompts",
-        "fct_verdicts",
-    ),
+    mart="fct_accuracy",
     sql=f"""with headline as (
     {HEADLINE_SQL}
 )
@@ -357,42 +318,6 @@ order by headline.dataset, headline.prompt, headline.model, headline.method""", 
         Column("share_retrieved", "retrieved", "share"),
         Column("gain", "adaptive gain", "signed", bounds("gain")),
     ),
-    kind="table",
-)
-
-LEADERBOARD = Figure(
-    key="leaderboard",
-    section="scores",
-    title="Leaderboard",
-    shows="Every model and method, or every adaptive pair of methods, ordered by accuracy over all prompts. Methods and "
-    "pairs are ranked separately, because pairs are scored on held-out questions with popularity and both answers. "
-    "`ceiling` marks a method whose passage was chosen because it contains the answer; it has no rank. "
-    "`control` marks a method whose passage was chosen without regard to the question; it has no rank either. This study "
-    "cannot tell "
-    "neighbours with overlapping intervals apart; the paired comparisons below test some of them. The interval of a "
-    "pair takes its accuracy, its n and the design effect of its retrieval method, and leaves "
-    "out the uncertainty of the fitted thresholds. The interval of its gain over the better fixed method includes it.",
-    source="Longtail's own",
-    tables=("fct_leaderboard",),
-    sql="""select dataset, if(is_adaptive, 'adaptive pairs', 'methods') as entries,
-    case when is_bound then 'ceiling' when is_condition then 'control' else rank::varchar end as place, prompt, model,
-    if(is_adaptive, parametric_method || ' or ' || retrieval_method, method) as entry,
-    coalesce(retrieval_method, method) as retrieval_method, search, n, accuracy, ci_low, ci_high,
-    gain, gain_ci_low, gain_ci_high
-from marts.fct_leaderboard
-order by dataset, is_adaptive, rank nulls last, accuracy desc, prompt, model, entry, search""",
-    columns=(
-        KEY[0],
-        Column("place", "rank", "count"),
-        *KEY[1:3],
-        Column("entry", "method"),
-        Column("search", "search"),
-        N,
-        ACCURACY,
-        Column("gain", "gain", "signed", bounds("gain")),
-    ),
-    choose=("entries",),
-    kind="table",
 )
 
 
@@ -403,7 +328,6 @@ def _correlation_x(field: str, title: str) -> dict[str, Any]:
 
 CORRELATION = Figure(
     key="correlation_by_relation",
-    section="memory",
     title="How well popularity predicts accuracy",
     shows="Pearson correlation of the accuracy of a bin with its log popularity, over the bins with questions. A cell "
     "has at most ten points, so its correlation is easily near ±1, and it has no interval. The table also has the "
@@ -411,7 +335,7 @@ CORRELATION = Figure(
     "much smaller. A dash means "
     "undefined (under three bins, or no variance).",
     source="PopQA, Figures 4 (bottom), 17 and 19",
-    tables=("fct_popularity_correlation",),
+    mart="fct_popularity_correlation",
     sql="""select dataset, prompt, model, method, relation, n, n_missing_popularity, n_bins,
     pearson_binned, pearson_binned_undefined, point_biserial, point_biserial_ci_low, point_biserial_ci_high,
     spearman, spearman_ci_low, spearman_ci_high, unbinned_undefined
@@ -436,13 +360,11 @@ order by dataset, prompt, model, method, relation""",
         scale={"domain": [-1, 1], "domainMid": 0, "scheme": "purpleorange", "reverse": True},
         text="+.2f",
     ),
-    plot_on="fct_popularity_correlation",
 )
 
 _SCOPES = ("over all answers", "within relations")
 WITHIN = Figure(
     key="correlation_within_relations",
-    section="overview",
     title="Popularity and accuracy, between and within relations",
     shows="Two correlations of correctness with popularity, over single questions. `over all answers` takes all "
     "questions together, so it also follows the difficulty of relations. If an easy relation has unpopular subjects, it "
@@ -453,7 +375,7 @@ WITHIN = Figure(
     "intervals (1,000 resamples of subjects). {without_popularity}Questions without popularity, or with popularity zero, "
     "are left out; questions without a relation are left out of `within relations`.",
     source="SPEC §6, correlation; rank correlation within relations: Liu, Li, Wanga and Shepherd (2018)",
-    tables=("fct_popularity_correlation",),
+    mart="fct_popularity_correlation",
     sql=f"""with scopes as (select prompt, model, method, dataset as questions_of, {SYSTEM} as system, unnest([
     {{measure: 'point-biserial', scope: '{_SCOPES[0]}', n: n, correlation: point_biserial,
         ci_low: point_biserial_ci_low, ci_high: point_biserial_ci_high, undefined: no_interval}},
@@ -482,26 +404,24 @@ order by prompt, model, method, questions_of, measure desc, scope""",  # noqa: S
             _correlation_x("correlation", "correlation"),
             names("system", labelExpr=IN_LINES),
             categories("scope", "correlation", _SCOPES),
-            offset="scope",
+            side_by_side=True,
             mark_at=0,
         ),
         rows="system",
         step=40,
     ),
     choose=("method", "measure"),
-    plot_on="fct_popularity_correlation",
 )
 
 MEASURES = Figure(
     key="popularity_measures",
-    section="memory",
     title="Do the measures of popularity agree?",
     shows="Spearman's rank correlation of each two measures, over the questions that have both: the popularity that the "
     "study chose, the site links of the subject's item, and counts of subjects and answers in texts, if the study has "
     "any. Where measures rank subjects alike, it matters little which of them decides. Bars are 95 % intervals "
     "by Fisher's transformation, where questions on one subject count as one.",
     source="SPEC §11, counts in text; interval: Bonett and Wright (2000)",
-    tables=("fct_popularity_measures",),
+    mart="fct_popularity_measures",
     sql="""select dataset, signal, other_signal, n, n_subjects, spearman, spearman_ci_low, spearman_ci_high
 from marts.fct_popularity_measures
 order by dataset, signal, other_signal""",
@@ -512,34 +432,13 @@ order by dataset, signal, other_signal""",
         Column("n_subjects", "subjects", "count"),
         Column("spearman", "Spearman", "signed", bounds("spearman")),
     ),
-    spec=panels(
+    spec=points_in_rows(
         "other_signal",
-        points(
-            _correlation_x("spearman", "rank correlation"),
-            names("signal"),
-            series("signal"),
-            interval=bounds("spearman"),
-            mark_at=0,
-        ),
+        _correlation_x("spearman", "rank correlation"),
+        "signal",
+        series("signal"),
+        interval=bounds("spearman"),
+        mark_at=0,
         least=270,
-        rows="signal",
-        axis=140,
     ),
-    plot_on="fct_popularity_measures",
-)
-
-FIGURES = (
-    ACROSS,
-    BY_POPULARITY,
-    WITHIN,
-    HEADLINE,
-    LEADERBOARD,
-    CORRELATION,
-    MEASURES,
-    BY_RELATION,
-    BY_POPULARITY_AND_RELATION,
-    SCALING,
-    BY_SIZE,
-    LEAST_POPULAR,
-    GUESSING,
 )

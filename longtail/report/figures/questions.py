@@ -8,6 +8,7 @@ from longtail.report.figures.retrieval import PAIR
 from longtail.report.marks import (
     IN_LINES,
     categories,
+    curves,
     difference_x,
     names,
     panels,
@@ -15,7 +16,6 @@ from longtail.report.marks import (
     popularity_x,
     quantity,
     series,
-    shape,
     single,
 )
 
@@ -23,13 +23,12 @@ _QUESTIONS_OF = Column("questions_of", "questions of")
 
 DATASETS = Figure(
     key="datasets",
-    section="questions",
     title="What the questions lack",
     shows="Questions by dataset, whatever is picked above. Those without popularity are left out of every analysis of "
     "popularity. Those without a relation count under `all` alone. An upper bound finds no passage for those without a "
     "subject.",
     source="SPEC §1",
-    tables=("dim_datasets",),
+    mart="dim_datasets",
     sql="""select dataset as questions_of, source, n_questions,
     n_questions - n_questions_with_popularity as n_without_popularity,
     n_questions_without_subject, n_questions_without_relation
@@ -43,18 +42,16 @@ order by dataset""",
         Column("n_questions_without_subject", "without subject", "count"),
         Column("n_questions_without_relation", "without relation", "count"),
     ),
-    kind="table",
 )
 
 DISTRIBUTION = Figure(
     key="popularity_distribution",
-    section="questions",
     title="How popular the subjects are",
     shows="Share of questions by the popularity of their subject, in half decades, for every dataset of the study and "
     "its reference questions (such as NQ-open), whatever is selected above. Questions with missing or zero popularity "
     "are not on the axis; the table of quantiles counts them.",
     source="PopQA, Figure 3",
-    tables=("fct_popularity_distribution",),
+    mart="fct_popularity_distribution",
     sql="""select dataset as questions_of, relation, bin_low, bin_high, pow(10, bin_center_log10) as popularity,
     n, n_above_zero, share, cumulative_share
 from marts.fct_popularity_distribution
@@ -82,17 +79,15 @@ order by dataset, bin""",
         least=260,
         ratio=0.6,
     ),
-    plot_on="fct_popularity_distribution",
 )
 
 QUANTILES = Figure(
     key="popularity_quantiles",
-    section="questions",
     title="Popularity by relation, in quantiles",
     shows="Half of the questions of a relation are between its quartiles. Missing popularity is not zero: every "
     "analysis of popularity leaves out questions without it, and this table counts them.",
     source="PopQA, Figure 3",
-    tables=("fct_popularity_quantiles",),
+    mart="fct_popularity_quantiles",
     sql="""select dataset as questions_of, relation, n_questions, n_missing, n_zero,
     minimum, p25, median, p75, p95, maximum
 from marts.fct_popularity_quantiles
@@ -110,18 +105,16 @@ order by dataset, relation <> 'all', relation""",
         Column("p95", "95 %", "number"),
         Column("maximum", "highest", "number"),
     ),
-    kind="table",
 )
 
 _OUTCOMES = ["kept", "too rare in text", "above the cap", "no frequency", "no label"]
 SAMPLING = Figure(
     key="sampling",
-    section="questions",
     title="How the questions were sampled",
     shows="Candidate facts by the decade of their subject's popularity: kept, dropped by the draw on frequency, "
     "dropped because the relation had enough, or without the frequency or label that the draw needs.",
     source="PopQA, appendix A",
-    tables=("fct_sampling",),
+    mart="fct_sampling",
     sql="""select relation, coalesce(decade_low::varchar, without) as decade, decade_low, outcome, n, candidates
 from (
     unpivot (
@@ -161,18 +154,16 @@ order by decade_low nulls first, decade, outcome""",
         },
         height=260,
     ),
-    plot_on="fct_sampling",
 )
 
 LINKING = Figure(
     key="entity_linking",
-    section="questions",
     title="Questions linked to their entity",
     shows="Imported questions name no entity. Only questions that were linked to an entity have popularity. "
     "Several: the name belongs to more than one; by popularity: the most popular of these was taken. The interval is "
     "Wilson's, 95 %.",
     source="PopQA, section 3 and appendix A",
-    tables=("fct_entity_linking",),
+    mart="fct_entity_linking",
     sql="""select dataset as questions_of, relation, linker, n_questions, n_linked, n_no_entity, n_several_entities,
     n_put_aside, n_most_popular, share_linked, ci_low, ci_high
 from marts.fct_entity_linking
@@ -189,18 +180,16 @@ order by dataset, relation <> 'all', relation, linker""",
         Column("n_put_aside", "quarantined", "count"),
         Column("share_linked", "share linked", "share", bounds()),
     ),
-    kind="table",
 )
 
 DRIFT = Figure(
     key="popularity_drift",
-    section="questions",
     title="Would another month change the decisions?",
     shows="Share of questions for which adaptive retrieval would decide differently (retrieve or not) if popularity "
     "were that one month's views instead of the window's mean. There is one threshold for all relations, fitted again "
     "on the month. The table has the thresholds, and shows how much popularity itself moved.",
     source="Longtail's own; PopQA, limitations",
-    tables=("fct_popularity_drift",),
+    mart="fct_popularity_drift",
     sql="""select dataset, prompt, model, parametric_method, retrieval_method, month, n, share_decision_changed,
     threshold_month, threshold_window, share_retrieved_month, share_retrieved_window,
     share_bin_changed, median_ratio, rank_correlation
@@ -221,62 +210,28 @@ order by dataset, prompt, model, retrieval_method, month""",
     ),
     spec=panels(
         "retrieval_method",
-        {
-            "encoding": {
-                "x": {
-                    "field": "month",
-                    "type": "ordinal",
-                    "title": None,
-                    "axis": {"labelAngle": -45, "labelOverlap": True},
-                },
-                "y": quantity("share_decision_changed", "decisions changed", {"format": "%", "tickCount": 4}),
-                "color": series("model", "model"),
+        curves(
+            {
+                "field": "month",
+                "type": "ordinal",
+                "title": None,
+                "axis": {"labelAngle": -45, "labelOverlap": True},
             },
-            "layer": [
-                {"mark": {"type": "line", "strokeWidth": 2}},
-                {
-                    "mark": {"type": "point", "filled": True, "size": 40, "opacity": 1},
-                    "encoding": {
-                        "shape": shape(series("model", "model")),
-                    },
-                },
-            ],
-        },
+            quantity("share_decision_changed", "decisions changed", {"format": "%", "tickCount": 4}),
+            series("model", "model"),
+            interval=None,
+        ),
         least=260,
     ),
     choose=("parametric_method",),
-    plot_on="fct_popularity_drift",
 )
 
-
-RECONCILIATION = Figure(
-    key="reconciliation",
-    section="audit",
-    title="Every row accounted for",
-    shows="Rows in the lake table, rows in the mart made from it, and rows quarantined because they could not be read. "
-    "Rows outside the study belong to models or datasets that the study no longer has.",
-    source="Longtail's own",
-    tables=("fct_lake_reconciliation",),
-    sql="""select table_name, mart, n_lake, n_outside_study, n_mart, n_quarantined
-from marts.fct_lake_reconciliation
-order by table_name""",
-    columns=(
-        Column("table_name", "lake table"),
-        Column("mart", "mart"),
-        Column("n_lake", "rows in the lake", "count"),
-        Column("n_outside_study", "outside the study", "count"),
-        Column("n_mart", "rows in the mart", "count"),
-        Column("n_quarantined", "quarantined", "count"),
-    ),
-    kind="table",
-)
 QUARANTINE = Figure(
     key="quarantine",
-    section="audit",
     title="Quarantined rows",
     shows="Rows that could not be read or did not fit the table, by reason, with one example each.",
     source="Longtail's own",
-    tables=("fct_quarantine",),
+    mart="fct_quarantine",
     sql="""select table_name, partition, reason, n, example_row_key
 from marts.fct_quarantine
 order by n desc, table_name, partition, reason
@@ -288,16 +243,14 @@ limit 500""",
         N,
         Column("example_row_key", "for example"),
     ),
-    kind="table",
 )
 DISAGREEMENT = Figure(
     key="rules_of_correctness",
-    section="audit",
     title="Do the rules of correctness agree?",
     shows="Four rules judge every answer. All other figures use `popqa` (the prediction contains a gold answer, in "
     "upper or lower case). Rows with different verdicts show how much depends on that choice.",
     source="SPEC §5",
-    tables=("fct_correctness_disagreement",),
+    mart="fct_correctness_disagreement",
     sql="""select dataset, prompt, model, method, is_correct, is_correct_case_sensitive, is_correct_normalized,
     is_exact_match, n, share
 from marts.fct_correctness_disagreement
@@ -311,13 +264,11 @@ order by dataset, prompt, model, method, n desc""",
         N,
         Column("share", "share", "share"),
     ),
-    kind="table",
 )
 
 _RULES = ["popqa", "case-sensitive", "normalised", "exact match"]
 RULES = Figure(
     key="rules_beside_verdicts",
-    section="audit",
     title="By how much do the rules of correctness err?",
     shows="Accuracy by each rule minus accuracy by the verdicts that came with the answers, on the same answers. "
     "The file of the answers says whose verdicts they are: humans', a judge's, or another rule's. To the left "
@@ -325,7 +276,7 @@ RULES = Figure(
     "same in other words. Systems in the order of the verdicts; the data set on which a rule errs most comes "
     "first. Bars are 95 % intervals of whole subjects.",
     source="SPEC §12, verdicts of humans or of a judge",
-    tables=("fct_rule_agreement",),
+    mart="fct_rule_agreement",
     sql=f"""select dataset as questions_of, prompt, model, method, model || chr(10) || method as system,
     map(['is_correct', 'is_correct_case_sensitive', 'is_correct_normalized', 'is_exact_match'], {_RULES})[rule]
         as rule,
@@ -354,23 +305,21 @@ order by max(abs(difference)) over (partition by dataset) desc, dataset, accurac
             names("system", labelExpr=IN_LINES),
             categories("rule", "rule", _RULES),
             interval=bounds("difference"),
-            offset="rule",
+            side_by_side=True,
             mark_at=0,
         ),
         rows="system",
         step=52,
     ),
     choose=("questions_of",),
-    plot_on="fct_rule_agreement",
 )
 
 COVERAGE = Figure(
     key="answer_coverage",
-    section="audit",
     title="Expected and missing rows",
     shows="Rows that the study asks for, by table, model and method, and how many of them are missing or quarantined.",
     source="Longtail's own",
-    tables=("fct_answer_coverage",),
+    mart="fct_answer_coverage",
     sql="""select dataset, prompt, model, method, table_name, n_expected, n_missing, n_quarantined, state
 from marts.fct_answer_coverage
 order by table_name, dataset, prompt, model, method""",
@@ -382,17 +331,15 @@ order by table_name, dataset, prompt, model, method""",
         Column("n_quarantined", "quarantined", "count"),
         Column("state", "state"),
     ),
-    kind="table",
 )
 
 FAILED = Figure(
     key="failed_answers",
-    section="audit",
     title="Answers that failed",
     shows="Questions to which no answer came back, by reason, beside the answers of the same model and method (n). They "
     "are in no rate.",
     source="SPEC §12",
-    tables=("fct_failed_answers",),
+    mart="fct_failed_answers",
     sql="""select table_name, dataset, prompt, model, method, reason, n_failed, n, share_failed, example_row_key
 from marts.fct_failed_answers
 order by n_failed desc, table_name, dataset, prompt, model, method, reason
@@ -406,20 +353,4 @@ limit 500""",
         Column("share_failed", "share", "share"),
         Column("example_row_key", "for example"),
     ),
-    kind="table",
-)
-
-FIGURES = (
-    DATASETS,
-    DISTRIBUTION,
-    QUANTILES,
-    DRIFT,
-    SAMPLING,
-    LINKING,
-    RECONCILIATION,
-    COVERAGE,
-    FAILED,
-    QUARANTINE,
-    DISAGREEMENT,
-    RULES,
 )

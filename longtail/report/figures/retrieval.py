@@ -15,6 +15,7 @@ from longtail.report.figures.memory import (
     N,
 )
 from longtail.report.marks import (
+    categories,
     cells,
     curves,
     difference_axis,
@@ -30,22 +31,17 @@ from longtail.report.marks import (
     single,
 )
 
-PAIR = (
-    *KEY[:3],
-    Column("parametric_method", "memory"),
-    Column("retrieval_method", "retrieval"),
-)
+PAIR = (*KEY[:3], Column("parametric_method", "memory"), Column("retrieval_method", "retrieval"))
 
 BY_METHOD = Figure(
     key="accuracy_by_method",
     leads_to_answers=True,
-    section="scores",
     title="Accuracy with and without retrieval",
     shows="Share of right answers among the questions that the method answered (n), by model and method. Bars are 95 % "
     "intervals of whole subjects. The passage of an upper bound is chosen because it contains the answer, and "
     "questions without such a passage are left out: it is no retriever.",
     source="PopQA, Figures 7, 13 and 14",
-    tables=("fct_accuracy",),
+    mart="fct_accuracy",
     sql="""select dataset, prompt, model, method, n, n_correct, accuracy, ci_low, ci_high
 from marts.fct_accuracy
 where relation = 'all'
@@ -56,7 +52,7 @@ order by dataset, prompt, model, method""",
             names("model"),
             share_y("accuracy", "accuracy"),
             series("method", "method"),
-            offset="method",
+            side_by_side=True,
             size=90,
         ),
         height=300,
@@ -65,12 +61,11 @@ order by dataset, prompt, model, method""",
 
 RELATIVE = Figure(
     key="accuracy_by_relative_popularity",
-    section="retrieval",
     title="Accuracy against relative popularity",
     shows="Accuracy by popularity relative to the other questions of the relation: log popularity, standardised "
     f"within the relation, in bins of half a standard deviation. {INTERVAL} Bins under {FEWEST} questions are left out.",
     source="PopQA, Figure 8",
-    tables=("fct_accuracy_by_relative_popularity",),
+    mart="fct_accuracy_by_relative_popularity",
     sql=f"""select dataset, prompt, model, method, z_low, z_high, (z_low + z_high) / 2 as z, n, accuracy, ci_low, ci_high
 from marts.fct_accuracy_by_relative_popularity
 where relation = 'all' and n >= {FEWEST}
@@ -90,19 +85,17 @@ order by dataset, prompt, model, method, z_low""",  # noqa: S608
         ),
         least=220,
     ),
-    plot_on="fct_accuracy_by_relative_popularity",
 )
 
 QUADRANTS = Figure(
     key="retrieval_quadrants",
     leads_to_answers=True,
-    section="effects",
     title="Right or wrong, without and with a passage",
     shows="Share of questions in each of the four cases; in brackets, the share of them whose passage contains a gold "
     "answer (recall@1), where the passages are known. Top right: misled, which means right from memory and wrong with "
     "the passage. Bottom left: rescued. The table has 95 % intervals of whole subjects.",
     source="PopQA, Table 1",
-    tables=("fct_retrieval_quadrants",),
+    mart="fct_retrieval_quadrants",
     sql="""select dataset, prompt, model, parametric_method, retrieval_method,
     if(parametric_correct, 'memory right', 'memory wrong') as memory,
     if(retrieval_correct, 'retrieval right', 'retrieval wrong') as retrieval,
@@ -123,20 +116,12 @@ order by dataset, prompt, model, retrieval_method, memory, retrieval""",
     ),
     spec=panels(
         "model",
-        cells(
-            names("retrieval"),
-            names("memory"),
-            "share",
-            title="share of questions",
-            shown="shown",
-        ),
+        cells(names("retrieval"), names("memory"), "share", title="share of questions", shown="shown"),
         least=210,
         rows="memory",
         step=58,
-        axis=100,
     ),
     choose=("parametric_method", "retrieval_method"),
-    plot_on="fct_retrieval_quadrants",
 )
 
 _EFFECT_Y = quantity("difference", "change in accuracy (points)", difference_axis(5))
@@ -151,7 +136,6 @@ _HURTS = {
 
 EFFECT = Figure(
     key="retrieval_effect_by_popularity",
-    section="effects",
     title="Where retrieval helps and hurts",
     shows="Accuracy with retrieval minus accuracy from memory, on the same questions, in each tenth of a data set's "
     "questions by popularity. Above the dashed line retrieval helps, below it retrieval hurts; `hurts` stands "
@@ -161,7 +145,7 @@ EFFECT = Figure(
     "answer: an upper bound. {without_popularity}Where relations differ, tenths hold other relations too: the "
     "table `marts.fct_retrieval_effect_by_popularity` has each relation.",
     source="SPEC §12, where retrieval helps and hurts",
-    tables=("fct_retrieval_effect_by_popularity",),
+    mart="fct_retrieval_effect_by_popularity",
     sql=f"""select prompt, model, parametric_method, retrieval_method, dataset as questions_of, {SYSTEM} as system,
     bin_low, bin_high, {GEOMETRIC_MEAN}, n, parametric_accuracy, retrieval_accuracy, difference,
     ci_low, ci_high, effect, no_interval
@@ -181,17 +165,15 @@ order by prompt, model, questions_of, parametric_method, retrieval_method, bin""
     ),
     spec=each_model_and_dataset({**_EFFECT, "layer": [*_EFFECT["layer"], _HURTS]}, least=220),
     choose=("parametric_method",),
-    plot_on="fct_retrieval_effect_by_popularity",
 )
 
 RECALL = Figure(
     key="retrieval_recall",
-    section="retrieval",
     title="How often the passage contains the answer",
     shows="Share of questions whose first passage, or one of whose first five passages, contains a gold answer as a "
     "token sequence. A question without a passage counts as a miss. The table has 95 % intervals of whole subjects.",
     source="PopQA, section 5.2",
-    tables=("fct_retrieval_recall",),
+    mart="fct_retrieval_recall",
     sql="""select dataset, retriever, relation, n, recall_at_1, recall_at_1_ci_low, recall_at_1_ci_high,
     recall_at_5, recall_at_5_ci_low, recall_at_5_ci_high
 from marts.fct_retrieval_recall
@@ -220,21 +202,18 @@ order by dataset, retriever, relation""",
         },
         least=170,
         rows="relation",
-        axis=120,
     ),
-    plot_on="fct_retrieval_recall",
 )
 
 _THIRDS = ("least popular", "middle", "most popular")
 RECALL_BY_POPULARITY = Figure(
     key="retrieval_recall_by_popularity",
-    section="retrieval",
     title="Recall in the long tail",
     shows="Share of questions whose first passage contains a gold answer, for three equal parts of the questions by the "
     "popularity of their subject. A question without a passage counts as a miss. Bars are 95 % intervals of whole "
     "subjects. The table also has the first five passages.",
     source="PopQA, section 5.2",
-    tables=("fct_retrieval_recall_by_popularity_third",),
+    mart="fct_retrieval_recall_by_popularity_third",
     sql=f"""select dataset, retriever, ['{"', '".join(_THIRDS)}'][third] as part, popularity_low, popularity_high, n,
     recall_at_1, recall_at_1_ci_low, recall_at_1_ci_high, recall_at_5, recall_at_5_ci_low, recall_at_5_ci_high
 from marts.fct_retrieval_recall_by_popularity_third
@@ -255,12 +234,11 @@ order by dataset, retriever, third""",  # noqa: S608
             share_y("recall_at_1", "recall@1"),
             series("retriever", "retriever"),
             interval=bounds("recall_at_1"),
-            offset="retriever",
+            side_by_side=True,
             size=90,
         ),
         height=300,
     ),
-    plot_on="fct_retrieval_recall_by_popularity_third",
 )
 
 
@@ -312,15 +290,14 @@ def _examples(key: str, effect: str, title: str, shows: str, source: str) -> Fig
     )
     return Figure(
         key=key,
-        section="effects",
         title=title,
         shows=f"{shows} {capped}",
         source=source,
-        tables=("fct_passage_effects",),
+        mart="fct_passage_effects",
         sql=sql,
         columns=_EXAMPLE_COLUMNS,
         choose=("model", "parametric_method", "retrieval_method"),
-        kind="examples",
+        cards="examples",
     )
 
 
@@ -341,12 +318,11 @@ RESCUED = _examples(
 
 PASSAGE_OF = Figure(
     key="whose_passage",
-    section="retrieval",
     title="Whom the passage is about",
     shows="If a passage misled or rescued the model, is it about the question's subject, a namesake, or another "
     "entity? Shares within each bar; the table has the counts.",
     source="PopQA, appendix C.3",
-    tables=("fct_passage_effects",),
+    mart="fct_passage_effects",
     sql="""with counted as (
     select dataset, prompt, model, parametric_method, retrieval_method, effect,
         coalesce(passage_of, 'unknown') as whose, count(*) as n
@@ -382,22 +358,19 @@ order by dataset, prompt, model, retrieval_method, effect, passage_of""",
         least=300,
         rows="model",
         step=32,
-        axis=110,
     ),
     choose=("parametric_method", "retrieval_method"),
-    plot_on="fct_passage_effects",
 )
 
 CONFLICTS = Figure(
     key="conflicts",
-    section="retrieval",
     title="Does a passage win over memory?",
     shows="How often a model follows a passage whose right object is replaced by a wrong one, by the popularity of the "
     "subject ({popularity}), where its answer from memory is right and where it is wrong. Bands are 95 % "
     "intervals of whole subjects; bins with fewer than ten questions are left out. Table `marts.fct_conflicts` has "
     "them, all bins together, and bins of the confidence of memory.",
     source="SPEC §11, conflicts",
-    tables=("fct_conflicts",),
+    mart="fct_conflicts",
     sql="""select dataset, prompt, model, 'memory is ' || memory as memory_is, bin_low, bin_high,
     sqrt(bin_low * bin_high) as popularity, n,
     share_passage, share_passage_ci_low, share_passage_ci_high, share_memory, share_memory_ci_low, share_memory_ci_high,
@@ -425,26 +398,25 @@ order by dataset, prompt, memory, model, bin""",
         ),
         least=300,
     ),
-    plot_on="fct_conflicts",
 )
 
 
+_SIGNIFICANCES = ["p < 0.05", "not significant"]
 COMPARISON = Figure(
     key="paired_comparisons",
-    section="scores",
     title="Methods and models, compared on the same questions",
     shows="Difference in accuracy between A and B on the questions that both answered, with a bootstrap 95 % interval "
     "(10,000 resamples of subjects). The p value is from random changes of the signs of whole subjects' differences, "
-    "with Holm's adjustment within the dataset. Hollow points are not significant at 0.05 after the adjustment.",
+    "with Holm's adjustment within the dataset.",
     source="Longtail's own; compares the points of PopQA, Figure 7",
-    tables=("fct_method_comparisons",),
-    sql="""select dataset, prompt, comparison, if(comparison = 'methods', model_a, method_a) as within,
+    mart="fct_method_comparisons",
+    sql=f"""select dataset, prompt, comparison, if(comparison = 'methods', model_a, method_a) as within,
     model_a, method_a, model_b, method_b,
     if(comparison = 'methods', method_a || ' − ' || method_b, model_a || ' − ' || model_b) as pair,
     n, difference, ci_low, ci_high, n_a_only, n_b_only, p_value, p_holm, no_interval,
-    coalesce(p_holm < 0.05, false) as is_significant
+    if(p_holm < 0.05, '{_SIGNIFICANCES[0]}', '{_SIGNIFICANCES[1]}') as significance
 from marts.fct_method_comparisons
-order by dataset, prompt, comparison, within, difference desc""",
+order by dataset, prompt, comparison, within, difference desc""",  # noqa: S608
     columns=(
         *KEY[:2],
         Column("comparison", "comparison of"),
@@ -459,58 +431,14 @@ order by dataset, prompt, comparison, within, difference desc""",
         Column("no_interval", "why no interval"),
     ),
     spec=single(
-        {
-            "encoding": {
-                "y": {
-                    "field": "pair",
-                    "type": "nominal",
-                    "title": None,
-                    "sort": None,
-                    "axis": {"labelLimit": 300},
-                },
-            },
-            "layer": [
-                {
-                    "mark": {"type": "rule", "strokeDash": [3, 3]},
-                    "encoding": {"x": {"datum": 0}, "y": None},
-                },
-                {
-                    "mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.55, "color": "var(--series-1)"},
-                    "encoding": {
-                        "x": difference_x("ci_low", "difference in accuracy, A − B", 8),
-                        "x2": {"field": "ci_high"},
-                    },
-                },
-                {
-                    "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1, "strokeWidth": 2},
-                    "encoding": {
-                        "x": {"field": "difference", "type": "quantitative"},
-                        "fill": {
-                            "condition": {"test": "datum.is_significant", "value": "var(--series-1)"},
-                            "value": "var(--surface)",
-                        },
-                        "stroke": {"value": "var(--series-1)"},
-                    },
-                },
-            ],
-        },
+        points(
+            difference_x("difference", "difference in accuracy, A − B", 8),
+            names("pair", labelLimit=300),
+            categories("significance", "after Holm", _SIGNIFICANCES),
+            mark_at=0,
+        ),
         rows="pair",
         step=24,
     ),
     choose=("comparison", "within"),
-    plot_on="fct_method_comparisons",
-)
-
-FIGURES = (
-    BY_METHOD,
-    RELATIVE,
-    EFFECT,
-    QUADRANTS,
-    RECALL,
-    RECALL_BY_POPULARITY,
-    PASSAGE_OF,
-    MISLED,
-    RESCUED,
-    CONFLICTS,
-    COMPARISON,
 )

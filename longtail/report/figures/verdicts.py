@@ -12,7 +12,6 @@ from longtail.report.marks import (
     categories,
     difference_x,
     names,
-    panels,
     points,
     quantity,
     single,
@@ -41,8 +40,8 @@ _KNOWN_FIRST = (
 
 _ALL_KEY = (*OF_ALL, Column("retrieval_method", "retrieval"))
 _SYSTEM = "model || if(retrieval_method = 'none', '', ', ' || retrieval_method)"
-_SYSTEM_AND_DATASET = f"{_SYSTEM} || chr(10) || dataset as system"
 _SEVERAL = "(select count(distinct dataset) > 1 from ranked)"
+_SYSTEM_AND_DATASET = f"{_SYSTEM} || if({_SEVERAL}, chr(10) || dataset, '') as system"
 
 
 def _words(signal: str, verdict: str) -> str:
@@ -62,14 +61,13 @@ def _dots(x: Spec, colour: Spec, *, step: int, **look: Any) -> Spec:
 
 VERDICTS = Figure(
     key="verdicts",
-    section="overview",
     title="A verdict for each data set and model",
     shows="Share of right answers from memory, with passages, and in either of the two; how well popularity and the best "
     "signal tell right answers from wrong ones (AUROC; one half says nothing); and, in points, what reading a passage "
     "only below a threshold gains, held out, over always or never reading one. Below each number is its 95 % interval "
     "of whole subjects; `gains` and `loses` are said only where it excludes zero.",
     source="Longtail's own",
-    tables=("fct_verdicts", "dim_datasets"),
+    mart="fct_verdicts",
     sql=f"""{_RANKED}
 select n, dataset as questions_of, prompt, {_SYSTEM} as system, model, parametric_method, retrieval_method,
     memory_accuracy, memory_ci_low, memory_ci_high, passages_accuracy, passages_ci_low, passages_ci_high,
@@ -82,7 +80,7 @@ select n, dataset as questions_of, prompt, {_SYSTEM} as system, model, parametri
 from ranked
 order by {_KNOWN_FIRST}""",  # noqa: S608
     columns=(
-        _ALL_KEY[0],
+        OF_ALL[2],
         KEY[1],
         Column("system", "model, retrieval"),
         N,
@@ -94,8 +92,6 @@ order by {_KNOWN_FIRST}""",  # noqa: S608
         Column("by_popularity", "deciding by popularity", "points", bounds("popularity_gain")),
         Column("by_best_signal", "by the best signal", "points", bounds("best_signal_gain")),
     ),
-    kind="table",
-    plot_on="fct_verdicts",
 )
 
 _GAINS = """unnest([
@@ -107,12 +103,11 @@ _GAINS = """unnest([
 _KNOWN_BY = ("memory", "passages", "either")
 ALL_ACCURACIES = Figure(
     key="all_accuracies",
-    section="overview",
     title="From memory, with passages, and in either, for every data set and model",
     shows="The share of right answers, one line for each data set and model, whatever data set is picked above; `either` "
     "is what a perfect choice between the two would reach. Bars are 95 % intervals of whole subjects.",
     source="Longtail's own",
-    tables=("fct_verdicts", "dim_datasets"),
+    mart="fct_verdicts",
     sql=f"""{_RANKED},
 accuracies as (
     select row_number() over (order by {_KNOWN_FIRST}) as place, prompt, dataset as questions_of, model,
@@ -127,30 +122,23 @@ accuracies as (
 select * from accuracies
 where accuracy is not null
 order by place""",  # noqa: S608
-    columns=(
-        *_ALL_KEY,
-        Column("known_by", "known by"),
-        N,
-        Column("accuracy", "accuracy", "share", bounds()),
-    ),
+    columns=(*_ALL_KEY, Column("known_by", "known by"), N, Column("accuracy", "accuracy", "share", bounds())),
     spec=_dots(
         quantity("accuracy", "accuracy", {**SHARE_AXIS, "grid": True}, {"domain": [0, 1]}),
         categories("known_by", None, _KNOWN_BY),
         step=30,
     ),
-    plot_on="fct_verdicts",
 )
 
 ALL_AUROCS = Figure(
     key="all_aurocs",
-    section="confidence",
     title="What tells right answers from wrong ones, for every data set and model",
     shows="AUROC, from memory: the share of pairs of a right and a wrong answer in which the right one has the higher "
     "signal. A signal that says nothing has one half (dashed). The best signal is chosen on other subjects among those "
     "that the data have; the table names it. One line for each data set and model, whatever data set is picked above; "
     "data sets without popularity or another signal are left out. Bars are 95 % intervals of whole subjects.",
     source="SPEC §11",
-    tables=("fct_verdicts", "dim_datasets"),
+    mart="fct_verdicts",
     sql=f"""{_RANKED},
 models as (
     select distinct on (dataset, prompt, model, parametric_method) *, 'none' as retrieval_method
@@ -182,33 +170,32 @@ order by place, signal desc""",  # noqa: S608
         categories("signal", "signal", _DECIDED_BY),
         step=36,
         interval=bounds("auroc"),
-        offset="signal",
+        side_by_side=True,
         mark_at=0.5,
     ),
-    plot_on="fct_verdicts",
 )
 
-ALL_GAINS = Figure(
-    key="all_gains",
-    section="thresholds",
-    title="What deciding when to retrieve gains, for every data set and model",
+GAIN = Figure(
+    key="adaptive_gain",
+    title="What deciding when to retrieve gains",
     shows=f"{DEFAULT_GAIN} One line for each data set, model and retrieval method, whatever data set is picked "
     "above. Bars are 95 % intervals of whole subjects; the table says why there is none. Left of the dashed line, "
-    "deciding loses.",
+    "deciding loses. The figure `Adaptive retrieval against always and never` has other searches.",
     source="SPEC §11; PopQA, section 6.2",
-    tables=("fct_verdicts", "dim_datasets"),
+    mart="fct_verdicts",
     sql=f"""{_RANKED},
 gains as (
     select row_number() over (order by {_KNOWN_FIRST}) as place, prompt, dataset as questions_of, model,
-        retrieval_method, n, {_SYSTEM_AND_DATASET}, {_GAINS}
+        parametric_method, retrieval_method, n, {_SYSTEM_AND_DATASET}, {_GAINS}
     from ranked
-    where {_SEVERAL}
 )
 select * from gains
 where gain is not null
 order by place, decided_by desc""",  # noqa: S608
     columns=(
-        *_ALL_KEY,
+        *OF_ALL,
+        Column("parametric_method", "memory"),
+        Column("retrieval_method", "retrieval"),
         Column("decided_by", "decided by"),
         N,
         Column("gain", "gain", "signed", bounds("gain")),
@@ -219,52 +206,8 @@ order by place, decided_by desc""",  # noqa: S608
         categories("decided_by", "decided by", _DECIDED_BY),
         step=36,
         interval=bounds("gain"),
-        offset="decided_by",
+        side_by_side=True,
         mark_at=0,
     ),
-    plot_on="fct_verdicts",
-)
-
-GAIN = Figure(
-    key="adaptive_gain",
-    section="thresholds",
-    title="What deciding when to retrieve gains",
-    shows=f"{DEFAULT_GAIN} Bars are 95 % intervals of whole subjects; the table says why there is none. To the right of "
-    "zero, deciding is better. The figure `Adaptive retrieval against always and never` has other searches.",
-    source="PopQA, section 6.2",
-    tables=("fct_verdicts",),
-    sql=f"""with gains as (
-    select dataset, prompt, model, parametric_method, retrieval_method, {_GAINS}
-    from marts.fct_verdicts
-)
-select * from gains
-where gain is not null
-order by dataset, prompt, model, retrieval_method, decided_by desc""",  # noqa: S608
-    columns=(
-        *KEY[:3],
-        Column("parametric_method", "memory"),
-        Column("retrieval_method", "retrieval"),
-        Column("decided_by", "decided by"),
-        Column("gain", "gain", "signed", bounds("gain")),
-        Column("no_interval", "why no interval"),
-    ),
-    spec=panels(
-        "retrieval_method",
-        points(
-            difference_x("gain", "held-out gain", 5),
-            names("model"),
-            categories("decided_by", "decided by", _DECIDED_BY),
-            interval=bounds("gain"),
-            offset="decided_by",
-            mark_at=0,
-        ),
-        least=270,
-        rows="model",
-        step=40,
-        axis=110,
-    ),
     choose=("parametric_method",),
-    plot_on="fct_verdicts",
 )
-
-FIGURES = (VERDICTS, ALL_ACCURACIES, ALL_AUROCS, ALL_GAINS, GAIN)

@@ -9,7 +9,7 @@ const body = make("tbody"), status = make("p", { role: "status", class: "count" 
 const opened = make("article", { class: "opened card", "aria-label": "The opened answer", hidden: true });
 const search = make("input", { type: "search", id: "search", value: asked.get("q"), on: { input: () => changed("q", search.value) } });
 const [back, on] = [["← Earlier", -1], ["Later →", 1]].map(([text, by]) => make("button", { type: "button", class: "plain", on: { click: () => turn(by) } }, text));
-let index = null, kept = [], page = 0, current = null, low = null, several = [];
+let index = null, matches = [], page = 0, current = null, low = null, several = [];
 
 const columnOf = (name) => index.answers[name] || index.questions[name];
 function valueOf(name, at) {
@@ -70,9 +70,9 @@ function conditions() {
 
 function filter() {
   const all = conditions();
-  kept = [];
-  for (let at = 0; at < payload.n_answers; at += 1) if (all.every((one) => one(at))) kept.push(at);
-  page = Math.max(0, Math.floor(kept.indexOf(current) / LINES));
+  matches = [];
+  for (let at = 0; at < payload.n_answers; at += 1) if (all.every((one) => one(at))) matches.push(at);
+  page = Math.max(0, Math.floor(matches.indexOf(current) / LINES));
   list();
 }
 
@@ -94,12 +94,12 @@ function lineOf(at) {
 }
 
 function list() {
-  const first = page * LINES, last = Math.min(first + LINES, kept.length);
-  body.replaceChildren(...kept.slice(first, last).map(lineOf));
-  const part = kept.length > LINES ? `, ${plain.format(first + 1)} to ${plain.format(last)} shown` : "";
-  status.textContent = `${plain.format(kept.length)} of ${plain.format(payload.n_answers)} answers${part}`;
+  const first = page * LINES, last = Math.min(first + LINES, matches.length);
+  body.replaceChildren(...matches.slice(first, last).map(lineOf));
+  const part = matches.length > LINES ? `, ${plain.format(first + 1)} to ${plain.format(last)} shown` : "";
+  status.textContent = `${plain.format(matches.length)} of ${plain.format(payload.n_answers)} answers${part}`;
   back.disabled = page === 0;
-  on.disabled = last === kept.length;
+  on.disabled = last === matches.length;
   document.documentElement.dataset.drawn = "all";
 }
 
@@ -186,7 +186,7 @@ async function begin() {
   several = ["dataset", "prompt"].filter((name) => columnOf(name).words.length > 1);
   const filters = make("div", {}, ...Object.keys(CHOICES).map(choice), ...Object.keys(RANGES).map(range));
   const bar = make("div", { class: "bar", role: "search" }, make("label", { class: "pick", for: search.id }, "Search", search), make("a", { href: "answers.html" }, "Clear all"),
-    make("details", { class: "filters", open: innerWidth > 600 }, make("summary", {}, "Filters"), filters), themeButton());
+    make("details", { class: "filters", open: innerWidth > 600 }, make("summary", {}, "Filters"), filters));
   const heads = ["", "Question", "Answer", "Model", "Method", ...several.map((name) => CHOICES[name]), "Popularity", "Confidence"];
   const table = make("table", {}, make("caption", { class: "unseen" }, "Answers"), make("thead", {}, make("tr", {}, ...heads.map((name, at) =>
     make("th", { scope: "col", class: at > heads.length - 3 && "number" }, name || make("span", { class: "unseen" }, "Verdict"))))), body);

@@ -1,12 +1,12 @@
-// The reader's selection for all figures, and the theme.
+// The reader's selection for all figures.
 const order = payload.dimensions.order;
 const asked = new URLSearchParams(location.search);
 const picked = Object.fromEntries([
   ...["dataset", "prompt"].map((role) => [role, order[role].map(clean).find((value) => value === asked.get(role)) ?? clean(payload.start[role])]),
   ...["model", "method"].map((role) => {
-    const kept = asked.getAll(role);
-    const known = kept.includes("") || order[role].some((value) => kept.includes(clean(value)));
-    return [role, { hidden: new Set(known ? order[role].map(clean).filter((value) => !kept.includes(value)) : []) }];
+    const values = order[role].map(clean), wanted = asked.getAll(role);
+    const known = wanted.includes("") || values.some((value) => wanted.includes(value));
+    return [role, { hidden: new Set(known ? values.filter((value) => !wanted.includes(value)) : []) }];
   }),
 ]);
 
@@ -32,10 +32,10 @@ function someOf(role, label) {
   const all = make("button", { type: "button", class: "plain", on: { click: () => { boxes.forEach((box) => { box.checked = true; }); update(); } } }, "All");
   const tell = (n) => { count.textContent = n === values.length ? `all ${n}` : `${n} of ${values.length}`; };
   function update() {
-    const [kept, hidden] = [true, false].map((on) => boxes.filter((box) => box.checked === on).map((box) => box.value));
+    const [shown, hidden] = [true, false].map((on) => boxes.filter((box) => box.checked === on).map((box) => box.value));
     picked[role].hidden = new Set(hidden);
-    tell(kept.length);
-    remember(role, ...(hidden.length ? (kept.length ? kept : [""]) : []));
+    tell(shown.length);
+    remember(role, ...(hidden.length ? (shown.length ? shown : [""]) : []));
     changed();
   }
   tell(values.length - picked[role].hidden.size);
@@ -54,8 +54,8 @@ const printed = make("p", { class: "selection" });
 function printSelection() {
   const chosen = ["dataset", "prompt"].filter((role) => order[role].length).map((role) => [role, picked[role]]);
   for (const role of ["model", "method"]) {
-    const all = order[role].map(clean), kept = all.filter((value) => !picked[role].hidden.has(value));
-    chosen.push([`${role}s`, kept.length === all.length ? `all ${all.length}` : kept.join(", ") || "none"]);
+    const all = order[role].map(clean), shown = all.filter((value) => !picked[role].hidden.has(value));
+    chosen.push([`${role}s`, shown.length === all.length ? `all ${all.length}` : shown.join(", ") || "none"]);
   }
   printed.replaceChildren(...chosen.flatMap(([name, value], at) => [`${at ? " · " : ""}${name}: `, isolated(value)]));
 }
@@ -65,26 +65,5 @@ function folding(label, node) {
   const button = make("button", { type: "button", class: "fold plain", "aria-expanded": "false", "aria-controls": node.id, on: { click: () => {
     button.setAttribute("aria-expanded", String(node.classList.toggle("unfolded")));
   } } }, label);
-  return button;
-}
-
-function themeButton() {
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const root = document.documentElement;
-  const stored = (() => { try { return localStorage.getItem("longtail-theme"); } catch { return null; } })();
-  if (stored === "light" || stored === "dark") root.dataset.theme = stored;
-  const now = () => root.dataset.theme || (dark.matches ? "dark" : "light");
-  const button = make("button", { type: "button", class: "theme" });
-  const label = () => {
-    button.textContent = now() === "dark" ? "Light" : "Dark";
-    button.setAttribute("aria-label", `Switch to ${now() === "dark" ? "light" : "dark"} colours`);
-  };
-  button.addEventListener("click", () => {
-    root.dataset.theme = now() === "dark" ? "light" : "dark";
-    try { localStorage.setItem("longtail-theme", root.dataset.theme); } catch { /* a page may be denied storage */ }
-    label();
-  });
-  dark.addEventListener("change", label);
-  label();
   return button;
 }

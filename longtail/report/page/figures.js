@@ -4,29 +4,29 @@ function pickedRows(figure) {
   const rows = rowsOf(figure);
   const names = figure.data.names;
   const of = (role) => names.filter((name) => payload.roles[name] === role);
-  let kept = rows.filter((row) => of("dataset").every((name) => row[name] === null || row[name] === picked.dataset));
+  let chosenRows = rows.filter((row) => of("dataset").every((name) => row[name] === null || row[name] === picked.dataset));
   for (const name of of("prompt")) {
-    const prompts = present(kept, name);
+    const prompts = present(chosenRows, name);
     const prompt = prompts.includes(picked.prompt) ? picked.prompt : prompts[0];
-    kept = kept.filter((row) => row[name] === prompt);
+    chosenRows = chosenRows.filter((row) => row[name] === prompt);
     figure.prompt = prompt !== picked.prompt && prompts.length ? prompt : null;
   }
   for (const role of ["model", "method"]) {
     const filtered = of(role).filter((name) => name !== "parametric_method");
-    kept = kept.filter((row) => filtered.every((name) => row[name] === null || !picked[role].hidden.has(row[name])));
+    chosenRows = chosenRows.filter((row) => filtered.every((name) => row[name] === null || !picked[role].hidden.has(row[name])));
   }
-  return kept;
+  return chosenRows;
 }
 
 function selected(figure) {
-  let kept = pickedRows(figure);
+  let chosenRows = pickedRows(figure);
   for (const name of figure.choose) {
-    const values = present(kept, name);
+    const values = present(chosenRows, name);
     if (!values.includes(figure.chosen[name])) figure.chosen[name] = values[0];
     figure.options[name] = values;
-    kept = kept.filter((row) => row[name] === figure.chosen[name]);
+    chosenRows = chosenRows.filter((row) => row[name] === figure.chosen[name]);
   }
-  return kept;
+  return chosenRows;
 }
 
 const NAMES = {
@@ -84,7 +84,7 @@ function figureCard(figure) {
 
 function details(figure) {
   const code = make("code", {}, figure.sql);
-  const copy = make("button", { type: "button", class: "plain", on: { click: () => copyText(figure.sql, copy, code) } }, "Copy SQL");
+  const copy = make("button", { type: "button", class: "plain", on: { click: () => copyText(figure.sql, copy) } }, "Copy SQL");
   const save = make("button", { type: "button", class: "plain", on: { click: () => saveCsv(figure, selected(figure)) } }, "Save as CSV");
   figure.tablePlace = make("div");
   figure.tableCount = make("span");
@@ -102,15 +102,15 @@ function details(figure) {
 }
 
 function fillTable(figure) {
-  if (!figure.tableBox.open || figure.tableFor === figure.kept) return;
-  figure.tableFor = figure.kept;
-  figure.tablePlace.replaceChildren(dataTable(figure, figure.kept));
+  if (!figure.tableBox.open || figure.tableFor === figure.selection) return;
+  figure.tableFor = figure.selection;
+  figure.tablePlace.replaceChildren(dataTable(figure, figure.selection));
 }
 
 function prepare(figure) {
-  figure.kept = selected(figure);
+  figure.selection = selected(figure);
   fillChoosers(figure);
-  figure.tableCount.textContent = ` (${plain.format(figure.kept.length)} rows)`;
+  figure.tableCount.textContent = ` (${plain.format(figure.selection.length)} rows)`;
   figure.note.hidden = !figure.prompt;
   figure.note.replaceChildren("This figure has only answers to prompt ", isolated(figure.prompt || ""), ".");
   fillTable(figure);
@@ -128,12 +128,12 @@ async function refresh(figure) {
 
 async function drawFigure(figure) {
   prepare(figure);
-  const rows = figure.kept;
+  const rows = figure.selection;
   if (!rows.length) return;  // `fold` hides its card
   if (figure.kind === "table") { figure.place.replaceChildren(dataTable(figure, rows)); return; }
   if (figure.kind === "examples") { figure.place.replaceChildren(examples(figure, rows)); return; }
   if (figure.kind === "quotes") { figure.place.replaceChildren(quotes(rows)); return; }
   const last = figure.drawing || Promise.resolve();
-  figure.drawing = last.catch(() => null).then(() => (figure.kept === rows ? draw(figure, rows, figure.place) : null));
+  figure.drawing = last.catch(() => null).then(() => (figure.selection === rows ? draw(figure, rows) : null));
   await figure.drawing;
 }

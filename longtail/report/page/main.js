@@ -15,7 +15,7 @@ function sectionNode(section) {
   if (!shown.length && !opening) return null;
   const cards = shown.map(figureCard);
   section.nothing = make("p", { class: "empty", hidden: true });
-  const node = part(section, opening, ...(opening ? [findings, ...cards, tileList] : cards), section.nothing);
+  const node = part(section, opening, ...(opening ? [findings] : []), ...cards, section.nothing);
   section.chapter = node.querySelector(".chapter");
   return node;
 }
@@ -62,7 +62,6 @@ function changed() {
   fold();
   printSelection();
   findings.replaceChildren(...sentences());
-  tileList.replaceChildren(...tiles());
   for (const figure of figures) if (figure.near) refresh(figure);
   drawTheRest();
 }
@@ -125,7 +124,7 @@ function watch() {
   addEventListener("resize", () => {
     clearTimeout(waiting);
     waiting = setTimeout(() => {
-      for (const figure of figures) if (figure.view && figure.place.clientWidth !== figure.drawnAt) figure.stale = true;
+      for (const figure of figures) if (figure.view && figure.place.clientWidth !== figure.drawnWidth) figure.stale = true;
       for (const figure of figures) if (figure.near && figure.stale) refresh(figure);
       drawTheRest();
     }, 150);
@@ -150,7 +149,7 @@ function start() {
     make("p", { class: "sub" }, payload.lead, " Study ", isolated(payload.study.name), `, published ${payload.study.published}.`));
   const banner = payload.banner ? make("aside", { class: "banner", role: "note", "aria-label": "Limits of this report" }, make("strong", {}, payload.banner.title), " ", payload.banner.text) : null;
   const bar = make("div", { class: "bar", id: "bar", role: "region", "aria-label": "Selection" },
-    oneOf("dataset", "Dataset"), oneOf("prompt", "Prompt"), someOf("model", "Models"), someOf("method", "Methods"), themeButton());
+    oneOf("dataset", "Dataset"), oneOf("prompt", "Prompt"), someOf("model", "Models"), someOf("method", "Methods"));
   const origin = { key: "provenance", title: "Provenance", lead: "Every number above comes from the published warehouse. Each figure has its query.", is_chapter: true };
   const sections = [...payload.sections.map(sectionNode).filter(Boolean), part(origin, false, make("div", { class: "card" }, provenance()))];
   const contents = navigation(sections);

@@ -1,59 +1,20 @@
-// The story in short: the verdict on all data sets, or what each model should do, computed from the rows of figures; four cards.
+// The story in short: the verdict on all data sets, or what each model should do, computed from the rows of figures.
 const figures = payload.figures;
 const findings = make("div", { class: "findings" });
-const tileList = make("dl", { class: "tiles" });
 const rowsOfKey = (key) => figures.filter((figure) => figure.key === key && !figure.missing).flatMap(pickedRows);
 const isMemory = (method) => payload.parametric.includes(method), isRanked = (method) => !payload.unranked.includes(method);
 const hasSeveral = order.dataset.length > 1;
 
-function tile(name, value, text) {
-  return make("div", { class: "tile" }, make("dt", {}, name), make("dd", {}, make("strong", {}, value), make("span", {}, text)));
-}
-
-const percent = (value) => `${(100 * value).toFixed(1)} %`;
-const isKnown = (row) => row.popularity_gain !== null;
 const scope = (row) => (row.popularity_policy === "popularity" ? "one threshold" : "a threshold for each relation");
 
 function best(rows, by) {
   return rows.filter((row) => row[by] !== null).reduce((top, row) => (top === null || row[by] > top[by] ? row : top), null);
 }
 
-function accuracyTile(name, row) {
-  return tile(name, percent(row.accuracy),
-    `${row.model}, ${row.method}; 95 % interval ${percent(row.ci_low)} to ${percent(row.ci_high)}, n = ${plain.format(row.n)}`);
-}
-
-// The policy that a verdict speaks of: its share retrieved, and the questions that it decides.
+// The policy that a verdict speaks of, with the number of questions that it decides.
 function policyOf(verdict) {
   return rowsOfKey("policies").find((row) => row.policy === verdict.popularity_policy
     && ["model", "parametric_method", "retrieval_method"].every((name) => row[name] === verdict[name]));
-}
-
-// A gain counts only if its interval is above zero. A gain without an interval does not count.
-function gainTiles() {
-  const known = rowsOfKey("verdicts").filter((row) => isKnown(row) && row.questions_of === picked.dataset && isRanked(row.retrieval_method));
-  if (!known.length) return [];
-  const tried = `${plain.format(known.length)} ${known.length === 1 ? "pair" : "pairs"}`;
-  const top = best(known.filter((row) => row.verdict === "gains"), "popularity_gain");
-  if (top === null) return [tile("Deciding by popularity", "no gain", `none of ${tried} has a gain with a 95 % interval above zero`)];
-  const policy = policyOf(top);
-  const gain = tile("Largest gain by popularity", `${points(top.popularity_gain)} points`,
-    `${top.model}, ${top.parametric_method} or ${top.retrieval_method} (${scope(top)}), over the better of always and never; ` +
-    `95 % interval ${points(top.popularity_gain_ci_low)} to ${points(top.popularity_gain_ci_high)}; largest of ${tried}`);
-  if (!policy) return [gain];
-  const rest = policy.share_retrieved < 1 ? "; memory answers the rest" : "";
-  return [gain, tile("Retrieval is used for", percent(policy.share_retrieved), `of the questions with popularity${rest}`)];
-}
-
-function tiles() {
-  const rows = rowsOfKey("headline").filter((row) => isRanked(row.method));
-  const memory = best(rows.filter((row) => isMemory(row.method)), "accuracy");
-  const reading = best(rows.filter((row) => !isMemory(row.method)), "accuracy");
-  return [
-    memory && accuracyTile("Best from memory", memory),
-    reading && accuracyTile("Best with a retrieved passage", reading),
-    ...gainTiles(),
-  ].filter(Boolean);
 }
 
 // Where a threshold is: one number, or the least and the greatest of those of relations.

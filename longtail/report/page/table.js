@@ -92,16 +92,8 @@ function saveFile(name, content) {
   setTimeout(() => URL.revokeObjectURL(address), 1000);
 }
 
-async function copyText(text, button, source) {
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {
-    const range = document.createRange();
-    range.selectNodeContents(source);
-    getSelection().removeAllRanges();
-    getSelection().addRange(range);
-    document.execCommand("copy");
-  }
+async function copyText(text, button) {
+  await navigator.clipboard.writeText(text);
   button.textContent = "Copied";
   setTimeout(() => { button.textContent = "Copy SQL"; }, 1500);
 }

@@ -70,7 +70,7 @@ def lines(display: Display) -> list[str]:
 def test_a_log_tells_stages_and_after_thirty_silent_seconds_how_far_it_is(log: Display, clock: Clock) -> None:
     log.begin(2)
     with (
-        Progress(LOG, "partitions", 2, clock=clock, is_stage=True),
+        Progress(LOG, "partitions", 2, clock=clock),
         Progress(LOG, "rows", 100, 100, clock) as rows,
     ):
         for _ in range(60):
@@ -80,8 +80,8 @@ def test_a_log_tells_stages_and_after_thirty_silent_seconds_how_far_it_is(log: D
     log.end(is_done=True)
     assert lines(log) == [
         "[2/4] answers of one",
-        "      30 s; rows: 30 of 100, 1.0/s, about 70 s left; stage about 3 min left",
-        "      60 s; rows: 60 of 100, 1.0/s, about 40 s left; stage about 2 min left",
+        "      30 s; rows: 30 of 100, 1.0/s, about 70 s left",
+        "      60 s; rows: 60 of 100, 1.0/s, about 40 s left",
         "[2/4] answers of one: done in 60 s",
     ]
 
@@ -126,7 +126,7 @@ def test_the_live_lines_tell_stage_step_and_what_is_left(clock: Clock, times: St
         console.print(live)
     assert isinstance(console.file, Terminal)
     head, bar = console.file.getvalue().splitlines()
-    assert head.rstrip() == "[2/4] answers of one · 10 s · stage about 10 s left, study about 2 min left"
+    assert head.rstrip() == "[2/4] answers of one · 10 s · study about 2 min left"
     assert "━" * 14 in bar
     assert bar.endswith(
         "answers one|bm25: 50 of 100, 5.0/s (400 tokens/s), about 10 s left".ljust(len(bar[29:]))
@@ -185,10 +185,8 @@ def test_stage_times_are_kept_over_runs_and_a_current_stage_forgets_none(
     assert json.loads(path.read_text()) == {"warehouse": 42.0, "answers of one": 10.0}
     assert times.of(STAGES[2]) == 10.0  # as the other model took
     assert times.of(STAGES[0]) is None
-    left = times.remaining(STAGES[2], 4.0, [], STAGES[3:])
-    assert str(left) == "stage about 6 s left, study about 48 s left"
-    assert str(times.remaining(STAGES[0], 4.0, [], STAGES[1:])) == "study at least 62 s left"
-    assert str(StageTimes(tmp_path / "none").remaining(STAGES[0], 4.0, [], STAGES[1:])) == ""
-    assert str(StageTimes(tmp_path / "none").remaining(STAGES[3], 4.0, [], [])) == ""
+    assert times.remaining(STAGES[2], 4.0, STAGES[3:]) == "study about 48 s left"
+    assert times.remaining(STAGES[0], 4.0, STAGES[1:]) == "study at least 62 s left"
+    assert StageTimes(tmp_path / "none").remaining(STAGES[0], 4.0, STAGES[1:]) == ""
     path.write_text("{broken")
     assert StageTimes(path).of(STAGES[3]) is None

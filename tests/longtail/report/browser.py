@@ -31,7 +31,6 @@ def show(
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": medium, "features": features})
     driver.get_log("browser")
     driver.get(f"{path.as_uri()}{'?' if query else ''}{query}{'#' if target else ''}{target}")
-    driver.execute_script("localStorage.clear()")
     if opens is not None:
         if opens:
             again(driver)

@@ -86,24 +86,6 @@ def test_consistency_counts_the_questions_that_have_it(marts: duckdb.DuckDBPyCon
     }  # fmt: skip
 
 
-def test_the_leaderboard_shows_a_ceiling_or_a_control_where_there_is_no_place(
-    marts: duckdb.DuckDBPyConnection,
-) -> None:
-    marts.execute(
-        "update marts.fct_leaderboard set is_condition = false, is_bound = retrieval_method = 'oracle'"
-    )
-    marts.execute("update marts.fct_leaderboard set rank = if(is_bound, null, 2)")
-    rows = read(marts, "leaderboard").rows
-    assert {(row["retrieval_method"], row["place"]) for row in rows} == {("oracle", "ceiling"), ("bm25", "2")}
-    marts.execute("update marts.fct_leaderboard set is_condition = true where retrieval_method = 'bm25'")
-    rows = read(marts, "leaderboard").rows
-    assert {(row["retrieval_method"], row["place"]) for row in rows} == {
-        ("oracle", "ceiling"),
-        ("bm25", "control"),
-    }
-    assert {row["entries"] for row in rows} == {"methods", "adaptive pairs"}
-
-
 BOTH = "These numbers show that the platform finds effects whose truth is known. They say nothing about real models."
 
 
@@ -216,7 +198,7 @@ def test_signals_and_gains_of_all_data_sets_are_those_of_the_verdicts(
         for _ in ("p1", "p2")
     ]
     assert sorted(aurocs) == sorted(wanted)
-    gains = {(row["system"], row["decided_by"], row["gain"]) for row in read(marts, "all_gains").rows}
+    gains = {(row["system"], row["decided_by"], row["gain"]) for row in read(marts, "adaptive_gain").rows}
     assert gains == {
         (f"{model}, {method}\n{name}", "popularity", -0.01)
         for model, name in keys
@@ -232,7 +214,7 @@ def test_one_data_set_needs_no_figure_of_all(marts: duckdb.DuckDBPyConnection) -
         "fct_popularity_correlation",
     ):
         marts.execute(f"delete from marts.{table} where dataset = 'd2'")
-    for key in ("accuracy_across_datasets", "all_aurocs", "all_gains"):
+    for key in ("accuracy_across_datasets", "all_aurocs"):
         assert (
             read(marts, key).missing == "Not shown: no row of this study meets the conditions of its query."
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import math
@@ -93,11 +92,6 @@ def test_a_router_without_a_sure_gain_always_decides_the_same(routers: dict[str,
     assert router.decide(3, "capital") == Decision(True, 0.5, 1.0, 2, "always retrieve for relation capital")
 
 
-def test_decisions_cannot_be_changed(routers: dict[str, Router]) -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        routers[BM25].decide(1).retrieve = False  # type: ignore[misc]
-
-
 def test_reading_needs_the_standard_library_alone(routers: dict[str, Router], folder: Path) -> None:
     """-S: a Python that finds no installed package at all."""
     done = subprocess.run(
@@ -136,8 +130,8 @@ def _cut(content: bytes) -> bytes:
             "checksum mismatch",
         ),
         (
-            lambda content: content.replace(b'"version": 3', b'"version": 1'),
-            "has version 1 of format longtail-router; this program reads version 3",
+            lambda content: content.replace(b'"version": %d' % VERSION, b'"version": 1'),
+            f"has version 1 of format longtail-router; this program reads version {VERSION}",
         ),
         (
             lambda content: _resealed(content, signal="predicted"),
@@ -239,17 +233,6 @@ def test_the_last_threshold_answers_everything_and_a_risk_that_nothing_promises_
     assert not predicting[BM25].decide(confidence=0.51, greatest_risk=0.125).abstain
     unsure = predicting[DENSE].decide(5, confidence=1.0, greatest_risk=0.9)
     assert unsure.why == "no threshold on confidence promises that at most 0.9 of the answers are wrong"
-
-
-def test_without_a_greatest_risk_nothing_abstains(predicting: dict[str, Router]) -> None:
-    for router in predicting.values():
-        for asked in (
-            {},
-            {"popularity": 3},
-            {"confidence": 0.0},
-            {"popularity": 3, "passage_confidence": 0.0},
-        ):
-            assert not router.decide(**asked).abstain
 
 
 NO_NUMBERS: tuple[Any, ...] = (math.nan, True, "0.5", [0.5], 1j, Decimal("0.5"), np.float32("nan"), np.True_)

@@ -13,7 +13,6 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pytest
-from asked_service import prompt_of, serve
 from hand_made import BM25, DENSE, marts_of, routers_of, write_marts
 
 from longtail.errors import PublishError, RouterError
@@ -353,65 +352,4 @@ def test_deciding_every_question_gives_the_mart_of_thresholds_exactly(
         assert tally.expected / tally.n == pytest.approx(row["accuracy"], abs=1e-12)
 
 
-def test_a_service_that_asks_the_router_is_as_right_as_the_mart_says(
-    built: Study, marts: Marts, tmp_path: Path
-) -> None:
-    """Questions of one split's test, thresholds of its training: question, decision, prompt, model, score."""
-    pair = ("popqa", "zero_shot", "large", "closed_book", "bm25")
-    with duckdb.connect(str(built.home.build_warehouse), read_only=True) as connection:
-        thresholds = connection.execute(_OF_SPLIT, pair).df().to_dict("records")
-        asked = connection.execute(_TESTED, pair).df().to_dict("records")
-        (tested,) = connection.execute(_TESTED_ACCURACY, pair).df().to_dict("records")
-        (mart,) = connection.execute(_HELD_OUT, pair).df().to_dict("records")
-    sure = [{**row, **SURE} for row in marts.gains[pair] if row["threshold_scope"] == "per_relation"]
-    of_pair = dataclasses.replace(marts, gains={pair: sure}, thresholds={pair: thresholds})
-    (router,) = routers_of(of_pair, tmp_path / "routers").values()
-    replies = {}
-    for row in asked:
-        replies[prompt_of(row["question"])] = row["from_memory"]
-        replies[prompt_of(row["question"], "about it")] = row["from_passage"]
-    served = serve(
-        asked,
-        lambda row, _: router.decide(popularity=row["subject_popularity"], relation=row["relation"]),
-        lambda prompt, _: replies[prompt],
-    )
-    assert served.n_requests == len(asked) > 20
-    assert 0 < served.n_retrieved < len(asked)
-    assert served.n_right / len(asked) == pytest.approx(tested["accuracy_adaptive"], abs=1e-12)
-    assert served.n_retrieved / len(asked) == pytest.approx(tested["share_retrieved"], abs=1e-12)
-    assert mart["split_low"] <= served.n_right / len(asked) <= mart["split_high"]
-
-
 _COLUMNS = ("dataset", "prompt", "model", "parametric_method", "retrieval_method")
-_PAIR = " and ".join(f"{name} = ?" for name in _COLUMNS)
-_OF_SPLIT = f"""
-select relation, threshold_popularity,
-    case n_retrieved when 0 then 'never' when n then 'always' else 'below' end as decision
-from intermediate.int_adaptive_thresholds inner join intermediate.int_method_pairs using (pair_id)
-where split = 0 and search = 'exact' and {_PAIR}
-"""
-_TESTED = f"""
-select pairs.relation, pairs.subject_popularity, questions.question, questions.gold_answers,
-    memory.prediction as from_memory, passage.prediction as from_passage
-from intermediate.int_answer_pairs as pairs
-inner join intermediate.int_adaptive_splits as splits using (dataset, question_id)
-inner join marts.dim_questions as questions using (dataset, question_id)
-inner join marts.fct_answers as memory
-    on pairs.parametric_method = memory.method
-    and (pairs.dataset, pairs.prompt, pairs.model, pairs.question_id)
-    = (memory.dataset, memory.prompt, memory.model, memory.question_id)
-inner join marts.fct_answers as passage
-    on pairs.retrieval_method = passage.method
-    and (pairs.dataset, pairs.prompt, pairs.model, pairs.question_id)
-    = (passage.dataset, passage.prompt, passage.model, passage.question_id)
-where splits.split = 0 and not splits.is_training and {" and ".join(f"pairs.{name} = ?" for name in _COLUMNS)}
-"""
-_TESTED_ACCURACY = f"""
-select accuracy_adaptive, share_retrieved
-from intermediate.int_adaptive_split_accuracy inner join intermediate.int_method_pairs using (pair_id)
-where split = 0 and search = 'exact' and threshold_scope = 'per_relation' and {_PAIR}
-"""
-_HELD_OUT = f"""
-select split_low, split_high from marts.fct_adaptive_accuracy
-where search = 'exact' and threshold_scope = 'per_relation' and {_PAIR}
-"""
