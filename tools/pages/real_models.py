@@ -719,9 +719,7 @@ def picture(published: Path) -> bytes:
             ALL_AUROCS.title,
             GAIN.title,
         )
-        for figure, width, title in zip(
-            (ACROSS, ALL_AUROCS, GAIN), (1060, 520, 520), titles, strict=True
-        ):
+        for figure, width, title in zip((ACROSS, ALL_AUROCS, GAIN), (1060, 520, 520), titles, strict=True):
             rows = [
                 {**row, "system": f"{_NAMES[row['model']]}\n{row['questions_of']}"}
                 for row in read_figure(connection, figure, tables).rows
