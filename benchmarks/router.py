@@ -36,7 +36,8 @@ def write_routers(folder: Path, n_entities: int) -> None:
     counted = {"n": 100, "accuracy_with": 0.7, "accuracy_without": 0.4}
     rules = {
         relation: {
-            "decision": "below", "threshold": 100.5 * (i + 1), "overall": counted, "below": counted, "above": counted
+            "decision": "below", "threshold_popularity": 100.5 * (i + 1),
+            "overall": counted, "below": counted, "above": counted,
         }
         for i, relation in enumerate(("all", *RELATIONS))
     }  # fmt: skip

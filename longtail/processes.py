@@ -88,9 +88,12 @@ def _run(program: Callable[[], int]) -> int:
 
 
 def _interrupt(_number: int, _frame: object) -> None:
-    """Raise `KeyboardInterrupt` for the first signal alone: whoever signals a whole group sends two."""
+    """Raise `KeyboardInterrupt` for the first signal alone: whoever signals a whole group sends two.
+
+    The second may have come already. With `SIG_IGN` for it, Python would report a race to the terminal.
+    """
     for number in _ENDING:
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, lambda _number, _frame: None)
     raise KeyboardInterrupt
 
 

@@ -29,7 +29,7 @@ from longtail.study.study import Study
 from longtail.warehouse.build import BuildVerdict, dbt_sources, read_verdict
 from longtail.warehouse.comments import SCHEMA, comments_of, literal, marts_of, write_comments
 from longtail.warehouse.publication import log_of, record_of
-from longtail.warehouse.sources import lake_texts
+from longtail.warehouse.sources import describe_column
 from longtail.warehouse.staging import next_version, staging_beside
 
 KEPT_VERSIONS = 3
@@ -215,11 +215,10 @@ def _fill(
         raise PublishError("the build has no marts; build the warehouse first")
     views = [_copy_view(connection, name, ddl) for name, ddl in _marts(connection, "view")]
     comments = comments_of(connection, "build", [*n_rows, *views])
-    texts = lake_texts()  # of columns that the mart's yml does not describe
     write_comments(
         connection,
         [
-            replace(comment, text=comment.text or texts.get(f"lake_{comment.column}", ""))
+            replace(comment, text=comment.text or describe_column(comment.column or ""))
             for comment in comments
         ],
     )

@@ -66,7 +66,14 @@ def write_answers(lake: Lake) -> dict[Fact, tuple[str, dict[int, str]]]:
             questions.append(
                 fill(
                     "questions",
-                    {**key, **subject, "relation": relation, "objects": [gold], "gold_answers": [gold]},
+                    {
+                        **key,
+                        **subject,
+                        "question": f"{relation} of fact {i}?",
+                        "relation": relation,
+                        "objects": [gold],
+                        "gold_answers": [gold],
+                    },
                 )
             )
             for number, (text, _, _) in enumerate(patterns):

@@ -325,8 +325,8 @@ def test_one_query_each_answers_three_questions(marts: duckdb.DuckDBPyConnection
     assert {row[0] for row in hurt[1:]} == {"llama_3_70b", *SELFRAG}
     of_gemmas = {(*row[1:5], row[7]) for row in mean}
     assert of_gemmas == {
-        ("confidence", N_FACTS, 0, 0.5, "no better than chance"),
-        ("first_probability", N_FACTS, 0, 1.0, "tells right from wrong"),
+        ("confidence", N_FACTS, 0, 0.5, "not known: all resamples are equal"),
+        ("first_probability", N_FACTS, 0, 1.0, "not known: all resamples are equal"),
     }
 
 
