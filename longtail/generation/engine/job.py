@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Failure, Identity, Result, Usage
 from longtail.generation.engine.row_cache import CachedRow, RowCache, row_key
 from longtail.generation.engine.session import ModelSession
@@ -246,7 +247,7 @@ def keep(
     """Store results in one transaction, and count them only then; their number and that of their tokens.
 
     What the cache then holds counts, not what was computed. Failures are kept in memory alone: where the
-    partition is computed again, so are they.
+    partition is computed again, so are they. Errors: `BackendError` where a work got too few or too many results.
     """
     computed: dict[bytes, CachedRow] = {}
     n_tokens = 0
@@ -254,6 +255,10 @@ def keep(
         if isinstance(result, Failure):
             done.failures.update(dict.fromkeys(missing.keys, result))
             continue
+        if len(result) != len(missing.keys):
+            raise BackendError(
+                f"{job.label}: {job.engine} gave {len(result)} texts for {len(missing.keys)} seeds"
+            )
         for key, part in zip(missing.keys, result, strict=True):
             computed[key] = CachedRow(part, job.engine, job.origin)
             n_tokens += part.prompt_tokens - part.shared_tokens + part.new_tokens

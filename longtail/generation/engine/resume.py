@@ -121,6 +121,10 @@ def _compute_missing(
     with Progress(job.log, job.label, n_results, sum(tokens for _, tokens in waiting)) as progress:
         for place, results in answerer.answers(_call(decoding, batch, items) for batch, _ in waiting):
             batch, tokens = waiting[place]
+            if len(results) != len(batch):
+                raise BackendError(
+                    f"{job.label}: {job.engine} gave {len(results)} results for {len(batch)} prompts"
+                )
             n_kept, n_tokens = keep(job, done, list(zip(batch, results, strict=True)))
             progress.add(n_kept, tokens, n_tokens)
 
@@ -163,12 +167,14 @@ def stream_missing(
 ) -> None:
     """Ask for what the cache lacks, neighbours together, until all is there or the budget is spent.
 
-    Errors: `BackendError` in one line where requests had to be postponed, after all others are kept.
+    Errors: `BackendError` in one line where requests had to be postponed, after all others are kept, and where the
+    backend does not answer each request exactly once.
     """
     missing = missing_of(in_order(works), done.rows)
     efforts = [part.work.effort(len(part.keys)) for part in missing]
     n_left = sum(len(part.keys) for part in missing)
     progress = Progress(job.log, job.label, n_left, sum(efforts))
+    unanswered = set(range(len(missing)))
     postponed: Postponed | None = None
     service = cast(StreamingBackend, backend)
     losses = _Losses(job, done, service)
@@ -182,6 +188,11 @@ def stream_missing(
     )
     try:
         for index, result in results:
+            if index not in unanswered:
+                raise BackendError(
+                    f"{job.label}: {job.engine} gave a result that was not asked for ({index})"
+                )
+            unanswered.remove(index)
             if isinstance(result, Postponed):
                 postponed = result
                 continue
@@ -197,8 +208,10 @@ def stream_missing(
         progress.done()
     if postponed:
         raise BackendError(_over_budget(job, done, n_left, postponed))
-    if n_left:
-        raise BackendError(f"{job.label}: {job.engine} gave no result for {n_left:,} texts")
+    if unanswered:
+        raise BackendError(
+            f"{job.label}: {job.engine} gave no result for {len(unanswered)} of {len(missing)} requests"
+        )
 
 
 class _Losses:

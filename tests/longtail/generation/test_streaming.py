@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from small_study import MAKERS, answer, fill_lake, sample, small_study, with_model
 
 from longtail.errors import BackendError, LakeError
+from longtail.generation.backends.fake import FakeBackend
 from longtail.generation.engine.row_cache import CachedRow, RowCache
 from longtail.storage.lake import Lake
 from longtail.study.models import Service
@@ -119,3 +121,37 @@ def test_a_refused_row_is_put_aside_and_not_billed(study: Study, ledger: Path) -
     assert notes["failed"] > 0
     assert notes["rows"] + notes["failed"] == 40
     assert bought(ledger)["paid"] == notes["rows"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda results: results[:-1], "gave no result for 1 of 40 requests"),
+        (lambda results: [*results[:-1], results[0]], "gave a result that was not asked for"),
+        (lambda results: [*results, (99, results[0][1])], r"gave a result that was not asked for \(99\)"),
+        (lambda results: [(i, texts * 2) for i, texts in results], "gave 2 texts for 1 seeds"),
+    ],
+)
+def test_a_backend_that_does_not_answer_each_request_once_is_named(
+    study: Study,
+    monkeypatch: pytest.MonkeyPatch,
+    spoil: Callable[[list[Any]], list[Any]],
+    message: str,
+) -> None:
+    stream = FakeBackend.stream
+    monkeypatch.setattr(FakeBackend, "stream", lambda *asked, **more: iter(spoil([*stream(*asked, **more)])))
+    with pytest.raises(BackendError, match=f"tiny.*fake.*{message}"):
+        answer(study)
+    with pytest.raises(LakeError, match="missing"):
+        Lake(study.home.lake).read("answers", "tiny|closed_book")
+
+
+def test_a_backend_with_too_few_results_for_a_batch_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = small_study(tmp_path, "fake:digest")
+    fill_lake(Lake(made.home.lake), 2)
+    whole = FakeBackend.generate
+    monkeypatch.setattr(FakeBackend, "generate", lambda *asked, **more: whole(*asked, **more)[1:])
+    with pytest.raises(BackendError, match=r"tiny.*fake.* gave \d+ results for \d+ prompts"):
+        answer(made)
