@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import resource
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ from longtail.sandbox.world import World
 from longtail.storage.files import STAGING
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
+from tests.small_disk import files_up_to
 
 DECLARED = "{name: wiki, format: wikipedia_xml, path: w.xml, source: W, date: unknown, licence: CC BY-SA 4.0}"
 HEAD = "<mediawiki><siteinfo></siteinfo>"
@@ -154,13 +154,8 @@ def test_a_disk_that_fills_while_pages_are_read_is_not_taken_for_a_file_that_can
     redirects = [{"namespace": 0, "title": f"T{number} {'x' * 200}"} for number in range(6_000)]
     page = {"title": "Ann", "text": "Ann.", "redirect": redirects}
     (study.path.parent / "c.json").write_text(f'{{"index": {{}}}}\n{json.dumps(page)}\n')
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
-    try:
-        with pytest.raises(LakeError, match="excluded_pages could not be written"):
-            build_passages(study, hand_lake, log)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with files_up_to(100_000), pytest.raises(LakeError, match="excluded_pages could not be written"):
+        build_passages(study, hand_lake, log)
     build_passages(study, hand_lake, log)
     assert len(listed(hand_lake)) == 6_000
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from longtail.scoring.match import has_answer, has_answer_popqa
 from longtail.storage.checksums import RECORD
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
+from tests.small_disk import files_up_to
 from tests.synced import renames_on_disk
 
 
@@ -119,13 +119,8 @@ def test_a_full_disk_leaves_nothing(
     load_retriever(
         METHODS[retriever]
     )  # Python does not see that a compiled file is cut, and would read it for good
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (200, limits[1]))  # no file may grow beyond 200 bytes
-    try:
-        with pytest.raises(LakeError, match="index could not be written"):
-            build_index(rdf_study, searchable, retriever, log)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with files_up_to(200), pytest.raises(LakeError, match="index could not be written"):
+        build_index(rdf_study, searchable, retriever, log)
     files = [path for path in rdf_study.home.indexes.rglob("*") if path.is_file()]
     assert {path.relative_to(rdf_study.home.indexes).parts[0] for path in files} == {"passages"}
     with pytest.raises(IndexMissingError, match="missing"):
@@ -143,13 +138,8 @@ def test_an_index_that_lacks_its_last_bytes_is_not_kept(
     n_bytes = largest.stat().st_size
     for name in ("index.json", RECORD):
         (report.path / name).unlink()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes - 1, limits[1]))
-    try:
-        with pytest.raises(LakeError, match="index could not be written"):
-            build_index(rdf_study, searchable, "bm25", log)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with files_up_to(n_bytes - 1), pytest.raises(LakeError, match="index could not be written"):
+        build_index(rdf_study, searchable, "bm25", log)
     again = build_index(rdf_study, searchable, "bm25", log)
     assert (again.was_current, again.n_bytes) == (False, report.n_bytes)
 

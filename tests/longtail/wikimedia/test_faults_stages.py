@@ -5,15 +5,13 @@ A local server's addresses replace Wikimedia's; everything else is as for the li
 
 from __future__ import annotations
 
-import contextlib
 import os
-import resource
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 
 import pytest
@@ -30,6 +28,7 @@ from longtail.wikimedia.page_views import ingest_page_view_months
 from tests import faults
 from tests.faults import FaultyServer, Request
 from tests.longtail.wikimedia.conftest import LIVE, empty_lake
+from tests.small_disk import files_up_to
 
 TODAY = date(2026, 11, 20)
 MONTHS = ["2025-12", "2026-01"]
@@ -167,17 +166,6 @@ def test_two_refreshes_in_a_row(make_live, serve_live, log, world) -> None:
         assert changed == {lake.path("page_views", "2026-02")}
 
 
-@contextlib.contextmanager
-def _full_disk(n_bytes: int) -> Iterator[None]:
-    """No file may grow beyond `n_bytes`: the operating system refuses the write, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 def test_a_full_disk_is_one_clear_line_and_leaves_no_partial_file(make_live, serve_live, log) -> None:
     """At several sizes: while answers, the cache, or the lake's own file are written."""
     with FaultyServer(World(5, 8)) as server:
@@ -192,7 +180,7 @@ def test_a_full_disk_is_one_clear_line_and_leaves_no_partial_file(make_live, ser
         for stage in STAGES:
             for n_bytes in (100, 3_000, 9_000, 40_000):
                 try:
-                    with _full_disk(n_bytes):
+                    with files_up_to(n_bytes):
                         _run(stage, study, lake, log)
                 except LakeError as error:
                     said.append(str(error))
