@@ -215,13 +215,8 @@ def _fill(
         raise PublishError("the build has no marts; build the warehouse first")
     views = [_copy_view(connection, name, ddl) for name, ddl in _marts(connection, "view")]
     comments = comments_of(connection, "build", [*n_rows, *views])
-    write_comments(
-        connection,
-        [
-            replace(comment, text=comment.text or describe_column(comment.column or ""))
-            for comment in comments
-        ],
-    )
+    described = [replace(one, text=one.text or describe_column(one.column or "")) for one in comments]
+    write_comments(connection, described)
     if "catalogue" in n_rows:
         n_rows["catalogue"] += 1  # the row of `publication`
         _count_in_catalogue(connection, n_rows)
