@@ -76,7 +76,8 @@ def open_parquet(path: Path) -> pq.ParquetFile:
     """A Parquet file, plain or packed. Errors: `SourceError` where it is damaged, or has too many columns for rows."""
     with readable_parquet(path):
         if _is_plain(path):
-            source = pa.memory_map(str(path))
+            # Not mapped: a file that is cut while it is read would kill the process.
+            source = pa.OSFile(str(path))
         else:
             with open_file(path) as stream:
                 source = pa.BufferReader(stream.read())
