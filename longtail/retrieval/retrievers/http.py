@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -123,31 +123,32 @@ class Http(Retriever):
         return value
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
-        """Errors: `SourceError` that names the address where the search fails or its answer has another form."""
+        """Ask each text once. Errors: `SourceError` that names the address where the search fails or its answer has another form."""
         settings, authorization = self._settings, self._authorization()
         folder = context.cache.parent / "searches"
         finished = FinishedAnswers(folder, fingerprint(settings.url, settings.version))
+        texts = list(dict.fromkeys(query.text for query in queries))
         with (
             HttpClient(
                 limits=folder, limits_loopback=bool(settings.requests_per_second), finished=finished
             ) as client,
-            Progress(context.log, f"{self._name}: questions searched", len(queries)) as progress,
+            Progress(context.log, f"{self._name}: questions searched", len(texts)) as progress,
         ):
 
-            def ask(query: Query) -> list[Hit]:
+            def ask(text: str) -> list[Hit]:
                 document = client.post_json(
                     self._service,
                     settings.url,
-                    document=_fill(json.loads(settings.request), query.text, context.k),
+                    document=_fill(json.loads(settings.request), text, context.k),
                     authorization=authorization,
                     accept=self._check_answer,
                 )
                 progress.add(1)
                 return self._hits(document)[: context.k]
 
-            results = list(map_in_order(ask, queries, settings.parallel))
-        self._check_passages(context, results)
-        return results
+            hits = dict(zip(texts, map_in_order(ask, texts, settings.parallel), strict=True))
+        self._check_passages(context, hits.values())
+        return [hits[query.text] for query in queries]
 
     def _check_answer(self, document: Any) -> str | None:
         """What is passing about an answer, which is then asked for again. Errors: `SourceError` for another form."""
@@ -191,7 +192,7 @@ class Http(Retriever):
         written = Written(clean_term(text, len(text)).text, None, (), title)
         return Hit(f"{self._name}:{passage_id}", score, written) if written.text else None
 
-    def _check_passages(self, context: Context, results: Sequence[Sequence[Hit]]) -> None:
+    def _check_passages(self, context: Context, results: Iterable[Sequence[Hit]]) -> None:
         """Each id is a passage of the study, or has one text."""
         if self._settings.text is None:
             ids = {hit.passage_id for hits in results for hit in hits}

@@ -178,7 +178,7 @@ def test_a_study_judges_it_by_its_own_passages(
     ).was_current
 
 
-def test_a_killed_run_asks_only_the_rest(serve, context: Context) -> None:
+def test_a_killed_run_asks_only_the_rest_and_each_text_once(serve, context: Context) -> None:
     def answer(request: Any) -> Answer:
         return elastic(request) if request["query"]["match"]["text"] != "c" or is_mended else (500, {}, b"")
 
@@ -186,12 +186,13 @@ def test_a_killed_run_asks_only_the_rest(serve, context: Context) -> None:
     with pytest.raises(SourceError, match="answered 500"):
         search(context, engine, "a", "b", "c", parallel=1)
     is_mended = True
-    found = search(context, engine, "a", "b", "c")
+    found = search(context, engine, "a", "d", "b", "c", "d", "d")
     assert [[hit.passage_id for hit in hits] for hits in found] == [
-        [f"elastic:{q}/0", f"elastic:{q}/1"] for q in "abc"
+        [f"elastic:{q}/0", f"elastic:{q}/1"] for q in "adbcdd"
     ]
     asked = [request["query"]["match"]["text"] for request, _ in engine.requests]
-    assert asked == ["a", "b", "c", "c", "c"]
+    assert asked[:4] == ["a", "b", "c", "c"]
+    assert sorted(asked[4:]) == ["c", "d"]
 
 
 POINTS = [
