@@ -25,6 +25,7 @@ from longtail.imports.datasets import import_questions
 from longtail.preflight import misses
 from longtail.progress import duration
 from longtail.questions.build import Choice, make_questions
+from longtail.retrieval.splitting import passages_of
 from longtail.storage.home import study_file
 from longtail.storage.lake import Lake
 from longtail.study.backends import IMPORTED
@@ -97,13 +98,17 @@ def plan_of(study: Study) -> Iterator[Planned]:
 
 
 def assume_inputs(study: Study, lake: Lake) -> Lake:
-    """`lake` with the questions of the study's files, as if every retriever had found the passage beside each of them, or
-    a text of usual length. A study that asks about a source's facts has no questions yet.
+    """`lake` with the questions of the study's files, as if every retriever had found the passage beside each of them (the
+    longest part of a long text), or a text of usual length. A study that asks about a source's facts has no questions yet.
     """
     if study.datasets_of_source:
         return lake
     files = [(one, import_questions(study, one, lake, _SILENT)) for one in study.datasets_of_files]
-    beside = {entity: text for _, content in files for entity, (_, text) in content.passages.items()}
+    beside = {
+        entity: max(passages_of(text), key=len, default=text)
+        for _, content in files
+        for entity, (_, text) in content.passages.items()
+    }
     no_facts, no_entities = (TABLES[name].schema.empty_table() for name in ("triples", "entities"))
     computed = make_questions(no_facts, no_entities, (), files, Choice.of(study), _SILENT)
     lake.write("questions", computed.rows, fingerprint="")

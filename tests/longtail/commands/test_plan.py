@@ -23,7 +23,7 @@ TEXT = "It stands at the river. "
 @pytest.fixture
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
-    rows = (f"Where is Tower {i}?,Town {i},Tower {i},{i},{TEXT * 10 if i < 3 else ''}\n" for i in range(4))
+    rows = (f"Where is Tower {i}?,Town {i},Tower {i},{i},{TEXT * (10, 10, 400, 0)[i]}\n" for i in range(4))
     (tmp_path / "towers.csv").write_text("question,answers,subject,popularity,passage\n" + "".join(rows))
     (tmp_path / "towers.yaml").write_text(
         "questions: towers.csv\nmodels: [{name: s, path: 'fake:digest', backend: fake}]\nmethods: [closed_book, bm25]\n"
@@ -41,6 +41,6 @@ def test_prompts_are_counted_with_the_passages_beside_the_questions(study: Study
     assert memory is not None
     assert passages is not None
     assert (memory.n_missing, passages.n_missing) == (4, 4)
-    beside, usual = len(TEXT) * 10 // 4, 600 // 4
-    assert passages.prompt_tokens - memory.prompt_tokens == pytest.approx(3 * beside + usual, rel=0.1)
+    beside, usual = len(TEXT) * 10 // 4, 600 // 4  # the third text is cut to passages of 100 words
+    assert passages.prompt_tokens - memory.prompt_tokens == pytest.approx(2 * beside + 20 * len(TEXT) // 4 + usual, rel=0.1)
     assert not study.home.lake.exists()
