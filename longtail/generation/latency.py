@@ -1,7 +1,7 @@
 """What one user waits for one answer: lake table `single_latencies` (SPEC §3).
 
 A local model is asked up to 50 seeded questions by each method with each prompt, round by round. Prompts with many
-demonstrations take a slow model seconds each: after a minute of answers, each method and prompt has at least six times
+demonstrations take a slow model seconds each: after half a minute of answers, each method and prompt has at least six times
 (the fewest whose median has an interval), and no more are taken. One call each warms it up before. Equal prompts (two
 methods may show the same passage) are one call, whose time counts for each. Nothing is taken from the row cache or put
 into it. Each call begins without the prefixes that earlier calls left: a single user finds no demonstrations computed
@@ -251,7 +251,7 @@ def _lines(file: Path) -> list[str]:
 N_QUESTIONS = 50
 N_LEAST = 6
 """With fewer times, their median has no interval of 95 %."""
-SECONDS = 60.0
+SECONDS = 30.0
 """Once a model has answered for so long, and in a quick run, no way is asked more than `N_LEAST` questions."""
 Place = tuple[str, str]
 """Dataset and question id."""
