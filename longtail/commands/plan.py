@@ -98,8 +98,9 @@ def plan_of(study: Study) -> Iterator[Planned]:
 
 
 def assume_inputs(study: Study, lake: Lake) -> Lake:
-    """`lake` with the questions of the study's files, as if every retriever had found the passage beside each of them (the
-    longest part of a long text), or a text of usual length. A study that asks about a source's facts has no questions yet.
+    """`lake` with the questions of the study's files, as if every retriever had found the passage beside each of them, or
+    a text of usual length; of a long text, its longest passage. A study that asks about a source's facts has no questions
+    yet.
     """
     if study.datasets_of_source:
         return lake

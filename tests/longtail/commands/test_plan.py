@@ -41,6 +41,9 @@ def test_prompts_are_counted_with_the_passages_beside_the_questions(study: Study
     assert memory is not None
     assert passages is not None
     assert (memory.n_missing, passages.n_missing) == (4, 4)
-    beside, usual = len(TEXT) * 10 // 4, 600 // 4  # the third text is cut to passages of 100 words
-    assert passages.prompt_tokens - memory.prompt_tokens == pytest.approx(2 * beside + 20 * len(TEXT) // 4 + usual, rel=0.1)
+    beside, usual = len(TEXT) * 10 // 4, 600 // 4
+    passage = 20 * len(TEXT) // 4  # the third text is cut to passages of 100 words
+    assert passages.prompt_tokens - memory.prompt_tokens == pytest.approx(
+        2 * beside + passage + usual, rel=0.1
+    )
     assert not study.home.lake.exists()
