@@ -28,7 +28,10 @@ def _default() -> Study:
 
 
 def stages_of(study: Study) -> list[Stage]:
-    return plan(study, definitions_of(study).resolve_asset_graph())
+    """The stages, with the keys of their assets without the study's name."""
+    stages = plan(study, definitions_of(study).resolve_asset_graph())
+    short = [tuple(key.removeprefix(f"{study.name}/") for key in stage.keys) for stage in stages]
+    return [dataclasses.replace(stage, keys=keys) for stage, keys in zip(stages, short, strict=True)]
 
 
 def test_facts_come_first_and_the_warehouse_last() -> None:
@@ -84,7 +87,7 @@ def test_a_new_asset_joins_the_stage_of_its_group() -> None:
         key_prefix="lake",
         group_name="generation",
         partitions_def=resources.models_of("readability_scores"),
-        deps=[["lake", "answers"]],
+        deps=[resources.asset_key("lake", "answers")],
     )
     def readability_scores() -> None: ...
 

@@ -13,6 +13,7 @@ from dagster_project.defs.questions import paraphrases, questions
 from dagster_project.defs.resources import (
     LOG,
     StudyResource,
+    asset_key,
     by_method,
     chosen_study,
     model_session,
@@ -46,7 +47,7 @@ from longtail.tables import TABLES
 from longtail.tuning.sweep import ANSWERS, MODELS, tune
 
 _BY_MODEL: dict[str, Any] = {
-    "key_prefix": "lake",
+    "key_prefix": asset_key("lake").path,
     "group_name": "generation",
     "backfill_policy": dg.BackfillPolicy.single_run(),
 }
@@ -112,7 +113,7 @@ candidate_answers = generation_asset(
     "candidate_answers",
     paraphrases,
     passages,
-    dg.AssetKey(["lake", CANDIDATES]),
+    asset_key("lake", CANDIDATES),
     *_passages_in_front,
     partitions_def=by_method("candidate_answers"),
 )
@@ -159,7 +160,7 @@ def answers_are_whole(context: dg.AssetCheckExecutionContext, study: StudyResour
     )
 
 
-@dg.asset(key_prefix="indexes", group_name="grounding", kinds={"numba"}, deps=[passages])
+@dg.asset(key_prefix=asset_key("indexes").path, group_name="grounding", kinds={"numba"}, deps=[passages])
 def portrait(study: StudyResource) -> dg.MaterializeResult:
     """The data portrait of the corpus: a Bloom filter of its 25-grams, reused until the passages change."""
     with clear_errors():
@@ -196,8 +197,8 @@ quip_scores = lake_asset(
 
 
 _SWEEP = chosen_study().sweep
-_READ: list[Any] = [questions, paraphrases, passages, dg.AssetKey(["lake", CANDIDATES])]
-_INDEX = [dg.AssetKey(["indexes", _SWEEP.retriever])] if _SWEEP else []
+_READ: list[Any] = [questions, paraphrases, passages, asset_key("lake", CANDIDATES)]
+_INDEX = [asset_key("indexes", _SWEEP.retriever)] if _SWEEP else []
 
 
 @dg.multi_asset(
@@ -210,4 +211,4 @@ def tuned(context: dg.AssetExecutionContext, study: StudyResource) -> Iterator[d
     with clear_errors():
         by_setting = [tune(study.study, study.lake, key, LOG) for key in sorted(context.partition_keys)]
     for outcomes in zip(*by_setting, strict=True):
-        yield result(study.lake, outcomes, dg.AssetKey(["lake", outcomes[0].table]))
+        yield result(study.lake, outcomes, asset_key("lake", outcomes[0].table))

@@ -25,7 +25,7 @@ from longtail.needs import needs_of_machines
 from longtail.storage.home import study_file
 from longtail.storage.lake import Lake
 from longtail.storage.object_store import ObjectStore
-from longtail.storage.ownership import PLACE, hold_run, place_of
+from longtail.storage.ownership import hold_run
 from longtail.study.file import load_study
 from longtail.study.models import Model
 from longtail.study.source import window
@@ -88,18 +88,27 @@ def names_of(partition_key: str) -> tuple[str, ...]:
     return tuple(reversed(partition_key.split("|")))
 
 
+STUDY = "longtail/study"
+"""The tag of a run that names its study."""
+
+
+def asset_key(*names: str) -> dg.AssetKey:
+    """The key of an asset: it begins with the study's name, since all studies of a home share one interface."""
+    return dg.AssetKey([chosen_study().name, *names])
+
+
 LOG = logging.getLogger("longtail")
 
 
 class StudyResource(dg.ConfigurableResource):
-    """The chosen study. Its set-up takes the run's lock, which the process's death releases, and says where it is."""
+    """The chosen study. Its set-up takes the run's lock, which the process's death releases, and tags the run."""
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         run = context.run
         if run is not None:
-            hold_run(self.study.home.locks, run.run_id)
+            hold_run(self.study.home.runs, run.run_id)
             if context.instance is not None:
-                context.instance.add_run_tags(run.run_id, {PLACE: place_of(self.study.home.locks)})
+                context.instance.add_run_tags(run.run_id, {STUDY: self.study.name})
             for need in needs_of_machines():
                 need.check()
             Lake.of(self.study.name, self.study.home.lake).synchronise()

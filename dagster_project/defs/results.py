@@ -13,7 +13,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project.defs.resources import LOG, StudyResource
+from dagster_project.defs.resources import LOG, StudyResource, asset_key
 from longtail.errors import LongtailError, printable
 from longtail.storage.files import add_advice, is_disk_full
 from longtail.storage.fingerprints import fingerprint
@@ -58,7 +58,7 @@ def lake_asset(
 
     `kinds`: beside parquet. `options`: as of `dg.asset`, such as `group_name`, `deps` and `partitions_def`.
     """
-    options = {"name": table, "key_prefix": "lake", "kinds": {"parquet", *kinds}, **options}
+    options = {"name": table, "key_prefix": asset_key("lake").path, "kinds": {"parquet", *kinds}, **options}
     options["description"] = TABLES[table].grain
     is_parted = "partitions_def" in options
     if is_parted:
@@ -87,7 +87,7 @@ def table_specs(tables: Iterable[str], group: str, *kinds: str, **options: Any) 
     """The specs of lake tables that one asset makes together; `kinds` and `options` as of `lake_asset`."""
     return [
         dg.AssetSpec(
-            ["lake", table],
+            asset_key("lake", table),
             description=TABLES[table].grain,
             group_name=group,
             kinds={"parquet", *kinds},

@@ -17,7 +17,7 @@ import datetime
 import dagster as dg
 import requests
 
-from dagster_project.defs.resources import chosen_study
+from dagster_project.defs.resources import STUDY, chosen_study
 from longtail.errors import single_line
 
 WEBHOOK = dg.EnvVar("LONGTAIL_WEBHOOK")
@@ -62,6 +62,8 @@ def failed_runs(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
     if not address:
         return dg.SkipReason("LONGTAIL_WEBHOOK names no address")
     run = context.dagster_run
+    if run.tags.get(STUDY, chosen_study().name) != chosen_study().name:
+        return dg.SkipReason("the sensor of the run's own study reports it")
     causes = [_cause(event) for event in context.get_step_failure_events()] or [context.failure_event.message]
     what = run.tags.get("longtail/stage", run.job_name)
     said = f"Longtail, study {chosen_study().name}: {what} failed (run {run.run_id}): {'; '.join(map(str, causes))}"
