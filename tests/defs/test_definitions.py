@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from longtail.commands import ui
 from longtail.storage.home import DEFAULT_STUDY_FILE
@@ -168,12 +167,9 @@ def test_a_study_without_retrieval_loads_too(tmp_path: Path) -> None:
     assert "indexes/bm25" not in assets
 
 
-def test_workspace_and_dg_and_the_web_interface_name_the_same_module() -> None:
-    workspace = yaml.safe_load((PROJECT / "workspace.yaml").read_text())
-    module = workspace["load_from"][0]["python_module"]
+def test_dg_and_the_web_interface_load_the_same_module() -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["dg"]["project"]
-    assert {module["module_name"], project["code_location_target_module"]} == {ui.MODULE}
-    assert module["location_name"] == project["code_location_name"]
+    assert project["code_location_target_module"] == ui.MODULE
 
 
 def test_core_imports_without_dagster() -> None:
