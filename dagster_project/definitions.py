@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 
 import dagster as dg
@@ -38,6 +39,8 @@ def defs() -> dg.Definitions:
 
 def definitions_of(study: Study) -> dg.Definitions:
     """What is defined, without the assets that the study does not need, and without the dependencies on them."""
+    # It would warn several times that a code location is named after its study, and not after the project's folder.
+    logging.getLogger("dagster.components.core.component_tree").setLevel(logging.ERROR)
     loaded = dg.load_from_defs_folder(path_within_project=PROJECT_ROOT)
     # A module that imports an asset of another one defines it once more.
     assets = [asset for asset in dict.fromkeys(loaded.assets or ()) if isinstance(asset, dg.AssetsDefinition)]

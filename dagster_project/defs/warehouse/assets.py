@@ -55,10 +55,13 @@ class WarehouseTranslator(DagsterDbtTranslator):
     def get_asset_spec(
         self, manifest: Mapping[str, Any], unique_id: str, project: DbtProject | None
     ) -> dg.AssetSpec:
-        """A staging model waits for the whole lake, so that a backfill builds all models in one run of dbt."""
+        """A model without a parent waits for the whole lake, so that a backfill builds all models in one run of dbt."""
         spec = super().get_asset_spec(manifest, unique_id, project)
-        is_staging = self.get_resource_props(manifest, unique_id)["fqn"][1] == "staging"
-        return spec.replace_attributes(deps=[*spec.deps, complete_lake]) if is_staging else spec
+        node = self.get_resource_props(manifest, unique_id)
+        parents = node["depends_on"]["nodes"] if unique_id.startswith("model.") else [unique_id]
+        if any(not parent.startswith("source.") for parent in parents):
+            return spec
+        return spec.replace_attributes(deps=[*spec.deps, complete_lake])
 
     def get_group_name(self, dbt_resource_props: Mapping[str, Any]) -> str | None:
         if dbt_resource_props["resource_type"] != "model":
