@@ -38,7 +38,7 @@ def defs() -> dg.Definitions:
 
 
 def definitions_of(study: Study) -> dg.Definitions:
-    """What is defined, without the assets that the study does not need, and without the dependencies on them."""
+    """What is defined, in groups of the study, without the assets that it does not need and the dependencies on them."""
     # It would warn several times that a code location is named after its study, and not after the project's folder.
     logging.getLogger("dagster.components.core.component_tree").setLevel(logging.ERROR)
     loaded = dg.load_from_defs_folder(path_within_project=PROJECT_ROOT)
@@ -48,7 +48,10 @@ def definitions_of(study: Study) -> dg.Definitions:
     keys = {key for asset in assets for key in asset.keys}
 
     def keep_needed(spec: dg.AssetSpec) -> dg.AssetSpec:
-        return spec.replace_attributes(deps=[dep for dep in spec.deps if dep.asset_key in keys])
+        return spec.replace_attributes(
+            group_name=f"{study.name}/{spec.group_name}",  # the interface joins groups of one name
+            deps=[dep for dep in spec.deps if dep.asset_key in keys],
+        )
 
     checks = [
         check for check in loaded.asset_checks or () if {key.asset_key for key in check.check_keys} <= keys

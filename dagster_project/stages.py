@@ -41,16 +41,16 @@ def plan(study: Study, graph: dg.AssetGraph) -> list[Stage]:
     comes before the next model, so that a run loads each model once.
     """
     stages: list[Stage] = []
-    for groups, keys in _by_group(graph):
+    for groups, keys in _by_group(study, graph):
         stages += _outputs(keys) if groups <= OUTPUTS else _of_group(study, graph, groups, keys)
     return stages
 
 
-def _by_group(graph: dg.AssetGraph) -> Iterator[tuple[frozenset[str], list[dg.AssetKey]]]:
+def _by_group(study: Study, graph: dg.AssetGraph) -> Iterator[tuple[frozenset[str], list[dg.AssetKey]]]:
     """Groups in the order of their dependencies, each with its assets; the assets with most descendants come first."""
 
     def group(key: dg.AssetKey) -> frozenset[str]:
-        name = graph.get(key).group_name.partition("/")[0]
+        name = graph.get(key).group_name.removeprefix(f"{study.name}/").partition("/")[0]
         return OUTPUTS if name in OUTPUTS else frozenset({name})
 
     assets = sorted(graph.materializable_asset_keys, key=lambda key: (-_n_descendants(graph, key), key))

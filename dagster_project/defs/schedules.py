@@ -26,7 +26,9 @@ _LONGEST = 1_000
 
 refresh_popularity = dg.define_asset_job(
     "refresh_popularity",
-    selection='group:page_views or group:"warehouse*" or group:report',
+    selection=" or ".join(
+        f'group:"{chosen_study().name}/{group}"' for group in ("page_views", "warehouse*", "report")
+    ),
     description="One month of page views, then dbt with its tests, the bootstraps, the publication and the report.",
 )
 

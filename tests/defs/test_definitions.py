@@ -32,7 +32,10 @@ def name(key):
     assert key.path[0] == assets.chosen_study().name
     return "/".join(key.path[1:])
 needed = definitions.resolve_asset_graph()
-graph = dg.load_from_defs_folder(path_within_project=PROJECT_ROOT).resolve_asset_graph()
+full = dg.load_from_defs_folder(path_within_project=PROJECT_ROOT)
+graph = dg.Definitions(
+    assets=full.assets, asset_checks=full.asset_checks, resources=full.resources
+).resolve_asset_graph()
 shown = {}
 for key in sorted(graph.materializable_asset_keys, key=lambda k: k.path):
     node = graph.get(key)
