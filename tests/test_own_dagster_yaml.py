@@ -139,10 +139,11 @@ def test_own_keys_replace_the_projects_and_a_changed_limit_of_a_pool_stays(
     assert written["telemetry"] == {"enabled": False}
     with open_instance(study) as instance:
         storage = instance.event_log_storage
-        claims = {pool: [storage.claim_concurrency_slot(pool, f"run{i}", "step") for i in range(4)]
-                  for pool in ("gpu", "warehouse")}  # fmt: skip
-    n_claimed = {pool: sum(claim.is_claimed for claim in claims[pool]) for pool in claims}
-    assert n_claimed == {"gpu": 3, "warehouse": 1}
+        storage.initialize_concurrency_limit_to_default(
+            "warehouse"
+        )  # as Dagster does when a step asks for it
+        limits = {limit.name: limit.limit for limit in storage.get_pool_limits()}
+    assert limits == {"gpu": 3, "warehouse": 1}
 
 
 def _study_with(text: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:
