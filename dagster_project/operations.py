@@ -1,4 +1,4 @@
-"""Opens a study's Dagster instance for an operator: its home, pool limits, runs whose process died, failing disks.
+"""Opens the Dagster instance of a home for an operator: its owner, runs whose process died, failing disks.
 
 `run.py` and `ui.py` start with this module; it knows no assets.
 """
@@ -21,7 +21,7 @@ import dagster as dg
 import yaml
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError
 
 from longtail.errors import LongtailError, StudyError, single_line
 from longtail.storage.files import (
@@ -34,14 +34,7 @@ from longtail.storage.files import (
     remove_leftovers,
 )
 from longtail.storage.home import PROJECT_ROOT, StudyHome, longtail_home
-from longtail.storage.ownership import (
-    PLACE,
-    forget_run,
-    is_run_dead,
-    list_runs,
-    only_one,
-    place_of,
-)
+from longtail.storage.ownership import forget_run, list_dead_runs, only_one
 from longtail.storage.sqlite_file import PATIENCE_S
 from longtail.study.file import load_study
 from longtail.study.study import Study
@@ -53,19 +46,11 @@ STATE_ERRORS = (OSError, sqlite3.Error, DBAPIError)
 _LOG = logging.getLogger("longtail")
 _OWN_SETTINGS = "LONGTAIL_DAGSTER_YAML"
 _MAKE_ROOM = "make room and check that it is writable, or choose another folder: LONGTAIL_HOME=<folder>"
-POOL_LIMITS = {"gpu": 1, "warehouse": 1}
-_UNFINISHED = [
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
-_ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
 
 @contextmanager
 def open_instance(study: Study) -> Iterator[dg.DagsterInstance]:
-    """The study's Dagster instance, with pool limits set and dead runs marked as failed.
+    """The Dagster instance of the study's home, with dead runs marked as failed.
 
     Errors: `StudyError` where the home belongs to another study.
     """
@@ -75,13 +60,8 @@ def open_instance(study: Study) -> Iterator[dg.DagsterInstance]:
     with ExitStack() as stack:
         stack.enter_context(ease_history(home.dagster))
         # Dagster makes the tables of a new home, and two processes that did so at once would fail.
-        with only_one(home.locks / "history.lock", None):
+        with only_one(home.home / "locks" / "history.lock", None):
             instance = stack.enter_context(_instance())
-            storage = instance.event_log_storage
-            chosen = {limit.name for limit in storage.get_pool_limits() if not limit.from_default}
-            for pool in POOL_LIMITS.keys() - chosen:  # a limit that an operator has changed stays
-                with suppress(IntegrityError):  # another machine was first
-                    storage.set_concurrency_slots(pool, POOL_LIMITS[pool])
             reap_dead_runs(instance, home)
         yield instance
 
@@ -174,6 +154,17 @@ def claim_home(study: Study) -> None:
     _write(note, os.fsencode(path) + b"\n", study.home)
 
 
+def studies_of_home() -> dict[str, Path]:
+    """The files of the studies that have run in this home, by their names, without those that cannot be read."""
+    home, studies = longtail_home(), {}
+    for note in (home / "study_file", *sorted(home.glob("*/study_file"))):
+        with suppress(OSError, StudyError):
+            study = load_study(Path(os.fsdecode(note.read_bytes().strip())))
+            if study.home.root == note.parent:  # another one is the home of a quick run
+                studies[study.name] = study.path.resolve()
+    return studies
+
+
 def _write(path: Path, content: bytes, home: StudyHome, *, is_secret: bool = False) -> None:
     """Write a small file whole or not at all, unless it already has this content. A secret one is for this user alone."""
     if not path.exists() or path.read_bytes() != content:
@@ -221,49 +212,21 @@ def _settings(path: str | None) -> bytes:
 def reap_dead_runs(instance: dg.DagsterInstance, home: StudyHome) -> list[str]:
     """Mark runs of this home whose process is gone as failed, and free their pool slots; return their ids.
 
-    A run killed with -9 stays STARTED and keeps its slots, so that the next run would wait for ever. With the user's own
-    settings, homes may share a history: each judges only its own runs, by its locks.
+    A run killed with -9 stays STARTED and keeps its slots, so that the next run would wait for ever. A home knows its
+    runs by their lock files, so homes may share a history.
     """
-    dead, is_alone = [], not os.environ.get(_OWN_SETTINGS)
-    for record in instance.get_run_records(dg.RunsFilter(statuses=_UNFINISHED)):
-        run = record.dagster_run
-        is_own = is_alone or run.tags.get(PLACE) == place_of(home.locks)
-        if is_own and is_run_dead(home.locks, run.run_id, _began(record)):
+    dead = []
+    for run_id in list_dead_runs(home.runs):
+        run = instance.get_run_by_id(run_id)
+        if run is not None and not run.is_finished:
             instance.report_run_failed(
                 run, "The run's process died; its finished rows are kept. Run it again."
             )
-            dead.append(run.run_id)
-            _LOG.info("run %s was dead: marked as failed, its slots freed", run.run_id[:8])
-    _free_slots(instance, home)
-    _forget_runs(instance, home)
+            dead.append(run_id)
+            _LOG.info("run %s was dead: marked as failed, its slots freed", run_id[:8])
+        instance.event_log_storage.free_concurrency_slots_for_run(run_id)
+        forget_run(home.runs, run_id)
     return dead
-
-
-def _began(record: dg.RunRecord) -> float:
-    """The start in seconds since the epoch. For a run that has not started, its last change: it may have queued for
-    long."""
-    return record.start_time or record.update_timestamp.timestamp()
-
-
-def _forget_runs(instance: dg.DagsterInstance, home: StudyHome) -> None:
-    """Remove the lock files of ended runs; a process that still holds its lock keeps the file."""
-    for run_id in list_runs(home.locks):
-        run = instance.get_run_by_id(run_id)
-        if (run is None or run.status in _ENDED) and is_run_dead(home.locks, run_id, None):
-            forget_run(home.locks, run_id)
-
-
-def _free_slots(instance: dg.DagsterInstance, home: StudyHome) -> None:
-    storage = instance.event_log_storage
-    infos = [storage.get_concurrency_info(pool) for pool in POOL_LIMITS]
-    holders = {slot.run_id for info in infos for slot in info.claimed_slots}
-    # A step that was killed after it got a slot and before it claimed the slot is pending: it also blocks the pool.
-    holders |= {step.run_id for info in infos for step in info.pending_steps}
-    for run_id in holders:
-        run = instance.get_run_by_id(run_id)
-        if run is None or run.status in _ENDED:
-            storage.free_concurrency_slots_for_run(run_id)
-            forget_run(home.locks, run_id)
 
 
 @contextlib.contextmanager

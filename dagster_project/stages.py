@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
 import dagster as dg
 
-from longtail.generation.tasks.registry import TASKS
-from longtail.study.models import Model
 from longtail.study.source import window
 from longtail.study.study import Study
 
@@ -18,32 +16,6 @@ OUTPUTS = frozenset({"warehouse", "report"})
 
 _SHOWN = 5
 """Partitions that the title of a stage names."""
-
-_NEEDS: Mapping[str, Callable[[Study], bool]] = {
-    "page_views": lambda study: study.popularity.measure == "page_views",
-    "reference_page_views": lambda study: any(one.tagme for one in study.reference_questions),
-    "passages": lambda study: _generates(study) or study.grounding is not None,
-    "excluded_pages": lambda study: _generates(study) or study.grounding is not None,
-    "portrait": lambda study: study.grounding is not None,
-    "quip_scores": lambda study: study.grounding is not None,
-    "entity_cooccurrences": lambda study: study.grounding is not None,
-    "retrieved_passages": lambda study: _generates(study) and bool(study.retrieval_methods),
-    "cited_passages": lambda study: _generates(study) and bool(study.retrieval_methods),
-    "search_recalls": lambda study: _generates(study) and bool(study.retrieval_methods),
-    "answer_embeddings": lambda study: (
-        _generates(study) and bool(study.paraphrase_prompts or study.sample_prompts)
-    ),
-    "answer_entailments": lambda study: study.nli is not None and _generates(study),
-    "tuned_models": lambda study: study.sweep is not None,
-    "tuned_answers": lambda study: study.sweep is not None,
-}
-_NEEDS_OF_MODEL: Mapping[str, Callable[[Model], bool]] = {
-    "imported_answers": lambda model: not model.generates,
-    "single_latencies": lambda model: model.generates,
-    "answer_embeddings": lambda model: model.generates,
-    "answer_entailments": lambda model: model.generates,
-}
-"""Assets that only some studies or models need. All assets not named here are always materialised."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +41,16 @@ def plan(study: Study, graph: dg.AssetGraph) -> list[Stage]:
     comes before the next model, so that a run loads each model once.
     """
     stages: list[Stage] = []
-    for groups, keys in _by_group(graph):
+    for groups, keys in _by_group(study, graph):
         stages += _outputs(keys) if groups <= OUTPUTS else _of_group(study, graph, groups, keys)
     return stages
 
 
-def _by_group(graph: dg.AssetGraph) -> Iterator[tuple[frozenset[str], list[dg.AssetKey]]]:
+def _by_group(study: Study, graph: dg.AssetGraph) -> Iterator[tuple[frozenset[str], list[dg.AssetKey]]]:
     """Groups in the order of their dependencies, each with its assets; the assets with most descendants come first."""
 
     def group(key: dg.AssetKey) -> frozenset[str]:
-        name = graph.get(key).group_name.partition("/")[0]
+        name = graph.get(key).group_name.removeprefix(f"{study.name}/").partition("/")[0]
         return OUTPUTS if name in OUTPUTS else frozenset({name})
 
     assets = sorted(graph.materializable_asset_keys, key=lambda key: (-_n_descendants(graph, key), key))
@@ -98,15 +70,8 @@ def _n_descendants(graph: dg.AssetGraph, key: dg.AssetKey) -> int:
 def _of_group(
     study: Study, graph: dg.AssetGraph, groups: Iterable[str], keys: Iterable[dg.AssetKey]
 ) -> Iterator[Stage]:
-    searched = study.retrieval_methods if _generates(study) else ()
-    needed = [
-        key
-        for key in keys
-        if _NEEDS.get(_name(key), lambda _: True)(study)
-        and (key.path[0] != "indexes" or _name(key) in (*_NEEDS, *searched))
-    ]
     kinds: dict[str, list[dg.AssetKey]] = {}
-    for key in needed:
+    for key in keys:
         kinds.setdefault(_partitions(graph.get(key).partitions_def, study), []).append(key)
     title = ", ".join(groups).replace("_", " ")
     for kind in _in_order(graph, kinds):
@@ -139,21 +104,18 @@ def _in_order(graph: dg.AssetGraph, kinds: Mapping[str, list[dg.AssetKey]]) -> I
 def _of_models(study: Study, graph: dg.AssetGraph, keys: Iterable[dg.AssetKey]) -> Iterator[Stage]:
     for model in study.models:
         for key in keys:
-            if not _needs(study, model, _name(key)):
-                continue
-            first = last = model.name
-            if isinstance(graph.get(key).partitions_def, dg.MultiPartitionsDefinition):
-                first, last = (_multi_key(model.name, study.methods[i]) for i in (0, -1))
-            yield Stage(
-                f"{_title(key)} of {model.name}", (key.to_user_string(),), first, last, model=model.name
-            )
-
-
-def _needs(study: Study, model: Model, table: str) -> bool:
-    """Whether the model's partition of a table is made: a generated table's task says so itself."""
-    if table in TASKS:
-        return TASKS[table].is_asked(study) and (model.generates or TASKS[table].is_imported)
-    return _NEEDS_OF_MODEL.get(table, lambda _: True)(model)
+            partitions = graph.get(key).partitions_def
+            names = [model.name]
+            if isinstance(partitions, dg.MultiPartitionsDefinition):
+                names = [_multi_key(model.name, method) for method in study.methods]
+            if partitions is not None and partitions.has_partition_key(names[0]):
+                yield Stage(
+                    f"{_title(key)} of {model.name}",
+                    (key.to_user_string(),),
+                    names[0],
+                    names[-1],
+                    model=model.name,
+                )
 
 
 def _outputs(keys: Iterable[dg.AssetKey]) -> Iterator[Stage]:
@@ -172,12 +134,8 @@ def _partitions(partitions: dg.PartitionsDefinition | None, study: Study) -> str
         return "month"
     keys = partitions.get_partition_keys()
     is_by_model = isinstance(partitions, dg.MultiPartitionsDefinition)
-    is_by_model = is_by_model or set(keys) == {model.name for model in study.models}
+    is_by_model = is_by_model or {*keys} <= {model.name for model in study.models}
     return "model" if is_by_model else " ".join(keys)
-
-
-def _generates(study: Study) -> bool:
-    return any(model.generates for model in study.models)
 
 
 def _name(key: dg.AssetKey) -> str:

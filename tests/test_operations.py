@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import errno
-import shutil
 import sqlite3
-import time
 from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.storage.event_log import SqliteEventLogStorage
 from sqlalchemy import create_engine, text
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.pool import NullPool
 
 from dagster_project.operations import (
@@ -22,70 +18,57 @@ from dagster_project.operations import (
     open_instance,
     prepare_dagster_home,
     reap_dead_runs,
+    studies_of_home,
 )
 from longtail.errors import LakeError, LongtailError, StudyError
 from longtail.storage.home import PROJECT_ROOT, StudyHome
-from longtail.storage.ownership import (
-    PLACE,
-    forget_run,
-    hold_run,
-    is_run_dead,
-    list_runs,
-    only_one,
-    place_of,
-)
+from longtail.storage.ownership import forget_run, hold_run, only_one
 from longtail.study.file import load_study
 from tests.journeys.commands import small_study
 from tests.small_disk import files_up_to
 
 
-def test_locks_of_ended_runs_are_removed_and_those_of_living_and_others_runs_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LONGTAIL_DAGSTER_YAML", "several homes share this history")
-    home = StudyHome(tmp_path, tmp_path)
-    (home.locks / "runs").mkdir(parents=True)
-    started, here = dg.DagsterRunStatus.STARTED, place_of(home.locks)
-    with dg.DagsterInstance.ephemeral() as instance:
+def test_only_runs_of_this_home_whose_process_is_gone_are_marked_and_lose_their_slots(tmp_path: Path) -> None:
+    """The others are alive, or belong to another home that shares the history."""
+    home = StudyHome(tmp_path, tmp_path / "study")
+    home.runs.mkdir(parents=True)
+    started, success = dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.SUCCESS
+    with dg.instance_for_test() as instance:
         ended, killed, living, elsewhere = (
-            instance.create_run_for_job(_job, status=status, tags={PLACE: place}).run_id
-            for status, place in (
-                (dg.DagsterRunStatus.SUCCESS, here), (started, here), (started, here), (started, f"other{here}")
-            )
-        )  # fmt: skip
+            instance.create_run_for_job(_job, status=status).run_id
+            for status in (success, started, started, started)
+        )
+        storage = instance.event_log_storage
+        storage.set_concurrency_slots("gpu", 3)
+        for run_id in (killed, ended, elsewhere):
+            assert storage.claim_concurrency_slot("gpu", run_id, "step").is_claimed
         for run_id in (ended, killed, "unknown"):
-            (home.locks / "runs" / f"{run_id}.lock").touch()
-        hold_run(home.locks, living)
+            (home.runs / f"{run_id}.lock").touch()
+        hold_run(home.runs, living)
         try:
             assert reap_dead_runs(instance, home) == [killed]
-            assert list_runs(home.locks) == [living]
+            assert [path.stem for path in home.runs.iterdir()] == [living]
         finally:
-            forget_run(home.locks, living)
-        found = {run.run_id: run.status for run in instance.get_runs()}
-        assert (found[killed], found[living], found[elsewhere]) == (
-            dg.DagsterRunStatus.FAILURE,
-            started,
-            started,
-        )
+            forget_run(home.runs, living)
+        assert [slot.run_id for slot in storage.get_concurrency_info("gpu").claimed_slots] == [elsewhere]
+        statuses = {run.run_id: run.status for run in instance.get_runs()}
+        assert [statuses[run_id] for run_id in (ended, killed, living, elsewhere)] == [
+            success, dg.DagsterRunStatus.FAILURE, started, started,
+        ]  # fmt: skip
 
 
-def test_a_home_keeps_its_id_and_its_copy_gets_another(tmp_path: Path) -> None:
-    """Two machines may have one host name, and a home in the same folder."""
-    here, copy = (StudyHome(tmp_path / name, tmp_path / name).locks for name in ("here", "copy"))
-    found = place_of(here)
-    assert place_of(here) == found
-    shutil.copytree(here, copy)
-    assert place_of(copy) == place_of(copy) != found
-    (here / "place").write_bytes(b"")  # a full disk
-    assert place_of(here) == place_of(here) != found
-
-
-@pytest.mark.parametrize(("age_s", "is_dead"), [(5.0, False), (90_000.0, True), (-90_000.0, True)])
-def test_a_run_that_began_long_ago_or_after_now_without_a_lock_is_dead(
-    tmp_path: Path, age_s: float, is_dead: bool
+def test_the_studies_of_a_home_are_those_that_ran_in_it_and_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The start of a run that was killed before the clock went back by a day lies in the future."""
-    assert is_run_dead(tmp_path, "unknown", time.time() - age_s) == is_dead
+    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
+    for name in ("a", "broken", "gone"):
+        (tmp_path / name).mkdir()
+        path = small_study(tmp_path / name, "fake:digest", edit={"name: small\ndesc": f"name: {name}\ndesc"})
+        claim_home(load_study(path))
+    (tmp_path / "broken/small.yaml").write_text("name: [")
+    (tmp_path / "gone/small.yaml").unlink()
+    (tmp_path / "home/study_file").write_bytes(b"")  # a full disk
+    assert studies_of_home() == {"a": tmp_path / "a/small.yaml"}
 
 
 @dg.op
@@ -104,7 +87,7 @@ def test_only_one_process_at_a_time_makes_the_tables_of_the_history(
     study = load_study(small_study(tmp_path, "fake:digest"))
 
     def opened() -> None:
-        with only_one(study.home.locks / "history.lock", "is held"):
+        with only_one(study.home.home / "locks/history.lock", "is held"):
             pass
 
     monkeypatch.setattr(dg.DagsterInstance, "get", opened)
@@ -153,12 +136,12 @@ def test_small_files_of_a_home_are_whole_or_unchanged(
     for write in (lambda: claim_home(study), lambda: prepare_dagster_home(study.home)):
         with files_up_to(1), pytest.raises(LakeError, match="could not be written"):
             write()
-        assert not [path for path in study.home.root.rglob("*") if path.is_file()]
+        assert not [path for path in study.home.home.rglob("*") if path.is_file()]
     claim_home(study)
     prepare_dagster_home(study.home)
     settings = study.home.dagster / "dagster.yaml"
     assert settings.read_bytes() == (PROJECT_ROOT / "dagster.yaml").read_bytes()
-    assert sorted(path.name for path in study.home.root.rglob("*") if path.is_file()) == [
+    assert sorted(path.name for path in study.home.home.rglob("*") if path.is_file()) == [
         "dagster.yaml",
         "study_file",
     ]
@@ -206,21 +189,6 @@ def test_settings_that_were_removed_from_a_home_are_written_again(
     for _ in range(2):
         prepare_dagster_home(study.home)
         (study.home.dagster / "dagster.yaml").unlink()
-
-
-def test_a_limit_that_another_machine_sets_at_the_same_time_is_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("DAGSTER_HOME", "set by open_instance")
-    study = load_study(small_study(tmp_path, "fake:digest"))
-
-    def was_later(self: object, *limit: object) -> None:
-        raise IntegrityError("insert", {}, Exception("duplicate key"))
-
-    monkeypatch.setattr(SqliteEventLogStorage, "set_concurrency_slots", was_later)
-    with open_instance(study) as instance:
-        assert instance.get_runs() == []
 
 
 def add(file: Path) -> int:

@@ -10,10 +10,9 @@ import pytest
 import yaml
 
 from benchmarks.cluster import postgres_programs, postgres_server
-from dagster_project.operations import POOL_LIMITS, open_instance
+from dagster_project.operations import open_instance
 from longtail.errors import LongtailError
 from longtail.storage.home import PROJECT_ROOT
-from longtail.storage.ownership import PLACE, place_of
 from longtail.study.file import load_study
 from longtail.study.study import Study
 from tests.in_process_dbt import put_parsed
@@ -62,12 +61,12 @@ def home(postgres: Postgres, tmp_path: Path) -> Home:
 
 
 def runs_of(postgres: Postgres) -> list[tuple[str, str]]:
-    """The status and the place of every run."""
+    """The status and the study of every run."""
     from sqlalchemy import create_engine, text
 
-    query = text(f"select status, value from runs join run_tags using (run_id) where key = '{PLACE}'")
+    query = text("select status, value from runs join run_tags using (run_id) where key = 'longtail/study'")
     with create_engine(postgres.url).connect() as connection:
-        return [(status, place) for status, place in connection.execute(query)]
+        return [(status, study) for status, study in connection.execute(query)]
 
 
 def test_a_history_in_postgres_goes_on_after_a_restart_of_its_server(postgres: Postgres, home: Home) -> None:
@@ -84,12 +83,12 @@ def test_a_history_in_postgres_goes_on_after_a_restart_of_its_server(postgres: P
     again = run_study(home.folder / "home", home.study, options=["--prepare"], **home.more)
     assert (again.returncode, "Prepared." in again.stdout) == (0, True), again.stderr
     runs = runs_of(postgres)
-    assert {place for _, place in runs} == {place_of(home.folder / "home/small/locks")}
+    assert {study for _, study in runs} == {"small"}
     statuses = [status for status, _ in runs]
     assert {*statuses} <= {"SUCCESS", "FAILURE"}  # what nobody could record, the next start has marked
     assert statuses.count("FAILURE") <= len(errors)
     assert statuses.count("SUCCESS") > 5
-    assert not (home.folder / "home/small/dagster/history").exists()
+    assert not (home.folder / "home/dagster/history").exists()
 
 
 def test_without_its_server_one_line_says_so(postgres: Postgres, home: Home) -> None:
@@ -139,8 +138,12 @@ def test_own_keys_replace_the_projects_and_a_changed_limit_of_a_pool_stays(
     assert (study.home.dagster / "dagster.yaml").stat().st_mode & 0o777 == 0o600  # it may hold a password
     assert written["telemetry"] == {"enabled": False}
     with open_instance(study) as instance:
-        limits = {limit.name: limit.limit for limit in instance.event_log_storage.get_pool_limits()}
-    assert limits == {**POOL_LIMITS, "gpu": 3}
+        storage = instance.event_log_storage
+        storage.initialize_concurrency_limit_to_default(
+            "warehouse"
+        )  # as Dagster does when a step asks for it
+        limits = {limit.name: limit.limit for limit in storage.get_pool_limits()}
+    assert limits == {"gpu": 3, "warehouse": 1}
 
 
 def _study_with(text: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Study:

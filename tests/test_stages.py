@@ -7,7 +7,7 @@ import dataclasses
 import dagster as dg
 import pytest
 
-from dagster_project.definitions import defs
+from dagster_project.definitions import definitions_of
 from dagster_project.defs import resources
 from dagster_project.stages import Stage, plan
 from longtail.storage.home import DEFAULT_STUDY_FILE, PROJECT_ROOT, longtail_home
@@ -28,7 +28,10 @@ def _default() -> Study:
 
 
 def stages_of(study: Study) -> list[Stage]:
-    return plan(study, defs().resolve_asset_graph())
+    """The stages, with the keys of their assets without the study's name."""
+    stages = plan(study, definitions_of(study).resolve_asset_graph())
+    short = [tuple(key.removeprefix(f"{study.name}/") for key in stage.keys) for stage in stages]
+    return [dataclasses.replace(stage, keys=keys) for stage, keys in zip(stages, short, strict=True)]
 
 
 def test_facts_come_first_and_the_warehouse_last() -> None:
@@ -78,13 +81,13 @@ def test_a_window_may_begin_in_the_year_before() -> None:
 
 def test_a_new_asset_joins_the_stage_of_its_group() -> None:
     """The plan follows from the asset graph: only the asset's own definition names it."""
-    definitions = defs()
+    definitions = definitions_of(_default())
 
     @dg.asset(
         key_prefix="lake",
         group_name="generation",
-        partitions_def=resources.models,
-        deps=[["lake", "answers"]],
+        partitions_def=resources.models_of("readability_scores"),
+        deps=[resources.asset_key("lake", "answers")],
     )
     def readability_scores() -> None: ...
 

@@ -13,10 +13,11 @@ from dagster_project.defs.questions import paraphrases, questions
 from dagster_project.defs.resources import (
     LOG,
     StudyResource,
+    asset_key,
+    by_method,
     chosen_study,
-    model_by_method,
     model_session,
-    models,
+    models_of,
     names_of,
     settings,
 )
@@ -46,9 +47,8 @@ from longtail.tables import TABLES
 from longtail.tuning.sweep import ANSWERS, MODELS, tune
 
 _BY_MODEL: dict[str, Any] = {
-    "key_prefix": "lake",
+    "key_prefix": asset_key("lake").path,
     "group_name": "generation",
-    "partitions_def": models,
     "backfill_policy": dg.BackfillPolicy.single_run(),
 }
 _GENERATED = {**_BY_MODEL, "kinds": {"parquet", "torch"}, "pool": "gpu"}
@@ -81,6 +81,7 @@ def _generate(
 
 def generation_asset(table: str, *deps: Any, **options: Any) -> dg.AssetsDefinition:
     """The asset of a generated lake table: one line per table, all else follows from its task."""
+    options = {"partitions_def": models_of(table), **options}
 
     @dg.asset(name=table, description=TABLES[table].grain, deps=deps, **_GENERATED | options)
     def materialize(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
@@ -89,7 +90,13 @@ def generation_asset(table: str, *deps: Any, **options: Any) -> dg.AssetsDefinit
     return materialize
 
 
-imported_answers = lake_asset("imported_answers", of_each(import_answers), deps=[questions], **_BY_MODEL)
+imported_answers = lake_asset(
+    "imported_answers",
+    of_each(import_answers),
+    deps=[questions],
+    partitions_def=models_of("imported_answers"),
+    **_BY_MODEL,
+)
 generated_passages = generation_asset("generated_passages", questions, imported_answers)
 answers = generation_asset(
     "answers",
@@ -97,7 +104,7 @@ answers = generation_asset(
     passages,
     cited_passages,
     *map(_all_partitions, (retrieved_passages, generated_passages, imported_answers)),
-    partitions_def=model_by_method,
+    partitions_def=by_method("answers"),
 )
 paraphrase_answers = generation_asset("paraphrase_answers", paraphrases)
 sampled_answers = generation_asset("sampled_answers", questions)
@@ -106,9 +113,9 @@ candidate_answers = generation_asset(
     "candidate_answers",
     paraphrases,
     passages,
-    dg.AssetKey(["lake", CANDIDATES]),
+    asset_key("lake", CANDIDATES),
     *_passages_in_front,
-    partitions_def=model_by_method,
+    partitions_def=by_method("candidate_answers"),
 )
 grounded_answers = generation_asset("grounded_answers", questions, *_passages_in_front)
 grounded_generations = generation_asset(
@@ -116,17 +123,25 @@ grounded_generations = generation_asset(
 )
 
 
-@dg.asset(**_GENERATED, deps=[_all_partitions(answers)])
+@dg.asset(**_GENERATED, deps=[_all_partitions(answers)], partitions_def=models_of("single_latencies"))
 def single_latencies(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
     """One row per (dataset, question, model, method, prompt) that was sent alone: the waiting time of a single user."""
     return _generate(context, study, calibrate_latency)
 
 
 answer_embeddings = lake_asset(
-    "answer_embeddings", of_each(embed_answers), deps=[paraphrase_answers, sampled_answers], **_GENERATED
+    "answer_embeddings",
+    of_each(embed_answers),
+    deps=[paraphrase_answers, sampled_answers],
+    partitions_def=models_of("answer_embeddings"),
+    **_GENERATED,
 )
 answer_entailments = lake_asset(
-    "answer_entailments", of_each(compare_answers), deps=[paraphrase_answers, sampled_answers], **_GENERATED
+    "answer_entailments",
+    of_each(compare_answers),
+    deps=[paraphrase_answers, sampled_answers],
+    partitions_def=models_of("answer_entailments"),
+    **_GENERATED,
 )
 
 
@@ -145,7 +160,7 @@ def answers_are_whole(context: dg.AssetCheckExecutionContext, study: StudyResour
     )
 
 
-@dg.asset(key_prefix="indexes", group_name="grounding", kinds={"numba"}, deps=[passages])
+@dg.asset(key_prefix=asset_key("indexes").path, group_name="grounding", kinds={"numba"}, deps=[passages])
 def portrait(study: StudyResource) -> dg.MaterializeResult:
     """The data portrait of the corpus: a Bloom filter of its 25-grams, reused until the passages change."""
     with clear_errors():
@@ -177,13 +192,13 @@ quip_scores = lake_asset(
         grounded_generations,
         _all_partitions(answers),
     ],
-    partitions_def=models,
+    partitions_def=models_of("quip_scores"),
 )
 
 
 _SWEEP = chosen_study().sweep
-_READ: list[Any] = [questions, paraphrases, passages, dg.AssetKey(["lake", CANDIDATES])]
-_INDEX = [dg.AssetKey(["indexes", _SWEEP.retriever])] if _SWEEP else []
+_READ: list[Any] = [questions, paraphrases, passages, asset_key("lake", CANDIDATES)]
+_INDEX = [asset_key("indexes", _SWEEP.retriever)] if _SWEEP else []
 
 
 @dg.multi_asset(
@@ -196,4 +211,4 @@ def tuned(context: dg.AssetExecutionContext, study: StudyResource) -> Iterator[d
     with clear_errors():
         by_setting = [tune(study.study, study.lake, key, LOG) for key in sorted(context.partition_keys)]
     for outcomes in zip(*by_setting, strict=True):
-        yield result(study.lake, outcomes, dg.AssetKey(["lake", outcomes[0].table]))
+        yield result(study.lake, outcomes, asset_key("lake", outcomes[0].table))

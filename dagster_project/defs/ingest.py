@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from dagster_project.defs.resources import StudyResource, chosen_study, months
+from dagster_project.defs.resources import StudyResource, asset_key, chosen_study, months
 from dagster_project.defs.results import clear_errors, lake_asset, result, table_specs
 from longtail.imports.datasets import import_entities, import_popularity, import_triples
 from longtail.questions.frequencies import measure_frequencies
@@ -20,7 +20,7 @@ def study_tables(study: StudyResource) -> Iterator[dg.MaterializeResult]:
     """Models, methods, prompts, datasets and the popularity window, as named in study.yaml."""
     with clear_errors():
         for outcome in describe_study(study.study, study.lake):
-            yield result(study.lake, [outcome], dg.AssetKey(["lake", outcome.table]))
+            yield result(study.lake, [outcome], asset_key("lake", outcome.table))
 
 
 _A_MONTH = datetime.timedelta(days=35)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import dagster as dg
 
 from dagster_project.defs.ingest import candidate_triples, entities, triples
-from dagster_project.defs.resources import LOG, StudyResource, months
+from dagster_project.defs.resources import LOG, StudyResource, asset_key, months
 from dagster_project.defs.results import clear_errors, lake_asset, result, table_specs
 from longtail.embedding.lake_tables import compare_paraphrases, far_relations
 from longtail.imports.answers import import_decisions
@@ -27,7 +27,7 @@ def cloze_queries(study: StudyResource) -> Iterator[dg.MaterializeResult]:
     """The patterns and candidates of imported cloze queries; empty for other datasets."""
     with clear_errors():
         for outcome in describe_cloze_queries(study.study, study.lake, LOG):
-            yield result(study.lake, [outcome], dg.AssetKey(["lake", outcome.table]))
+            yield result(study.lake, [outcome], asset_key("lake", outcome.table))
 
 
 paraphrases = lake_asset("paraphrases", build_paraphrases, group_name="questions", deps=[questions])

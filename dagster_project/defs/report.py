@@ -8,14 +8,19 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project.defs.resources import LOG, StudyResource
+from dagster_project.defs.resources import LOG, StudyResource, asset_key
 from dagster_project.defs.results import clear_errors
 from dagster_project.defs.warehouse.assets import published_warehouse
 from longtail.report.report import ReportFiles, write_report
 from longtail.storage.checksums import file_checksum
 
 
-@dg.asset(key_prefix="report", group_name="report", kinds={"html", "vegalite"}, deps=[published_warehouse])
+@dg.asset(
+    key_prefix=asset_key("report").path,
+    group_name="report",
+    kinds={"html", "vegalite"},
+    deps=[published_warehouse],
+)
 def report_page(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
     """`report.html`: every figure that the study supports, in one file that opens from disk, and each figure as PNG.
 
@@ -66,7 +71,7 @@ def observations(files: ReportFiles) -> Iterator[dg.AssetObservation]:
         mart = "fct_verdicts" if name.startswith("adaptive") else "fct_accuracy"
         by_mart[mart][name] = value
     for mart, metadata in by_mart.items():
-        yield dg.AssetObservation(asset_key=dg.AssetKey(["marts", mart]), metadata=metadata)
+        yield dg.AssetObservation(asset_key=asset_key("marts", mart), metadata=metadata)
 
 
 def _image(name: str, path: Path) -> dg.MarkdownMetadataValue:

@@ -1,7 +1,8 @@
 """What assets receive: the study and its partitions, a loaded model that outlives one partition, and dbt.
 
-Partitions come from study.yaml: after a model is added there, reloading the code location adds its partitions. A run
-holds a lock file as long as its process lives; `longtail.storage.ownership` and `operations` recognise dead runs by it.
+Partitions come from study.yaml: after a model is added there, reloading the code location adds its partitions. They are
+those that the study needs, so that "Materialize all" makes what `make run` makes. A run holds a lock file as long as its
+process lives; `longtail.storage.ownership` and `operations` recognise dead runs by it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import functools
 import logging
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,15 @@ from dagster_dbt import DagsterDbtTranslator, DbtCliInvocation, DbtCliResource, 
 from dagster_dbt.compat import DBT_PYTHON_VERSION
 
 from longtail.generation.engine.session import ModelSession
+from longtail.generation.tasks.registry import TASKS
 from longtail.needs import needs_of_machines
 from longtail.storage.home import study_file
 from longtail.storage.lake import Lake
 from longtail.storage.object_store import ObjectStore
-from longtail.storage.ownership import PLACE, hold_run, place_of
+from longtail.storage.ownership import hold_run
 from longtail.study.file import load_study
-from longtail.study.source import FIRST_MONTH
+from longtail.study.models import Model
+from longtail.study.source import window
 from longtail.study.study import Study
 from longtail.warehouse.build import DBT, DBT_PROJECT, dbt_environment
 from longtail.warehouse.manifest import prepare_manifest
@@ -37,35 +40,75 @@ def chosen_study() -> Study:
     return load_study(study_file())
 
 
-months = dg.MonthlyPartitionsDefinition(start_date=FIRST_MONTH, fmt="%Y-%m")
+def _window_of(study: Study) -> dg.MonthlyPartitionsDefinition:
+    """The months of the popularity window, and every later one where the study names no last month."""
+    first, *_, last = window(study)
+    year, month = divmod(int(last[:4]) * 12 + int(last[5:]), 12)
+    after = f"{year:04d}-{month + 1:02d}"
+    end = after if study.popularity.last_month else None
+    return dg.MonthlyPartitionsDefinition(start_date=first, end_date=end, fmt="%Y-%m")
+
+
+_NEEDED_BY: Mapping[str, Callable[[Model], bool]] = {
+    "imported_answers": lambda model: not model.generates,
+    "single_latencies": lambda model: model.generates,
+    "answer_embeddings": lambda model: model.generates,
+    "answer_entailments": lambda model: model.generates,
+}
+"""Tables that only some models have, beside the generated ones, whose tasks say so themselves."""
+
+
+def models_of(table: str) -> dg.StaticPartitionsDefinition:
+    """The models of the study that have rows of a table; maybe none."""
+    study = chosen_study()
+
+    def has_rows(model: Model) -> bool:
+        if table in TASKS:
+            return TASKS[table].is_asked(study) and (model.generates or TASKS[table].is_imported)
+        return _NEEDED_BY.get(table, lambda _: True)(model)
+
+    return dg.StaticPartitionsDefinition([model.name for model in study.models if has_rows(model)])
+
+
+months = _window_of(chosen_study())
 _sweep = chosen_study().sweep
-models = dg.StaticPartitionsDefinition([model.name for model in chosen_study().models])
 methods = dg.StaticPartitionsDefinition(list(chosen_study().methods))
 retrievers = dg.StaticPartitionsDefinition(list(chosen_study().retrieval_methods))
 settings = dg.StaticPartitionsDefinition([one.name for one in _sweep.drawn] if _sweep else [])
-model_by_method = dg.MultiPartitionsDefinition({"model": models, "method": methods})
+
+
+def by_method(table: str) -> dg.MultiPartitionsDefinition:
+    """The models of a table, each with every method."""
+    return dg.MultiPartitionsDefinition({"model": models_of(table), "method": methods})
 
 
 def names_of(partition_key: str) -> tuple[str, ...]:
-    """(model,) for a key of `models`; (model, method) for a key of `model_by_method`, whose text joins them by a bar."""
-    if "|" not in partition_key:
-        return (partition_key,)
-    keys = model_by_method.get_partition_key_from_str(partition_key).keys_by_dimension
-    return keys["model"], keys["method"]
+    """(model,) for a key of `models_of`; (model, method) for a key of `by_method`, whose text joins them by a bar,
+    in the alphabetical order of the dimensions."""
+    return tuple(reversed(partition_key.split("|")))
+
+
+STUDY = "longtail/study"
+"""The tag of a run that names its study."""
+
+
+def asset_key(*names: str) -> dg.AssetKey:
+    """The key of an asset: it begins with the study's name, since all studies of a home share one interface."""
+    return dg.AssetKey([chosen_study().name, *names])
 
 
 LOG = logging.getLogger("longtail")
 
 
 class StudyResource(dg.ConfigurableResource):
-    """The chosen study. Its set-up takes the run's lock, which the process's death releases, and says where it is."""
+    """The chosen study. Its set-up takes the run's lock, which the process's death releases, and tags the run."""
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         run = context.run
         if run is not None:
-            hold_run(self.study.home.locks, run.run_id)
+            hold_run(self.study.home.runs, run.run_id)
             if context.instance is not None:
-                context.instance.add_run_tags(run.run_id, {PLACE: place_of(self.study.home.locks)})
+                context.instance.add_run_tags(run.run_id, {STUDY: self.study.name})
             for need in needs_of_machines():
                 need.check()
             Lake.of(self.study.name, self.study.home.lake).synchronise()

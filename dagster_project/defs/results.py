@@ -13,7 +13,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project.defs.resources import LOG, StudyResource
+from dagster_project.defs.resources import LOG, StudyResource, asset_key
 from longtail.errors import LongtailError, printable
 from longtail.storage.files import add_advice, is_disk_full
 from longtail.storage.fingerprints import fingerprint
@@ -53,20 +53,22 @@ def _release(error: BaseException | None) -> None:
 def lake_asset(
     table: str, compute: Callable[..., Outcome | Sequence[Outcome]], *kinds: str, **options: Any
 ) -> dg.AssetsDefinition:
-    """The asset of a lake table. `compute` takes study, lake and log, and before the log the sorted keys of its
-    partitions, if it has some. A run may take all partitions.
+    """The asset of a lake table. `compute` takes study, lake and log, and before the log the keys of its partitions, if
+    it has some, in the study's order, as `make run` has them. A run may take all partitions.
 
     `kinds`: beside parquet. `options`: as of `dg.asset`, such as `group_name`, `deps` and `partitions_def`.
     """
-    options = {"name": table, "key_prefix": "lake", "kinds": {"parquet", *kinds}, **options}
+    options = {"name": table, "key_prefix": asset_key("lake").path, "kinds": {"parquet", *kinds}, **options}
     options["description"] = TABLES[table].grain
-    is_parted = "partitions_def" in options
-    if is_parted:
+    partitions: dg.PartitionsDefinition | None = options.get("partitions_def")
+    if partitions is not None:
         options["backfill_policy"] = dg.BackfillPolicy.single_run()
 
     @dg.asset(**options)
     def lake_table(context: dg.AssetExecutionContext, study: StudyResource) -> dg.MaterializeResult:
-        keys = [sorted(context.partition_keys)] if is_parted else []
+        keys = []
+        if partitions is not None:
+            keys.append([key for key in partitions.get_partition_keys() if key in context.partition_keys])
         with clear_errors():
             outcomes = compute(study.study, study.lake, *keys, LOG)
             return result(study.lake, [outcomes] if isinstance(outcomes, Outcome) else outcomes)
@@ -87,7 +89,7 @@ def table_specs(tables: Iterable[str], group: str, *kinds: str, **options: Any) 
     """The specs of lake tables that one asset makes together; `kinds` and `options` as of `lake_asset`."""
     return [
         dg.AssetSpec(
-            ["lake", table],
+            asset_key("lake", table),
             description=TABLES[table].grain,
             group_name=group,
             kinds={"parquet", *kinds},

@@ -7,7 +7,7 @@ import dagster as dg
 
 from dagster_project.defs.ingest import entities, triples
 from dagster_project.defs.questions import paraphrases, questions
-from dagster_project.defs.resources import LOG, StudyResource, chosen_study, retrievers
+from dagster_project.defs.resources import LOG, StudyResource, asset_key, chosen_study, retrievers
 from dagster_project.defs.results import clear_errors, lake_asset, result, table_specs
 from longtail.retrieval.cited_passages import cite_passages
 from longtail.retrieval.excluded_pages import TABLE, write_beside
@@ -18,7 +18,7 @@ from longtail.retrieval.search_recalls import measure_search_recalls
 from longtail.storage.lake import Lake, Outcome
 from longtail.study.study import Study
 
-passages, _excluded_pages = (dg.AssetKey(["lake", table]) for table in ("passages", TABLE))
+passages, _excluded_pages = (asset_key("lake", table) for table in ("passages", TABLE))
 
 
 @dg.multi_asset(specs=table_specs(("passages", TABLE), "retrieval", deps=[triples, entities]))
@@ -33,7 +33,7 @@ def collected_pages(study: StudyResource) -> Iterator[dg.MaterializeResult]:
 def _index_asset(retriever: str, library: str) -> dg.AssetsDefinition:
     @dg.asset(
         name=retriever,
-        key_prefix="indexes",
+        key_prefix=asset_key("indexes").path,
         group_name="retrieval",
         kinds={library},
         deps=[passages],

@@ -4,7 +4,7 @@ fails.
 Answers do not depend on page views (popularity is joined in dbt), so a refresh uses no GPU time.
 
 The window of popularity follows the newest month only if study.yaml has no `popularity.last_month`. With `last_month`,
-a refresh only lengthens fct_popularity_history: no rate, threshold or figure changes.
+there is nothing to refresh.
 
 A job names what follows from page views. Automation conditions would also start builds in the middle of `make run`.
 Dagster makes up for ticks that it missed, so no sensor looks for a new month.
@@ -17,7 +17,7 @@ import datetime
 import dagster as dg
 import requests
 
-from dagster_project.defs.resources import chosen_study
+from dagster_project.defs.resources import STUDY, chosen_study
 from longtail.errors import single_line
 
 WEBHOOK = dg.EnvVar("LONGTAIL_WEBHOOK")
@@ -26,7 +26,9 @@ _LONGEST = 1_000
 
 refresh_popularity = dg.define_asset_job(
     "refresh_popularity",
-    selection='group:page_views or group:"warehouse*" or group:report',
+    selection=" or ".join(
+        f'group:"{chosen_study().name}/{group}"' for group in ("page_views", "warehouse*", "report")
+    ),
     description="One month of page views, then dbt with its tests, the bootstraps, the publication and the report.",
 )
 
@@ -35,11 +37,13 @@ refresh_popularity = dg.define_asset_job(
 def monthly_popularity(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
     """On the third of each month, when Wikimedia has counted it: the previous month.
 
-    With `popularity.last_month` in the study this only lengthens fct_popularity_history. Leave it out, and popularity
-    follows the newest month.
+    Without `popularity.last_month` in the study, popularity follows the newest month.
     """
-    if chosen_study().popularity.measure != "page_views":
+    popularity = chosen_study().popularity
+    if popularity.measure != "page_views":
         return dg.SkipReason("this study's popularity is not measured in page views")
+    if popularity.last_month:
+        return dg.SkipReason(f"this study's popularity ends with {popularity.last_month}: its last_month")
     month = last_complete_month(context.scheduled_execution_time)
     return dg.RunRequest(run_key=month, partition_key=month)
 
@@ -60,6 +64,8 @@ def failed_runs(context: dg.RunFailureSensorContext) -> dg.SkipReason | None:
     if not address:
         return dg.SkipReason("LONGTAIL_WEBHOOK names no address")
     run = context.dagster_run
+    if run.tags.get(STUDY, chosen_study().name) != chosen_study().name:
+        return dg.SkipReason("the sensor of the run's own study reports it")
     causes = [_cause(event) for event in context.get_step_failure_events()] or [context.failure_event.message]
     what = run.tags.get("longtail/stage", run.job_name)
     said = f"Longtail, study {chosen_study().name}: {what} failed (run {run.run_id}): {'; '.join(map(str, causes))}"

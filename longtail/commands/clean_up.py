@@ -77,7 +77,9 @@ def _parts(home: StudyHome) -> Iterator[Part]:
     yield Part("published", (home.published,), "the newest publication is kept", is_removable=False)
     yield Part("indexes", (home.indexes,), "search indexes; the next run makes them again")
     yield Part("build", (home.build,), "the warehouse that is being built; the next run makes it again")
-    yield Part("dagster", (home.dagster,), "the history of runs; the next run begins a new one")
+    yield Part(
+        "dagster", (home.dagster,), "the history of runs of all studies; the next run begins a new one"
+    )
     for path in sorted(home.cache.glob("*")):
         again = "for all studies; a run that needs it fetches or computes it again"
         yield Part(f"cache/{path.name}", (path,), again)

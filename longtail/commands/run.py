@@ -32,7 +32,7 @@ from longtail.storage.files import add_advice, atomic_file, is_disk_full
 from longtail.storage.home import command, longtail_home, study_file
 from longtail.storage.lake import Lake
 from longtail.storage.object_store import STORE
-from longtail.storage.ownership import PLACE, forget_run, hold_run, only_one, place_of
+from longtail.storage.ownership import forget_run, hold_run, only_one
 from longtail.study.file import load_study
 from longtail.study.study import Study
 from longtail.warehouse.build import warehouse_inputs
@@ -229,7 +229,7 @@ def run_stage(
     tags = {_RANGE_START: stage.first, _RANGE_END: stage.last} if stage.first and stage.last else {}
     run_id = str(uuid.uuid4())
     # Before the run exists: whenever this process dies, the next start sees that the run is dead.
-    hold_run(study.home.locks, run_id)
+    hold_run(study.home.runs, run_id)
     with (
         contextlib.closing(Condensed(display.say)) as condensed,
         contextlib.redirect_stdout(condensed),
@@ -239,11 +239,11 @@ def run_stage(
             instance=instance,
             run_id=run_id,
             asset_selection=[dg.AssetKey.from_user_string(key) for key in stage.keys],
-            tags={**tags, **_TOGETHER, PLACE: place_of(study.home.locks), "longtail/stage": stage.title},
+            tags={**tags, **_TOGETHER, "longtail/study": study.name, "longtail/stage": stage.title},
             run_config=_QUIET,
             raise_on_error=False,
         )
-    forget_run(study.home.locks, run_id)
+    forget_run(study.home.runs, run_id)
     if is_interrupted(outcome.all_events):
         raise KeyboardInterrupt
     return None if outcome.success else failure_line(outcome.all_events)

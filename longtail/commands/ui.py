@@ -1,8 +1,8 @@
 """What `make ui` does: Dagster's webserver and daemon on 127.0.0.1; one Ctrl-C ends both.
 
 `dagster dev` in the background does not end on SIGTERM, and several daemons on one instance fail silently. Therefore
-this module starts and watches each process itself, and allows one `make ui` per study. One code server loads the
-study's assets for both, which wait for it: each would load them itself, at the same time.
+this module starts and watches each process itself, and allows one `make ui` per home. Each study that has run in the home
+has a code server, which loads its assets for both.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import yaml
 
-from dagster_project.operations import in_one_line, open_instance
+from dagster_project.operations import in_one_line, open_instance, studies_of_home
 from longtail.commands.ports import check_free, read_port
 from longtail.errors import LongtailError
 from longtail.preflight import misses
@@ -30,8 +30,8 @@ from longtail.storage.ownership import only_one
 from longtail.study.file import load_study
 from longtail.warehouse.manifest import prepare_manifest
 
-MODULE, LOCATION = "dagster_project.definitions", "longtail"
-"""What the code server loads, and Dagster's name for it."""
+MODULE = "dagster_project.definitions"
+"""What a code server loads; Dagster's name for it is the study's."""
 _GRACE_S = 2.5
 _HEARTBEAT_S = 120
 """A code server ends if it was not asked for so long: a machine under load needs a while."""
@@ -39,12 +39,12 @@ _HEARTBEAT_S = 120
 
 @in_one_line
 def main(port: str = "3000") -> int:
-    """Serve the UI until a signal."""
+    """Serve the UI until a signal: the chosen study, and all that have run in this home."""
     number = read_port("ui", port)
     study = load_study(study_file())
     os.environ["LONGTAIL_STUDY"] = str(study.path.resolve())
-    busy = f"another `{command('ui')}` serves study {study.name}; stop it first"
-    with only_one(study.home.locks / "ui.lock", busy), temporary_folder("ui") as folder:
+    busy = f"another `{command('ui')}` serves {study.home.home}; stop it first"
+    with only_one(study.home.home / "locks" / "ui.lock", busy), temporary_folder("ui") as folder:
         check_free(number, "ui")
         with open_instance(study):
             for line in misses(study):
@@ -52,7 +52,7 @@ def main(port: str = "3000") -> int:
         print("starting; the address follows", flush=True)
         prepare_manifest(study)
         with _short(folder) as short:
-            _serve(number, short)
+            _serve(number, short, {**studies_of_home(), study.name: study.path.resolve()})
         return 0
 
 
@@ -70,18 +70,19 @@ def _short(folder: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _serve(port: int, folder: Path) -> None:
-    """Serve until a signal or an error. `folder`: for the sockets and temporary files of Dagster."""
-    programs, socket, workspace = Path(sys.executable).parent, folder / "code", folder / "workspace.yaml"
-    loads = ("--module-name", MODULE, "--location-name", LOCATION, "--heartbeat-ttl", _HEARTBEAT_S)
+def _serve(port: int, folder: Path, studies: Mapping[str, Path]) -> None:
+    """Serve `studies`, files by their names, until a signal or an error. `folder`: for the sockets and temporary files of
+    Dagster."""
+    programs, workspace = Path(sys.executable).parent, folder / "workspace.yaml"
+    sockets = {name: folder / f"code{number}" for number, name in enumerate(studies)}
     children: list[subprocess.Popen[bytes]] = []
 
-    def start(*arguments: object) -> None:
+    def start(*arguments: object, **more: str) -> None:
         children.append(
             subprocess.Popen(
                 [str(one) for one in arguments],
                 cwd=PROJECT_ROOT,
-                env={**os.environ, "TMPDIR": str(folder)},
+                env={**os.environ, "TMPDIR": str(folder), **more},
                 start_new_session=True,
                 preexec_fn=end_with_parent,
             )
@@ -96,15 +97,26 @@ def _serve(port: int, folder: Path) -> None:
             time.sleep(0.2)
 
     try:
-        start(
-            *(programs / "dagster", "code-server", "start", *loads),
-            *("--socket", socket, "--log-level", "warning"),
-        )
+        for name, file in studies.items():
+            start(
+                *(
+                    programs / "dagster",
+                    "code-server",
+                    "start",
+                    "--module-name",
+                    MODULE,
+                    "--location-name",
+                    name,
+                ),
+                *("--heartbeat-ttl", _HEARTBEAT_S, "--socket", sockets[name], "--log-level", "warning"),
+                LONGTAIL_STUDY=str(file),
+            )
         start(sys.executable, "-m", "dagster_project.webserver", port, workspace)
-        wait_for(socket.exists)
+        wait_for(lambda: all(socket.exists() for socket in sockets.values()))
         with atomic_file(workspace, staging=folder) as temporary:
-            server = {"socket": str(socket), "location_name": LOCATION}
-            temporary.write_text(yaml.safe_dump({"load_from": [{"grpc_server": server}]}), encoding="utf-8")
+            servers = [{"socket": str(socket), "location_name": name} for name, socket in sockets.items()]
+            load_from = [{"grpc_server": server} for server in servers]
+            temporary.write_text(yaml.safe_dump({"load_from": load_from}), encoding="utf-8")
         wait_for(lambda: _answers(port))
         start(programs / "dagster-daemon", "run", "-w", workspace)
         address = f"http://127.0.0.1:{port}"

@@ -174,7 +174,13 @@ class StudyHome:
 
     @property
     def dagster(self) -> Path:
-        return self.root / "dagster"
+        """The history of runs; all studies of this home share it."""
+        return self.home / "dagster"
+
+    @property
+    def runs(self) -> Path:
+        """The locks of the runs in that history."""
+        return self.home / "locks" / "runs"
 
     @property
     def stage_times(self) -> Path:

@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 
 from dagster_project.defs.generation import answers_are_whole
-from dagster_project.defs.resources import StudyResource, chosen_study
+from dagster_project.defs.resources import StudyResource, asset_key, chosen_study
 from longtail.generation.tasks.audit import count_faults
 from longtail.storage.lake import Lake
 from tests.flipped_bits import flip_bit
@@ -34,7 +34,7 @@ def test_doubled_rows_and_rows_of_questions_not_asked(
     monkeypatch.setenv("LONGTAIL_HOME", str(tmp_path))
     make_lake(chosen_study().home.lake, LakePlan(n_relations=2, n_questions_per_relation=3))
 
-    @dg.asset(key=["lake", "answers"])
+    @dg.asset(key=asset_key("lake", "answers"))
     def answers(context) -> None:  # type: ignore[no-untyped-def]  # Dagster cannot read texts
         lake = Lake(chosen_study().home.lake)
         partition = lake.partitions("answers")[0]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from longtail.commands import ui
 from longtail.storage.home import DEFAULT_STUDY_FILE
@@ -27,21 +26,29 @@ import json, sys
 import dagster as dg
 from dagster_project.definitions import defs
 from dagster_project.defs.warehouse import assets
+from longtail.storage.home import PROJECT_ROOT
 definitions = defs()
-graph = definitions.resolve_asset_graph()
+def name(key):
+    assert key.path[0] == assets.chosen_study().name
+    return "/".join(key.path[1:])
+needed = definitions.resolve_asset_graph()
+full = dg.load_from_defs_folder(path_within_project=PROJECT_ROOT)
+graph = dg.Definitions(
+    assets=full.assets, asset_checks=full.asset_checks, resources=full.resources
+).resolve_asset_graph()
 shown = {}
 for key in sorted(graph.materializable_asset_keys, key=lambda k: k.path):
     node = graph.get(key)
-    shown["/".join(key.path)] = {
+    shown[name(key)] = {
         "group": node.group_name,
         "described": bool(node.description),
         "partitions": type(node.partitions_def).__name__ if node.partitions_def else None,
-        "parents": sorted("/".join(parent.path) for parent in node.parent_keys),
+        "parents": sorted(name(parent) for parent in node.parent_keys),
     }
-checks = sorted("/".join(c.asset_key.path) + ":" + c.name for c in graph.asset_check_keys)
-external = sorted("/".join(key.path) for key in graph.external_asset_keys)
-pools = {"/".join(k.path): sorted(graph.get(k).pools or []) for k in graph.materializable_asset_keys}
-said = [c.description for k in graph.materializable_asset_keys if k.path[0] == "marts"
+checks = sorted(name(c.asset_key) + ":" + c.name for c in graph.asset_check_keys)
+external = sorted(name(key) for key in graph.external_asset_keys)
+pools = {name(k): sorted(graph.get(k).pools or []) for k in graph.materializable_asset_keys}
+said = [c.description for k in graph.materializable_asset_keys if k.path[1] == "marts"
         for c in graph.get(k).metadata["dagster/column_schema"].columns]
 schedules = [s.name for s in definitions.schedules]
 assets._VERSION = "that of other files"
@@ -50,8 +57,9 @@ try:
 except dg.Failure as failure:
     refusal = failure.description
 refresh = definitions.resolve_job_def("refresh_popularity").asset_layer.executable_asset_keys
-print(json.dumps({"assets": shown, "checks": checks, "external": external, "pools": pools, "schedules": schedules,
-                  "said": said, "refusal": refusal, "refresh": sorted("/".join(k.path) for k in refresh)}))
+print(json.dumps({"assets": shown, "needed": sorted(name(k) for k in needed.get_all_asset_keys()),
+                  "checks": checks, "external": external, "pools": pools, "schedules": schedules,
+                  "said": said, "refusal": refusal, "refresh": sorted(name(k) for k in refresh)}))
 """
 
 
@@ -104,6 +112,19 @@ def test_every_source_of_dbt_is_an_asset_of_the_platform(graph: dict[str, Any]) 
     assert [key for key in graph["external"] if key != "lake/quarantine"] == []
 
 
+def test_a_study_defines_no_asset_that_it_has_no_use_for(graph: dict[str, Any]) -> None:
+    """And none of its assets depends on another one: "Materialize all" would wait for it, or fail there."""
+    unneeded = {
+        "answer_entailments", "candidate_answers", "entity_cooccurrences", "generated_passages", "grounded_answers",
+        "grounded_generations", "imported_answers", "quip_scores", "reference_page_views", "tuned_answers",
+        "tuned_models",
+    }  # fmt: skip
+    assert set(graph["assets"]) - set(graph["needed"]) == {f"lake/{name}" for name in unneeded} | {
+        "indexes/portrait"
+    }
+    assert set(graph["needed"]) <= set(graph["assets"])
+
+
 def test_heavy_work_uses_a_pool(graph: dict[str, Any]) -> None:
     pools = graph["pools"]
     generated = (
@@ -144,21 +165,14 @@ def test_a_study_without_retrieval_loads_too(tmp_path: Path) -> None:
     study = small_study(
         tmp_path, "fake:digest", edit={"[closed_book, genread, bm25, oracle]": "[closed_book]"}
     )
-    assets = describe(tmp_path / "home", study)["assets"]
+    assets = describe(tmp_path / "home", study)["needed"]
     assert "lake/answers" in assets
     assert "indexes/bm25" not in assets
 
 
-def test_workspace_and_dg_and_the_web_interface_name_the_same_module() -> None:
-    workspace = yaml.safe_load((PROJECT / "workspace.yaml").read_text())
-    module = workspace["load_from"][0]["python_module"]
+def test_dg_and_the_web_interface_load_the_same_module() -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["dg"]["project"]
-    named = {
-        (module["module_name"], module["location_name"]),
-        (project["code_location_target_module"], project["code_location_name"]),
-        (ui.MODULE, ui.LOCATION),
-    }
-    assert len(named) == 1
+    assert project["code_location_target_module"] == ui.MODULE
 
 
 def test_core_imports_without_dagster() -> None:

@@ -63,14 +63,14 @@ def test_headline_numbers_are_time_series_and_pages_are_linked(report: ModuleTyp
 def test_marts_get_their_plots_and_numbers(report: ModuleType, tmp_path: Path) -> None:
     found = {"/".join(one.asset_key.path): one.metadata for one in report.observations(files(tmp_path))}
     assert set(found) == {
-        "marts/fct_accuracy_by_popularity_level",
-        "marts/fct_accuracy",
-        "marts/fct_verdicts",
+        "sandbox/marts/fct_accuracy_by_popularity_level",
+        "sandbox/marts/fct_accuracy",
+        "sandbox/marts/fct_verdicts",
     }
-    plot = found["marts/fct_accuracy_by_popularity_level"]["plot_scaling"]
+    plot = found["sandbox/marts/fct_accuracy_by_popularity_level"]["plot_scaling"]
     assert plot.value == "![scaling](data:image/png;base64,iVBORw==)"
-    assert found["marts/fct_accuracy"]["accuracy/s/bm25"].value == 0.75
-    assert found["marts/fct_verdicts"]["adaptive_gain/s/bm25"].value == 0.05
+    assert found["sandbox/marts/fct_accuracy"]["accuracy/s/bm25"].value == 0.75
+    assert found["sandbox/marts/fct_verdicts"]["adaptive_gain/s/bm25"].value == 0.05
 
 
 @pytest.mark.parametrize(

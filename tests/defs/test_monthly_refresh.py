@@ -19,7 +19,7 @@ datasets: [{name: all, relations: [occupation, color]}]
 prompts: [{name: zero_shot}]
 models: [{name: m, path: fake, backend: fake}]
 methods: [closed_book]
-popularity: {measure: page_views, n_months: 2}
+popularity: {measure: page_views, n_months: 60}
 """
 CHILD = """
 import json

@@ -69,7 +69,7 @@ def test_a_home_that_cannot_be_made(tmp_path: Path, refuse: Refuse, monkeypatch:
 
 def test_a_run_history_that_cannot_be_opened(tmp_path: Path, refuse: Refuse) -> None:
     for name in ("storage/runs.db", "history/runs.db"):
-        (tmp_path / "home/small/dagster" / name).mkdir(parents=True)
+        (tmp_path / "home/dagster" / name).mkdir(parents=True)
     line = refuse(small_study(tmp_path, "fake:digest"))
     assert str(tmp_path / "home") in line
     assert "LONGTAIL_HOME=<folder>" in line

@@ -20,6 +20,7 @@ from longtail.study import checks, source
 from longtail.study.tables import STUDY_TABLES
 from longtail.wikimedia import page_views
 from dagster_project.definitions import defs
+from dagster_project.defs.resources import asset_key
 from dagster_project.operations import ease_history
 
 day = datetime.datetime.fromisoformat(sys.argv[1])
@@ -36,7 +37,7 @@ with ease_history(Path(os.environ["DAGSTER_HOME"])), dg.DagsterInstance.get() as
     # the study's changed window first, as `make run` or the UI would do it
     changed = definitions.resolve_implicit_global_asset_job_def().execute_in_process(
         instance=instance,
-        asset_selection=[dg.AssetKey(["lake", name]) for name in STUDY_TABLES],
+        asset_selection=[asset_key("lake", name) for name in STUDY_TABLES],
     )
     context = dg.build_schedule_context(
         instance=instance,
@@ -48,7 +49,7 @@ with ease_history(Path(os.environ["DAGSTER_HOME"])), dg.DagsterInstance.get() as
     done = job.execute_in_process(
         instance=instance, partition_key=request.partition_key, tags=request.tags, raise_on_error=False
     )
-    materialised = ["/".join(e.asset_key.path) for e in done.get_asset_materialization_events()]
+    materialised = ["/".join(e.asset_key.path[1:]) for e in done.get_asset_materialization_events()]
     print(json.dumps([changed.success, done.success, request.partition_key, materialised]))
 """
 
@@ -65,7 +66,7 @@ def written(folder: Path) -> dict[Path, int]:
 def refresh(small: Small) -> tuple[str, list[str]]:
     """Evaluate the schedule on the third of this month and execute what it asks for; month and assets."""
     day = f"{TODAY:%Y-%m}-03T06:00:00+00:00"
-    of_small = environment(small.home, small.study, DAGSTER_HOME=str(small.root / "dagster"))
+    of_small = environment(small.home, small.study, DAGSTER_HOME=str(small.home / "dagster"))
     done = run_python("-c", REFRESH, day, env=of_small, timeout=600)
     assert done.returncode == 0, done.stderr[-4000:]
     window, success, month, materialised = json.loads(done.stdout.strip().splitlines()[-1])

@@ -61,6 +61,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     port = free_port()
     study = small_study(folder, "fake:digest", facts=8)
     put_parsed(folder / "home", study)
+    (folder / "other").mkdir()
+    other = small_study(
+        folder / "other", "fake:digest", facts=8, edit={"name: small\ndesc": "name: other\ndesc"}
+    )
+    put_parsed(folder / "home", other)
+    (folder / "home/other/study_file").write_text(f"{other}\n")
     said, told = folder / "ui.log", list[bytes]()
 
     class Receiver(http.server.BaseHTTPRequestHandler):
@@ -105,16 +111,16 @@ def asset_keys(url: str) -> set[str]:
     return {"/".join(node["assetKey"]["path"]) for node in nodes}
 
 
-def test_it_shows_the_assets_of_the_study(served: Served) -> None:
+def test_it_shows_the_assets_of_the_study_and_of_another_that_ran_in_the_home(served: Served) -> None:
     """The first test: it asks as soon as the address is printed."""
     keys = asset_keys(served.url)
-    assert {"lake/triples", "lake/answers", "marts/fct_adaptive_accuracy", "published_warehouse"} <= keys
-    assert "indexes/dense" not in keys
+    shown = ("lake/triples", "lake/answers", "marts/fct_adaptive_accuracy", "published_warehouse")
+    assert {f"{study}/{key}" for study in ("small", "other") for key in shown} <= keys
+    assert "small/indexes/dense" not in keys
 
 
 def test_it_serves_the_report_and_its_answers(served: Served) -> None:
-    (dagster,) = served.home.glob("**/dagster")
-    published = dagster.parent / "published"
+    published = served.home / "small" / "published"
     published.mkdir()
     for name in ("answers.html", "docs.html"):
         (published / name).write_text(f"this is {name}", encoding="utf-8")
@@ -152,14 +158,14 @@ def body_once(browser: Any, is_there: Callable[[str], bool], seconds: float = 60
 
 def test_a_real_browser_draws_the_asset_graph(served: Served, browser: Any) -> None:
     browser.get(f"{served.url}/asset-groups")
-    seen = body_once(browser, lambda text: "retrieved_passages" in text or "ingest" in text)
+    seen = body_once(browser, lambda text: "small" in text and "other" in text)
     assert "Something went wrong" not in seen
 
 
 @pytest.fixture
 def runs(served: Served) -> Iterator[tuple[dg.DagsterInstance, list[str]]]:
     """The served instance with a run for each attack of a website."""
-    with dg.DagsterInstance.from_config(str(served.home / "small" / "dagster")) as instance:
+    with dg.DagsterInstance.from_config(str(served.home / "dagster")) as instance:
         made = [instance.create_run_for_job(_job, status=dg.DagsterRunStatus.SUCCESS) for _ in range(3)]
         yield instance, [run.run_id for run in made]
         for run in made:
@@ -189,7 +195,7 @@ def test_a_link_on_another_website_opens_the_ui(served: Served, browser: Any) ->
     with website(f"<a href='{served.url}/asset-groups'>the study</a>") as port:
         browser.get(f"http://localhost:{port}/")
         browser.execute_script("document.querySelector('a').click()")
-        body_once(browser, lambda text: "retrieved_passages" in text or "ingest" in text)
+        body_once(browser, lambda text: "small" in text and "other" in text)
 
 
 def test_local_programs_may_change_things(served: Served, runs: tuple[dg.DagsterInstance, list[str]]) -> None:
@@ -260,7 +266,7 @@ def test_a_failed_run_of_make_run_is_told_too(served: Served) -> None:
     """Such a run belongs to no code location. A sensor hears only of what fails after its first look, which
     it has had during the tests before."""
     deadline, failed = time.monotonic() + 150, []
-    with dg.DagsterInstance.from_config(str(served.home / "small" / "dagster")) as instance:
+    with dg.DagsterInstance.from_config(str(served.home / "dagster")) as instance:
         while not served.told and time.monotonic() < deadline:
             failed.append(_failing.execute_in_process(instance=instance, raise_on_error=False).run_id)
             time.sleep(5)
@@ -271,7 +277,7 @@ def test_a_failed_run_of_make_run_is_told_too(served: Served) -> None:
 def test_ctrl_c_leaves_no_process_behind(served: Served) -> None:
     process = served.process
     below = descendants(process.pid)
-    assert len(below) >= 5  # the program, its code server with what that started, the webserver, the daemon
+    assert len(below) >= 7  # a code server of each study with what that started, the webserver, the daemon
     os.kill(process.pid, signal.SIGINT)
     assert process.wait(timeout=60) == 0
     assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]

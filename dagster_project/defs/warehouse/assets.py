@@ -5,13 +5,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dagster as dg
-from dagster_dbt import DagsterDbtTranslator, DagsterDbtTranslatorSettings, dbt_assets
+from dagster_dbt import DagsterDbtTranslator, DagsterDbtTranslatorSettings, DbtProject, dbt_assets
 
-from dagster_project.defs.resources import LOG, DbtProcess, StudyResource, chosen_study, dbt_project
+from dagster_project.defs.resources import (
+    LOG,
+    DbtProcess,
+    StudyResource,
+    asset_key,
+    chosen_study,
+    dbt_project,
+)
 from dagster_project.defs.results import clear_errors, markdown_table
 from dagster_project.defs.warehouse.dbt_events import add_row_counts, events_of_reuse
 from longtail.errors import PublishError
 from longtail.study.study import Study
+from longtail.tables import TABLES
 from longtail.warehouse.build import DBT_PROJECT, STUDY_BUILD, clear_build
 from longtail.warehouse.headline import headline, render_headline
 from longtail.warehouse.manifest import project_version
@@ -20,11 +28,40 @@ from longtail.warehouse.reuse import note_built, plan_build
 from longtail.warehouse.sources import describe_columns
 
 
+@dg.asset(
+    key_prefix=asset_key().path,
+    group_name="warehouse",
+    kinds={"parquet"},
+    pool="warehouse",
+    deps=[asset_key("lake", table) for table in TABLES],
+)
+def complete_lake(study: StudyResource) -> dg.MaterializeResult:
+    """All that the warehouse reads: every table of the study is there, and no file of it is damaged."""
+    with clear_errors():
+        study.lake.require_intact()
+    sizes = [path.stat().st_size for path in study.lake.root.rglob("*.parquet")]
+    return dg.MaterializeResult(metadata={"n_files": len(sizes), "n_bytes": sum(sizes)})
+
+
 class WarehouseTranslator(DagsterDbtTranslator):
     """Sources are the lake's assets (by their meta key); a model's group is its topic, the folder that it lies in."""
 
     def __init__(self) -> None:
         super().__init__(DagsterDbtTranslatorSettings(enable_code_references=False))
+
+    def get_asset_key(self, dbt_resource_props: Mapping[str, Any]) -> dg.AssetKey:
+        return asset_key(*super().get_asset_key(dbt_resource_props).path)
+
+    def get_asset_spec(
+        self, manifest: Mapping[str, Any], unique_id: str, project: DbtProject | None
+    ) -> dg.AssetSpec:
+        """A model without a parent waits for the whole lake, so that a backfill builds all models in one run of dbt."""
+        spec = super().get_asset_spec(manifest, unique_id, project)
+        node = self.get_resource_props(manifest, unique_id)
+        parents = node["depends_on"]["nodes"] if unique_id.startswith("model.") else [unique_id]
+        if any(not parent.startswith("source.") for parent in parents):
+            return spec
+        return spec.replace_attributes(deps=[*spec.deps, complete_lake])
 
     def get_group_name(self, dbt_resource_props: Mapping[str, Any]) -> str | None:
         if dbt_resource_props["resource_type"] != "model":
@@ -85,7 +122,13 @@ def warehouse_models(
     yield from build_models(context, dbt, study.study)
 
 
-@dg.asset(group_name="warehouse", kinds={"duckdb"}, pool="warehouse", deps=[warehouse_models])
+@dg.asset(
+    key_prefix=asset_key().path,
+    group_name="warehouse",
+    kinds={"duckdb"},
+    pool="warehouse",
+    deps=[warehouse_models],
+)
 def published_warehouse(study: StudyResource) -> dg.MaterializeResult:
     """Only the marts, in a file that appears whole; the previous few versions are kept beside it."""
     with clear_errors():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from dagster_project.defs.resources import LOG, StudyResource
+from dagster_project.defs.resources import LOG, StudyResource, asset_key
 from dagster_project.defs.results import clear_errors, markdown_table
 from dagster_project.defs.warehouse.assets import published_warehouse
 from longtail.router.publish import publish_routers
@@ -12,7 +12,13 @@ from longtail.warehouse.docs import publish_docs
 from longtail.warehouse.export import export_marts
 
 
-@dg.asset(group_name="warehouse", kinds={"dbt", "html"}, pool="warehouse", deps=[published_warehouse])
+@dg.asset(
+    key_prefix=asset_key().path,
+    group_name="warehouse",
+    kinds={"dbt", "html"},
+    pool="warehouse",
+    deps=[published_warehouse],
+)
 def warehouse_docs(study: StudyResource) -> dg.MaterializeResult:
     """dbt's documentation of every table and column as one page beside the warehouse; it needs no network."""
     with clear_errors():
@@ -30,6 +36,7 @@ def warehouse_docs(study: StudyResource) -> dg.MaterializeResult:
 
 
 @dg.asset(
+    key_prefix=asset_key().path,
     group_name="warehouse",
     kinds={"parquet", "huggingface"},
     pool="warehouse",
@@ -53,7 +60,13 @@ def parquet_export(study: StudyResource) -> dg.MaterializeResult:
     )
 
 
-@dg.asset(group_name="warehouse", kinds={"json"}, pool="warehouse", deps=[published_warehouse])
+@dg.asset(
+    key_prefix=asset_key().path,
+    group_name="warehouse",
+    kinds={"json"},
+    pool="warehouse",
+    deps=[published_warehouse],
+)
 def router(study: StudyResource) -> dg.MaterializeResult:
     """Files that decide whether to retrieve, one per pair of methods; the popularity of entities by their names."""
     with clear_errors():

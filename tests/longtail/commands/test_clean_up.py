@@ -13,7 +13,7 @@ from longtail.storage.ownership import only_one
 STUDY = (PROJECT_ROOT / "studies/according_to_sandbox.yaml").read_text(encoding="utf-8")
 FILES = (
     "mine/lake/answers/a.parquet", "row_cache/a.sqlite", "mine/tuned_models/a", "mine/indexes/bm25/a",
-    "mine/build/warehouse.duckdb", "mine/dagster/history/runs.db", "cache/huggingface/a", "cache/embeddings.sqlite",
+    "mine/build/warehouse.duckdb", "dagster/history/runs.db", "cache/huggingface/a", "cache/embeddings.sqlite",
     "mine/published/warehouse.duckdb", "mine/published/report.html", "mine/published/versions/1.duckdb",
     "mine/published/versions/2.duckdb", "mine/published/exports/1/a", "mine/published/exports/2/a", "other/lake/a",
 )  # fmt: skip
@@ -68,7 +68,7 @@ def test_what_is_named_goes_and_the_rest_stays(home: Path, monkeypatch: pytest.M
     assert clean_up.main("versions, indexes,build,dagster,cache/huggingface") == 0
     assert before - files(home) == {
         "mine/published/versions/1.duckdb", "mine/published/exports/1/a", "mine/indexes/bm25/a", "mine/indexes/link",
-        "mine/build/warehouse.duckdb", "mine/dagster/history/runs.db", "cache/huggingface/a",
+        "mine/build/warehouse.duckdb", "dagster/history/runs.db", "cache/huggingface/a",
     }  # fmt: skip
 
 
