@@ -2,11 +2,11 @@
 
 A local model is asked up to 50 seeded questions by each method with each prompt, round by round. Prompts with many
 demonstrations take a slow model seconds each: after half a minute of answers, each method and prompt has at least six
-times (the fewest whose median has an interval), and no more are taken. One call each warms it up before. Equal prompts (two
-methods may show the same passage) are one call, whose time counts for each. Nothing is taken from the row cache or put
-into it. Each call begins without the prefixes that earlier calls left: a single user finds no demonstrations computed
-already, so the time is that of a cold prefix. Where a method has the model write a background text first, its time is
-that of both texts. The time of finding passages is not included.
+times (the fewest whose median has an interval), and no more are taken. One call each warms it up before. Equal prompts
+(two methods may show the same passage) are one call, whose time counts for each. Nothing is taken from the row cache
+or put into it. Each call begins without the prefixes that earlier calls left: a single user finds no demonstrations
+computed already, so the time is that of a cold prefix. Where a method has the model write a background text first, its
+time is that of both texts. The time of finding passages is not included.
 
 Paraphrases and samples are answered closed-book: their prompts are timed with that method.
 
