@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import dagster as dg
 import uvicorn
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import WorkspaceFileTarget
@@ -23,34 +22,36 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
+from dagster_project.operations import open_instance
 from dagster_project.same_origin import SameOrigin, SmallHeads
 from longtail.storage.home import study_file
 from longtail.study.file import load_study
 
-_HOST = "127.0.0.1"
 _STATEMENT_TIMEOUT_MS, _POOL_RECYCLE_S, _POOL_OVERFLOW = 15_000, 3_600, 20  # those of Dagster's command
 _POLL_MS = 2_000
 _SERVED = re.compile(r"report\.html|answers\.html|answers/[0-9a-f]+\.bin")
 
 
-def main(port: int, workspace_file: str) -> None:
-    """Serve the workspace of a file, once there is one, on 127.0.0.1 until a signal.
+def main(port: int, workspace_file: str, host: str = "127.0.0.1") -> None:
+    """Serve the workspace of a file, once there is one, until a signal.
 
-    `DAGSTER_HOME` names the instance.
+    `host`: the address to listen at. Others than this machine's are for containers: whatever it is, only requests to
+    localhost are answered.
     """
     while not os.path.exists(workspace_file):
         time.sleep(0.2)
     configure_loggers()
-    with dg.DagsterInstance.get() as instance:
+    study = load_study(study_file())
+    with open_instance(study) as instance:
         instance.optimize_for_webserver(_STATEMENT_TIMEOUT_MS, _POOL_RECYCLE_S, _POOL_OVERFLOW)
         workspace = WorkspaceFileTarget([workspace_file])
         with WorkspaceProcessContext(instance, workspace, version=__version__) as context:
             app = create_app_from_workspace_process_context(
                 context, live_data_poll_rate=_POLL_MS, lifespan=_lifespan
             )
-            pages = _Pages(directory=load_study(study_file()).home.published, check_dir=False)
+            pages = _Pages(directory=study.home.published, check_dir=False)
             app.router.routes.insert(0, Mount("/published", pages))
-            uvicorn.run(SameOrigin(app), host=_HOST, port=port, log_level="warning", http=SmallHeads)
+            uvicorn.run(SameOrigin(app), host=host, port=port, log_level="warning", http=SmallHeads)
 
 
 class _Pages(StaticFiles):
@@ -67,4 +68,4 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    main(int(sys.argv[1]), *sys.argv[2:])

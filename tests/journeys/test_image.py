@@ -1,0 +1,124 @@
+"""The image and compose.yaml, as far as no Docker is needed: their instructions, and their commands in a plain folder."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import yaml
+
+from tests.in_process_dbt import put_parsed
+from tests.journeys.commands import PROJECT, environment
+from tests.journeys.test_ui import free_port
+
+COMPOSE: dict[str, Any] = yaml.safe_load((PROJECT / "compose.yaml").read_text())
+WORKSPACE = "deploy/workspace.yaml"
+SERVERS = [entry["grpc_server"] for entry in yaml.safe_load((PROJECT / WORKSPACE).read_text())["load_from"]]
+
+
+def instructions() -> list[tuple[str, str]]:
+    text = re.sub(r"^#.*\n", "", (PROJECT / "Dockerfile").read_text(), flags=re.MULTILINE).replace("\\\n", "")
+    pairs = (line.partition(" ") for line in text.splitlines() if line)
+    return [(word, rest) for word, _, rest in pairs]
+
+
+def test_the_image_is_pinned_and_runs_as_no_root() -> None:
+    found = instructions()
+    (base,) = (rest for word, rest in found if word == "FROM")
+    assert re.fullmatch(r"[\w/]+:[\w.-]*\d[\w.-]*", base)
+    assert [rest for word, rest in found if word == "USER"][-1] == "longtail"
+    assert found.index(("USER", "longtail")) < found.index(("VOLUME", "/data"))
+    for word, rest in found:
+        *sources, _ = shlex.split(rest) or [""]
+        assert word != "COPY" or all((PROJECT / source).exists() for source in sources), rest
+        assert (
+            word != "RUN"
+            or "pip install" not in rest
+            or {"--no-cache-dir", "constraints.txt"} <= {*rest.split()}
+        )
+        assert word not in ("ENTRYPOINT", "CMD") or json.loads(rest)
+    extras = next(rest for word, rest in found if word == "ARG" and "EXTRAS" in rest).partition("=")[2]
+    assert all(f"\n{extra} = [" in (PROJECT / "pyproject.toml").read_text() for extra in extras.split(","))
+
+
+def test_only_this_machine_reaches_the_services_and_no_password_is_written_down() -> None:
+    services = COMPOSE["services"]
+    assert all(port.startswith("127.0.0.1:") for one in services.values() for port in one.get("ports", ()))
+    for service in services.values():
+        for name, value in service["environment"].items():
+            assert ("PASSWORD" not in name and "SECRET" not in name) or value.startswith(
+                "${LONGTAIL_PASSWORD:?"
+            ), name
+    for server in SERVERS:
+        words = services[server["host"]]["command"]
+        assert words[words.index("--location-name") + 1] == server["location_name"]
+        assert words[words.index("--port") + 1] == str(server["port"])
+
+
+def test_its_commands_serve_the_study_in_a_plain_folder(tmp_path: Path) -> None:
+    """Code server, webserver and daemon, without Postgres and the store; the pages answer to localhost alone."""
+    study, home, port, code_port = PROJECT / "study.yaml", tmp_path / "home", free_port(), free_port()
+    put_parsed(home, study)
+    (tmp_path / "workspace.yaml").write_text(
+        yaml.safe_dump(
+            {"load_from": [{"grpc_server": {**SERVERS[0], "host": "127.0.0.1", "port": code_port}}]}
+        )
+    )
+    changes = {
+        "0.0.0.0": "127.0.0.1", "3000": str(port), "4000": str(code_port), WORKSPACE: str(tmp_path / "workspace.yaml"),
+    }  # fmt: skip
+    variables = environment(home, study, DAGSTER_HOME=str(home / "dagster"))
+    binaries, log, children = (
+        PROJECT / ".venv/bin",
+        (tmp_path / "log").open("wb"),
+        list[subprocess.Popen[bytes]](),
+    )
+
+    def start(service: str) -> None:
+        words = [
+            changes.get(word, word)
+            for key in ("entrypoint", "command")
+            for word in COMPOSE["services"][service][key]
+        ]
+        children.append(
+            subprocess.Popen(
+                [str(binaries / words[0]), *words[1:]], cwd=PROJECT, env=variables, stdout=log, stderr=log
+            )
+        )
+
+    def wait_until_healthy(service: str) -> None:
+        test = COMPOSE["services"][service]["healthcheck"]["test"][1:]
+        words = [re.sub("[34]000", lambda match: changes[match.group()], word) for word in test]
+        for _ in range(75):
+            assert all(child.poll() is None for child in children), (tmp_path / "log").read_text()[-3000:]
+            if not subprocess.run(
+                [str(binaries / words[0]), *words[1:]], env=variables, capture_output=True
+            ).returncode:
+                return
+            time.sleep(4)
+        pytest.fail(f"{service} is not healthy: {(tmp_path / 'log').read_text()[-3000:]}")
+
+    try:
+        for service in ("sandbox", "webserver", "daemon"):
+            start(service)
+            wait_until_healthy(service)
+        address, query = f"http://127.0.0.1:{port}/graphql", "{ assetNodes { assetKey { path } } }"
+        nodes = requests.post(address, json={"query": query}, timeout=60).json()["data"]["assetNodes"]
+        assert ["sandbox", "marts", "fct_accuracy"] in [node["assetKey"]["path"] for node in nodes]
+        foreign = requests.post(
+            address, json={"query": query}, headers={"Host": "longtail.example.org"}, timeout=60
+        )
+        assert foreign.status_code == 403
+    finally:
+        for child in children:
+            child.terminate()
+        for child in children:
+            child.wait(60)
+        log.close()
