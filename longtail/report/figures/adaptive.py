@@ -155,23 +155,18 @@ ACCURACY = Figure(
     "of each search over these splits, with the interval of a bootstrap over whole subjects; the gain that the report "
     "speaks of is that of the figure `What deciding when to retrieve gains`.",
     source="PopQA, Figures 9 and 12",
-    sql=f"""with policies as (
-    unpivot (
-        select *, accuracy_never as never, accuracy_always as "always", accuracy_adaptive as adaptive,
-            accuracy_best_of_both as "best of both"
-        from marts.fct_adaptive_accuracy
-    ) on never, "always", adaptive, "best of both" into name policy value accuracy
-)
-select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant, policy,
-    n_questions, n_splits, accuracy,
-    case when policy = 'adaptive' then split_low end as split_low,
-    case when policy = 'adaptive' then split_high end as split_high,
-    case when policy = 'adaptive' then share_retrieved end as share_retrieved,
-    case when policy = 'adaptive' then gain end as gain,
-    case when policy = 'adaptive' then gain_ci_low end as gain_ci_low,
-    case when policy = 'adaptive' then gain_ci_high end as gain_ci_high,
-    case when policy = 'adaptive' then gain_ci_undefined end as gain_ci_undefined
-from policies
+    sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant, policy,
+    n_questions, n_splits, policies.accuracy, splits.* exclude (decides)
+from marts.fct_adaptive_accuracy
+cross join lateral (
+    from (values ('never', accuracy_never), ('always', accuracy_always), ('adaptive', accuracy_adaptive),
+        ('best of both', accuracy_best_of_both)) as values_of (policy, accuracy)
+) as policies
+left join lateral (
+    select 'adaptive' as decides, split_low, split_high, share_retrieved, gain, gain_ci_low, gain_ci_high,
+        gain_ci_undefined
+) as splits on policies.policy = splits.decides
+where policies.accuracy is not null
 order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  # noqa: S608
     labels={"accuracy": "accuracy (spread of splits)", "gain": "gain over these splits"},
     spec=panels(

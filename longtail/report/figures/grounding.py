@@ -103,22 +103,20 @@ QUOTES = Figure(
     f"draws them; nobody chose them. Texts are cut at {TEXT_CHARACTERS} characters. Table `marts.fct_quip_scores` has "
     "all of them.",
     source="According-to prompting, Figure 2",
-    sql=f"""with drawn as (
-    select *, row_number() over (
-        partition by dataset, prompt, model, method, text_from order by md5(question_id), question_id
-    ) as place
-    from marts.fct_quip_scores
-    where quip is not null
-)
-select scores.dataset, prompts.prompt, scores.model, scores.method, {_TEXT_FROM} as text_from, questions.question,
-    scores.quip, scores.n_grams, scores.raw_text[1:{TEXT_CHARACTERS}] as text, scores.span_starts, scores.span_ends,
-    length(scores.raw_text) > {TEXT_CHARACTERS} as is_cut, scores.n_quotes
-from drawn as scores
+    sql=f"""select scores.dataset, prompts.prompt, scores.model, scores.method, {_TEXT_FROM} as text_from,
+    questions.question, scores.quip, scores.n_grams, scores.raw_text[1:{TEXT_CHARACTERS}] as text,
+    scores.span_starts, scores.span_ends, length(scores.raw_text) > {TEXT_CHARACTERS} as is_cut, scores.n_quotes
+from marts.fct_quip_scores as scores
 {_OF_PROMPTS}
 left join marts.dim_questions as questions
     on scores.dataset = questions.dataset and scores.question_id = questions.question_id
-where scores.place <= {EXAMPLES_EACH}
-order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method, scores.place""",  # noqa: S608
+where scores.quip is not null
+qualify row_number() over (
+    partition by scores.dataset, prompts.prompt, scores.model, scores.method, scores.text_from
+    order by md5(scores.question_id), scores.question_id
+) <= {EXAMPLES_EACH}
+order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method, md5(scores.question_id),
+    scores.question_id""",  # noqa: S608
     labels={"quip": "QUIP"},
     choose=("model", "method", "text_from"),
     cards="quotes",
@@ -244,21 +242,16 @@ EXPLANATIONS = Figure(
     f"draws them, the same for all prompts; nobody chose them. Texts are cut at {TEXT_CHARACTERS} characters. Table "
     "`marts.fct_grounded_generations` has all of them.",
     source="According-to prompting, Table 5",
-    sql=f"""with drawn as (
-    select *, row_number() over (
-        partition by dataset, model, method, grounding_prompt order by md5(question_id), question_id
-    ) as place
-    from marts.fct_grounded_generations
-    where quip is not null
-)
-select drawn.dataset, drawn.model, drawn.method, drawn.grounding_prompt, questions.question, drawn.answer, drawn.quip,
-    drawn.n_grams, drawn.explanation[1:{TEXT_CHARACTERS}] as text, drawn.span_starts, drawn.span_ends,
-    length(drawn.explanation) > {TEXT_CHARACTERS} as is_cut, len(drawn.quotes) as n_quotes
-from drawn
-left join marts.dim_questions as questions
-    on drawn.dataset = questions.dataset and drawn.question_id = questions.question_id
-where drawn.place <= {EXAMPLES_EACH}
-order by drawn.dataset, drawn.model, drawn.method, drawn.grounding_prompt, drawn.place""",  # noqa: S608
+    sql=f"""select dataset, model, method, grounding_prompt, question, answer, quip, n_grams,
+    explanation[1:{TEXT_CHARACTERS}] as text, span_starts, span_ends, length(explanation) > {TEXT_CHARACTERS} as is_cut,
+    len(quotes) as n_quotes
+from marts.fct_grounded_generations
+left join (select dataset, question_id, question from marts.dim_questions) using (dataset, question_id)
+where quip is not null
+qualify row_number() over (
+    partition by dataset, model, method, grounding_prompt order by md5(question_id), question_id
+) <= {EXAMPLES_EACH}
+order by dataset, model, method, grounding_prompt, md5(question_id), question_id""",  # noqa: S608
     labels={"quip": "QUIP"},
     choose=("model", "method", "grounding_prompt"),
     cards="quotes",

@@ -6,21 +6,19 @@ from typing import Any
 
 from longtail.report.figure import Figure, bounds
 from longtail.report.marks import (
-    IN_LINES,
     LOG_TICKS,
     categories,
     curves,
     each_model_and_dataset,
-    names,
     panels,
     points,
     points_in_rows,
     popularity_x,
     quantity,
     relation_cells,
+    rows_of_points,
     series,
     share_y,
-    single,
     steps,
 )
 from longtail.warehouse.headline import HEADLINE_SQL
@@ -218,16 +216,11 @@ from marts.fct_accuracy as accuracy
 inner join marts.dim_methods as methods on accuracy.method = methods.method
 where methods.kind = 'memory'
 order by dataset, prompt, model, relation, guess""",
-    spec=single(
-        points(
-            quantity("accuracy", "share right", {"format": "%", "grid": True}, {"domain": [0, 1]}),
-            names("relation"),
-            categories(
-                "guess", "way", ["model, from memory", "most frequent answer", "in the subject's name"]
-            ),
-            side_by_side=True,
-        ),
-        rows="relation",
+    spec=rows_of_points(
+        quantity("accuracy", "share right", {"format": "%", "grid": True}, {"domain": [0, 1]}),
+        "relation",
+        categories("guess", "way", ["model, from memory", "most frequent answer", "in the subject's name"]),
+        side_by_side=True,
         step=34,
     ),
     choose=("model",),
@@ -316,15 +309,12 @@ where relation = 'all' and n > 0)
 select * from scopes
 order by prompt, model, method, questions_of, measure desc, scope""",  # noqa: S608
     labels={"undefined": "why no interval"},
-    spec=single(
-        points(
-            _correlation_x("correlation", "correlation"),
-            names("system", labelExpr=IN_LINES),
-            categories("scope", "correlation", _SCOPES),
-            side_by_side=True,
-            mark_at=0,
-        ),
-        rows="system",
+    spec=rows_of_points(
+        _correlation_x("correlation", "correlation"),
+        "system",
+        categories("scope", "correlation", _SCOPES),
+        side_by_side=True,
+        mark_at=0,
         step=40,
     ),
     choose=("method", "measure"),

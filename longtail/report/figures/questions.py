@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from longtail.report.figure import Figure, bounds
 from longtail.report.marks import (
-    IN_LINES,
     categories,
     curves,
     difference_x,
-    names,
     panels,
-    points,
     popularity_x,
     quantity,
+    rows_of_points,
     series,
     single,
 )
@@ -201,16 +199,13 @@ from marts.fct_rule_agreement
 order by max(abs(difference)) over (partition by dataset) desc, dataset, accuracy_by_verdict desc, prompt, model,
     method""",  # noqa: S608
     labels={"difference": "error of the rule"},
-    spec=single(
-        points(
-            difference_x("difference", "accuracy by the rule minus accuracy by the verdicts", 8),
-            names("system", labelExpr=IN_LINES),
-            categories("rule", "rule", _RULES),
-            interval=bounds("difference"),
-            side_by_side=True,
-            mark_at=0,
-        ),
-        rows="system",
+    spec=rows_of_points(
+        difference_x("difference", "accuracy by the rule minus accuracy by the verdicts", 8),
+        "system",
+        categories("rule", "rule", _RULES),
+        interval=bounds("difference"),
+        side_by_side=True,
+        mark_at=0,
         step=52,
     ),
     choose=("questions_of",),

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from longtail.report.figure import Figure, Spec, bounds
+from longtail.report.figure import Figure, bounds
 from longtail.report.marks import (
-    IN_LINES,
     SHARE_AXIS,
     categories,
     difference_x,
-    names,
-    points,
     quantity,
-    single,
+    rows_of_points,
     value_x,
 )
 
@@ -46,15 +41,6 @@ def _words(signal: str, verdict: str) -> str:
     """SQL of a verdict in words: 'gains +2.7', 'gains nothing', 'not known: no passages'."""
     number = f"replace(format(' {{:+.1f}}', 100 * {signal}_gain), '-', '−')"
     return f"{verdict} || if({verdict} in ('gains', 'loses'), {number}, '')"
-
-
-def _dots(x: Spec, colour: Spec, *, step: int, **look: Any) -> Spec:
-    """One line for each data set and model; `look`: that of `points`."""
-    return single(
-        points(x, names("system", labelExpr=IN_LINES, labelLineHeight=12), colour, **look),
-        rows="system",
-        step=step,
-    )
 
 
 VERDICTS = Figure(
@@ -125,8 +111,9 @@ accuracies as (
 select * from accuracies
 where accuracy is not null
 order by place""",  # noqa: S608
-    spec=_dots(
+    spec=rows_of_points(
         quantity("accuracy", "accuracy", {**SHARE_AXIS, "grid": True}, {"domain": [0, 1]}),
+        "system",
         categories("known_by", None, _KNOWN_BY),
         step=30,
     ),
@@ -159,8 +146,9 @@ aurocs as (
 select * from aurocs
 where auroc is not null
 order by place, signal desc""",  # noqa: S608
-    spec=_dots(
+    spec=rows_of_points(
         {**value_x("auroc"), "title": "AUROC"},
+        "system",
         categories("signal", "signal", _DECIDED_BY),
         step=36,
         interval=bounds("auroc"),
@@ -185,8 +173,9 @@ gains as (
 select * from gains
 where gain is not null
 order by place, decided_by desc""",  # noqa: S608
-    spec=_dots(
+    spec=rows_of_points(
         difference_x("gain", "held-out gain", 5),
+        "system",
         categories("decided_by", "decided by", _DECIDED_BY),
         step=36,
         interval=bounds("gain"),
