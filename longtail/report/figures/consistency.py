@@ -17,11 +17,6 @@ from longtail.report.marks import (
     value_x,
 )
 
-_SQL = """select dataset, prompt, model, relation, n, n_scons, n_cert, accuracy, scons, cert
-from marts.fct_semantic_consistency
-where relation <> 'all' and scons is not null
-order by dataset, prompt, model, relation"""
-
 BY_RELATION = Figure(
     key="consistency_by_relation",
     title="Consistency and certainty by relation",
@@ -46,7 +41,10 @@ AGAINST_ACCURACY = Figure(
     title="Consistency against accuracy",
     shows="One point per relation. If the points rise, a model that agrees with itself is more often right.",
     source="PopQA-TP, Figure 3",
-    sql=_SQL,
+    sql="""select dataset, prompt, model, relation, n, n_scons, n_cert, accuracy, scons, cert
+from marts.fct_semantic_consistency
+where relation <> 'all' and scons is not null
+order by dataset, prompt, model, relation""",
     labels={"n": "n of accuracy"},
     spec=panels(
         "model",
