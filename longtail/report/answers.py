@@ -118,7 +118,7 @@ def write_answers(connection: duckdb.DuckDBPyConnection, head: Mapping[str, Any]
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
-    names, rows = select(connection, sql)
+    names, _, rows = select(connection, sql)
     columns = {name: [row[name] for row in rows] for name in names}
     return {name: encode(values) if name in _WORDS else values for name, values in columns.items()}
 
@@ -128,8 +128,8 @@ def _shards(
 ) -> Iterator[dict[str, Any]]:
     """The shards of a slice of questions."""
     bounds = {"dataset": dataset, "first": first, "last": last, "longest": LONGEST}
-    passages = {row["passage_id"]: row for row in select(connection, _PASSAGES, bounds)[1]}
-    rows = select(connection, _DETAILS, bounds)[1]
+    passages = {row["passage_id"]: row for row in select(connection, _PASSAGES, bounds)[2]}
+    rows = select(connection, _DETAILS, bounds)[2]
     for at in range(0, len(rows), _PER_SHARD):
         yield _shard(rows[at : at + _PER_SHARD], passages)
 

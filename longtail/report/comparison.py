@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from longtail.report.figure import Column, Dimensions, Figure, Section, bounds
+from longtail.report.figure import Dimensions, Figure, Section, bounds, columns_of
 from longtail.report.marks import difference_x, names, points, series, single
 from longtail.report.page import render
 from longtail.report.published import (
@@ -208,11 +208,6 @@ _FIGURES = {  # by topic: title of the section, title, caption
         "The study", "What changed in the study",
         "Settings, models, methods, prompts, relations and versions, as published. What one file alone has comes first."),
 }  # fmt: skip
-_COLUMN_KINDS = {
-    **dict.fromkeys(("threshold", "popularity", "ratio", "median", "rank"), "number"),
-    **{"n": "count", "is": "flag", "accuracy": "share", "share": "share", "difference": "signed", "gain": "signed"},
-}  # fmt: skip
-_LABELS = {"parametric_method": "memory", "retrieval_method": "retrieval", "threshold_scope": "thresholds"}
 
 
 def write_comparison(a: Path, b: Path, folder: Path) -> list[str]:
@@ -258,27 +253,15 @@ def write_comparison(a: Path, b: Path, folder: Path) -> list[str]:
 
 def _figure_rows(topic: str, table: pa.Table, missing: str | None) -> FigureRows:
     _, title, shows = _FIGURES[topic]
-    with duckdb.connect() as memory:
-        memory.register("rows", table)
-        columns, rows = select(memory, "from rows")
     figure = Figure(
-        topic, title, shows, "", "", f"from 'compare.parquet' where topic = '{topic}'",
-        tuple(_column(name) for name in columns if "_ci_" not in name),
+        topic, title, shows, "", f"from 'compare.parquet' where topic = '{topic}'",
         single(_CHANGE, rows="model", step=70) if topic == "accuracy" else None,
         ("threshold_scope",) if topic == "gains" else (),
     )  # fmt: skip
-    return FigureRows(figure, columns, rows, missing)
-
-
-def _column(name: str) -> Column:
-    """Label and kind follow from the name; an interval stands beside its value."""
-    first, *more = name.split("_")
-    label = _LABELS.get(name) or " ".join(more if first in ("n", "is") else (first, *more))
-    if label[-2:] in (" a", " b"):
-        label = label[:-1] + label[-1].upper()
-    kind = "text" if name in _LABELS else _COLUMN_KINDS.get(first, "text")
-    low, high = (f"{end}_{more[-1]}" if first == "gain" else end for end in bounds(first))
-    return Column(name, label, kind, (low, high) if kind == "signed" else None)
+    with duckdb.connect() as memory:
+        memory.register("rows", table)
+        names, types, rows = select(memory, "from rows")
+    return FigureRows(figure, columns_of(names, types, {}, ()), names, rows, missing)
 
 
 def _findings(by_topic: dict[str, list[dict[str, Any]]], missing: dict[str, str]) -> list[str]:

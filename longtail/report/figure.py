@@ -47,13 +47,118 @@ class Column:
     interval: tuple[str, str] | None = None
 
 
+_CHART_ONLY = frozenset((
+    "place", "system", "popularity", "z", "shown", "kind", "significance", "answered_by", "is_cut", "span_starts",
+    "span_ends", "passage", "passage_source", "passage_licence", "decade_low",
+))  # fmt: skip
+"""Names of columns that a query has for its chart or cards alone."""
+_KINDS = (
+    ("number", r".*_ms(_.*)?"),
+    ("p", r".*p_(value|holm)"),
+    ("usd", r".*usd.*|amount|saved"),
+    ("count", r".*_tokens_per_1000"),
+    ("signed", r".*(gain|difference|correlation|pearson|biserial|spearman|kappa|gap_share).*"),
+    ("share", r".*(accuracy|share|recall|coverage|auroc|cosine|precision|risk|area|agreement|probability|quip).*"),
+    ("share", r"scons|cert|similarity|value|(mean|base)_(value|score)"),
+)  # fmt: skip
+"""What a fractional number is, by its column's name; else it is a number."""
+_COUNTS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UBIGINT")
+_LABELS = {
+    "bin_low": "popularity from", "bin_high": "popularity to", "popularity_low": "popularity from",
+    "popularity_high": "to", "z_low": "z from", "z_high": "z to", "subject_popularity": "popularity",
+    "threshold_popularity": "threshold", "threshold_scope": "threshold", "parametric_method": "memory",
+    "parametric_accuracy": "from memory", "parametric_prediction": "from memory",
+    "retrieval_accuracy": "with retrieval", "retrieval_prediction": "with the passage",
+    "passage_of": "passage is about", "passage_title": "passage", "recall_at_1": "recall@1", "recall_at_5": "recall@5",
+    "n_questions": "n", "n_compared": "n", "n_correct": "right", "n_reused": "n reused", "n_timed": "n timed",
+    "n_above_zero": "n above zero", "n_scons": "n of consistency", "n_cert": "n of certainty",
+    "n_a_only": "only A right", "n_b_only": "only B right", "n_paired": "pairs", "n_scores_paired": "pairs",
+    "n_quip": "texts with QUIP", "n_grams": "runs of 25 characters", "n_quotes": "quotations",
+    "n_missing_popularity": "without popularity", "n_questions_without_subject": "without subject",
+    "n_questions_without_relation": "without relation", "n_known": "questions whose passages are known",
+    "n_put_aside": "quarantined", "n_several_entities": "several", "n_most_popular": "by popularity",
+    "n_rule_only": "right by the rule alone", "n_verdict_only": "right by the verdict alone",
+    "n_expected": "asked for", "n_separated": "separated relations", "is_best": "kept", "is_interleaved": "in turn",
+    "is_correct": "popqa", "is_correct_case_sensitive": "case-sensitive", "is_correct_normalized": "normalised",
+    "no_interval": "why no interval", "gain_ci_undefined": "why no interval", "undefined": "why undefined",
+    "pearson_binned": "Pearson, bins", "pearson_binned_undefined": "why no Pearson, bins",
+    "point_biserial": "point-biserial", "spearman": "Spearman",
+    "unbinned_undefined": "why no point-biserial, Spearman", "accuracy_attempted": "accuracy of the rest",
+    "accuracy_by_rule": "accuracy by the rule", "accuracy_by_verdict": "by the verdicts", "auroc": "AUROC",
+    "auroc_within": "within relations", "brier": "Brier score", "p_value": "p", "p_holm": "p after Holm",
+    "score_p_value": "p", "score_p_holm": "p after Holm", "score_difference": "difference",
+    "gap_share": "part of the way", "gain_over_popularity_all": "over popularity",
+    "gain_over_popularity_per_relation": "over popularity per relation",
+    "coverage_at_risk_5": "coverage at 5 %, in sample", "coverage_at_risk_10": "coverage at 10 %, in sample",
+    "coverage_at_risk_20": "coverage at 20 %, in sample", "excess_area": "above the best order",
+    "threshold": "signal above", "variant": "thresholds",
+    "cost_usd_per_1000": "USD per 1,000", "device_seconds_per_1000": "device s per 1,000",
+    "signal_device_seconds_per_1000": "signal's s per 1,000", "single_latency_ms": "median ms",
+    "single_latency_ms_never": "never, ms",
+    "single_latency_ms_always": "always, ms", "single_latency_ms_adaptive": "adaptive, ms",
+    "single_latency_ms_saved": "saved, ms", "p95_ms": "95th percentile", "device_seconds": "device s spent",
+    "amount": "USD per 1,000 questions", "saved": "saving claimed", "share_memory": "keeps memory",
+    "share_passage": "follows", "share_other": "says something else", "share_of_prompt_tokens_shared": "shared",
+    "share_failed": "share", "cumulative_share": "up to here", "scons": "consistency", "cert": "certainty",
+    "aic": "AIC", "mcfadden_r2": "McFadden's R²", "mean_probability": "predicted", "bin_center": "value",
+    "loss": "loss of the reader", "retriever_loss": "loss of the retriever", "reader_rate": "rate of the reader",
+    "retriever_rate": "rate of the retriever", "batch_size": "queries of a step", "passages_per_query": "passages",
+    "training_relations": "trained on", "text_from": "kind of text", "quip": "mean QUIP",
+    "base_value": "QUIP of the others", "mean_value": "mean QUIP", "length": "compared over", "end_task": "score",
+    "level": "log10 popularity", "pair": "A − B", "p25": "25 %", "p75": "75 %", "p95": "95 %",
+    "least_cosine": "lowest", "minimum": "lowest", "maximum": "highest", "table_name": "lake table",
+    "example_row_key": "for example", "kappa": "κ",
+}  # fmt: skip
+"""Labels of columns, where their names do not say it."""
+_UNSAID = re.compile(r"^(n|is|share|accuracy)_|_(accuracy|method)$")
+
+
+def columns_of(
+    names: Sequence[str], types: Sequence[str], labels: Mapping[str, str], hidden: Sequence[str]
+) -> tuple[Column, ...]:
+    """The columns of a table from the names and DuckDB's types of a query's columns.
+
+    The bounds of an interval follow its value in the query: `…ci_low` and `…ci_high`, `split_low` and `split_high`, or
+    the value's name with `_low` and `_high`. `labels` and `hidden`: those of the figure.
+    """
+    columns, bounds_of = [], set[str]()
+    for at, (name, type_) in enumerate(zip(names, types, strict=True)):
+        low, high = (*names[at + 1 : at + 3], "", "")[:2]
+        is_interval = low.endswith(("ci_low", "split_low")) or (low, high) == (f"{name}_low", f"{name}_high")
+        ends = (low, high) if is_interval else None
+        bounds_of.update(ends or ())
+        if name not in bounds_of and name not in _CHART_ONLY and name not in hidden:
+            label = labels.get(name) or _LABELS.get(name) or _default_label(name)
+            columns.append(Column(name, label, _kind(name, type_, ends is not None), ends))
+    return tuple(columns)
+
+
+def _default_label(name: str) -> str:
+    side = name[-2:] if name.endswith(("_a", "_b")) else ""  # of a comparison
+    said = _UNSAID.sub("", name.removesuffix(side)).replace("_", " ").replace(" per 1000", " per 1,000")
+    return said + side.replace("_", " ").upper()
+
+
+def _kind(name: str, type_: str, has_interval: bool) -> str:
+    if type_ == "BOOLEAN":
+        return "flag"
+    if type_ in _COUNTS:
+        return "count"
+    if type_ != "DOUBLE":
+        return "points" if has_interval else "text"
+    return next((kind for kind, pattern in _KINDS if re.fullmatch(pattern, name)), "number")
+
+
 @dataclass(frozen=True)
 class Figure:
     """One figure. If a table of its query is missing, or `mart` is empty, the figure is not shown.
 
     `shows`: the caption, in sentences: what is drawn, what the interval is, what was left out. `{popularity}` in it
     stands for the study's measure, like `$label` in a chart.
-    `source`: the place in the paper. `mart`: the table whose numbers it shows; Dagster shows its picture there.
+    `source`: the place in the paper.
+    `sql`: the first table that it reads is the `mart` whose numbers the figure shows. Its columns are those of the table
+    behind the figure, but for what only charts read and the names in `hidden`.
+    `labels`: what this figure calls some of them.
     `spec`: the chart; a figure without one is a table, or `cards`: examples (cards of text), or quotes (texts with
     marked places). `choose`: columns of which one value is shown at a time.
     `leads_to_answers`: a row counts exactly the answers that `page/links.js` finds by its columns.
@@ -63,11 +168,11 @@ class Figure:
     title: str
     shows: str
     source: str
-    mart: str
     sql: str
-    columns: tuple[Column, ...]
     spec: Spec | None = None
     choose: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
     cards: str | None = None
     leads_to_answers: bool = False
 
@@ -75,6 +180,11 @@ class Figure:
     def kind(self) -> str:
         """chart, table, examples or quotes."""
         return "chart" if self.spec else self.cards or "table"
+
+    @property
+    def mart(self) -> str:
+        """The table whose numbers it shows; Dagster shows its picture there."""
+        return _MART.findall(self.sql)[0]
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -137,6 +247,8 @@ _SYMBOLS = [
 ]  # fmt: skip
 STEPS = [f"var(--step-{n})" for n in range(1, 9)]
 _TABLE = re.compile(r"\bmarts\.(\w+)")
+_MART = re.compile(r"\bfrom marts\.(\w+)\b(?!\))")
+"""The first table of a query that is not the whole of a subquery, such as whether a study has several data sets."""
 _VARIABLE = re.compile(r"var\(--([a-z0-9-]+)\)")
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'Liberation Sans', sans-serif"
 PICTURE_FONT = "Liberation Sans, DejaVu Sans, Arial, sans-serif"

@@ -324,3 +324,12 @@ def relation_dots(by: str, x: Spec, least: int) -> Spec:
 def single(inner: Mapping[str, Any], *, height: int = 320, rows: str | None = None, step: int = 30) -> Spec:
     """One chart as wide as the page, `height` pixels high or `step` pixels for each value of column `rows`."""
     return {"usermeta": {"single": {"height": height, "rows": rows, "step": step}}, **inner}
+
+
+def rows_of_points(x: Spec, rows: str, colour: Spec, *, step: int, **look: Any) -> Spec:
+    """One chart as wide as the page: points along `x`, a row of `step` pixels for each value of column `rows`.
+
+    `look`: that of `points`.
+    """
+    labels = names(rows, labelExpr=IN_LINES, labelLineHeight=12)
+    return single(points(x, labels, colour, **look), rows=rows, step=step)

@@ -17,7 +17,7 @@ from typing import Any
 
 import duckdb
 
-from longtail.report.figure import ROLES, Dimensions, Figure
+from longtail.report.figure import ROLES, Column, Dimensions, Figure, columns_of
 from longtail.warehouse.publication import open_publication, publication_of
 
 _POPULARITY = {  # of a subject, and as a threshold
@@ -41,9 +41,13 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 
 @dataclass(frozen=True)
 class FigureRows:
-    """A figure with its rows, columns in the order of the query. `missing` is the reason why there are none."""
+    """A figure with its rows: `columns` of its table, and `names` of all columns of the query, in its order.
+
+    `missing` is the reason why there are none.
+    """
 
     figure: Figure
+    columns: tuple[Column, ...]
     names: tuple[str, ...]
     rows: tuple[dict[str, Any], ...]
     missing: str | None = None
@@ -64,16 +68,18 @@ def read_figure(connection: duckdb.DuckDBPyConnection, figure: Figure, tables: f
     """The rows of one figure. If a table is absent, its mart is empty, or the query no longer fits, `missing` says so."""
     absent = [name for name in figure.tables if name not in tables]
     if absent:
-        return FigureRows(figure, (), (), f"Not shown: this warehouse has no table {' nor '.join(absent)}.")
+        return FigureRows(
+            figure, (), (), (), f"Not shown: this warehouse has no table {' nor '.join(absent)}."
+        )
     if not connection.execute(f"from marts.{figure.mart} limit 1").fetchone():
-        return FigureRows(figure, (), (), f"Not shown: table {figure.mart} of this study has no rows.")
+        return FigureRows(figure, (), (), (), f"Not shown: table {figure.mart} of this study has no rows.")
     try:
-        names, rows = select(connection, figure.sql)
+        names, types, rows = select(connection, figure.sql)
     except (duckdb.BinderException, duckdb.CatalogException) as error:
         reason = str(error).splitlines()[0].split(": ", 1)[-1]
-        return FigureRows(figure, (), (), f"Not shown: its query does not fit this warehouse ({reason}).")
+        return FigureRows(figure, (), (), (), f"Not shown: its query does not fit this warehouse ({reason}).")
     why = None if rows else "Not shown: no row of this study meets the conditions of its query."
-    return FigureRows(figure, names, rows, why)
+    return FigureRows(figure, columns_of(names, types, figure.labels, figure.hidden), names, rows, why)
 
 
 def in_order(read: FigureRows, dimensions: Dimensions) -> FigureRows:
@@ -86,13 +92,16 @@ def in_order(read: FigureRows, dimensions: Dimensions) -> FigureRows:
 
 def select(
     connection: duckdb.DuckDBPyConnection, sql: str, bound: Mapping[str, Any] | None = None
-) -> tuple[tuple[str, ...], tuple[dict[str, Any], ...]]:
-    """Names of columns and rows of a query, ready for JSON. Undefined and infinite values become text or None."""
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[dict[str, Any], ...]]:
+    """Names and types of columns, and rows of a query, ready for JSON. Undefined and infinite values become
+    text or None.
+    """
     cursor = connection.execute(sql, bound)
-    names = tuple(column[0] for column in cursor.description or ())
-    return names, tuple(
+    names, types = (tuple(str(column[at]) for column in cursor.description or ()) for at in (0, 1))
+    rows = (
         {name: _plain(value) for name, value in zip(names, row, strict=True)} for row in cursor.fetchall()
     )
+    return names, types, tuple(rows)
 
 
 def list_tables(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:

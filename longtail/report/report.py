@@ -197,7 +197,7 @@ def _figure(read: FigureRows, section: str, dimensions: Dimensions) -> dict[str,
         "leads_to_answers": figure.leads_to_answers,
         "missing": read.missing,
         "spec": figure.spec,
-        "columns": [vars(column) for column in figure.columns],
+        "columns": [vars(column) for column in read.columns],
         "data": columnar(read),
     }
 

@@ -226,9 +226,7 @@ def read_marts(connection: duckdb.DuckDBPyConnection) -> Marts:
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, query: str) -> list[Row]:
-    result = connection.execute(query)
-    names = [column[0] for column in result.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+    return connection.execute(query).to_arrow_table().to_pylist()
 
 
 def _by_pair(rows: Iterable[Row]) -> dict[Pair, list[Row]]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from longtail.report.figure import Column, Figure, bounds
-from longtail.report.figures.memory import N
-from longtail.report.figures.retrieval import PAIR
+from longtail.report.figure import Figure, bounds
 from longtail.report.marks import (
     categories,
     curves,
@@ -36,7 +34,6 @@ SIGNALS = Figure(
     "and the costs: what must be answered before a decision counts, be it paraphrases and samples or, for its "
     "confidence, the question from memory.",
     source="PopQA-TP; SPEC §7, retrieval by prediction; §11, deciding by a signal",
-    mart="fct_adaptive_signals",
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, threshold_scope, signal, n_compared,
     accuracy, gain, gain_ci_low, gain_ci_high, share_retrieved, {_OVER_ALL}, {_OVER_ALL}_ci_low, {_OVER_ALL}_ci_high,
     {_OVER_OWN}, {_OVER_OWN}_ci_low, {_OVER_OWN}_ci_high, signal_tokens_per_1000,
@@ -45,22 +42,6 @@ SIGNALS = Figure(
 from marts.fct_adaptive_signals
 order by dataset, prompt, model, retrieval_method, threshold_scope <> 'per_relation',
     list_position({_SIGNALS}, signal)""",  # noqa: S608
-    columns=(
-        *PAIR,
-        Column("threshold_scope", "threshold"),
-        Column("signal", "signal"),
-        Column("n_compared", "n", "count"),
-        Column("accuracy", "accuracy", "share"),
-        Column("gain", "gain", "signed", bounds("gain")),
-        Column("share_retrieved", "retrieved", "share"),
-        Column(_OVER_ALL, "over popularity", "signed", bounds(_OVER_ALL)),
-        Column(_OVER_OWN, "over popularity per relation", "signed", bounds(_OVER_OWN)),
-        Column("signal_tokens_per_1000", "signal's tokens per 1,000", "count"),
-        Column("signal_device_seconds_per_1000", "signal's s per 1,000", "number"),
-        Column("device_seconds_per_1000", "all s per 1,000", "number"),
-        Column("cost_usd_per_1000", "all USD per 1,000", "usd"),
-        Column("undefined", "why undefined"),
-    ),
     spec=points_in_rows(
         "retrieval_method",
         difference_x("gain", "held-out gain", 5),
@@ -89,24 +70,10 @@ QUALITY = Figure(
     "no decision can know them. Bars are 95 % intervals over whole subjects. The table has the AUROC within "
     "relations, where knowing which relations are easy does not help.",
     source="SPEC §11",
-    mart="fct_signal_quality",
     sql=f"""select dataset, prompt, model, method, signal, n, n_correct / n as accuracy, auroc,
     auroc_ci_low, auroc_ci_high, auroc_within, average_precision, brier, calibration_error, no_interval
 from marts.fct_signal_quality
 order by dataset, prompt, model, method, list_position({_MEASURED}, signal), signal""",  # noqa: S608
-    columns=(
-        Column("model", "model"),
-        Column("method", "method"),
-        Column("signal", "signal"),
-        Column("n", "n", "count"),
-        Column("accuracy", "accuracy", "share"),
-        Column("auroc", "AUROC", "share", bounds("auroc")),
-        Column("auroc_within", "within relations", "share"),
-        Column("average_precision", "average precision", "share"),
-        Column("brier", "Brier score", "number"),
-        Column("calibration_error", "calibration error", "number"),
-        Column("no_interval", "why no interval"),
-    ),
     spec=points_in_rows(
         "method",
         value_x("auroc"),
@@ -130,7 +97,6 @@ ARENA = Figure(
     "interval with the variance of the fits, the part of the way from there to the oracle, p after Holm's "
     "correction, and the share of questions for which it retrieves.",
     source="SPEC §11",
-    mart="fct_policies",
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, policy,
     case policy when 'oracle' then '{_KINDS[2]}' when 'never' then '{_KINDS[0]}' when 'always' then '{_KINDS[0]}'
         else '{_KINDS[1]}' end as kind,
@@ -139,18 +105,6 @@ ARENA = Figure(
     coalesce(no_interval, no_gain_interval, no_gap_interval) as no_interval
 from marts.fct_policies
 order by dataset, prompt, model, retrieval_method, accuracy desc, policy""",  # noqa: S608
-    columns=(
-        *PAIR,
-        Column("policy", "policy"),
-        Column("n", "n", "count"),
-        Column("accuracy", "accuracy", "share", bounds()),
-        Column("share_retrieved", "retrieved", "share"),
-        Column("cost_usd_per_1000", "USD per 1,000", "usd"),
-        Column("gain", "gain", "signed", bounds("gain")),
-        Column("gap_share", "part of the way", "signed", bounds("gap")),
-        Column("p_holm", "p (Holm)", "p"),
-        Column("no_interval", "why no interval"),
-    ),
     spec=points_in_rows(
         "retrieval_method", value_x("accuracy"), "policy", categories("kind", None, _KINDS), least=230
     ),
@@ -168,30 +122,12 @@ RISK_COVERAGE = Figure(
     "Bands are 95 % intervals of whole subjects. The table has the greatest coverage with at most 5, 10 and 20 % "
     "wrong among these answers, and what a threshold promises for new questions of the same mixture.",
     source="SPEC §11; Learn then Test",
-    mart="fct_risk_coverage",
     sql=f"""select dataset, prompt, model, method || coalesce(', else ' || fallback_method, '') as answers, signal, n,
     n_answered, coverage, risk, risk_ci_low, risk_ci_high, threshold, promised_risk, coverage_at_risk_5,
     coverage_at_risk_10, coverage_at_risk_20, area, excess_area
 from marts.fct_risk_coverage
 where signal in {tuple(_DRAWN)}
 order by dataset, prompt, model, method, fallback_method nulls first, list_position({_DRAWN}, signal), coverage_step""",  # noqa: S608
-    columns=(
-        Column("model", "model"),
-        Column("answers", "answers"),
-        Column("signal", "signal"),
-        Column("n", "n", "count"),
-        Column("n_answered", "answered", "count"),
-        Column("coverage", "coverage", "share"),
-        Column("risk", "risk", "share", bounds("risk")),
-        Column("threshold", "signal above", "number"),
-        Column("promised_risk", "promised risk", "share"),
-        *(
-            Column(f"coverage_at_risk_{one}", f"coverage at {one} %, in sample", "share")
-            for one in (5, 10, 20)
-        ),
-        Column("area", "area", "share"),
-        Column("excess_area", "above the best order", "share"),
-    ),
     spec=panels(
         "model",
         curves(
@@ -219,36 +155,20 @@ ACCURACY = Figure(
     "of each search over these splits, with the interval of a bootstrap over whole subjects; the gain that the report "
     "speaks of is that of the figure `What deciding when to retrieve gains`.",
     source="PopQA, Figures 9 and 12",
-    mart="fct_adaptive_accuracy",
-    sql=f"""with policies as (
-    unpivot (
-        select *, accuracy_never as never, accuracy_always as "always", accuracy_adaptive as adaptive,
-            accuracy_best_of_both as "best of both"
-        from marts.fct_adaptive_accuracy
-    ) on never, "always", adaptive, "best of both" into name policy value accuracy
-)
-select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant, policy,
-    n_questions, n_splits, accuracy,
-    case when policy = 'adaptive' then split_low end as split_low,
-    case when policy = 'adaptive' then split_high end as split_high,
-    case when policy = 'adaptive' then share_retrieved end as share_retrieved,
-    case when policy = 'adaptive' then gain end as gain,
-    case when policy = 'adaptive' then gain_ci_low end as gain_ci_low,
-    case when policy = 'adaptive' then gain_ci_high end as gain_ci_high,
-    case when policy = 'adaptive' then gain_ci_undefined end as gain_ci_undefined
-from policies
+    sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant, policy,
+    n_questions, n_splits, policies.accuracy, splits.* exclude (decides)
+from marts.fct_adaptive_accuracy
+cross join lateral (
+    from (values ('never', accuracy_never), ('always', accuracy_always), ('adaptive', accuracy_adaptive),
+        ('best of both', accuracy_best_of_both)) as values_of (policy, accuracy)
+) as policies
+left join lateral (
+    select 'adaptive' as decides, split_low, split_high, share_retrieved, gain, gain_ci_low, gain_ci_high,
+        gain_ci_undefined
+) as splits on policies.policy = splits.decides
+where policies.accuracy is not null
 order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  # noqa: S608
-    columns=(
-        *PAIR,
-        Column("variant", "thresholds"),
-        Column("policy", "policy"),
-        Column("n_questions", "n", "count"),
-        Column("n_splits", "splits", "count"),
-        Column("accuracy", "accuracy (spread of splits)", "share", ("split_low", "split_high")),
-        Column("share_retrieved", "retrieved", "share"),
-        Column("gain", "gain over these splits", "signed", bounds("gain")),
-        Column("gain_ci_undefined", "why no interval"),
-    ),
+    labels={"accuracy": "accuracy (spread of splits)", "gain": "gain over these splits"},
     spec=panels(
         "retrieval_method",
         points(
@@ -273,7 +193,6 @@ THRESHOLDS = Figure(
     "passage, or none, have no point; the table says `always` or `never`, and which thresholds are chosen on fewer than "
     "20 questions. A question without a relation takes the threshold for all.",
     source="PopQA, section 6.1",
-    mart="fct_adaptive_thresholds",
     sql="""select dataset, prompt, model, parametric_method, retrieval_method, relation, n,
     if(is_chosen_on_few, 'fewer than 20 questions', null) as few,
     case when decision = 'below' then threshold_popularity end as threshold_popularity,
@@ -282,18 +201,7 @@ THRESHOLDS = Figure(
 from marts.fct_adaptive_thresholds
 where search = 'exact'
 order by dataset, prompt, model, retrieval_method, relation""",
-    columns=(
-        *PAIR,
-        Column("relation", "relation"),
-        N,
-        Column("threshold_popularity", "threshold", "number"),
-        Column("retrieves", "retrieves"),
-        Column("share_retrieved", "retrieved, in sample", "share"),
-        Column("accuracy", "accuracy, in sample", "share"),
-        Column("few", "chosen on"),
-        Column("accuracy_always", "always", "share"),
-        Column("accuracy_never", "never", "share"),
-    ),
+    labels={"share_retrieved": "retrieved, in sample", "accuracy": "accuracy, in sample", "few": "chosen on"},
     spec=relation_dots(
         "retrieval_method", popularity_x("threshold_popularity", {"$label": "threshold"}), least=270
     ),
@@ -305,21 +213,11 @@ USAGE = Figure(
     title="How often adaptive retrieval retrieves",
     shows="Share of held-out questions for which adaptive retrieval retrieves, means over splits, by relation and model.",
     source="PopQA, Figures 10 and 15",
-    mart="fct_adaptive_usage",
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant, relation, n,
     n_splits, share_retrieved, accuracy_adaptive, undefined
 from marts.fct_adaptive_usage
 order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, relation""",  # noqa: S608
-    columns=(
-        *PAIR,
-        Column("variant", "thresholds"),
-        Column("relation", "relation"),
-        N,
-        Column("n_splits", "splits", "count"),
-        Column("share_retrieved", "retrieved", "share"),
-        Column("accuracy_adaptive", "accuracy", "share"),
-        Column("undefined", "why undefined"),
-    ),
+    labels={"accuracy_adaptive": "accuracy"},
     spec=relation_cells("retrieval_method", "share_retrieved", "share retrieved"),
     choose=("parametric_method", "variant"),
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from longtail.report.figure import Column, Figure, bounds
-from longtail.report.figures.memory import ACCURACY, BIN_EDGES, FEWEST_BY_RELATION, INTERVAL, KEY, N
+from longtail.report.figure import Figure
+from longtail.report.figures.memory import FEWEST_BY_RELATION, INTERVAL
 from longtail.report.marks import (
     categories,
     curves,
@@ -17,21 +17,6 @@ from longtail.report.marks import (
     value_x,
 )
 
-_COLUMNS = (
-    *KEY[:3],
-    Column("relation", "relation"),
-    Column("accuracy", "accuracy", "share"),
-    Column("n", "n of accuracy", "count"),
-    Column("scons", "consistency", "share"),
-    Column("n_scons", "n of consistency", "count"),
-    Column("cert", "certainty", "share"),
-    Column("n_cert", "n of certainty", "count"),
-)
-_SQL = """select dataset, prompt, model, relation, n, n_scons, n_cert, accuracy, scons, cert
-from marts.fct_semantic_consistency
-where relation <> 'all' and scons is not null
-order by dataset, prompt, model, relation"""
-
 BY_RELATION = Figure(
     key="consistency_by_relation",
     title="Consistency and certainty by relation",
@@ -39,7 +24,6 @@ BY_RELATION = Figure(
     "is the same for answers sampled for one wording. Both are means over the questions that have the measure (n); 1 "
     "means that all answers agree. A high value does not mean a right answer: a model may be certain of a wrong one.",
     source="PopQA-TP, sections 3.2 and 4.1, Figure 2",
-    mart="fct_semantic_consistency",
     sql="""select dataset, prompt, model, relation, measure,
     case measure when 'consistency' then n_scons when 'certainty' then n_cert else n end as n, value
 from (
@@ -48,13 +32,7 @@ from (
     ) on consistency, certainty, accuracy into name measure value value
 )
 order by dataset, prompt, measure desc, model, relation""",
-    columns=(
-        *KEY[:3],
-        Column("relation", "relation"),
-        Column("measure", "measure"),
-        N,
-        Column("value", "mean", "share"),
-    ),
+    labels={"value": "mean"},
     spec=relation_dots("measure", value_x("value"), least=260),
 )
 
@@ -63,9 +41,11 @@ AGAINST_ACCURACY = Figure(
     title="Consistency against accuracy",
     shows="One point per relation. If the points rise, a model that agrees with itself is more often right.",
     source="PopQA-TP, Figure 3",
-    mart="fct_semantic_consistency",
-    sql=_SQL,
-    columns=_COLUMNS,
+    sql="""select dataset, prompt, model, relation, n, n_scons, n_cert, accuracy, scons, cert
+from marts.fct_semantic_consistency
+where relation <> 'all' and scons is not null
+order by dataset, prompt, model, relation""",
+    labels={"n": "n of accuracy"},
     spec=panels(
         "model",
         {
@@ -92,19 +72,10 @@ PARAPHRASES = Figure(
     "relations. The paper reports 0.914 for its own paraphrases. If the values were low, inconsistent answers would "
     "not be a fault of the model.",
     source="PopQA-TP, section 2",
-    mart="fct_paraphrase_quality",
     sql="""select dataset, relation, encoder, n_questions, n_paraphrases, mean_cosine, least_cosine
 from marts.fct_paraphrase_quality
 order by dataset, relation <> 'all', relation""",
-    columns=(
-        KEY[0],
-        Column("relation", "relation"),
-        Column("encoder", "encoder"),
-        Column("n_questions", "questions", "count"),
-        Column("n_paraphrases", "paraphrases", "count"),
-        Column("mean_cosine", "mean cosine", "share"),
-        Column("least_cosine", "lowest", "share"),
-    ),
+    labels={"n_questions": "questions"},
 )
 
 
@@ -120,20 +91,12 @@ FACTS_BY_RELATION = Figure(
     "and `all_right` the share of facts that are right in every pattern. Relation `all` is the mean over relations. Bars "
     "are bootstrap 95 % intervals over whole subjects.",
     source="ParaRel (Elazar et al., 2021); SPEC §8",
-    mart="fct_factual_consistency",
     sql=f"""select dataset, prompt, model, method,
     {_ANSWERED_BY},
     relation, measure, n_facts, value, ci_low, ci_high
 from marts.fct_factual_consistency
 where measure in {_FACT_MEASURES} and value is not null
 order by dataset, prompt, measure <> 'consistency', measure, model, method, relation <> 'all', relation""",  # noqa: S608
-    columns=(
-        *KEY,
-        Column("relation", "relation"),
-        Column("measure", "measure"),
-        Column("n_facts", "facts", "count"),
-        Column("value", "value", "share", bounds()),
-    ),
     spec=points_in_rows(
         "measure",
         value_x("value", whole=True),
@@ -153,20 +116,12 @@ FACTS_BY_POPULARITY = Figure(
     "Facts whose subject is not linked to an entity of known popularity are left out, and so are bins with too few "
     "subjects for an interval. Bands are bootstrap 95 % intervals over whole subjects.",
     source="SPEC §8, by popularity",
-    mart="fct_factual_consistency_by_popularity",
     sql=f"""select dataset, prompt, model, method,
     {_ANSWERED_BY},
     bin_low, bin_high, pow(10, bin_center_log10) as popularity, measure, n_facts, value, ci_low, ci_high
 from marts.fct_factual_consistency_by_popularity
 where measure in {_FACT_MEASURES} and ci_low is not null
 order by dataset, prompt, measure <> 'consistency', measure, model, method, bin""",  # noqa: S608
-    columns=(
-        *KEY,
-        Column("measure", "measure"),
-        *BIN_EDGES,
-        Column("n_facts", "facts", "count"),
-        Column("value", "value", "share", bounds()),
-    ),
     spec=panels(
         "measure",
         curves(popularity_x(), share_y("value", "share"), series("answered_by", "model and method")),
@@ -183,7 +138,6 @@ RETRIEVERS = Figure(
     "answer, pairs with equal answers are more similar. Bars are 95 % intervals that take the pairs of a subject "
     "together.",
     source="Hagström et al. (Atlas), retriever consistency; SPEC §8",
-    mart="fct_retriever_consistency",
     sql=f"""select dataset, prompt, model, method, retriever, measure, answers,
     {_ANSWERED_BY},
     if(answers = 'equal', n_agreeing, n_disagreeing) as n_pairs,
@@ -196,15 +150,6 @@ cross join (values ('equal'), ('different')) as split (answers)
 where relation = 'all' and model is not null
     and if(answers = 'equal', similarity_agreeing, similarity_disagreeing) is not null
 order by dataset, prompt, retriever, measure, model, method, answers desc""",  # noqa: S608
-    columns=(
-        *KEY,
-        Column("retriever", "retriever"),
-        Column("measure", "measure"),
-        Column("answers", "answers"),
-        Column("n_pairs", "pairs", "count"),
-        Column("similarity", "similarity", "share", bounds()),
-        Column("correlation", "correlation", "signed", ("correlation_low", "correlation_high")),
-    ),
     spec=points_in_rows(
         "measure",
         value_x("similarity"),
@@ -217,15 +162,6 @@ order by dataset, prompt, retriever, measure, model, method, answers desc""",  #
     choose=("retriever",),
 )
 
-_SETTING = (
-    Column("batch_size", "queries of a step", "count"),
-    Column("reader_rate", "rate of the reader", "number"),
-    Column("retriever_rate", "rate of the retriever", "number"),
-    Column("temperature", "temperature", "number"),
-    Column("passages_per_query", "passages", "count"),
-    Column("training_relations", "trained on"),
-)
-
 BY_STEP = Figure(
     key="tuned_models",
     title="Fine-tuned readers",
@@ -236,25 +172,13 @@ BY_STEP = Figure(
     "facts of the training relations that no step trains on; the checkpoint that is best on them is kept. Bands "
     "are bootstrap 95 % intervals over whole subjects.",
     source="SPEC §8",
-    mart="fct_tuned_models",
     sql="""select tuned_model, split, step, measure, n_facts, value, ci_low, ci_high, is_best, loss, retriever_loss,
     batch_size, reader_rate, retriever_rate, temperature, passages_per_query,
     array_to_string(training_relations, ', ') as training_relations
 from marts.fct_tuned_models
 where relation = 'all' and value is not null
 order by split desc, batch_size, reader_rate desc, temperature desc, passages_per_query, tuned_model, measure, step""",
-    columns=(
-        Column("tuned_model", "setting"),
-        Column("split", "facts"),
-        Column("step", "step", "count"),
-        Column("measure", "measure"),
-        Column("n_facts", "n", "count"),
-        Column("value", "value", "share", bounds()),
-        Column("is_best", "kept", "flag"),
-        Column("loss", "loss of the reader", "number"),
-        Column("retriever_loss", "loss of the retriever", "number"),
-        *_SETTING,
-    ),
+    labels={"tuned_model": "setting"},
     spec=panels(
         "tuned_model",
         curves(
@@ -278,7 +202,6 @@ HELD_OUT = Figure(
     f"over samples (`cert`); the other rows lack some of them. {INTERVAL} The table has the fit on all questions beside "
     "it: McFadden's R² and Akaike's criterion.",
     source="PopQA-TP, Tables 5, 6 and 8",
-    mart="fct_prediction_models",
     sql=f"""with held_out as (
     select dataset, prompt, model, setting, predictors, n_scored as n, accuracy, ci_low, ci_high, baseline, gain
     from marts.fct_prediction_models
@@ -299,18 +222,7 @@ select * from predicted
 order by dataset, prompt, setting, model,
     list_position(['all', 'without_popularity', 'without_relation', 'scons_cert', 'cert', 'scons'], predictors),
     predicted_by""",  # noqa: S608
-    columns=(
-        *KEY[:3],
-        Column("setting", "relations"),
-        Column("predictors", "predictors"),
-        Column("predicted_by", "predicted by"),
-        N,
-        ACCURACY,
-        Column("gain", "gain over the majority", "signed"),
-        Column("mcfadden_r2", "McFadden's R²", "number"),
-        Column("aic", "AIC", "number"),
-        Column("n_separated", "separated relations", "count"),
-    ),
+    labels={"setting": "relations", "gain": "gain over the majority"},
     spec=points_in_rows(
         "model",
         quantity(
@@ -346,24 +258,17 @@ CALIBRATION = Figure(
     "that it predicts. On the dashed line the probability is exactly the share of right answers; above it the prediction "
     f"is too low. {INTERVAL} Bins under {FEWEST_BY_RELATION} questions are left out.",
     source="Guo, Pleiss, Sun and Weinberger (2017), reliability diagram",
-    mart="fct_prediction_calibration",
     sql=f"""select dataset, prompt, model, signal, estimator, calibration.n, mean_probability, accuracy, ci_low, ci_high,
     scores.auroc, scores.brier, scores.expected_calibration_error
 from marts.fct_prediction_calibration as calibration
 inner join marts.fct_prediction_scores as scores using (dataset, prompt, model, signal, estimator)
 where calibration.n >= {FEWEST_BY_RELATION}
 order by dataset, prompt, model, signal, estimator, mean_probability""",  # noqa: S608
-    columns=(
-        *KEY[:3],
-        Column("signal", "signal"),
-        Column("estimator", "estimator"),
-        N,
-        Column("mean_probability", "predicted", "share"),
-        ACCURACY,
-        Column("auroc", "AUROC of all bins", "number"),
-        Column("brier", "Brier score of all bins", "number"),
-        Column("expected_calibration_error", "calibration error of all bins", "number"),
-    ),
+    labels={
+        "auroc": "AUROC of all bins",
+        "brier": "Brier score of all bins",
+        "expected_calibration_error": "calibration error of all bins",
+    },
     spec=panels(
         "model", {**_RELIABILITY, "layer": [_DIAGONAL, *_RELIABILITY["layer"]]}, least=220, ratio=1.0
     ),
@@ -379,7 +284,6 @@ DIAGNOSTICS = Figure(
     "regression needs a slope for each relation. Bins have equal width over all questions of a model. Bins outside the "
     f"central values of the relation, and under {FEWEST_BY_RELATION} questions, are left out. {INTERVAL}",
     source="PopQA-TP, Figures 4 and 5",
-    mart="fct_prediction_diagnostics",
     sql=f"""with largest as (
     select dataset, relation from marts.fct_prediction_diagnostics
     group by dataset, relation
@@ -390,14 +294,6 @@ from marts.fct_prediction_diagnostics
 inner join largest using (dataset, relation)
 where is_central and n >= {FEWEST_BY_RELATION}
 order by dataset, prompt, predictor, relation, model, bin_center""",  # noqa: S608
-    columns=(
-        *KEY[:3],
-        Column("predictor", "predictor"),
-        Column("relation", "relation"),
-        Column("bin_center", "value", "number"),
-        N,
-        ACCURACY,
-    ),
     spec=panels(
         "relation",
         curves(

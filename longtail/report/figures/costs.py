@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from longtail.report.figure import Column, Figure, bounds
+from longtail.report.figure import Figure
 from longtail.report.figures.adaptive import VARIANT, VARIANT_ORDER
-from longtail.report.figures.memory import KEY, N
-from longtail.report.figures.retrieval import PAIR
 from longtail.report.marks import categories, names, panels, points_in_rows, quantity, series
 
 _POLICIES = ["never", "always", "adaptive"]
 _CLAIMS = ["saves", "undecided", "takes_longer"]
-_REUSED = Column("n_reused", "n reused", "count")
 
 
 def _amount(field: str, title: str, **axis: str) -> dict[str, object]:
@@ -25,20 +22,9 @@ LATENCY = Figure(
     "included. Bars are 95 % intervals of the median, between order statistics. The figure `Does adaptive "
     "retrieval save a user's time?` compares methods question by question. Models were timed at different moments.",
     source="PopQA, Figure 11",
-    mart="fct_latency",
     sql="""select prompt, model, method, device, n, median_ms, ci_low, ci_high, p95_ms, is_interleaved
 from marts.fct_latency
 order by prompt, model, method, device""",
-    columns=(
-        Column("prompt", "prompt"),
-        Column("model", "model"),
-        Column("method", "method"),
-        Column("device", "device"),
-        N,
-        Column("median_ms", "median ms", "number", bounds()),
-        Column("p95_ms", "95th percentile", "number"),
-        Column("is_interleaved", "in turn", "flag"),
-    ),
     spec=points_in_rows(
         "model",
         _amount("median_ms", "milliseconds per question"),
@@ -59,31 +45,12 @@ SAVED = Figure(
     "the methods were asked in turn; otherwise it is undecided. `n timed` counts the questions that both methods were "
     "asked, `n reused` the answers of both methods that came from the row cache.",
     source="PopQA, Figure 11",
-    mart="fct_adaptive_costs",
     sql=f"""select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as variant, n_questions,
     n_reused, n_timed, share_retrieved, single_latency_ms_never, single_latency_ms_always, single_latency_ms_adaptive,
     single_latency_ms_saved, single_latency_ms_saved_low, single_latency_ms_saved_high, latency_claim
 from marts.fct_adaptive_costs
 where single_latency_ms_saved is not null
 order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}""",  # noqa: S608
-    columns=(
-        *PAIR,
-        Column("variant", "thresholds"),
-        Column("n_questions", "n", "count"),
-        _REUSED,
-        Column("n_timed", "n timed", "count"),
-        Column("share_retrieved", "retrieved", "share"),
-        Column("single_latency_ms_never", "never, ms", "number"),
-        Column("single_latency_ms_always", "always, ms", "number"),
-        Column("single_latency_ms_adaptive", "adaptive, ms", "number"),
-        Column(
-            "single_latency_ms_saved",
-            "saved, ms",
-            "number",
-            ("single_latency_ms_saved_low", "single_latency_ms_saved_high"),
-        ),
-        Column("latency_claim", "claim"),
-    ),
     spec=points_in_rows(
         "retrieval_method",
         _amount("single_latency_ms_saved", "milliseconds saved per question"),
@@ -106,7 +73,6 @@ COST = Figure(
     "Time on a device is measured once, in batches that ran one after another: a saving is claimed only if the "
     "previous figure agrees.",
     source="PopQA, Figures 11 and 12",
-    mart="fct_adaptive_costs",
     sql=f"""with policies as (
     unpivot (
         select *, cost_usd_per_1000_never as never, cost_usd_per_1000_adaptive as adaptive,
@@ -120,16 +86,6 @@ select dataset, prompt, model, parametric_method, retrieval_method, {VARIANT} as
 from policies
 where amount is not null
 order by dataset, prompt, model, retrieval_method, {VARIANT_ORDER}, policy""",  # noqa: S608
-    columns=(
-        *PAIR,
-        Column("variant", "thresholds"),
-        Column("policy", "policy"),
-        Column("n_questions", "n", "count"),
-        _REUSED,
-        Column("amount", "USD per 1,000 questions", "usd"),
-        Column("saved", "saving claimed", "usd"),
-        Column("share_retrieved", "retrieved", "share"),
-    ),
     spec=panels(
         "retrieval_method",
         {
@@ -156,21 +112,8 @@ TOKENS = Figure(
     "answers that came from the row cache (two methods may have a prompt in common). `device s spent` divides such work "
     "among all rows that share it, so that its sum is what the study spent.",
     source="PopQA, Figure 11",
-    mart="fct_costs",
     sql="""select dataset, prompt, model, method, n, n_reused, prompt_tokens_per_1000, new_tokens_per_1000,
     share_of_prompt_tokens_shared, single_latency_ms, device_seconds_per_1000, cost_usd_per_1000, device_seconds
 from marts.fct_costs
 order by dataset, prompt, model, method""",
-    columns=(
-        *KEY,
-        N,
-        _REUSED,
-        Column("prompt_tokens_per_1000", "prompt tokens per 1,000", "count"),
-        Column("new_tokens_per_1000", "new tokens per 1,000", "count"),
-        Column("share_of_prompt_tokens_shared", "shared", "share"),
-        Column("single_latency_ms", "median ms", "number"),
-        Column("device_seconds_per_1000", "device s per 1,000", "number"),
-        Column("cost_usd_per_1000", "USD per 1,000", "usd"),
-        Column("device_seconds", "device s spent", "number"),
-    ),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from longtail.report.figure import Column, Figure, Spec, bounds
-from longtail.report.figures.memory import BIN_EDGES, FEWEST, KEY, SIZE_X
+from longtail.report.figure import Figure, Spec, bounds
+from longtail.report.figures.memory import FEWEST, SIZE_X
 from longtail.report.marks import (
     categories,
     curves,
@@ -26,21 +26,11 @@ _OF_PROMPTS = """inner join (
     ) as prompts
     on scores.dataset = prompts.dataset and coalesce(scores.prompt, prompts.prompt) = prompts.prompt"""
 _TEXT_FROM = "case scores.text_from when 'answers' then 'answers' else 'background texts' end"
-QUIP_COLUMN = Column("quip", "mean QUIP", "share", bounds("quip"))
-COUNTS = (Column("n_quip", "texts with QUIP", "count"), Column("n_undefined", "undefined", "count"))
 MEASURE = (
     "QUIP is the share of a text's runs of 25 characters that occur in the corpus; texts under 25 characters have none, "
     "and are counted (undefined). "
 )
 INTERVALS = "Intervals are 95 % intervals of the mean over texts, by Student's t."
-BINS = (Column("measure", "popularity"), *BIN_EDGES)
-QUOTE_COLUMNS = (
-    Column("question", "question"),
-    Column("quip", "QUIP", "share"),
-    Column("n_grams", "runs of 25 characters", "count"),
-    Column("n_quotes", "quotations", "count"),
-    Column("text", "text"),
-)
 
 
 def quip_y() -> dict[str, Any]:
@@ -66,14 +56,13 @@ QUIP = Figure(
     shows=f"{MEASURE}The corpus is that of the study's data portrait. A high QUIP shows words of the corpus, and does "
     f"not show that they answer the question. Each text has the same weight. {INTERVALS}",
     source="According-to prompting, section 3",
-    mart="fct_mean_quip_scores",
     sql=f"""select scores.dataset, prompts.prompt, scores.model, scores.method, {_TEXT_FROM} as text_from,
     scores.n, scores.n_quip, scores.n_undefined, scores.mean_quip as quip, scores.quip_ci_low, scores.quip_ci_high
 from marts.fct_mean_quip_scores as scores
 {_OF_PROMPTS}
 where scores.mean_quip is not null and scores.text_from <> 'grounded_generations'
 order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method""",  # noqa: S608
-    columns=(*KEY, Column("text_from", "kind of text"), Column("n", "texts", "count"), *COUNTS, QUIP_COLUMN),
+    labels={"n": "texts"},
     spec=points_in_rows(
         "text_from",
         quip_y(),
@@ -95,14 +84,13 @@ BY_POPULARITY = Figure(
     f"which a hash draws. {INTERVALS} Bins with under {FEWEST} texts that have a QUIP are left out. The bin of "
     "questions without such a passage is in the table only.",
     source="According-to prompting, section 5",
-    mart="fct_grounding_by_popularity",
     sql=f"""select scores.dataset, prompts.prompt, scores.model, scores.method, {_TEXT_FROM} as text_from,
     {by_bin("scores")}
 from marts.fct_grounding_by_popularity as scores
 {_OF_PROMPTS}
 where scores.n_quip >= {FEWEST} and scores.text_from <> 'grounded_generations'
 order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method, measure, scores.bin""",  # noqa: S608
-    columns=(*KEY, Column("text_from", "kind of text"), *BINS, *COUNTS, QUIP_COLUMN),
+    labels={"measure": "popularity"},
     spec=panels("model", by_bin_curves(series("method", "method")), least=260),
     choose=("text_from", "measure"),
 )
@@ -115,31 +103,26 @@ QUOTES = Figure(
     f"draws them; nobody chose them. Texts are cut at {TEXT_CHARACTERS} characters. Table `marts.fct_quip_scores` has "
     "all of them.",
     source="According-to prompting, Figure 2",
-    mart="fct_quip_scores",
-    sql=f"""with drawn as (
-    select *, row_number() over (
-        partition by dataset, prompt, model, method, text_from order by md5(question_id), question_id
-    ) as place
-    from marts.fct_quip_scores
-    where quip is not null
-)
-select scores.dataset, prompts.prompt, scores.model, scores.method, {_TEXT_FROM} as text_from, questions.question,
-    scores.quip, scores.n_grams, scores.raw_text[1:{TEXT_CHARACTERS}] as text, scores.span_starts, scores.span_ends,
-    length(scores.raw_text) > {TEXT_CHARACTERS} as is_cut, scores.n_quotes
-from drawn as scores
+    sql=f"""select scores.dataset, prompts.prompt, scores.model, scores.method, {_TEXT_FROM} as text_from,
+    questions.question, scores.quip, scores.n_grams, scores.raw_text[1:{TEXT_CHARACTERS}] as text,
+    scores.span_starts, scores.span_ends, length(scores.raw_text) > {TEXT_CHARACTERS} as is_cut, scores.n_quotes
+from marts.fct_quip_scores as scores
 {_OF_PROMPTS}
 left join marts.dim_questions as questions
     on scores.dataset = questions.dataset and scores.question_id = questions.question_id
-where scores.place <= {EXAMPLES_EACH}
-order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method, scores.place""",  # noqa: S608
-    columns=(*KEY, Column("text_from", "kind of text"), *QUOTE_COLUMNS),
+where scores.quip is not null
+qualify row_number() over (
+    partition by scores.dataset, prompts.prompt, scores.model, scores.method, scores.text_from
+    order by md5(scores.question_id), scores.question_id
+) <= {EXAMPLES_EACH}
+order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method, md5(scores.question_id),
+    scores.question_id""",  # noqa: S608
+    labels={"quip": "QUIP"},
     choose=("model", "method", "text_from"),
     cards="quotes",
 )
 
 
-_PROMPT = Column("grounding_prompt", "grounding prompt")
-PROMPT_KEY = (KEY[0], KEY[2], KEY[3], _PROMPT)
 _KINDS = ["null", "grounding", "anti-grounding"]
 _KIND = "replace(grounding_kind, '_', '-') as grounding_kind"
 _ORDER = "order by dataset, model, method, position_in_study"
@@ -171,7 +154,6 @@ PROMPTS = Figure(
     f"one. {_PAIRED} The p value is from a test of the paired difference, with Holm's adjustment over a "
     "model's prompts.",
     source="According-to prompting, Tables 1 and 2",
-    mart="fct_grounding_prompts",
     sql=f"""select dataset, model, method, grounding_prompt, {_KIND}, prompts.text, n, n_quip, n_undefined, n_unparsed,
     mean_quip as quip, quip_ci_low, quip_ci_high, n_paired, quip_ratio - 1 as gain,
     quip_ratio_ci_low - 1 as gain_ci_low, quip_ratio_ci_high - 1 as gain_ci_high, p_value, p_holm, undefined
@@ -179,20 +161,7 @@ from marts.fct_grounding_prompts
 left join (select grounding_prompt, position_in_study, text from marts.dim_grounding_prompts) as prompts
     using (grounding_prompt)
 {_ORDER}""",  # noqa: S608
-    columns=(
-        *PROMPT_KEY,
-        Column("grounding_kind", "kind"),
-        Column("text", "its words"),
-        Column("n", "generations", "count"),
-        *COUNTS,
-        Column("n_unparsed", "not parsed", "count"),
-        QUIP_COLUMN,
-        Column("n_paired", "pairs", "count"),
-        Column("gain", "gain", "signed", bounds("gain")),
-        Column("p_value", "p", "p"),
-        Column("p_holm", "p after Holm", "p"),
-        Column("undefined", "why undefined"),
-    ),
+    labels={"n": "generations", "text": "its words"},
     spec=_by_prompt("gain", "relative gain in QUIP"),
     choose=("method",),
 )
@@ -204,23 +173,13 @@ END_TASK = Figure(
     f"that under the null prompt. {_PAIRED} Where a model gives a short answer in the first of two steps, the answer "
     "comes before the grounding prompt and is the same under all of them.",
     source="According-to prompting, Tables 1 and 2",
-    mart="fct_grounding_prompts",
     sql=f"""select dataset, model, method, grounding_prompt, {_KIND}, steps, replace(end_task, '_', ' ') as end_task,
     mean_score, score_ci_low, score_ci_high, n_scores_paired, score_difference, score_difference_ci_low,
     score_difference_ci_high, score_p_value, score_p_holm
 from marts.fct_grounding_prompts
 left join (select grounding_prompt, position_in_study from marts.dim_grounding_prompts) using (grounding_prompt)
 {_ORDER}""",  # noqa: S608
-    columns=(
-        *PROMPT_KEY,
-        Column("steps", "steps", "count"),
-        Column("end_task", "score"),
-        Column("mean_score", "mean score", "share", bounds("score")),
-        Column("n_scores_paired", "pairs", "count"),
-        Column("score_difference", "difference", "signed", bounds("score_difference")),
-        Column("score_p_value", "p", "p"),
-        Column("score_p_holm", "p after Holm", "p"),
-    ),
+    hidden=("grounding_kind",),
     spec=_by_prompt("score_difference", "difference of the score"),
     choose=("method",),
 )
@@ -232,7 +191,6 @@ BY_SIZE = Figure(
     f"models, and instruction-tuned and base models, have panels of their own. {INTERVALS} Models of "
     "unknown size are left out, and so is a single model.",
     source="According-to prompting, Figures 2 and 4",
-    mart="fct_grounding_prompts",
     sql="""select found.dataset, found.model, found.method, found.grounding_prompt, found.n_parameters,
     models.family || case
         when found.is_instruction_tuned then ', instruction-tuned'
@@ -245,13 +203,6 @@ left join marts.dim_models as models on found.model = models.model
 where found.n_parameters is not null and found.mean_quip is not null
 qualify min(found.model) over (partition by found.dataset) < max(found.model) over (partition by found.dataset)
 order by found.dataset, found.method, family, found.grounding_prompt, found.n_parameters""",
-    columns=(
-        *PROMPT_KEY,
-        Column("family", "family"),
-        Column("n_parameters", "parameters", "count"),
-        *COUNTS,
-        QUIP_COLUMN,
-    ),
     spec=panels(
         "family",
         curves(
@@ -273,13 +224,12 @@ PROMPTS_BY_POPULARITY = Figure(
     f"question's entity and an answer (co-occurrence). {INTERVALS} Bins with under {FEWEST} texts that have a QUIP are "
     "left out, and so is a single bin. The bin of questions without such a passage is in the table only.",
     source="According-to prompting, Figure 3",
-    mart="fct_grounding_by_popularity",
     sql=f"""select dataset, model, method, grounding_prompt, {by_bin("scores")}
 from marts.fct_grounding_by_popularity as scores
 where n_quip >= {FEWEST} and grounding_prompt is not null
 qualify count(bin_center_log10) over (partition by dataset, model, method, grounding_prompt, measure) > 1
 order by dataset, model, method, grounding_prompt, measure, bin""",  # noqa: S608
-    columns=(*PROMPT_KEY, *BINS, *COUNTS, QUIP_COLUMN),
+    labels={"measure": "popularity"},
     spec=panels("model", by_bin_curves(series("grounding_prompt", "grounding prompt")), least=260),
     choose=("method", "measure"),
 )
@@ -292,23 +242,17 @@ EXPLANATIONS = Figure(
     f"draws them, the same for all prompts; nobody chose them. Texts are cut at {TEXT_CHARACTERS} characters. Table "
     "`marts.fct_grounded_generations` has all of them.",
     source="According-to prompting, Table 5",
-    mart="fct_grounded_generations",
-    sql=f"""with drawn as (
-    select *, row_number() over (
-        partition by dataset, model, method, grounding_prompt order by md5(question_id), question_id
-    ) as place
-    from marts.fct_grounded_generations
-    where quip is not null
-)
-select drawn.dataset, drawn.model, drawn.method, drawn.grounding_prompt, questions.question, drawn.answer, drawn.quip,
-    drawn.n_grams, drawn.explanation[1:{TEXT_CHARACTERS}] as text, drawn.span_starts, drawn.span_ends,
-    length(drawn.explanation) > {TEXT_CHARACTERS} as is_cut, len(drawn.quotes) as n_quotes
-from drawn
-left join marts.dim_questions as questions
-    on drawn.dataset = questions.dataset and drawn.question_id = questions.question_id
-where drawn.place <= {EXAMPLES_EACH}
-order by drawn.dataset, drawn.model, drawn.method, drawn.grounding_prompt, drawn.place""",  # noqa: S608
-    columns=(*PROMPT_KEY, Column("answer", "answer"), *QUOTE_COLUMNS),
+    sql=f"""select dataset, model, method, grounding_prompt, question, answer, quip, n_grams,
+    explanation[1:{TEXT_CHARACTERS}] as text, span_starts, span_ends, length(explanation) > {TEXT_CHARACTERS} as is_cut,
+    len(quotes) as n_quotes
+from marts.fct_grounded_generations
+left join (select dataset, question_id, question from marts.dim_questions) using (dataset, question_id)
+where quip is not null
+qualify row_number() over (
+    partition by dataset, model, method, grounding_prompt order by md5(question_id), question_id
+) <= {EXAMPLES_EACH}
+order by dataset, model, method, grounding_prompt, md5(question_id), question_id""",  # noqa: S608
+    labels={"quip": "QUIP"},
     choose=("model", "method", "grounding_prompt"),
     cards="quotes",
 )
@@ -321,7 +265,6 @@ COMPARISONS = Figure(
     "length, QUIP counts as many 25-grams of both texts, from the start, as the shorter one has. Bars are 95 % intervals "
     "from a paired bootstrap over whole subjects. Holm's adjustment is over a model's grounding prompts.",
     source="According-to prompting, Tables 1 and 2",
-    mart="fct_grounding_comparisons",
     sql="""select found.dataset, found.model, found.method, found.grounding_prompt,
     replace(found.compared_with, '_', ' ') as compared_with,
     case found.measure when 'quip_difference' then 'whole texts' else 'equal length' end as length,
@@ -331,17 +274,6 @@ from marts.fct_grounding_comparisons as found
 inner join marts.dim_grounding_prompts as prompts on found.grounding_prompt = prompts.grounding_prompt
 where found.measure in ('quip_difference', 'same_length_difference') and found.value is not null
 order by found.dataset, found.model, compared_with, length desc, prompts.position_in_study, found.method""",
-    columns=(
-        *PROMPT_KEY,
-        Column("compared_with", "compared with"),
-        Column("length", "compared over"),
-        Column("n_paired", "pairs", "count"),
-        Column("base_value", "QUIP of the others", "share"),
-        Column("mean_value", "mean QUIP", "share"),
-        Column("difference", "difference", "signed", bounds("difference")),
-        Column("p_value", "p", "p"),
-        Column("p_holm", "p after Holm", "p"),
-    ),
     spec=points_in_rows(
         "model",
         difference_x("difference", "difference of QUIP", 5),

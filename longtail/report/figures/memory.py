@@ -4,40 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from longtail.report.figure import Column, Figure, bounds
+from longtail.report.figure import Figure, bounds
 from longtail.report.marks import (
-    IN_LINES,
     LOG_TICKS,
     categories,
     curves,
     each_model_and_dataset,
-    names,
     panels,
     points,
     points_in_rows,
     popularity_x,
     quantity,
     relation_cells,
+    rows_of_points,
     series,
     share_y,
-    single,
     steps,
 )
 from longtail.warehouse.headline import HEADLINE_SQL
 
-KEY = (
-    Column("dataset", "dataset"),
-    Column("prompt", "prompt"),
-    Column("model", "model"),
-    Column("method", "method"),
-)
-ACCURACY = Column("accuracy", "accuracy", "share", bounds())
-DECLINED = (
-    Column("share_declined", "declined", "share"),
-    Column("accuracy_attempted", "accuracy of the rest", "share", bounds("accuracy_attempted")),
-)
-N = Column("n", "n", "count")
-BIN_EDGES = (Column("bin_low", "popularity from", "number"), Column("bin_high", "popularity to", "number"))
 INTERVAL = "Bands and bars are 95 % intervals of whole subjects."
 FEWEST = 40
 """The smallest number of questions of a drawn bin (SPEC §6). The next constant is for grids by relation and
@@ -47,13 +32,10 @@ FEWEST_BY_RELATION = 5
 SEVERAL = "(select count(distinct dataset) > 1 from marts.fct_accuracy)"
 SYSTEM = f"model || if({SEVERAL}, chr(10) || dataset, '')"
 """A model, and in a second line its data set if the study has several: a row or panel of a figure of all data sets."""
-OF_ALL = (*KEY[1:3], Column("questions_of", "questions of"))
-"""The columns of a figure of all data sets: without a column `dataset`, no pick filters them."""
 GEOMETRIC_MEAN = "nullif(if(bin_low > 0, sqrt(bin_low * bin_high), bin_high), 0) as popularity"
 """The place of a bin on a logarithmic axis."""
 
 _CURVE = curves(popularity_x(), share_y("accuracy", "accuracy"), series("method", "method"))
-_BIN_COLUMNS = (*BIN_EDGES, N, Column("n_correct", "right", "count"), ACCURACY)
 
 BY_POPULARITY = Figure(
     key="accuracy_by_popularity",
@@ -63,13 +45,11 @@ BY_POPULARITY = Figure(
     "passage is above memory alone, and hurts where it is below. Ten bins of equal width in log popularity; one "
     f"panel per model, smallest model first. {INTERVAL} Bins under {FEWEST} questions are left out.",
     source="PopQA, Figures 4 and 6",
-    mart="fct_accuracy_by_popularity",
     sql=f"""select dataset, prompt, model, method, bin_low, bin_high, pow(10, bin_center_log10) as popularity,
     n, n_correct, accuracy, ci_low, ci_high
 from marts.fct_accuracy_by_popularity
 where relation = 'all' and n >= {FEWEST}
 order by dataset, prompt, model, method, bin""",  # noqa: S608
-    columns=(*KEY, *_BIN_COLUMNS),
     spec=panels("model", _CURVE, least=220),
 )
 
@@ -83,7 +63,6 @@ ACROSS = Figure(
     "questions mixes relations, which can even turn its sign: the figure `Popularity and accuracy, between and within "
     f"relations` shows both. {{without_popularity}}{INTERVAL}",
     source="PopQA, Figures 4 and 6; SPEC §12, bins of equal number",
-    mart="fct_accuracy_by_popularity_quantile",
     sql=f"""with curves as (
     select * from marts.fct_accuracy_by_popularity_quantile
     where {SEVERAL}
@@ -96,7 +75,6 @@ select prompt, model, method, dataset as questions_of, {SYSTEM} as system, binni
     n, n_correct, accuracy, ci_low, ci_high
 from curves
 order by prompt, model, questions_of, method, bin""",  # noqa: S608
-    columns=(*OF_ALL, KEY[3], Column("binning", "parts"), *_BIN_COLUMNS),
     spec=each_model_and_dataset(
         curves(popularity_x(title=None), share_y("accuracy", "accuracy"), series("method", "method")),
         least=150,
@@ -111,13 +89,11 @@ BY_POPULARITY_AND_RELATION = Figure(
     f"are left out. {INTERVAL} With so few questions per bin the intervals are wide: read the direction of a curve, not "
     "its single points. Questions without a relation are left out.",
     source="PopQA, Figures 6, 20 and 21",
-    mart="fct_accuracy_by_popularity",
     sql=f"""select dataset, prompt, model, method, relation, bin_low, bin_high,
     pow(10, bin_center_log10) as popularity, n, n_correct, accuracy, ci_low, ci_high
 from marts.fct_accuracy_by_popularity
 where relation <> 'all' and n >= {FEWEST_BY_RELATION}
 order by dataset, prompt, model, relation, method, bin""",  # noqa: S608
-    columns=(*KEY, Column("relation", "relation"), *_BIN_COLUMNS),
     spec=panels("relation", _CURVE, least=200, ratio=0.66),
     choose=("model",),
 )
@@ -129,11 +105,9 @@ BY_RELATION = Figure(
     shows="Share of right answers by relation and model, with one panel per method. The table has n and the "
     "95 % interval of every cell, over whole subjects. Questions without a relation count under `all` alone.",
     source="PopQA, Figures 4 (right), 16 and 18",
-    mart="fct_accuracy",
     sql="""select dataset, prompt, model, method, relation, n, n_correct, accuracy, ci_low, ci_high
 from marts.fct_accuracy
 order by dataset, prompt, model, method, relation""",
-    columns=(*KEY, Column("relation", "relation"), N, Column("n_correct", "right", "count"), ACCURACY),
     spec=relation_cells("method", "accuracy", "accuracy"),
 )
 
@@ -156,19 +130,10 @@ SCALING = Figure(
     f"questions from 1,000 to under 10,000, `below` those under 10. {INTERVAL} Models of unknown size, and levels under "
     f"{FEWEST_BY_RELATION} questions, are left out.",
     source="PopQA, Figure 5",
-    mart="fct_accuracy_by_popularity_level",
     sql=f"""select dataset, prompt, model, method, n_parameters, level, n, n_correct, accuracy, ci_low, ci_high
 from marts.fct_accuracy_by_popularity_level
 where n >= {FEWEST_BY_RELATION} and n_parameters is not null
 order by dataset, prompt, method, level_low_log10 nulls first, n_parameters""",  # noqa: S608
-    columns=(
-        *KEY,
-        Column("n_parameters", "parameters", "count"),
-        Column("level", "log10 popularity"),
-        N,
-        Column("n_correct", "right", "count"),
-        ACCURACY,
-    ),
     spec=panels(
         "method",
         curves(SIZE_X, share_y("accuracy", "accuracy"), steps("level", "log10 popularity", LEVELS)),
@@ -185,19 +150,11 @@ BY_SIZE = Figure(
     "which may differ in more than size, were asked the same questions. "
     "{without_size}{without_popularity}Bars are 95 % intervals of whole subjects.",
     source="PopQA, Figure 5; SPEC §6, scaling",
-    mart="fct_accuracy_by_popularity_quantile",
     sql=f"""select prompt, model, method, dataset as questions_of, n_parameters,
     if(bin = 0, '{_QUARTERS[0]}', '{_QUARTERS[1]}') as quarter, bin_low, bin_high, n, n_correct, accuracy, ci_low, ci_high
 from marts.fct_accuracy_by_popularity_quantile inner join marts.dim_models using (model)
 where binning = 'quarters' and bin in (0, 3) and n_parameters is not null
 order by prompt, model, method, questions_of, bin""",  # noqa: S608
-    columns=(
-        *OF_ALL,
-        KEY[3],
-        Column("n_parameters", "parameters", "count"),
-        Column("quarter", "questions"),
-        *_BIN_COLUMNS,
-    ),
     spec=panels(
         "questions_of",
         points(SIZE_X, share_y("accuracy", "accuracy"), categories("quarter", "questions", _QUARTERS)),
@@ -212,17 +169,10 @@ LEAST_POPULAR = Figure(
     shows="Accuracy on the n questions with the lowest popularity, ties broken by question id. The paper uses 4,000 of "
     f"14,267 questions, and one of the sizes here is the same share of this dataset. {INTERVAL}",
     source="PopQA, sections 1 and 5.2",
-    mart="fct_accuracy_least_popular",
     sql="""select dataset, prompt, model, method, n_least, n, n_correct, accuracy, ci_low, ci_high
 from marts.fct_accuracy_least_popular
 order by dataset, prompt, model, method, n_least""",
-    columns=(
-        *KEY,
-        Column("n_least", "least popular", "count"),
-        N,
-        Column("n_correct", "right", "count"),
-        ACCURACY,
-    ),
+    labels={"n_least": "least popular"},
     spec=panels(
         "model",
         curves(
@@ -246,14 +196,7 @@ GUESSING = Figure(
     "the most frequent answer of the relation. Beside them is the model's accuracy from memory. If it is not higher, "
     "the model shows little knowledge. Bars are 95 % intervals of whole subjects.",
     source="PopQA, section 4.2 and appendix C.1",
-    mart="fct_guessing_baselines",
-    sql="""select accuracy.dataset, accuracy.prompt, accuracy.model, relation, 'model, from memory' as guess,
-    accuracy.n, accuracy.accuracy, accuracy.ci_low, accuracy.ci_high
-from marts.fct_accuracy as accuracy
-inner join marts.dim_methods as methods on accuracy.method = methods.method
-where methods.kind = 'memory'
-union all by name
-select keys.dataset, keys.prompt, keys.model, baselines.relation, 'in the subject''s name' as guess,
+    sql="""select keys.dataset, keys.prompt, keys.model, baselines.relation, 'in the subject''s name' as guess,
     baselines.n_with_subject as n, share_answer_in_subject as accuracy,
     share_answer_in_subject_ci_low as ci_low, share_answer_in_subject_ci_high as ci_high
 from marts.fct_guessing_baselines as baselines
@@ -266,18 +209,18 @@ select keys.dataset, keys.prompt, keys.model, baselines.relation, 'most frequent
 from marts.fct_guessing_baselines as baselines
 inner join (select distinct dataset, prompt, model from marts.fct_accuracy) as keys using (dataset)
 where accuracy_majority is not null
+union all by name
+select accuracy.dataset, accuracy.prompt, accuracy.model, relation, 'model, from memory' as guess,
+    accuracy.n, accuracy.accuracy, accuracy.ci_low, accuracy.ci_high
+from marts.fct_accuracy as accuracy
+inner join marts.dim_methods as methods on accuracy.method = methods.method
+where methods.kind = 'memory'
 order by dataset, prompt, model, relation, guess""",
-    columns=(*KEY[:3], Column("relation", "relation"), Column("guess", "way"), N, ACCURACY),
-    spec=single(
-        points(
-            quantity("accuracy", "share right", {"format": "%", "grid": True}, {"domain": [0, 1]}),
-            names("relation"),
-            categories(
-                "guess", "way", ["model, from memory", "most frequent answer", "in the subject's name"]
-            ),
-            side_by_side=True,
-        ),
-        rows="relation",
+    spec=rows_of_points(
+        quantity("accuracy", "share right", {"format": "%", "grid": True}, {"domain": [0, 1]}),
+        "relation",
+        categories("guess", "way", ["model, from memory", "most frequent answer", "in the subject's name"]),
+        side_by_side=True,
         step=34,
     ),
     choose=("model",),
@@ -295,7 +238,6 @@ HEADLINE = Figure(
     "`never` are scored on questions with popularity and both answers, so `always` can differ a little from the "
     "accuracy beside it. The gain and its interval are those of the figure `What deciding when to retrieve gains`.",
     source="PopQA, Figures 4, 7 and 9",
-    mart="fct_accuracy",
     sql=f"""with headline as (
     {HEADLINE_SQL}
 )
@@ -306,18 +248,8 @@ left join marts.fct_verdicts as verdicts
     on headline.dataset = verdicts.dataset and headline.prompt = verdicts.prompt
     and headline.model = verdicts.model and headline.method = verdicts.retrieval_method
 order by headline.dataset, headline.prompt, headline.model, headline.method""",  # noqa: S608
-    columns=(
-        *KEY,
-        N,
-        ACCURACY,
-        *DECLINED,
-        Column("pearson_binned", "r, popularity", "signed"),
-        Column("accuracy_adaptive", "adaptive", "share"),
-        Column("accuracy_always", "always", "share"),
-        Column("accuracy_never", "never", "share"),
-        Column("share_retrieved", "retrieved", "share"),
-        Column("gain", "adaptive gain", "signed", bounds("gain")),
-    ),
+    labels={"pearson_binned": "r, popularity", "gain": "adaptive gain"},
+    hidden=("n_correct",),
 )
 
 
@@ -335,24 +267,11 @@ CORRELATION = Figure(
     "much smaller. A dash means "
     "undefined (under three bins, or no variance).",
     source="PopQA, Figures 4 (bottom), 17 and 19",
-    mart="fct_popularity_correlation",
     sql="""select dataset, prompt, model, method, relation, n, n_missing_popularity, n_bins,
     pearson_binned, pearson_binned_undefined, point_biserial, point_biserial_ci_low, point_biserial_ci_high,
     spearman, spearman_ci_low, spearman_ci_high, unbinned_undefined
 from marts.fct_popularity_correlation
 order by dataset, prompt, model, method, relation""",
-    columns=(
-        *KEY,
-        Column("relation", "relation"),
-        N,
-        Column("n_missing_popularity", "without popularity", "count"),
-        Column("n_bins", "bins", "count"),
-        Column("pearson_binned", "Pearson, bins", "signed"),
-        Column("pearson_binned_undefined", "why no Pearson, bins"),
-        Column("point_biserial", "point-biserial", "signed", bounds("point_biserial")),
-        Column("spearman", "Spearman", "signed", bounds("spearman")),
-        Column("unbinned_undefined", "why no point-biserial, Spearman"),
-    ),
     spec=relation_cells(
         "method",
         "pearson_binned",
@@ -375,7 +294,6 @@ WITHIN = Figure(
     "intervals (1,000 resamples of subjects). {without_popularity}Questions without popularity, or with popularity zero, "
     "are left out; questions without a relation are left out of `within relations`.",
     source="SPEC §6, correlation; rank correlation within relations: Liu, Li, Wanga and Shepherd (2018)",
-    mart="fct_popularity_correlation",
     sql=f"""with scopes as (select prompt, model, method, dataset as questions_of, {SYSTEM} as system, unnest([
     {{measure: 'point-biserial', scope: '{_SCOPES[0]}', n: n, correlation: point_biserial,
         ci_low: point_biserial_ci_low, ci_high: point_biserial_ci_high, undefined: no_interval}},
@@ -390,24 +308,13 @@ from marts.fct_popularity_correlation
 where relation = 'all' and n > 0)
 select * from scopes
 order by prompt, model, method, questions_of, measure desc, scope""",  # noqa: S608
-    columns=(
-        *OF_ALL,
-        KEY[3],
-        Column("measure", "measure"),
-        Column("scope", "taken"),
-        N,
-        Column("correlation", "correlation", "signed", bounds()),
-        Column("undefined", "why no interval"),
-    ),
-    spec=single(
-        points(
-            _correlation_x("correlation", "correlation"),
-            names("system", labelExpr=IN_LINES),
-            categories("scope", "correlation", _SCOPES),
-            side_by_side=True,
-            mark_at=0,
-        ),
-        rows="system",
+    labels={"undefined": "why no interval"},
+    spec=rows_of_points(
+        _correlation_x("correlation", "correlation"),
+        "system",
+        categories("scope", "correlation", _SCOPES),
+        side_by_side=True,
+        mark_at=0,
         step=40,
     ),
     choose=("method", "measure"),
@@ -421,17 +328,10 @@ MEASURES = Figure(
     "any. Where measures rank subjects alike, it matters little which of them decides. Bars are 95 % intervals "
     "by Fisher's transformation, where questions on one subject count as one.",
     source="SPEC §11, counts in text; interval: Bonett and Wright (2000)",
-    mart="fct_popularity_measures",
     sql="""select dataset, signal, other_signal, n, n_subjects, spearman, spearman_ci_low, spearman_ci_high
 from marts.fct_popularity_measures
 order by dataset, signal, other_signal""",
-    columns=(
-        Column("signal", "measure"),
-        Column("other_signal", "other measure"),
-        N,
-        Column("n_subjects", "subjects", "count"),
-        Column("spearman", "Spearman", "signed", bounds("spearman")),
-    ),
+    labels={"signal": "measure", "other_signal": "other measure"},
     spec=points_in_rows(
         "other_signal",
         _correlation_x("spearman", "rank correlation"),

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from longtail.report.figure import Column, Figure, bounds
-from longtail.report.figures.memory import BIN_EDGES, KEY, N
-from longtail.report.figures.retrieval import PAIR
+from longtail.report.figure import Figure, bounds
 from longtail.report.marks import (
-    IN_LINES,
     categories,
     curves,
     difference_x,
-    names,
     panels,
-    points,
     popularity_x,
     quantity,
+    rows_of_points,
     series,
     single,
 )
-
-_QUESTIONS_OF = Column("questions_of", "questions of")
 
 DATASETS = Figure(
     key="datasets",
@@ -28,20 +22,11 @@ DATASETS = Figure(
     "popularity. Those without a relation count under `all` alone. An upper bound finds no passage for those without a "
     "subject.",
     source="SPEC §1",
-    mart="dim_datasets",
     sql="""select dataset as questions_of, source, n_questions,
     n_questions - n_questions_with_popularity as n_without_popularity,
     n_questions_without_subject, n_questions_without_relation
 from marts.dim_datasets
 order by dataset""",
-    columns=(
-        _QUESTIONS_OF,
-        Column("source", "source"),
-        Column("n_questions", "n", "count"),
-        Column("n_without_popularity", "without popularity", "count"),
-        Column("n_questions_without_subject", "without subject", "count"),
-        Column("n_questions_without_relation", "without relation", "count"),
-    ),
 )
 
 DISTRIBUTION = Figure(
@@ -51,20 +36,11 @@ DISTRIBUTION = Figure(
     "its reference questions (such as NQ-open), whatever is selected above. Questions with missing or zero popularity "
     "are not on the axis; the table of quantiles counts them.",
     source="PopQA, Figure 3",
-    mart="fct_popularity_distribution",
-    sql="""select dataset as questions_of, relation, bin_low, bin_high, pow(10, bin_center_log10) as popularity,
+    sql="""select dataset as questions_of, bin_low, bin_high, pow(10, bin_center_log10) as popularity,
     n, n_above_zero, share, cumulative_share
 from marts.fct_popularity_distribution
 where relation = 'all'
 order by dataset, bin""",
-    columns=(
-        _QUESTIONS_OF,
-        *BIN_EDGES,
-        N,
-        Column("n_above_zero", "n above zero", "count"),
-        Column("share", "share", "share"),
-        Column("cumulative_share", "up to here", "share"),
-    ),
     spec=panels(
         "questions_of",
         {
@@ -87,24 +63,11 @@ QUANTILES = Figure(
     shows="Half of the questions of a relation are between its quartiles. Missing popularity is not zero: every "
     "analysis of popularity leaves out questions without it, and this table counts them.",
     source="PopQA, Figure 3",
-    mart="fct_popularity_quantiles",
     sql="""select dataset as questions_of, relation, n_questions, n_missing, n_zero,
     minimum, p25, median, p75, p95, maximum
 from marts.fct_popularity_quantiles
 order by dataset, relation <> 'all', relation""",
-    columns=(
-        _QUESTIONS_OF,
-        Column("relation", "relation"),
-        Column("n_questions", "n", "count"),
-        Column("n_missing", "without popularity", "count"),
-        Column("n_zero", "zero", "count"),
-        Column("minimum", "lowest", "number"),
-        Column("p25", "25 %", "number"),
-        Column("median", "median", "number"),
-        Column("p75", "75 %", "number"),
-        Column("p95", "95 %", "number"),
-        Column("maximum", "highest", "number"),
-    ),
+    labels={"n_missing": "without popularity"},
 )
 
 _OUTCOMES = ["kept", "too rare in text", "above the cap", "no frequency", "no label"]
@@ -114,14 +77,13 @@ SAMPLING = Figure(
     shows="Candidate facts by the decade of their subject's popularity: kept, dropped by the draw on frequency, "
     "dropped because the relation had enough, or without the frequency or label that the draw needs.",
     source="PopQA, appendix A",
-    mart="fct_sampling",
-    sql="""select relation, coalesce(decade_low::varchar, without) as decade, decade_low, outcome, n, candidates
+    sql="""select coalesce(decade_low::varchar, without) as decade, decade_low, outcome, n, candidates
 from (
     unpivot (
         select *, kept as "kept", dropped_frequency as "too rare in text", dropped_cap as "above the cap",
             dropped_no_frequency as "no frequency", dropped_no_label as "no label"
         from (
-            select 'all' as relation, decade_low, if(decade_low is null, popularity_decade, null) as without,
+            select decade_low, if(decade_low is null, popularity_decade, null) as without,
                 sum(candidates) as candidates, sum(kept) as kept,
                 sum(dropped_frequency) as dropped_frequency, sum(dropped_cap) as dropped_cap,
                 sum(dropped_no_frequency) as dropped_no_frequency, sum(dropped_no_label) as dropped_no_label
@@ -131,12 +93,7 @@ from (
     ) on "kept", "too rare in text", "above the cap", "no frequency", "no label" into name outcome value n
 )
 order by decade_low nulls first, decade, outcome""",
-    columns=(
-        Column("decade", "popularity from"),
-        Column("outcome", "outcome"),
-        Column("n", "facts", "count"),
-        Column("candidates", "candidates", "count"),
-    ),
+    labels={"decade": "popularity from", "n": "facts"},
     spec=single(
         {
             "mark": {"type": "bar"},
@@ -163,23 +120,11 @@ LINKING = Figure(
     "Several: the name belongs to more than one; by popularity: the most popular of these was taken. The interval is "
     "Wilson's, 95 %.",
     source="PopQA, section 3 and appendix A",
-    mart="fct_entity_linking",
     sql="""select dataset as questions_of, relation, linker, n_questions, n_linked, n_no_entity, n_several_entities,
     n_put_aside, n_most_popular, share_linked, ci_low, ci_high
 from marts.fct_entity_linking
 order by dataset, relation <> 'all', relation, linker""",
-    columns=(
-        _QUESTIONS_OF,
-        Column("relation", "relation"),
-        Column("linker", "linker"),
-        Column("n_questions", "n", "count"),
-        Column("n_linked", "linked", "count"),
-        Column("n_no_entity", "no entity", "count"),
-        Column("n_several_entities", "several", "count"),
-        Column("n_most_popular", "by popularity", "count"),
-        Column("n_put_aside", "quarantined", "count"),
-        Column("share_linked", "share linked", "share", bounds()),
-    ),
+    labels={"share_linked": "share linked"},
 )
 
 DRIFT = Figure(
@@ -189,25 +134,11 @@ DRIFT = Figure(
     "were that one month's views instead of the window's mean. There is one threshold for all relations, fitted again "
     "on the month. The table has the thresholds, and shows how much popularity itself moved.",
     source="Longtail's own; PopQA, limitations",
-    mart="fct_popularity_drift",
     sql="""select dataset, prompt, model, parametric_method, retrieval_method, month, n, share_decision_changed,
     threshold_month, threshold_window, share_retrieved_month, share_retrieved_window,
     share_bin_changed, median_ratio, rank_correlation
 from marts.fct_popularity_drift
 order by dataset, prompt, model, retrieval_method, month""",
-    columns=(
-        *PAIR,
-        Column("month", "month"),
-        N,
-        Column("share_decision_changed", "decisions changed", "share"),
-        Column("threshold_month", "threshold, month", "number"),
-        Column("threshold_window", "threshold, window", "number"),
-        Column("share_retrieved_month", "retrieved, month", "share"),
-        Column("share_retrieved_window", "retrieved, window", "share"),
-        Column("share_bin_changed", "bin changed", "share"),
-        Column("median_ratio", "median ratio", "number"),
-        Column("rank_correlation", "rank correlation", "signed"),
-    ),
     spec=panels(
         "retrieval_method",
         curves(
@@ -231,18 +162,10 @@ QUARANTINE = Figure(
     title="Quarantined rows",
     shows="Rows that could not be read or did not fit the table, by reason, with one example each.",
     source="Longtail's own",
-    mart="fct_quarantine",
     sql="""select table_name, partition, reason, n, example_row_key
 from marts.fct_quarantine
 order by n desc, table_name, partition, reason
 limit 500""",
-    columns=(
-        Column("table_name", "lake table"),
-        Column("partition", "partition"),
-        Column("reason", "reason"),
-        N,
-        Column("example_row_key", "for example"),
-    ),
 )
 DISAGREEMENT = Figure(
     key="rules_of_correctness",
@@ -250,20 +173,10 @@ DISAGREEMENT = Figure(
     shows="Four rules judge every answer. All other figures use `popqa` (the prediction contains a gold answer, in "
     "upper or lower case). Rows with different verdicts show how much depends on that choice.",
     source="SPEC §5",
-    mart="fct_correctness_disagreement",
     sql="""select dataset, prompt, model, method, is_correct, is_correct_case_sensitive, is_correct_normalized,
     is_exact_match, n, share
 from marts.fct_correctness_disagreement
 order by dataset, prompt, model, method, n desc""",
-    columns=(
-        *KEY,
-        Column("is_correct", "popqa", "flag"),
-        Column("is_correct_case_sensitive", "case-sensitive", "flag"),
-        Column("is_correct_normalized", "normalised", "flag"),
-        Column("is_exact_match", "exact match", "flag"),
-        N,
-        Column("share", "share", "share"),
-    ),
 )
 
 _RULES = ["popqa", "case-sensitive", "normalised", "exact match"]
@@ -276,7 +189,6 @@ RULES = Figure(
     "same in other words. Systems in the order of the verdicts; the data set on which a rule errs most comes "
     "first. Bars are 95 % intervals of whole subjects.",
     source="SPEC §12, verdicts of humans or of a judge",
-    mart="fct_rule_agreement",
     sql=f"""select dataset as questions_of, prompt, model, method, model || chr(10) || method as system,
     map(['is_correct', 'is_correct_case_sensitive', 'is_correct_normalized', 'is_exact_match'], {_RULES})[rule]
         as rule,
@@ -286,29 +198,14 @@ RULES = Figure(
 from marts.fct_rule_agreement
 order by max(abs(difference)) over (partition by dataset) desc, dataset, accuracy_by_verdict desc, prompt, model,
     method""",  # noqa: S608
-    columns=(
-        _QUESTIONS_OF,
-        *KEY[1:],
-        Column("rule", "rule"),
-        N,
-        Column("difference", "error of the rule", "signed", bounds("difference")),
-        Column("accuracy_by_rule", "accuracy by the rule", "share", bounds("accuracy_by_rule")),
-        Column("accuracy_by_verdict", "by the verdicts", "share", bounds("accuracy_by_verdict")),
-        Column("agreement", "agreement", "share"),
-        Column("n_rule_only", "right by the rule alone", "count"),
-        Column("n_verdict_only", "right by the verdict alone", "count"),
-        Column("kappa", "κ", "signed"),
-    ),
-    spec=single(
-        points(
-            difference_x("difference", "accuracy by the rule minus accuracy by the verdicts", 8),
-            names("system", labelExpr=IN_LINES),
-            categories("rule", "rule", _RULES),
-            interval=bounds("difference"),
-            side_by_side=True,
-            mark_at=0,
-        ),
-        rows="system",
+    labels={"difference": "error of the rule"},
+    spec=rows_of_points(
+        difference_x("difference", "accuracy by the rule minus accuracy by the verdicts", 8),
+        "system",
+        categories("rule", "rule", _RULES),
+        interval=bounds("difference"),
+        side_by_side=True,
+        mark_at=0,
         step=52,
     ),
     choose=("questions_of",),
@@ -319,18 +216,9 @@ COVERAGE = Figure(
     title="Expected and missing rows",
     shows="Rows that the study asks for, by table, model and method, and how many of them are missing or quarantined.",
     source="Longtail's own",
-    mart="fct_answer_coverage",
     sql="""select dataset, prompt, model, method, table_name, n_expected, n_missing, n_quarantined, state
 from marts.fct_answer_coverage
 order by table_name, dataset, prompt, model, method""",
-    columns=(
-        Column("table_name", "lake table"),
-        *KEY,
-        Column("n_expected", "asked for", "count"),
-        Column("n_missing", "missing", "count"),
-        Column("n_quarantined", "quarantined", "count"),
-        Column("state", "state"),
-    ),
 )
 
 FAILED = Figure(
@@ -339,18 +227,8 @@ FAILED = Figure(
     shows="Questions to which no answer came back, by reason, beside the answers of the same model and method (n). They "
     "are in no rate.",
     source="SPEC §12",
-    mart="fct_failed_answers",
     sql="""select table_name, dataset, prompt, model, method, reason, n_failed, n, share_failed, example_row_key
 from marts.fct_failed_answers
 order by n_failed desc, table_name, dataset, prompt, model, method, reason
 limit 500""",
-    columns=(
-        Column("table_name", "lake table"),
-        *KEY,
-        Column("reason", "reason"),
-        Column("n_failed", "failed", "count"),
-        N,
-        Column("share_failed", "share", "share"),
-        Column("example_row_key", "for example"),
-    ),
 )

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from longtail.report.figure import Column, Figure, bounds
+from longtail.report.figure import Figure, bounds
 from longtail.report.figures.memory import (
-    ACCURACY,
-    BIN_EDGES,
     FEWEST,
     GEOMETRIC_MEAN,
     INTERVAL,
-    KEY,
-    OF_ALL,
     SYSTEM,
-    N,
 )
 from longtail.report.marks import (
     categories,
@@ -31,8 +26,6 @@ from longtail.report.marks import (
     single,
 )
 
-PAIR = (*KEY[:3], Column("parametric_method", "memory"), Column("retrieval_method", "retrieval"))
-
 BY_METHOD = Figure(
     key="accuracy_by_method",
     leads_to_answers=True,
@@ -41,12 +34,10 @@ BY_METHOD = Figure(
     "intervals of whole subjects. The passage of an upper bound is chosen because it contains the answer, and "
     "questions without such a passage are left out: it is no retriever.",
     source="PopQA, Figures 7, 13 and 14",
-    mart="fct_accuracy",
     sql="""select dataset, prompt, model, method, n, n_correct, accuracy, ci_low, ci_high
 from marts.fct_accuracy
 where relation = 'all'
 order by dataset, prompt, model, method""",
-    columns=(*KEY, N, Column("n_correct", "right", "count"), ACCURACY),
     spec=single(
         points(
             names("model"),
@@ -65,12 +56,10 @@ RELATIVE = Figure(
     shows="Accuracy by popularity relative to the other questions of the relation: log popularity, standardised "
     f"within the relation, in bins of half a standard deviation. {INTERVAL} Bins under {FEWEST} questions are left out.",
     source="PopQA, Figure 8",
-    mart="fct_accuracy_by_relative_popularity",
     sql=f"""select dataset, prompt, model, method, z_low, z_high, (z_low + z_high) / 2 as z, n, accuracy, ci_low, ci_high
 from marts.fct_accuracy_by_relative_popularity
 where relation = 'all' and n >= {FEWEST}
 order by dataset, prompt, model, method, z_low""",  # noqa: S608
-    columns=(*KEY, Column("z_low", "z from", "number"), Column("z_high", "z to", "number"), N, ACCURACY),
     spec=panels(
         "model",
         curves(
@@ -95,7 +84,6 @@ QUADRANTS = Figure(
     "answer (recall@1), where the passages are known. Top right: misled, which means right from memory and wrong with "
     "the passage. Bottom left: rescued. The table has 95 % intervals of whole subjects.",
     source="PopQA, Table 1",
-    mart="fct_retrieval_quadrants",
     sql="""select dataset, prompt, model, parametric_method, retrieval_method,
     if(parametric_correct, 'memory right', 'memory wrong') as memory,
     if(retrieval_correct, 'retrieval right', 'retrieval wrong') as retrieval,
@@ -105,15 +93,8 @@ QUADRANTS = Figure(
     format('{:.0f} % ({})', 100 * share, coalesce(format('{:.2f}', recall_at_1), '–')) as shown
 from marts.fct_retrieval_quadrants
 order by dataset, prompt, model, retrieval_method, memory, retrieval""",
-    columns=(
-        *PAIR,
-        Column("memory", "from memory"),
-        Column("retrieval", "with retrieval"),
-        N,
-        Column("share", "share", "share", bounds("share")),
-        Column("n_known", "questions whose passages are known"),
-        Column("recall_at_1", "recall@1", "share", bounds("recall_at_1")),
-    ),
+    labels={"memory": "from memory", "retrieval": "with retrieval"},
+    hidden=("outcome",),
     spec=panels(
         "model",
         cells(names("retrieval"), names("memory"), "share", title="share of questions", shown="shown"),
@@ -145,24 +126,13 @@ EFFECT = Figure(
     "answer: an upper bound. {without_popularity}Where relations differ, tenths hold other relations too: the "
     "table `marts.fct_retrieval_effect_by_popularity` has each relation.",
     source="SPEC §12, where retrieval helps and hurts",
-    mart="fct_retrieval_effect_by_popularity",
     sql=f"""select prompt, model, parametric_method, retrieval_method, dataset as questions_of, {SYSTEM} as system,
     bin_low, bin_high, {GEOMETRIC_MEAN}, n, parametric_accuracy, retrieval_accuracy, difference,
     ci_low, ci_high, effect, no_interval
 from marts.fct_retrieval_effect_by_popularity
 where relation = 'all' and binning = 'deciles'
 order by prompt, model, questions_of, parametric_method, retrieval_method, bin""",  # noqa: S608
-    columns=(
-        *OF_ALL,
-        *PAIR[3:],
-        *BIN_EDGES,
-        N,
-        Column("parametric_accuracy", "from memory", "share"),
-        Column("retrieval_accuracy", "with retrieval", "share"),
-        Column("difference", "change", "signed", bounds()),
-        Column("effect", "effect"),
-        Column("no_interval", "why no interval"),
-    ),
+    labels={"difference": "change"},
     spec=each_model_and_dataset({**_EFFECT, "layer": [*_EFFECT["layer"], _HURTS]}, least=220),
     choose=("parametric_method",),
 )
@@ -173,19 +143,10 @@ RECALL = Figure(
     shows="Share of questions whose first passage, or one of whose first five passages, contains a gold answer as a "
     "token sequence. A question without a passage counts as a miss. The table has 95 % intervals of whole subjects.",
     source="PopQA, section 5.2",
-    mart="fct_retrieval_recall",
     sql="""select dataset, retriever, relation, n, recall_at_1, recall_at_1_ci_low, recall_at_1_ci_high,
     recall_at_5, recall_at_5_ci_low, recall_at_5_ci_high
 from marts.fct_retrieval_recall
 order by dataset, retriever, relation""",
-    columns=(
-        KEY[0],
-        Column("retriever", "retriever"),
-        Column("relation", "relation"),
-        N,
-        Column("recall_at_1", "recall@1", "share", bounds("recall_at_1")),
-        Column("recall_at_5", "recall@5", "share", bounds("recall_at_5")),
-    ),
     spec=panels(
         "retriever",
         cells(
@@ -213,21 +174,10 @@ RECALL_BY_POPULARITY = Figure(
     "popularity of their subject. A question without a passage counts as a miss. Bars are 95 % intervals of whole "
     "subjects. The table also has the first five passages.",
     source="PopQA, section 5.2",
-    mart="fct_retrieval_recall_by_popularity_third",
     sql=f"""select dataset, retriever, ['{"', '".join(_THIRDS)}'][third] as part, popularity_low, popularity_high, n,
     recall_at_1, recall_at_1_ci_low, recall_at_1_ci_high, recall_at_5, recall_at_5_ci_low, recall_at_5_ci_high
 from marts.fct_retrieval_recall_by_popularity_third
 order by dataset, retriever, third""",  # noqa: S608
-    columns=(
-        KEY[0],
-        Column("retriever", "retriever"),
-        Column("part", "third"),
-        Column("popularity_low", "popularity from", "number"),
-        Column("popularity_high", "to", "number"),
-        N,
-        Column("recall_at_1", "recall@1", "share", bounds("recall_at_1")),
-        Column("recall_at_5", "recall@5", "share", bounds("recall_at_5")),
-    ),
     spec=single(
         points(
             names("part"),
@@ -268,17 +218,6 @@ select dataset, prompt, model, parametric_method, retrieval_method,
 from examples
 where place <= {each}
 order by dataset, prompt, model, parametric_method, retrieval_method, place"""
-_EXAMPLE_COLUMNS = (
-    *PAIR,
-    Column("relation", "relation"),
-    Column("question", "question"),
-    Column("gold_answers", "gold answers"),
-    Column("parametric_prediction", "from memory"),
-    Column("retrieval_prediction", "with the passage"),
-    Column("passage_title", "passage"),
-    Column("passage_of", "passage is about"),
-    Column("subject_popularity", "popularity", "number"),
-)
 
 
 def _examples(key: str, effect: str, title: str, shows: str, source: str) -> Figure:
@@ -293,9 +232,8 @@ def _examples(key: str, effect: str, title: str, shows: str, source: str) -> Fig
         title=title,
         shows=f"{shows} {capped}",
         source=source,
-        mart="fct_passage_effects",
         sql=sql,
-        columns=_EXAMPLE_COLUMNS,
+        hidden=("question_id",),
         choose=("model", "parametric_method", "retrieval_method"),
         cards="examples",
     )
@@ -322,7 +260,6 @@ PASSAGE_OF = Figure(
     shows="If a passage misled or rescued the model, is it about the question's subject, a namesake, or another "
     "entity? Shares within each bar; the table has the counts.",
     source="PopQA, appendix C.3",
-    mart="fct_passage_effects",
     sql="""with counted as (
     select dataset, prompt, model, parametric_method, retrieval_method, effect,
         coalesce(passage_of, 'unknown') as whose, count(*) as n
@@ -333,13 +270,6 @@ select * rename (whose as passage_of),
     n / sum(n) over (partition by dataset, prompt, model, parametric_method, retrieval_method, effect) as share
 from counted
 order by dataset, prompt, model, retrieval_method, effect, passage_of""",
-    columns=(
-        *PAIR,
-        Column("effect", "effect"),
-        Column("passage_of", "passage is about"),
-        N,
-        Column("share", "share", "share"),
-    ),
     spec=panels(
         "effect",
         {
@@ -370,7 +300,6 @@ CONFLICTS = Figure(
     "intervals of whole subjects; bins with fewer than ten questions are left out. Table `marts.fct_conflicts` has "
     "them, all bins together, and bins of the confidence of memory.",
     source="SPEC §11, conflicts",
-    mart="fct_conflicts",
     sql="""select dataset, prompt, model, 'memory is ' || memory as memory_is, bin_low, bin_high,
     sqrt(bin_low * bin_high) as popularity, n,
     share_passage, share_passage_ci_low, share_passage_ci_high, share_memory, share_memory_ci_low, share_memory_ci_high,
@@ -378,16 +307,6 @@ CONFLICTS = Figure(
 from marts.fct_conflicts
 where binned_by = 'popularity' and memory <> 'any' and n >= 10
 order by dataset, prompt, memory, model, bin""",
-    columns=(
-        Column("model", "model"),
-        Column("memory_is", "memory"),
-        *BIN_EDGES,
-        N,
-        Column("share_passage", "follows", "share", bounds("share_passage")),
-        Column("share_memory", "keeps memory", "share", bounds("share_memory")),
-        Column("share_other", "says something else", "share"),
-        Column("n_undecided", "undecided", "count"),
-    ),
     spec=panels(
         "memory_is",
         curves(
@@ -409,7 +328,6 @@ COMPARISON = Figure(
     "(10,000 resamples of subjects). The p value is from random changes of the signs of whole subjects' differences, "
     "with Holm's adjustment within the dataset.",
     source="Longtail's own; compares the points of PopQA, Figure 7",
-    mart="fct_method_comparisons",
     sql=f"""select dataset, prompt, comparison, if(comparison = 'methods', model_a, method_a) as within,
     model_a, method_a, model_b, method_b,
     if(comparison = 'methods', method_a || ' − ' || method_b, model_a || ' − ' || model_b) as pair,
@@ -417,18 +335,11 @@ COMPARISON = Figure(
     if(p_holm < 0.05, '{_SIGNIFICANCES[0]}', '{_SIGNIFICANCES[1]}') as significance
 from marts.fct_method_comparisons
 order by dataset, prompt, comparison, within, difference desc""",  # noqa: S608
-    columns=(
-        *KEY[:2],
-        Column("comparison", "comparison of"),
-        Column("within", "within"),
-        Column("pair", "A − B"),
-        N,
-        Column("difference", "difference", "signed", bounds()),
-        Column("n_a_only", "only A right", "count"),
-        Column("n_b_only", "only B right", "count"),
-        Column("p_value", "p", "p"),
-        Column("p_holm", "p after Holm", "p"),
-        Column("no_interval", "why no interval"),
+    hidden=(
+        "model_a",
+        "method_a",
+        "model_b",
+        "method_b",
     ),
     spec=single(
         points(

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from longtail.report.figure import Column, Figure, Spec, bounds
-from longtail.report.figures.memory import KEY, OF_ALL, N
+from longtail.report.figure import Figure, bounds
 from longtail.report.marks import (
-    IN_LINES,
     SHARE_AXIS,
     categories,
     difference_x,
-    names,
-    points,
     quantity,
-    single,
+    rows_of_points,
     value_x,
 )
 
@@ -38,7 +32,6 @@ _KNOWN_FIRST = (
 )
 """Data sets of which more is known stand first, else the order of the study."""
 
-_ALL_KEY = (*OF_ALL, Column("retrieval_method", "retrieval"))
 _SYSTEM = "model || if(retrieval_method = 'none', '', ', ' || retrieval_method)"
 _SEVERAL = "(select count(distinct dataset) > 1 from ranked)"
 _SYSTEM_AND_DATASET = f"{_SYSTEM} || if({_SEVERAL}, chr(10) || dataset, '') as system"
@@ -50,15 +43,6 @@ def _words(signal: str, verdict: str) -> str:
     return f"{verdict} || if({verdict} in ('gains', 'loses'), {number}, '')"
 
 
-def _dots(x: Spec, colour: Spec, *, step: int, **look: Any) -> Spec:
-    """One line for each data set and model; `look`: that of `points`."""
-    return single(
-        points(x, names("system", labelExpr=IN_LINES, labelLineHeight=12), colour, **look),
-        rows="system",
-        step=step,
-    )
-
-
 VERDICTS = Figure(
     key="verdicts",
     title="A verdict for each data set and model",
@@ -67,10 +51,10 @@ VERDICTS = Figure(
     "only below a threshold gains, held out, over always or never reading one. Below each number is its 95 % interval "
     "of whole subjects; `gains` and `loses` are said only where it excludes zero.",
     source="Longtail's own",
-    mart="fct_verdicts",
     sql=f"""{_RANKED}
-select n, dataset as questions_of, prompt, {_SYSTEM} as system, model, parametric_method, retrieval_method,
-    memory_accuracy, memory_ci_low, memory_ci_high, passages_accuracy, passages_ci_low, passages_ci_high,
+select dataset as questions_of, prompt, {_SYSTEM} as model_and_retrieval, n, model, parametric_method,
+    retrieval_method, memory_accuracy, memory_ci_low, memory_ci_high,
+    passages_accuracy, passages_ci_low, passages_ci_high,
     either_accuracy, either_ci_low, either_ci_high,
     popularity_auroc, popularity_auroc_ci_low, popularity_auroc_ci_high,
     best_signal_auroc, best_signal_auroc_ci_low, best_signal_auroc_ci_high, chosen_signals,
@@ -79,18 +63,24 @@ select n, dataset as questions_of, prompt, {_SYSTEM} as system, model, parametri
     popularity_policy, popularity_gain, verdict, best_signal_gain, best_signal_verdict
 from ranked
 order by {_KNOWN_FIRST}""",  # noqa: S608
-    columns=(
-        OF_ALL[2],
-        KEY[1],
-        Column("system", "model, retrieval"),
-        N,
-        Column("memory_accuracy", "memory", "share", bounds("memory")),
-        Column("passages_accuracy", "passages", "share", bounds("passages")),
-        Column("either_accuracy", "either", "share", bounds("either")),
-        Column("popularity_auroc", "AUROC of popularity", "share", bounds("popularity_auroc")),
-        Column("best_signal_auroc", "of the best signal", "share", bounds("best_signal_auroc")),
-        Column("by_popularity", "deciding by popularity", "points", bounds("popularity_gain")),
-        Column("by_best_signal", "by the best signal", "points", bounds("best_signal_gain")),
+    labels={
+        "memory_accuracy": "memory",
+        "passages_accuracy": "passages",
+        "popularity_auroc": "AUROC of popularity",
+        "best_signal_auroc": "of the best signal",
+        "by_popularity": "deciding by popularity",
+        "by_best_signal": "by the best signal",
+    },
+    hidden=(
+        "model",
+        "parametric_method",
+        "retrieval_method",
+        "chosen_signals",
+        "popularity_policy",
+        "popularity_gain",
+        "verdict",
+        "best_signal_gain",
+        "best_signal_verdict",
     ),
 )
 
@@ -107,7 +97,6 @@ ALL_ACCURACIES = Figure(
     shows="The share of right answers, one line for each data set and model, whatever data set is picked above; `either` "
     "is what a perfect choice between the two would reach. Bars are 95 % intervals of whole subjects.",
     source="Longtail's own",
-    mart="fct_verdicts",
     sql=f"""{_RANKED},
 accuracies as (
     select row_number() over (order by {_KNOWN_FIRST}) as place, prompt, dataset as questions_of, model,
@@ -122,9 +111,9 @@ accuracies as (
 select * from accuracies
 where accuracy is not null
 order by place""",  # noqa: S608
-    columns=(*_ALL_KEY, Column("known_by", "known by"), N, Column("accuracy", "accuracy", "share", bounds())),
-    spec=_dots(
+    spec=rows_of_points(
         quantity("accuracy", "accuracy", {**SHARE_AXIS, "grid": True}, {"domain": [0, 1]}),
+        "system",
         categories("known_by", None, _KNOWN_BY),
         step=30,
     ),
@@ -138,7 +127,6 @@ ALL_AUROCS = Figure(
     "that the data have; the table names it. One line for each data set and model, whatever data set is picked above; "
     "data sets without popularity or another signal are left out. Bars are 95 % intervals of whole subjects.",
     source="SPEC §11",
-    mart="fct_verdicts",
     sql=f"""{_RANKED},
 models as (
     select distinct on (dataset, prompt, model, parametric_method) *, 'none' as retrieval_method
@@ -158,15 +146,9 @@ aurocs as (
 select * from aurocs
 where auroc is not null
 order by place, signal desc""",  # noqa: S608
-    columns=(
-        *OF_ALL,
-        Column("signal", "signal"),
-        N,
-        Column("auroc", "AUROC", "share", bounds("auroc")),
-        Column("chosen_signals", "chosen"),
-    ),
-    spec=_dots(
+    spec=rows_of_points(
         {**value_x("auroc"), "title": "AUROC"},
+        "system",
         categories("signal", "signal", _DECIDED_BY),
         step=36,
         interval=bounds("auroc"),
@@ -182,7 +164,6 @@ GAIN = Figure(
     "above. Bars are 95 % intervals of whole subjects; the table says why there is none. Left of the dashed line, "
     "deciding loses. The figure `Adaptive retrieval against always and never` has other searches.",
     source="SPEC §11; PopQA, section 6.2",
-    mart="fct_verdicts",
     sql=f"""{_RANKED},
 gains as (
     select row_number() over (order by {_KNOWN_FIRST}) as place, prompt, dataset as questions_of, model,
@@ -192,17 +173,9 @@ gains as (
 select * from gains
 where gain is not null
 order by place, decided_by desc""",  # noqa: S608
-    columns=(
-        *OF_ALL,
-        Column("parametric_method", "memory"),
-        Column("retrieval_method", "retrieval"),
-        Column("decided_by", "decided by"),
-        N,
-        Column("gain", "gain", "signed", bounds("gain")),
-        Column("no_interval", "why no interval"),
-    ),
-    spec=_dots(
+    spec=rows_of_points(
         difference_x("gain", "held-out gain", 5),
+        "system",
         categories("decided_by", "decided by", _DECIDED_BY),
         step=36,
         interval=bounds("gain"),

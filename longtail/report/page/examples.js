@@ -25,8 +25,8 @@ function exampleCard(row, misled) {
     make("p", { class: "facts" }, "gold: ", ...(row.gold_answers || []).flatMap((gold, at) => [at ? ", " : "", isolated(gold)])),
     make("div", { class: "answers" }, answer("from memory", row.parametric_prediction, misled),
       answer("with the passage", row.retrieval_prediction, !misled)),
-    make("blockquote", { dir: "auto" }, row.passage_title ? make("strong", {}, clean(row.passage_title)) : null,
-      row.passage_title ? " — " : "", ...mark(clean(row.passage || ""), row.gold_answers), row.is_cut ? " …" : ""),
+    row.passage_title || row.passage ? make("blockquote", { dir: "auto" }, row.passage_title ? make("strong", {}, clean(row.passage_title)) : null,
+      row.passage_title ? " — " : "", ...mark(clean(row.passage || ""), row.gold_answers), row.is_cut ? " …" : "") : null,
     make("p", { class: "facts" }, ...facts.filter(Boolean).flatMap((fact, at) => [at ? " · " : "", isolated(fact)]), " · ",
       make("a", { href: addressOf([row.dataset, row.question_id, row.prompt, row.model, row.retrieval_method]) }, "the whole answer")));
 }

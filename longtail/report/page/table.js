@@ -47,6 +47,7 @@ function dataTable(figure, rows) {
     const shown = state.all ? ordered : ordered.slice(0, SHOWN_ROWS);
     const behind = (row) => (figure.leads_to_answers ? make("td", {}, make("a", { href: answersBehind(row) }, "answers")) : null);
     body.replaceChildren(...shown.map((row) => make("tr", {}, ...columns.map((column) => cell(row, column)), behind(row))));
+    more.dataset.printed = state.all ? "" : `${SHOWN_ROWS} of ${plain.format(rows.length)} rows`;
     more.textContent = state.all ? `Show ${SHOWN_ROWS} rows` : `Show all ${plain.format(rows.length)} rows`;
   }
 

@@ -105,18 +105,6 @@ def test_spans_are_the_quoted_places_of_the_raw_text(tmp_path: Path, room: int) 
     assert [text[a:b] for i, a, b in spans if i == 1] == [known[3:40] + "  ", known]
 
 
-def test_a_stated_share_of_copied_text_is_recovered(tmp_path: Path) -> None:
-    """A writer that copies 40 % of a passage has a QUIP of 40 %, but for the grams that cross the border."""
-    rng = np.random.default_rng(0)
-    passages = ["".join(map(chr, rng.integers(97, 123, 1_000))) for _ in range(50)]
-    own = ["".join(map(chr, rng.integers(65, 91, 600))) for _ in passages]
-    written = [passage[300:700] + invented for passage, invented in zip(passages, own, strict=True)]
-    quotes = Scorer(portrait_of(tmp_path, passages, rate=1e-3)).quotes(Texts.of(written))
-    copied = (400 - 24) / (1_000 - 24)
-    assert quotes.scores == pytest.approx(copied, abs=0.01)
-    assert quotes.scores.mean() == pytest.approx(copied, abs=0.001)
-
-
 def test_a_long_line_is_read_in_pieces(tmp_path: Path) -> None:
     """Neither building nor scoring takes more memory for a longer line; a span does not break where a piece ends."""
     line = "".join(map(chr, np.random.default_rng(1).integers(97, 123, 1_000_000)))

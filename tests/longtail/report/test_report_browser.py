@@ -268,6 +268,12 @@ def test_print_is_light_and_without_controls(driver: Any, hostile: tuple[Path, P
     )
     assert shown[:3] == ["none"] * 3
     assert "none" not in shown[3:]
+    notes = driver.execute_script(
+        "return [...document.querySelectorAll('.plain[data-printed]')].map((button) => "
+        "[getComputedStyle(button).fontSize, getComputedStyle(button, '::after').content])"
+    )
+    assert {size for size, _ in notes} == {"0px"}
+    assert all(re.fullmatch(r'"(10 of [\d,]+ rows)?"', content) for _, content in notes)
 
 
 @pytest.mark.parametrize("width", [400, 700, 1300, 2000])

@@ -120,7 +120,7 @@ def test_a_figure_that_cannot_be_drawn_is_told_and_the_others_are_drawn(
     first, second, *rest = (figure for figure in SECTIONS[1].figures + SECTIONS[2].figures if figure.spec)
     assert first.spec is not None
     no_chart = replace(first, spec={**first.spec, "spec": {}, "facet": {"header": {}}, "layer": 7})
-    no_text = replace(second, cards="quotes", spec=None, columns=(), sql="select 1 as span_starts")
+    no_text = replace(second, cards="quotes", spec=None, sql="select 1 as span_starts from marts.dim_models")
     open_at(driver, reports.of("broken", [no_chart, no_text, *rest]), rest[-1].key)
     assert is_at_its_top(driver), driver.execute_script(PLACE)
     for broken in (no_chart, no_text):

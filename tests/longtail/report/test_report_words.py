@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
@@ -42,12 +41,6 @@ def read(marts: duckdb.DuckDBPyConnection, key: str) -> FigureRows:
     return read_figure(marts, figure, list_tables(marts))
 
 
-@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.key)
-def test_no_two_columns_of_a_table_have_one_name(figure: Any) -> None:
-    labels = [column.label for column in figure.columns]
-    assert len(labels) == len(set(labels)), labels
-
-
 @pytest.mark.parametrize(
     ("measure", "word"),
     [
@@ -80,7 +73,7 @@ def test_consistency_counts_the_questions_that_have_it(marts: duckdb.DuckDBPyCon
     shown = {(row["measure"], row["n"]) for row in read(marts, "consistency_by_relation").rows}
     assert shown == {("accuracy", 100), ("consistency", 7), ("certainty", 3)}
     points = read(marts, "consistency_against_accuracy")
-    counts = {column.label: column.name for column in points.figure.columns if column.kind == "count"}
+    counts = {column.label: column.name for column in points.columns if column.kind == "count"}
     assert {label: points.rows[0][name] for label, name in counts.items()} == {
         "n of accuracy": 100, "n of consistency": 7, "n of certainty": 3,
     }  # fmt: skip

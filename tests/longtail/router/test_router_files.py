@@ -219,14 +219,3 @@ def test_every_name_of_any_list_is_found(n: int) -> None:
     for label in labels:
         assert [one.label for one in found.lookup(label)] == same[fold(label)]
     assert found.lookup("c") == ()
-
-
-def test_a_cut_file_is_refused_by_name(tmp_path: Path) -> None:
-    path = tmp_path / "entities.names"
-    content, _ = names_file(ENTITIES, {})
-    for end in (0, 40, len(content) // 2, len(content) - 1):
-        path.write_bytes(content[:end])
-        with pytest.raises(
-            RouterError, match=r"entities\.names: (is not a file of format|checksum mismatch)"
-        ):
-            load_names(path)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from longtail.scoring.model_answer import (
     LIMIT_BEFORE_TEXT,
     NO_TEXT,
-    SPLITTER,
     THINKING_CUT,
     ModelAnswer,
     NoAnswerError,
@@ -176,25 +175,8 @@ def test_phrases_are_compared_in_one_unicode_form_with_one_apostrophe() -> None:
 
 
 PIECES = [
-    "J.",
-    "R. R.",
-    "St.",
-    "U.S.",
-    "Paris",
-    "He",
-    "was",
-    ".",
-    "!",
-    "?",
-    "…",
-    '"',
-    ")",
-    " ",
-    "é",
-    "1.",
-    "12",
-    "Inc.",
-]
+    "R. R.", "J.", "St.", "U.S.", "Paris", "He", "was", ".", "!", "?", "…", '"', ")", " ", "é", "1.", "12", "Inc.",
+]  # fmt: skip
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join)
 NAMES = st.sampled_from(
     ["J. R. R. Tolkien", "St. Louis", "the U.S. Senate", "Dr. No", "Mt. Etna", "C.S. Lewis", "J.-P. Sartre", "Paris",
@@ -203,19 +185,13 @@ NAMES = st.sampled_from(
 )  # fmt: skip
 
 
-def test_the_splitter_has_a_name() -> None:
-    assert SPLITTER == "longtail-1"
-
-
 @pytest.mark.parametrize(
     ("text", "first"),
     [
         ("", ""),
         (" Paris", " Paris"),
         (" Paris. It is the capital of France.", " Paris."),
-        ("Paris.", "Paris."),
         ("Is it Paris? Yes.", "Is it Paris?"),
-        ("Paris! Of course.", "Paris!"),
         ("He said “Paris.” Then he left.", "He said “Paris.”"),
         ("(It is Paris.) So it is.", "(It is Paris.)"),
         ("Who knows... Nobody does.", "Who knows..."),
@@ -225,26 +201,19 @@ def test_the_splitter_has_a_name() -> None:
         ("It was J.R.R. Tolkien. He was English.", "It was J.R.R. Tolkien."),
         ("St. Louis is a city. It is large.", "St. Louis is a city."),
         ("He lives in St. Louis. He likes it.", "He lives in St. Louis."),
-        ("The U.S. Senate did. Twice.", "The U.S. Senate did."),
         ("He was born in the U.S. He died in Rome.", "He was born in the U.S."),
         ("Washington, D.C. is the capital. Yes.", "Washington, D.C. is the capital."),
         ("It was Malcolm X. He was born in Omaha.", "It was Malcolm X."),
         ("Sammy Davis Jr. was a singer. He", "Sammy Davis Jr. was a singer."),
         ("It was Sammy Davis Jr. He sang.", "It was Sammy Davis Jr."),
-        ("It was made by Apple Inc. The company is large.", "It was made by Apple Inc."),
         ("Apple Inc. Makes it. So", "Apple Inc. Makes it."),
-        ("J. A. Smith did. He", "J. A. Smith did."),
         ("Mambo No. 5 is by Lou Bega. It", "Mambo No. 5 is by Lou Bega."),
-        ("Mambo No. 5b is by Lou Bega. It", "Mambo No. 5b is by Lou Bega."),
         ("He lives in the U.S. \n", "He lives in the U.S."),
         ("Who's Afraid of Virginia Woolf? is a play. It", "Who's Afraid of Virginia Woolf? is a play."),
         ("Version 2.0 of it. Next", "Version 2.0 of it."),
         ("1. Paris 2. Rome", "1. Paris 2."),
         ("1. Paris is one. 2. Rome", "1. Paris is one."),
         ("It was 1990. Then 1991.", "It was 1990."),
-        ("No", "No"),
-        ("No. It is not.", "No."),
-        ("He studied art. He", "He studied art."),
         ("...", "..."),
         ("Paris.Rome", "Paris.Rome"),
         ("Paris.\tRome", "Paris."),
