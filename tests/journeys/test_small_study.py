@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from longtail.relations.relation import relation_set
 from longtail.router import load_router
 from longtail.storage.lake import Lake
 from longtail.storage.lake_stamps import metadata_of, seal, stamp_of
@@ -28,12 +27,10 @@ from tests.journeys.commands import (
     run_up_to_the_warehouse,
 )
 from tests.journeys.growing_disk import contents
-from tests.journeys.small_world import FACTS, Small
+from tests.journeys.small_world import QUESTIONS, Small
 from tests.small_disk import run_with_small_disk
 
 pytestmark = [pytest.mark.journey, pytest.mark.xdist_group("small_study")]
-
-QUESTIONS = FACTS * len(relation_set("popqa"))
 
 
 def test_every_question_is_answered_once_by_every_method(small: Small) -> None:
