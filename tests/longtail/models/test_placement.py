@@ -79,7 +79,12 @@ def test_a_process_that_finds_all_gpus_taken_waits_and_names_the_holders(
 ) -> None:
     first = start(holders, tmp_path, "all", GPUS)
     assert sorted(first.positions()) == [0, 1, 2]
-    caplog.handler.addFilter(lambda _record: first.let_go() is None)  # as soon as it says that it waits
+
+    def let_go(_record: logging.LogRecord) -> bool:
+        first.let_go()
+        return True
+
+    caplog.handler.addFilter(let_go)  # as soon as it says that it waits
     with caplog.at_level(logging.INFO):
         mine = lease_one(GPUS, range(3), tmp_path, "mine")
     assert first.process.wait(30) == 0
