@@ -94,7 +94,7 @@ def open_services(
     Errors: `SourceError` where the operator's contact or the RDF file is missing, before any request is sent.
     """
     if source.kind == "wikidata":
-        check_contact(source)
+        check_contact()
     with client or _client(source, home, stage) as http:
         if source.kind == "wikidata":
             # No dump of all articles: it has tens of gigabytes, and verbalised triples replace it.
