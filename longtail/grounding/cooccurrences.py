@@ -106,6 +106,5 @@ def _row(question: Mapping[str, Any], asked: Asked, n: int) -> dict[str, Any]:
         "dataset": question["dataset"],
         "question_id": question["question_id"],
         "named_by": asked.named_by,
-        "entity_names": sorted(asked.names),
         "n_cooccurrences": n if asked.names else None,
     }

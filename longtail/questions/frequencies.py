@@ -52,7 +52,7 @@ def measure_frequencies(study: Study, lake: Lake, log: logging.Logger, today: da
 
     def compute() -> Computed:
         counts = clean_popularity(subjects["sitelinks"].cast(pa.float64()).to_numpy())
-        return _frequency_rows(subjects, SITELINKS, counts, "entities")
+        return _frequency_rows(subjects, SITELINKS, counts)
 
     return lake.materialise(TABLE, stamp, compute)
 
@@ -88,7 +88,7 @@ def _of_page_views(study: Study, month: str, lake: Lake, log: logging.Logger) ->
                 f"source.sample.month: the source has no views of any subject in {month}; nothing was written."
                 " It may not have counted that month yet: choose an earlier one"
             )
-        computed = _frequency_rows(subjects, PAGE_VIEWS, clean_popularity(views), fetched.origin, month=month)
+        computed = _frequency_rows(subjects, PAGE_VIEWS, clean_popularity(views), month=month)
         notes = {**computed.notes, "without_article": subjects.num_rows - titled.num_rows, **fetched.notes}
         return Computed(computed.rows, fetched.rejected, notes)
 
@@ -129,9 +129,8 @@ def _count(subjects: pa.Table, match: str, files: list[Path], log: logging.Logge
         "n_names": pa.array(np.bincount(owners, minlength=n), pa.int32()),
         "n_whole_words": whole,
         "n_anywhere": anywhere,
-        "n_text_bytes": pa.repeat(pa.scalar(counts.n_bytes, pa.int64()), n),
     }
-    computed = _frequency_rows(subjects, ALIAS_FREQUENCY, frequency, "text", **more)
+    computed = _frequency_rows(subjects, ALIAS_FREQUENCY, frequency, **more)
     notes = {
         "names": len(names),
         "text_bytes": counts.n_bytes,
@@ -163,14 +162,11 @@ def _names(subjects: pa.Table) -> tuple[np.ndarray, np.ndarray, list[bytes]]:
     return owners, codes, names
 
 
-def _frequency_rows(
-    subjects: pa.Table, measure: str, popularity: np.ndarray, origin: str, **more: Any
-) -> Computed:
+def _frequency_rows(subjects: pa.Table, measure: str, popularity: np.ndarray, **more: Any) -> Computed:
     values = {
         "entity_id": subjects["entity_id"],
         "popularity": pa.array(popularity, pa.float64(), from_pandas=True),
         "popularity_measure": measure,
-        "measured_from": origin,
         **more,
     }
 

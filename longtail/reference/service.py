@@ -162,9 +162,7 @@ def needs_of_links(study: Study) -> Iterator[Need]:
         if tagme is not None and not _is_sandbox(study, tagme):
             yield Need(f"reference_questions[{i}].tagme.token_env", partial(token_of, tagme))
             if not is_loopback(tagme.url or TAGME_URL):
-                yield Need(
-                    f"reference_questions[{i}].tagme", partial(check_contact, study.source, SERVICE.name)
-                )
+                yield Need(f"reference_questions[{i}].tagme", partial(check_contact, SERVICE.name))
 
 
 @contextlib.contextmanager
@@ -172,7 +170,7 @@ def _service(study: Study, name: str, tagme: TagMe, client: HttpClient | None) -
     """The function that sends a text to the service, while the context is open."""
     if not _is_sandbox(study, tagme):
         token, limits = token_of(tagme), study.home.home / "locks" / "wikimedia"
-        with client or HttpClient(study.source.contact_env, limits=limits) as http:
+        with client or HttpClient(limits=limits) as http:
             yield partial(annotate, http, tagme.url or TAGME_URL, token)
         return
     with open_services(study.source, study.home, client) as services:

@@ -43,7 +43,7 @@ _COUNTING_DAYS = 2
 _OF_DUMPS = ("facts_from", "accept_cut_dumps")
 _KEYS = {
     "sandbox": ("seed", "facts_per_relation", "views_from", *_OF_DUMPS),
-    "wikidata": ("contact_env", "views_from", "dump_env", "page_view_dumps_env", *_OF_DUMPS),
+    "wikidata": ("views_from", *_OF_DUMPS),
     "rdf_file": ("path_env", *_OF_DUMPS),
 }
 """The keys that each kind of source has, beside those that all have."""
@@ -102,7 +102,8 @@ class Source(Part):
     """
 
     kind: Annotated[str, one_of(SOURCE_KINDS)]
-    """`sandbox` (a synthetic world), `wikidata` (the live services), or `rdf_file` (an N-Triples file)"""
+    """`sandbox` (a synthetic world), `wikidata` (the live services, which ask for your address: `LONGTAIL_CONTACT`), or
+    `rdf_file` (an N-Triples file)"""
     snapshot: Month
     """the month that the facts are pinned to, as "2026-10". A new value fetches them again"""
     seed: Annotated[int, whole(0)] = 0
@@ -111,16 +112,11 @@ class Source(Part):
     """sandbox: the size of the world"""
     path_env: Text = "LONGTAIL_RDF_FILE"
     """rdf_file: the variable that names the file"""
-    contact_env: Text = "LONGTAIL_CONTACT"
-    """wikidata: the variable with your address, for which Wikimedia asks"""
     facts_from: Annotated[str, one_of(FACT_ORIGINS)] = "query_service"
-    """or `truthy_dump`"""
+    """or `truthy_dump`: the file that `LONGTAIL_TRUTHY_DUMP` names, or a download"""
     views_from: Annotated[str, one_of(VIEW_ORIGINS)] = "auto"
-    """`api`, `dump` (monthly dumps), or `auto`: dumps above 20,000 titles"""
-    dump_env: Text = "LONGTAIL_TRUTHY_DUMP"
-    """truthy_dump: the variable that names the dump; it is downloaded if the variable is not set"""
-    page_view_dumps_env: Text = "LONGTAIL_PAGE_VIEW_DUMPS"
-    """the variable that names the folder of page-view dumps; they are downloaded if it is not set"""
+    """`api`, `dump` (monthly dumps, in the folder that `LONGTAIL_PAGE_VIEW_DUMPS` names, or downloads), or `auto`: dumps
+    above 20,000 titles"""
     accept_cut_dumps: Flag = False
     """use a truncated dump, up to the break"""
     sample: Annotated[FactSample | None, BeforeValidator(need_mapping)] = None
@@ -134,15 +130,9 @@ class Source(Part):
         return raw
 
     def check(self, raw: Mapping[str, Any], reading: Reading) -> Source:
-        """Refuse keys that would have no effect."""
         has_views = self.kind != "rdf_file" and self.views_from != "api"
-        for key, has_effect, needed in (
-            ("dump_env", self.facts_from == "truthy_dump", "facts_from: truthy_dump"),
-            ("page_view_dumps_env", has_views, "views_from: dump or auto"),
-            ("accept_cut_dumps", has_views or self.facts_from == "truthy_dump", "a dump to read"),
-        ):
-            if key in raw and not has_effect:
-                raise fail(key, f"goes with {needed}")
+        if "accept_cut_dumps" in raw and not has_views and self.facts_from != "truthy_dump":
+            raise fail("accept_cut_dumps", "goes with a dump to read")
         return self
 
     @classmethod

@@ -128,7 +128,7 @@ PASSAGE_TABLES = (
             text("swapped_text", "text of a swapped passage or of one from elsewhere; else null", null=True),
             column(
                 "swapped_answers",
-                pa.list_(pa.string()),
+                TEXTS,
                 "names of the object that a swapped passage tells, the one in its text first; null for other methods",
                 null=True,
             ),
@@ -282,9 +282,6 @@ GROUNDING_TABLES = (
                 " subject: titles of the corpus, other than its answers, that stand in it as whole words, the longest"
                 " first); null = not at all",
                 null=True,
-            ),
-            column(
-                "entity_names", TEXTS, "names of the question's entity that were looked for, in lower case"
             ),
             int64(
                 "n_cooccurrences",

@@ -97,8 +97,6 @@ WORLD_TABLES = (
                 "occurrences of the subject's names in the text, also inside longer words; null without a text",
                 null=True,
             ),
-            int64("n_text_bytes", "size of the text; null without one", null=True),
-            text("measured_from", "api, dump, entities or text"),
         ),
     ),
     Table(

@@ -22,6 +22,7 @@ import requests
 
 from longtail.errors import SourceError, printable
 from longtail.transfer.failures import (
+    CONTACT,
     Failure,
     SlowAnswerError,
     catch_failure,
@@ -82,15 +83,14 @@ class Request:
 class HttpClient:
     """Sends requests for all services of one run; safe between threads; a context manager.
 
-    `contact_env` names the environment variable with the operator's address, which is needed for any host but this
-    machine. `limits`: the folder in which the processes of an instance keep their common limits; None: limits of this
-    process only. For this machine only the number of parallel requests is limited, unless `limits_loopback`.
+    Services that ask for the operator's address need it in `$LONGTAIL_CONTACT`, but on this machine. `limits`: the folder
+    in which the processes of an instance keep their common limits; None: limits of this process only. For this machine
+    only the number of parallel requests is limited, unless `limits_loopback`.
     `finished`: the stored answers of an unfinished stage, also those of a killed run.
     """
 
     def __init__(
         self,
-        contact_env: str = "LONGTAIL_CONTACT",
         policy: RetryPolicy | None = None,
         clock: Clock | None = None,
         jitter: Callable[[], float] = random.random,
@@ -98,7 +98,6 @@ class HttpClient:
         limits_loopback: bool = False,
         finished: FinishedAnswers | None = None,
     ) -> None:
-        self.contact_env = contact_env
         self.policy = policy or RetryPolicy()
         self.clock = clock or Clock()
         self.limits = Limits(limits, limits_loopback, self.clock)
@@ -202,9 +201,9 @@ class HttpClient:
 
     def _retry(self, request: Request, attempt: Callable[[], Any], fail_fast_when_slow: bool = False) -> Any:
         service, url, policy = request.service, request.url, self.policy
-        has_contact = bool(os.environ.get(self.contact_env, "").strip())
+        has_contact = bool(os.environ.get(CONTACT, "").strip())
         if service.needs_contact and not has_contact and not is_loopback(url):
-            raise SourceError(missing_contact(service.name, self.contact_env))
+            raise SourceError(missing_contact(service.name))
         limiter = self.limits.limiter(service, url)
         for number in range(1, policy.attempts + 1):
             try:
@@ -308,7 +307,7 @@ class HttpClient:
         return bytes(body)
 
     def _user_agent(self) -> str:
-        contact = os.environ.get(self.contact_env, "").strip().encode("ascii", "backslashreplace").decode()
+        contact = os.environ.get(CONTACT, "").strip().encode("ascii", "backslashreplace").decode()
         return (
             f"longtail/{longtail_version()} ({printable(contact) or 'local'}) requests/{requests.__version__}"
         )

@@ -105,10 +105,14 @@ def unreadable(content_type: str, content: bytes) -> Failure:
     )
 
 
-def missing_contact(service: str, contact_env: str) -> str:
+CONTACT = "LONGTAIL_CONTACT"
+"""The variable with the operator's address."""
+
+
+def missing_contact(service: str) -> str:
     """The message for an operator who has given no contact."""
     return (
-        f"{service}: Wikimedia asks every operator for a contact; set the environment variable {contact_env} "
+        f"{service}: Wikimedia asks every operator for a contact; set the environment variable {CONTACT} "
         "to an e-mail address or a web page, then run again (nothing was requested)"
     )
 

@@ -15,19 +15,20 @@ from longtail.wikimedia.dumps.page_views import address, file_name
 from longtail.wikimedia.services import Services, rdf_path, world_version
 
 _ENDS = 1 << 20
+_TRUTHY_DUMP, _PAGE_VIEW_DUMPS = "LONGTAIL_TRUTHY_DUMP", "LONGTAIL_PAGE_VIEW_DUMPS"
 
 
 def user_truthy_dump(source: Source) -> Path | None:
     """The truthy dump that the operator names; None where Longtail downloads it. Errors: `SourceError`."""
     if source.kind == "rdf_file":
         return rdf_path(source)
-    named = os.environ.get(source.dump_env, "").strip() if source.kind == "wikidata" else ""
+    named = os.environ.get(_TRUTHY_DUMP, "").strip() if source.kind == "wikidata" else ""
     if not named:
         return None
     path = Path(named).expanduser()
     if not path.is_file():
         raise SourceError(
-            f"{path}: no such file; {source.dump_env} must name a truthy dump (.nt, .nt.gz or .nt.bz2)"
+            f"{path}: no such file; {_TRUTHY_DUMP} must name a truthy dump (.nt, .nt.gz or .nt.bz2)"
         )
     return path
 
@@ -59,8 +60,8 @@ def user_page_view_dump(source: Source, month: str) -> Path | None:
 
     Errors: `SourceError` where the folder has no dump of the month.
     """
-    named = os.environ.get(source.page_view_dumps_env, "").strip() if source.kind == "wikidata" else ""
-    return _in_folder(Path(named).expanduser(), month, source.page_view_dumps_env) if named else None
+    named = os.environ.get(_PAGE_VIEW_DUMPS, "").strip() if source.kind == "wikidata" else ""
+    return _in_folder(Path(named).expanduser(), month, _PAGE_VIEW_DUMPS) if named else None
 
 
 def truthy_dump_in_cache(source: Source, home: StudyHome) -> Path:

@@ -40,11 +40,11 @@ def needs_of_source(study: Study) -> Iterator[Need]:
     """A dump that Longtail would download is no need; one that a variable names is."""
     source = study.source
     if source.kind == "wikidata":
-        yield Need("source.contact_env", partial(check_contact, source))
+        yield Need("source", check_contact)
     if source.kind == "rdf_file":
         yield Need("source.path_env", partial(rdf_path, source))
     elif source.facts_from == "truthy_dump":
-        yield Need("source.dump_env", partial(user_truthy_dump, source))
+        yield Need("source.facts_from", partial(user_truthy_dump, source))
     if study.popularity.measure == "page_views" and source.views_from == "dump":
         for month in window(study):
-            yield Need("source.page_view_dumps_env", partial(user_page_view_dump, source, month))
+            yield Need("source.views_from", partial(user_page_view_dump, source, month))

@@ -15,7 +15,7 @@ from longtail.storage.home import StudyHome
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.source import Source
 from longtail.transfer.client import HttpClient
-from longtail.transfer.failures import missing_contact
+from longtail.transfer.failures import CONTACT, missing_contact
 from longtail.transfer.stored_answers import FinishedAnswers, forget_stage
 
 _SPARQL = "https://query.wikidata.org/sparql"
@@ -94,7 +94,7 @@ def open_services(
     Errors: `SourceError` where the operator's contact or the RDF file is missing, before any request is sent.
     """
     if source.kind == "wikidata":
-        check_contact(source)
+        check_contact()
     with client or _client(source, home, stage) as http:
         if source.kind == "wikidata":
             # No dump of all articles: it has tens of gigabytes, and verbalised triples replace it.
@@ -113,19 +113,19 @@ def open_services(
                 yield services
 
 
-def check_contact(source: Source, service: str = "study source wikidata") -> None:
+def check_contact(service: str = "study source wikidata") -> None:
     """Errors: `SourceError` where the operator's contact, which `service` wants to know, is not set."""
-    if not os.environ.get(source.contact_env, "").strip():
-        raise SourceError(missing_contact(service, source.contact_env))
+    if not os.environ.get(CONTACT, "").strip():
+        raise SourceError(missing_contact(service))
 
 
 def _client(source: Source, home: StudyHome, stage: str | None) -> HttpClient:
     # One limiter for all processes of the instance, for all their studies.
     limits = home.home / "locks" / "wikimedia"
     if source.kind != "wikidata":
-        return HttpClient(source.contact_env, limits=limits)
+        return HttpClient(limits=limits)
     finished = FinishedAnswers(_answers_folder(home), stage) if stage else None
-    return HttpClient(source.contact_env, limits=limits, finished=finished)
+    return HttpClient(limits=limits, finished=finished)
 
 
 def finish_stage(home: StudyHome, stage: str) -> None:

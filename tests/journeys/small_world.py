@@ -10,11 +10,15 @@ from pathlib import Path
 
 import duckdb
 
+from longtail.relations.relation import relation_set
 from longtail.sandbox.world import World
 from tests.journeys.commands import small_study
 
 SEED = 3
 FACTS = 8
+RELATIONS = relation_set("popqa")[:7]
+"""Fewer than there are: a study's texts, which are all embedded, and its thresholds grow with its relations."""
+QUESTIONS = FACTS * len(RELATIONS)
 TODAY = datetime.date(2026, 11, 20)
 """The day of these journeys, whatever a clock says. The study's window of popularity ends with the month before the
 newest: a monthly refresh then moves it."""
@@ -72,6 +76,7 @@ def write_small_world(folder: Path) -> Path:
         'n_months: 2, last_month: "2026-10"': PINNED,
         "seed: 0\n": REFERENCES,
         MODEL: f"{BROKEN}\n{MODEL}",
+        "  - name: small\n": f"  - {{name: small, relations: {[relation.name for relation in RELATIONS]}}}\n",
         # the fusion stands before what it fuses: retrieval brings them into order
         "genread, bm25, oracle": "genread, hybrid, bm25, oracle, random",
     }
@@ -80,8 +85,9 @@ def write_small_world(folder: Path) -> Path:
 
 def named_entities() -> dict[str, str]:
     """Label → id of the entities that alone bear it, have an article, and are in some fact."""
-    world = World(SEED, FACTS)
-    stated = {one for triple in world.triples() for one in (triple.subject_id, triple.object_id)}
+    world, asked = World(SEED, FACTS), {relation.property_id for relation in RELATIONS}
+    triples = [triple for triple in world.triples() if triple.property_id in asked]
+    stated = {entity for triple in triples for entity in (triple.subject_id, triple.object_id)}
     bearers: dict[str, set[str]] = {}
     for entity in world.entities():
         for name in (entity.label, *entity.aliases):

@@ -83,7 +83,7 @@ def model(**keys: object) -> dict[str, object]:
          "reference_questions[0]: {here}/nq.jsonl: there is no such file"),
         ({"source": Source("sandbox", "2026-10", sample=FactSample("text", text=Place("texts")))},
          "source.sample.text: {here}/texts: there is no such file"),
-        ({"source": WIKIDATA}, "source.contact_env: study source wikidata: Wikimedia asks every operator for a contact"),
+        ({"source": WIKIDATA}, "source: study source wikidata: Wikimedia asks every operator for a contact"),
         ({"source": RDF_FILE}, "source.path_env: environment variable FACTS_NT is not set; set it to an N-Triples file"),
         (model(path="./tiny", study_folder=Path("/no")),
          "models[0]: model one: there is no folder /no/tiny, and no hub id looks like it"),
@@ -142,7 +142,7 @@ def test_all_misses_are_listed_at_once_and_an_equal_one_a_single_time(study: Stu
     assert [line.split(": ")[0] for line in misses(many)] == [
         "datasets[0].import, datasets[1].import",
         "reference_questions[0]",
-        "source.contact_env",
+        "source",
         "models[0]",
         "models[1]",
         "reference_questions[0].tagme.token_env",
@@ -160,7 +160,7 @@ def test_dumps_that_a_variable_names_are_looked_for_month_by_month(
     monkeypatch.setenv("LONGTAIL_PAGE_VIEW_DUMPS", str(tmp_path))
     (tmp_path / "pageviews-202609-user.bz2").touch()
     (line,) = misses(by_dumps)
-    assert line.startswith(f"source.page_view_dumps_env: {tmp_path}/pageviews-202610-user.bz2: no such file")
+    assert line.startswith(f"source.views_from: {tmp_path}/pageviews-202610-user.bz2: no such file")
 
 
 def test_packages_and_weights_that_are_not_installed(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:

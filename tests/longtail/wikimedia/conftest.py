@@ -128,8 +128,7 @@ def serve_live(monkeypatch: pytest.MonkeyPatch) -> Callable[[FaultyServer], None
     def serve(server: FaultyServer) -> None:
         for name, path in LIVE.items():
             monkeypatch.setattr(services, name, server.base_url + path)
-        for variable in ("LONGTAIL_CONTACT", "LONGTAIL_TEST_CONTACT"):
-            monkeypatch.setenv(variable, "mailto:someone@example.org")
+        monkeypatch.setenv("LONGTAIL_CONTACT", "mailto:someone@example.org")
 
     return serve
 

@@ -33,7 +33,7 @@ from tests.small_disk import files_up_to
 TODAY = date(2026, 11, 20)
 MONTHS = ["2025-12", "2026-01"]
 STAGES = ("triples", "entities", "page_views")
-WIKIDATA = 'kind: wikidata, contact_env: LONGTAIL_TEST_CONTACT, snapshot: "2026-10"'
+WIKIDATA = 'kind: wikidata, snapshot: "2026-10"'
 WD = "http://www.wikidata.org/entity/"
 WDT = "http://www.wikidata.org/prop/direct/"
 LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"

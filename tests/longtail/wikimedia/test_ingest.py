@@ -32,7 +32,7 @@ ENTITIES_COLUMNS = ["entity_id", "label", "description", "article_title", "sitel
 TODAY = date(2026, 11, 20)
 SANDBOX = 'kind: sandbox, seed: 5, facts_per_relation: 16, snapshot: "2026-10"'
 RDF = 'kind: rdf_file, path_env: LONGTAIL_TEST_RDF, snapshot: "2026-10"'
-WIKIDATA = 'kind: wikidata, contact_env: LONGTAIL_TEST_CONTACT, snapshot: "2026-10"'
+WIKIDATA = 'kind: wikidata, snapshot: "2026-10"'
 DATASETS = "[{name: first, relations: [occupation, place of birth]}, {name: second, relations: [mother]}]"
 
 
@@ -235,11 +235,11 @@ def test_an_rdf_file_has_no_page_views(make_study, log) -> None:
 
 
 def test_live_services_need_a_contact(make_study, log, monkeypatch) -> None:
-    monkeypatch.delenv("LONGTAIL_TEST_CONTACT", raising=False)
+    monkeypatch.delenv("LONGTAIL_CONTACT", raising=False)
     study = make_study(WIKIDATA, DATASETS)
-    with pytest.raises(SourceError, match="LONGTAIL_TEST_CONTACT"):
+    with pytest.raises(SourceError, match="LONGTAIL_CONTACT"):
         ingest_triples(study, empty_lake(study), log)
-    monkeypatch.setenv("LONGTAIL_TEST_CONTACT", "mailto:someone@example.org")
+    monkeypatch.setenv("LONGTAIL_CONTACT", "mailto:someone@example.org")
     with open_services(study.source, study.home) as services:
         urls = [services.sparql_url, services.entities_url, services.page_views_url]
     assert all(url.startswith("https://") for url in urls)

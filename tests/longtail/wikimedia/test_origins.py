@@ -166,13 +166,7 @@ def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:
     [
         (f"{SANDBOX}, facts_from: hearsay", "source.facts_from"),
         (f"{SANDBOX}, views_from: dumps", "source.views_from"),
-        (f"{SANDBOX}, dump_env: X", "unknown key"),
         (f"{SANDBOX}, views_from: api, accept_cut_dumps: true", "goes with a dump to read"),
-        ('kind: wikidata, snapshot: "2026-10", dump_env: X', "goes with facts_from: truthy_dump"),
-        (
-            'kind: wikidata, snapshot: "2026-10", views_from: api, page_view_dumps_env: X',
-            "goes with views_from",
-        ),
         (f"{RDF}, views_from: dump", "unknown key"),
     ],
 )
