@@ -14,7 +14,6 @@ from longtail.study.imports import Counts, Place
 from longtail.study.parts import Part
 from longtail.study.values import (
     Default,
-    Flag,
     Month,
     Reading,
     Text,
@@ -40,11 +39,10 @@ AGENTS = ("user", "all")
 MEASURES = ("page_views", "sitelinks", IMPORTED)
 FIRST_MONTH = "2015-07"  # Wikimedia's page views begin here
 _COUNTING_DAYS = 2
-_OF_DUMPS = ("facts_from", "accept_cut_dumps")
 _KEYS = {
-    "sandbox": ("seed", "facts_per_relation", "views_from", *_OF_DUMPS),
-    "wikidata": ("contact_env", "views_from", "dump_env", "page_view_dumps_env", *_OF_DUMPS),
-    "rdf_file": ("path_env", *_OF_DUMPS),
+    "sandbox": ("seed", "facts_per_relation", "views_from", "facts_from"),
+    "wikidata": ("contact_env", "views_from", "dump_env", "page_view_dumps_env", "facts_from"),
+    "rdf_file": ("path_env", "facts_from"),
 }
 """The keys that each kind of source has, beside those that all have."""
 
@@ -121,8 +119,6 @@ class Source(Part):
     """truthy_dump: the variable that names the dump; it is downloaded if the variable is not set"""
     page_view_dumps_env: Text = "LONGTAIL_PAGE_VIEW_DUMPS"
     """the variable that names the folder of page-view dumps; they are downloaded if it is not set"""
-    accept_cut_dumps: Flag = False
-    """use a truncated dump, up to the break"""
     sample: Annotated[FactSample | None, BeforeValidator(need_mapping)] = None
     """ask about a sample of the facts; see below"""
 
@@ -139,7 +135,6 @@ class Source(Part):
         for key, has_effect, needed in (
             ("dump_env", self.facts_from == "truthy_dump", "facts_from: truthy_dump"),
             ("page_view_dumps_env", has_views, "views_from: dump or auto"),
-            ("accept_cut_dumps", has_views or self.facts_from == "truthy_dump", "a dump to read"),
         ):
             if key in raw and not has_effect:
                 raise fail(key, f"goes with {needed}")

@@ -88,16 +88,12 @@ def _facts_of_dump(dump: DumpFile, relations: Sequence[Relation], log: logging.L
     rejected = RejectedRows()
     found = read_statements(dump, [relation.property_id for relation in relations], rejected, log)
     tables = {relation.name: found.of(relation.property_id) for relation in relations}
-    return Facts(tables, rejected.rows, {**rejected.notes(), **_read(dump)})
+    return Facts(tables, rejected.rows, {**rejected.notes(), "dump_lines": dump.n_lines})
 
 
 def _dump(source: Source, home: StudyHome, services: Services, log: logging.Logger) -> DumpFile:
     path = truthy_dump(source, home, services, log)
-    return DumpFile(path, source.accept_cut_dumps, last_line_ends=b".")
-
-
-def _read(dump: DumpFile) -> dict[str, Any]:
-    return {"dump_lines": dump.n_lines, **({"dump_cut": dump.cut} if dump.cut else {})}
+    return DumpFile(path, last_line_ends=b".")
 
 
 def read_entities(
@@ -153,7 +149,11 @@ def _entities_of_dump(
                 yield entity, number
 
     table = _entity_table(entities())
-    notes = {"redirected": len(redirected), "terms_put_aside": rejected.counts.total(), **_read(dump)}
+    notes = {
+        "redirected": len(redirected),
+        "terms_put_aside": rejected.counts.total(),
+        "dump_lines": dump.n_lines,
+    }
     return Entities(table, put_aside, notes)
 
 

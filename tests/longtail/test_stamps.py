@@ -809,7 +809,6 @@ Source.path_env Source.dump_env Source.page_view_dumps_env: none, the bytes of t
 Source.contact_env: none, services are told who asks
 Source.facts_from: entities triples
 Source.views_from: VIEWS subject_frequencies
-Source.accept_cut_dumps: VIEWS entities subject_frequencies triples
 Source.sample: subject_frequencies
 FactSample.frequency: none, it says which of text and month must be given
 FactSample.per_relation: candidate_triples
