@@ -19,7 +19,6 @@ from longtail.transfer.client import HttpClient
 from longtail.transfer.http import RetryPolicy
 from longtail.transfer.limits import ENTITY_API, Limiter, SharedLimiter
 from tests import faults
-from tests.faults import Request
 
 
 def test_a_pause_holds_the_next_request(fake_time) -> None:
@@ -67,10 +66,6 @@ def _ask(folder: Path, url: str, quota: str, parallel: int, interval: float, cou
     return subprocess.Popen([sys.executable, "-c", ASK, *arguments], cwd=PROJECT_ROOT)
 
 
-def _most_at_once(requests: list[Request]) -> int:
-    return max(sum(other.started <= one.started < other.ready for other in requests) for one in requests)
-
-
 def test_processes_keep_one_pace_and_three_slots(server, tmp_path: Path) -> None:
     server.faults.add(API, faults.slow(0.4), times=18)
     url = server.base_url + API
@@ -78,7 +73,7 @@ def test_processes_keep_one_pace_and_three_slots(server, tmp_path: Path) -> None
     assert [process.wait(60) for process in running] == [0, 0, 0]
     requests = sorted(server.requests, key=lambda request: request.started)
     assert len(requests) == 18
-    assert _most_at_once(requests) == 3
+    assert faults.most_at_once(requests) == 3
     assert requests[-1].started - requests[0].started >= 0.08 * 17 - 0.05
     gaps = sorted(after.started - before.started for before, after in pairwise(requests))
     assert gaps[len(gaps) // 2] >= 0.07
