@@ -106,13 +106,13 @@ def _break(path: Path) -> str:
     return f"breaks off at byte {size:,} of {size:,}: the end of its stream is missing"
 
 
-def read_ahead(stream: Stream, piece: int) -> Generator[tuple[bytearray, int], None, None]:
+def read_ahead(stream: Stream) -> Generator[tuple[bytearray, int], None, None]:
     """Yield (buffer, end of the block in it). Blocks start at `MARGIN` and are valid until the next is requested.
 
     A separate thread reads them: decompressors release the interpreter while they work. An error comes after the bytes
     that were read before it, as `BrokenStreamError`.
     """
-    reader = _Reader(stream, piece)
+    reader = _Reader(stream)
     with ThreadPoolExecutor(1, "decompress") as pool:
         spare, *buffers = (bytearray(MARGIN + BLOCK) for _ in range(_BLOCKS_AHEAD + 1))
         waiting = deque((buffer, pool.submit(reader.fill, buffer)) for buffer in buffers)
@@ -132,8 +132,8 @@ def read_ahead(stream: Stream, piece: int) -> Generator[tuple[bytearray, int], N
 class _Reader:
     """Fills buffers from a stream until it ends or fails."""
 
-    def __init__(self, stream: Stream, piece: int) -> None:
-        self._stream, self._piece = stream, piece
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
         self.error: BrokenStreamError | None = None
 
     def fill(self, buffer: bytearray) -> int:
@@ -141,7 +141,7 @@ class _Reader:
         target = memoryview(buffer)[MARGIN:]
         try:
             while not self.error and size < BLOCK:
-                n = self._stream.readinto(target[size : size + self._piece])
+                n = self._stream.readinto(target[size : size + PIECE])
                 if not n:
                     break
                 size += n
@@ -241,7 +241,7 @@ class DumpFile:
         rest = b""
         progress = Progress(log, f"MB of {self.path.name}")
         stream = self._open()
-        blocks = read_ahead(stream, PIECE)
+        blocks = read_ahead(stream)
         try:
             for buffer, end in blocks:
                 progress.add((end - MARGIN) >> 20)
