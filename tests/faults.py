@@ -115,6 +115,13 @@ class Request:
     status: int = 200
 
 
+def most_at_once(requests: list[Request]) -> int:
+    """How many of the requests were under way at the same moment."""
+    return max(
+        sum(other.started <= request.started < other.ready for other in requests) for request in requests
+    )
+
+
 class FaultyServer(SandboxServer):
     """A sandbox server whose requests meet the faults in `faults`, and are kept in `requests`."""
 

@@ -26,8 +26,9 @@ from longtail.imports.column_names import (
     near,
     refuse_columns,
 )
-from longtail.imports.lines import ACCEPT_CUT, open_file, refuse_other_kinds
+from longtail.imports.lines import refuse_other_kinds
 from longtail.imports.records import check_header, header_of
+from longtail.parsing.line_files import open_file
 
 Check = Callable[[Path, Any], object]
 """Looks at the beginning of a file; takes its declaration, too. Errors: `SourceError` naming what is missing."""
@@ -48,7 +49,7 @@ def require_keys(*keys: str) -> Check:
 
 def require_columns(delimiter: str, columns: tuple[str, ...]) -> Check:
     """That a file of this delimiter has these columns."""
-    return lambda path, declared: check_header(path, delimiter, columns, _accepts_cut(declared))
+    return lambda path, declared: check_header(path, delimiter, columns)
 
 
 def check_keys(path: Path, keys: Sequence[str], declared: Any = None) -> None:
@@ -127,7 +128,7 @@ def _is_plain(path: Path) -> bool:
 def _read(path: Path, declared: Any) -> bytes:
     if path.is_dir():
         raise SourceError(f"{path}: is a folder; name one file")
-    with open_file(path, _accepts_cut(declared)) as stream:
+    with open_file(path) as stream:
         data = stream.read(_MOST)
     if not data.startswith(PARQUET):
         refuse_other_kinds(path, data[:512])
@@ -139,10 +140,6 @@ def beginning_of_text(path: Path, declared: Any) -> str:
     data = _read(path, declared)
     text = "" if data.startswith(PARQUET) else data.decode("utf-8", "replace")
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
-
-
-def _accepts_cut(declared: Any) -> bool | None:
-    return dict(getattr(declared, "options", ())).get(ACCEPT_CUT)
 
 
 def _of_objects(data: bytes) -> tuple[Columns, int]:

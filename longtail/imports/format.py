@@ -22,7 +22,7 @@ from longtail.storage.lake import QuarantinedRow
 from longtail.study.datasets import Dataset
 from longtail.study.imports import EXACT_MATCH, Collection, Import, Results
 from longtail.study.parts import Part
-from longtail.study.values import Flag, Text, fail, need_mapping, one_of, read_text, value_of
+from longtail.study.values import Text, fail, need_mapping, one_of, read_text, value_of
 
 SOURCE = "imported"
 LONGEST_QUESTION = 2_000
@@ -190,14 +190,6 @@ Quoting = Annotated[
     ),
 ]
 Method = Annotated[Text, Field(description="how the model was asked")]
-
-
-@dataclass(frozen=True)
-class CutKeys(Part):
-    """The keys of a collection's format whose files may break off."""
-
-    accept_cut_dumps: Flag = False
-    """use a truncated file, up to the break"""
 
 
 def the_file(place: Path, _declared: Import | Results | Collection) -> list[Path]:

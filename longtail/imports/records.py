@@ -30,15 +30,14 @@ from longtail.imports.lines import (
     LONGEST_LINE,
     PYTHON_DICTS,
     escape,
-    hint_of,
     is_python,
     is_shortened,
     lines_of,
-    open_file,
     refuse_cut,
     refuse_other_encodings,
 )
 from longtail.imports.wiki import ExcludedPage
+from longtail.parsing.line_files import open_file
 from longtail.storage.lake import QuarantinedRow
 
 AUTO, PLAIN, ENCLOSING = "auto", "none", "csv"
@@ -54,7 +53,7 @@ class Cells:
     """Rows of cells from lines.
 
     `block`: the lines of the latest row. `is_plain`: the file is read without quoting. `quoting`: see `AUTO`; None: as
-    that, in a format without such a key. `accept_cut`: as `lines.open_file`.
+    that, in a format without such a key.
     """
 
     def __init__(
@@ -63,12 +62,10 @@ class Cells:
         lines: Iterator[str],
         delimiter: str,
         quoting: str | None = None,
-        accept_cut: bool | None = None,
     ) -> None:
         csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
         self._path, self._lines, self._delimiter = path, lines, delimiter
-        self._quoting, self._accept_cut = quoting, accept_cut
-        self._marked = f'{delimiter}"'
+        self._quoting, self._marked = quoting, f'{delimiter}"'
         self._returned: deque[str] = deque()
         self._csv = csv.reader(self, delimiter=delimiter, strict=True)
         self._n_columns = self._n_lines = 0
@@ -152,13 +149,11 @@ class Cells:
                 f"{self._path}: lines {first} to {last} are rows, or one row with a cell over several lines between"
                 f" quotation marks, and no other cell has several lines; {self._advice(first)}"
             )
-        if kind == _CUT and not self._accept_cut:
+        if kind == _CUT:
             raise SourceError(
                 f"{self._path}: row {row} (line {first}) opens a quote that is never closed; the file may be cut off:"
-                f" fetch it again, or close the quote{hint_of(accept_cut=self._accept_cut)}"
+                f" fetch it again, or close the quote"
             )
-        if kind == _CUT:
-            return f"line {first}: opens a quote that is never closed: the file breaks off"
         if kind == PLAIN or (error and kind == _NEITHER):
             cells = self._keep_first()
             if kind == PLAIN and self.is_plain:
@@ -350,9 +345,9 @@ def header_of(path: Path) -> tuple[str, list[str]]:
         return delimiter, _header(path, Cells(path, lines_of(stream), delimiter), ())
 
 
-def check_header(path: Path, delimiter: str, required: Sequence[str], accept_cut: bool | None = None) -> None:
+def check_header(path: Path, delimiter: str, required: Sequence[str]) -> None:
     """Look at the header alone. Errors: as `read_delimited`."""
-    with open_file(path, accept_cut) as stream:
+    with open_file(path) as stream:
         refuse_other_encodings(path, stream)
         _header(path, Cells(path, lines_of(stream), delimiter), required)
 
@@ -362,36 +357,38 @@ def read_delimited(
     delimiter: str,
     required: Sequence[str],
     rejected: RejectedRows,
-    accept_cut: bool | None = None,
     quoting: str | None = None,
+    *,
+    is_whole: bool = False,
 ) -> Iterator[Record]:
     """The rows of a CSV or TSV file with a header; broken ones go to `rejected`. `quoting`: as `Cells`.
 
     Errors: `SourceError` where the file cannot be read, is not UTF-8 as a whole, lacks a column, ends inside a quoted
-    field, or has lines that may be rows or one cell. `accept_cut`: as `open_file`; the row that is broken then goes to
-    `rejected`. If it is False, a file whose last row is broken is refused, too.
+    field, or has lines that may be rows or one cell. With `is_whole`, a file
+    whose last row is broken and has no end is refused, too.
     """
-    with open_file(path, accept_cut) as stream:
+    with open_file(path) as stream:
         refuse_other_encodings(path, stream)
-        cells = Cells(path, lines_of(stream), delimiter, quoting, accept_cut)
+        cells = Cells(path, lines_of(stream), delimiter, quoting)
         columns = _header(path, cells, required)
         for row, values in cells.rows():
             reason = values if isinstance(values, str) else _fault(values, columns, cells.block)
             if reason:
-                refuse_cut(path, row, reason, cells.block[-1], accept_cut=accept_cut)
+                if is_whole:
+                    refuse_cut(path, row, reason, cells.block[-1])
                 rejected.put(row, reason, escape("".join(cells.block).rstrip("\r\n")))
             else:
                 yield Record(row, dict(zip(columns, values, strict=True)), cells.is_plain)
 
 
 def read_json_lines(
-    path: Path, rejected: RejectedRows, accept_cut: bool | None = None
+    path: Path, rejected: RejectedRows, *, is_whole: bool = False
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line numbers, from 1, and the objects of a JSON lines file. Lines without an object go to `rejected`.
 
-    `accept_cut` and errors: as `read_delimited`.
+    `is_whole` and errors: as `read_delimited`.
     """
-    with open_file(path, accept_cut) as stream:
+    with open_file(path) as stream:
         refuse_other_encodings(path, stream)
         for number, line in enumerate(lines_of(stream), 1):
             if not line.strip():
@@ -405,7 +402,8 @@ def read_json_lines(
                 )
                 if is_shortened(line):
                     reason = f"a line of at most {LONGEST_LINE:,} bytes was expected"
-                refuse_cut(path, number, reason, line, accept_cut=accept_cut)
+                if is_whole:
+                    refuse_cut(path, number, reason, line)
                 rejected.put(number, reason, escape(line))
                 continue
             if isinstance(loaded, dict):
@@ -422,13 +420,13 @@ def text_of_key(row: Mapping[str, Any], key: str) -> str | None:
 
 
 def read_texts(
-    path: Path, keys: Sequence[str], rejected: RejectedRows, accept_cut: bool | None
+    path: Path, keys: Sequence[str], rejected: RejectedRows
 ) -> Iterator[tuple[int, list[str], dict[str, Any]]]:
     """The rows of a JSON lines file: number, texts of `keys`, and the object. Those without a text go to `rejected`.
 
-    `accept_cut` and errors: as `read_delimited`.
+    Errors: as `read_json_lines`; a file whose last line is broken and has no end is refused.
     """
-    for number, loaded in read_json_lines(path, rejected, accept_cut):
+    for number, loaded in read_json_lines(path, rejected, is_whole=True):
         texts = {key: text for key in keys if (text := text_of_key(loaded, key)) is not None}
         if missing := [key for key in keys if key not in texts]:
             rejected.put(number, f"key {missing[0]}: a text was expected", loaded)

@@ -38,8 +38,9 @@ from longtail.imports.column_names import (
     list_names,
     value_at,
 )
-from longtail.imports.lines import LONGEST_LINE, PYTHON_DICTS, clean, is_python, open_file
+from longtail.imports.lines import LONGEST_LINE, PYTHON_DICTS, clean, is_python
 from longtail.imports.records import RejectedRows, header_of, read_delimited, read_json_lines
+from longtail.parsing.line_files import open_file
 from longtail.parsing.terms import LONGEST_LABEL
 
 LONGEST_ID = 100

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import logging
 import zlib
 from collections import Counter, deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Any, Protocol, cast
 
 import numpy as np
 
@@ -23,9 +25,8 @@ from longtail.threads import thread_count
 BLOCK = 4 << 20
 MARGIN = 64 << 10  # room before a block for the unfinished line of the previous block
 PIECE = 2 << 20  # larger than the readers' own buffers, so that they do not copy it
-SMALL_PIECE = 64 << 10  # for a file that may be truncated: the piece with the break is lost
 _BLOCKS_AHEAD = 3
-BZIP2, GZIP = b"BZh", b"\x1f\x8b"
+_BZIP2, _GZIP = b"BZh", b"\x1f\x8b"
 """How files of these kinds begin."""
 _OTHERS = {b"7z\xbc\xaf\x27\x1c": "7z", b"PK\x03\x04": "zip", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _MAGIC_BYTES = 6
@@ -34,9 +35,9 @@ _BZIP2_END = (
 )
 
 _LONGEST_LINE = 32 << 20
+_BZIP2_DAMAGED = ("Invalid data stream",)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _KEPT_ASIDE = 1_000
-_NO_END = "no end mark of bzip2"
 
 
 class BrokenStreamError(Exception):
@@ -60,13 +61,13 @@ class Stream(Protocol):
 def open_stream(path: Path, threads: int) -> Stream:
     """The file's bytes; its first bytes decide how they are decompressed. Errors: `OSError`."""
     with path.open("rb") as file:
-        magic = beginning(file)
-    if magic.startswith(BZIP2):
+        magic = _beginning(file)
+    if magic.startswith(_BZIP2):
         return Bzip2(path, threads)
-    return _Gzip(path) if magic.startswith(GZIP) else _Plain(path)
+    return _GzipStream(path) if magic.startswith(_GZIP) else _Plain(path)
 
 
-def beginning(file: IO[bytes]) -> bytes:
+def _beginning(file: IO[bytes]) -> bytes:
     """The first bytes of a file, which say how it is packed. Errors: `OSError` where it is packed in another way."""
     magic = file.read(_MAGIC_BYTES)
     for start, kind in _OTHERS.items():
@@ -75,13 +76,43 @@ def beginning(file: IO[bytes]) -> bytes:
     return magic
 
 
-def read_ahead(stream: Stream, piece: int) -> Generator[tuple[bytearray, int], None, None]:
+@contextmanager
+def open_file(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a file, decompressed if it is gzip or bzip2. Errors: `SourceError` where they cannot be read."""
+    kind = "gzip"
+    try:
+        with path.open("rb") as raw:
+            magic = _beginning(raw)
+            raw.seek(0)
+            stream: Any = raw
+            if magic.startswith(_GZIP):
+                stream = gzip.GzipFile(fileobj=raw)
+            elif magic.startswith(_BZIP2):
+                kind = "bzip2"
+                stream = bz2.BZ2File(raw)
+            yield cast(IO[bytes], stream)
+    except EOFError:
+        raise SourceError(f"{path}: damaged {kind} file ({_break(path)}); fetch it again") from None
+    except (zlib.error, gzip.BadGzipFile) as error:
+        raise SourceError(f"{path}: damaged gzip file ({error}); fetch it again") from None
+    except OSError as error:
+        if error.args == _BZIP2_DAMAGED:
+            raise SourceError(f"{path}: damaged bzip2 file; fetch it again") from None
+        raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def _break(path: Path) -> str:
+    size = path.stat().st_size
+    return f"breaks off at byte {size:,} of {size:,}: the end of its stream is missing"
+
+
+def read_ahead(stream: Stream) -> Generator[tuple[bytearray, int], None, None]:
     """Yield (buffer, end of the block in it). Blocks start at `MARGIN` and are valid until the next is requested.
 
     A separate thread reads them: decompressors release the interpreter while they work. An error comes after the bytes
     that were read before it, as `BrokenStreamError`.
     """
-    reader = _Reader(stream, piece)
+    reader = _Reader(stream)
     with ThreadPoolExecutor(1, "decompress") as pool:
         spare, *buffers = (bytearray(MARGIN + BLOCK) for _ in range(_BLOCKS_AHEAD + 1))
         waiting = deque((buffer, pool.submit(reader.fill, buffer)) for buffer in buffers)
@@ -101,8 +132,8 @@ def read_ahead(stream: Stream, piece: int) -> Generator[tuple[bytearray, int], N
 class _Reader:
     """Fills buffers from a stream until it ends or fails."""
 
-    def __init__(self, stream: Stream, piece: int) -> None:
-        self._stream, self._piece = stream, piece
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
         self.error: BrokenStreamError | None = None
 
     def fill(self, buffer: bytearray) -> int:
@@ -110,7 +141,7 @@ class _Reader:
         target = memoryview(buffer)[MARGIN:]
         try:
             while not self.error and size < BLOCK:
-                n = self._stream.readinto(target[size : size + self._piece])
+                n = self._stream.readinto(target[size : size + PIECE])
                 if not n:
                     break
                 size += n
@@ -133,7 +164,7 @@ class _Plain:
         self.readinto, self.offset, self.close = self._file.readinto, self._file.tell, self._file.close
 
 
-class _Gzip:
+class _GzipStream:
     def __init__(self, path: Path) -> None:
         self._raw = path.open("rb")
         self._file = gzip.GzipFile(fileobj=self._raw)
@@ -193,27 +224,24 @@ class Chunk:
 
 @dataclass
 class DumpFile:
-    """A dump on disk. After reading, `n_lines` is the number of lines, and `cut` says where a truncated file ended.
+    """A dump on disk. After reading, `n_lines` is the number of lines.
 
-    A truncated file is an error unless `accept_cut`. `last_line_ends`: the ending that makes a last line without a
-    line break complete; empty: such a line is never complete. `accepted_by`: the study's key for `accept_cut`.
+    `last_line_ends`: the ending that makes a last line without a line break complete; empty: such a line is never
+    complete.
     """
 
     path: Path
-    accept_cut: bool = False
     last_line_ends: bytes = b""
     threads: int = 0
-    accepted_by: str = "source.accept_cut_dumps"
     n_lines: int = 0
-    cut: str | None = None
 
     def chunks(self, log: logging.Logger) -> Iterator[Chunk]:
         """The lines in their order. Errors: `SourceError` naming the byte at which the file is truncated."""
-        self.n_lines, self.cut = 0, None
+        self.n_lines = 0
         rest = b""
         progress = Progress(log, f"MB of {self.path.name}")
         stream = self._open()
-        blocks = read_ahead(stream, SMALL_PIECE if self.accept_cut else PIECE)
+        blocks = read_ahead(stream)
         try:
             for buffer, end in blocks:
                 progress.add((end - MARGIN) >> 20)
@@ -225,18 +253,13 @@ class DumpFile:
                 if last:
                     yield self._chunk(_prepend(rest, buffer, last))
                 rest = bytes(buffer[last:end]) if last else rest + bytes(buffer[MARGIN:end])
-            if isinstance(stream, Bzip2) and not has_bzip2_end(self.path):
-                # Truncated in the very last bytes, which hold no text.
-                self.breaks_off(self.path.stat().st_size, _NO_END, log)
-                rest = b""
         except BrokenStreamError as error:
-            self._broken(error, log)
-            rest = b""
+            raise self._broken(error) from None
         finally:
             blocks.close()  # the stream may be closed only after reading has stopped
             stream.close()
         if rest.strip():
-            yield from self._last(rest, log)
+            yield self._last(rest)
         progress.done()
 
     def _chunk(self, view: memoryview) -> Chunk:
@@ -246,43 +269,35 @@ class DumpFile:
         self.n_lines += len(chunk.line_breaks)
         return chunk
 
-    def _last(self, rest: bytes, log: logging.Logger) -> Iterator[Chunk]:
+    def _last(self, rest: bytes) -> Chunk:
         if self.last_line_ends and rest.rstrip().endswith(self.last_line_ends):
-            yield self._chunk(memoryview(rest + b"\n"))
-        elif self.cut is None:
-            self.breaks_off(self.path.stat().st_size, "the last line has no end", log)
+            return self._chunk(memoryview(rest + b"\n"))
+        raise self.truncated(self.path.stat().st_size, "the last line has no end")
 
-    def _broken(self, error: BrokenStreamError, log: logging.Logger) -> None:
+    def _broken(self, error: BrokenStreamError) -> SourceError:
         if isinstance(error.cause, (zlib.error, gzip.BadGzipFile)):
             # Gzip has one checksum for everything: if it is wrong, any byte before it may be wrong.
             size = self.path.stat().st_size
-            raise SourceError(
+            return SourceError(
                 f"{self.path}: damaged somewhere before byte {min(error.offset, size):,} of {size:,} ({error}); "
                 "nothing of it can be relied on, fetch it again"
             )
         if not isinstance(error.cause, (RuntimeError, ValueError, EOFError)):
-            raise SourceError(f"{self.path}: cannot be read ({error})")
-        self.breaks_off(error.offset, str(error), log)
+            return SourceError(f"{self.path}: cannot be read ({error})")
+        return self.truncated(error.offset, str(error))
 
-    def breaks_off(self, offset: int, why: str, log: logging.Logger) -> None:
-        """The file ends before its content does. Errors: `SourceError` unless the study accepts that."""
+    def truncated(self, offset: int, why: str) -> SourceError:
+        """The error of a file that ends before its content does."""
         size = self.path.stat().st_size
         at = f"at byte {min(offset, size):,} of {size:,}, after line {self.n_lines:,}"
-        self.cut = f"{self.path}: breaks off {at} ({why})"
-        if not self.accept_cut:
-            raise SourceError(
-                f"{self.cut}; fetch it again, or set {self.accepted_by} to use the part before the break"
-            )
-        log.warning("%s; the part before the break is used, as the study allows", self.cut)
+        return SourceError(f"{self.path}: breaks off {at} ({why}); fetch it again")
 
     def _open(self) -> Stream:
         try:
-            # A single thread returns a bzip2 block before it has compared the checksum.
-            threads = max(self.threads or thread_count(), 2 if self.accept_cut else 1)
-            stream = open_stream(self.path, threads)
-            if isinstance(stream, Bzip2) and not self.accept_cut and not has_bzip2_end(self.path):
+            stream = open_stream(self.path, self.threads or thread_count())
+            if isinstance(stream, Bzip2) and not has_bzip2_end(self.path):
                 stream.close()
-                self.breaks_off(self.path.stat().st_size, _NO_END, logging.getLogger(__name__))
+                raise self.truncated(self.path.stat().st_size, "no end mark of bzip2")
         except OSError as error:
             raise SourceError(f"{self.path}: cannot be read ({error.strerror or error})") from None
         return stream

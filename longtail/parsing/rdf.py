@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import pyoxigraph as ox
 
 from longtail.errors import SourceError
+from longtail.parsing.line_files import open_file
 from longtail.storage.lake import QuarantinedRow
 
 _LINES_AT_ONCE = 2_000
@@ -36,7 +33,7 @@ def read_triples(reading: Reading) -> Iterator[list[ox.Quad]]:
     Errors: `SourceError` where the file cannot be read, its gzip stream is damaged, or no line is a triple.
     """
     n_lines = 0
-    with open_plain(reading.path, lambda: f" after line {n_lines:,}") as stream:
+    with open_file(reading.path) as stream:
         lines = _lines(stream)
         while chunk := list(islice(lines, _LINES_AT_ONCE)):
             triples = list(_parse(chunk, n_lines + 1, reading.broken))
@@ -46,26 +43,6 @@ def read_triples(reading: Reading) -> Iterator[list[ox.Quad]]:
     if reading.n_triples == 0:
         first = f"; line {reading.broken[0].row_key}: {reading.broken[0].reason}" if reading.broken else ""
         raise SourceError(f"{reading.path}: holds no triple in the N-Triples format{first}")
-
-
-@contextmanager
-def open_plain(path: Path, place: Callable[[], str] = str) -> Iterator[IO[bytes]]:
-    """Open for reading. The first bytes tell gzip and bzip2; the file's name does not matter.
-
-    Errors: `SourceError` where it cannot be read, or is damaged: with the `place` up to which it was read.
-    """
-    try:
-        with path.open("rb") as raw:
-            magic = raw.read(3)
-            raw.seek(0)
-            stream: Any = bz2.BZ2File(raw) if magic == b"BZh" else raw
-            stream = gzip.GzipFile(fileobj=raw) if magic[:2] == b"\x1f\x8b" else stream
-            yield stream
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        kind = "bzip2" if magic == b"BZh" else "gzip"
-        raise SourceError(f"{path}: damaged {kind} file{place()} ({error}); fetch it again") from None
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
 def _lines(stream: IO[bytes]) -> Iterator[bytes]:

@@ -17,10 +17,10 @@ import numpy as np
 
 from longtail.errors import SourceError
 from longtail.imports.datasets import find_file
-from longtail.imports.lines import open_file
 from longtail.imports.records import MOST_ASIDE, RejectedRows, file_hashes, first_reason
 from longtail.imports.table_rows import RefusedError, Row, check_table, read_table, rows_of_object
 from longtail.parsing.line_files import RejectedRows as RejectedLines
+from longtail.parsing.line_files import open_file
 from longtail.progress import Progress
 from longtail.questions.text_matches import Asked, Phrases, articles, as_words, text_files
 from longtail.scoring.match import dpr_tokens

@@ -26,8 +26,7 @@ import ahocorasick_rs
 import numpy as np
 
 from longtail.errors import SourceError
-from longtail.parsing.line_files import RejectedRows
-from longtail.parsing.rdf import open_plain
+from longtail.parsing.line_files import RejectedRows, open_file
 from longtail.progress import Progress
 from longtail.scoring.match import dpr_tokens
 
@@ -183,7 +182,7 @@ def _windows(blocks: Iterator[bytes], longest: int) -> Iterator[tuple[bytes, int
 def _blocks(path: Path, rejected: RejectedRows, size: int) -> Iterator[bytes]:
     """The text of a file in pieces. Errors: `SourceError`."""
     n_bytes = 0
-    with open_plain(path, lambda: f" after {n_bytes:,} bytes of text") as stream:
+    with open_file(path) as stream:
         plain = iter(partial(stream.read, size), b"")
         for block in _json_texts(stream, path, rejected, size) if _is_json(path) else plain:
             if not n_bytes and block.startswith(_MARKS_OF_UTF_16):

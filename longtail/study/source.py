@@ -14,7 +14,6 @@ from longtail.study.imports import Counts, Place
 from longtail.study.parts import Part
 from longtail.study.values import (
     Default,
-    Flag,
     Month,
     Reading,
     Text,
@@ -40,11 +39,10 @@ AGENTS = ("user", "all")
 MEASURES = ("page_views", "sitelinks", IMPORTED)
 FIRST_MONTH = "2015-07"  # Wikimedia's page views begin here
 _COUNTING_DAYS = 2
-_OF_DUMPS = ("facts_from", "accept_cut_dumps")
 _KEYS = {
-    "sandbox": ("seed", "facts_per_relation", "views_from", *_OF_DUMPS),
-    "wikidata": ("views_from", *_OF_DUMPS),
-    "rdf_file": ("path_env", *_OF_DUMPS),
+    "sandbox": ("seed", "facts_per_relation", "views_from", "facts_from"),
+    "wikidata": ("views_from", "facts_from"),
+    "rdf_file": ("path_env", "facts_from"),
 }
 """The keys that each kind of source has, beside those that all have."""
 
@@ -117,8 +115,6 @@ class Source(Part):
     views_from: Annotated[str, one_of(VIEW_ORIGINS)] = "auto"
     """`api`, `dump` (monthly dumps, in the folder that `LONGTAIL_PAGE_VIEW_DUMPS` names, or downloads), or `auto`: dumps
     above 20,000 titles"""
-    accept_cut_dumps: Flag = False
-    """use a truncated dump, up to the break"""
     sample: Annotated[FactSample | None, BeforeValidator(need_mapping)] = None
     """ask about a sample of the facts; see below"""
 
@@ -128,12 +124,6 @@ class Source(Part):
         if isinstance(kind, str) and kind in _KEYS:
             refuse_unknown(raw, ("kind", "snapshot", "sample", *_KEYS[kind]))
         return raw
-
-    def check(self, raw: Mapping[str, Any], reading: Reading) -> Source:
-        has_views = self.kind != "rdf_file" and self.views_from != "api"
-        if "accept_cut_dumps" in raw and not has_views and self.facts_from != "truthy_dump":
-            raise fail("accept_cut_dumps", "goes with a dump to read")
-        return self
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:

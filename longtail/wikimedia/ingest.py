@@ -86,18 +86,14 @@ def read_facts(
 
 def _facts_of_dump(dump: DumpFile, relations: Sequence[Relation], log: logging.Logger) -> Facts:
     rejected = RejectedRows()
-    found = read_statements(dump, [relation.property_id for relation in relations], rejected, log)
-    tables = {relation.name: found.of(relation.property_id) for relation in relations}
-    return Facts(tables, rejected.rows, {**rejected.notes(), **_read(dump)})
+    statements = read_statements(dump, [relation.property_id for relation in relations], rejected, log)
+    tables = {relation.name: statements.of(relation.property_id) for relation in relations}
+    return Facts(tables, rejected.rows, {**rejected.notes(), "dump_lines": dump.n_lines})
 
 
 def _dump(source: Source, home: StudyHome, services: Services, log: logging.Logger) -> DumpFile:
     path = truthy_dump(source, home, services, log)
-    return DumpFile(path, source.accept_cut_dumps, last_line_ends=b".")
-
-
-def _read(dump: DumpFile) -> dict[str, Any]:
-    return {"dump_lines": dump.n_lines, **({"dump_cut": dump.cut} if dump.cut else {})}
+    return DumpFile(path, last_line_ends=b".")
 
 
 def read_entities(
@@ -109,7 +105,8 @@ def read_entities(
     entities, rejected, n_redirected = fetch_entities(services.client, services.entities_url, ids, log)
     sitelinks = fetch_sitelinks(services.client, services.sparql_url, ids, log)
     notes = {"redirected": n_redirected}
-    return Entities(_entity_table((one, sitelinks.get(one.entity_id)) for one in entities), rejected, notes)
+    table = _entity_table((entity, sitelinks.get(entity.entity_id)) for entity in entities)
+    return Entities(table, rejected, notes)
 
 
 def _entity_table(entities: Iterable[tuple[Entity, int | None]]) -> pa.Table:
@@ -117,7 +114,7 @@ def _entity_table(entities: Iterable[tuple[Entity, int | None]]) -> pa.Table:
     left = iter(entities)
     parts = []
     while some := list(islice(left, _ENTITIES_AT_ONCE)):
-        rows = [{**vars(one), "sitelinks": number} for one, number in some]
+        rows = [{**vars(entity), "sitelinks": number} for entity, number in some]
         parts.append(pa.RecordBatch.from_pylist(rows, schema=_ENTITY_COLUMNS))
     return pa.Table.from_batches(parts, schema=_ENTITY_COLUMNS)
 
@@ -135,7 +132,7 @@ def _entities_of_dump(
     titles: dict[str, Any] = {}
     sitelinks: Mapping[str, int] = {}
     if not terms.has_sitelinks:
-        known = [one for one in ids if one not in instead]
+        known = [entity_id for entity_id in ids if entity_id not in instead]
         for entity_id, document in fetch_documents(client, url, known, log, props="sitelinks"):
             titles[entity_id] = (document or {}).get("sitelinks")
         sitelinks = fetch_sitelinks(client, services.sparql_url, ids, log)
@@ -153,7 +150,11 @@ def _entities_of_dump(
                 yield entity, number
 
     table = _entity_table(entities())
-    notes = {"redirected": len(redirected), "terms_put_aside": rejected.counts.total(), **_read(dump)}
+    notes = {
+        "redirected": len(redirected),
+        "terms_put_aside": rejected.counts.total(),
+        "dump_lines": dump.n_lines,
+    }
     return Entities(table, put_aside, notes)
 
 
@@ -218,8 +219,8 @@ def ingest_entities(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         triples = lake.read("triples", columns=["subject_id", "object_id"])
         ids = sort_ids([*triples["subject_id"].to_pylist(), *triples["object_id"].to_pylist()])
         with open_services(source, home, stage=stamp) as services:
-            found = read_entities(source, home, services, ids, log)
-        return entity_rows(found, services.label, source.facts_from)
+            entities = read_entities(source, home, services, ids, log)
+        return entity_rows(entities, services.label, source.facts_from)
 
     outcome = lake.materialise("entities", stamp, compute)
     finish_stage(home, stamp)

@@ -21,7 +21,7 @@ def source_slice(source: Source) -> dict[str, Any]:
     origin: dict[str, Any] = {"facts_from": source.facts_from} if source.facts_from != "query_service" else {}
     if source.facts_from == "truthy_dump":
         named = user_truthy_dump(source)
-        origin |= {"accept_cut_dumps": source.accept_cut_dumps, **(dump_identity(named) if named else {})}
+        origin |= dump_identity(named) if named else {}
     if source.kind == "rdf_file" and source.facts_from != "truthy_dump":
         with rdf_path(source).open("rb") as stream:
             origin["sha256"] = hashlib.file_digest(stream, "sha256").hexdigest()

@@ -103,11 +103,10 @@ def _of_dump(
     log: logging.Logger,
 ) -> MonthViews:
     path = page_view_dump(study.source, study.home, services, month, log)
-    read = read_page_views(path, titles, log, study.source.accept_cut_dumps)
+    read = read_page_views(path, titles, log)
     notes = {
         "dump_lines": read.n_lines,
         **read.rejected.notes(),
-        **({"dump_cut": read.cut} if read.cut else {}),
     }
     return MonthViews("dump", _add(articles, read.views), read.rejected.rows, notes)
 
@@ -138,5 +137,5 @@ def page_views_slice(study: Study, month: str, n_articles: int) -> list[Any]:
     decided: list[Any] = [source.kind, world(source), world_version(source), *counted, code]
     if origin == "dump":
         named = user_page_view_dump(source, month) if n_articles else None
-        decided += [source.accept_cut_dumps, *([dump_identity(named)] if named else [])]
+        decided += [dump_identity(named)] if named else []
     return decided

@@ -107,9 +107,7 @@ def test_texts_without_boundaries_of_words_are_told_and_stop_nothing(
     path.write_text(
         "".join(json.dumps(line, ensure_ascii=ensure_ascii) + "\n" for line in lines), encoding="utf-8"
     )
-    leads = Collection(
-        "leads", "articles", Place(str(path)), "s", "2018", "CC0", (("accept_cut_dumps", False),)
-    )
+    leads = Collection("leads", "articles", Place(str(path)), "s", "2018", "CC0")
     own = dataclasses.replace(study, collections=(leads,), methods=("closed_book", "bm25"))
     assert not misses(own)
     assert f"collections[0]: {path}: for bm25, many of its words are runs of Chinese" in caplog.text

@@ -805,7 +805,6 @@ Source.seed Source.facts_per_relation: VIEWS entities passages reference_mention
 Source.path_env: none, the bytes of the file count, wherever it is
 Source.facts_from: entities triples
 Source.views_from: VIEWS subject_frequencies
-Source.accept_cut_dumps: VIEWS entities subject_frequencies triples
 Source.sample: subject_frequencies
 FactSample.frequency: none, it says which of text and month must be given
 FactSample.per_relation: candidate_triples

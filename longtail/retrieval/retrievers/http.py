@@ -123,10 +123,7 @@ class Http(Retriever):
         return value
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
-        """Ask each text once.
-
-        Errors: `SourceError` that names the address where the search fails or its answer has another form.
-        """
+        """Ask each text once. Errors: `SourceError` with the address where a search fails or answers in another form."""
         settings, authorization = self._settings, self._authorization()
         folder = context.cache.parent / "searches"
         finished = FinishedAnswers(folder, fingerprint(settings.url, settings.version))

@@ -31,7 +31,6 @@ class DumpViews:
     views: dict[str, int]
     rejected: RejectedRows
     n_lines: int
-    cut: str | None
 
 
 def file_name(month: str) -> str:
@@ -44,12 +43,10 @@ def address(root: str, month: str) -> str:
     return f"{root}/{month[:4]}/{month}/{file_name(month)}"
 
 
-def read_page_views(
-    path: Path, titles: Sequence[str], log: logging.Logger, accept_cut: bool = False
-) -> DumpViews:
+def read_page_views(path: Path, titles: Sequence[str], log: logging.Logger) -> DumpViews:
     """The month's views of `titles`, articles of the English Wikipedia. Errors: `SourceError`."""
     wanted = {form: title for title in titles for form in _forms(title)}
-    dump = DumpFile(path, accept_cut)
+    dump = DumpFile(path)
     rejected = RejectedRows()
     views: dict[str, int] = {}
     is_empty = True
@@ -57,9 +54,9 @@ def read_page_views(
         is_empty = False
         for title, n in _rows(region, wanted, rejected):
             views[title] = views.get(title, 0) + n
-    if is_empty and not dump.cut:
+    if is_empty:
         raise SourceError(f"{path}: holds no line of {PROJECT.decode()}; it is no pageview_complete dump")
-    return DumpViews(views, rejected, dump.n_lines, dump.cut)
+    return DumpViews(views, rejected, dump.n_lines)
 
 
 def _forms(title: str) -> Iterator[bytes]:

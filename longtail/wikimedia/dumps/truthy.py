@@ -171,7 +171,7 @@ def check_chunks(dump: DumpFile, rejected: RejectedRows, log: logging.Logger) ->
         if dump.n_lines == n_without > _SURELY_NO_DUMP:
             break
         yield part
-    if dump.n_lines == n_without and not dump.cut:
+    if dump.n_lines == n_without:
         raise SourceError(f"{dump.path}: holds no triple in the N-Triples format")
 
 

@@ -19,7 +19,6 @@ from longtail.errors import SourceError
 from longtail.imports.formats.collections import atlas, cirrus_search, pyserini
 from longtail.imports.formats.collections.articles import read_articles
 from longtail.imports.formats.collections.dpr import read_passages
-from longtail.imports.lines import open_file
 from longtail.imports.records import AUTO, ENCLOSING, RejectedRows
 from longtail.imports.wiki import DISAMBIGUATION, REDIRECT, ExcludedPage
 from longtail.study.imports import load_format
@@ -113,7 +112,7 @@ def test_a_broken_packed_file_is_refused(tmp_path: Path, pack: Callable[[bytes],
     size = path.stat().st_size
     with pytest.raises(
         SourceError,
-        match=rf"leads\.jsonl\.packed: damaged {kind} file \(breaks off at byte {size} of {size}.*accept_cut",
+        match=rf"leads\.jsonl\.packed: damaged {kind} file \(breaks off at byte {size} of {size}.*fetch it again",
     ):
         articles(path)
     path.write_bytes(whole[:3] + b" not packed at all")
@@ -144,21 +143,19 @@ def test_a_file_that_is_packed_in_another_way_is_named(tmp_path: Path, name: str
         ("cirrus_search", '{"index": {}}\n{"title": "Ann", "text": "Ann flies."}\n{"index": {}}\n{"title"'),
     ],
 )
-def test_a_text_file_that_ends_in_mid_row_is_refused_or_used_up_to_it(
-    tmp_path: Path, name: str, content: str
-) -> None:
+def test_a_text_file_that_ends_in_mid_row_is_refused(tmp_path: Path, name: str, content: str) -> None:
     path, format_ = tmp_path / "cut.txt", load_format("collections", name)
     for ending in ("", "\n"):  # with a line end, the last row is a bad one among others
         path.write_text(content + ending, encoding="utf-8")
         size, rejected = len(content), RejectedRows("cut.txt")
         if not ending:
             with pytest.raises(
-                SourceError, match=rf"breaks off at byte {size} of {size}, in row \d .*accept_cut"
+                SourceError, match=rf"breaks off at byte {size} of {size}, in row \d .*fetch it again"
             ):
-                list(format_.read(path, RejectedRows("cut.txt")))
-        found = list(format_.read(path, rejected, accept_cut_dumps=not ending))
-        assert [one.text for one in found] == ["Ann flies."]
-        assert rejected.rows
+                list(format_.read(path, rejected))
+        else:
+            assert [passage.text for passage in format_.read(path, rejected)] == ["Ann flies."]
+            assert rejected.rows
 
 
 def test_the_rows_of_a_kind_are_counted_where_they_are_too_many() -> None:
@@ -297,20 +294,3 @@ def test_cirrus_search_gives_articles_and_says_which_lines_are_not_pairs(tmp_pat
     assert rejected.left_out == {
         "redirects": 2, "disambiguation pages": 1, "values of key wikibase_item that are no text": 1,
     }  # fmt: skip
-
-
-@pytest.mark.parametrize("method", ["read", "readlines"])
-def test_a_packed_file_that_breaks_off_is_told_however_it_is_read(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str
-) -> None:
-    path = tmp_path / "cut.gz"
-    whole = [b"%d\n" % number for number in range(9_999)]
-    path.write_bytes(gzip.compress(b"".join(whole))[:-2_000])
-    with pytest.raises(SourceError, match="breaks off at byte"), open_file(path) as stream:
-        getattr(stream, method)()
-    with open_file(path, accept_cut=True) as stream:
-        before = getattr(stream, method)()
-    lines = before if method == "readlines" else before.splitlines(keepends=True)[:-1]
-    assert 5_000 < len(lines) < len(whole)
-    assert lines == whole[: len(lines)]
-    assert "the rows before the break are used" in caplog.text

@@ -60,13 +60,11 @@ def pages() -> list[ExcludedPage]:
 def read(
     tmp_path: Path, pages: list[ExcludedPage]
 ) -> Callable[..., tuple[list[CollectedText], RejectedRows]]:
-    def read_file(
-        content: bytes | str, accept_cut_dumps: bool = False
-    ) -> tuple[list[CollectedText], RejectedRows]:
+    def read_file(content: bytes | str) -> tuple[list[CollectedText], RejectedRows]:
         path, rejected = tmp_path / "dump.xml", RejectedRows("dump.xml", keep=pages.append)
         pages.clear()
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return list(wikipedia_xml.read_articles(path, rejected, accept_cut_dumps)), rejected
+        return list(wikipedia_xml.read_articles(path, rejected)), rejected
 
     return read_file
 
@@ -189,23 +187,21 @@ PAGES = [page(f"Title {number}", f"Article {number}.") for number in range(3)]
 
 
 @pytest.mark.parametrize(
-    ("cut", "kept"),
+    "cut",
     [
-        (HEAD + PAGES[0] + PAGES[1] + PAGES[2], 3),  # without its end
-        (HEAD + PAGES[0] + PAGES[1][:-3], 1),  # in mid-tag
-        (HEAD + PAGES[0] + PAGES[1] + "<page>\n<title>", 2),
-        (HEAD + PAGES[0] + PAGES[1] + "<page>\n", 2),
+        HEAD + PAGES[0] + PAGES[1] + PAGES[2],  # without its end
+        HEAD + PAGES[0] + PAGES[1][:-3],  # in mid-tag
+        HEAD + PAGES[0] + PAGES[1] + "<page>\n<title>",
+        HEAD + PAGES[0] + PAGES[1] + "<page>\n",
     ],
 )
-def test_a_dump_that_breaks_off_is_refused_or_used_up_to_the_break(read, cut: str, kept: int) -> None:
+def test_a_dump_that_breaks_off_is_refused(read, cut: str) -> None:
     size = len(cut.encode())
     with pytest.raises(
         SourceError,
-        match=rf"dump\.xml: breaks off at byte {size} of {size}, .*or set accept_cut_dumps to use",
+        match=rf"dump\.xml: breaks off at byte {size} of {size}, .*fetch it again",
     ):
         read(cut)
-    found, _ = read(cut, accept_cut_dumps=True)
-    assert [one.text for one in found] == [f"Article {number}." for number in range(kept)]
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
@@ -217,11 +213,8 @@ def test_a_compressed_dump_that_breaks_off_names_its_byte(read, compress: Callab
     streams = [HEAD.encode(), *parts, END.encode()]
     whole = b"".join(map(compress, streams))
     cut = whole[: len(whole) * 3 // 4]
-    with pytest.raises(SourceError, match=rf"breaks off at byte [\d,]+ of {len(cut):,}.*accept_cut_dumps"):
+    with pytest.raises(SourceError, match=rf"breaks off at byte [\d,]+ of {len(cut):,}.*fetch it again"):
         read(cut)
-    found, _ = read(cut, accept_cut_dumps=True)
-    assert 200 <= len(found) < 3_600
-    assert [one.text for one in found] == texts[: len(found)]
 
 
 @pytest.mark.parametrize(

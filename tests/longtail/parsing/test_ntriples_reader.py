@@ -102,7 +102,7 @@ def test_a_truncated_gzip_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "cut.nt.gz"
     whole = gzip.compress(b"\n".join(GOOD % number for number in range(20_000)))
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(SourceError, match="damaged gzip file after line"):
+    with pytest.raises(SourceError, match="damaged gzip file"):
         _read(path)
     path.write_bytes(whole[:100] + b"\x00" * 50 + whole[150:])
     with pytest.raises(SourceError, match="damaged gzip file"):

@@ -105,6 +105,6 @@ def test_what_cannot_be_counted_in_is_said(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="is UTF-16, not UTF-8"):
         count("Ada".encode("utf-16"), ["a"], tmp_path)
     whole = gzip.compress(np.random.default_rng(0).bytes(100_000))
-    with pytest.raises(SourceError, match=re.escape("text.txt: damaged gzip file after ")):
+    with pytest.raises(SourceError, match=re.escape("text.txt: damaged gzip file ")):
         count(whole[:50_000], ["a"], tmp_path)
     assert count(b"text", [], tmp_path).whole_words.tolist() == []

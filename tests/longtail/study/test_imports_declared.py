@@ -48,7 +48,7 @@ VALID: dict[str, Any] = {
     "collections": [
         {
             "name": "psgs", "format": "dpr", "path": "psgs.tsv.gz", "source": "Wikipedia by DPR", "date": "2018-12-20",
-            "licence": "CC BY-SA 3.0", "accept_cut_dumps": True,
+            "licence": "CC BY-SA 3.0",
         },
         {
             "name": "leads", "format": "articles", "path_env": "LEADS", "source": "Wikipedia's leads", "date": "unknown",
@@ -56,7 +56,6 @@ VALID: dict[str, Any] = {
         },
     ],
 }  # fmt: skip
-_CUT, _WHOLE = ((("accept_cut_dumps", accepted),) for accepted in (True, False))
 
 
 def changed(path: str, value: object) -> dict[str, Any]:
@@ -107,11 +106,9 @@ def test_every_key_arrives(load: Callable[[object], Study]) -> None:
             "Wikipedia by DPR",
             "2018-12-20",
             "CC BY-SA 3.0",
-            (*_CUT, ("quoting", "auto")),
+            (("quoting", "auto"),),
         ),
-        Collection(
-            "leads", "articles", Place(None, "LEADS"), "Wikipedia's leads", None, "CC BY-SA 4.0", _WHOLE
-        ),
+        Collection("leads", "articles", Place(None, "LEADS"), "Wikipedia's leads", None, "CC BY-SA 4.0"),
     )
 
 

@@ -19,7 +19,6 @@ from longtail.transfer.client import HttpClient
 from longtail.transfer.http import RetryPolicy
 from longtail.transfer.limits import ENTITY_API, Limiter, SharedLimiter
 from tests import faults
-from tests.faults import Request
 
 
 def test_a_pause_holds_the_next_request(fake_time) -> None:
@@ -67,10 +66,6 @@ def _ask(folder: Path, url: str, quota: str, parallel: int, interval: float, cou
     return subprocess.Popen([sys.executable, "-c", ASK, *arguments], cwd=PROJECT_ROOT)
 
 
-def _most_at_once(requests: list[Request]) -> int:
-    return max(sum(other.started <= one.started < other.ready for other in requests) for one in requests)
-
-
 def test_processes_share_three_slots(server, tmp_path: Path) -> None:
     """That they keep one pace: `test_two_limiters_of_one_folder_take_turns`, by a clock that no busy machine delays."""
     server.faults.add(API, faults.slow(0.1), times=18)
@@ -79,7 +74,7 @@ def test_processes_share_three_slots(server, tmp_path: Path) -> None:
     assert [process.wait(60) for process in running] == [0, 0, 0]
     requests = list(server.requests)
     assert len(requests) == 18
-    assert 1 < _most_at_once(requests) <= 3
+    assert 1 < faults.most_at_once(requests) <= 3
 
 
 @pytest.mark.parametrize(

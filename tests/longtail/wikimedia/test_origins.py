@@ -106,21 +106,13 @@ def test_all_origins_treat_unusual_entities_alike(
     assert ("Q13", "no such entity") in found["truthy_dump"][2]
 
 
-def test_a_truncated_dump_is_an_error_unless_the_study_accepts_it(
-    make_study, log, tmp_path, monkeypatch
-) -> None:
+def test_a_truncated_dump_is_an_error(make_study, log, tmp_path, monkeypatch) -> None:
     path = write_dump(truthy_lines(World(5, 40)), tmp_path / "facts.nt.gz")
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     monkeypatch.setenv("LONGTAIL_TEST_RDF", str(path))
     study = make_study(f"{RDF}, facts_from: truthy_dump", measure="sitelinks")
-    with pytest.raises(SourceError, match=r"facts\.nt\.gz: breaks off at byte .*source.accept_cut_dumps"):
+    with pytest.raises(SourceError, match=r"facts\.nt\.gz: breaks off at byte .*fetch it again"):
         ingest_triples(study, empty_lake(study), log)
-    asked = make_study(
-        f"{RDF}, facts_from: truthy_dump, accept_cut_dumps: true", measure="sitelinks", name="cut_used"
-    )
-    outcome = ingest_triples(asked, empty_lake(asked), log)
-    assert "breaks off at byte" in outcome.notes["dump_cut"]
-    assert 0 < outcome.stamp.n_rows < sum(1 for _ in World(5, 40).triples())
 
 
 def test_a_named_dump_is_used_and_a_missing_one_is_named(make_study, log, tmp_path, monkeypatch) -> None:
@@ -166,7 +158,7 @@ def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:
     [
         (f"{SANDBOX}, facts_from: hearsay", "source.facts_from"),
         (f"{SANDBOX}, views_from: dumps", "source.views_from"),
-        (f"{SANDBOX}, views_from: api, accept_cut_dumps: true", "goes with a dump to read"),
+        (f"{SANDBOX}, dump_env: X", "unknown key"),
         (f"{RDF}, views_from: dump", "unknown key"),
     ],
 )

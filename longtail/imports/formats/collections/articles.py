@@ -9,19 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from longtail.imports.column_checks import require_keys
-from longtail.imports.format import CollectedText, CollectionFormat, CutKeys
+from longtail.imports.format import CollectedText, CollectionFormat
 from longtail.imports.records import RejectedRows, optional_text, read_texts
 
 
-def read_articles(
-    path: Path, rejected: RejectedRows, accept_cut_dumps: bool = False
-) -> Iterator[CollectedText]:
+def read_articles(path: Path, rejected: RejectedRows) -> Iterator[CollectedText]:
     """The articles in the file's order. Errors: `SourceError`, as `read_texts`."""
-    for number, (title, text), row in read_texts(path, ("title", "text"), rejected, accept_cut_dumps):
+    for number, (title, text), row in read_texts(path, ("title", "text"), rejected):
         entity_id = optional_text(row, "entity_id", rejected)
         yield CollectedText(number, title, title, text, entity_id=entity_id)
 
 
-FORMAT = CollectionFormat(
-    read=read_articles, gives_articles=True, keys=CutKeys, check=require_keys("title", "text")
-)
+FORMAT = CollectionFormat(read=read_articles, gives_articles=True, check=require_keys("title", "text"))

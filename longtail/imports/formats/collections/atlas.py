@@ -9,18 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from longtail.imports.column_checks import require_keys
-from longtail.imports.format import CollectedText, CollectionFormat, CutKeys
+from longtail.imports.format import CollectedText, CollectionFormat
 from longtail.imports.records import RejectedRows, optional_text, read_texts
 
 
-def read_passages(
-    path: Path, rejected: RejectedRows, accept_cut_dumps: bool = False
-) -> Iterator[CollectedText]:
+def read_passages(path: Path, rejected: RejectedRows) -> Iterator[CollectedText]:
     """The passages in the file's order. Errors: `SourceError`, as `read_texts`."""
     keys = ("id", "title", "text")
-    for number, (passage_id, title, text), row in read_texts(path, keys, rejected, accept_cut_dumps):
+    for number, (passage_id, title, text), row in read_texts(path, keys, rejected):
         section = optional_text(row, "section", rejected)
         yield CollectedText(number, passage_id, title, text, section)
 
 
-FORMAT = CollectionFormat(read=read_passages, keys=CutKeys, check=require_keys("id", "title", "text"))
+FORMAT = CollectionFormat(read=read_passages, check=require_keys("id", "title", "text"))

@@ -12,17 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from longtail.imports.column_checks import require_keys
-from longtail.imports.format import CollectedText, CollectionFormat, CutKeys
+from longtail.imports.format import CollectedText, CollectionFormat
 from longtail.imports.records import RejectedRows, optional_text, read_json_lines
 from longtail.imports.wiki import DISAMBIGUATION, REDIRECT, ExcludedPage, is_disambiguation_by
 
 
-def read_articles(
-    path: Path, rejected: RejectedRows, accept_cut_dumps: bool = False
-) -> Iterator[CollectedText]:
+def read_articles(path: Path, rejected: RejectedRows) -> Iterator[CollectedText]:
     """The articles in the file's order. Errors: `SourceError`, as `read_json_lines`."""
     announced: tuple[int, Any] | None = None
-    for number, loaded in read_json_lines(path, rejected, accept_cut_dumps):
+    for number, loaded in read_json_lines(path, rejected, is_whole=True):
         if loaded.keys() == {"index"}:
             if announced:
                 rejected.put(announced[0], "names a page, and the next line is no page", announced[1])
@@ -69,6 +67,4 @@ def _texts(values: object) -> list[str]:
     return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
 
 
-FORMAT = CollectionFormat(
-    read=read_articles, gives_articles=True, keys=CutKeys, check=require_keys("title", "text")
-)
+FORMAT = CollectionFormat(read=read_articles, gives_articles=True, check=require_keys("title", "text"))

@@ -13,24 +13,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from longtail.imports.column_checks import require_columns
-from longtail.imports.format import CollectedText, CollectionFormat, CutKeys, Quoting
+from longtail.imports.format import CollectedText, CollectionFormat, Quoting
 from longtail.imports.records import AUTO, RejectedRows, read_delimited
+from longtail.study.parts import Part
 
 COLUMNS = ("id", "text", "title")
 
 
-def read_passages(
-    path: Path, rejected: RejectedRows, accept_cut_dumps: bool = False, quoting: str = AUTO
-) -> Iterator[CollectedText]:
+def read_passages(path: Path, rejected: RejectedRows, quoting: str = AUTO) -> Iterator[CollectedText]:
     """The passages in the file's order. Errors: `SourceError`, as `read_delimited`."""
-    for record in read_delimited(path, "\t", COLUMNS, rejected, accept_cut_dumps, quoting):
+    for record in read_delimited(path, "\t", COLUMNS, rejected, quoting, is_whole=True):
         fields = record.fields
         text = fields["text"] if record.is_plain else fields["text"].strip('"')
         yield CollectedText(record.row, fields["id"], fields["title"], text)
 
 
 @dataclass(frozen=True)
-class DprKeys(CutKeys):
+class DprKeys(Part):
     quoting: Quoting = AUTO
 
 

@@ -10,17 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from longtail.imports.column_checks import require_keys
-from longtail.imports.format import CollectedText, CollectionFormat, CutKeys
+from longtail.imports.format import CollectedText, CollectionFormat
 from longtail.imports.records import RejectedRows, read_texts, text_of_key
 
 
-def read_passages(
-    path: Path, rejected: RejectedRows, accept_cut_dumps: bool = False
-) -> Iterator[CollectedText]:
+def read_passages(path: Path, rejected: RejectedRows) -> Iterator[CollectedText]:
     """The passages in the file's order. Errors: `SourceError`, as `read_texts`."""
-    for number, (passage_id, contents), row in read_texts(
-        path, ("id", "contents"), rejected, accept_cut_dumps
-    ):
+    for number, (passage_id, contents), row in read_texts(path, ("id", "contents"), rejected):
         first, end, rest = contents.strip().partition("\n")
         title, stated_title = _strip_marks(first), text_of_key(row, "title")
         if stated_title is not None and stated_title.strip():
@@ -39,4 +35,4 @@ def _strip_marks(title: str) -> str:
     return title[1:-1] if len(title) > 1 and title[0] == title[-1] == '"' else title
 
 
-FORMAT = CollectionFormat(read=read_passages, keys=CutKeys, check=require_keys("id", "contents"))
+FORMAT = CollectionFormat(read=read_passages, check=require_keys("id", "contents"))

@@ -19,8 +19,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from longtail.errors import SourceError
-from longtail.imports.format import CollectedText, CollectionFormat, CutKeys
-from longtail.imports.lines import ACCEPT_CUT
+from longtail.imports.format import CollectedText, CollectionFormat
 from longtail.imports.records import RejectedRows
 from longtail.imports.wiki import END, Article, Part, read_part
 from longtail.parsing.line_files import DumpFile
@@ -34,16 +33,13 @@ _PAGE, _PAGE_END = b"<page>", b"</page>"
 _SHOWN = 40
 
 
-def read_articles(
-    path: Path, rejected: RejectedRows, accept_cut_dumps: bool = False
-) -> Iterator[CollectedText]:
+def read_articles(path: Path, rejected: RejectedRows) -> Iterator[CollectedText]:
     """The sections of the articles, in the dump's order; `row` is the page's number in the dump, from 1.
 
-    Errors: `SourceError` where the file is no such dump, is damaged, or breaks off, unless `accept_cut_dumps`: then the
-    pages before the break are used.
+    Errors: `SourceError` where the file is no such dump, is damaged, or breaks off.
     """
     n_pages = 0
-    for part in _read(DumpFile(path, accept_cut_dumps, last_line_ends=b">", accepted_by=ACCEPT_CUT)):
+    for part in _read(DumpFile(path, last_line_ends=b">")):
         rejected.left_out.update(part.left_out)
         for page in part.pages:
             rejected.leave_out(replace(page, row=1 + n_pages + page.row))
@@ -107,14 +103,12 @@ def _parts(file: DumpFile) -> Generator[bytes, None, None]:
                 f"{file.path}: a page is longer than {_LONGEST_PAGE >> 20} MiB: this is no such dump"
             )
     if not head:
-        raise SourceError(
-            f"{file.cut or file.path}: holds no page of a wiki; it begins with {data[:_SHOWN]!r}"
-        )
+        raise SourceError(f"{file.path}: holds no page of a wiki; it begins with {data[:_SHOWN]!r}")
     end = _end_of_pages(data)
     if end:
         yield data[:end]
-    if data[end:].strip() != END and file.cut is None:
-        file.breaks_off(file.path.stat().st_size, "the end of the dump is missing", _LOG)
+    if data[end:].strip() != END:
+        raise file.truncated(file.path.stat().st_size, "the end of the dump is missing")
 
 
 def _end_of_pages(data: bytes) -> int:
@@ -122,4 +116,4 @@ def _end_of_pages(data: bytes) -> int:
     return (data.rfind(_PAGE_END) + len(_PAGE_END)) if _PAGE_END in data else 0
 
 
-FORMAT = CollectionFormat(read=read_articles, gives_articles=True, keys=CutKeys)
+FORMAT = CollectionFormat(read=read_articles, gives_articles=True)
