@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,11 +14,7 @@ from small_study import small_study
 from longtail.errors import BackendError
 from longtail.generation.backends.base import (
     Decoding,
-    Failure,
-    Generation,
-    Scored,
     entry,
-    identify,
     load_backend,
 )
 from longtail.preflight import misses
@@ -76,55 +70,6 @@ def test_an_unknown_backend_or_capability_is_said_before_loading() -> None:
     ):
         entry(Model(name="m", path="/no/such"), STREAM)
     assert entry(fake("fake:echo")).capabilities == CAPABILITIES
-
-
-@pytest.mark.parametrize(
-    ("path", "prompt", "text"),
-    [
-        ("fake:echo", "Q: Who? A:", " Who?"),
-        ("fake:echo", "Question: Who?\nAnswer:", " Who?"),
-        ("fake:passage", "A b. C\n\nQ: Who? A:", " A b. C"),
-        ("fake:passage", "X\n\nQ: a A: b\n\nY z\n\nQ: Who? A:", " Y z"),
-    ],
-)
-def test_rules(path: str, prompt: str, text: str) -> None:
-    (result,) = load_backend(fake(path)).generate([prompt], Decoding(15))
-    assert isinstance(result, Generation)
-    assert result.text == text
-
-
-def test_scripts_answer_fail_and_take_time(tmp_path: Path) -> None:
-    script = tmp_path / "script.json"
-    options = {
-        "answers": {"Who?": "one two three"},
-        "refuse": "bad",
-        "fail_on_call": 2,
-        "seconds_per_call": 0.1,
-    }
-    script.write_text(json.dumps(options))
-    backend = load_backend(fake(str(script)))
-    started = time.monotonic()
-    first, second = backend.generate(["Q: Who? A:", "Q: bad A:"], Decoding(2))
-    assert time.monotonic() - started >= 0.1
-    assert isinstance(first, Generation)
-    assert (first.text, first.new_tokens) == (" one two", 2)
-    assert isinstance(second, Failure)
-    with pytest.raises(BackendError, match="call 2 fails"):
-        backend.generate(["x"], Decoding(2))
-    slower = tmp_path / "slower.json"
-    slower.write_text(json.dumps({**options, "seconds_per_call": 9, "fail_on_call": 0}))
-    assert identify(fake(str(slower))) == identify(fake(str(script)))
-    assert identify(fake("fake:echo")) != identify(fake(str(script)))
-
-
-def test_the_scripted_answer_is_the_likeliest_candidate() -> None:
-    backend = load_backend(fake("fake:echo?refuse=bad"))
-    scored, refused = backend.score(["Q: Who? A:", "bad"], [[" He", " Who?", " No one"], [" x"]])
-    assert isinstance(refused, Failure)
-    assert isinstance(scored, Scored)
-    assert [score.n_tokens for score in scored.scores] == [1, 1, 2]
-    assert max(scored.scores, key=lambda score: score.mean) == scored.scores[1]
-    assert (scored.prompt_tokens, scored.new_tokens, scored.batch_size) == (3, 4, 2)
 
 
 def test_a_script_that_does_not_stream_says_so() -> None:
