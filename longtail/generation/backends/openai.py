@@ -131,7 +131,9 @@ class OpenAIBackend:
             )
         asked = [[None]] * len(prompts) if seeds is None else seeds
         if not len(prompts) == len(asked) == len(names):
-            raise ValueError(f"{len(prompts)} prompts have {len(asked)} lists of seeds and {len(names)} names")
+            raise ValueError(
+                f"{len(prompts)} prompts have {len(asked)} lists of seeds and {len(names)} names"
+            )
         self._budgets.append(call.budget)
         return dispatch(self._asker, self._pool, self._service.max_concurrency, prompts, asked, names, call)
 
