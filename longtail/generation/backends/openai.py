@@ -129,8 +129,12 @@ class OpenAIBackend:
                 f"model {self._model.name}: max_cost_usd needs a price, and none is known for {self._model.path}:"
                 " set service.prompt_usd_per_million and service.completion_usd_per_million (nothing was sent)"
             )
-        self._budgets.append(call.budget)
         asked = [[None]] * len(prompts) if seeds is None else seeds
+        if not len(prompts) == len(asked) == len(names):
+            raise ValueError(
+                f"{len(prompts)} prompts have {len(asked)} lists of seeds and {len(names)} names"
+            )
+        self._budgets.append(call.budget)
         return dispatch(self._asker, self._pool, self._service.max_concurrency, prompts, asked, names, call)
 
     def forget(self) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +18,6 @@ from longtail.generation.backends.base import (
     Generation,
     Scored,
     entry,
-    identify,
     load_backend,
 )
 from longtail.preflight import misses
@@ -91,30 +88,6 @@ def test_rules(path: str, prompt: str, text: str) -> None:
     (result,) = load_backend(fake(path)).generate([prompt], Decoding(15))
     assert isinstance(result, Generation)
     assert result.text == text
-
-
-def test_scripts_answer_fail_and_take_time(tmp_path: Path) -> None:
-    script = tmp_path / "script.json"
-    options = {
-        "answers": {"Who?": "one two three"},
-        "refuse": "bad",
-        "fail_on_call": 2,
-        "seconds_per_call": 0.1,
-    }
-    script.write_text(json.dumps(options))
-    backend = load_backend(fake(str(script)))
-    started = time.monotonic()
-    first, second = backend.generate(["Q: Who? A:", "Q: bad A:"], Decoding(2))
-    assert time.monotonic() - started >= 0.1
-    assert isinstance(first, Generation)
-    assert (first.text, first.new_tokens) == (" one two", 2)
-    assert isinstance(second, Failure)
-    with pytest.raises(BackendError, match="call 2 fails"):
-        backend.generate(["x"], Decoding(2))
-    slower = tmp_path / "slower.json"
-    slower.write_text(json.dumps({**options, "seconds_per_call": 9, "fail_on_call": 0}))
-    assert identify(fake(str(slower))) == identify(fake(str(script)))
-    assert identify(fake("fake:echo")) != identify(fake(str(script)))
 
 
 def test_the_scripted_answer_is_the_likeliest_candidate() -> None:

@@ -32,6 +32,19 @@ from longtail.study.backends import IMPORTED
 from longtail.study.prompts import Prompt
 from longtail.study.study import Study
 
+ODD = {
+    0: "nul \x00 in it",
+    1: "\U0001f9ed emoji \U0001f469\u200d\U0001f680",
+    2: "\u202eright \u05d0\u05d1\u05d2 to left\u200f",
+    3: "long " * 2_048,
+    4: "line\nend\r\nand\ttab",
+    5: "' ; drop table generations; -- \" \\",
+}
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
 
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
@@ -135,7 +148,7 @@ def test_retrieval_puts_the_passage_first_and_scores_it(study: Study) -> None:
         if p["passage_id"] == f"{number}-0"
     )
     prompt = f"{text}\n\nQ: {question['question']} A:"
-    assert one["prompt_hash"] == hashlib.sha256(prompt.encode()).hexdigest()
+    assert one["prompt_hash"] == sha256(prompt)
 
 
 def test_a_current_partition_loads_nothing(study: Study, tmp_path: Path) -> None:
@@ -259,10 +272,6 @@ def test_two_runs_of_one_model_take_turns(study: Study, caplog: pytest.LogCaptur
     assert "another run" in caplog.text
 
 
-def sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def test_samples_are_drawn_by_seeds_of_their_own(study: Study) -> None:
     notes = sample(study).notes
     table = Lake(study.home.lake).read("sampled_answers", "tiny").to_pylist()
@@ -332,3 +341,28 @@ def test_new_backgrounds_make_genread_stale(study: Study) -> None:
     assert not answer(longer, "genread").was_current
     assert answer(longer).notes["rows"] == 40  # closed_book does not hang on it
     assert answer(dataclasses.replace(longer, background_tokens=9)).was_current
+
+
+def test_a_rambling_models_confidence_is_that_of_its_first_sentence(tmp_path: Path) -> None:
+    study = with_model(small_study(tmp_path, "fake:echo"), rambles=True)
+    fill_lake(Lake(study.home.lake), 1, labels={0: "Rome? It rains there. It"})
+    answer(study)
+    found = Lake(study.home.lake).read("answers", "tiny|closed_book").to_pylist()
+    assert any(len(row["prediction"]) < len(row["raw_text"]) for row in found)
+    assert all(row["confidence_tokens"] == len(row["prediction"].split()) for row in found)
+
+
+def test_odd_labels_reach_the_rows_unchanged(tmp_path: Path) -> None:
+    study = small_study(tmp_path, "fake:echo", batch_tokens=4_096)
+    study = dataclasses.replace(study, prompts=(Prompt("zero_shot"),), max_new_tokens=4_000)
+    lake = Lake(study.home.lake)
+    fill_lake(lake, 2, labels=ODD)
+    answer(study)
+    questions = {q["question_id"]: q["question"] for q in lake.read("questions").to_pylist()}
+    found = lake.read("answers", "tiny|closed_book").to_pylist()
+    assert len(found) == len(questions) == 10
+    for row in found:
+        question = questions[row["question_id"]]
+        assert row["prompt_hash"] == sha256(f"Q: {question} A:")
+        if "\n" not in question:
+            assert row["raw_text"] == f" {question}"

@@ -1,7 +1,7 @@
 """Any sequence of runs, stops and changed plans ends in the partition of one uninterrupted run, and repeats nothing.
 
 Stops lie between two transactions of the row cache, the only moments that differ in what is kept (a killed
-transaction leaves nothing: `test_row_cache`; processes killed with -9: `test_resume`, `test_streaming`).
+transaction leaves nothing: `test_row_cache`).
 """
 
 from __future__ import annotations

@@ -143,15 +143,6 @@ def test_another_seed_asks_other_questions(study: Study) -> None:
     assert sorted(set(again)) != sorted(set(first))
 
 
-def test_nothing_is_taken_from_the_row_cache(study: Study, ledger: Path) -> None:
-    calibrate(study)
-    alone = n_calls(ledger)
-    answer(study)
-    before = n_calls(ledger)
-    calibrate(dataclasses.replace(study, seed=1))
-    assert n_calls(ledger) >= before + alone - 60
-
-
 def test_genread_waits_for_its_background_too(tmp_path: Path) -> None:
     study = small_study(tmp_path, "fake:digest?seconds_per_call=0.001")
     study = dataclasses.replace(study, methods=("closed_book", "genread"), prompts=(Prompt("zero_shot"),))

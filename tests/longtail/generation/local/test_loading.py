@@ -198,10 +198,6 @@ def _adapter(folder: Path) -> None:
     (folder / "model.safetensors").rename(folder / "adapter_model.safetensors")
 
 
-def _no_json(folder: Path) -> None:
-    (folder / "config.json").write_text("{")
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -214,7 +210,6 @@ def _no_json(folder: Path) -> None:
         (_sizes, "config.json gives the weights other sizes than the files do"),
         (_shard, "lacks model-00002-of-00002.safetensors"),
         (_adapter, "lacks model.safetensors"),
-        (_no_json, "is not a valid JSON file"),
     ],
 )
 def test_damaged_folders(copy: Path, damage: Callable[[Path], None], message: str) -> None:
