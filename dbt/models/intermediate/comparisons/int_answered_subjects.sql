@@ -3,9 +3,13 @@ with answers as (select * from {{ ref('int_answers') }}),
 groups as (
 
     select
-        *,
+        dataset,
+        prompt,
+        model,
+        method,
         row_number() over (order by dataset, prompt, model, method) as group_id
-    from (select distinct dataset, prompt, model, method from answers)
+    from answers
+    group by dataset, prompt, model, method
 
 ),
 
@@ -17,7 +21,8 @@ questions as (
         dense_rank() over (order by dataset, cluster_id) as subject,
         row_number() over (partition by dataset, cluster_id order by question_id) as number,
         count(*) over (partition by dataset, cluster_id) as n
-    from (select distinct dataset, question_id, cluster_id from answers)
+    from answers
+    group by dataset, question_id, cluster_id
 
 ),
 

@@ -41,7 +41,17 @@ by_kind as (
     from pairs
     inner join subjects as a on pairs.group_a = a.group_id
     inner join subjects as b on pairs.group_b = b.group_id and a.subject = b.subject
-    group by pairs.group_a, pairs.group_b, difference, n_questions
+    group by all
+
+),
+
+counted as (
+
+    select
+        pairs.*,
+        by_kind.* exclude (group_a, group_b)
+    from pairs
+    left join by_kind using (group_a, group_b)
 
 ),
 
@@ -58,8 +68,7 @@ final as (
             list(struct_pack(difference, n_questions, n_subjects) order by difference, n_questions)
             filter (where n_questions > 0), []
         ) as subjects
-    from pairs
-    left join by_kind using (group_a, group_b)
+    from counted
     group by {{ pair }}
 
 )

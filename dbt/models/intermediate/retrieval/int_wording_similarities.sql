@@ -62,7 +62,8 @@ final as (
 
     select
         * exclude (deviation_of_known, share_agreeing),
-        deviation_of_known / nullif(sqrt(avg((deviation_of_known ** 2)::decimal(38, 24)) over known), 0) as standardised,
+        deviation_of_known
+        / nullif(sqrt(avg((deviation_of_known ** 2)::decimal(38, 24)) over known), 0) as standardised,
         (agree::int - share_agreeing) / nullif(sqrt(share_agreeing * (1 - share_agreeing)), 0) as standardised_agree
     from centred
     window known as (partition by {{ key }}, agree is not null)
