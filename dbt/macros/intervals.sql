@@ -127,7 +127,7 @@
 -#}
 {% macro clustered_interval(value, error, n, least, name) -%}
     {%- set k = 'count(' ~ error ~ ')' -%}
-    {%- set half = student_quantile(k ~ ' - 1') ~ ' * sqrt(' ~ k ~ ' / (' ~ k ~ ' - 1) * sum(' ~ error ~ ' ** 2)) / ' ~ n -%}
+    {%- set half = student_quantile(k ~ ' - 1') ~ ' * sqrt(' ~ k ~ ' / (' ~ k ~ ' - 1) * sum(' ~ error ~ ' ** 2 order by abs(' ~ error ~ '))) / ' ~ n -%}
     case when {{ k }} >= 5 and {{ half }} > 1e-9 then greatest({{ least }}, {{ value }} - {{ half }}) end as {{ name }}_low,
     case when {{ k }} >= 5 and {{ half }} > 1e-9 then least(1, {{ value }} + {{ half }}) end as {{ name }}_high
 {%- endmacro %}

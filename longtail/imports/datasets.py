@@ -147,7 +147,7 @@ def datasets_with_entities(study: Study) -> Mapping[str, ImportedDataset]:
     return {d.name: read_questions(study, d) for d in study.datasets_of_files if _brings_facts(d)}
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=64)
 def _read_once(
     format_: QuestionFormat,
     place: Path,

@@ -1,8 +1,8 @@
 {%- set pair = 'dataset, prompt, comparison, model_a, method_a, model_b, method_b' -%}
 {%- set counts = ['n_both', 'n_a_only', 'n_b_only', 'n_neither'] -%}
 -- The sides of a pair are in alphabetical order. Pairs without a common question keep their row.
-with answers as (select * from {{ ref('int_answers') }}),
-groups as (select distinct dataset, prompt, model, method from answers),  -- noqa: LT09
+with subjects as (select * from {{ ref('int_answered_subjects') }}),
+groups as (select distinct dataset, prompt, model, method, group_id from subjects),  -- noqa: LT09
 
 pairs as (
 
@@ -13,7 +13,9 @@ pairs as (
         one.model as model_a,
         one.method as method_a,
         other.model as model_b,
-        other.method as method_b
+        other.method as method_b,
+        one.group_id as group_a,
+        other.group_id as group_b
     from groups as one
     inner join groups as other
         on
@@ -23,41 +25,33 @@ pairs as (
 
 ),
 
-by_subject as (
+-- A bootstrap of subjects needs no more of a subject than the difference and the number of its questions.
+by_kind as (
 
     select
-        pairs.*,
-        a.cluster_id,
-        count(b.question_id) as n_questions,
-        count(*) filter (where a.is_correct and b.is_correct) as n_both,
-        count(*) filter (where a.is_correct and not b.is_correct) as n_a_only,
-        count(*) filter (where b.is_correct and not a.is_correct) as n_b_only,
-        count(*) filter (where not a.is_correct and not b.is_correct) as n_neither
+        pairs.group_a,
+        pairs.group_b,
+        bit_count(a.correct & b.answered) - bit_count(a.answered & b.correct) as difference,
+        bit_count(a.answered & b.answered) as n_questions,
+        count(*) as n_subjects,
+        sum(bit_count(a.correct & b.correct)) as n_both,
+        sum(bit_count(a.correct & b.answered & ~b.correct)) as n_a_only,
+        sum(bit_count(b.correct & a.answered & ~a.correct)) as n_b_only,
+        sum(bit_count(a.answered & b.answered & ~(a.correct | b.correct))) as n_neither
     from pairs
-    inner join answers as a
-        on
-            pairs.dataset = a.dataset and pairs.prompt = a.prompt
-            and pairs.model_a = a.model and pairs.method_a = a.method
-    left join answers as b
-        on
-            pairs.dataset = b.dataset and pairs.prompt = b.prompt
-            and pairs.model_b = b.model and pairs.method_b = b.method
-            and a.question_id = b.question_id
+    inner join subjects as a on pairs.group_a = a.group_id
+    inner join subjects as b on pairs.group_b = b.group_id and a.subject = b.subject
     group by all
 
 ),
 
--- A bootstrap of subjects needs no more of a subject than these two numbers.
-by_kind as (
+counted as (
 
     select
-        {{ pair }},
-        n_a_only - n_b_only as difference,
-        n_questions,
-        count(*) as n_subjects,
-        {{ sums(counts) }}
-    from by_subject
-    group by all
+        pairs.*,
+        by_kind.* exclude (group_a, group_b)
+    from pairs
+    left join by_kind using (group_a, group_b)
 
 ),
 
@@ -65,14 +59,16 @@ final as (
 
     select
         {{ pair }},
-        sum(n_questions * n_subjects)::bigint as n,
+        coalesce(sum(n_questions * n_subjects), 0)::bigint as n,
         coalesce(sum(n_subjects) filter (where n_questions > 0), 0)::bigint as n_subjects,
-        {{ sums(counts) }},
+        {%- for count in counts %}
+        coalesce(sum({{ count }}), 0)::bigint as {{ count }},
+        {%- endfor %}
         coalesce(
             list(struct_pack(difference, n_questions, n_subjects) order by difference, n_questions)
             filter (where n_questions > 0), []
         ) as subjects
-    from by_kind
+    from counted
     group by {{ pair }}
 
 )

@@ -15,17 +15,7 @@ with similarities as (
 
 agreements as (select * from {{ ref('int_answer_agreements') }}),
 
-asked as (
-
-    select distinct
-        dataset,
-        answer_kind,
-        model,
-        method,
-        prompt
-    from agreements
-
-),
+asked as (select distinct dataset, answer_kind, model, method, prompt from agreements),  -- noqa: LT09
 
 compared as (
 
@@ -54,21 +44,28 @@ compared as (
 
 ),
 
-final as (
+-- Averages are of decimals, whose sum does not depend on the order of the rows.
+centred as (
 
     select
         *,
-        similarity - avg(similarity) over (partition by {{ key }}) as deviation,
-        similarity - avg(similarity) over (partition by {{ key }}, agree) as deviation_of_part,
-        case
-            when agree is not null and min(similarity) over known < max(similarity) over known
-                then (similarity - avg(similarity) over known) / stddev_pop(similarity) over known
-        end as standardised,
-        case
-            when agree is not null and bool_or(agree) over known and not bool_and(agree) over known
-                then (agree::int - avg(agree::int) over known) / stddev_pop(agree::int) over known
-        end as standardised_agree
+        similarity - avg(similarity::decimal(38, 24)) over (partition by {{ key }}) as deviation,
+        similarity - avg(similarity::decimal(38, 24)) over part as deviation_of_part,
+        if(agree is null, null, similarity - avg(similarity::decimal(38, 24)) over known) as deviation_of_known,
+        if(agree is null, null, avg(agree::int) over known) as share_agreeing
     from compared
+    window part as (partition by {{ key }}, agree), known as (partition by {{ key }}, agree is not null)
+
+),
+
+final as (
+
+    select
+        * exclude (deviation_of_known, share_agreeing),
+        deviation_of_known
+        / nullif(sqrt(avg((deviation_of_known ** 2)::decimal(38, 24)) over known), 0) as standardised,
+        (agree::int - share_agreeing) / nullif(sqrt(share_agreeing * (1 - share_agreeing)), 0) as standardised_agree
+    from centred
     window known as (partition by {{ key }}, agree is not null)
 
 )

@@ -4,7 +4,7 @@ with similarities as (
 
     select
         *,
-        avg(standardised * standardised_agree) over (partition by {{ key }}) as correlation
+        avg((standardised * standardised_agree)::decimal(38, 24)) over (partition by {{ key }}) as correlation
     from {{ ref('int_wording_similarities') }}
 
 ),
@@ -19,16 +19,16 @@ subjects as (
         count(*) as n_pairs,
         count(*) filter (where agree) as n_agreeing,
         count(*) filter (where not agree) as n_disagreeing,
-        sum(similarity) as total,
-        sum(similarity) filter (where agree) as total_agreeing,
-        sum(similarity) filter (where not agree) as total_disagreeing,
-        sum(deviation) as error,
-        sum(deviation_of_part) filter (where agree) as error_agreeing,
-        sum(deviation_of_part) filter (where not agree) as error_disagreeing,
+        sum(similarity::decimal(38, 24)) as total,
+        sum(similarity::decimal(38, 24)) filter (where agree) as total_agreeing,
+        sum(similarity::decimal(38, 24)) filter (where not agree) as total_disagreeing,
+        sum(deviation::decimal(38, 24)) as error,
+        sum(deviation_of_part::decimal(38, 24)) filter (where agree) as error_agreeing,
+        sum(deviation_of_part::decimal(38, 24)) filter (where not agree) as error_disagreeing,
         -- The influence of a pair on Pearson's correlation.
-        sum(
+        sum((
             standardised * standardised_agree - correlation * (standardised ** 2 + standardised_agree ** 2) / 2
-        ) as error_correlation
+        )::decimal(38, 24)) as error_correlation
     from similarities
     group by {{ key }}, cluster_id
 
