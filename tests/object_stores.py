@@ -20,6 +20,7 @@ class S3Server:
 
     `address`: where a study's objects go. `refuse`: called with method and path of each request; a status instead of
     None is what the server answers without doing anything. `lose`: the same, after it has done what was asked.
+    `cuts`: after so many bytes, the next answers with an object end. `ranges`: of those requests.
     `before`: called before each request. `unheeded`: which of the headers If-Match and If-None-Match have no effect.
     """
 
@@ -50,6 +51,8 @@ class S3Server:
         self.lose: Callable[[str, str], int | None] = lambda method, path: None
         self.before: Callable[[str, str], None] = lambda method, path: None
         self.unheeded: tuple[str, ...] = ()
+        self.cuts: list[int] = []
+        self.ranges: list[str | None] = []
 
     def reset(self) -> None:
         """Remove all faults and all objects."""
@@ -85,7 +88,15 @@ class S3Server:
             if is_tested and (status := self.lose(*asked)):
                 list(self._store(environ, lambda *_: None))
                 return _refused(status, start_response)
-            return list(self._store(environ, start_response))
+            content = list(self._store(environ, start_response))
+        if is_tested and self.cuts and asked[0] == "GET" and asked[1].endswith(".parquet"):
+            return self._cut(b"".join(content), environ.get("HTTP_RANGE"))
+        return content
+
+    def _cut(self, content: bytes, asked: str | None) -> Answer:
+        self.ranges.append(asked)
+        yield content[: self.cuts.pop(0)]
+        raise ConnectionAbortedError
 
 
 def _refused(status: int, start_response: Callable[..., Any]) -> Answer:

@@ -38,7 +38,9 @@ _ADDRESS = re.compile(r"s3://[a-z0-9][a-z0-9.-]+(/[\w=-][\w.=-]*)*/?", re.ASCII)
 _FILE = re.compile(r"[^._/][^/]*\.parquet")
 _KEYS = re.compile(r"//[^/@\s]+@")
 _LARGE = 1 << 26
-"""Bytes; files above are put one at a time, since each is in memory meanwhile."""
+"""Bytes. A larger file of the lake is put alone, since it is in memory meanwhile; one of a version is put in parts of
+this size, of which a store takes 10,000."""
+_PARTS_AT_ONCE = 4
 _RECORDS = ".stored"
 _AT_ONCE = 8
 _PATIENT: RetryConfig = {"max_retries": 9_999}
@@ -129,7 +131,10 @@ class ObjectStore:
         self._name_version(folder, version, is_whole=False)
         for key, file in files.items():
             with contextlib.suppress(FileExistsError):  # a version never changes
-                self._put(f"{folder}{key}", file, "create")
+                if file.stat().st_size > _LARGE:
+                    self._put_parts(f"{folder}{key}", file)
+                else:
+                    self._put(f"{folder}{key}", file, "create")
         kept = self._name_version(folder, version, is_whole=True)
         old = [path for name, path in self._published_objects(folder) if name not in kept]
         with _errors(self.address):
@@ -222,6 +227,22 @@ class ObjectStore:
                 self._client, key, content, attributes=metadata, mode=mode, use_multipart=False
             )
         return str(done["e_tag"])
+
+    def _put_parts(self, key: str, file: Path) -> None:
+        """Put a file of a version, of any size, without reading it whole. Errors: `FileExistsError`.
+
+        The object appears when its last part has arrived. obstore sends no condition with it (issue 289 of
+        arrow-rs-object-store), and a copy with a condition ends at five gigabytes. None is needed: the name of a version
+        has a hash of what it was made from, so that machines that put one at the same time put the same, and
+        `current.json`, which names it, is put under a condition.
+        """
+        import obstore
+
+        with _errors(f"{self.address}/{key}"):
+            with contextlib.suppress(FileNotFoundError):
+                obstore.head(self._client, key)
+                raise FileExistsError(key)
+            obstore.put(self._client, key, file, chunk_size=_LARGE, max_concurrency=_PARTS_AT_ONCE)
 
     def _list(self, prefix: str) -> list[Any]:
         import obstore

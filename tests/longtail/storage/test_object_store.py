@@ -349,6 +349,57 @@ def test_a_published_version_is_named_by_the_pointer_and_old_ones_go(
     ]
 
 
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A file of three parts, the smallest that a store takes."""
+    monkeypatch.setattr(object_store, "_LARGE", 5 << 20)
+    path = tmp_path / "000001-hash.duckdb"
+    path.write_bytes(bytes(range(256)) * (11 << 12))
+    return path
+
+
+def test_a_large_version_is_put_in_parts_and_never_replaced(server: S3Server, large: Path) -> None:
+    store = ObjectStore.of("mine", large.parent / "lake")
+    assert store is not None
+    requests: list[str] = []
+    server.before = lambda method, path: requests.append(method) if path.endswith(large.name) else None
+    refused = iter([503])
+    server.refuse = lambda method, path: next(refused, None) if requests.count("PUT") == 2 else None
+    store.publish("warehouse", large.name, {large.name: large})
+    assert sorted(requests) == ["HEAD", "POST", "POST", *["PUT"] * 4], "one part is sent again, not the file"
+    key = f"mine/published/warehouse/{large.name}"
+    assert server.objects()[key] == large.read_bytes()
+    first = large.read_bytes()
+    large.write_bytes(first[::-1])
+    store.publish("warehouse", large.name, {large.name: large})
+    assert server.objects()[key] == first
+
+
+def test_a_version_whose_upload_failed_is_not_current(server: S3Server, large: Path) -> None:
+    store = ObjectStore.of("mine", large.parent / "lake")
+    assert store is not None
+    server.refuse = lambda method, path: 403 if method == "PUT" and path.endswith(large.name) else None
+    with pytest.raises(LakeError, match=r"published/warehouse/000001-hash\.duckdb: .*403"):
+        store.publish("warehouse", large.name, {large.name: large})
+    objects = server.objects()
+    assert list(objects) == ["mine/published/warehouse/current.json"]
+    assert json.loads(objects["mine/published/warehouse/current.json"])["version"] is None
+    server.refuse = lambda method, path: None
+    store.publish("warehouse", large.name, {large.name: large})
+    assert f"mine/published/warehouse/{large.name}" in server.objects()
+
+
+def test_a_download_that_is_cut_off_goes_on_where_it_was(lakes: tuple[Lake, Lake], server: S3Server) -> None:
+    here, there = lakes
+    here.write("triples", rows(*(f"Q{number}" for number in range(20_000))), fingerprint="f")
+    size = here.path("triples").stat().st_size
+    server.cuts = [size // 2, size // 8]
+    there.synchronise()
+    assert server.cuts == []
+    assert there.path("triples").read_bytes() == here.path("triples").read_bytes()
+    assert server.ranges == [None, f"bytes={size // 2}-{size - 1}"]
+
+
 def test_versions_are_kept_in_the_order_in_which_machines_began_them(
     server: S3Server, tmp_path: Path
 ) -> None:
