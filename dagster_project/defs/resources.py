@@ -42,7 +42,8 @@ def chosen_study() -> Study:
 
 def _window_of(study: Study) -> dg.MonthlyPartitionsDefinition:
     """The months of the popularity window, and every later one where the study names no last month."""
-    first, *_, last = window(study)
+    months_of_window = window(study)
+    first, last = months_of_window[0], months_of_window[-1]
     year, month = divmod(int(last[:4]) * 12 + int(last[5:]), 12)
     after = f"{year:04d}-{month + 1:02d}"
     end = after if study.popularity.last_month else None

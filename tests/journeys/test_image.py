@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ def test_its_commands_serve_the_study_in_a_plain_folder(tmp_path: Path) -> None:
     }  # fmt: skip
     variables = environment(home, study, DAGSTER_HOME=str(home / "dagster"))
     binaries, log, children = (
-        PROJECT / ".venv/bin",
+        Path(sys.executable).parent,
         (tmp_path / "log").open("wb"),
         list[subprocess.Popen[bytes]](),
     )

@@ -171,8 +171,8 @@ def test_a_second_run_mends_files_that_a_full_disk_left_cut_and_computes_nothing
     """A manifest of dbt that was cut: `tests/longtail/warehouse/test_manifest.py`."""
     root = changing.root
     before = {path: path.stat().st_mtime_ns for path in (root / "lake").rglob("*.parquet")}
-    for name in ("study_file", "dagster/dagster.yaml"):
-        (root / name).write_bytes(b"")
+    for path in (root / "study_file", changing.home / "dagster/dagster.yaml"):
+        path.write_bytes(b"")
     done = run_study(changing.home, changing.study)
     assert done.returncode == 1, done.stdout[-2000:] + done.stderr[-2000:]
     assert_broken_alone_failed(done.stderr)
@@ -228,7 +228,7 @@ def test_the_run_history_holds_every_stage(small: Small) -> None:
         "    tags = ('longtail/stage', 'longtail/run')\n"
         "    print(json.dumps([[*map(r.tags.get, tags), r.status.value] for r in runs]))\n"
     )
-    of_small = environment(small.home, small.study, DAGSTER_HOME=str(small.root / "dagster"))
+    of_small = environment(small.home, small.study, DAGSTER_HOME=str(small.home / "dagster"))
     shown = run_python("-c", code, env=of_small)
     assert shown.returncode == 0, shown.stderr[-2000:]
     runs = json.loads(shown.stdout.strip().splitlines()[-1])

@@ -85,8 +85,11 @@ def test_a_process_that_finds_all_gpus_taken_waits_and_names_the_holders(
         return True
 
     caplog.handler.addFilter(let_go)  # as soon as it says that it waits
-    with caplog.at_level(logging.INFO):
-        mine = lease_one(GPUS, range(3), tmp_path, "mine")
+    try:
+        with caplog.at_level(logging.INFO):
+            mine = lease_one(GPUS, range(3), tmp_path, "mine")
+    finally:
+        caplog.handler.removeFilter(let_go)  # the handler is that of all tests
     assert first.process.wait(30) == 0
     assert caplog.messages == [f"mine: waiting for a GPU; held by process {first.process.pid} with other"]
     mine.release()
