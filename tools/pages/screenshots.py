@@ -39,7 +39,7 @@ def main(home: Path) -> None:
         save(driver, "answers")
         with served(home, Path(profile, "ui.log")) as url:
             driver.get(f"{url}/asset-groups")
-            body_once(driver, lambda text: "retrieved_passages" in text or "ingest" in text)
+            body_once(driver, lambda text: "sandbox" in text and "fetching" not in text)
             save(driver, "dagster")
 
 
