@@ -26,7 +26,7 @@ RUN useradd --create-home --uid 10001 longtail && mkdir /data && chown longtail 
 USER longtail
 
 # dbt parses the project for the default study here, not in each new container; a new volume begins with these files
-RUN dagster definitions validate -m dagster_project.definitions && cp -a /data /home/longtail/parsed
+RUN python -c 'from dagster_project.definitions import defs; defs()' && cp -a /data /home/longtail/parsed
 
 VOLUME /data
 ENTRYPOINT ["longtail"]
