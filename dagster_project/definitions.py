@@ -15,14 +15,14 @@ from longtail.study.study import Study
 _NEEDED_BY: Mapping[str, Callable[[Study], bool]] = {
     "page_views": lambda study: study.popularity.measure == "page_views",
     "reference_page_views": lambda study: any(source.tagme for source in study.reference_questions),
-    "passages": lambda study: _generates(study) or study.grounding is not None,
-    "excluded_pages": lambda study: _generates(study) or study.grounding is not None,
+    "passages": lambda study: study.generates or study.grounding is not None,
+    "excluded_pages": lambda study: study.generates or study.grounding is not None,
     "portrait": lambda study: study.grounding is not None,
     "quip_scores": lambda study: study.grounding is not None,
     "entity_cooccurrences": lambda study: study.grounding is not None,
-    "retrieved_passages": lambda study: _generates(study) and bool(study.retrieval_methods),
-    "cited_passages": lambda study: _generates(study) and bool(study.retrieval_methods),
-    "search_recalls": lambda study: _generates(study) and bool(study.retrieval_methods),
+    "retrieved_passages": lambda study: study.generates and bool(study.retrieval_methods),
+    "cited_passages": lambda study: study.generates and bool(study.retrieval_methods),
+    "search_recalls": lambda study: study.generates and bool(study.retrieval_methods),
     "answer_embeddings": lambda study: bool(study.paraphrase_prompts or study.sample_prompts),
     "answer_entailments": lambda study: study.nli is not None,
 }
@@ -67,8 +67,4 @@ def _is_needed(study: Study, asset: dg.AssetSpec) -> bool:
         return False
     if name in _NEEDED_BY:
         return _NEEDED_BY[name](study)
-    return asset.key.path[-2:-1] != ["indexes"] or (_generates(study) and name in study.retrieval_methods)
-
-
-def _generates(study: Study) -> bool:
-    return any(model.generates for model in study.models)
+    return asset.key.path[-2:-1] != ["indexes"] or (study.generates and name in study.retrieval_methods)

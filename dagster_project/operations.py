@@ -43,6 +43,9 @@ Parameters = ParamSpec("Parameters")
 STATE_ERRORS = (OSError, sqlite3.Error, DBAPIError)
 """Errors of a disk or of the run history's database: the user can correct them, as with a `LongtailError`."""
 
+STUDY = "longtail/study"
+"""The tag of a run that names its study."""
+
 _LOG = logging.getLogger("longtail")
 _OWN_SETTINGS = "LONGTAIL_DAGSTER_YAML"
 _MAKE_ROOM = "make room and check that it is writable, or choose another folder: LONGTAIL_HOME=<folder>"

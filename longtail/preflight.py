@@ -78,7 +78,7 @@ def remarks(study: Study) -> Iterator[str]:
     """What a person should know before a run, and what does not stop it: files of texts in which BM25 finds no words."""
     settings = {name: study.method(name).settings for name in study.retrieval_methods}
     names = [name for name, own in settings.items() if isinstance(own, Bm25Settings) and own.tokens == WORDS]
-    if not names or not any(model.generates for model in study.models):
+    if not names or not study.generates:
         return
     for where, place, holder in _places(study, ""):
         with contextlib.suppress(LongtailError):  # a need says what is wrong with a file

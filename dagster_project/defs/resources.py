@@ -19,6 +19,7 @@ import dagster as dg
 from dagster_dbt import DagsterDbtTranslator, DbtCliInvocation, DbtCliResource, DbtProject
 from dagster_dbt.compat import DBT_PYTHON_VERSION
 
+from dagster_project.operations import STUDY
 from longtail.generation.engine.session import ModelSession
 from longtail.generation.tasks.registry import TASKS
 from longtail.needs import needs_of_machines
@@ -87,10 +88,6 @@ def names_of(partition_key: str) -> tuple[str, ...]:
     """(model,) for a key of `models_of`; (model, method) for a key of `by_method`, whose text joins them by a bar,
     in the alphabetical order of the dimensions."""
     return tuple(reversed(partition_key.split("|")))
-
-
-STUDY = "longtail/study"
-"""The tag of a run that names its study."""
 
 
 def asset_key(*names: str) -> dg.AssetKey:

@@ -17,7 +17,8 @@ import datetime
 import dagster as dg
 import requests
 
-from dagster_project.defs.resources import STUDY, chosen_study
+from dagster_project.defs.resources import chosen_study
+from dagster_project.operations import STUDY
 from longtail.errors import single_line
 
 WEBHOOK = dg.EnvVar("LONGTAIL_WEBHOOK")

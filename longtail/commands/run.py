@@ -21,7 +21,7 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project.operations import in_one_line, open_instance
+from dagster_project.operations import STUDY, in_one_line, open_instance
 from dagster_project.stages import Stage, plan
 from longtail.commands.display import Calm, Condensed, Display, StageTimes, display_on
 from longtail.errors import LongtailError, single_line
@@ -239,7 +239,7 @@ def run_stage(
             instance=instance,
             run_id=run_id,
             asset_selection=[dg.AssetKey.from_user_string(key) for key in stage.keys],
-            tags={**tags, **_TOGETHER, "longtail/study": study.name, "longtail/stage": stage.title},
+            tags={**tags, **_TOGETHER, STUDY: study.name, "longtail/stage": stage.title},
             run_config=_QUIET,
             raise_on_error=False,
         )

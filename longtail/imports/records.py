@@ -152,7 +152,7 @@ class Cells:
         if kind == _CUT:
             raise SourceError(
                 f"{self._path}: row {row} (line {first}) opens a quote that is never closed; the file may be cut off:"
-                f" fetch it again, or close the quote"
+                " fetch it again, or close the quote"
             )
         if kind == PLAIN or (error and kind == _NEITHER):
             cells = self._keep_first()
@@ -364,8 +364,8 @@ def read_delimited(
     """The rows of a CSV or TSV file with a header; broken ones go to `rejected`. `quoting`: as `Cells`.
 
     Errors: `SourceError` where the file cannot be read, is not UTF-8 as a whole, lacks a column, ends inside a quoted
-    field, or has lines that may be rows or one cell. With `is_whole`, a file
-    whose last row is broken and has no end is refused, too.
+    field, or has lines that may be rows or one cell. With `is_whole`, a file whose last row is broken and has no end is
+    refused, too.
     """
     with open_file(path) as stream:
         refuse_other_encodings(path, stream)

@@ -83,7 +83,7 @@ class IndexReport:
 
 def needs_of_retrievers(study: Study) -> Iterator[Need]:
     """What the methods that retrieve need; a study of imported answers searches nothing."""
-    if not any(model.generates for model in study.models):
+    if not study.generates:
         return
     for name in study.retrieval_methods:
         method = study.method(name)

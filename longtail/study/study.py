@@ -214,6 +214,11 @@ class Study(Part):
         return tuple(sorted(others, key=lambda name: not self.method(name).is_dense)[:1])
 
     @property
+    def generates(self) -> bool:
+        """Whether some model is asked here; without one, all answers are imported."""
+        return any(model.generates for model in self.models)
+
+    @property
     def writes_background(self) -> bool:
         """Whether some method needs background texts of the models: lake table generated_passages then has rows."""
         return any(self.method(method).kind == BACKGROUND for method in self.methods)

@@ -27,14 +27,14 @@ from longtail.warehouse.publish import ALLOW_FEWER, publish_warehouse
 from longtail.warehouse.reuse import note_built, plan_build
 from longtail.warehouse.sources import describe_columns
 
+OF_WAREHOUSE: dict[str, Any] = {
+    "key_prefix": asset_key().path,
+    "group_name": "warehouse",
+    "pool": "warehouse",
+}
 
-@dg.asset(
-    key_prefix=asset_key().path,
-    group_name="warehouse",
-    kinds={"parquet"},
-    pool="warehouse",
-    deps=[asset_key("lake", table) for table in TABLES],
-)
+
+@dg.asset(**OF_WAREHOUSE, kinds={"parquet"}, deps=[asset_key("lake", table) for table in TABLES])
 def complete_lake(study: StudyResource) -> dg.MaterializeResult:
     """All that the warehouse reads: every table of the study is there, and no file of it is damaged."""
     with clear_errors():
@@ -122,13 +122,7 @@ def warehouse_models(
     yield from build_models(context, dbt, study.study)
 
 
-@dg.asset(
-    key_prefix=asset_key().path,
-    group_name="warehouse",
-    kinds={"duckdb"},
-    pool="warehouse",
-    deps=[warehouse_models],
-)
+@dg.asset(**OF_WAREHOUSE, kinds={"duckdb"}, deps=[warehouse_models])
 def published_warehouse(study: StudyResource) -> dg.MaterializeResult:
     """Only the marts, in a file that appears whole; the previous few versions are kept beside it."""
     with clear_errors():

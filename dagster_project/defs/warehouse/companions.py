@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import dagster as dg
 
-from dagster_project.defs.resources import LOG, StudyResource, asset_key
+from dagster_project.defs.resources import LOG, StudyResource
 from dagster_project.defs.results import clear_errors, markdown_table
-from dagster_project.defs.warehouse.assets import published_warehouse
+from dagster_project.defs.warehouse.assets import OF_WAREHOUSE, published_warehouse
 from longtail.router.publish import publish_routers
 from longtail.warehouse.docs import publish_docs
 from longtail.warehouse.export import export_marts
 
 
-@dg.asset(
-    key_prefix=asset_key().path,
-    group_name="warehouse",
-    kinds={"dbt", "html"},
-    pool="warehouse",
-    deps=[published_warehouse],
-)
+@dg.asset(**OF_WAREHOUSE, kinds={"dbt", "html"}, deps=[published_warehouse])
 def warehouse_docs(study: StudyResource) -> dg.MaterializeResult:
     """dbt's documentation of every table and column as one page beside the warehouse; it needs no network."""
     with clear_errors():
@@ -35,13 +29,7 @@ def warehouse_docs(study: StudyResource) -> dg.MaterializeResult:
     )
 
 
-@dg.asset(
-    key_prefix=asset_key().path,
-    group_name="warehouse",
-    kinds={"parquet", "huggingface"},
-    pool="warehouse",
-    deps=[published_warehouse],
-)
+@dg.asset(**OF_WAREHOUSE, kinds={"parquet", "huggingface"}, deps=[published_warehouse])
 def parquet_export(study: StudyResource) -> dg.MaterializeResult:
     """The published tables as Parquet files with a dataset card, in a folder that appears whole."""
     with clear_errors():
@@ -60,13 +48,7 @@ def parquet_export(study: StudyResource) -> dg.MaterializeResult:
     )
 
 
-@dg.asset(
-    key_prefix=asset_key().path,
-    group_name="warehouse",
-    kinds={"json"},
-    pool="warehouse",
-    deps=[published_warehouse],
-)
+@dg.asset(**OF_WAREHOUSE, kinds={"json"}, deps=[published_warehouse])
 def router(study: StudyResource) -> dg.MaterializeResult:
     """Files that decide whether to retrieve, one per pair of methods; the popularity of entities by their names."""
     with clear_errors():
