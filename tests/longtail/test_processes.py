@@ -105,7 +105,7 @@ def test_what_a_program_leaves_behind_ends_with_it(code: int) -> None:
 
 def test_a_program_that_ends_as_asked_has_its_own_exit_code() -> None:
     """A server."""
-    with started(f"signal.signal(2, lambda *_: sys.exit(0)); {READY}") as process:
+    with started(f"signal.signal(2, lambda *_: sys.exit(0)); {READY}", grace=1e6) as process:
         process.send_signal(signal.SIGTERM)
         assert ended(process) == (0, "")
 
