@@ -216,9 +216,8 @@ def test_a_session_starts_with_its_help_survives_ctrl_c_and_ends_with_ctrl_d(
             ("\x03", ("D ",)),
             ("select 40 + 2 as answer;\n", ("42", "D ")),
         ):
-            time.sleep(typed == "\x03")  # so that the query has begun
             os.write(master, typed.encode())
-            until(master, *said)
+            until(master, *said, again=typed.encode() if typed == "\x03" else b"")
         os.write(master, b"\x04")  # typed before the prompt it is the terminal's, which drops it
         assert process.wait(30) == 0
     finally:
@@ -233,11 +232,16 @@ def _as_in_a_terminal() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def until(master: int, *texts: str) -> None:
-    """Read the terminal's output until it contains `texts`, one after the other."""
+def until(master: int, *texts: str, again: bytes = b"") -> None:
+    """Read the terminal's output until it contains `texts`, one after the other.
+
+    `again`: typed once more after each second of silence. Ctrl-C does nothing to a query that has not begun.
+    """
     wanted = re.compile(".*".join(map(re.escape, texts)), re.DOTALL)
     seen, deadline = "", time.monotonic() + 60
     while not wanted.search(seen):
         assert time.monotonic() < deadline, seen
         if select.select([master], [], [], 1)[0]:
             seen += os.read(master, 65_536).decode(errors="replace")
+        elif again:
+            os.write(master, again)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
 import math
+import signal
 import threading
 from typing import Any
 
@@ -227,17 +227,37 @@ def test_identity_needs_no_server_and_tells_services_apart() -> None:
     assert (identify(base).engine, identify(others[1]).engine) == ("openai-completions", "openai-chat")
 
 
-def test_an_interrupted_run_still_gets_what_is_under_way(open_backend: Open) -> None:
-    with FlakyServer(seconds=0.3) as server:
-        backend = open_backend(server.base_url, max_concurrency=4)
-        stream = backend.stream(PROMPTS, GREEDY, None, names=NAMES, budget_usd=None)
-        results: dict[int, object] = dict([next(stream)])
-        threading.Timer(0.15, _thread.interrupt_main).start()
-        with pytest.raises(KeyboardInterrupt):
-            results.update(stream)
-    kept = [result for result in results.values() if isinstance(result, list)]
-    assert 1 < len(kept) <= 5
-    assert len(kept) == len(server.books.sold)
+def test_an_interrupted_run_still_gets_what_is_under_way(
+    open_backend: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server answers the first request at once, and four others only when the interrupt has reached the run."""
+    released = threading.Event()
+
+    def interrupt(*_: object) -> None:
+        released.set()
+        raise KeyboardInterrupt
+
+    class Holding(FlakyServer):
+        def next_fault(self) -> str | None:
+            super().next_fault()
+            if self.books.requests == 5:
+                main = threading.main_thread().ident
+                threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT)).start()  # the run waits by then
+            assert self.books.requests == 1 or released.wait(60)
+            return None
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        with Holding() as server:
+            backend = open_backend(server.base_url, max_concurrency=4)
+            stream = backend.stream(PROMPTS, GREEDY, None, names=NAMES, budget_usd=None)
+            results: dict[int, object] = {}
+            with pytest.raises(KeyboardInterrupt):
+                results.update(stream)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert sum(isinstance(result, list) for result in results.values()) == 5
+    assert sum(server.books.sold.values()) == 5
 
 
 def test_results_come_as_soon_as_they_are_there(open_backend: Open) -> None:
