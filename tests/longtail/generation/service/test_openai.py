@@ -227,11 +227,9 @@ def test_identity_needs_no_server_and_tells_services_apart() -> None:
     assert (identify(base).engine, identify(others[1]).engine) == ("openai-completions", "openai-chat")
 
 
-def test_an_interrupted_run_still_gets_what_is_under_way(
-    open_backend: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_run_still_gets_what_is_under_way(open_backend: Open) -> None:
     """The server answers the first request at once, and four others only when the interrupt has reached the run."""
-    released = threading.Event()
+    released, main = threading.Event(), threading.get_ident()
 
     def interrupt(*_: object) -> None:
         released.set()
@@ -239,11 +237,12 @@ def test_an_interrupted_run_still_gets_what_is_under_way(
 
     class Holding(FlakyServer):
         def next_fault(self) -> str | None:
-            super().next_fault()
-            if self.books.requests == 5:
-                main = threading.main_thread().ident
-                threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT)).start()  # the run waits by then
-            assert self.books.requests == 1 or released.wait(60)
+            with self.lock:
+                self.books.requests += 1
+                number = self.books.requests
+            if number == 5:  # the run is about to wait
+                threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT)).start()
+            assert number == 1 or released.wait(60)
             return None
 
     before = signal.signal(signal.SIGINT, interrupt)
