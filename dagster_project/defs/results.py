@@ -24,6 +24,8 @@ from longtail.tables import TABLES
 
 _PREVIEW_ROWS = 5
 _CELL = 60
+_SUMS = ("prompt_tokens", "new_tokens", "cost_usd", "lost_usd", "computed", "failed")
+"""Notes of partitions that add up; Dagster plots their sums over time, as it does every number of one partition."""
 _MARKUP = re.compile(r"[\\|<>\[\]*_`&~#!]")
 
 
@@ -123,9 +125,15 @@ def metadata(lake: Lake, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
     if len(outcomes) > 1:
         shown["partitions"] = dg.MetadataValue.md(_partitions(outcomes))
+        shown.update({f"note_{name}": total for name in _SUMS if (total := _sum(outcomes, name)) is not None})
     else:
         shown.update({f"note_{name}": _plain(value) for name, value in first.notes.items()})
     return shown
+
+
+def _sum(outcomes: Sequence[Outcome], name: str) -> float | None:
+    values = [value for outcome in outcomes if (value := outcome.notes.get(name)) is not None]
+    return sum(values) if values else None
 
 
 def _preview(lake: Lake, outcome: Outcome) -> str:

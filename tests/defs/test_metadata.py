@@ -9,14 +9,18 @@ from pathlib import Path
 from types import ModuleType
 
 import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dagster_project.defs.results import clear_errors, markdown_table
+from dagster_project.defs.results import clear_errors, markdown_table, metadata
 from longtail.errors import LakeError
 from longtail.report.report import ReportFiles
 from longtail.storage.home import DEFAULT_STUDY_FILE, longtail_home
+from longtail.storage.lake import Lake, Outcome
+from longtail.storage.lake_stamps import Stamp
 from tests.in_process_dbt import put_parsed
 
 
@@ -71,6 +75,19 @@ def test_marts_get_their_plots_and_numbers(report: ModuleType, tmp_path: Path) -
     assert plot.value == "![scaling](data:image/png;base64,iVBORw==)"
     assert found["sandbox/marts/fct_accuracy"]["accuracy/s/bm25"].value == 0.75
     assert found["sandbox/marts/fct_verdicts"]["adaptive_gain/s/bm25"].value == 0.05
+
+
+def test_tokens_and_dollars_of_several_partitions_are_summed_for_the_plots(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.path("answers", "m|bm25").parent.mkdir()
+    pq.write_table(pa.table({"prediction": ["x"]}), lake.path("answers", "m|bm25"))
+    notes = ({"cost_usd": 0.5, "new_tokens": 3, "accuracy": 0.5}, {"cost_usd": None, "new_tokens": 4})
+    outcomes = [
+        Outcome("answers", f"m|{method}", Stamp("f", "c", 1, 0), was_current=False, notes=of)
+        for method, of in zip(("bm25", "dense"), notes, strict=True)
+    ]
+    shown = {name: value for name, value in metadata(lake, outcomes).items() if name.startswith("note_")}
+    assert shown == {"note_cost_usd": 0.5, "note_new_tokens": 7}
 
 
 @pytest.mark.parametrize(
