@@ -15,23 +15,21 @@ import hashlib
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from itertools import permutations
+from operator import methodcaller
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from longtail.embedding.lake_tables import tables_to_compare
 from longtail.entailment.classifier import Classifier, Pair, model_of
 from longtail.models.weights import find_weights
-from longtail.models.workers import workers
+from longtail.models.workers import Call, Loader, workers
 from longtail.progress import Progress
 from longtail.storage.blob_store import BlobStore
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
-from longtail.study.models import Model, Nli
+from longtail.study.models import Nli
 from longtail.study.study import Study
 
 _TABLE = "answer_entailments"
@@ -134,17 +132,21 @@ class Entailments:
     """
 
     def __init__(self, cache: Path, nli: Nli, log: logging.Logger) -> None:
-        self._loader = _Loader(model_of(nli))
-        self._weights = self._loader.weights
-        name, revision = Path(nli.path).name, self._weights
+        model = model_of(nli)
+        self._loader = Loader(
+            "nli",
+            lambda: contextlib.closing(Classifier(model)),
+            lambda _: {"weights": find_weights(model).revision},
+        )
+        self._weights = self._loader.describe(None)
         code = code_version(Classifier.__module__)
-        self.stamp = f"{name}@{revision[:12]}-{code[:12]}"
+        self.stamp = f"{Path(nli.path).name}@{self._weights['weights'][:12]}-{code[:12]}"
         """What computes the probabilities; those of equal stamps are comparable."""
         self.n_new = 0
         """How many probabilities were computed since the construction."""
         self._store, self._log = BlobStore(cache / _FILE), log
         self._held = contextlib.ExitStack()
-        self._answers: Callable[[Iterable[_Pairs]], Iterator[tuple[int, np.ndarray]]] | None = None
+        self._answers: Callable[[Iterable[Call]], Iterator[tuple[int, np.ndarray]]] | None = None
 
     def __enter__(self) -> Entailments:
         return self
@@ -173,12 +175,11 @@ class Entailments:
 
     def _compute(self, pairs: Sequence[Pair]) -> None:
         if self._answers is None:
-            asked = workers(self._loader, {"weights": self._weights}, self._log)
-            self._answers = self._held.enter_context(asked)
+            self._answers = self._held.enter_context(workers(self._loader, self._weights, self._log))
         by_length = sorted(pairs, key=lambda pair: sum(map(len, pair)))
         parts = [by_length[at : at + _CALL_PAIRS] for at in range(0, len(pairs), _CALL_PAIRS)]
         with Progress(self._log, "entailment: pairs", len(pairs)) as progress:
-            for place, values in self._answers(map(_Pairs, parts)):
+            for place, values in self._answers(methodcaller("probabilities", part) for part in parts):
                 probabilities = zip(parts[place], values, strict=True)
                 entries = {
                     self._key(pair): value.tobytes() for pair, value in probabilities if np.isfinite(value)
@@ -191,32 +192,3 @@ class Entailments:
         premise, hypothesis = (text.encode("utf-8", "surrogatepass") for text in pair)
         together = len(premise).to_bytes(8, "big") + premise + hypothesis
         return f"{self.stamp}/{hashlib.sha256(together).hexdigest()[:32]}"
-
-
-@dataclass(frozen=True)
-class _Loader:
-    """The classifier, for whoever computes."""
-
-    model: Model
-
-    @property
-    def name(self) -> str:
-        return "nli"
-
-    @property
-    def weights(self) -> str:
-        return find_weights(self.model).revision
-
-    def loaded(self) -> AbstractContextManager[Classifier]:
-        return contextlib.closing(Classifier(self.model))
-
-    def describe(self, model: Classifier) -> dict[str, Any]:
-        return {"weights": self.weights}
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    pairs: Sequence[Pair]
-
-    def answer(self, model: Classifier) -> np.ndarray:
-        return model.probabilities(self.pairs)
