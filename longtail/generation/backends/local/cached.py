@@ -18,13 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from longtail.errors import BackendError
 from longtail.generation.backends.local.loading import LoadedModel, find_difference, pad, scales_positions
-from longtail.generation.backends.local.prefixes import (
-    GROUP_COST,
-    Group,
-    common_length,
-    group_by_prefix,
-)
-from longtail.models.limits import plan_batches
+from longtail.models.limits import GROUP_COST, Group, common_length, group_by_prefix, plan_batches
 
 if TYPE_CHECKING:
     import torch
