@@ -138,11 +138,11 @@ def group_by_prefix(prompts: Sequence[Sequence[int]], group_cost: int = GROUP_CO
                 opened.append(_Beginning(depth))
             opened[-1].longer.append(closed)
     tree: list[tuple[_Beginning, tuple[int, ...]]] = [(opened[0], (0,))]
-    for beginning, around in tree:
-        tree += [(longer, (*around, beginning.depth)) for longer in beginning.longer]
-    for beginning, around in reversed(tree):
+    for beginning, depths_around in tree:
+        tree += [(longer, (*depths_around, beginning.depth)) for longer in beginning.longer]
+    for beginning, depths_around in reversed(tree):
         alone = beginning.saved_within(beginning.depth) - beginning.depth - group_cost
-        beginning.saved = {n: max(beginning.saved_within(n), alone) for n in around}
+        beginning.saved = {n: max(beginning.saved_within(n), alone) for n in depths_around}
     groups: dict[object, list[int]] = {}
     prefix_of: dict[int, _Beginning] = {}
     waiting = [(opened[0], opened[0])]

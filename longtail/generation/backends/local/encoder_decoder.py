@@ -13,17 +13,18 @@ import functools
 import logging
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from longtail.errors import BackendError
 from longtail.generation.backends.local.loading import LoadedModel, find_difference, pad
+from longtail.generation.backends.local.passes import Seats
 from longtail.generation.backends.local.scoring import Continuation
 from longtail.models.limits import plan_batches
 from longtail.relations.cloze import SENTINEL, WORD_START
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
 
@@ -152,7 +153,7 @@ class EncoderDecoderStepper:
         is_shared: bool,
         states: KeptStates,
     ) -> None:
-        import torch
+        import numpy as np
 
         self.shared_tokens = [0] * len(prompts)
         self._model, self._prompts, self._device = model, prompts, device
@@ -161,7 +162,7 @@ class EncoderDecoderStepper:
         self._encoded: Any = None
         self._mask: Any = None
         self._cache: Any = None
-        self._owners = torch.arange(len(prompts), device=device)
+        self._owners = np.arange(len(prompts))
         """For each state the row of its prompt in `_mask`, `_encoded` and the cross-attention's cache."""
 
     def start(self) -> torch.Tensor:
@@ -179,9 +180,8 @@ class EncoderDecoderStepper:
         import torch
 
         if list(parents) != list(range(len(self._owners))):
-            index = torch.tensor(parents, device=self._device)
-            self._cache.self_attention_cache.reorder_cache(index)
-            self._owners = self._owners[index]
+            self._cache.self_attention_cache.reorder_cache(torch.tensor(parents, device=self._device))
+            self._owners = self._owners[list(parents)]
             self._drop_prompts()
         return self._forward(torch.tensor(tokens, device=self._device)[:, None])
 
@@ -190,26 +190,30 @@ class EncoderDecoderStepper:
 
         Otherwise drop the rows of finished prompts once they are a quarter: each drop copies the rows that stay.
         """
-        import torch
+        import numpy as np
 
         if not self._is_shared:
             self._select_prompts(self._owners)
-            self._owners = torch.arange(len(self._owners), device=self._owners.device)
+            self._owners = np.arange(len(self._owners))
             return
-        alive, owners = torch.unique_consecutive(self._owners, return_inverse=True)
+        alive, owners = np.unique(self._owners, return_inverse=True)
         is_ambiguous = len(self._mask) == len(self._owners)  # see `cross_attention`
         if len(alive) < len(self._mask) and (is_ambiguous or len(alive) <= _MOST_ALIVE * len(self._mask)):
             self._select_prompts(alive)
             self._owners = owners
 
-    def _select_prompts(self, index: torch.Tensor) -> None:
+    def _select_prompts(self, rows: np.ndarray) -> None:
+        import torch
+
+        index = torch.from_numpy(rows).to(self._device)
         self._cache.cross_attention_cache.reorder_cache(index)
         self._mask = self._mask[index]
         self._encoded.last_hidden_state = self._encoded.last_hidden_state[index]
 
     def _forward(self, ids: torch.Tensor) -> torch.Tensor:
         n_prompts = len(self._mask)
-        reset = _GROUPS.set(None if len(self._owners) == n_prompts else Groups.of(self._owners, n_prompts))
+        is_alone = len(self._owners) == n_prompts
+        reset = _SEATS.set(None if is_alone else Seats.of(self._owners, n_prompts, self._device))
         try:
             out = self._model(
                 encoder_outputs=self._encoded,
@@ -219,7 +223,7 @@ class EncoderDecoderStepper:
                 use_cache=True,
             )
         finally:
-            _GROUPS.reset(reset)
+            _SEATS.reset(reset)
         logits: torch.Tensor = out.logits[:, -1].float()
         return logits
 
@@ -236,28 +240,8 @@ def _self_attention_cache(config: Any) -> Any:
 CROSS_ATTENTION = "longtail_shared_cross_attention"
 
 
-@dataclass(frozen=True)
-class Groups:
-    """Where each state stands in a grid of (prompts, most states of a prompt): `places`, row by row."""
-
-    places: torch.Tensor
-    n_prompts: int
-    width: int
-
-    @staticmethod
-    def of(owners: torch.Tensor, n_prompts: int) -> Groups:
-        """From each state's prompt, which never falls."""
-        import torch
-
-        counts = torch.bincount(owners, minlength=n_prompts)
-        width = int(counts.max())
-        first = counts.cumsum(0) - counts
-        within = torch.arange(len(owners), device=owners.device) - first[owners]
-        return Groups(owners * width + within, n_prompts, width)
-
-
-_GROUPS: ContextVar[Groups | None] = ContextVar("_GROUPS", default=None)
-"""Those of the forward pass under way, for models whose attention is `CROSS_ATTENTION`."""
+_SEATS: ContextVar[Seats | None] = ContextVar("_SEATS", default=None)
+"""Which states belong to which prompt in the forward pass under way, for models whose attention is `CROSS_ATTENTION`."""
 
 
 def register_cross_attention() -> None:
@@ -280,16 +264,16 @@ def _attention(
     """`query` (states, heads, 1, size), `key` and `value` (prompts, heads, tokens, size): (states, 1, heads, size)."""
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-    groups = _GROUPS.get()
-    if groups is None or len(key) == len(query):
+    seats = _SEATS.get()
+    if seats is None or len(key) == len(query):
         return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
     _, heads, _, size = query.shape
-    grid = query.new_zeros(groups.n_prompts * groups.width, heads, size)
-    grid[groups.places] = query[:, :, 0]
-    rows = grid.view(groups.n_prompts, groups.width, heads, size).transpose(1, 2)
+    grid = query.new_zeros(seats.rows * seats.widest, heads, size)
+    grid[seats.seat_of_query] = query[:, :, 0]
+    rows = grid.view(seats.rows, seats.widest, heads, size).transpose(1, 2)
     kwargs["is_causal"] = False
     out, _ = sdpa_attention_forward(module, rows, key, value, attention_mask, **kwargs)
-    return out.reshape(groups.n_prompts * groups.width, heads, -1)[groups.places][:, None], None
+    return out.reshape(seats.rows * seats.widest, heads, -1)[seats.seat_of_query][:, None], None
 
 
 BREAK = -1

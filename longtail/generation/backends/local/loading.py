@@ -172,9 +172,6 @@ def _log_settings(model: Model, settings: Settings) -> None:
         )
     if settings.text:
         _LOG.info("%s: decoding follows its own settings %s", model.name, settings.text)
-    if settings.left_aside:
-        named = ", ".join(settings.left_aside)
-        _LOG.info("%s: its settings %s are ignored: a study decides how it decodes", model.name, named)
 
 
 def _tokenizer(files: ModelFiles, folder: Path) -> Any:
