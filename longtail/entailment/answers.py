@@ -63,41 +63,32 @@ def compare_answers(study: Study, lake: Lake, model: str, log: logging.Logger) -
 
 def _compute(lake: Lake, tables: Sequence[str], model: str, entailments: Entailments) -> Computed:
     sets = {key: answers for key, answers in _sets(lake, tables, model).items() if answers.total() >= 2}
-    rows = [
-        {
-            **dict(zip(("asked", "dataset", "question_id", "prompt"), key, strict=True)),
-            "model": model,
-            "mean_entailment": value,
-            "n_pairs": sets[key].total() * (sets[key].total() - 1) // 2,
-            "classifier": entailments.stamp,
-        }
-        for part in _parts(sets)
-        for key, value in _values(part, entailments)
-    ]
+    rows = []
+    for part in _parts(sets):
+        pairs = dict.fromkeys(pair for answers in part.values() for pair in permutations(answers, 2))
+        known = entailments.of(list(pairs))
+        for key, answers in part.items():
+            value = mean_entailment(answers, known)
+            if value is not None:
+                rows.append({
+                    **dict(zip(("asked", "dataset", "question_id", "prompt"), key, strict=True)),
+                    "model": model,
+                    "mean_entailment": value,
+                    "n_pairs": answers.total() * (answers.total() - 1) // 2,
+                    "classifier": entailments.stamp,
+                })  # fmt: skip
     return Computed(rows, notes={"computed_now": entailments.n_new, "without_value": len(sets) - len(rows)})
-
-
-def _values(sets: Mapping[Key, Answers], entailments: Entailments) -> Iterator[tuple[Key, float]]:
-    known = entailments.of(list({pair: None for answers in sets.values() for pair in _pairs(answers)}))
-    for key, answers in sets.items():
-        value = mean_entailment(answers, known)
-        if value is not None:
-            yield key, value
 
 
 def mean_entailment(answers: Answers, known: Mapping[Pair, float]) -> float | None:
     """The mean over ordered pairs of at least two answers; None where the probability of a pair is not known."""
     n = sum(answers.values())
     total = float(sum(count * (count - 1) for count in answers.values()))
-    for premise, hypothesis in _pairs(answers):
+    for premise, hypothesis in permutations(answers, 2):
         if (premise, hypothesis) not in known:
             return None
         total += answers[premise] * answers[hypothesis] * known[premise, hypothesis]
     return total / (n * (n - 1))
-
-
-def _pairs(answers: Answers) -> Iterator[Pair]:
-    return permutations(answers, 2)
 
 
 def _sets(lake: Lake, tables: Sequence[str], model: str) -> dict[Key, Counter[str]]:

@@ -90,17 +90,15 @@ class Texts:
         """
         if end == END:
             return lambda tokens: False
-        if end == FIRST_LINE or end.startswith(AFTER_THINKING):
-            marks = _LINE_END if end.endswith(FIRST_LINE) else _SENTENCE_END
-            return lambda tokens: self._any(tokens[-2:], marks) and self._is_complete(tokens, end)
-        return lambda tokens: self._any(tokens, _SENTENCE_END) and self._is_complete(tokens, end)
+        is_of_line = end == FIRST_LINE or end.startswith(AFTER_THINKING)
+        marks = _LINE_END if end.endswith(FIRST_LINE) else _SENTENCE_END
 
-    def _is_complete(self, tokens: list[int], end: str) -> bool:
-        return is_complete(self.decode([tokens])[0], end)
+        def is_done(tokens: list[int]) -> bool:
+            last = tokens[-2:] if is_of_line else tokens
+            has_mark = any(not marks.isdisjoint(self.alone(token)) for token in last)
+            return has_mark and is_complete(self.decode([tokens])[0], end)
 
-    def _any(self, tokens: Sequence[int], marks: frozenset[str]) -> bool:
-        """Whether some token holds one of the marks."""
-        return any(not marks.isdisjoint(self.alone(token)) for token in tokens)
+        return is_done
 
     def alone(self, token: int) -> str:
         """The text of one token without others around it."""

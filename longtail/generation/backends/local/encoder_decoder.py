@@ -42,34 +42,34 @@ class EncoderDecoderSteppers:
     """
 
     def __init__(self, loaded: LoadedModel, batch_tokens: int) -> None:
-        self._loaded = loaded
-        self._states = KeptStates(loaded.model.get_encoder(), loaded.device, _KEPT * batch_tokens)
+        self.loaded = loaded
+        self.states = KeptStates(loaded.model.get_encoder(), loaded.device, _KEPT * batch_tokens)
         self.start = _start_token(loaded)
-        self._is_shared = False
+        self.is_shared = False
         error = "" if self._share() else self._check()
         if error:
             raise loaded.refuse_batches(error)
 
     def _share(self) -> bool:
         """Let states share their prompt's keys and values; False where the architecture does not allow it."""
-        model = self._loaded.model
+        model = self.loaded.model
         if model.config._attn_implementation not in ("sdpa", CROSS_ATTENTION):
             return False
         register_cross_attention()
         model.set_attn_implementation(CROSS_ATTENTION)
-        self._is_shared = True
+        self.is_shared = True
         error = self._check()
         if error:
             model.set_attn_implementation("sdpa")
-            self._is_shared = False
-            _LOG.info("%s: cross-attention is copied for each state (%s)", self._loaded.name, error)
-        return self._is_shared
+            self.is_shared = False
+            _LOG.info("%s: cross-attention is copied for each state (%s)", self.loaded.name, error)
+        return self.is_shared
 
     def _check(self) -> str:
         """Why batches cannot be had like this; empty where they can."""
         self.forget()
-        run_alone = functools.partial(self._loaded.run_alone, start=self.start)
-        return find_difference(self._loaded.model, self.open, run_alone)
+        run_alone = functools.partial(self.loaded.run_alone, start=self.start)
+        return find_difference(self.loaded.model, self.open, run_alone)
 
     def batches(
         self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int
@@ -79,13 +79,11 @@ class EncoderDecoderSteppers:
 
     def forget(self) -> None:
         """Drop the encoder's states of the prompts that were read last."""
-        self._states.forget()
+        self.states.forget()
 
     def open(self, prompts: Sequence[Sequence[int]]) -> EncoderDecoderStepper:
         """A batch over prompts of the encoder, each of at least one token id."""
-        return EncoderDecoderStepper(
-            self._loaded.model, prompts, self.start, self._loaded.device, self._is_shared, self._states
-        )
+        return EncoderDecoderStepper(self, prompts)
 
     def targets(self, candidates: Sequence[str]) -> list[Continuation]:
         """The tokens forced on the decoder: each text is a target of its own, without the end token (SPEC §8).
@@ -95,7 +93,7 @@ class EncoderDecoderSteppers:
         forced to begin with (BART) is read, but not scored. Errors: `BackendError` where the tokenizer has no sentinel.
         """
         ids = self._encode_targets(candidates)
-        named = self._loaded.settings.followed.get("forced_bos_token_id")
+        named = self.loaded.settings.followed.get("forced_bos_token_id")
         forced = [] if named is None else [named]
         free = [tokens[len(forced) :] if tokens[: len(forced)] == forced else tokens for tokens in ids]
         return [Continuation((*forced, *tokens), len(forced)) for tokens in free]
@@ -104,13 +102,16 @@ class EncoderDecoderSteppers:
         """The tokens of each text, without the end token."""
         behind = f"{SENTINEL}{WORD_START}"
         texts = [text.replace(behind, SENTINEL, 1) for text in candidates]
-        ids = [_cut_end(tokens, self._loaded.end_ids) for tokens in self._loaded.encode(texts)]
+        ids = self.loaded.encode(texts)
+        for tokens in ids:
+            while tokens and tokens[-1] in self.loaded.end_ids:
+                tokens.pop()
         if not any(text.startswith(SENTINEL) for text in texts):
             return ids
-        known = self._loaded.tokenizer.get_vocab()
+        known = self.loaded.tokenizer.get_vocab()
         if SENTINEL not in known:
             raise BackendError(
-                f"model {self._loaded.name}: its tokenizer has no {SENTINEL}, which cloze_t5 needs"
+                f"model {self.loaded.name}: its tokenizer has no {SENTINEL}, which cloze_t5 needs"
             )
         piece = [known[WORD_START]] if WORD_START in known else []
         return [
@@ -121,44 +122,27 @@ class EncoderDecoderSteppers:
 
 def _start_token(loaded: LoadedModel) -> list[int]:
     """The token with which the decoder begins."""
-    settings, config = loaded.model.generation_config, loaded.model.config
-    start = settings.decoder_start_token_id
-    if start is None:
-        start = getattr(config, "decoder_start_token_id", None)
-    if start is None:
-        start = settings.bos_token_id
-    if start is None:
-        raise BackendError(
-            f"model {loaded.name}: its files name no decoder_start_token_id; add it to generation_config.json"
-        )
-    return [start[0] if isinstance(start, list) else start]
-
-
-def _cut_end(tokens: list[int], end_ids: frozenset[int]) -> list[int]:
-    n = len(tokens)
-    while n and tokens[n - 1] in end_ids:
-        n -= 1
-    return tokens[:n]
+    settings, of_config = (
+        loaded.model.generation_config,
+        getattr(loaded.model.config, "decoder_start_token_id", None),
+    )
+    for start in (settings.decoder_start_token_id, of_config, settings.bos_token_id):
+        if start is not None:
+            return [start[0] if isinstance(start, list) else start]
+    raise BackendError(
+        f"model {loaded.name}: its files name no decoder_start_token_id; add it to generation_config.json"
+    )
 
 
 class EncoderDecoderStepper:
     """One batch: encoded prompts, and the decoder's caches."""
 
-    def __init__(
-        self,
-        model: Any,
-        prompts: Sequence[Sequence[int]],
-        start: Sequence[int],
-        device: Any,
-        is_shared: bool,
-        states: KeptStates,
-    ) -> None:
+    def __init__(self, steppers: EncoderDecoderSteppers, prompts: Sequence[Sequence[int]]) -> None:
         import numpy as np
 
         self.shared_tokens = [0] * len(prompts)
-        self._model, self._prompts, self._device = model, prompts, device
-        self._start = list(start)
-        self._is_shared, self._states = is_shared, states
+        self._steppers, self._prompts = steppers, prompts
+        self._model, self._device = steppers.loaded.model, steppers.loaded.device
         self._encoded: Any = None
         self._mask: Any = None
         self._cache: Any = None
@@ -166,17 +150,21 @@ class EncoderDecoderStepper:
         """For each state the row of its prompt in `_mask`, `_encoded` and the cross-attention's cache."""
 
     def start(self) -> torch.Tensor:
-        """Logits of the decoder's first free token for each prompt: float32 (n_prompts, vocabulary)."""
+        """As in `Stepper`; the first free token of the decoder comes first."""
         import torch
         from transformers import DynamicCache, EncoderDecoderCache
 
-        self._encoded, self._mask, self.shared_tokens = self._states.read(self._prompts)
-        self._cache = EncoderDecoderCache(_self_attention_cache(self._model.config), DynamicCache())
-        start = torch.tensor([self._start], device=self._device)
+        self._encoded, self._mask, self.shared_tokens = self._steppers.states.read(self._prompts)
+        decoder = self._model.config.get_text_config(decoder=True)
+        slides = getattr(decoder, "sliding_window", None) or getattr(decoder, "layer_types", None)
+        # only where windows slide, as some configurations count the encoder's layers
+        of_decoder = {"config": self._model.config} if slides else {}
+        self._cache = EncoderDecoderCache(DynamicCache(**of_decoder), DynamicCache())
+        start = torch.tensor([self._steppers.start], device=self._device)
         return self._forward(start.expand(len(self._mask), -1))
 
     def step(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
-        """State i continues state `parents[i]` by `tokens[i]`: float32 (n_states, vocabulary)."""
+        """As in `Stepper`."""
         import torch
 
         if list(parents) != list(range(len(self._owners))):
@@ -192,7 +180,7 @@ class EncoderDecoderStepper:
         """
         import numpy as np
 
-        if not self._is_shared:
+        if not self._steppers.is_shared:
             self._select_prompts(self._owners)
             self._owners = np.arange(len(self._owners))
             return
@@ -226,15 +214,6 @@ class EncoderDecoderStepper:
             _SEATS.reset(reset)
         logits: torch.Tensor = out.logits[:, -1].float()
         return logits
-
-
-def _self_attention_cache(config: Any) -> Any:
-    """An empty cache; told of the configuration only where windows slide, as some count the encoder's layers."""
-    from transformers import DynamicCache
-
-    decoder = config.get_text_config(decoder=True)
-    slides = getattr(decoder, "sliding_window", None) or getattr(decoder, "layer_types", None)
-    return DynamicCache(config=config) if slides else DynamicCache()
 
 
 CROSS_ATTENTION = "longtail_shared_cross_attention"

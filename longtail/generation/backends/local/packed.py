@@ -20,7 +20,7 @@ from longtail.generation.backends.local.passes import (
     Layers,
     Own,
     PrefixGrid,
-    SeatedPrefixes,
+    Seated,
     Seats,
     Span,
     Step,
@@ -228,14 +228,9 @@ class PackedStepper:
         self._seat_grown(inner)
         self._seat_own()
         device = self._steppers.device
-        n_grown = self._n_grown
-        kind = Step(
-            self._prefixes_of_states(),
-            self._own,
-            Seats.of(self._slot[self._prompt], len(self._own.lengths), device),
-            self._grown,
-            Seats.of(self._grown_row, n_grown, device),
-        )
+        own = Seated(self._own, Seats.of(self._slot[self._prompt], len(self._own.lengths), device))
+        grown_seats = Seats.of(self._grown_row, self._n_grown, device)
+        kind = Step(self._prefixes_of_states(), own, self._grown, grown_seats)
         positions = self._length[self._prompt] + self._grown.n_tokens
         taken = np.asarray(tokens, dtype=np.int64)[order]
         logits = self._steppers.forward(kind, taken, positions, np.arange(len(order)))
@@ -264,7 +259,7 @@ class PackedStepper:
             self._own = self._own.select(self._slot[alive])
             self._slot[alive] = np.arange(len(alive))
 
-    def _prefixes_of_states(self) -> SeatedPrefixes | list[Span]:
+    def _prefixes_of_states(self) -> Seated | list[Span]:
         """Level 0 for the states: in one grid where several prefixes are read, else span for span."""
         import numpy as np
 

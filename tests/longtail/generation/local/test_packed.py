@@ -15,7 +15,7 @@ from tiny_models import ARCHITECTURES, save_tiny_model
 from longtail.generation.backends.hf import choose_steppers
 from longtail.generation.backends.local.loading import LoadedModel, load_model
 from longtail.generation.backends.local.packed import PackedSteppers
-from longtail.generation.backends.local.passes import SeatedPrefixes
+from longtail.generation.backends.local.passes import Seated
 from longtail.study.models import Model
 
 TOLERANCE = {"float32": 1e-4, "bfloat16": 0.15}
@@ -109,7 +109,7 @@ def test_prefixes_are_read_in_one_call_unless_their_lengths_are_too_uneven(
         batch = steppers.open(prompts, 0)
         batch.start()
         assert len(batch._spans) == 10
-        assert isinstance(batch._prefixes_of_states(), SeatedPrefixes) == is_one_call
+        assert isinstance(batch._prefixes_of_states(), Seated) == is_one_call
         logits = batch.step(range(len(prompts)), [7] * len(prompts))
         assert distance(plain, logits, [[*prompt, 7] for prompt in prompts]) < TOLERANCE["float32"]
 
