@@ -157,6 +157,12 @@ def group_by_prefix(prompts: Sequence[Sequence[int]], group_cost: int = GROUP_CO
     return [Group(tuple(rows), prefix_of[rows[0]].depth) for rows in groups.values()]
 
 
+def shared_lengths(prompts: Sequence[Sequence[int]], group_cost: int = GROUP_COST) -> list[int]:
+    """How many of its first tokens each prompt shares with its group of `group_by_prefix`."""
+    n_shared = {row: group.n_shared for group in group_by_prefix(prompts, group_cost) for row in group.rows}
+    return [n_shared[row] for row in range(len(prompts))]
+
+
 def common_length(left: Sequence[int], right: Sequence[int]) -> int:
     """Length of the common beginning: by halves, as comparing slices is much faster than comparing items."""
     low, high = 0, min(len(left), len(right))

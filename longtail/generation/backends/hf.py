@@ -60,6 +60,7 @@ from longtail.generation.backends.local.scoring import (
     score_continuations,
     tree_size,
 )
+from longtail.models.limits import shared_lengths
 from longtail.models.weights import check_folder, find_weights
 from longtail.progress import Progress
 from longtail.study.backends import GENERATE, MEASURE, PASSAGES, SAMPLE, SCORE
@@ -272,7 +273,7 @@ def _try(loaded: LoadedModel, packed: PackedSteppers, before: str) -> str:
 
     def open_batch(prompts: Sequence[Sequence[int]]) -> Stepper:
         loaded.model.set_attn_implementation(IMPLEMENTATION)
-        return packed.open(prompts, group_cost=0)
+        return packed.open(prompts, shared_lengths(prompts, group_cost=0))
 
     def run_alone(prompt: list[int], tokens: list[int]) -> torch.Tensor:
         loaded.model.set_attn_implementation(before)

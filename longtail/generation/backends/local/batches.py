@@ -118,11 +118,12 @@ class DeviceBatches:
         started = time.perf_counter()
         while waiting:
             batch = waiting.popleft()
-            outcome = self._attempt([rows[i] for i in batch], work)
+            chosen = [rows[i] for i in batch], [*batch.values()]
+            outcome = self._attempt(*chosen, work)
             if outcome is None and len(batch) == 1:  # it may fit where nothing is kept for later batches
-                outcome = self._attempt([rows[i] for i in batch], work)
+                outcome = self._attempt(*chosen, work)
             if outcome is None and len(batch) > 1:
-                self._shrink(batch, prompts, new_tokens)
+                self._shrink([*batch], prompts, new_tokens)
                 waiting = self._plan([*batch, *chain.from_iterable(waiting)], prompts, new_tokens)
                 continue
             results, shared_tokens = outcome or (None, [0])
@@ -134,7 +135,9 @@ class DeviceBatches:
         """Drop what earlier batches left to be shared."""
         self._steppers.forget()
 
-    def _shrink(self, rows: list[int], prompts: Sequence[Sequence[int]], new_tokens: Sequence[int]) -> None:
+    def _shrink(
+        self, rows: Sequence[int], prompts: Sequence[Sequence[int]], new_tokens: Sequence[int]
+    ) -> None:
         """Halve the tokens of a batch until these rows no longer make one."""
         before = self.batch_tokens
         self.batch_tokens = min(before, sum(len(prompts[row]) + new_tokens[row] for row in rows)) // 2
@@ -147,18 +150,20 @@ class DeviceBatches:
 
     def _plan(
         self, rows: Sequence[int], prompts: Sequence[Sequence[int]], new_tokens: Sequence[int]
-    ) -> deque[list[int]]:
+    ) -> deque[dict[int, int]]:
         sizes = [prompts[row] for row in rows], [new_tokens[row] for row in rows]
         planned = self._steppers.batches(*sizes, self.batch_tokens)
-        return deque([rows[i] for i in batch] for batch in planned)
+        return deque({rows[i]: n_shared for i, n_shared in batch.items()} for batch in planned)
 
-    def _attempt(self, rows: Sequence[Row], work: Work[T]) -> tuple[list[T], list[int]] | None:
+    def _attempt(
+        self, rows: Sequence[Row], shared: Sequence[int], work: Work[T]
+    ) -> tuple[list[T], list[int]] | None:
         """One batch's results and shared tokens; None where the memory was too small."""
         import torch
 
         try:
             with torch.inference_mode():
-                stepper = self._steppers.open([row.tokens for row in rows])
+                stepper = self._steppers.open([row.tokens for row in rows], shared)
                 return work(stepper, rows), list(stepper.shared_tokens)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):

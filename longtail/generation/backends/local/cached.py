@@ -63,24 +63,26 @@ class CachedSteppers:
 
     def batches(
         self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int
-    ) -> list[list[int]]:
+    ) -> list[dict[int, int]]:
         """Rows of similar length; of the same length where they share a prefix or the model bears no padding."""
         groups = group_by_prefix(prompts) if self._shares else [Group(tuple(range(len(prompts))), 0)]
         loose = [row for group in groups if not group.n_shared for row in group.rows]
-        planned: list[list[int]] = []
+        planned: list[dict[int, int]] = []
         alike = [_by_length(group.rows, prompts) for group in groups if group.n_shared]
         alike.append(_by_length(loose, prompts) if self._is_padding_free else [loose])
         for rows in chain.from_iterable(alike):
             sizes = [prompts[row] for row in rows], [new_tokens[row] for row in rows]
-            planned += [[rows[i] for i in batch] for batch in plan_batches(*sizes, budget)]
+            planned += [{rows[i]: 0 for i in batch} for batch in plan_batches(*sizes, budget)]
         return planned
 
     def forget(self) -> None:
         """Drop the prefix that is kept for the next batch."""
         self._kept = ([], None)
 
-    def open(self, prompts: Sequence[Sequence[int]], least: int = GROUP_COST) -> CachedStepper:
-        """A batch over prompts, each of at least one token id; shared beginnings are at `least` so long."""
+    def open(
+        self, prompts: Sequence[Sequence[int]], shared: Sequence[int] = (), least: int = GROUP_COST
+    ) -> CachedStepper:
+        """As in `Steppers`, but what is shared shows here; shared beginnings are at `least` so long."""
         return CachedStepper(self, prompts, least)
 
     def prefix(self, prompts: Sequence[Sequence[int]], least: int) -> tuple[int, Any, bool]:

@@ -53,15 +53,16 @@ class Steppers(Protocol):
 
     def batches(
         self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int
-    ) -> list[list[int]]:
-        """Indices of `prompts` in device batches of about `budget` tokens at most (a batch of one may exceed it).
+    ) -> list[dict[int, int]]:
+        """Device batches of about `budget` tokens at most (a batch of one may exceed it).
 
+        Each has indices of `prompts`, and how many of a prompt's first tokens it computes once for all that share them.
         `new_tokens`: for each prompt the generated tokens that all its states together may hold at once.
         """
         ...
 
-    def open(self, prompts: Sequence[Sequence[int]]) -> Stepper:
-        """A batch over prompts, each of at least one token id, at most the model's length."""
+    def open(self, prompts: Sequence[Sequence[int]], shared: Sequence[int]) -> Stepper:
+        """A batch over prompts, each of at least one token id, at most the model's length; `shared` as planned."""
         ...
 
     def forget(self) -> None:

@@ -73,15 +73,15 @@ class EncoderDecoderSteppers:
 
     def batches(
         self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int
-    ) -> list[list[int]]:
+    ) -> list[dict[int, int]]:
         """Rows of similar length: they are padded."""
-        return plan_batches(prompts, new_tokens, budget)
+        return [dict.fromkeys(batch, 0) for batch in plan_batches(prompts, new_tokens, budget)]
 
     def forget(self) -> None:
         """Drop the encoder's states of the prompts that were read last."""
         self.states.forget()
 
-    def open(self, prompts: Sequence[Sequence[int]]) -> EncoderDecoderStepper:
+    def open(self, prompts: Sequence[Sequence[int]], shared: Sequence[int] = ()) -> EncoderDecoderStepper:
         """A batch over prompts of the encoder, each of at least one token id."""
         return EncoderDecoderStepper(self, prompts)
 

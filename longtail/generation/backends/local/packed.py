@@ -26,7 +26,7 @@ from longtail.generation.backends.local.passes import (
     Step,
     stack_rows,
 )
-from longtail.models.limits import GROUP_COST, common_length, group_by_prefix
+from longtail.models.limits import Group, common_length, group_by_prefix
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,7 +70,7 @@ class PackedSteppers:
 
     def batches(
         self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int
-    ) -> list[list[int]]:
+    ) -> list[dict[int, int]]:
         """As in `Steppers`; a batch counts the tokens whose keys and values it holds.
 
         That is each distinct prefix once, the longest own part for each row (level 1 is a grid), and the new
@@ -80,7 +80,7 @@ class PackedSteppers:
         for group in group_by_prefix(prompts):
             rows = sorted(group.rows, key=lambda row: len(prompts[row]))
             groups.append((len(prompts[rows[-1]]) - group.n_shared, group.n_shared, rows))
-        planned: list[list[int]] = []
+        planned: list[dict[int, int]] = []
         held, longest = 0, 0
         for _, n_shared, rows in sorted(groups, key=lambda group: group[:2]):
             is_new = True
@@ -88,17 +88,18 @@ class PackedSteppers:
                 longest = max(longest, len(prompts[row]) - n_shared)
                 more = new_tokens[row] + n_shared * is_new
                 if not planned or held + more + (len(planned[-1]) + 1) * longest > budget:
-                    planned.append([])
+                    planned.append({})
                     held, longest = 0, len(prompts[row]) - n_shared
                     more = new_tokens[row] + n_shared
-                planned[-1].append(row)
+                planned[-1][row] = n_shared
                 held += more
                 is_new = False
         return planned
 
-    def open(self, prompts: Sequence[Sequence[int]], group_cost: int = GROUP_COST) -> PackedStepper:
-        """As in `Steppers`; `group_cost` as in `group_by_prefix`."""
-        return PackedStepper(self, prompts, group_cost)
+    def open(self, prompts: Sequence[Sequence[int]], shared: Sequence[int]) -> PackedStepper:
+        """As in `Steppers`. A prompt that is the only one of its group here reads its prefix too, by which the batch
+        stays within its budget, and a batch that has the others finds the prefix."""
+        return PackedStepper(self, prompts, shared)
 
     def forget(self) -> None:
         """Drop the prefixes that are kept for later batches."""
@@ -130,11 +131,16 @@ class PackedSteppers:
 class PackedStepper:
     """One batch. Inside, prompts stand in the order of their groups; outside, in the caller's order."""
 
-    def __init__(self, steppers: PackedSteppers, prompts: Sequence[Sequence[int]], group_cost: int) -> None:
+    def __init__(
+        self, steppers: PackedSteppers, prompts: Sequence[Sequence[int]], shared: Sequence[int]
+    ) -> None:
         self.shared_tokens = [0] * len(prompts)
         self._steppers = steppers
         self._prompts = prompts
-        self._groups = group_by_prefix(prompts, group_cost)
+        groups: dict[object, list[int]] = {}
+        for row, (prompt, n) in enumerate(zip(prompts, shared, strict=True)):
+            groups.setdefault(tuple(prompt[:n]) if n else row, []).append(row)
+        self._groups = [Group(tuple(rows), shared[rows[0]]) for rows in groups.values()]
         self._spans: list[Span] = []
         self._grid: PrefixGrid | None = None
         self._grown = Grown()

@@ -110,11 +110,11 @@ class Crowded:
         """Time that passes only while a batch is opened."""
         return self.seconds
 
-    def batches(self, prompts: Sequence[Any], new_tokens: Sequence[int], budget: int) -> list[list[int]]:
-        n = max(1, budget // 2)
-        return [list(range(len(prompts)))[start : start + n] for start in range(0, len(prompts), n)]
+    def batches(self, prompts: Sequence[Any], new_tokens: Sequence[int], budget: int) -> list[dict[int, int]]:
+        n, rows = max(1, budget // 2), range(len(prompts))
+        return [dict.fromkeys(rows[start : start + n], 0) for start in rows[::n]]
 
-    def open(self, prompts: Sequence[Any]) -> Crowded:
+    def open(self, prompts: Sequence[Any], shared: Sequence[int]) -> Crowded:
         self.seconds += 0.5
         if self.is_kept or len(prompts) > 1:
             raise torch.OutOfMemoryError("CUDA out of memory")
