@@ -13,6 +13,8 @@ import logging
 import os
 import signal
 import socket
+import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -349,7 +351,8 @@ def _connect() -> Any:
         raise BackendError(f"LONGTAIL_RAY: {problem}")
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+        with _mute_ray():
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise BackendError(
             single_line(f"no Ray cluster lets us in (LONGTAIL_RAY={address}, RAY_AUTH_TOKEN): {error}")
@@ -358,6 +361,22 @@ def _connect() -> Any:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)
     return ray
+
+
+@contextlib.contextmanager
+def _mute_ray() -> Iterator[None]:
+    """Standard error without the lines of Ray's C++ code, which no setting stops: its error says the same."""
+    with tempfile.TemporaryFile() as written:
+        before = os.dup(2)
+        os.dup2(written.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(before, 2)
+            os.close(before)
+            written.seek(0)
+            os.write(2, b"".join(line for line in written if b".cc:" not in line))
 
 
 def _whole(variable: str, default: int) -> int:
