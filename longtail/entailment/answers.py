@@ -15,23 +15,21 @@ import hashlib
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from itertools import permutations
+from operator import methodcaller
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from longtail.embedding.lake_tables import tables_to_compare
 from longtail.entailment.classifier import Classifier, Pair, model_of
 from longtail.models.weights import find_weights
-from longtail.models.workers import workers
+from longtail.models.workers import Call, Loader, workers
 from longtail.progress import Progress
 from longtail.storage.blob_store import BlobStore
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
-from longtail.study.models import Model, Nli
+from longtail.study.models import Nli
 from longtail.study.study import Study
 
 _TABLE = "answer_entailments"
@@ -65,41 +63,32 @@ def compare_answers(study: Study, lake: Lake, model: str, log: logging.Logger) -
 
 def _compute(lake: Lake, tables: Sequence[str], model: str, entailments: Entailments) -> Computed:
     sets = {key: answers for key, answers in _sets(lake, tables, model).items() if answers.total() >= 2}
-    rows = [
-        {
-            **dict(zip(("asked", "dataset", "question_id", "prompt"), key, strict=True)),
-            "model": model,
-            "mean_entailment": value,
-            "n_pairs": sets[key].total() * (sets[key].total() - 1) // 2,
-            "classifier": entailments.stamp,
-        }
-        for part in _parts(sets)
-        for key, value in _values(part, entailments)
-    ]
+    rows = []
+    for part in _parts(sets):
+        pairs = dict.fromkeys(pair for answers in part.values() for pair in permutations(answers, 2))
+        known = entailments.of(list(pairs))
+        for key, answers in part.items():
+            value = mean_entailment(answers, known)
+            if value is not None:
+                rows.append({
+                    **dict(zip(("asked", "dataset", "question_id", "prompt"), key, strict=True)),
+                    "model": model,
+                    "mean_entailment": value,
+                    "n_pairs": answers.total() * (answers.total() - 1) // 2,
+                    "classifier": entailments.stamp,
+                })  # fmt: skip
     return Computed(rows, notes={"computed_now": entailments.n_new, "without_value": len(sets) - len(rows)})
-
-
-def _values(sets: Mapping[Key, Answers], entailments: Entailments) -> Iterator[tuple[Key, float]]:
-    known = entailments.of(list({pair: None for answers in sets.values() for pair in _pairs(answers)}))
-    for key, answers in sets.items():
-        value = mean_entailment(answers, known)
-        if value is not None:
-            yield key, value
 
 
 def mean_entailment(answers: Answers, known: Mapping[Pair, float]) -> float | None:
     """The mean over ordered pairs of at least two answers; None where the probability of a pair is not known."""
     n = sum(answers.values())
     total = float(sum(count * (count - 1) for count in answers.values()))
-    for premise, hypothesis in _pairs(answers):
+    for premise, hypothesis in permutations(answers, 2):
         if (premise, hypothesis) not in known:
             return None
         total += answers[premise] * answers[hypothesis] * known[premise, hypothesis]
     return total / (n * (n - 1))
-
-
-def _pairs(answers: Answers) -> Iterator[Pair]:
-    return permutations(answers, 2)
 
 
 def _sets(lake: Lake, tables: Sequence[str], model: str) -> dict[Key, Counter[str]]:
@@ -134,17 +123,21 @@ class Entailments:
     """
 
     def __init__(self, cache: Path, nli: Nli, log: logging.Logger) -> None:
-        self._loader = _Loader(model_of(nli))
-        self._weights = self._loader.weights
-        name, revision = Path(nli.path).name, self._weights
+        model = model_of(nli)
+        self._loader = Loader(
+            "nli",
+            lambda: contextlib.closing(Classifier(model)),
+            lambda _: {"weights": find_weights(model).revision},
+        )
+        self._weights = self._loader.describe(None)
         code = code_version(Classifier.__module__)
-        self.stamp = f"{name}@{revision[:12]}-{code[:12]}"
+        self.stamp = f"{Path(nli.path).name}@{self._weights['weights'][:12]}-{code[:12]}"
         """What computes the probabilities; those of equal stamps are comparable."""
         self.n_new = 0
         """How many probabilities were computed since the construction."""
         self._store, self._log = BlobStore(cache / _FILE), log
         self._held = contextlib.ExitStack()
-        self._answers: Callable[[Iterable[_Pairs]], Iterator[tuple[int, np.ndarray]]] | None = None
+        self._answers: Callable[[Iterable[Call]], Iterator[tuple[int, np.ndarray]]] | None = None
 
     def __enter__(self) -> Entailments:
         return self
@@ -173,12 +166,11 @@ class Entailments:
 
     def _compute(self, pairs: Sequence[Pair]) -> None:
         if self._answers is None:
-            asked = workers(self._loader, {"weights": self._weights}, self._log)
-            self._answers = self._held.enter_context(asked)
+            self._answers = self._held.enter_context(workers(self._loader, self._weights, self._log))
         by_length = sorted(pairs, key=lambda pair: sum(map(len, pair)))
         parts = [by_length[at : at + _CALL_PAIRS] for at in range(0, len(pairs), _CALL_PAIRS)]
         with Progress(self._log, "entailment: pairs", len(pairs)) as progress:
-            for place, values in self._answers(map(_Pairs, parts)):
+            for place, values in self._answers(methodcaller("probabilities", part) for part in parts):
                 probabilities = zip(parts[place], values, strict=True)
                 entries = {
                     self._key(pair): value.tobytes() for pair, value in probabilities if np.isfinite(value)
@@ -191,32 +183,3 @@ class Entailments:
         premise, hypothesis = (text.encode("utf-8", "surrogatepass") for text in pair)
         together = len(premise).to_bytes(8, "big") + premise + hypothesis
         return f"{self.stamp}/{hashlib.sha256(together).hexdigest()[:32]}"
-
-
-@dataclass(frozen=True)
-class _Loader:
-    """The classifier, for whoever computes."""
-
-    model: Model
-
-    @property
-    def name(self) -> str:
-        return "nli"
-
-    @property
-    def weights(self) -> str:
-        return find_weights(self.model).revision
-
-    def loaded(self) -> AbstractContextManager[Classifier]:
-        return contextlib.closing(Classifier(self.model))
-
-    def describe(self, model: Classifier) -> dict[str, Any]:
-        return {"weights": self.weights}
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    pairs: Sequence[Pair]
-
-    def answer(self, model: Classifier) -> np.ndarray:
-        return model.probabilities(self.pairs)

@@ -40,6 +40,7 @@ from longtail.generation.engine.task import ModelInput, Scope, materialise_empty
 from longtail.generation.prompts.build import bare_prompt
 from longtail.generation.tasks.answers import Answers, AskedQuestion
 from longtail.methods import BACKGROUND, MEMORY
+from longtail.models.linear_layers import cpu_info
 from longtail.progress import Progress
 from longtail.prompt_formats import BACKGROUND_TEMPLATE
 from longtail.storage.fingerprints import code_version, fingerprint
@@ -55,7 +56,46 @@ _TABLE = "single_latencies"
 _ANSWERS = Answers()
 _SERVICE = "service"
 _GPUS = Path("/proc/driver/nvidia/gpus")
-_CPUS = Path("/proc/cpuinfo")
+
+
+N_QUESTIONS = 50
+N_LEAST = 6
+"""With fewer times, their median has no interval of 95 %."""
+SECONDS = 30.0
+"""Once a model has answered for so long, and in a quick run, no way is asked more than `N_LEAST` questions."""
+Place = tuple[str, str]
+"""Dataset and question id."""
+Way = tuple[str, str]
+"""Method and prompt: a way of asking."""
+Steps = tuple[tuple[ModelInput, Decoding], ...]
+"""What is generated for one answer, in order: prompts with their decoding."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One question, and the ways in which it is asked, in their order."""
+
+    place: Place
+    rows: Mapping[Way, AskedQuestion]
+
+    def leave_out(self, ways: Collection[Way]) -> Round:
+        """The same question, not asked in these ways."""
+        return Round(self.place, {way: row for way, row in self.rows.items() if way not in ways})
+
+    def row(self, way: Way, milliseconds: float) -> dict[str, Any]:
+        """One answer's time; that of a service has no round and no turn."""
+        (dataset, question_id), (method, prompt) = self.place, way
+        return {
+            "dataset": dataset, "question_id": question_id, "method": method, "prompt": prompt,
+            "single_latency_ms": milliseconds, "round_number": None, "turn": None,
+        }  # fmt: skip
+
+    def turns(self, study: Study) -> dict[Steps, list[Way]]:
+        """Each distinct prompt once, with the ways that ask it."""
+        turns: dict[Steps, list[Way]] = {}
+        for (method, prompt), row in self.rows.items():
+            turns.setdefault(_steps(study, method, row), []).append((method, prompt))
+        return turns
 
 
 @dataclass(frozen=True)
@@ -87,17 +127,6 @@ class _Calibration:
 
     def scope(self, method: str) -> Scope:
         return Scope(self.study_of(method), self.lake, self.model, method, self.log)
-
-
-def _row(
-    place: Place, way: Way, milliseconds: float, round_number: int | None = None, turn: int | None = None
-) -> dict[str, Any]:
-    """One answer's time; a service's has no round and no turn."""
-    (dataset, question_id), (method, prompt) = place, way
-    return {
-        "dataset": dataset, "question_id": question_id, "method": method, "prompt": prompt,
-        "single_latency_ms": milliseconds, "round_number": round_number, "turn": turn,
-    }  # fmt: skip
 
 
 def calibrate_latency(
@@ -168,25 +197,19 @@ def _times_alone(c: _Calibration, backend: Backend, rounds: Sequence[Round]) -> 
         is_late = c.study.is_quick or spent >= 1000 * SECONDS
         asked = planned.leave_out({way for way, n in n_times.items() if is_late and n >= N_LEAST})
         turns = asked.turns(c.study)
-        times = _times_of_round(backend, turns, warm)
+        for steps, ways in turns.items():
+            if not warm.issuperset(ways):  # a way that was not asked before is asked once more first
+                _milliseconds(backend, steps)
+                warm.update(ways)
+        times = [_milliseconds(backend, steps) for steps in turns]
         progress.add(len(planned.turns(c.study)))
         for turn, (milliseconds, ways) in enumerate(zip(times, turns.values(), strict=True)):
             if milliseconds is not None:
                 spent += milliseconds
                 n_times.update(ways)
-                yield from (_row(asked.place, way, milliseconds, number, turn) for way in ways)
+                order = {"round_number": number, "turn": turn}
+                yield from (asked.row(way, milliseconds) | order for way in ways)
     progress.done()
-
-
-def _times_of_round(
-    backend: Backend, turns: Mapping[Steps, Sequence[Way]], warm: set[Way]
-) -> list[float | None]:
-    """Milliseconds of each turn; a way that was not asked before is asked once more first, to warm it up."""
-    for steps, ways in turns.items():
-        if not warm.issuperset(ways):
-            _milliseconds(backend, steps)
-            warm.update(ways)
-    return [_milliseconds(backend, steps) for steps in turns]
 
 
 def _milliseconds(backend: Backend, steps: Steps) -> float | None:
@@ -215,7 +238,7 @@ def _times_of_requests(c: _Calibration, rounds: Sequence[Round]) -> Iterator[dic
             for way in question.rows:
                 milliseconds = known.get((*question.place, way[1])) if way[0] == method else None
                 if milliseconds is not None:
-                    yield _row(question.place, way, milliseconds + before.get(question.place, 0.0))
+                    yield question.row(way, milliseconds + before.get(question.place, 0.0))
 
 
 def _notes(c: _Calibration, rounds: Iterable[Round], rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
@@ -236,48 +259,11 @@ def _notes(c: _Calibration, rounds: Iterable[Round], rows: Iterable[Mapping[str,
 
 def _machine() -> list[str]:
     """What decides how fast a local model is, found without an engine: processor, threads, GPUs."""
-    cpu = next((line for line in _lines(_CPUS) if line.startswith("model name")), platform.processor())
-    gpus = [line for file in sorted(_GPUS.glob("*/information")) for line in _lines(file) if "Model" in line]
-    return [platform.machine(), cpu, str(thread_count()), *gpus]
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
-
-
-N_QUESTIONS = 50
-N_LEAST = 6
-"""With fewer times, their median has no interval of 95 %."""
-SECONDS = 30.0
-"""Once a model has answered for so long, and in a quick run, no way is asked more than `N_LEAST` questions."""
-Place = tuple[str, str]
-"""Dataset and question id."""
-Way = tuple[str, str]
-"""Method and prompt: a way of asking."""
-Steps = tuple[tuple[ModelInput, Decoding], ...]
-"""What is generated for one answer, in order: prompts with their decoding."""
-
-
-@dataclass(frozen=True)
-class Round:
-    """One question, and the ways in which it is asked, in their order."""
-
-    place: Place
-    rows: Mapping[Way, AskedQuestion]
-
-    def leave_out(self, ways: Collection[Way]) -> Round:
-        """The same question, not asked in these ways."""
-        return Round(self.place, {way: row for way, row in self.rows.items() if way not in ways})
-
-    def turns(self, study: Study) -> dict[Steps, list[Way]]:
-        """Each distinct prompt once, with the ways that ask it."""
-        turns: dict[Steps, list[Way]] = {}
-        for (method, prompt), row in self.rows.items():
-            turns.setdefault(_steps(study, method, row), []).append((method, prompt))
-        return turns
+    files = sorted(_GPUS.glob("*/information"))
+    gpus = [
+        line for file in files for line in file.read_text(errors="replace").splitlines() if "Model" in line
+    ]
+    return [platform.machine(), cpu_info("model name") or platform.processor(), str(thread_count()), *gpus]
 
 
 def choose_rounds(plans: Mapping[str, Sequence[AskedQuestion]], seed: int) -> list[Round]:

@@ -53,9 +53,12 @@ def convert(checkpoint: Path, folder: Path, reader: str | None = None, retriever
         chosen[part] = chosen[part] or began_with.get(option)
         if not chosen[part]:
             raise BackendError(f"{checkpoint}: names no {option}; say which model it is with --{part}")
+    from transformers import T5ForConditionalGeneration
+
     try:
         with whole(folder) as unfinished:
-            _write_reader(weights[READER], str(chosen[READER]), unfinished / READER)
+            t5 = str(chosen[READER])
+            _write(T5ForConditionalGeneration, _config(t5), weights[READER], t5, unfinished / READER)
             pooling = _write_retriever(weights[RETRIEVER], str(chosen[RETRIEVER]), unfinished / RETRIEVER)
     except OSError as error:
         raise BackendError(f"{folder}: could not be written ({first_line(error)})") from None
@@ -91,12 +94,6 @@ def _read(file: Path) -> tuple[dict[str, Weights], dict[str, Any]]:
         if not tensors:
             raise BackendError(f"{file}: is no checkpoint of Atlas: it has no weights of a {part}")
     return {**parts}, vars(held.get("opt") or argparse.Namespace())
-
-
-def _write_reader(weights: Weights, began_with: str, folder: Path) -> None:
-    from transformers import T5ForConditionalGeneration
-
-    _write(T5ForConditionalGeneration, _config(began_with), weights, began_with, folder)
 
 
 def _write_retriever(weights: Weights, began_with: str, folder: Path) -> str:

@@ -1,8 +1,10 @@
-"""What a model can take: how long its inputs and outputs may be, how many rows are a batch, and when memory ran out."""
+"""What a model can take: how long its inputs and outputs may be, which rows are a batch, and when memory ran out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 _LENGTHS = (
@@ -79,6 +81,98 @@ def plan_batches(prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], bu
             planned.append([])
         planned[-1].append(row)
     return planned
+
+
+GROUP_COST = 32
+"""A separate group costs about as much as this many tokens: it must save more than that."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows whose prompts begin with the same `n_shared` tokens; a row alone shares none."""
+
+    rows: tuple[int, ...]
+    n_shared: int
+
+
+@dataclass(eq=False)
+class _Beginning:
+    """A node of the tree of beginnings: `depth` tokens with which neighbours among the sorted prompts begin.
+
+    `rows` are in no longer beginning; `longer` are its children. `saved[x]` is the most that all rows below it save if
+    the group around it shares x tokens.
+    """
+
+    depth: int
+    rows: list[int] = field(default_factory=list)
+    longer: list[_Beginning] = field(default_factory=list)
+    saved: dict[int, int] = field(default_factory=dict)
+
+    def saved_within(self, n_shared: int) -> int:
+        """The most that all rows below it save in a group that shares so many tokens, or in smaller groups."""
+        return len(self.rows) * n_shared + sum(child.saved[n_shared] for child in self.longer)
+
+
+def group_by_prefix(prompts: Sequence[Sequence[int]], group_cost: int = GROUP_COST) -> list[Group]:
+    """The grouping, with one prefix per row, that saves most tokens; every prompt keeps at least one own token.
+
+    A group of n rows saves (n - 1) times its prefix, less `group_cost`. Groups come in the order of their
+    prompts' tokens, each row without one as a group of its own. A row is best in the longest of the chosen beginnings
+    that it has. Which ones to choose is decided on the tree of beginnings: bottom up, each one finds what it saves
+    within every beginning around it; top down, it is chosen if a group of its own saves more.
+    """
+    if not prompts:
+        return []
+    order = sorted(range(len(prompts)), key=lambda row: tuple(prompts[row]))
+    in_order = [prompts[row] for row in order]
+    # each prompt has a token behind what it shares
+    depths = [min(common_length(a, b), len(a) - 1, len(b) - 1) for a, b in pairwise(in_order)]
+    opened = [_Beginning(0)]
+    for row, depth in zip(order, [*depths, 0], strict=True):
+        if opened[-1].depth < depth:
+            opened.append(_Beginning(depth))
+        opened[-1].rows.append(row)
+        while opened[-1].depth > depth:
+            closed = opened.pop()
+            if opened[-1].depth < depth:
+                opened.append(_Beginning(depth))
+            opened[-1].longer.append(closed)
+    tree: list[tuple[_Beginning, tuple[int, ...]]] = [(opened[0], (0,))]
+    for beginning, depths_around in tree:
+        tree += [(longer, (*depths_around, beginning.depth)) for longer in beginning.longer]
+    for beginning, depths_around in reversed(tree):
+        alone = beginning.saved_within(beginning.depth) - beginning.depth - group_cost
+        beginning.saved = {n: max(beginning.saved_within(n), alone) for n in depths_around}
+    groups: dict[object, list[int]] = {}
+    prefix_of: dict[int, _Beginning] = {}
+    waiting = [(opened[0], opened[0])]
+    while waiting:
+        beginning, around = waiting.pop()
+        if beginning.saved[around.depth] > beginning.saved_within(around.depth):
+            around = beginning
+        prefix_of |= dict.fromkeys(beginning.rows, around)
+        waiting += [(longer, around) for longer in beginning.longer]
+    for row in order:
+        groups.setdefault(prefix_of[row] if prefix_of[row].depth else row, []).append(row)
+    return [Group(tuple(rows), prefix_of[rows[0]].depth) for rows in groups.values()]
+
+
+def shared_lengths(prompts: Sequence[Sequence[int]], group_cost: int = GROUP_COST) -> list[int]:
+    """How many of its first tokens each prompt shares with its group of `group_by_prefix`."""
+    n_shared = {row: group.n_shared for group in group_by_prefix(prompts, group_cost) for row in group.rows}
+    return [n_shared[row] for row in range(len(prompts))]
+
+
+def common_length(left: Sequence[int], right: Sequence[int]) -> int:
+    """Length of the common beginning: by halves, as comparing slices is much faster than comparing items."""
+    low, high = 0, min(len(left), len(right))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def is_out_of_memory(error: BaseException) -> bool:

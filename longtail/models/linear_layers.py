@@ -13,7 +13,6 @@ from typing import Any
 
 LEAST_ROWS = 16
 _CPUINFO = Path("/proc/cpuinfo")
-_MAKER = "vendor_id"
 
 
 def use_fastest(model: Any) -> Any:
@@ -45,18 +44,17 @@ def is_onednn_faster() -> bool:
     import torch
 
     has_both = torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
-    return (
-        has_both and hasattr(torch.ops.mkldnn, "_linear_pointwise") and _maker() not in ("", "GenuineIntel")
-    )
+    has_operator = has_both and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return has_operator and cpu_info("vendor_id") not in ("", "GenuineIntel")
 
 
-def _maker() -> str:
-    """Who made the processor, as Linux tells; empty where it does not."""
+def cpu_info(field: str) -> str:
+    """What Linux says of the processor, as `vendor_id` or `model name`; empty where it does not."""
     try:
-        lines = _CPUINFO.read_text(encoding="utf-8").splitlines()
+        lines = _CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ""
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith(_MAKER)), "")
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(field)), "")
 
 
 def _linear(layer: Any, values: Any) -> Any:

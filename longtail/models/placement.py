@@ -32,8 +32,9 @@ _LOG = logging.getLogger(__name__)
 _FOLDER = "/tmp/longtail-leases"  # noqa: S108 - every user's processes must agree on it, and TMPDIR is one's own
 _POLL_SECONDS = 0.5
 _REMIND_SECONDS = 30.0
-_HELD: dict[Path, _Held] = {}
-"""The GPUs that this process holds: a second `flock` of the same process would wait for itself."""
+_HELD: dict[Path, tuple[int, int]] = {}
+"""The GPUs that this process holds, with the file's descriptor and the number of leases: a second `flock` of the same
+process would wait for itself."""
 _GUARD = threading.Lock()
 
 
@@ -42,8 +43,21 @@ def find_device(model: Model) -> Any:
     quantisation and device map cannot be had here.
     """
     device = _device(model)
-    _check_quantisation(model, device)
-    _check_device_map(model, device)
+    if model.quantisation != "none":
+        if device.type != "cuda":
+            raise BackendError(
+                f"model {model.name}: quantisation {model.quantisation} needs a CUDA GPU, and the device is {device}; "
+                "use quantisation none"
+            )
+        for package in ("bitsandbytes", "accelerate"):
+            check_package(model, f"quantisation {model.quantisation}", package)
+    if model.device_map is not None:
+        if device.type != "cuda" or device.index is not None:
+            raise BackendError(
+                f"model {model.name}: device_map {model.device_map} spreads a model over all GPUs that torch sees, and "
+                f"the device is {device}; use device cuda on a machine with GPUs, or leave device_map out"
+            )
+        check_package(model, f"device_map {model.device_map}", "accelerate")
     return device
 
 
@@ -59,39 +73,12 @@ def _device(model: Model) -> Any:
         raise BackendError(
             f"model {model.name}: {name!r} is no torch device; use auto, cpu or cuda"
         ) from None
+    asked = f"model {model.name}: device {device} asked for, but torch sees"
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise BackendError(
-            f"model {model.name}: device {device} asked for, but torch sees no CUDA; use auto or cpu"
-        )
+        raise BackendError(f"{asked} no CUDA; use auto or cpu")
     if device.type == "cuda" and device.index is not None and device.index >= torch.cuda.device_count():
-        raise BackendError(
-            f"model {model.name}: device {device} asked for, but torch sees {torch.cuda.device_count()} GPUs, "
-            "counted from cuda:0"
-        )
+        raise BackendError(f"{asked} {torch.cuda.device_count()} GPUs, counted from cuda:0")
     return device
-
-
-def _check_quantisation(model: Model, device: Any) -> None:
-    if model.quantisation == "none":
-        return
-    if device.type != "cuda":
-        raise BackendError(
-            f"model {model.name}: quantisation {model.quantisation} needs a CUDA GPU, and the device is {device}; "
-            "use quantisation none"
-        )
-    check_package(model, f"quantisation {model.quantisation}", "bitsandbytes")
-    check_package(model, f"quantisation {model.quantisation}", "accelerate")
-
-
-def _check_device_map(model: Model, device: Any) -> None:
-    if model.device_map is None:
-        return
-    if device.type != "cuda" or device.index is not None:
-        raise BackendError(
-            f"model {model.name}: device_map {model.device_map} spreads a model over all GPUs that torch sees, and "
-            f"the device is {device}; use device cuda on a machine with GPUs, or leave device_map out"
-        )
-    check_package(model, f"device_map {model.device_map}", "accelerate")
 
 
 def check_package(model: Model, wish: str, package: str) -> None:
@@ -120,29 +107,18 @@ def lease_device(model: Model, device: Any) -> tuple[Any, Lease]:
 
 
 def placement(model: Model, device: Any) -> dict[str, Any]:
-    """What `from_pretrained` is told about devices and quantisation."""
-    placement: dict[str, Any] = {}
-    if model.device_map is not None:
-        placement["device_map"] = model.device_map
-    elif model.quantisation != "none":
-        placement["device_map"] = {"": device}
-    if model.quantisation != "none":
-        placement["quantization_config"] = quantisation_config(model)
-    return placement
-
-
-def quantisation_config(model: Model) -> Any:
-    """bitsandbytes' settings for `8bit` and `4bit`."""
+    """What `from_pretrained` is told about devices and quantisation (bitsandbytes')."""
+    if model.quantisation == "none":
+        return {} if model.device_map is None else {"device_map": model.device_map}
     import torch
     from transformers import BitsAndBytesConfig
 
     # at float32 it says at every product that it computes in float16
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
-    if model.quantisation == "8bit":
-        return BitsAndBytesConfig(load_in_8bit=True)
-    return BitsAndBytesConfig(
-        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=getattr(torch, model.dtype)
-    )
+    dtype = getattr(torch, model.dtype)
+    in_4_bits = {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": dtype}
+    how = {"load_in_8bit": True} if model.quantisation == "8bit" else in_4_bits
+    return {"device_map": model.device_map or {"": device}, "quantization_config": BitsAndBytesConfig(**how)}
 
 
 def check_spread(model: Model, spread: dict[str, Any]) -> None:
@@ -155,12 +131,6 @@ def check_spread(model: Model, spread: dict[str, Any]) -> None:
         )
 
 
-@dataclass
-class _Held:
-    descriptor: int
-    n_leases: int
-
-
 @dataclass(frozen=True)
 class Lease:
     """GPUs held for one model: `positions` among those visible, `paths` of their lock files."""
@@ -170,8 +140,13 @@ class Lease:
 
     def release(self) -> None:
         """Give the GPUs back; to be called once."""
-        for path in self.paths:
-            _release(path)
+        with _GUARD:
+            for path in self.paths:
+                descriptor, n_leases = _HELD.pop(path)
+                if n_leases > 1:
+                    _HELD[path] = descriptor, n_leases - 1
+                else:
+                    os.close(descriptor)
 
 
 def lease_folder() -> Path:
@@ -204,7 +179,8 @@ def lease_one(gpus: Sequence[str], positions: Sequence[int], folder: Path, model
 
     It waits, and says so, while all are taken. Errors: `BackendError`.
     """
-    paths = {_path(folder, gpus[position]): position for position in positions}
+    names = {position: re.sub(r"[^A-Za-z0-9-]", "_", gpus[position]) for position in positions}
+    paths = {folder / f"gpu-{name}.lock": position for position, name in names.items()}
     reminded = float("-inf")
     while True:
         for path in sorted(paths, key=lambda path: path not in _HELD):
@@ -229,14 +205,11 @@ def lease_all(gpus: Sequence[str], folder: Path, model_name: str) -> Lease:
     return Lease(*(sum((getattr(lease, name) for lease in leases), ()) for name in ("positions", "paths")))
 
 
-def _path(folder: Path, gpu: str) -> Path:
-    return folder / f"gpu-{re.sub(r'[^A-Za-z0-9-]', '_', gpu)}.lock"
-
-
 def _acquire(path: Path, model_name: str) -> bool:
     with _GUARD:
         if path in _HELD:
-            _HELD[path].n_leases += 1
+            descriptor, n_leases = _HELD[path]
+            _HELD[path] = descriptor, n_leases + 1
             return True
         descriptor = _open(path)
         try:
@@ -246,16 +219,8 @@ def _acquire(path: Path, model_name: str) -> bool:
             return False
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"process {os.getpid()} with {model_name}".encode())
-        _HELD[path] = _Held(descriptor, 1)
+        _HELD[path] = descriptor, 1
         return True
-
-
-def _release(path: Path) -> None:
-    with _GUARD:
-        held = _HELD[path]
-        held.n_leases -= 1
-        if held.n_leases == 0:
-            os.close(_HELD.pop(path).descriptor)
 
 
 def _open(path: Path) -> int:

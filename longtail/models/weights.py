@@ -10,7 +10,7 @@ from pathlib import Path
 from longtail.errors import BackendError
 from longtail.models.gguf_models import convert
 from longtail.models.model_files import PATTERNS, ModelFiles, find_files
-from longtail.study.model_files import find_gguf, folder_of, place_of, read_header
+from longtail.study.model_files import find_gguf, folder_of, place_of, read_header, reference_model_path
 from longtail.study.models import Model
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -70,8 +70,6 @@ def check_folder(model: Model) -> None:
 def _local_folder(model: Model) -> Path | None:
     """The folder that a model's path names; None for a hub id."""
     if model.path.startswith(_SANDBOX):
-        from longtail.study.model_files import reference_model_path
-
         try:
             return reference_model_path(model.path.removeprefix(_SANDBOX))
         except BackendError as error:
@@ -129,7 +127,7 @@ def _snapshot(model: Model, *, local: bool) -> Path:
 
 def _reason(model: Model, error: Exception) -> str:
     """Why a hub model cannot be had, in one line."""
-    from huggingface_hub import errors
+    from huggingface_hub import constants, errors
 
     here = place_of(model.path, model.study_folder)
     if isinstance(error, errors.RevisionNotFoundError):
@@ -141,20 +139,13 @@ def _reason(model: Model, error: Exception) -> str:
     if isinstance(error, errors.RepositoryNotFoundError):
         return f"there is no folder {here}, and no hub model of this name that this login may see"
     at = f" at revision {model.revision}" if model.revision else ""
-    cached = _revisions_in_cache(model)
+    folder = Path(constants.HF_HUB_CACHE) / f"models--{model.path.replace('/', '--')}"
+    cached = sorted(path.name for kind in ("refs", "snapshots") for path in folder.glob(f"{kind}/*"))
     there = f", which holds {', '.join(cached)}" if cached else ""
     return (
         f"{model.path}{at} is no folder, not in the local hub cache{there}, and cannot be downloaded "
         f"({type(error).__name__}); check name, revision and network, or HF_HUB_OFFLINE; as a folder it would be {here}"
     )
-
-
-def _revisions_in_cache(model: Model) -> list[str]:
-    """Branches, tags and commits of a hub model that the local cache names or holds."""
-    from huggingface_hub import constants
-
-    folder = Path(constants.HF_HUB_CACHE) / f"models--{model.path.replace('/', '--')}"
-    return sorted(path.name for kind in ("refs", "snapshots") for path in folder.glob(f"{kind}/*"))
 
 
 def has_tokenizer(folder: Path) -> bool:

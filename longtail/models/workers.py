@@ -13,6 +13,8 @@ import logging
 import os
 import signal
 import socket
+import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -23,7 +25,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from longtail.errors import BackendError, LongtailError, single_line
 from longtail.needs import CLUSTER, check_package
@@ -32,7 +34,8 @@ from longtail.storage.fingerprints import folder_version
 _IN_FLIGHT = 2
 """Calls that a worker has: one that it answers, and one that it need not wait for."""
 _MOST_DEATHS = 3
-"""A call whose worker died so often fails. If a worker dies so often before it has loaded the model, the model fails."""
+"""A call fails that so many workers died of, each fresh and without another call. If a worker dies so often before it has
+loaded the model, the model fails."""
 _SHARED_VARIABLES = ("LONGTAIL_HOME", "LONGTAIL_LEASES", "LONGTAIL_THREADS", "HF_HOME", "HF_HUB_OFFLINE")
 _SHOWN = 200
 """Characters of what Ray says of a dead worker."""
@@ -48,27 +51,22 @@ _DEFAULTS = {
 """Variables that Ray reads when it is imported, where they are not set."""
 
 
-class Loader(Protocol):
-    """A model that can be loaded here or elsewhere. `name` stands at the beginning of messages."""
+@dataclass(frozen=True)
+class Loader:
+    """A model that can be loaded here or elsewhere.
 
-    @property
-    def name(self) -> str: ...
+    `name` stands at the beginning of messages. `load` gives a context that holds the loaded model (errors:
+    `BackendError`). `describe` says what that model is; what its owner expects has the same keys.
+    """
 
-    def loaded(self) -> AbstractContextManager[Any]:
-        """Holds the loaded model. Errors: `BackendError`."""
-        ...
-
-    def describe(self, model: Any) -> Mapping[str, Any]:
-        """What the loaded model is. What its owner expects has the same keys."""
-        ...
+    name: str
+    load: Callable[[], AbstractContextManager[Any]]
+    describe: Callable[[Any], Mapping[str, Any]]
 
 
-class Call(Protocol):
-    """A batch."""
-
-    def answer(self, model: Any) -> Any:
-        """Ask the loaded model. Errors: its own."""
-        ...
+Call = Callable[[Any], Any]
+"""A batch: a function from the loaded model to an answer. Its errors are its own."""
+_Placed = tuple[int, Call]
 
 
 @dataclass(frozen=True)
@@ -91,14 +89,14 @@ class Worker:
         with _pickle_errors():
             if self._folder.is_dir():
                 os.chdir(self._folder)  # paths of a study may be relative to the folder of the command
-            self._model = self._held.enter_context(self._loader.loaded())
+            self._model = self._held.enter_context(self._loader.load())
             description = {"host": socket.gethostname(), "code": folder_version("longtail")}
             return {**self._loader.describe(self._model), **description}
 
     def answer(self, call: Call) -> Any:
         """Errors: `BackendError`."""
         with _pickle_errors():
-            return call.answer(self._model)
+            return call(self._model)
 
 
 @dataclass(frozen=True)
@@ -110,10 +108,14 @@ class _Died:
 
 @dataclass(eq=False)
 class _Held:
-    """A worker as its owner sees it: what it was handed, oldest first, whether it loads, and how often it died so."""
+    """A worker as its owner sees it: what it was handed, oldest first, whether it loads, and how often it died so.
+
+    `is_fresh`: it has answered nothing yet.
+    """
 
     actor: Any = None
     deaths: int = 0
+    is_fresh: bool = True
     calls: deque[tuple[Any, int, Call]] = field(default_factory=deque)
     loading: Any = None
 
@@ -154,13 +156,13 @@ class RayWorkers:
 
     def answers(self, calls: Iterable[Call]) -> Iterator[tuple[int, Any]]:
         """The place of each call and its answer or `Killed`, as soon as a worker has it. Errors: `BackendError`."""
-        fresh, waiting = enumerate(calls), deque[tuple[int, Call]]()
-        deaths: dict[int, int] = {}  # of the calls that a worker had when it died
+        rest, waiting, suspects = enumerate(calls), deque[_Placed](), deque[_Placed]()
+        deaths: dict[int, int] = {}  # of the calls that a worker had when it died: how often it died of them
         for worker in self._workers:
             worker.calls.clear()  # of an earlier loop that was left
         while True:
-            self._hand_out(fresh, waiting, deaths)
-            if not any(worker.calls for worker in self._workers) and not waiting:
+            self._hand_out(rest, waiting, suspects, deaths)
+            if not (waiting or suspects or any(worker.calls for worker in self._workers)):
                 return
             worker = self._wait()
             if worker.loading:
@@ -170,19 +172,21 @@ class RayWorkers:
             answer = self._said(reference)
             if not isinstance(answer, _Died):
                 worker.calls.popleft()
+                worker.is_fresh = False
                 yield place, answer
                 continue
-            waiting.extendleft((place, call) for _, place, call in reversed(worker.calls))
+            suspects.extendleft((place, call) for _, place, call in reversed(worker.calls))
+            is_blamed = worker.is_fresh and len(worker.calls) == 1  # else a machine may have been taken away
             deaths |= {place: deaths.get(place, 0) for _, place, _ in worker.calls}
+            deaths[place] += is_blamed
             worker.calls.clear()
             self._load(worker)
-            deaths[place] += 1
             self._log.warning(
-                "%s: a worker died, and its batch is asked again (%s of %s): %s",
+                "%s: a worker died, and its batch is asked again (it killed %s of at most %s workers): %s",
                 *(self._name, deaths[place], _MOST_DEATHS, answer.why),
             )
             if deaths[place] == _MOST_DEATHS:
-                place, call = waiting.popleft()
+                place, call = suspects.popleft()
                 yield place, Killed(call, f"it killed its worker {_MOST_DEATHS} times")
 
     def close(self) -> None:
@@ -208,19 +212,27 @@ class RayWorkers:
         return number, {"num_cpus": cpus, "num_gpus": gpus}
 
     def _hand_out(
-        self, fresh: Iterator[tuple[int, Call]], waiting: deque[tuple[int, Call]], deaths: Mapping[int, int]
+        self,
+        rest: Iterator[_Placed],
+        waiting: deque[_Placed],
+        suspects: deque[_Placed],
+        deaths: Mapping[int, int],
     ) -> None:
-        """Fill the workers' hands. If afterwards no worker has a call and `waiting` is empty, no call is left.
+        """Fill the workers' hands. If afterwards no worker has a call and nothing waits, no call is left.
 
-        A call that a dead worker had is asked alone: an answer may be lost if the next call kills the worker.
+        A suspect, which a dead worker had, is asked alone: an answer may be lost if the next call kills the worker. A
+        fresh worker shows whether the call is to blame; the others are asked other calls as long as there are any.
         """
         for n_calls in range(_IN_FLIGHT):
             for worker in self._workers:
-                waiting.extend(islice(fresh, 0 if waiting else 1))
-                if waiting and worker.loading is None and len(worker.calls) == n_calls:
-                    if n_calls and {waiting[0][0], worker.calls[0][1]} & deaths.keys():
-                        continue
-                    place, call = waiting.popleft()
+                waiting.extend(islice(rest, 0 if waiting else 1))
+                has_suspect = any(place in deaths for _, place, _ in worker.calls)
+                if worker.loading or has_suspect or len(worker.calls) != n_calls:
+                    continue
+                takes_suspect = suspects and not n_calls and (worker.is_fresh or not waiting)
+                queue = suspects if takes_suspect else waiting
+                if queue:
+                    place, call = queue.popleft()
                     worker.calls.append((worker.actor.answer.remote(call), place, call))
 
     def _load(self, worker: _Held) -> None:
@@ -230,7 +242,7 @@ class RayWorkers:
         """
         if worker.actor is not None:
             self._ray.kill(worker.actor)  # it may only be out of reach
-        worker.actor = self._begin()
+        worker.actor, worker.is_fresh = self._begin(), True
         worker.loading = worker.actor.load.remote()
 
     def _wait(self) -> _Held:
@@ -299,8 +311,8 @@ def workers(
     `expected`: what workers on other machines must say of the model. Errors: `BackendError`.
     """
     if not os.environ.get(CLUSTER):
-        with loader.loaded() as model:
-            yield lambda calls: ((place, call.answer(model)) for place, call in enumerate(calls))
+        with loader.load() as model:
+            yield lambda calls: ((place, call(model)) for place, call in enumerate(calls))
         return
     with contextlib.closing(RayWorkers(loader, expected, log)) as ray:
 
@@ -339,7 +351,8 @@ def _connect() -> Any:
         raise BackendError(f"LONGTAIL_RAY: {problem}")
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+        with _mute_ray():
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         raise BackendError(
             single_line(f"no Ray cluster lets us in (LONGTAIL_RAY={address}, RAY_AUTH_TOKEN): {error}")
@@ -348,6 +361,22 @@ def _connect() -> Any:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)
     return ray
+
+
+@contextlib.contextmanager
+def _mute_ray() -> Iterator[None]:
+    """Standard error without the lines of Ray's C++ code, which no setting stops: its error says the same."""
+    with tempfile.TemporaryFile() as written:
+        before = os.dup(2)
+        os.dup2(written.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(before, 2)
+            os.close(before)
+            written.seek(0)
+            os.write(2, b"".join(line for line in written if b".cc:" not in line))
 
 
 def _whole(variable: str, default: int) -> int:

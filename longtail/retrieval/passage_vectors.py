@@ -15,7 +15,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
@@ -25,7 +25,7 @@ import pyarrow as pa
 from longtail.embedding.declared import DeclaredEncoder
 from longtail.embedding.encoder import Encoder
 from longtail.embedding.vectors import lease_for_encoder
-from longtail.models.workers import workers
+from longtail.models.workers import Call, Loader, workers
 from longtail.progress import Progress
 from longtail.retrieval.stored_passages import StoredPassages, texts_to_index
 from longtail.storage.files import remove_leftovers, whole, write_array
@@ -54,7 +54,7 @@ def build_vectors(
     remove_leftovers(shared)
     waiting: list[tuple[Path, Path, int]] = []  # of each part that was handed out: shared file, link, rows
 
-    def missing() -> Iterator[_Part]:
+    def missing() -> Iterator[Call]:
         """The parts that nobody has encoded; the others are linked."""
         for number, table in enumerate(_parts(passages)):
             path = folder / f"{number:05}.npy"
@@ -63,7 +63,7 @@ def build_vectors(
                 part = shared / f"{_hash(texts)}.npy"
                 if not _is_whole(part, len(texts)):
                     waiting.append((part, path, len(texts)))
-                    yield _Part(texts, encoder)
+                    yield partial(_encode, encoder, texts)
                     continue
                 _share(part, path)
             progress.add(table.num_rows)
@@ -71,7 +71,12 @@ def build_vectors(
     with Progress(log, f"{encoder.name}: passages encoded", len(passages)) as progress:
         parts = missing()
         if first := next(parts, None):
-            with workers(_Loader(encoder, device), {"weights": encoder.stamp}, log) as answers:
+            loader = Loader(
+                f"retriever {encoder.name}",
+                partial(_load, encoder, device),
+                lambda _: {"weights": encoder.stamp},
+            )
+            with workers(loader, loader.describe(None), log) as answers:
                 for place, (vectors, n_cut) in answers(chain([first], parts)):
                     part, path, n_rows = waiting[place]
                     _store(part, vectors, n_cut)
@@ -145,39 +150,19 @@ def _parts(passages: StoredPassages) -> Iterator[pa.Table]:
             yield table.slice(start, PART_ROWS)
 
 
-@dataclass(frozen=True)
-class _Loader:
-    """The encoder of passages, for whoever encodes them."""
-
-    encoder: DeclaredEncoder
-    device: str
-
-    @property
-    def name(self) -> str:
-        return f"retriever {self.encoder.name}"
-
-    @contextlib.contextmanager
-    def loaded(self) -> Iterator[Encoder]:
-        with lease_for_encoder(self.device, self.encoder.name) as device:
-            yield self.encoder.load(device)
-
-    def describe(self, model: Encoder) -> dict[str, str]:
-        return {"weights": self.encoder.stamp}
+@contextlib.contextmanager
+def _load(encoder: DeclaredEncoder, wanted: str) -> Iterator[Encoder]:
+    with lease_for_encoder(wanted, encoder.name) as device:
+        yield encoder.load(device)
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Passages to encode. The answer: their vectors in the encoder's number format, and how many texts were cut."""
-
-    texts: Sequence[str]
-    encoder: DeclaredEncoder
-
-    def answer(self, model: Encoder) -> tuple[np.ndarray, int]:
-        cut: list[int] = []
-        before = self.encoder.settings.passage_prefix
-        vectors = model.encode([before + text for text in self.texts] if before else self.texts, _LOG, cut)
-        with np.errstate(over="ignore"):
-            return vectors.astype(self.encoder.settings.dtype, copy=False), len(cut)
+def _encode(encoder: DeclaredEncoder, texts: Sequence[str], model: Encoder) -> tuple[np.ndarray, int]:
+    """Vectors of passages in the encoder's number format, and how many texts were cut."""
+    cut: list[int] = []
+    before = encoder.settings.passage_prefix
+    vectors = model.encode([before + text for text in texts] if before else texts, _LOG, cut)
+    with np.errstate(over="ignore"):
+        return vectors.astype(encoder.settings.dtype, copy=False), len(cut)
 
 
 def _store(path: Path, vectors: np.ndarray, n_cut: int) -> None:

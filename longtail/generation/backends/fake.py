@@ -29,7 +29,7 @@ import os
 import re
 import time
 import urllib.parse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from operator import eq
@@ -83,8 +83,11 @@ class Script:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def answer_of(prompt: str, script: Script) -> str:
-    """The answer that a script gives to a prompt."""
+def answer_of(prompt: str, script: Script, seed: int | None = None) -> str:
+    """The answer that a script gives to a prompt under a sample's seed; without one, the greedy answer."""
+    drawn = f"{prompt}\n{seed}"
+    if seed is not None and digest(drawn)[31] % 2:
+        return _words(drawn)
     match = _QUESTION.search(prompt)
     question = (match["qa"] or match["long"] or "") if match else prompt.rpartition("\n")[2]
     if question in script.answers:
@@ -94,14 +97,6 @@ def answer_of(prompt: str, script: Script) -> str:
     before = prompt[: match.start() if match else len(prompt) - len(question)]
     shown = before.rstrip("\n").rpartition("\n")[2]
     return shown if script.rule == "passage" and shown else _words(prompt)
-
-
-def text_of(prompt: str, seed: int | None, script: Script) -> str:
-    """The answer that a script gives to a prompt under a sample's seed; without one, the greedy answer."""
-    drawn = f"{prompt}\n{seed}"
-    if seed is not None and digest(drawn)[31] % 2:
-        return _words(drawn)
-    return answer_of(prompt, script)
 
 
 def _words(text: str) -> str:
@@ -117,24 +112,19 @@ def digest(text: str) -> bytes:
 
 def read_script(model: Model) -> Script:
     """The script that a model's path names. Errors: `BackendError` naming the option and what is allowed."""
-    if model.path.startswith("fake:"):
-        rule, _, query = model.path.removeprefix("fake:").partition("?")
-        return _script(model, {"rule": rule, **dict(urllib.parse.parse_qsl(query))})
     try:
-        options = json.loads(place_of(model.path, model.study_folder).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RuntimeError) as error:  # RecursionError, and the home of nobody
-        raise BackendError(f"model {model.name}: fake script {model.path} cannot be read ({error})") from None
-    return _script(model, options)
-
-
-def _script(model: Model, options: Mapping[str, Any]) -> Script:
-    try:
+        if model.path.startswith("fake:"):
+            rule, _, query = model.path.removeprefix("fake:").partition("?")
+            options = {"rule": rule, **dict(urllib.parse.parse_qsl(query))}
+        else:
+            options = json.loads(place_of(model.path, model.study_folder).read_text(encoding="utf-8"))
         return TypeAdapter(Script).validate_python(options)
     except ValidationError as error:
         (first, *_) = error.errors()
-        raise BackendError(
-            f"model {model.name}: fake script {model.path}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
-        ) from None
+        reason = f": {'.'.join(map(str, first['loc']))}: {first['msg']}"
+    except (OSError, ValueError, RuntimeError) as error:  # RecursionError, and the home of nobody
+        reason = f" cannot be read ({error})"
+    raise BackendError(f"model {model.name}: fake script {model.path}{reason}")
 
 
 _DOLLAR_ERROR = 1e-9
@@ -186,8 +176,8 @@ class FakeBackend:
         seconds = self._call(len(prompts)) / max(1, len(prompts))
         results: list[Scored | Failure] = []
         for prompt, continuations in zip(_read(prompts, passages), candidates, strict=True):
-            if self._refuses(prompt):
-                results.append(Failure(self._refusal()))
+            if refusal := self._refusal(prompt):
+                results.append(refusal)
                 continue
             self._note_made(f"{prompt}\n{list(continuations)}", [None], "scores")
             scores = tuple(self._score(prompt, candidate) for candidate in continuations)
@@ -252,8 +242,8 @@ class FakeBackend:
         results: list[list[Generation] | Failure] = []
         before: list[str] = []
         for prompt, asked in zip(prompts, seeds, strict=True):
-            if self._refuses(prompt):
-                results.append(Failure(self._refusal()))
+            if refusal := self._refusal(prompt):
+                results.append(refusal)
                 continue
             words = prompt.split()
             shared = 0 if service else sum(takewhile(bool, map(eq, words[:-1], before)))
@@ -279,7 +269,7 @@ class FakeBackend:
     def _generation(
         self, prompt: str, seed: int | None, decoding: Decoding, shared: int, accounts: Mapping[str, Any]
     ) -> Generation:
-        words = f" {text_of(prompt, seed, self.script)}".split(" ")[: decoding.max_new_tokens + 1]
+        words = f" {answer_of(prompt, self.script, seed)}".split(" ")[: decoding.max_new_tokens + 1]
         text = " ".join(words)
         answer = cut_text(text, decoding.end)
         confidence = confidence_of([-digest(f"{answer}\n{n}")[0] / 256 for n in range(len(answer.split()))])
@@ -298,11 +288,9 @@ class FakeBackend:
         time.sleep(seconds)
         return seconds
 
-    def _refuses(self, prompt: str) -> bool:
-        return bool(self.script.refuse) and self.script.refuse in prompt
-
-    def _refusal(self) -> str:
-        return f"refused: the prompt contains {self.script.refuse!r}"
+    def _refusal(self, prompt: str) -> Failure | None:
+        refused = self.script.refuse
+        return Failure(f"refused: the prompt contains {refused!r}") if refused and refused in prompt else None
 
     def _score(self, prompt: str, candidate: str) -> CandidateScore:
         n_tokens = len(candidate.split())
@@ -311,19 +299,18 @@ class FakeBackend:
         return CandidateScore(-(1 + digest(f"{prompt}\n{candidate}")[0] / 256) * n_tokens, n_tokens)
 
     def _note_made(self, prompt: str, seeds: Sequence[int | None], how: str) -> None:
-        if self.script.ledger:
-            names = (digest(f"{prompt}\n{how}\n{seed}").hex() for seed in seeds)
-            self._write("".join(f"made {name}\n" for name in names))
+        names = (digest(f"{prompt}\n{how}\n{seed}").hex() for seed in seeds)
+        self._write(f"made {name}" for name in names)
 
     def _bill(self, name: str) -> None:
-        if self.script.ledger:
-            file = Path(self.script.ledger)
-            known = file.read_text(encoding="utf-8").split() if file.exists() else []
-            self._write(f"{'again' if name in known else 'paid'} {name}\n")
+        file = Path(self.script.ledger)
+        known = file.read_text(encoding="utf-8").split() if self.script.ledger and file.exists() else []
+        self._write([f"{'again' if name in known else 'paid'} {name}"])
 
-    def _write(self, lines: str) -> None:
-        with Path(self.script.ledger).open("a", encoding="utf-8") as file:
-            file.write(lines)
+    def _write(self, lines: Iterable[str]) -> None:
+        if self.script.ledger:
+            with Path(self.script.ledger).open("a", encoding="utf-8") as file:
+                file.write("".join(f"{line}\n" for line in lines))
 
 
 def _read(prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> Sequence[str]:

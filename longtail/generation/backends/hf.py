@@ -36,7 +36,6 @@ from longtail.generation.backends.local.batches import (
     account_scores,
     account_texts,
     batch_tokens_on,
-    usage_of,
 )
 from longtail.generation.backends.local.cached import CachedSteppers
 from longtail.generation.backends.local.decoding import (
@@ -61,6 +60,7 @@ from longtail.generation.backends.local.scoring import (
     score_continuations,
     tree_size,
 )
+from longtail.models.limits import shared_lengths
 from longtail.models.weights import check_folder, find_weights
 from longtail.progress import Progress
 from longtail.study.backends import GENERATE, MEASURE, PASSAGES, SAMPLE, SCORE
@@ -91,11 +91,13 @@ class TransformersBackend:
             self._check_kind(model)
             self.batch_tokens = model.batch_tokens or batch_tokens_on(self._loaded)
             steppers = choose_steppers(self._loaded, self.batch_tokens)
-            self._rules = self._read_rules(getattr(steppers, "start", ()))
+            start = getattr(steppers, "start", ())
+            self._rules = Rules(self._loaded.settings.followed, self._loaded.end_ids, start)
+            self._rules.check(self._loaded.name, self._loaded.n_embeddings, self._loaded.device)
         except BaseException:
             self._loaded.close()
             raise
-        self._batches: DeviceBatches | None = DeviceBatches(self._loaded, steppers, self.batch_tokens)
+        self._batches = DeviceBatches(self._loaded, steppers, self.batch_tokens)
         self._texts = Texts(self._loaded.tokenizer)
         self._candidates = CandidateTokens(self._loaded.tokenizer, getattr(steppers, "targets", None))
 
@@ -154,33 +156,43 @@ class TransformersBackend:
         encoded = self._encode(prompts, passages)
         for i, (prompt, tokens, texts) in enumerate(zip(prompts, encoded, candidates, strict=True)):
             n_before, continuations = self._candidates.continuations(prompt, tokens, texts)
-            before = self._cut(tokens[:n_before], max((len(c.tokens) for c in continuations), default=0))
-            if before is None:
+            try:
+                before = self._fit(tokens[:n_before], max((len(c.tokens) for c in continuations), default=0))
+            except BackendError:
                 results[i] = Failure("the longest candidate leaves no room for the prompt")
-            elif before:
+                continue
+            if before:
                 rows[i] = Row(before, n_before - len(before), continuations=continuations)
-        places, asked = list(rows), list(rows.values())
 
-        def work(stepper: Stepper, batch: Sequence[int]) -> list[list[float] | None]:
-            return score_continuations(stepper, [asked[index].continuations for index in batch])
+        def work(stepper: Stepper, batch: Sequence[Row]) -> list[list[float] | None]:
+            return score_continuations(stepper, [row.continuations for row in batch])
 
-        sizes = [tree_size(row.continuations) for row in asked]
-        for done in self._running().run([row.tokens for row in asked], sizes, work):
-            for index, scored in account_scores(done, asked, len(self._loaded.devices)):
-                results[places[index]] = scored
+        sizes = [tree_size(row.continuations) for row in rows.values()]
+        for done in self._batches.run(list(rows), list(rows.values()), sizes, work):
+            for place, scored in account_scores(done, len(self._loaded.devices)):
+                results[place] = scored
         return results
 
     def forget(self) -> None:
         """Drop what is kept for later calls: prefixes, or an encoder's states."""
-        self._running().forget()
+        self._batches.forget()
 
     def usage(self) -> Usage:
-        """The devices, and their peak memory; on a CPU, the process's."""
-        return usage_of(self._loaded.devices)
+        """The devices, and what torch allocated at most on all GPUs together; on a CPU, what the process held."""
+        import torch
+
+        gpus = [device for device in self._loaded.devices if device.type == "cuda"]
+        names = ", ".join(
+            f"{device} ({torch.cuda.get_device_name(device)})" if device in gpus else str(device)
+            for device in self._loaded.devices
+        )
+        if not gpus:
+            return Usage(names)
+        return Usage(names, sum(torch.cuda.max_memory_allocated(device) for device in gpus) / 2**20)
 
     def close(self) -> None:
         """Free the weights."""
-        self._batches = None
+        del self._batches
         self._loaded.close()
 
     def _generations(
@@ -199,24 +211,20 @@ class TransformersBackend:
             results.append([] if fitting else self.no_tokens)
             if fitting and drawn:
                 rows[i] = Row(fitting, len(tokens) - len(fitting), drawn)
-        places, asked = list(rows), list(rows.values())
         ending = Ending(decoding.max_new_tokens, self._loaded.end_ids, self._texts.is_done(decoding.end))
 
-        def work(stepper: Stepper, batch: Sequence[int]) -> list[OfPrompt]:
-            adjust = self._rules.adjust(
-                [tokens_of(asked[index].tokens) for index in batch], decoding.max_new_tokens
-            )
+        def work(stepper: Stepper, batch: Sequence[Row]) -> list[OfPrompt]:
+            adjust = self._rules.adjust([tokens_of(row.tokens) for row in batch], decoding.max_new_tokens)
             if is_sampled:
-                drawn_by = [asked[index].seeds for index in batch]
+                drawn_by = [row.seeds for row in batch]
                 return decode_samples(stepper, ending, decoding.temperature, drawn_by, adjust)
             written = decode_greedily(stepper, len(batch), ending, adjust)
             return [None if text is None else [text] for text in written]
 
-        sizes = [len(row.seeds) * decoding.max_new_tokens for row in asked]
-        n_devices = len(self._loaded.devices)
-        for done in self._running().run([row.tokens for row in asked], sizes, work):
-            for index, generations in account_texts(done, asked, self._texts, decoding, n_devices):
-                results[places[index]] = generations
+        sizes = [len(row.seeds) * decoding.max_new_tokens for row in rows.values()]
+        for done in self._batches.run(list(rows), list(rows.values()), sizes, work):
+            for place, texts in account_texts(done, self._texts, decoding, len(self._loaded.devices)):
+                results[place] = texts
         return results
 
     def _encode(self, prompts: Sequence[str], passages: Sequence[Sequence[str]]) -> Sequence[Sequence[int]]:
@@ -225,23 +233,10 @@ class TransformersBackend:
             raise BackendError(f"model {self._loaded.name}: its backend reads no passages apart from prompts")
         return self._loaded.encode(prompts)
 
-    def _cut(self, tokens: Sequence[int], n_new: int) -> Tokens | None:
-        """The prompt that fits before so many new tokens; None where none does."""
-        try:
-            return self._fit(tokens, n_new)
-        except BackendError:
-            return None
-
     def _fit(self, tokens: Sequence[int], n_new: int) -> Tokens:
         """The end of a prompt that fits before so many new tokens. Errors: `BackendError` where none does."""
         room = self._loaded.room(n_new)
         return tuple(tokens if room is None else tokens[-room:])
-
-    def _read_rules(self, start: Sequence[int]) -> Rules:
-        """The checkpoint's own rules. Errors: `BackendError` where one cannot be followed."""
-        rules = Rules(self._loaded.settings.followed, self._loaded.end_ids, start)
-        rules.check(self._loaded.name, self._loaded.n_embeddings, self._loaded.device)
-        return rules
 
     def _check_kind(self, model: Model) -> None:
         """Errors: `BackendError` unless the study says rightly whether the model is an encoder-decoder: this decides the
@@ -252,11 +247,6 @@ class TransformersBackend:
                 f"model {model.name}: it {is_one} an encoder-decoder; set encoder_decoder: "
                 f"{str(self._loaded.is_encoder_decoder).lower()} in the study"
             )
-
-    def _running(self) -> DeviceBatches:
-        if self._batches is None:
-            raise BackendError(f"model {self._loaded.name}: it is closed")
-        return self._batches
 
 
 def choose_steppers(loaded: LoadedModel, batch_tokens: int) -> Steppers:
@@ -283,7 +273,7 @@ def _try(loaded: LoadedModel, packed: PackedSteppers, before: str) -> str:
 
     def open_batch(prompts: Sequence[Sequence[int]]) -> Stepper:
         loaded.model.set_attn_implementation(IMPLEMENTATION)
-        return packed.open(prompts, group_cost=0)
+        return packed.open(prompts, shared_lengths(prompts, group_cost=0))
 
     def run_alone(prompt: list[int], tokens: list[int]) -> torch.Tensor:
         loaded.model.set_attn_implementation(before)

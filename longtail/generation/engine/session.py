@@ -7,7 +7,6 @@ import dataclasses
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -24,7 +23,7 @@ from longtail.generation.backends.base import (
     identify,
     load_backend,
 )
-from longtail.models.workers import Killed, RayWorkers
+from longtail.models.workers import Killed, Loader, RayWorkers
 from longtail.needs import CLUSTER
 from longtail.progress import Progress
 from longtail.study.models import BATCH_TOKENS, Model
@@ -47,7 +46,7 @@ class Call:
     candidates: Sequence[Sequence[str]] = ()
     free: Decoding | None = None
 
-    def answer(self, backend: Backend) -> Answers:
+    def __call__(self, backend: Backend) -> Answers:
         """Ask a backend. Errors: its own."""
         results: Sequence[Sequence[Result] | Result | Failure]
         if self.decoding is None:
@@ -92,7 +91,7 @@ class Local:
     def answers(self, calls: Iterable[Call]) -> Iterator[tuple[int, Answers]]:
         """One call after the other."""
         for place, call in enumerate(calls):
-            yield place, call.answer(self.backend)
+            yield place, call(self.backend)
 
 
 class OnRay:
@@ -100,7 +99,7 @@ class OnRay:
 
     def __init__(self, model: Model, identity: Identity, log: logging.Logger) -> None:
         expected = {"weights": identity.weights, "packages": identity}
-        self._workers = RayWorkers(_Loader(model), expected, log)
+        self._workers = RayWorkers(_loader(model), expected, log)
         self.capabilities = self._workers.described["capabilities"]
         self.batch_tokens = self._workers.described["batch_tokens"]
         self.close = self._workers.close
@@ -117,25 +116,15 @@ class OnRay:
         return Usage(f"Ray, {self._workers.number} x {self._workers.described['device']}", None)
 
 
-@dataclass(frozen=True)
-class _Loader:
-    """A model of a study, for a worker."""
-
-    model: Model
-
-    @property
-    def name(self) -> str:
-        return f"model {self.model.name}"
-
-    def loaded(self) -> AbstractContextManager[Backend]:
-        return contextlib.closing(load_backend(self.model))
-
-    def describe(self, model: Backend) -> dict[str, Any]:
-        local, identity = Local(model), model.identity
+def _loader(model: Model) -> Loader:
+    def describe(backend: Backend) -> dict[str, Any]:
+        local, identity = Local(backend), backend.identity
         abilities = {"capabilities": local.capabilities, "batch_tokens": local.batch_tokens}
         return {
-            "weights": identity.weights, "packages": identity, "device": model.usage().device, **abilities
+            "weights": identity.weights, "packages": identity, "device": backend.usage().device, **abilities
         }  # fmt: skip
+
+    return Loader(f"model {model.name}", lambda: contextlib.closing(load_backend(model)), describe)
 
 
 def _both(scored: Scored | Failure, written: Generation | Failure) -> Scored | Failure:

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from operator import methodcaller
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ from longtail.generation.backends.base import Decoding, Failure, Generation, ide
 from longtail.generation.backends.fake import FakeBackend
 from longtail.generation.engine.session import Answers, Call, OnRay
 from longtail.models import workers as ray_workers
-from longtail.models.workers import workers
+from longtail.models.workers import Loader, workers
 from longtail.retrieval import passage_vectors
 from longtail.retrieval.passage_vectors import build_vectors, read_vectors
 from longtail.storage.lake import Lake
@@ -167,37 +168,25 @@ def test_entailments_are_those_of_one_process(
 
 
 def test_a_batch_without_rows_of_its_own_that_kills_its_worker_is_an_error(cluster: Cluster) -> None:
-    class Nothing:
-        name = "nothing"
+    def kill(model: int) -> None:
+        os.kill(os.getpid(), 9)
 
-        def loaded(self) -> contextlib.nullcontext[int]:
-            return contextlib.nullcontext(1)
-
-        def describe(self, model: int) -> dict[str, int]:
-            return {"weights": model}
-
-    class Add:
-        def answer(self, model: int) -> int:
-            return model + 1
-
-    class Deadly:
-        def answer(self, model: int) -> None:
-            os.kill(os.getpid(), 9)
-
-    with workers(Nothing(), {"weights": 1}, LOG) as answers:
-        assert dict(answers([Add(), Add()])) == {0: 2, 1: 2}
+    nothing = Loader("nothing", lambda: contextlib.nullcontext(1), lambda model: {"weights": model})
+    add = methodcaller("__add__", 1)
+    with workers(nothing, {"weights": 1}, LOG) as answers:
+        assert dict(answers([add, add])) == {0: 2, 1: 2}
         with pytest.raises(BackendError, match=r"^nothing: a batch failed: it killed its worker 3 times"):
-            dict(answers([Add(), Deadly(), Add()]))
+            dict(answers([add, kill, add]))
     with (
         pytest.raises(BackendError, match=r"^nothing: the worker on \S+ has other weights"),
-        workers(Nothing(), {"weights": 2}, LOG),
+        workers(nothing, {"weights": 2}, LOG),
     ):
         pass
 
 
 def test_a_batch_that_kills_its_worker_fails_and_the_others_do_not(cluster: Cluster) -> None:
     class Deadly(Call):
-        def answer(self, backend: object) -> Answers:
+        def __call__(self, backend: object) -> Answers:
             os.kill(os.getpid(), 9)
             raise AssertionError
 
@@ -223,7 +212,7 @@ def test_errors_in_a_worker_are_one_line_and_leave_no_call_behind(cluster: Clust
             super().__init__("odd")
 
     class Odd(Call):
-        def answer(self, backend: object) -> Answers:
+        def __call__(self, backend: object) -> Answers:
             raise OddError(1, 2)
 
     held = OnRay(TINY, identify(TINY), LOG)
@@ -234,7 +223,7 @@ def test_errors_in_a_worker_are_one_line_and_leave_no_call_behind(cluster: Clust
         again = dict(held.answers(calls[5:]))
     finally:
         held.close()
-    expected = {place: call.answer(FakeBackend(TINY)) for place, call in enumerate(calls[5:])}
+    expected = {place: call(FakeBackend(TINY)) for place, call in enumerate(calls[5:])}
     assert {place: texts_of(own) for place, own in again.items()} == {
         place: texts_of(own) for place, own in expected.items()
     }
@@ -291,6 +280,7 @@ def test_without_the_token_nothing_is_asked(cluster: Cluster, tmp_path: Path, to
     )
     assert ended.returncode == 1
     assert re.search("no Ray cluster lets us in.*RAY_AUTH_TOKEN", ended.stderr.splitlines()[-1]), ended.stderr
+    assert ".cc:" not in ended.stderr  # as Ray's C++ code says, too, each time that it tries
 
 
 def test_a_machine_that_dies_takes_only_its_workers_along(

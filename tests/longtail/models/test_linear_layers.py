@@ -45,4 +45,4 @@ def test_other_number_formats_are_left_alone() -> None:
 def test_the_maker_is_read(text: str, maker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cpuinfo").write_text(text, encoding="utf-8")
     monkeypatch.setattr(linear_layers, "_CPUINFO", tmp_path / "cpuinfo")
-    assert linear_layers._maker() == maker
+    assert linear_layers.cpu_info("vendor_id") == maker

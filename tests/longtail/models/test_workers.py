@@ -8,14 +8,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from longtail.models import workers
-from longtail.models.workers import Killed, RayWorkers
+from longtail.models.workers import Killed, Loader, RayWorkers
 
 LOG = logging.getLogger(__name__)
 
@@ -90,24 +90,15 @@ class _Ray(SimpleNamespace):
     def shutdown(self) -> None: ...
 
 
-class Loader:
-    name = "nothing"
-
-    def loaded(self) -> contextlib.nullcontext[int]:
-        return contextlib.nullcontext(1)
-
-    def describe(self, model: int) -> dict[str, int]:
-        return {}
+LOADER = Loader("nothing", lambda: contextlib.nullcontext(1), lambda model: {})
 
 
-class Add:
-    def answer(self, model: int) -> int:
-        return model + 1
+def add(model: int) -> int:
+    return model + 1
 
 
-class Deadly:
-    def answer(self, model: int) -> None:
-        raise Death
+def kill(model: int) -> None:
+    raise Death
 
 
 @pytest.mark.parametrize("n_machines", [1, 2, 3])
@@ -116,8 +107,28 @@ def test_only_a_call_that_kills_its_worker_fails(
     n_machines: int, deadly: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "_connect", lambda: _Ray(n_machines))
-    held = RayWorkers(Loader(), {}, LOG)
-    found = dict(held.answers(Deadly() if i in deadly else Add() for i in range(9)))
-    assert found.keys() == set(range(9))
-    assert {i for i, answer in found.items() if isinstance(answer, Killed)} == deadly
-    assert {answer for answer in found.values() if not isinstance(answer, Killed)} <= {2}
+    workers_of_model = RayWorkers(LOADER, {}, LOG)
+    answers = dict(workers_of_model.answers(kill if i in deadly else add for i in range(9)))
+    assert answers.keys() == set(range(9))
+    assert {i for i, answer in answers.items() if isinstance(answer, Killed)} == deadly
+    assert {answer for answer in answers.values() if not isinstance(answer, Killed)} <= {2}
+
+
+@pytest.mark.parametrize(("n_calls", "place", "n_unblamed"), [(1, 0, 0), (9, 0, 1), (9, 8, 1)])
+def test_a_call_is_blamed_only_for_a_death_alone_on_a_fresh_worker(
+    n_calls: int, place: int, n_unblamed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of nine calls is handed out with another one, and the last to a worker that has answered."""
+    monkeypatch.setattr(workers, "_connect", lambda: _Ray(1))
+    for n_deaths in (2 + n_unblamed, 3 + n_unblamed):
+        deaths = iter(range(n_deaths))
+
+        def die_sometimes(model: int, deaths: Iterator[int] = deaths) -> int:
+            if next(deaths, None) is not None:
+                raise Death
+            return model + 1
+
+        calls = [die_sometimes if i == place else add for i in range(n_calls)]
+        answers = dict(RayWorkers(LOADER, {}, LOG).answers(calls))
+        assert isinstance(answers.pop(place), Killed) == (n_deaths == 3 + n_unblamed)
+        assert [answers[i] for i in range(n_calls) if i != place] == [2] * (n_calls - 1)

@@ -22,7 +22,6 @@ from longtail.generation.backends.base import (
     Failure,
     Generation,
     Scored,
-    Usage,
 )
 from longtail.generation.backends.local.decoding import (
     Stepper,
@@ -45,8 +44,6 @@ MOST_TOKENS = 262_144
 _SHARE = 0.25
 """Of a device's free memory, for a batch's keys and values. Kept prefixes may take as much."""
 T = TypeVar("T")
-Work = Callable[[Stepper, Sequence[int]], list[T]]
-"""From an opened batch and its rows' indices to one result per row."""
 
 
 def batch_tokens_on(loaded: LoadedModel) -> int:
@@ -75,12 +72,31 @@ def tokens_in(n_bytes: float, config: Any, width: int) -> int:
     return int(min(max(n_bytes // bytes_per_token, BATCH_TOKENS), MOST_TOKENS))
 
 
+Tokens = tuple[int, ...]
+OfPrompt = list[Written] | None
+"""The texts of a prompt; None where the model's scores were not finite."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The prompt's tokens as the model gets them, how many it lost, and a seed for each text, or what is scored."""
+
+    tokens: Tokens
+    n_truncated: int
+    seeds: Sequence[int] = ()
+    continuations: Sequence[Continuation] = ()
+
+
+Work = Callable[[Stepper, Sequence[Row]], list[T]]
+"""From an opened batch and its rows to one result per row."""
+
+
 @dataclass(frozen=True)
 class Finished(Generic[T]):
-    """One device batch: its rows, a result and a number of shared tokens for each; None where one row alone
-    did not fit the memory. `seconds` is the wall time since the batch before, attempts that did not fit included."""
+    """One device batch: its rows by their places, a result and a number of shared tokens for each; None where one row
+    alone did not fit the memory. `seconds` is the wall time since the batch before, with attempts that did not fit."""
 
-    rows: list[int]
+    rows: dict[int, Row]
     results: list[T] | None
     shared_tokens: list[int]
     seconds: float
@@ -94,30 +110,34 @@ class DeviceBatches:
         self.batch_tokens = batch_tokens
 
     def run(
-        self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], work: Work[T]
+        self, places: Sequence[int], rows: Sequence[Row], new_tokens: Sequence[int], work: Work[T]
     ) -> Iterator[Finished[T]]:
-        """Each batch as it is done. Errors other than a lack of memory: `BackendError`."""
+        """Each batch as it is done; `places` name the rows. Errors other than a lack of memory: `BackendError`."""
+        prompts = [row.tokens for row in rows]
         waiting = self._plan(range(len(prompts)), prompts, new_tokens)
         started = time.perf_counter()
         while waiting:
-            rows = waiting.popleft()
-            batch = [prompts[row] for row in rows]
-            outcome = self._attempt(batch, rows, work)
-            if outcome is None and len(rows) == 1:  # it may fit where nothing is kept for later batches
-                outcome = self._attempt(batch, rows, work)
-            if outcome is None and len(rows) > 1:
-                self._shrink(rows, prompts, new_tokens)
-                waiting = self._plan([*rows, *chain.from_iterable(waiting)], prompts, new_tokens)
+            batch = waiting.popleft()
+            chosen = [rows[i] for i in batch], [*batch.values()]
+            outcome = self._attempt(*chosen, work)
+            if outcome is None and len(batch) == 1:  # it may fit where nothing is kept for later batches
+                outcome = self._attempt(*chosen, work)
+            if outcome is None and len(batch) > 1:
+                self._shrink([*batch], prompts, new_tokens)
+                waiting = self._plan([*batch, *chain.from_iterable(waiting)], prompts, new_tokens)
                 continue
             results, shared_tokens = outcome or (None, [0])
-            yield Finished(rows, results, shared_tokens, time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            yield Finished({places[i]: rows[i] for i in batch}, results, shared_tokens, seconds)
             started = time.perf_counter()
 
     def forget(self) -> None:
         """Drop what earlier batches left to be shared."""
         self._steppers.forget()
 
-    def _shrink(self, rows: list[int], prompts: Sequence[Sequence[int]], new_tokens: Sequence[int]) -> None:
+    def _shrink(
+        self, rows: Sequence[int], prompts: Sequence[Sequence[int]], new_tokens: Sequence[int]
+    ) -> None:
         """Halve the tokens of a batch until these rows no longer make one."""
         before = self.batch_tokens
         self.batch_tokens = min(before, sum(len(prompts[row]) + new_tokens[row] for row in rows)) // 2
@@ -130,20 +150,20 @@ class DeviceBatches:
 
     def _plan(
         self, rows: Sequence[int], prompts: Sequence[Sequence[int]], new_tokens: Sequence[int]
-    ) -> deque[list[int]]:
+    ) -> deque[dict[int, int]]:
         sizes = [prompts[row] for row in rows], [new_tokens[row] for row in rows]
         planned = self._steppers.batches(*sizes, self.batch_tokens)
-        return deque([rows[i] for i in batch] for batch in planned)
+        return deque({rows[i]: n_shared for i, n_shared in batch.items()} for batch in planned)
 
     def _attempt(
-        self, prompts: list[Sequence[int]], rows: list[int], work: Work[T]
+        self, rows: Sequence[Row], shared: Sequence[int], work: Work[T]
     ) -> tuple[list[T], list[int]] | None:
         """One batch's results and shared tokens; None where the memory was too small."""
         import torch
 
         try:
             with torch.inference_mode():
-                stepper = self._steppers.open(prompts)
+                stepper = self._steppers.open([row.tokens for row in rows], shared)
                 return work(stepper, rows), list(stepper.shared_tokens)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
@@ -154,35 +174,16 @@ class DeviceBatches:
         return None
 
 
-Tokens = tuple[int, ...]
-OfPrompt = list[Written] | None
-"""The texts of a prompt; None where the model's scores were not finite."""
-_NOT_FINITE = Failure("the model's scores are not finite numbers")
-
-
-@dataclass(frozen=True)
-class Row:
-    """The prompt's tokens as the model gets them, how many it lost, and a seed for each text, or what is scored."""
-
-    tokens: Tokens
-    n_truncated: int
-    seeds: Sequence[int] = ()
-    continuations: Sequence[Continuation] = ()
-
-
 def account_texts(
-    done: Finished[OfPrompt], rows: Sequence[Row], texts: Texts, decoding: Decoding, n_devices: int
+    done: Finished[OfPrompt], texts: Texts, decoding: Decoding, n_devices: int
 ) -> Iterator[tuple[int, list[Generation] | Failure]]:
     """The places of the rows of one device batch, and their texts."""
-    n_texts = sum(len(rows[index].seeds) for index in done.rows)
     read = _read(done.results or [], texts, decoding.end)
-    share = done.seconds / n_texts
-    for place, index in enumerate(done.rows):
-        row, written = rows[index], done.results[place] if done.results else None
-        if written is None:
-            yield index, _reason(done, row.tokens)
+    n_texts = sum(len(row.seeds) for row in done.rows.values())
+    for place, written, accounts in _account(done, n_texts, n_devices):
+        if isinstance(written, Failure):
+            yield place, written
             continue
-        n_tokens, shared = len(tokens_of(row.tokens)), done.shared_tokens[place]
         generations = []
         for new in written:
             text, confidence, n_reasoning = read[id(new)]
@@ -191,42 +192,47 @@ def account_texts(
                     text=text,
                     confidence=confidence,
                     finish_reason=decoding.finish_reason(text, len(new.tokens)),
-                    prompt_tokens=n_tokens,
                     new_tokens=len(new.tokens),
                     reasoning_tokens=n_reasoning or None,
-                    n_truncated_tokens=row.n_truncated,
-                    latency_ms=1000 * share,
-                    batch_size=n_texts,
-                    shared_tokens=shared,
-                    device_seconds=share * n_devices,
+                    **accounts,
                 )
             )
-            shared = n_tokens
-        yield index, generations
+            accounts["shared_tokens"] = accounts["prompt_tokens"]
+        yield place, generations
 
 
 def account_scores(
-    done: Finished[list[float] | None], rows: Sequence[Row], n_devices: int
+    done: Finished[list[float] | None], n_devices: int
 ) -> Iterator[tuple[int, Scored | Failure]]:
     """The places of the rows of one device batch, and their scores."""
-    share = done.seconds / len(done.rows)
-    for place, index in enumerate(done.rows):
-        row, sums = rows[index], done.results[place] if done.results else None
-        if sums is None:
-            yield index, _reason(done, row.tokens)
+    for place, sums, accounts in _account(done, len(done.rows), n_devices):
+        if isinstance(sums, Failure):
+            yield place, sums
             continue
-        counts = [len(c.tokens) - c.n_unscored for c in row.continuations]
-        scored = Scored(
-            scores=tuple(map(CandidateScore, sums, counts)),
-            prompt_tokens=len(tokens_of(row.tokens)),
-            new_tokens=sum(counts),
-            n_truncated_tokens=row.n_truncated,
-            latency_ms=1000 * share,
-            batch_size=len(done.rows),
-            shared_tokens=done.shared_tokens[place],
-            device_seconds=share * n_devices,
-        )
-        yield index, scored
+        counts = [len(c.tokens) - c.n_unscored for c in done.rows[place].continuations]
+        scores = tuple(map(CandidateScore, sums, counts))
+        yield place, Scored(scores=scores, new_tokens=sum(counts), **accounts)
+
+
+def _account(
+    done: Finished[T | None], n_results: int, n_devices: int
+) -> Iterator[tuple[int, T | Failure, dict[str, Any]]]:
+    """Each row's place, its result, and what the result took; a result that is not there is a failure."""
+    share = done.seconds / n_results
+    results = [None] * len(done.rows) if done.results is None else done.results
+    for (place, row), result, shared in zip(done.rows.items(), results, done.shared_tokens, strict=True):
+        reason = "the model's scores are not finite numbers"
+        if done.results is None:
+            reason = f"out of memory with one prompt of {len(row.tokens)} tokens"
+        accounts = {
+            "prompt_tokens": len(tokens_of(row.tokens)),
+            "n_truncated_tokens": row.n_truncated,
+            "latency_ms": 1000 * share,
+            "batch_size": n_results,
+            "shared_tokens": shared,
+            "device_seconds": share * n_devices,
+        }
+        yield place, Failure(reason) if result is None else result, accounts
 
 
 def _read(
@@ -243,24 +249,3 @@ def _read(
         )
         for (key, text_written), text in zip(distinct.items(), decoded, strict=True)
     }
-
-
-def _reason(done: Finished[Any], tokens: Tokens) -> Failure:
-    """Why a prompt of a batch has no result."""
-    if done.results is None:
-        return Failure(f"out of memory with one prompt of {len(tokens)} tokens")
-    return _NOT_FINITE
-
-
-def usage_of(devices: Sequence[Any]) -> Usage:
-    """The devices of one model, and what torch allocated at most on all GPUs together, or what the process held."""
-    import torch
-
-    gpus = [device for device in devices if device.type == "cuda"]
-    names = ", ".join(
-        f"{device} ({torch.cuda.get_device_name(device)})" if device in gpus else str(device)
-        for device in devices
-    )
-    if not gpus:
-        return Usage(names)
-    return Usage(names, sum(torch.cuda.max_memory_allocated(device) for device in gpus) / 2**20)

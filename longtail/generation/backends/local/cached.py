@@ -18,13 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from longtail.errors import BackendError
 from longtail.generation.backends.local.loading import LoadedModel, find_difference, pad, scales_positions
-from longtail.generation.backends.local.prefixes import (
-    GROUP_COST,
-    Group,
-    common_length,
-    group_by_prefix,
-)
-from longtail.models.limits import plan_batches
+from longtail.models.limits import GROUP_COST, Group, common_length, group_by_prefix, plan_batches
 
 if TYPE_CHECKING:
     import torch
@@ -69,39 +63,39 @@ class CachedSteppers:
 
     def batches(
         self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int
-    ) -> list[list[int]]:
+    ) -> list[dict[int, int]]:
         """Rows of similar length; of the same length where they share a prefix or the model bears no padding."""
         groups = group_by_prefix(prompts) if self._shares else [Group(tuple(range(len(prompts))), 0)]
         loose = [row for group in groups if not group.n_shared for row in group.rows]
-        planned: list[list[int]] = []
+        planned: list[dict[int, int]] = []
         alike = [_by_length(group.rows, prompts) for group in groups if group.n_shared]
         alike.append(_by_length(loose, prompts) if self._is_padding_free else [loose])
         for rows in chain.from_iterable(alike):
             sizes = [prompts[row] for row in rows], [new_tokens[row] for row in rows]
-            planned += [[rows[i] for i in batch] for batch in plan_batches(*sizes, budget)]
+            planned += [{rows[i]: 0 for i in batch} for batch in plan_batches(*sizes, budget)]
         return planned
 
     def forget(self) -> None:
         """Drop the prefix that is kept for the next batch."""
         self._kept = ([], None)
 
-    def open(self, prompts: Sequence[Sequence[int]], least: int = GROUP_COST) -> CachedStepper:
-        """A batch over prompts, each of at least one token id; shared beginnings are at `least` so long."""
+    def open(
+        self, prompts: Sequence[Sequence[int]], shared: Sequence[int] = (), least: int = GROUP_COST
+    ) -> CachedStepper:
+        """As in `Steppers`, but what is shared shows here; shared beginnings are at `least` so long."""
         return CachedStepper(self, prompts, least)
 
-    def new_cache(self) -> Any:
-        """An empty cache of the model's kind."""
-        from transformers import DynamicCache
-
-        return DynamicCache(config=self._model.config)
-
     def prefix(self, prompts: Sequence[Sequence[int]], least: int) -> tuple[int, Any, bool]:
-        """Length and one-row cache of the common beginning of all prompts, and whether an earlier batch left it."""
+        """Length and one-row cache of the common beginning of all prompts, and whether an earlier batch left it.
+
+        Without one: 0 and an empty cache.
+        """
         import torch
+        from transformers import DynamicCache
 
         length = len(prompts[0])
         if not self._shares or any(len(prompt) != length for prompt in prompts):
-            return 0, None, False
+            return 0, DynamicCache(config=self._model.config), False
         n = min([length - 1, *(common_length(prompts[0], prompt) for prompt in prompts[1:])])
         beginning, cache = self._kept
         if (
@@ -111,9 +105,9 @@ class CachedSteppers:
         ):
             return len(beginning), cache, True
         if n < least or len(prompts) == 1:
-            return 0, None, False
+            return 0, DynamicCache(config=self._model.config), False
         self.forget()
-        cache = self.new_cache()
+        cache = DynamicCache(config=self._model.config)
         tokens = list(prompts[0][:n])
         mask = torch.ones((1, n), dtype=torch.long, device=self.device)
         self.forward(torch.tensor([tokens], device=self.device), mask, cache)
@@ -155,21 +149,21 @@ class CachedStepper:
         self._mask: Any = None
 
     def start(self) -> torch.Tensor:
-        """Logits after each prompt: float32 (n_prompts, vocabulary)."""
+        """As in `Stepper`."""
         import torch
 
         n_shared, cache, was_kept = self._steppers.prefix(self._prompts, self._least)
         ids, self._mask = pad(self._prompts, self._steppers.device, on_left=True)
         if not n_shared:
-            self._cache = self._steppers.new_cache()
-            return self._steppers.forward(ids, self._mask, self._cache)
+            self._cache = cache
+            return self._steppers.forward(ids, self._mask, cache)
         self._cache = copy.deepcopy(cache)
         self._cache.reorder_cache(torch.zeros(len(ids), dtype=torch.long, device=ids.device))
         self.shared_tokens = [n_shared if row or was_kept else 0 for row in range(len(ids))]
         return self._steppers.forward(ids[:, n_shared:], self._mask, self._cache)
 
     def step(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
-        """State i continues state `parents[i]` by `tokens[i]`: float32 (n_states, vocabulary)."""
+        """As in `Stepper`."""
         import torch
 
         if list(parents) != list(range(len(self._mask))):

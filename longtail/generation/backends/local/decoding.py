@@ -53,15 +53,16 @@ class Steppers(Protocol):
 
     def batches(
         self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int
-    ) -> list[list[int]]:
-        """Indices of `prompts` in device batches of about `budget` tokens at most (a batch of one may exceed it).
+    ) -> list[dict[int, int]]:
+        """Device batches of about `budget` tokens at most (a batch of one may exceed it).
 
+        Each has indices of `prompts`, and how many of a prompt's first tokens it computes once for all that share them.
         `new_tokens`: for each prompt the generated tokens that all its states together may hold at once.
         """
         ...
 
-    def open(self, prompts: Sequence[Sequence[int]]) -> Stepper:
-        """A batch over prompts, each of at least one token id, at most the model's length."""
+    def open(self, prompts: Sequence[Sequence[int]], shared: Sequence[int]) -> Stepper:
+        """A batch over prompts, each of at least one token id, at most the model's length; `shared` as planned."""
         ...
 
     def forget(self) -> None:
@@ -90,17 +91,15 @@ class Texts:
         """
         if end == END:
             return lambda tokens: False
-        if end == FIRST_LINE or end.startswith(AFTER_THINKING):
-            marks = _LINE_END if end.endswith(FIRST_LINE) else _SENTENCE_END
-            return lambda tokens: self._any(tokens[-2:], marks) and self._is_complete(tokens, end)
-        return lambda tokens: self._any(tokens, _SENTENCE_END) and self._is_complete(tokens, end)
+        is_of_line = end == FIRST_LINE or end.startswith(AFTER_THINKING)
+        marks = _LINE_END if end.endswith(FIRST_LINE) else _SENTENCE_END
 
-    def _is_complete(self, tokens: list[int], end: str) -> bool:
-        return is_complete(self.decode([tokens])[0], end)
+        def is_done(tokens: list[int]) -> bool:
+            last = tokens[-2:] if is_of_line else tokens
+            has_mark = any(not marks.isdisjoint(self.alone(token)) for token in last)
+            return has_mark and is_complete(self.decode([tokens])[0], end)
 
-    def _any(self, tokens: Sequence[int], marks: frozenset[str]) -> bool:
-        """Whether some token holds one of the marks."""
-        return any(not marks.isdisjoint(self.alone(token)) for token in tokens)
+        return is_done
 
     def alone(self, token: int) -> str:
         """The text of one token without others around it."""

@@ -13,17 +13,18 @@ import functools
 import logging
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from longtail.errors import BackendError
 from longtail.generation.backends.local.loading import LoadedModel, find_difference, pad
+from longtail.generation.backends.local.passes import Seats
 from longtail.generation.backends.local.scoring import Continuation
 from longtail.models.limits import plan_batches
 from longtail.relations.cloze import SENTINEL, WORD_START
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
 
@@ -41,50 +42,48 @@ class EncoderDecoderSteppers:
     """
 
     def __init__(self, loaded: LoadedModel, batch_tokens: int) -> None:
-        self._loaded = loaded
-        self._states = KeptStates(loaded.model.get_encoder(), loaded.device, _KEPT * batch_tokens)
+        self.loaded = loaded
+        self.states = KeptStates(loaded.model.get_encoder(), loaded.device, _KEPT * batch_tokens)
         self.start = _start_token(loaded)
-        self._is_shared = False
+        self.is_shared = False
         error = "" if self._share() else self._check()
         if error:
             raise loaded.refuse_batches(error)
 
     def _share(self) -> bool:
         """Let states share their prompt's keys and values; False where the architecture does not allow it."""
-        model = self._loaded.model
+        model = self.loaded.model
         if model.config._attn_implementation not in ("sdpa", CROSS_ATTENTION):
             return False
         register_cross_attention()
         model.set_attn_implementation(CROSS_ATTENTION)
-        self._is_shared = True
+        self.is_shared = True
         error = self._check()
         if error:
             model.set_attn_implementation("sdpa")
-            self._is_shared = False
-            _LOG.info("%s: cross-attention is copied for each state (%s)", self._loaded.name, error)
-        return self._is_shared
+            self.is_shared = False
+            _LOG.info("%s: cross-attention is copied for each state (%s)", self.loaded.name, error)
+        return self.is_shared
 
     def _check(self) -> str:
         """Why batches cannot be had like this; empty where they can."""
         self.forget()
-        run_alone = functools.partial(self._loaded.run_alone, start=self.start)
-        return find_difference(self._loaded.model, self.open, run_alone)
+        run_alone = functools.partial(self.loaded.run_alone, start=self.start)
+        return find_difference(self.loaded.model, self.open, run_alone)
 
     def batches(
         self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int
-    ) -> list[list[int]]:
+    ) -> list[dict[int, int]]:
         """Rows of similar length: they are padded."""
-        return plan_batches(prompts, new_tokens, budget)
+        return [dict.fromkeys(batch, 0) for batch in plan_batches(prompts, new_tokens, budget)]
 
     def forget(self) -> None:
         """Drop the encoder's states of the prompts that were read last."""
-        self._states.forget()
+        self.states.forget()
 
-    def open(self, prompts: Sequence[Sequence[int]]) -> EncoderDecoderStepper:
+    def open(self, prompts: Sequence[Sequence[int]], shared: Sequence[int] = ()) -> EncoderDecoderStepper:
         """A batch over prompts of the encoder, each of at least one token id."""
-        return EncoderDecoderStepper(
-            self._loaded.model, prompts, self.start, self._loaded.device, self._is_shared, self._states
-        )
+        return EncoderDecoderStepper(self, prompts)
 
     def targets(self, candidates: Sequence[str]) -> list[Continuation]:
         """The tokens forced on the decoder: each text is a target of its own, without the end token (SPEC §8).
@@ -94,7 +93,7 @@ class EncoderDecoderSteppers:
         forced to begin with (BART) is read, but not scored. Errors: `BackendError` where the tokenizer has no sentinel.
         """
         ids = self._encode_targets(candidates)
-        named = self._loaded.settings.followed.get("forced_bos_token_id")
+        named = self.loaded.settings.followed.get("forced_bos_token_id")
         forced = [] if named is None else [named]
         free = [tokens[len(forced) :] if tokens[: len(forced)] == forced else tokens for tokens in ids]
         return [Continuation((*forced, *tokens), len(forced)) for tokens in free]
@@ -103,13 +102,16 @@ class EncoderDecoderSteppers:
         """The tokens of each text, without the end token."""
         behind = f"{SENTINEL}{WORD_START}"
         texts = [text.replace(behind, SENTINEL, 1) for text in candidates]
-        ids = [_cut_end(tokens, self._loaded.end_ids) for tokens in self._loaded.encode(texts)]
+        ids = self.loaded.encode(texts)
+        for tokens in ids:
+            while tokens and tokens[-1] in self.loaded.end_ids:
+                tokens.pop()
         if not any(text.startswith(SENTINEL) for text in texts):
             return ids
-        known = self._loaded.tokenizer.get_vocab()
+        known = self.loaded.tokenizer.get_vocab()
         if SENTINEL not in known:
             raise BackendError(
-                f"model {self._loaded.name}: its tokenizer has no {SENTINEL}, which cloze_t5 needs"
+                f"model {self.loaded.name}: its tokenizer has no {SENTINEL}, which cloze_t5 needs"
             )
         piece = [known[WORD_START]] if WORD_START in known else []
         return [
@@ -120,68 +122,54 @@ class EncoderDecoderSteppers:
 
 def _start_token(loaded: LoadedModel) -> list[int]:
     """The token with which the decoder begins."""
-    settings, config = loaded.model.generation_config, loaded.model.config
-    start = settings.decoder_start_token_id
-    if start is None:
-        start = getattr(config, "decoder_start_token_id", None)
-    if start is None:
-        start = settings.bos_token_id
-    if start is None:
-        raise BackendError(
-            f"model {loaded.name}: its files name no decoder_start_token_id; add it to generation_config.json"
-        )
-    return [start[0] if isinstance(start, list) else start]
-
-
-def _cut_end(tokens: list[int], end_ids: frozenset[int]) -> list[int]:
-    n = len(tokens)
-    while n and tokens[n - 1] in end_ids:
-        n -= 1
-    return tokens[:n]
+    settings, of_config = (
+        loaded.model.generation_config,
+        getattr(loaded.model.config, "decoder_start_token_id", None),
+    )
+    for start in (settings.decoder_start_token_id, of_config, settings.bos_token_id):
+        if start is not None:
+            return [start[0] if isinstance(start, list) else start]
+    raise BackendError(
+        f"model {loaded.name}: its files name no decoder_start_token_id; add it to generation_config.json"
+    )
 
 
 class EncoderDecoderStepper:
     """One batch: encoded prompts, and the decoder's caches."""
 
-    def __init__(
-        self,
-        model: Any,
-        prompts: Sequence[Sequence[int]],
-        start: Sequence[int],
-        device: Any,
-        is_shared: bool,
-        states: KeptStates,
-    ) -> None:
-        import torch
+    def __init__(self, steppers: EncoderDecoderSteppers, prompts: Sequence[Sequence[int]]) -> None:
+        import numpy as np
 
         self.shared_tokens = [0] * len(prompts)
-        self._model, self._prompts, self._device = model, prompts, device
-        self._start = list(start)
-        self._is_shared, self._states = is_shared, states
+        self._steppers, self._prompts = steppers, prompts
+        self._model, self._device = steppers.loaded.model, steppers.loaded.device
         self._encoded: Any = None
         self._mask: Any = None
         self._cache: Any = None
-        self._owners = torch.arange(len(prompts), device=device)
+        self._owners = np.arange(len(prompts))
         """For each state the row of its prompt in `_mask`, `_encoded` and the cross-attention's cache."""
 
     def start(self) -> torch.Tensor:
-        """Logits of the decoder's first free token for each prompt: float32 (n_prompts, vocabulary)."""
+        """As in `Stepper`; the first free token of the decoder comes first."""
         import torch
         from transformers import DynamicCache, EncoderDecoderCache
 
-        self._encoded, self._mask, self.shared_tokens = self._states.read(self._prompts)
-        self._cache = EncoderDecoderCache(_self_attention_cache(self._model.config), DynamicCache())
-        start = torch.tensor([self._start], device=self._device)
+        self._encoded, self._mask, self.shared_tokens = self._steppers.states.read(self._prompts)
+        decoder = self._model.config.get_text_config(decoder=True)
+        slides = getattr(decoder, "sliding_window", None) or getattr(decoder, "layer_types", None)
+        # only where windows slide, as some configurations count the encoder's layers
+        of_decoder = {"config": self._model.config} if slides else {}
+        self._cache = EncoderDecoderCache(DynamicCache(**of_decoder), DynamicCache())
+        start = torch.tensor([self._steppers.start], device=self._device)
         return self._forward(start.expand(len(self._mask), -1))
 
     def step(self, parents: Sequence[int], tokens: Sequence[int]) -> torch.Tensor:
-        """State i continues state `parents[i]` by `tokens[i]`: float32 (n_states, vocabulary)."""
+        """As in `Stepper`."""
         import torch
 
         if list(parents) != list(range(len(self._owners))):
-            index = torch.tensor(parents, device=self._device)
-            self._cache.self_attention_cache.reorder_cache(index)
-            self._owners = self._owners[index]
+            self._cache.self_attention_cache.reorder_cache(torch.tensor(parents, device=self._device))
+            self._owners = self._owners[list(parents)]
             self._drop_prompts()
         return self._forward(torch.tensor(tokens, device=self._device)[:, None])
 
@@ -190,26 +178,30 @@ class EncoderDecoderStepper:
 
         Otherwise drop the rows of finished prompts once they are a quarter: each drop copies the rows that stay.
         """
-        import torch
+        import numpy as np
 
-        if not self._is_shared:
+        if not self._steppers.is_shared:
             self._select_prompts(self._owners)
-            self._owners = torch.arange(len(self._owners), device=self._owners.device)
+            self._owners = np.arange(len(self._owners))
             return
-        alive, owners = torch.unique_consecutive(self._owners, return_inverse=True)
+        alive, owners = np.unique(self._owners, return_inverse=True)
         is_ambiguous = len(self._mask) == len(self._owners)  # see `cross_attention`
         if len(alive) < len(self._mask) and (is_ambiguous or len(alive) <= _MOST_ALIVE * len(self._mask)):
             self._select_prompts(alive)
             self._owners = owners
 
-    def _select_prompts(self, index: torch.Tensor) -> None:
+    def _select_prompts(self, rows: np.ndarray) -> None:
+        import torch
+
+        index = torch.from_numpy(rows).to(self._device)
         self._cache.cross_attention_cache.reorder_cache(index)
         self._mask = self._mask[index]
         self._encoded.last_hidden_state = self._encoded.last_hidden_state[index]
 
     def _forward(self, ids: torch.Tensor) -> torch.Tensor:
         n_prompts = len(self._mask)
-        reset = _GROUPS.set(None if len(self._owners) == n_prompts else Groups.of(self._owners, n_prompts))
+        is_alone = len(self._owners) == n_prompts
+        reset = _SEATS.set(None if is_alone else Seats.of(self._owners, n_prompts, self._device))
         try:
             out = self._model(
                 encoder_outputs=self._encoded,
@@ -219,45 +211,16 @@ class EncoderDecoderStepper:
                 use_cache=True,
             )
         finally:
-            _GROUPS.reset(reset)
+            _SEATS.reset(reset)
         logits: torch.Tensor = out.logits[:, -1].float()
         return logits
-
-
-def _self_attention_cache(config: Any) -> Any:
-    """An empty cache; told of the configuration only where windows slide, as some count the encoder's layers."""
-    from transformers import DynamicCache
-
-    decoder = config.get_text_config(decoder=True)
-    slides = getattr(decoder, "sliding_window", None) or getattr(decoder, "layer_types", None)
-    return DynamicCache(config=config) if slides else DynamicCache()
 
 
 CROSS_ATTENTION = "longtail_shared_cross_attention"
 
 
-@dataclass(frozen=True)
-class Groups:
-    """Where each state stands in a grid of (prompts, most states of a prompt): `places`, row by row."""
-
-    places: torch.Tensor
-    n_prompts: int
-    width: int
-
-    @staticmethod
-    def of(owners: torch.Tensor, n_prompts: int) -> Groups:
-        """From each state's prompt, which never falls."""
-        import torch
-
-        counts = torch.bincount(owners, minlength=n_prompts)
-        width = int(counts.max())
-        first = counts.cumsum(0) - counts
-        within = torch.arange(len(owners), device=owners.device) - first[owners]
-        return Groups(owners * width + within, n_prompts, width)
-
-
-_GROUPS: ContextVar[Groups | None] = ContextVar("_GROUPS", default=None)
-"""Those of the forward pass under way, for models whose attention is `CROSS_ATTENTION`."""
+_SEATS: ContextVar[Seats | None] = ContextVar("_SEATS", default=None)
+"""Which states belong to which prompt in the forward pass under way, for models whose attention is `CROSS_ATTENTION`."""
 
 
 def register_cross_attention() -> None:
@@ -280,16 +243,16 @@ def _attention(
     """`query` (states, heads, 1, size), `key` and `value` (prompts, heads, tokens, size): (states, 1, heads, size)."""
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-    groups = _GROUPS.get()
-    if groups is None or len(key) == len(query):
+    seats = _SEATS.get()
+    if seats is None or len(key) == len(query):
         return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
     _, heads, _, size = query.shape
-    grid = query.new_zeros(groups.n_prompts * groups.width, heads, size)
-    grid[groups.places] = query[:, :, 0]
-    rows = grid.view(groups.n_prompts, groups.width, heads, size).transpose(1, 2)
+    grid = query.new_zeros(seats.rows * seats.widest, heads, size)
+    grid[seats.seat_of_query] = query[:, :, 0]
+    rows = grid.view(seats.rows, seats.widest, heads, size).transpose(1, 2)
     kwargs["is_causal"] = False
     out, _ = sdpa_attention_forward(module, rows, key, value, attention_mask, **kwargs)
-    return out.reshape(groups.n_prompts * groups.width, heads, -1)[groups.places][:, None], None
+    return out.reshape(seats.rows * seats.widest, heads, -1)[seats.seat_of_query][:, None], None
 
 
 BREAK = -1

@@ -172,9 +172,6 @@ def _log_settings(model: Model, settings: Settings) -> None:
         )
     if settings.text:
         _LOG.info("%s: decoding follows its own settings %s", model.name, settings.text)
-    if settings.left_aside:
-        named = ", ".join(settings.left_aside)
-        _LOG.info("%s: its settings %s are ignored: a study decides how it decodes", model.name, named)
 
 
 def _tokenizer(files: ModelFiles, folder: Path) -> Any:
@@ -194,6 +191,7 @@ def _config(files: ModelFiles, folder: Path) -> Any:
     The attention is chosen here, as a configuration may name any, even code from the hub.
     """
     from transformers import AutoConfig
+    from transformers.models.auto import modeling_auto
 
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
@@ -204,8 +202,9 @@ def _config(files: ModelFiles, folder: Path) -> Any:
         if "custom code" in reason:
             reason = "it needs code of its own repository, which is never run"
         raise files.refusal(reason) from error
+    kind = "SEQ_TO_SEQ_CAUSAL_LM" if is_encoder_decoder(config) else "CAUSAL_LM"
     is_masked = any("MaskedLM" in name for name in config.architectures or ())
-    if type(config) not in _mapping(config) or is_masked:
+    if type(config) not in getattr(modeling_auto, f"MODEL_FOR_{kind}_MAPPING") or is_masked:
         raise BackendError(
             f"model {files.model}: architecture {config.model_type} generates no text; use a causal or an "
             "encoder-decoder language model"
@@ -213,25 +212,13 @@ def _config(files: ModelFiles, folder: Path) -> Any:
     return config
 
 
-def _mapping(config: Any) -> Any:
-    from transformers.models.auto import modeling_auto
-
-    if is_encoder_decoder(config):
-        return modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
-    return modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING
-
-
 def _weights(model: Model, files: ModelFiles, folder: Path, config: Any, device: Any) -> Any:
     import torch
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
-    auto = (
-        transformers.AutoModelForSeq2SeqLM
-        if is_encoder_decoder(config)
-        else transformers.AutoModelForCausalLM
-    )
-    load: Any = auto.from_pretrained
+    kind = "AutoModelForSeq2SeqLM" if is_encoder_decoder(config) else "AutoModelForCausalLM"
+    load: Any = getattr(transformers, kind).from_pretrained
     try:
         loaded, report = load(
             folder,

@@ -7,7 +7,9 @@ padding. A prefix is computed once and read by all rows under it where it lies; 
 from __future__ import annotations
 
 import inspect
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from longtail.generation.backends.local.attention import CURRENT, IMPLEMENTATION, Pass, register
@@ -18,22 +20,23 @@ from longtail.generation.backends.local.passes import (
     Layers,
     Own,
     PrefixGrid,
-    SeatedPrefixes,
+    Seated,
     Seats,
     Span,
     Step,
     stack_rows,
 )
-from longtail.generation.backends.local.prefixes import (
-    GROUP_COST,
-    SharedPrefixes,
-    group_by_prefix,
-)
+from longtail.models.limits import Group, common_length, group_by_prefix
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
 
+Tokens = tuple[int, ...]
+_PASS_COST = 256
+"""A separate pass costs about as much as this many tokens: the rows themselves compute shorter pieces."""
+_MIN_REUSED = 16
+"""A common beginning shorter than this is computed again rather than waited for."""
 _CPU_PASS = 2_048
 """Tokens of one pass over prompts on a CPU: with more, what a layer computes leaves the cache."""
 _MUCH_EMPTY = 0.75
@@ -67,7 +70,7 @@ class PackedSteppers:
 
     def batches(
         self, prompts: Sequence[Sequence[int]], new_tokens: Sequence[int], budget: int
-    ) -> list[list[int]]:
+    ) -> list[dict[int, int]]:
         """As in `Steppers`; a batch counts the tokens whose keys and values it holds.
 
         That is each distinct prefix once, the longest own part for each row (level 1 is a grid), and the new
@@ -77,7 +80,7 @@ class PackedSteppers:
         for group in group_by_prefix(prompts):
             rows = sorted(group.rows, key=lambda row: len(prompts[row]))
             groups.append((len(prompts[rows[-1]]) - group.n_shared, group.n_shared, rows))
-        planned: list[list[int]] = []
+        planned: list[dict[int, int]] = []
         held, longest = 0, 0
         for _, n_shared, rows in sorted(groups, key=lambda group: group[:2]):
             is_new = True
@@ -85,17 +88,18 @@ class PackedSteppers:
                 longest = max(longest, len(prompts[row]) - n_shared)
                 more = new_tokens[row] + n_shared * is_new
                 if not planned or held + more + (len(planned[-1]) + 1) * longest > budget:
-                    planned.append([])
+                    planned.append({})
                     held, longest = 0, len(prompts[row]) - n_shared
                     more = new_tokens[row] + n_shared
-                planned[-1].append(row)
+                planned[-1][row] = n_shared
                 held += more
                 is_new = False
         return planned
 
-    def open(self, prompts: Sequence[Sequence[int]], group_cost: int = GROUP_COST) -> PackedStepper:
-        """As in `Steppers`; `group_cost` as in `group_by_prefix`."""
-        return PackedStepper(self, prompts, group_cost)
+    def open(self, prompts: Sequence[Sequence[int]], shared: Sequence[int]) -> PackedStepper:
+        """As in `Steppers`. A prompt that is the only one of its group here reads its prefix too, by which the batch
+        stays within its budget, and a batch that has the others finds the prefix."""
+        return PackedStepper(self, prompts, shared)
 
     def forget(self) -> None:
         """Drop the prefixes that are kept for later batches."""
@@ -127,11 +131,16 @@ class PackedSteppers:
 class PackedStepper:
     """One batch. Inside, prompts stand in the order of their groups; outside, in the caller's order."""
 
-    def __init__(self, steppers: PackedSteppers, prompts: Sequence[Sequence[int]], group_cost: int) -> None:
+    def __init__(
+        self, steppers: PackedSteppers, prompts: Sequence[Sequence[int]], shared: Sequence[int]
+    ) -> None:
         self.shared_tokens = [0] * len(prompts)
         self._steppers = steppers
         self._prompts = prompts
-        self._groups = group_by_prefix(prompts, group_cost)
+        groups: dict[object, list[int]] = {}
+        for row, (prompt, n) in enumerate(zip(prompts, shared, strict=True)):
+            groups.setdefault(tuple(prompt[:n]) if n else row, []).append(row)
+        self._groups = [Group(tuple(rows), shared[rows[0]]) for rows in groups.values()]
         self._spans: list[Span] = []
         self._grid: PrefixGrid | None = None
         self._grown = Grown()
@@ -225,14 +234,9 @@ class PackedStepper:
         self._seat_grown(inner)
         self._seat_own()
         device = self._steppers.device
-        n_grown = self._n_grown
-        kind = Step(
-            self._prefixes_of_states(),
-            self._own,
-            Seats.of(self._slot[self._prompt], len(self._own.lengths), device),
-            self._grown,
-            Seats.of(self._grown_row, n_grown, device),
-        )
+        own = Seated(self._own, Seats.of(self._slot[self._prompt], len(self._own.lengths), device))
+        grown_seats = Seats.of(self._grown_row, self._n_grown, device)
+        kind = Step(self._prefixes_of_states(), own, self._grown, grown_seats)
         positions = self._length[self._prompt] + self._grown.n_tokens
         taken = np.asarray(tokens, dtype=np.int64)[order]
         logits = self._steppers.forward(kind, taken, positions, np.arange(len(order)))
@@ -261,7 +265,7 @@ class PackedStepper:
             self._own = self._own.select(self._slot[alive])
             self._slot[alive] = np.arange(len(alive))
 
-    def _prefixes_of_states(self) -> SeatedPrefixes | list[Span]:
+    def _prefixes_of_states(self) -> Seated | list[Span]:
         """Level 0 for the states: in one grid where several prefixes are read, else span for span."""
         import numpy as np
 
@@ -284,3 +288,100 @@ class PackedStepper:
         if (self._inner == np.arange(len(self._inner))).all():
             return logits
         return logits.index_select(0, torch.from_numpy(self._inner).to(logits.device))
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """The first `n_tokens` of a prompt, each layer (G, n_tokens, d); `n_computed` of them only now."""
+
+    n_tokens: int
+    layers: Layers
+    n_computed: int
+
+
+class SharedPrefixes:
+    """Keys and values of one model's latest prefixes; after each batch, at most `max_tokens` tokens of them in all."""
+
+    def __init__(self, model: PackedSteppers, max_tokens: int) -> None:
+        self._model, self._max_tokens = model, max_tokens
+        self._kept: OrderedDict[Tokens, Layers] = OrderedDict()
+
+    def open(self, wanted: Sequence[tuple[Tokens, int]]) -> list[Prefix]:
+        """A prefix for each of the distinct `wanted` and its number of rows: all of it, or nearly all.
+
+        The rows compute what a kept prefix lacks, where that is cheaper than a pass. The other prefixes are computed in
+        waves: a prefix that continues another waits for it, all others of a wave are computed together.
+        """
+        opened: dict[Tokens, Prefix] = {}
+        waiting = dict(wanted)
+        while waiting:
+            wave: list[tuple[Tokens, int, Layers]] = []
+            for tokens, n_rows in waiting.items():
+                n, layers = self._longest(tokens)
+                if n == len(tokens) or (n >= _MIN_REUSED and (len(tokens) - n) * n_rows <= _PASS_COST):
+                    opened[tokens] = Prefix(n, _first(layers, n), 0)
+                elif not any(common_length(tokens, other) > max(n, _MIN_REUSED - 1) for other, *_ in wave):
+                    wave.append((tokens, n, _first(layers, n)) if n >= _MIN_REUSED else (tokens, 0, []))
+            for (tokens, n, _), layers in zip(wave, self._compute(wave), strict=True):
+                self._kept[tokens] = layers
+                opened[tokens] = Prefix(len(tokens), layers, len(tokens) - n)
+            waiting = {tokens: n for tokens, n in waiting.items() if tokens not in opened}
+        while self._kept and self.n_tokens > self._max_tokens:
+            self._kept.popitem(last=False)
+        return [opened[tokens] for tokens, _ in wanted]
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens of all prefixes kept for later batches."""
+        return sum(map(len, self._kept))
+
+    def clear(self) -> None:
+        """Forget all prefixes."""
+        self._kept.clear()
+
+    def _longest(self, tokens: Tokens) -> tuple[int, Layers]:
+        """How many first tokens some kept prefix shares with `tokens`, and the layers of that prefix."""
+        best: tuple[int, Tokens] = (0, ())
+        for prefix in self._kept:
+            best = max(best, (common_length(prefix, tokens), prefix))
+        if not best[0]:
+            return 0, []
+        self._kept.move_to_end(best[1])
+        return best[0], self._kept[best[1]]
+
+    def _compute(self, wave: Sequence[tuple[Tokens, int, Layers]]) -> list[Layers]:
+        """Layers of whole prefixes, each of which continues its first tokens' layers."""
+        import numpy as np
+        import torch
+
+        if not wave:
+            return []
+        known = np.array([n for _, n, _ in wave])
+        lengths = np.array([len(tokens) for tokens, *_ in wave]) - known
+        ends = np.cumsum(lengths)
+        starts = ends - lengths
+        spans = [
+            Span(int(start), int(end), layers)
+            for start, end, (_, _, layers) in zip(starts, ends, wave, strict=True)
+            if layers
+        ]
+        fill = Fill(lengths, spans, self._model.device)
+        rests = np.concatenate([np.asarray(tokens[n:], dtype=np.int64) for tokens, n, _ in wave])
+        positions = np.arange(ends[-1]) + np.repeat(known - starts, lengths)
+        self._model.forward(fill, rests, positions, ends[-1:] - 1)
+        computed = []
+        for row, (_, _, base) in enumerate(wave):
+            new = [tuple(x[:, row, : lengths[row]] for x in pair) for pair in fill.layers]
+            if base:
+                joined = [
+                    tuple(torch.cat(both, dim=1) for both in zip(old, rests, strict=True))
+                    for old, rests in zip(base, new, strict=True)
+                ]
+            else:
+                joined = [tuple(x.contiguous() for x in pair) for pair in new]
+            computed.append([(key, value) for key, value in joined])
+        return computed
+
+
+def _first(layers: Layers, n: int) -> Layers:
+    return [(key[:, :n], value[:, :n]) for key, value in layers]

@@ -124,11 +124,16 @@ class Grown:
 
     def append(self, layer: int, key: torch.Tensor, value: torch.Tensor, row: torch.Tensor | None) -> None:
         """The next token of each state, (G, n, d), into `row` of its states; None: state i into row i."""
+        from torch.nn.functional import pad
+
         if layer == len(self.layers):
-            self.layers.append((_room(key, 1), _room(value, 1)))
+            self.layers.append(
+                (key.new_zeros(key.shape)[:, :, None], value.new_zeros(value.shape)[:, :, None])
+            )
         pair = self.layers[layer]
         if pair[0].shape[2] <= self.n_tokens:
-            pair = self.layers[layer] = (_widen(pair[0], self.spare), _widen(pair[1], self.spare))
+            more = (0, 0, 0, self.spare)
+            pair = self.layers[layer] = (pad(pair[0], more), pad(pair[1], more))
         for grid, new in zip(pair, (key, value), strict=True):
             place = grid[:, :, self.n_tokens]
             if row is None:
@@ -146,32 +151,21 @@ def stack_rows(parts: list[Layers], longest: int) -> Layers:
     """The rows of several passes in one grid per layer, filled up to `longest` tokens. Empties `parts`."""
     if len(parts) == 1:
         return parts.pop()
+
+    def stack(grids: Sequence[torch.Tensor]) -> torch.Tensor:
+        heads, _, _, size = grids[0].shape
+        stacked = grids[0].new_zeros((heads, sum(grid.shape[1] for grid in grids), longest, size))
+        first = 0
+        for grid in grids:
+            stacked[:, first : first + grid.shape[1], : grid.shape[2]] = grid
+            first += grid.shape[1]
+        return stacked
+
     layers: Layers = []
     for _ in range(len(parts[0])):
         pairs = [part.pop(0) for part in parts]
-        keys, values = (_stack([pair[i] for pair in pairs], longest) for i in (0, 1))
-        layers.append((keys, values))
+        layers.append((stack([key for key, _ in pairs]), stack([value for _, value in pairs])))
     return layers
-
-
-def _stack(grids: Sequence[torch.Tensor], longest: int) -> torch.Tensor:
-    heads, _, _, size = grids[0].shape
-    stacked = grids[0].new_zeros((heads, sum(grid.shape[1] for grid in grids), longest, size))
-    first = 0
-    for grid in grids:
-        stacked[:, first : first + grid.shape[1], : grid.shape[2]] = grid
-        first += grid.shape[1]
-    return stacked
-
-
-def _room(like: torch.Tensor, tokens: int) -> torch.Tensor:
-    return like.new_zeros((like.shape[0], like.shape[1], tokens, like.shape[2]))
-
-
-def _widen(grid: torch.Tensor, more: int) -> torch.Tensor:
-    import torch
-
-    return torch.nn.functional.pad(grid, (0, 0, 0, more))
 
 
 def _select(layers: Layers, rows: np.ndarray, longest: int) -> Layers:
@@ -230,15 +224,20 @@ class Fill:
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
     ) -> torch.Tensor:
         """As in `attention.Pass`."""
+        from torch.nn.functional import scaled_dot_product_attention
+
         keys, values = self._grid(key), self._grid(value)
         self.layers.append((keys, values))
         queries = self._grid(query)
-        if not self._spans:
-            return self._pack(_plain(queries, keys, values, scale)).transpose(0, 1)
+        if not self._spans:  # nothing is merged with it: torch picks its own kernel
+            q, k, v = (grid.transpose(0, 1) for grid in (queries, keys, values))
+            is_grouped = q.shape[1] != k.shape[1]
+            out = scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=is_grouped)
+            return self._pack(out.transpose(0, 1)).transpose(0, 1)
         out, lse = attend_causally(queries, keys, values, scale)
-        rows = self._pack(out), self._pack(lse)
+        own = self._pack(out), self._pack(lse)
         shared = _attend_spans(self._spans, len(self.layers) - 1, query, scale)
-        return merge([rows, shared]).to(query.dtype).transpose(0, 1)
+        return merge([own, shared]).to(query.dtype).transpose(0, 1)
 
     def _grid(self, packed: torch.Tensor) -> torch.Tensor:
         """(heads, tokens, d) as (heads, rows, longest, d)."""
@@ -250,16 +249,6 @@ class Fill:
         """(heads, rows, longest, …) as (heads, tokens, …)."""
         flat = grid.reshape(grid.shape[0], self._rows * self._longest, *grid.shape[3:])
         return flat if self._is_even else flat.index_select(1, self._cell_of_token.to(grid.device))
-
-
-def _plain(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> torch.Tensor:
-    """Causal attention where nothing is merged with it: torch's own, which picks its kernel."""
-    from torch.nn.functional import scaled_dot_product_attention
-
-    query, key, value = query.transpose(0, 1), key.transpose(0, 1), value.transpose(0, 1)
-    is_grouped = query.shape[1] != key.shape[1]
-    out = scaled_dot_product_attention(query, key, value, is_causal=True, scale=scale, enable_gqa=is_grouped)
-    return out.transpose(0, 1)
 
 
 def _attend_spans(spans: Sequence[Span], layer: int, query: torch.Tensor, scale: float) -> Part:
@@ -304,7 +293,7 @@ class PrefixGrid:
         lengths = np.array([span.layers[0][0].shape[1] for span in spans])
         return cls(Own(stack_rows(rows, int(lengths.max())), lengths), row, outside)
 
-    def seat(self, prompts: np.ndarray, device: torch.device) -> SeatedPrefixes | None:
+    def seat(self, prompts: np.ndarray, device: torch.device) -> Seated | None:
         """For states of these prompts, which rise; None where the grid would be mostly empty."""
         import numpy as np
         import torch
@@ -315,21 +304,20 @@ class PrefixGrid:
             return None
         outside = self.is_outside[prompts]
         blocked = torch.from_numpy(outside).to(device) if outside.any() else None
-        return SeatedPrefixes(self.prefixes, Seats.of(rows, len(counts), device), blocked)
+        return Seated(self.prefixes, Seats.of(rows, len(counts), device), blocked)
 
 
 @dataclass
-class SeatedPrefixes:
-    """Level 0 of one step."""
+class Seated:
+    """Level 0 or 1 of one step: whole rows, and which queries see which of them; `blocked` queries see none."""
 
-    prefixes: Own
+    rows: Own
     seats: Seats
-    blocked: torch.Tensor | None
+    blocked: torch.Tensor | None = None
 
     def attend(self, query: torch.Tensor, layer: int, scale: float) -> Part:
-        """Queries (H, n, d) see their prefixes; no weight for those outside all of them."""
-        key, value = self.prefixes.layers[layer]
-        out, lse = self.seats.attend(query, key, value, scale, self.prefixes.mask)
+        """Queries (H, n, d) see their rows; those that are blocked get no weight."""
+        out, lse = self.seats.attend(query, *self.rows.layers[layer], scale, self.rows.mask)
         if self.blocked is not None:
             lse = lse.masked_fill(self.blocked.to(lse.device), float("-inf"))
         return out, lse
@@ -338,20 +326,13 @@ class SeatedPrefixes:
 class Step:
     """One more token of each state: it sees all three levels.
 
-    `own_seats` and `grown_seats` seat the states in the rows of levels 1 and 2; `shared` holds level 0 in one grid, or
-    prefix for prefix.
+    `shared` holds level 0 in one grid, or prefix for prefix; `grown_seats` seat the states in the rows of level 2.
     """
 
     def __init__(
-        self,
-        shared: SeatedPrefixes | Sequence[Span],
-        own: Own,
-        own_seats: Seats,
-        grown: Grown,
-        grown_seats: Seats,
+        self, shared: Seated | Sequence[Span], own: Seated, grown: Grown, grown_seats: Seats
     ) -> None:
-        self._shared, self._own, self._own_seats = shared, own, own_seats
-        self._grown, self._grown_seats = grown, grown_seats
+        self._shared, self._own, self._grown, self._grown_seats = shared, own, grown, grown_seats
         self._layer = 0
 
     def attend(
@@ -361,10 +342,10 @@ class Step:
         layer, self._layer = self._layer, self._layer + 1
         self._grown.append(layer, key, value, self._grown_seats.seat_of_query)
         parts = [
-            self._own_seats.attend(query, *self._own.layers[layer], scale, self._own.mask),
+            self._own.attend(query, layer, scale),
             self._grown_seats.attend(query, *self._grown.visible(layer), scale, None),
         ]
-        if isinstance(self._shared, SeatedPrefixes):
+        if isinstance(self._shared, Seated):
             parts.append(self._shared.attend(query, layer, scale))
         elif self._shared:
             parts.append(_attend_spans(self._shared, layer, query, scale))

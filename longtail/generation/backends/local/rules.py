@@ -75,18 +75,6 @@ REFUSED: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "token_healing": (False,),
 })  # fmt: skip
 """Settings that `generate` follows and Longtail cannot."""
-SEARCH: Mapping[str, tuple[Any, ...]] = MappingProxyType({
-    "do_sample": (False,),
-    "num_beams": (1,),
-    "num_beam_groups": (1,),
-    "penalty_alpha": (0,),
-    "dola_layers": (),
-    "constraints": ([],),
-    "force_words_ids": ([],),
-    "prompt_lookup_num_tokens": (0,),
-    "use_mtp": (False,),
-})  # fmt: skip
-"""Other ways to search than the study's; they are left aside."""
 _END = "eos_token_id"
 _NESTED = ("decoder", "generator", "text_config")
 _MAX_SHOWN = 60
@@ -94,13 +82,12 @@ _MAX_SHOWN = 60
 
 @dataclass(frozen=True)
 class Settings:
-    """What greedy decoding of a checkpoint follows, what is left aside, and the number format of its files.
+    """What greedy decoding of a checkpoint follows, and the number format of its files.
 
     `dtype` is empty where no file says it.
     """
 
     followed: Mapping[str, Any]
-    left_aside: tuple[str, ...]
     dtype: str
 
     @property
@@ -125,8 +112,7 @@ def read_settings(files: ModelFiles) -> Settings:
     ends = _ids(named.get(_END))
     if ends and not _ids(config.get(_END)) <= ends:
         followed[_END] = sorted(ends)
-    left = tuple(name for name, idle in SEARCH.items() if _is_set(named.get(name), idle))
-    return Settings(MappingProxyType(followed), left, _dtype(config))
+    return Settings(MappingProxyType(followed), _dtype(config))
 
 
 def _read_config(files: ModelFiles, config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from longtail.generation.backends.local.decoding import Stepper
-from longtail.generation.backends.local.prefixes import common_length
+from longtail.models.limits import common_length
 
 if TYPE_CHECKING:
     import torch

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from longtail.generation.backends.base import Generation
-from longtail.generation.backends.service.wire import Answer, Answered, Choice, Post, Redactor
+from longtail.generation.backends.service.wire import Answer, Answered, Post, Redactor
 from longtail.generation.prompts.endings import cut_span
-from longtail.scoring.confidence import Confidence, confidence_of_part
+from longtail.scoring.confidence import confidence_of_part
 from longtail.study.prices import Price
 
 _MARGIN = Fraction(1, 10**9)
@@ -32,29 +32,22 @@ class Budget:
     def reserve(self, usd: Fraction, *, wait: bool = False) -> bool:
         """Set `usd` aside; False where it does not fit, with `wait` only once nothing else is set aside."""
         with self._changed:
-            while not self._fits(usd):
+            while self._limit is not None and self.settled + self.open + self._aside + usd > self._limit:
                 if not wait or not self._aside:
                     return False
                 self._changed.wait()
             self._aside += usd
             return True
 
-    def settle(self, reserved: Fraction, billed: Fraction) -> None:
-        """The request's bill has come (0: it was not billed)."""
+    def book(
+        self, reserved: Fraction, *, billed: Fraction = Fraction(0), lost: Fraction = Fraction(0)
+    ) -> None:
+        """Of what was set aside so much was billed, or may have been: its answer is lost, and nobody will say."""
         with self._changed:
             self._aside -= reserved
             self.settled += billed
+            self.open += lost
             self._changed.notify_all()
-
-    def leave_open(self, reserved: Fraction) -> None:
-        """The request may have been billed up to `reserved`; nobody will say."""
-        with self._changed:
-            self._aside -= reserved
-            self.open += reserved
-            self._changed.notify_all()
-
-    def _fits(self, usd: Fraction) -> bool:
-        return self._limit is None or self.settled + self.open + self._aside + usd <= self._limit
 
 
 class Purchase:
@@ -70,24 +63,15 @@ class Purchase:
         return self._is_set_aside
 
     def leave_open(self) -> None:
-        """The attempt may have been billed; the next one needs money of its own."""
-        self._budget.leave_open(self._usd)
-        self._is_set_aside = False
-
-    def abandon(self) -> None:
-        """Something unforeseen ended the asking: it may have been billed, and nobody waits for this money any longer."""
+        """The attempt may have been billed; a next one needs money of its own. Nothing happens without money."""
         if self._is_set_aside:
-            self.leave_open()
+            self._budget.book(self._usd, lost=self._usd)
+            self._is_set_aside = False
 
-    def settle(self, billed: Fraction) -> None:
-        """The answer is there."""
-        self._budget.settle(self._usd, billed)
-        self._is_set_aside = False
-
-    def release(self) -> None:
-        """No further attempt is made, and the last one was not billed."""
+    def settle(self, billed: Fraction = Fraction(0)) -> None:
+        """The bill is there; 0 where no further attempt is made and the last one was not billed."""
         if self._is_set_aside:
-            self._budget.settle(self._usd, Fraction(0))
+            self._budget.book(self._usd, billed=billed)
             self._is_set_aside = False
 
 
@@ -137,12 +121,15 @@ def generations(
     counts = answer.tokens_by_choice(new_tokens)
     thoughts = answer.tokens_by_choice(answer.reasoning_tokens or 0, are_reasoning=True)
     surplus = sum(counts[len(choices) :])
-
+    confidences = [
+        confidence_of_part(choice.text or "", choice.tokens, *cut_span(choice.text or "", end))
+        for choice in choices
+    ]
     return [
         Generation(
             text=redactor.answer(choice.text or ""),
             has_text=choice.text is not None,
-            confidence=_confidence(choice, end),
+            confidence=confidences[i],
             finish_reason=choice.finish_reason,
             refusal=choice.refusal and redactor.answer(choice.refusal),
             reasoning=choice.reasoning and redactor.answer(choice.reasoning),
@@ -159,11 +146,6 @@ def generations(
         )
         for i, choice in enumerate(choices)
     ]
-
-
-def _confidence(choice: Choice, end: str) -> Confidence | None:
-    text = choice.text or ""
-    return confidence_of_part(text, choice.tokens, *cut_span(text, end))
 
 
 def _cost(price: Price | None, prompt_tokens: int, new_tokens: int) -> float | None:

@@ -10,7 +10,7 @@ import requests
 import urllib3
 from requests.auth import AuthBase
 
-from longtail.generation.backends.service.wire import Lost, Redactor, Reply
+from longtail.generation.backends.service.wire import Again, Redactor, Reply
 from longtail.transfer.http import (
     Clock,
     OverdueError,
@@ -105,6 +105,7 @@ _UNSENT = (
     urllib3.exceptions.LocationValueError,
 )
 """No connection, or no address at all."""
+_UNMET = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
 
 
 class _Bearer(AuthBase):
@@ -135,7 +136,7 @@ class Connection:
         """Close all sessions."""
         self._sessions.close()
 
-    def post(self, body: bytes, idempotency_key: str) -> Reply | Lost:
+    def post(self, body: bytes, idempotency_key: str) -> Reply | Again:
         """Send once.
 
         No error of `requests` leaves this method, as such errors carry the request with its key.
@@ -144,14 +145,13 @@ class Connection:
             with deadline(self._policy.answer_s):
                 return self._post(body, idempotency_key)
         except OverdueError as error:
-            return Lost(f"no whole answer in time ({error})", may_be_billed=True)
+            return Again(f"no whole answer in time ({error})", may_be_billed=True)
         except requests.Timeout as error:
-            return Lost(f"no answer in time ({type(error).__name__})", _is_billable(error))
-        except (
-            OSError,
-            urllib3.exceptions.HTTPError,
-        ) as error:  # OSError: also a file of certificates not found
-            return Lost(f"no answer ({self._reason(error)})", _is_billable(error))
+            return _lost(f"no answer in time ({type(error).__name__})", error)
+        except (OSError, urllib3.exceptions.HTTPError) as error:  # also a file of certificates not found
+            cause = getattr(error.args[0], "reason", error.args[0]) if error.args else error
+            reason = self._redactor.message(f"{type(error).__name__}: {cause}")
+            return _lost(f"no answer ({reason})", error)
 
     def _post(self, body: bytes, idempotency_key: str) -> Reply:
         started = self._clock.monotonic()
@@ -173,15 +173,10 @@ class Connection:
             seconds = self._clock.monotonic() - started
             return Reply(response.status_code, response.headers, content, seconds)
 
-    def _reason(self, error: Exception) -> str:
-        cause = getattr(error.args[0], "reason", error.args[0]) if error.args else error
-        return self._redactor.message(f"{type(error).__name__}: {cause}")
 
-
-def _is_billable(error: Exception) -> bool:
-    """Whether the request may have been sent; only where it was not is it certain that nothing is billed."""
+def _lost(what: str, error: Exception) -> Again:
+    """No answer. Only where the request was not sent is it certain that nothing is billed."""
     cause = getattr(error.args[0], "reason", None) if error.args else None
-    unmet = (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError)
-    if isinstance(cause, unmet) or isinstance(error, _UNSENT):
-        return False
-    return isinstance(error, requests.RequestException | urllib3.exceptions.HTTPError)
+    is_of_http = isinstance(error, requests.RequestException | urllib3.exceptions.HTTPError)
+    is_unmet = isinstance(cause, _UNMET) or isinstance(error, _UNSENT) or not is_of_http
+    return Again(what, may_be_billed=not is_unmet, is_unmet=is_unmet)

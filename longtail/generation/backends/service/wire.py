@@ -164,14 +164,6 @@ class Reply:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Lost:
-    """No answer. `may_be_billed`: the request may have reached the server."""
-
-    what: str
-    may_be_billed: bool
-
-
 def idempotency_key(name: str, url: str, body: bytes) -> str:
     """One key for one request of one row, whenever it is sent: 64 hexadecimal digits.
 
@@ -337,7 +329,8 @@ class Answered:
 class Again:
     """Worth another attempt, `wait_s` from now where the service says so.
 
-    `is_busy`: the service wants less at once, whoever sends it. `is_unmet`: there was no connection at all.
+    `may_be_billed`: the server may have answered. `is_busy`: the service wants less at once, whoever sends it.
+    `is_unmet`: there was no connection at all.
     """
 
     what: str
@@ -371,10 +364,8 @@ class Interpreter:
         self._path, self._api, self._key_env = model.path, service.api, service.api_key_env
         self._redactor = redactor
 
-    def meaning(self, reply: Reply | Lost, now: float) -> Meaning:
+    def meaning(self, reply: Reply, now: float) -> Meaning:
         """What came back means; `now` in Unix seconds, for a Retry-After date of a server without a clock."""
-        if isinstance(reply, Lost):
-            return Again(reply.what, reply.may_be_billed, is_unmet=not reply.may_be_billed)
         if reply.status != 200:
             return self._error(reply, reply.status, read_error(reply.content), now)
         try:

@@ -17,7 +17,7 @@ from longtail.errors import BackendError
 from longtail.generation.backends.base import Decoding, Failure, Generation
 from longtail.generation.backends.hf import TransformersBackend
 from longtail.generation.backends.local import batches as module
-from longtail.generation.backends.local.batches import DeviceBatches
+from longtail.generation.backends.local.batches import DeviceBatches, Row
 from longtail.models.limits import is_out_of_memory
 from longtail.study.models import Model
 
@@ -110,11 +110,11 @@ class Crowded:
         """Time that passes only while a batch is opened."""
         return self.seconds
 
-    def batches(self, prompts: Sequence[Any], new_tokens: Sequence[int], budget: int) -> list[list[int]]:
-        n = max(1, budget // 2)
-        return [list(range(len(prompts)))[start : start + n] for start in range(0, len(prompts), n)]
+    def batches(self, prompts: Sequence[Any], new_tokens: Sequence[int], budget: int) -> list[dict[int, int]]:
+        n, rows = max(1, budget // 2), range(len(prompts))
+        return [dict.fromkeys(rows[start : start + n], 0) for start in rows[::n]]
 
-    def open(self, prompts: Sequence[Any]) -> Crowded:
+    def open(self, prompts: Sequence[Any], shared: Sequence[int]) -> Crowded:
         self.seconds += 0.5
         if self.is_kept or len(prompts) > 1:
             raise torch.OutOfMemoryError("CUDA out of memory")
@@ -132,7 +132,8 @@ def test_a_prompt_alone_is_tried_without_what_is_kept_and_no_time_is_lost(
     crowded = Crowded()
     monkeypatch.setattr(module, "time", crowded)
     batches = DeviceBatches(backend._loaded, crowded, 16)  # type: ignore[arg-type]
-    found = list(batches.run([[1], [2], [3], [4]], [1] * 4, lambda stepper, rows: ["text"] * len(rows)))
+    rows = [Row((token,), 0) for token in range(1, 5)]
+    found = list(batches.run(range(4), rows, [1] * 4, lambda stepper, rows: ["text"] * len(rows)))
     assert [done.results for done in found] == [["text"]] * 4
     assert sorted(row for done in found for row in done.rows) == [0, 1, 2, 3]
     assert sum(done.seconds for done in found) == crowded.seconds > 4 * 0.5  # some were tried in vain

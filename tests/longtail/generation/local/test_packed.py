@@ -14,8 +14,9 @@ from tiny_models import ARCHITECTURES, save_tiny_model
 
 from longtail.generation.backends.hf import choose_steppers
 from longtail.generation.backends.local.loading import LoadedModel, load_model
-from longtail.generation.backends.local.packed import PackedSteppers
-from longtail.generation.backends.local.passes import SeatedPrefixes
+from longtail.generation.backends.local.packed import PackedStepper, PackedSteppers
+from longtail.generation.backends.local.passes import Seated
+from longtail.models.limits import shared_lengths
 from longtail.study.models import Model
 
 TOLERANCE = {"float32": 1e-4, "bfloat16": 0.15}
@@ -55,7 +56,7 @@ def walk(found: Opened, prompts: list[list[int]], seed: int, steps: int, cost: i
     plain, _, steppers = found
     draw = random.Random(seed)
     with torch.inference_mode():
-        batch = steppers.open(prompts, cost)
+        batch = steppers.open(prompts, shared_lengths(prompts, cost))
         states = [list(prompt) for prompt in prompts]
         worst = distance(plain, batch.start(), states)
         for _ in range(steps):
@@ -106,10 +107,10 @@ def test_prefixes_are_read_in_one_call_unless_their_lengths_are_too_uneven(
     prompts.append([150, 151])  # under no prefix
     plain, _, steppers = opened["llama"]
     with torch.inference_mode():
-        batch = steppers.open(prompts, 0)
+        batch = steppers.open(prompts, shared_lengths(prompts, 0))
         batch.start()
         assert len(batch._spans) == 10
-        assert isinstance(batch._prefixes_of_states(), SeatedPrefixes) == is_one_call
+        assert isinstance(batch._prefixes_of_states(), Seated) == is_one_call
         logits = batch.step(range(len(prompts)), [7] * len(prompts))
         assert distance(plain, logits, [[*prompt, 7] for prompt in prompts]) < TOLERANCE["float32"]
 
@@ -128,18 +129,22 @@ def test_any_grouping_gives_the_same_logits(
     assert walk(opened["llama"], prompts, seed, 3, cost) < TOLERANCE["float32"]
 
 
+def begin(steppers: PackedSteppers, prompts: list[list[int]]) -> PackedStepper:
+    """A batch of its own that has begun."""
+    batch = steppers.open(prompts, shared_lengths(prompts))
+    batch.start()
+    return batch
+
+
 def test_a_prefix_is_computed_once_and_then_found(opened: dict[str, Opened]) -> None:
     steppers = opened["llama"][2]
     steppers.prefixes.clear()
     prefix = list(range(100, 140))
     with torch.inference_mode():
-        first = steppers.open([[*prefix, i] for i in range(20)])
-        first.start()
-        second = steppers.open([[*prefix, 7, i] for i in range(3)])
-        second.start()
+        first = begin(steppers, [[*prefix, i] for i in range(20)])
+        second = begin(steppers, [[*prefix, 7, i] for i in range(3)])
         longer = [*prefix, *range(150, 190)]
-        third = steppers.open([[*longer, i] for i in range(20)])
-        third.start()
+        third = begin(steppers, [[*longer, i] for i in range(20)])
     assert sum(first.shared_tokens) == 19 * 40
     # one token more of a prefix is cheaper left to the three rows than computed by a pass
     assert second.shared_tokens == [40] * 3
@@ -152,7 +157,7 @@ def test_prefixes_in_the_store_stay_within_their_limit(opened: dict[str, Opened]
     with torch.inference_mode():
         for start in range(0, 160, 4):
             prefix = list(range(start, start + 40))
-            steppers.open([[*prefix, i] for i in range(5)]).start()
+            begin(steppers, [[*prefix, i] for i in range(5)])
     assert 0 < steppers.prefixes.n_tokens <= 500
 
 
@@ -171,3 +176,14 @@ def test_batches_hold_each_row_once_within_the_budget(opened: dict[str, Opened])
         assert held + own + 15 * len(batch) <= 600
     assert len(batches) <= 15
     assert len(steppers.batches(prompts, [15] * 200, 1)) == 200
+
+
+def test_a_prompt_that_a_border_cuts_off_its_group_still_shares_its_prefix(opened: dict[str, Opened]) -> None:
+    """Else each row of its batch would be filled up to its length."""
+    steppers, prefixes = opened["llama"][2], [[number] * 60 for number in range(8)]
+    prompts = [[*prefix, 100 + own] for prefix in prefixes for own in range(7)]
+    for batch in steppers.batches(prompts, [15] * len(prompts), 250):
+        with torch.inference_mode():
+            stepper = steppers.open([prompts[row] for row in batch], [*batch.values()])
+            stepper.start()
+        assert stepper._own.lengths.tolist() == [1] * len(batch)

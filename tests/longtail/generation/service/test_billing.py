@@ -123,8 +123,8 @@ def test_nobody_waits_for_the_money_of_a_request_that_ended_unforeseen() -> None
     assert ended.set_aside()
     waiter = threading.Thread(target=other.set_aside, kwargs={"wait": True}, daemon=True)
     waiter.start()
-    ended.abandon()
-    ended.abandon()
+    ended.leave_open()
+    ended.leave_open()
     waiter.join(10)
     assert not waiter.is_alive()
     assert (budget.open, budget.settled) == (Fraction(2, 3), 0)
@@ -150,7 +150,7 @@ def test_what_is_set_aside_open_and_settled_fits_between_threads(
         if purchase.set_aside(wait=True):
             highest.append(budget.settled + budget.open)
             purchase.settle(Fraction(min(worst, billed)))
-        purchase.release()
+        purchase.settle()
 
     threads = [threading.Thread(target=buy, args=row) for row in rows]
     for thread in threads:

@@ -25,7 +25,6 @@ from longtail.generation.backends.service.wire import (
     ErrorBody,
     Fatal,
     Interpreter,
-    Lost,
     MalformedError,
     Post,
     Redactor,
@@ -356,14 +355,6 @@ def test_an_error_in_a_good_status_is_read_as_its_own() -> None:
 @pytest.mark.parametrize("code", ["unsupported_parameter", "model_not_found", "invalid_api_key"])
 def test_codes_that_concern_all_rows(code: str) -> None:
     assert isinstance(_meaning(400, json.dumps({"error": {"message": "m", "code": code}}).encode()), Fatal)
-
-
-def test_lost_requests() -> None:
-    model = service_model("https://x.example/v1")
-    assert model.service is not None
-    interpreter = Interpreter(model, model.service, Redactor(None))
-    assert interpreter.meaning(Lost("gone", True), 0.0) == Again("gone", True)
-    assert interpreter.meaning(Lost("never there", False), 0.0) == Again("never there", False, is_unmet=True)
 
 
 def test_a_redirect_without_an_address_is_reported_too() -> None:

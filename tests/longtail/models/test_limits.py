@@ -5,11 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from longtail.generation.backends.local.prefixes import (
-    Group,
-    common_length,
-    group_by_prefix,
-)
+from longtail.models.limits import Group, common_length, group_by_prefix
 
 PROMPTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=9), min_size=1, max_size=24)
 
