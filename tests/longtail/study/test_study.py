@@ -332,7 +332,7 @@ def test_live_page_views_end_with_the_newest_complete_month_and_the_sandboxs_wit
         def now(cls, tz: tzinfo | None = None) -> datetime:
             return datetime(2027, 3, 3, tzinfo=tz)
 
-    monkeypatch.setattr("longtail.study.checks.datetime", Clock)
+    monkeypatch.setattr("longtail.study.file.datetime", Clock)
     running, newest = "2027-03", "2027-02"
     raw = changed("popularity.last_month", running)
     raw["source"]["snapshot"] = running

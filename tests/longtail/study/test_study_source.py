@@ -11,7 +11,6 @@ import yaml
 
 from longtail.errors import StudyError
 from longtail.study.file import load_study
-from longtail.study.imports import Place
 from longtail.study.source import FactSample
 from longtail.study.study import Study
 
@@ -41,11 +40,11 @@ def load(folder: Path, sample: object, **more: Any) -> Study:
     [
         (BY_VIEWS, {}, FactSample("popularity", 2000, "2026-09")),
         ({"frequency": "popularity"}, {"measure": "sitelinks"}, FactSample("popularity")),
-        ({"frequency": "text", "text": "a b"}, {}, FactSample("text", text=Place("a b"))),
+        ({"frequency": "text", "text": "a b"}, {}, FactSample("text", text_path="a b")),
         (
             {"frequency": "text", "text_env": "T", "match": "anywhere"},
             {"measure": "sitelinks"},
-            FactSample("text", text=Place(path_env="T"), match="anywhere"),
+            FactSample("text", text_env="T", match="anywhere"),
         ),
     ],
 )
