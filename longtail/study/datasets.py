@@ -12,15 +12,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from longtail.errors import StudyError
-from longtail.relations.relation import (
-    ALL,
-    OBJECT,
-    SOURCE_SET,
-    STUDY_SET,
-    SUBJECT,
-    Relation,
-    relation_names,
-)
+from longtail.relations.relation import ALL, OBJECT, SOURCE_SET, STUDY_SET, SUBJECT, Relation, relation_names
 from longtail.study.imports import EXACT_MATCH, F1, ROUGE_L, Import, Paraphrases, Place, load_format
 from longtail.study.parts import Part, read_part
 from longtail.study.values import (
@@ -98,10 +90,7 @@ def _read_relations(value: Any) -> tuple[str, ...]:
     return read_names([value] if isinstance(value, str) and value.endswith(ENDINGS) else value)
 
 
-_NAMES_OR_FILE = [
-    list_schema({"type": "string", "minLength": 1}),
-    {"type": "string", "pattern": r"\.ya?ml$"},
-]
+_NAMES_OR_FILE = [list_schema({"type": "string", "minLength": 1}), {"type": "string", "pattern": r"\.ya?ml$"}]
 _RELATIONS = value_of("a list of at least one text", _read_relations, anyOf=_NAMES_OR_FILE)
 
 

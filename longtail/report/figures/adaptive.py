@@ -5,7 +5,7 @@ from __future__ import annotations
 from longtail.report.figure import Figure, bounds
 from longtail.report.marks import (
     categories,
-    curves,
+    curves_in_panels,
     difference_x,
     names,
     panels,
@@ -128,14 +128,12 @@ RISK_COVERAGE = Figure(
 from marts.fct_risk_coverage
 where signal in {tuple(_DRAWN)}
 order by dataset, prompt, model, method, fallback_method nulls first, list_position({_DRAWN}, signal), coverage_step""",  # noqa: S608
-    spec=panels(
+    spec=curves_in_panels(
         "model",
-        curves(
-            share_y("coverage", "coverage"),
-            share_y("risk", "risk"),
-            categories("signal", "signal", _DRAWN),
-            interval=bounds("risk"),
-        ),
+        share_y("coverage", "coverage"),
+        share_y("risk", "risk"),
+        categories("signal", "signal", _DRAWN),
+        interval=bounds("risk"),
         least=220,
     ),
     choose=("answers",),

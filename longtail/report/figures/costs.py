@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from longtail.report.figure import Figure
 from longtail.report.figures.adaptive import VARIANT, VARIANT_ORDER
-from longtail.report.marks import categories, names, panels, points_in_rows, quantity, series
+from longtail.report.marks import METHODS, categories, names, panels, points_in_rows, quantity
 
 _POLICIES = ["never", "always", "adaptive"]
 _CLAIMS = ["saves", "undecided", "takes_longer"]
@@ -26,12 +26,7 @@ LATENCY = Figure(
 from marts.fct_latency
 order by prompt, model, method, device""",
     spec=points_in_rows(
-        "model",
-        _amount("median_ms", "milliseconds per question"),
-        "method",
-        series("method", "method"),
-        least=215,
-        step=34,
+        "model", _amount("median_ms", "milliseconds per question"), "method", METHODS, least=215, step=34
     ),
     choose=("prompt",),
 )
