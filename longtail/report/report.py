@@ -173,11 +173,7 @@ def _order(dimensions: Dimensions, read: Sequence[FigureRows] = ()) -> dict[str,
     )
     start["dataset"] = max(dimensions.order["dataset"], key=lambda name: n_figures[name], default="")
     return {
-        "dimensions": {
-            "order": dict(dimensions.order),
-            "labels": dict(dimensions.labels),
-            "named": dict(dimensions.named),
-        },
+        "dimensions": vars(dimensions),
         "start": start,
     }
 

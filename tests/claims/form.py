@@ -22,7 +22,21 @@ from longtail.storage.home import PROJECT_ROOT
 
 Numbers = Mapping[str, Any]
 Computed = Callable[[duckdb.DuckDBPyConnection], Numbers]
-WORDS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+WORDS = [
+    "no",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+]
 _NUMBER = r"(?:[+−-]?[\d.,]*\d|[A-Za-z]+)"
 _CAPTION = "caption of "
 

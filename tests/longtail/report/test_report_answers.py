@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from longtail.report.answers import LONGEST, write_answers
 from longtail.report.published import open_warehouse, read_dimensions
 from longtail.report.report import head
 from tests.longtail.report.generated_marts import World, write_marts
+from tests.longtail.report.test_report_figures import payload_of
 
 WORLD = World(
     models=("m", "large"),
@@ -25,7 +25,6 @@ WORLD = World(
     keys={"relation": ("r",), "passage_id": ("s1",)},
     n_questions=2,
 )
-DATA = re.compile(r'<script type="application/json" id="longtail-data">(.*?)</script>', re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +50,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def written(warehouse: Path, target: Path) -> dict[str, Any]:
     with open_warehouse(warehouse) as connection:
-        path = write_answers(connection, head(connection, read_dimensions(connection)), target)
-    found = DATA.search(path.read_text(encoding="utf-8"))
-    assert found
-    return json.loads(found[1])
+        return payload_of(write_answers(connection, head(connection, read_dimensions(connection)), target))
 
 
 def part(payload: dict[str, Any], name: str) -> Any:

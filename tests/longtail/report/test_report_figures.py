@@ -65,13 +65,6 @@ def test_every_query_fits_the_contracts_of_the_marts(warehouse: Path) -> None:
                 assert len(labels) == len(set(labels)), (figure.key, labels)
 
 
-def test_figures_are_well_formed() -> None:
-    assert len({figure.key for figure in FIGURES}) == len(FIGURES)
-    for figure in FIGURES:
-        assert figure.shows.endswith("."), figure.key
-        assert figure.source
-
-
 def test_numbers_in_the_page_are_those_of_the_marts(warehouse: Path, tmp_path: Path) -> None:
     files = write_report(warehouse, tmp_path / "report.html")
     payload = payload_of(files.path)
