@@ -74,6 +74,11 @@ def series(field: str, title: str | None = None, of: str | None = None) -> dict[
     }
 
 
+ACCURACY_Y = share_y("accuracy", "accuracy")
+METHODS = series("method", "method")
+MODELS = series("model", "model")
+
+
 def categories(field: str, title: str | None, values: Sequence[str]) -> dict[str, Any]:
     """A colour per named value of a column."""
     return {"field": field, "type": "nominal", "title": title, "scale": {"domain": list(values)}}
@@ -286,6 +291,13 @@ def points_in_rows(
     `look`: that of `points`; the rest as in `panels`.
     """
     return panels(by, points(x, names(rows), colour, **look), least=least, rows=rows, lanes=lanes, step=step)
+
+
+def curves_in_panels(
+    by: str, x: Spec, y: Spec, colour: Spec, *, least: int, ratio: float = 0.72, **look: Any
+) -> Spec:
+    """One panel per value of column `by`: curves of y along x, one for each colour; `look`: that of `curves`."""
+    return panels(by, curves(x, y, colour, **look), least=least, ratio=ratio)
 
 
 IN_LINES = "split(datum.label, '\\n')"

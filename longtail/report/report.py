@@ -113,7 +113,7 @@ def write_report(
         seconds,
     )
     plotted_on = {
-        one.figure.key: one.figure.mart for one in read if one.figure.spec and one.figure.key in drawn
+        figure.key: figure.mart for figure in figures if figure.spec is not None and figure.key in drawn
     }
     n_figures = len(read) - len(missing)
     return ReportFiles(
@@ -169,15 +169,14 @@ def _order(dimensions: Dimensions, read: Sequence[FigureRows] = ()) -> dict[str,
     """The order of all values, and where a page starts: with the dataset that most of the figures `read` have rows of."""
     start = {name: next(iter(dimensions.order[name]), "") for name in ("dataset", "prompt")}
     n_figures = Counter(
-        name for one in read if "dataset" in one.names for name in {row["dataset"] for row in one.rows}
+        name
+        for figure_rows in read
+        if "dataset" in figure_rows.names
+        for name in {row["dataset"] for row in figure_rows.rows}
     )
     start["dataset"] = max(dimensions.order["dataset"], key=lambda name: n_figures[name], default="")
     return {
-        "dimensions": {
-            "order": dict(dimensions.order),
-            "labels": dict(dimensions.labels),
-            "named": dict(dimensions.named),
-        },
+        "dimensions": vars(dimensions),
         "start": start,
     }
 

@@ -46,8 +46,7 @@ class Service(Part):
     """A server with an OpenAI-compatible HTTP API, for backend `openai`."""
 
     base_url: Annotated[
-        str,
-        address("http://127.0.0.1:8000/v1", ": name the key by api_key_env", may_be_http=True),
+        str, address("http://127.0.0.1:8000/v1", ": name the key by api_key_env", may_be_http=True)
     ]
     """its address, up to `/completions`"""
     api: Annotated[str, one_of(APIS)] = "completions"

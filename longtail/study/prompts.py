@@ -155,9 +155,7 @@ def _read_prompts(value: Any, _reading: Reading) -> tuple[str, ...]:
 
 
 _PROMPTS = Value(
-    lambda _: "a list of names",
-    _read_prompts,
-    lambda: list_schema({"enum": [None, *GROUNDING_PROMPTS]}),
+    lambda _: "a list of names", _read_prompts, lambda: list_schema({"enum": [None, *GROUNDING_PROMPTS]})
 )
 _STEPS = Value(
     lambda _: "1 or 2",

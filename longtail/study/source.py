@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from longtail.study.backends import IMPORTED
 from longtail.study.imports import Counts, Place
@@ -48,24 +48,6 @@ _KEYS = {
 
 
 @dataclass(frozen=True)
-class _SampleText(Part):
-    """The keys of `FactSample.text`."""
-
-    text: Annotated[Text | None, Default("")] = None
-    """text: the file or folder"""
-    text_env: Annotated[Variable | None, Default("")] = None
-    """text: the variable that names it, in place of `text`"""
-
-    def check(self, raw: Mapping[str, Any], reading: Reading) -> Place | None:
-        if self.text and self.text_env:
-            raise fail("text", _ONE_TEXT)
-        return Place(self.text, self.text_env) if self.text or self.text_env else None
-
-
-_ONE_TEXT = "exactly one of text and text_env must name the text sample: a file or a folder"
-
-
-@dataclass(frozen=True)
 class FactSample(Part):
     """Which of the source's facts are asked about: a sample weighted by frequency (SPEC §1; PopQA, appendix A).
 
@@ -78,18 +60,26 @@ class FactSample(Part):
     """the most facts of a relation"""
     month: Annotated[Month | None, Default("")] = None
     """popularity in page views: the month that weights the sample"""
-    text: Place | None = None
     match: Annotated[str, one_of(MATCHES)] = "whole_words"
     """text: or `anywhere`"""
-    inlined = {"text": _SampleText}  # noqa: RUF012 (a class variable of `Part`)
+    text_path: Annotated[Text | None, Default(""), Field(alias="text")] = None
+    """text: the file or folder"""
+    text_env: Annotated[Variable | None, Default("")] = None
+    """text: the variable that names it, in place of `text`"""
 
     def check(self, raw: Mapping[str, Any], reading: Reading) -> FactSample:
         for key in ("text", "text_env", "match") if self.frequency != "text" else ():
             if key in raw:
                 raise fail(key, "goes with frequency: text")
-        if self.frequency == "text" and self.text is None:
-            raise fail("text", _ONE_TEXT)
+        if self.frequency == "text" and bool(self.text_path) == bool(self.text_env):
+            wanted = "exactly one of text and text_env must name the text sample: a file or a folder"
+            raise fail("text", wanted)
         return self
+
+    @property
+    def text(self) -> Place | None:
+        """The text, for frequency `text`."""
+        return Place(self.text_path, self.text_env) if self.frequency == "text" else None
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,7 @@ from longtail.prompt_formats import CLOZE_FORMATS
 from longtail.relations.relation import Relation, add_source_set
 from longtail.storage.home import RESERVED_NAMES, StudyHome
 from longtail.study.datasets import Dataset, end_task_of
-from longtail.study.imports import (
-    ROUGE_L,
-    Collection,
-    Counts,
-    Decisions,
-    ReferenceQuestions,
-    load_format,
-)
+from longtail.study.imports import ROUGE_L, Collection, Counts, Decisions, ReferenceQuestions, load_format
 from longtail.study.models import TOP_K, Embeddings, Model, Nli
 from longtail.study.parts import Entries, Part
 from longtail.study.prompts import CANDIDATES, Grounding, Prompt, Sampling, list_methods

@@ -127,12 +127,7 @@ class Sweep(Part):
     """of one training"""
     every: Annotated[int, whole(1, 10**6)] = 25
     """steps between checkpoints"""
-    judged_relations: Annotated[tuple[str, ...], NAMES] = (
-        "P17",
-        "P101",
-        "P264",
-        "P449",
-    )
+    judged_relations: Annotated[tuple[str, ...], NAMES] = ("P17", "P101", "P264", "P449")
     """no setting may train on them"""
     judged_facts: Annotated[int, whole(1)] = 100
     """the most of each of these relations"""

@@ -33,26 +33,25 @@ from longtail.study.study import Study
 Rows = list[dict[str, Any]]
 
 
+def _of(declared: object, *keys: str) -> dict[str, Any]:
+    """The columns that have the name and the value of a key."""
+    return {key: getattr(declared, key) for key in keys}
+
+
 def _models(study: Study) -> Rows:
     """If the study gives no n_parameters, local weights are counted."""
     headers = {m.name: read_header(m, find_gguf(m)) for m in study.models if m.is_gguf}
     return [
         {
+            **_of(model, "family", "backend", "path", "revision", "dtype", "rambles", "thinking_tokens"),
             "model": model.name,
-            "family": model.family,
             "n_parameters": model.n_parameters
             or (header.n_parameters if header else local_parameters(model)),
-            "backend": model.backend,
-            "path": model.path,
-            "revision": model.revision,
-            "dtype": model.dtype,
             "quantisation": header.quantisation if header else model.quantisation,
             "is_encoder_decoder": model.encoder_decoder,
             "is_instruction_tuned": model.instruction_tuned,
             "n_passages": model.passages,
-            "rambles": model.rambles,
             "sentence_splitter": SPLITTER if model.rambles else None,
-            "thinking_tokens": model.thinking_tokens,
             "declines": list(model.declines),
             "device_hour_usd": model.device_hour_usd,
         }
@@ -91,17 +90,20 @@ def _methods(study: Study) -> Rows:
     names = dict.fromkeys([*study.methods, *([memory_method().name] if asks_from_memory else [])])
     return [
         {
+            **_of(
+                method,
+                "kind",
+                "is_parametric",
+                "cuts_last_sentence",
+                "may_find_nothing",
+                "is_fixed",
+                "description",
+            ),
             "method": method.name,
-            "kind": method.kind,
             "asks_questions": method.name in study.methods,
-            "is_parametric": method.is_parametric,
             "is_bound": method.passages == BOUND,
             "is_condition": method.passages == CONDITION,
             "has_index": method.index is not None,
-            "cuts_last_sentence": method.cuts_last_sentence,
-            "may_find_nothing": method.may_find_nothing,
-            "is_fixed": method.is_fixed,
-            "description": method.description,
             "background_template": BACKGROUND_TEMPLATE if method.kind == BACKGROUND else None,
             "background_tokens": study.background_tokens if method.kind == BACKGROUND else None,
         }
@@ -112,15 +114,11 @@ def _methods(study: Study) -> Rows:
 def _prompts(study: Study) -> Rows:
     return [
         {
+            **_of(prompt, "format", "shots", "draw", "demonstrations_from", "reference_demos"),
             "prompt": prompt.name,
             "position_in_study": position,
-            "format": prompt.format,
             "template": FORMATS[prompt.format],
             "encoder_decoder_template": FOR_ENCODER_DECODERS[prompt.format],
-            "shots": prompt.shots,
-            "draw": prompt.draw,
-            "demonstrations_from": prompt.demonstrations_from,
-            "reference_demos": prompt.reference_demos,
             "max_new_tokens": study.max_new_tokens,
             "generations": list(prompt.generations),
             "methods": [
@@ -139,15 +137,13 @@ def _prompts(study: Study) -> Rows:
 def _datasets(study: Study) -> Rows:
     return [
         {
+            **_of(dataset, "relation_set", "split_by", "popularity_name"),
             "dataset": dataset.name,
             "position_in_study": position,
             "source": dataset.imported.format if dataset.imported else study.source.kind,
-            "relation_set": dataset.relation_set,
             "relations": list(dataset.relations),
             "snapshot": None if dataset.imported else study.source.snapshot,
             "chosen_by": _chosen_by(dataset),
-            "split_by": dataset.split_by,
-            "popularity_name": dataset.popularity_name,
         }
         for position, dataset in enumerate(study.datasets)
     ]
@@ -180,11 +176,6 @@ def _relations(study: Study) -> Rows:
         if name in names
         for relation in relations
     ]
-
-
-def _popularity_windows(study: Study) -> Rows:
-    """Always one row."""
-    return [dataclasses.asdict(study.popularity)]
 
 
 def _grounding_prompts(study: Study) -> Rows:
@@ -231,7 +222,7 @@ STUDY_TABLES: Mapping[str, Callable[[Study], Rows]] = {
     "prompts": _prompts,
     "datasets": _datasets,
     "relations": _relations,
-    "popularity_windows": _popularity_windows,
+    "popularity_windows": lambda study: [dataclasses.asdict(study.popularity)],
     "grounding_prompts": _grounding_prompts,
     "sweep_settings": _sweep_settings,
 }
@@ -239,11 +230,12 @@ STUDY_TABLES: Mapping[str, Callable[[Study], Rows]] = {
 
 def describe_study(study: Study, lake: Lake, tables: Iterable[str] = STUDY_TABLES) -> tuple[Outcome, ...]:
     """Write `tables`; return one outcome each, in that order."""
-    return tuple(_write(lake, table, STUDY_TABLES[table](study)) for table in tables)
 
+    def write(table: str) -> Outcome:
+        rows = STUDY_TABLES[table](study)
+        return lake.materialise(table, fingerprint(table, rows), lambda: Computed(rows))
 
-def _write(lake: Lake, table: str, rows: Rows) -> Outcome:
-    return lake.materialise(table, fingerprint(table, rows), lambda: Computed(rows))
+    return tuple(map(write, tables))
 
 
 _SANDBOX = "sandbox:"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,11 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import (
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    ValidationInfo,
-)
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 LONGEST_NAME = 60
@@ -103,34 +100,39 @@ def refuse_unknown(raw: Iterable[Any], allowed: Sequence[str]) -> None:
             raise fail(str(key), f"unknown key; {hint}allowed: {', '.join(sorted(allowed))}")
 
 
-def _say(text: str) -> Callable[[Reading], str]:
-    return lambda _reading: text
-
-
 def value_of(wanted: str, read: Callable[[Any], Any], **schema: Any) -> Value:
     """A value that `read` takes for what is `wanted`; it raises `fail` for another."""
-    return Value(_say(wanted), lambda value, _reading: read(value), lambda: schema)
+    return Value(lambda _reading: wanted, lambda value, _reading: read(value), lambda: schema)
+
+
+def _plain(wanted: str, is_right: Callable[[Any], bool], **schema: Any) -> Value:
+    """A value that stays as it is; of another, the message shows what it is."""
+
+    def read(value: Any) -> Any:
+        if not is_right(value):
+            raise fail("", f"must be {wanted}, not {show(value)}")
+        return value
+
+    return value_of(wanted, read, **schema)
 
 
 def whole(low: int, high: int = 10**12) -> Value:
     """A whole number from `low` to `high`."""
     wanted = f"a whole number of {low} to {high}"
-
-    def read(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise fail("", f"must be {wanted}, not {show(value)}")
-        return value
-
-    return value_of(wanted, read, type="integer", minimum=low, maximum=high)
+    return _plain(
+        wanted,
+        lambda value: type(value) is int and low <= value <= high,
+        type="integer",
+        minimum=low,
+        maximum=high,
+    )
 
 
 def _number(wanted: str, is_allowed: Callable[[float], bool], **bounds: float) -> Value:
-    def read(value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not is_allowed(value):
-            raise fail("", f"must be {wanted}, not {show(value)}")
-        return float(value)
-
-    return value_of(wanted, read, type="number", **bounds)
+    plain = _plain(
+        wanted, lambda value: type(value) in (int, float) and is_allowed(value), type="number", **bounds
+    )
+    return dataclasses.replace(plain, check=lambda value, reading: float(plain.check(value, reading)))
 
 
 def number(above: float, most: float) -> Value:
@@ -216,7 +218,7 @@ def list_of(item: Value) -> Value:
                 raise fail(str(place), (error.context or {})["message"]) from None
         return _distinct("", read_values)
 
-    return Value(_say("a list with at least one value"), read, lambda: list_schema(item.schema()))
+    return Value(lambda _reading: "a list with at least one value", read, lambda: list_schema(item.schema()))
 
 
 def read_text(value: Any, key: str = "") -> str:
@@ -233,18 +235,6 @@ def _read_slug(value: Any) -> str:
         wanted = f"lower-case letters, digits and single underscores, at most {LONGEST_NAME}"
         raise fail("", f"{value!r} must be {wanted}")
     return str(value)
-
-
-def _read_flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise fail("", f"must be true or false, not {show(value)}")
-    return value
-
-
-def _read_month(value: Any) -> str:
-    if not isinstance(value, str) or not re.fullmatch(_MONTH, value):
-        raise fail("", f"must be a month in quotes, as in '2026-10', not {show(value)}")
-    return value
 
 
 def _read_variable(value: Any) -> str:
@@ -317,9 +307,15 @@ Text = Annotated[str, TEXT]
 Slug = Annotated[str, value_of("a text", _read_slug, type="string", pattern=f"^{_SLUG}$")]
 """A name that is safe in file names and partition keys."""
 Count = Annotated[int, whole(1)]
-Flag = Annotated[bool, value_of("true or false", _read_flag, type="boolean")]
+Flag = Annotated[bool, _plain("true or false", lambda value: isinstance(value, bool), type="boolean")]
 Month = Annotated[
-    str, value_of("a month in quotes, as in '2026-10'", _read_month, type="string", pattern=f"^{_MONTH}$")
+    str,
+    _plain(
+        "a month in quotes, as in '2026-10'",
+        lambda value: isinstance(value, str) and bool(re.fullmatch(_MONTH, value)),
+        type="string",
+        pattern=f"^{_MONTH}$",
+    ),
 ]
 Variable = Annotated[
     str,

@@ -1,43 +1,70 @@
-"""The columns of every lake table: the single source for writers, readers, dbt sources and tests."""
+"""The columns of every lake table, read from `lake.yaml`: the one source for writers, readers, dbt and tests."""
 
 from __future__ import annotations
 
-from longtail.tables.generation import GENERATION_TABLES, IMPORT_TABLES
-from longtail.tables.passages import GROUNDING_TABLES, PASSAGE_TABLES
-from longtail.tables.questions import QUESTION_TABLES, REFERENCE_TABLES, WORLD_TABLES
-from longtail.tables.schema import Column, Table, text
-from longtail.tables.study import STUDY_TABLES
-from longtail.tables.tuning import TUNING_TABLES
+import importlib.resources
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["TABLES", "Column", "Table"]
+import pyarrow as pa
+import yaml
 
-_QUARANTINE = (
-    Table(
-        "quarantine",
-        "One row per rejected row.",
-        (
-            text("table_name", "lake table that the row was meant for"),
-            text("partition", "partition of that table; empty if it has none"),
-            text("row_key", "line number, entity id or other key in the source"),
-            text("reason", "what was wrong"),
-            text("raw", "the original row, cut after 2,000 characters, with control characters escaped"),
-        ),
-        partitioned_by=("table_name", "partition"),
-    ),
-)
-
-TABLES: dict[str, Table] = {
-    table.name: table
-    for table in (
-        *STUDY_TABLES,
-        *WORLD_TABLES,
-        *QUESTION_TABLES,
-        *PASSAGE_TABLES,
-        *IMPORT_TABLES,
-        *REFERENCE_TABLES,
-        *GENERATION_TABLES,
-        *GROUNDING_TABLES,
-        *TUNING_TABLES,
-        *_QUARANTINE,
-    )
+_TYPES = {
+    "text": pa.string(),
+    "flag": pa.bool_(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "texts": pa.list_(pa.string()),
+    "int32s": pa.list_(pa.int32()),
+    "float32s": pa.list_(pa.float32()),
+    "embedding": pa.list_(pa.float32(), 384),
 }
+"""The types of columns, as `lake.yaml` calls them."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its Arrow type and its meaning, with units."""
+
+    name: str
+    type: pa.DataType
+    description: str
+    nullable: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """One lake table: its grain, its columns, and the columns that define its partitions."""
+
+    name: str
+    grain: str
+    columns: tuple[Column, ...]
+    partitioned_by: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in self.columns])
+
+
+def _columns(entries: Sequence[Any]) -> Iterator[Column]:
+    """The columns of a list in which some entries are lists of columns themselves."""
+    for entry in entries:
+        if isinstance(entry[0], list):
+            yield from _columns(entry)
+        else:
+            name, type_, description = entry
+            yield Column(name, _TYPES[type_.removesuffix("?")], description, type_.endswith("?"))
+
+
+_file = importlib.resources.files(__package__) / "lake.yaml"
+_lake = yaml.load(_file.read_text(encoding="utf-8"), yaml.CSafeLoader)
+TABLES = {
+    name: Table(
+        name, table["grain"], tuple(_columns(table["columns"])), tuple(table.get("partitioned_by", ()))
+    )
+    for name, table in _lake["tables"].items()
+}
+CONFIDENCE = tuple(_columns(_lake["shared"]["confidence"]))
+"""The columns that say how sure a model was of its answer."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from tests.claims import architecture, captions, papers, readme, retrieval
+from tests.claims import captions, papers, readme, retrieval
 from tests.claims.form import Claim
 
-CLAIMS: tuple[Claim, ...] = (
-    *readme.CLAIMS, *papers.CLAIMS, *architecture.CLAIMS, *captions.CLAIMS, *retrieval.CLAIMS
-)  # fmt: skip
+CLAIMS: tuple[Claim, ...] = (*readme.CLAIMS, *papers.CLAIMS, *captions.CLAIMS, *retrieval.CLAIMS)

@@ -1,4 +1,4 @@
-"""Claims of the report's captions: numbers of the code, of dbt and of the figures' own queries."""
+"""Claims of the report's captions and of pages: numbers of the code, of dbt and of the figures' own queries."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import re
 
 import duckdb
 
+from dagster_project.same_origin import LARGEST_HEAD
 from longtail.generation.latency import N_QUESTIONS
+from longtail.processes import GRACE_S
 from longtail.report.figures import FIGURES
 from longtail.statistics import correlation_intervals
 from longtail.statistics.method_comparisons import N_RESAMPLES
+from longtail.statistics.risk_coverage import DELTA
+from longtail.study.study import Study
 from tests.claims.form import Claim, Computed, caption, constant, dbt_variable
 
 _TRAIN = float(dbt_variable("training_share"))
@@ -52,4 +56,20 @@ _COMPUTED: tuple[tuple[str, str, str | Computed], ...] = (
         "latency", "from up to {n} questions that the model was asked one at a time", constant(n=N_QUESTIONS)
     ),
 )  # fmt: skip
-CLAIMS = (*(Claim(caption(key), says, by) for key, says, by in _COMPUTED),)
+CLAIMS = (
+    *(Claim(caption(key), says, by) for key, says, by in _COMPUTED),
+    Claim(
+        "docs/architecture.md",
+        "a running sum for each of {splits} splits",
+        constant(splits=dbt_variable("adaptive_splits")),
+    ),
+    Claim("docs/architecture.md", "headers has at most {kb} KB", constant(kb=LARGEST_HEAD // 1024)),
+    Claim("docs/architecture.md", "up to {n} questions per method and prompt", constant(n=N_QUESTIONS)),
+    Claim("docs/models.md", "`max_new_tokens` ({n} by default)", constant(n=Study.max_new_tokens)),
+    Claim(
+        "docs/operations.md",
+        "end every command and all processes that it started within {s} s",
+        constant(s=round(GRACE_S) + 3),
+    ),
+    Claim("docs/router.md", "with a probability of {kept:p0} %", constant(kept=1 - DELTA)),
+)

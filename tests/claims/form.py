@@ -22,7 +22,7 @@ from longtail.storage.home import PROJECT_ROOT
 
 Numbers = Mapping[str, Any]
 Computed = Callable[[duckdb.DuckDBPyConnection], Numbers]
-WORDS = (
+WORDS = [
     "no",
     "one",
     "two",
@@ -36,7 +36,7 @@ WORDS = (
     "ten",
     "eleven",
     "twelve",
-)
+]
 _NUMBER = r"(?:[+−-]?[\d.,]*\d|[A-Za-z]+)"
 _CAPTION = "caption of "
 

@@ -32,6 +32,17 @@ def _step(small: str, large: str) -> str:
     return f"select {rises} {_LEVEL} and smaller.model = 'reference_{small}' and larger.model = 'reference_{large}'"
 
 
+_GAIN_PER_RELATION = by_model(f"{_GAIN} = 'per_relation'")
+_EXPLAINED = by_model(f"select model, mcfadden_r2 {_REGRESSION} and predictors = 'all' and fit = 'all_rows'")
+_HELD_OUT = by_model(
+    f"select model, accuracy, baseline {_REGRESSION} and predictors = 'all' and fit = 'held_out'"
+)
+_CONSISTENCY = by_model("select model, scons, cert from fct_semantic_consistency where relation = 'all'")
+_WITH_ACCURACY = by_model(
+    "select model, max(pearson) filter (measure = 'scons'), max(pearson) filter (measure = 'cert'), "
+    "max(n_relations) from fct_consistency_correlation group by model"
+)
+
 CLAIMS = tuple(
     Claim(PLACE, says, by)
     for says, by in (
@@ -113,7 +124,7 @@ CLAIMS = tuple(
         (
             "S {s1:s3} (95 % interval {s2:d3} to {s3:d3}), M {m1:s3} ({m2:d3} to {m3:d3}), "
             "L {l1:s3} ({l2:d3} to {l3:d3})",
-            by_model(f"{_GAIN} = 'per_relation'"),
+            _GAIN_PER_RELATION,
         ),
         ("one threshold for all does better: L {l1:s3}", by_model(f"{_GAIN} = 'all'")),
         (
@@ -149,10 +160,7 @@ CLAIMS = tuple(
         (
             "correlation over {s3} relations of accuracy with SCons: S {s1:d2}, M {m1:d2}, L {l1:d2}; "
             "with Cert: {s2:d2}, {m2:d2}, {l2:d2}",
-            by_model(
-                "select model, max(pearson) filter (measure = 'scons'), max(pearson) filter (measure = 'cert'), "
-                "max(n_relations) from fct_consistency_correlation group by model"
-            ),
+            _WITH_ACCURACY,
         ),
         (
             "(standard deviation of accuracy {low:d2} to {high:d2})",
@@ -167,16 +175,11 @@ CLAIMS = tuple(
                 "from fct_question_consistency group by model"
             ),
         ),
-        (
-            "McFadden's R²: S {s:d3}, M {m:d3}, L {l:d3}. On held-out",
-            by_model(f"select model, mcfadden_r2 {_REGRESSION} and predictors = 'all' and fit = 'all_rows'"),
-        ),
+        ("McFadden's R²: S {s:d3}, M {m:d3}, L {l:d3}. On held-out", _EXPLAINED),
         (
             "it is right for {s1:p0} %, {m1:p0} % and {l1:p0} %; the majority is right for {s2:p0} %, {m2:p0} % and "
             "{l2:p0} %",
-            by_model(
-                f"select model, accuracy, baseline {_REGRESSION} and predictors = 'all' and fit = 'held_out'"
-            ),
+            _HELD_OUT,
         ),
         (
             "certainty alone, held out: {s:p0} %, {m:p0} % and {l:p0} %",
@@ -205,31 +208,11 @@ CLAIMS = tuple(
                 "from fct_accuracy where relation = 'all' group by model"
             ),
         ),
-        ("adaptive retrieval gains {e1:s3} ({e2:d3} to {e3:d3})", by_model(f"{_GAIN} = 'per_relation'")),
-        (
-            "Its SCons is {e1:d3} and its Cert {e2:d3}",
-            by_model("select model, scons, cert from fct_semantic_consistency where relation = 'all'"),
-        ),
-        (
-            "accuracy correlates with SCons by {e1:d2} and with Cert by {e2:d2}",
-            by_model(
-                "select model, max(pearson) filter (measure = 'scons'), max(pearson) filter (measure = 'cert') "
-                "from fct_consistency_correlation group by model"
-            ),
-        ),
-        (
-            "McFadden's R² of its regression is {e:d3}",
-            by_model(f"select model, mcfadden_r2 {_REGRESSION} and predictors = 'all' and fit = 'all_rows'"),
-        ),
-        (
-            "questions the regression is right for {e1:p0} %, the majority for {e2:p0} %",
-            by_model(
-                f"select model, accuracy, baseline {_REGRESSION} and predictors = 'all' and fit = 'held_out'"
-            ),
-        ),
-        (
-            "here SCons is {s:d3}, {m:d3} and {l:d3} for S, M and L",
-            by_model("select model, scons from fct_semantic_consistency where relation = 'all'"),
-        ),
+        ("adaptive retrieval gains {e1:s3} ({e2:d3} to {e3:d3})", _GAIN_PER_RELATION),
+        ("Its SCons is {e1:d3} and its Cert {e2:d3}", _CONSISTENCY),
+        ("accuracy correlates with SCons by {e1:d2} and with Cert by {e2:d2}", _WITH_ACCURACY),
+        ("McFadden's R² of its regression is {e:d3}", _EXPLAINED),
+        ("questions the regression is right for {e1:p0} %, the majority for {e2:p0} %", _HELD_OUT),
+        ("here SCons is {s1:d3}, {m1:d3} and {l1:d3} for S, M and L", _CONSISTENCY),
     )
 )

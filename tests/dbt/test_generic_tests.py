@@ -41,7 +41,7 @@ def test_what_lies_under_or_over_its_range_or_is_no_number_is_named(
 ) -> None:
     assert broken(build, awkward, "accuracy/fct_accuracy") == {}
     build.execute(
-        "update marts.fct_accuracy set n = 0, accuracy_exact_match = 1.5, accuracy_normalized = -0.25, "
+        "update marts.fct_accuracy set n = 0, n_subjects = -1, accuracy_exact_match = 1.5, accuracy_normalized = -0.25, "
         f"mean_token_f1 = 'nan' where {WHERE}"
     )
     build.execute(
@@ -53,6 +53,7 @@ def test_what_lies_under_or_over_its_range_or_is_no_number_is_named(
     found = broken(build, awkward, "accuracy/fct_accuracy")
     assert {rule: n_rows for rule, (n_rows, _) in found.items()} == {
         "n >= 1": 1,
+        "n_subjects >= 0": 1,
         "n_correct + n_declined <= n": 1,
         "accuracy_exact_match in [0, 1]": 1 + n_genread,
         "accuracy_normalized in [0, 1]": 1,

@@ -81,7 +81,7 @@ def model(**keys: object) -> dict[str, object]:
          "models[0].results[0]: {here}/log.jsonl: there is no such file"),
         ({"reference_questions": (ReferenceQuestions("nq", "nq_open", Place("nq.jsonl")),)},
          "reference_questions[0]: {here}/nq.jsonl: there is no such file"),
-        ({"source": Source("sandbox", "2026-10", sample=FactSample("text", text=Place("texts")))},
+        ({"source": Source("sandbox", "2026-10", sample=FactSample("text", text_path="texts"))},
          "source.sample.text: {here}/texts: there is no such file"),
         ({"source": WIKIDATA}, "source: study source wikidata: Wikimedia asks every operator for a contact"),
         ({"source": RDF_FILE}, "source.path_env: environment variable FACTS_NT is not set; set it to an N-Triples file"),

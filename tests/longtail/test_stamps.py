@@ -361,7 +361,8 @@ OTHERS: Mapping[str, Any] = {
     "FactSample.frequency": same,
     "FactSample.month": lambda month: month and "2020-02",
     "FactSample.match": "anywhere",
-    "FactSample.text": same,
+    "FactSample.text_path": same,
+    "FactSample.text_env": same,
     "Place.path": copied,
     "Place.path_env": "LONGTAIL_FOLDER",
     "Place.url": "http://127.0.0.1:1/file",
@@ -513,7 +514,7 @@ def make_study(folder: Path) -> Study:
         name="everything",
         description="Every key",
         source=Source(
-            "sandbox", "2020-02", sample=FactSample("text", text=Place("sample.txt"))
+            "sandbox", "2020-02", sample=FactSample("text", text_path="sample.txt")
         ),
         datasets=(
             Dataset(
@@ -809,7 +810,7 @@ Source.sample: subject_frequencies
 FactSample.frequency: none, it says which of text and month must be given
 FactSample.per_relation: candidate_triples
 FactSample.month FactSample.match: subject_frequencies
-FactSample.text: none, the bytes of its files count
+FactSample.text_path FactSample.text_env: none, the bytes of its files count
 Place.path: datasets
 Place.path_env Place.url Place.sha256: none, the bytes of the file count, wherever it is
 Place.obtain: none, an error says it

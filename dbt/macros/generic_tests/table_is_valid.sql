@@ -8,12 +8,21 @@
   - ordered: lists of columns whose values rise from left to right, up to rounding; nulls pass
   - expressions: conditions in SQL; null passes
 
-  Of every table that describes its columns, as all marts do, two rules are tested without being named: the ends of an
-  interval (columns that end in ci_low, agreement_low and the like) differ, and no p value (columns of tests) is 0.
+  Of every table that describes its columns, as all marts do, some rules are tested without being named: the ends of an
+  interval (columns that end in ci_low, agreement_low and the like) differ, no p value (columns of tests) is 0, and, where
+  `ranges` does not say more, no count (n, n_…) is negative, and shares (share…, accuracy…, recall_…) are in [0, 1].
 -#}
 {% test table_is_valid(model, key=[], foreign_keys={}, ranges={}, ordered=[], expressions=[]) %}
 {%- set rules = [] -%}
+{%- set limits = dict(ranges) -%}
 {%- for name in described_columns(model) -%}
+    {%- if name not in ranges and not name.endswith(('_low', '_high')) -%}
+        {%- if name == 'n' or name.startswith('n_') -%}
+            {%- do limits.update({name: [0]}) -%}
+        {%- elif name.startswith(('share', 'accuracy', 'recall_')) -%}
+            {%- do limits.update({name: [0, 1]}) -%}
+        {%- endif -%}
+    {%- endif -%}
     {%- if name.endswith(('ci_low', 'agreement_low', 'correlation_low', 'similarity_low', 'agreeing_low')) -%}
         {%- set high = name[:-3] ~ 'high' -%}
         {%- do rules.append((name ~ ' < ' ~ high, high ~ ' - ' ~ name ~ ' <= 1e-12', [name, high])) -%}
@@ -21,7 +30,7 @@
         {%- do rules.append((name ~ ' > 0', name ~ ' <= 0', [name])) -%}
     {%- endif -%}
 {%- endfor -%}
-{%- for column, range in ranges.items() -%}
+{%- for column, range in limits.items() -%}
     {%- do rules.append((column ~ in_words(*range), is_outside(column, *range), [column])) -%}
 {%- endfor -%}
 {%- for columns in ordered -%}

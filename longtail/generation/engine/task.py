@@ -192,7 +192,7 @@ class Plan(Generic[AnyItem]):
 
 
 class Task(ABC):
-    """One generated lake table, which has the accounting columns of `longtail.tables.generation`.
+    """One generated lake table, which has the accounting columns of `longtail/tables/lake.yaml`.
 
     `keys` are the columns that tell its rows apart, those of the partition left out. `capability` is what a backend
     must be able to do.

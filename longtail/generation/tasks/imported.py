@@ -20,7 +20,7 @@ from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Outcome, QuarantinedRow
 from longtail.study.backends import IMPORTED
 from longtail.study.prompts import Prompt
-from longtail.tables.generation import CONFIDENCE
+from longtail.tables import CONFIDENCE
 
 Row = Mapping[str, Any]
 Golds = Mapping[tuple[str, str], list[str]]

@@ -5,8 +5,11 @@ from __future__ import annotations
 from longtail.report.figure import Figure
 from longtail.report.figures.memory import FEWEST_BY_RELATION, INTERVAL
 from longtail.report.marks import (
+    ACCURACY_Y,
+    MODELS,
     categories,
     curves,
+    curves_in_panels,
     panels,
     points_in_rows,
     popularity_x,
@@ -58,7 +61,7 @@ order by dataset, prompt, model, relation""",
             },
             "encoding": {
                 "x": quantity("scons", "consistency", {"tickCount": 5}, {"zero": False}),
-                "y": share_y("accuracy", "accuracy"),
+                "y": ACCURACY_Y,
             },
         },
         least=220,
@@ -122,9 +125,11 @@ FACTS_BY_POPULARITY = Figure(
 from marts.fct_factual_consistency_by_popularity
 where measure in {_FACT_MEASURES} and ci_low is not null
 order by dataset, prompt, measure <> 'consistency', measure, model, method, bin""",  # noqa: S608
-    spec=panels(
+    spec=curves_in_panels(
         "measure",
-        curves(popularity_x(), share_y("value", "share"), series("answered_by", "model and method")),
+        popularity_x(),
+        share_y("value", "share"),
+        series("answered_by", "model and method"),
         least=260,
     ),
 )
@@ -179,13 +184,11 @@ from marts.fct_tuned_models
 where relation = 'all' and value is not null
 order by split desc, batch_size, reader_rate desc, temperature desc, passages_per_query, tuned_model, measure, step""",
     labels={"tuned_model": "setting"},
-    spec=panels(
+    spec=curves_in_panels(
         "tuned_model",
-        curves(
-            {"field": "step", "type": "ordinal", "title": "steps of training", "axis": {"labelAngle": 0}},
-            share_y("value", "accuracy, consistency"),
-            categories("measure", "measure", ("accuracy", "consistency")),
-        ),
+        {"field": "step", "type": "ordinal", "title": "steps of training", "axis": {"labelAngle": 0}},
+        share_y("value", "accuracy, consistency"),
+        categories("measure", "measure", ("accuracy", "consistency")),
         least=300,
     ),
     choose=("split",),
@@ -294,13 +297,11 @@ from marts.fct_prediction_diagnostics
 inner join largest using (dataset, relation)
 where is_central and n >= {FEWEST_BY_RELATION}
 order by dataset, prompt, predictor, relation, model, bin_center""",  # noqa: S608
-    spec=panels(
+    spec=curves_in_panels(
         "relation",
-        curves(
-            quantity("bin_center", "value of the predictor", {"tickCount": 5}, {"zero": False}),
-            share_y("accuracy", "accuracy"),
-            series("model", "model"),
-        ),
+        quantity("bin_center", "value of the predictor", {"tickCount": 5}, {"zero": False}),
+        ACCURACY_Y,
+        MODELS,
         least=200,
         ratio=0.66,
     ),

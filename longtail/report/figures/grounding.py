@@ -7,8 +7,10 @@ from typing import Any
 from longtail.report.figure import Figure, Spec, bounds
 from longtail.report.figures.memory import FEWEST, SIZE_X
 from longtail.report.marks import (
+    METHODS,
     categories,
     curves,
+    curves_in_panels,
     difference_x,
     panels,
     points_in_rows,
@@ -67,7 +69,7 @@ order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.
         "text_from",
         quip_y(),
         "model",
-        series("method", "method"),
+        METHODS,
         interval=bounds("quip"),
         side_by_side=True,
         least=300,
@@ -91,7 +93,7 @@ from marts.fct_grounding_by_popularity as scores
 where scores.n_quip >= {FEWEST} and scores.text_from <> 'grounded_generations'
 order by scores.dataset, prompts.prompt, scores.text_from, scores.model, scores.method, measure, scores.bin""",  # noqa: S608
     labels={"measure": "popularity"},
-    spec=panels("model", by_bin_curves(series("method", "method")), least=260),
+    spec=panels("model", by_bin_curves(METHODS), least=260),
     choose=("text_from", "measure"),
 )
 
@@ -203,15 +205,13 @@ left join marts.dim_models as models on found.model = models.model
 where found.n_parameters is not null and found.mean_quip is not null
 qualify min(found.model) over (partition by found.dataset) < max(found.model) over (partition by found.dataset)
 order by found.dataset, found.method, family, found.grounding_prompt, found.n_parameters""",
-    spec=panels(
+    spec=curves_in_panels(
         "family",
-        curves(
-            SIZE_X,
-            quip_y(),
-            series("grounding_prompt", "grounding prompt"),
-            interval=bounds("quip"),
-            few=True,
-        ),
+        SIZE_X,
+        quip_y(),
+        series("grounding_prompt", "grounding prompt"),
+        interval=bounds("quip"),
+        few=True,
         least=300,
     ),
     choose=("method",),
@@ -278,7 +278,7 @@ order by found.dataset, found.model, compared_with, length desc, prompts.positio
         "model",
         difference_x("difference", "difference of QUIP", 5),
         "grounding_prompt",
-        series("method", "method"),
+        METHODS,
         interval=bounds("difference"),
         mark_at=0,
         side_by_side=True,

@@ -6,9 +6,12 @@ from typing import Any
 
 from longtail.report.figure import Figure, bounds
 from longtail.report.marks import (
+    ACCURACY_Y,
     LOG_TICKS,
+    METHODS,
     categories,
     curves,
+    curves_in_panels,
     each_model_and_dataset,
     panels,
     points,
@@ -18,7 +21,6 @@ from longtail.report.marks import (
     relation_cells,
     rows_of_points,
     series,
-    share_y,
     steps,
 )
 from longtail.warehouse.headline import HEADLINE_SQL
@@ -35,7 +37,7 @@ SYSTEM = f"model || if({SEVERAL}, chr(10) || dataset, '')"
 GEOMETRIC_MEAN = "nullif(if(bin_low > 0, sqrt(bin_low * bin_high), bin_high), 0) as popularity"
 """The place of a bin on a logarithmic axis."""
 
-_CURVE = curves(popularity_x(), share_y("accuracy", "accuracy"), series("method", "method"))
+_CURVE = curves(popularity_x(), ACCURACY_Y, METHODS)
 
 BY_POPULARITY = Figure(
     key="accuracy_by_popularity",
@@ -75,10 +77,7 @@ select prompt, model, method, dataset as questions_of, {SYSTEM} as system, binni
     n, n_correct, accuracy, ci_low, ci_high
 from curves
 order by prompt, model, questions_of, method, bin""",  # noqa: S608
-    spec=each_model_and_dataset(
-        curves(popularity_x(title=None), share_y("accuracy", "accuracy"), series("method", "method")),
-        least=150,
-    ),
+    spec=each_model_and_dataset(curves(popularity_x(title=None), ACCURACY_Y, METHODS), least=150),
 )
 
 BY_POPULARITY_AND_RELATION = Figure(
@@ -134,10 +133,8 @@ SCALING = Figure(
 from marts.fct_accuracy_by_popularity_level
 where n >= {FEWEST_BY_RELATION} and n_parameters is not null
 order by dataset, prompt, method, level_low_log10 nulls first, n_parameters""",  # noqa: S608
-    spec=panels(
-        "method",
-        curves(SIZE_X, share_y("accuracy", "accuracy"), steps("level", "log10 popularity", LEVELS)),
-        least=200,
+    spec=curves_in_panels(
+        "method", SIZE_X, ACCURACY_Y, steps("level", "log10 popularity", LEVELS), least=200
     ),
 )
 
@@ -156,9 +153,7 @@ from marts.fct_accuracy_by_popularity_quantile inner join marts.dim_models using
 where binning = 'quarters' and bin in (0, 3) and n_parameters is not null
 order by prompt, model, method, questions_of, bin""",  # noqa: S608
     spec=panels(
-        "questions_of",
-        points(SIZE_X, share_y("accuracy", "accuracy"), categories("quarter", "questions", _QUARTERS)),
-        least=200,
+        "questions_of", points(SIZE_X, ACCURACY_Y, categories("quarter", "questions", _QUARTERS)), least=200
     ),
     choose=("method",),
 )
@@ -173,18 +168,16 @@ LEAST_POPULAR = Figure(
 from marts.fct_accuracy_least_popular
 order by dataset, prompt, model, method, n_least""",
     labels={"n_least": "least popular"},
-    spec=panels(
+    spec=curves_in_panels(
         "model",
-        curves(
-            quantity(
-                "n_least",
-                "number of least popular questions",
-                {"format": "~s", "values": LOG_TICKS, "labelOverlap": True},
-                {"type": "log", "nice": False, "padding": 10},
-            ),
-            share_y("accuracy", "accuracy"),
-            series("method", "method"),
+        quantity(
+            "n_least",
+            "number of least popular questions",
+            {"format": "~s", "values": LOG_TICKS, "labelOverlap": True},
+            {"type": "log", "nice": False, "padding": 10},
         ),
+        ACCURACY_Y,
+        METHODS,
         least=220,
     ),
 )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from longtail.report.figure import Figure, bounds
 from longtail.report.marks import (
+    MODELS,
     categories,
-    curves,
+    curves_in_panels,
     difference_x,
     panels,
     popularity_x,
     quantity,
     rows_of_points,
-    series,
     single,
 )
 
@@ -139,19 +139,17 @@ DRIFT = Figure(
     share_bin_changed, median_ratio, rank_correlation
 from marts.fct_popularity_drift
 order by dataset, prompt, model, retrieval_method, month""",
-    spec=panels(
+    spec=curves_in_panels(
         "retrieval_method",
-        curves(
-            {
-                "field": "month",
-                "type": "ordinal",
-                "title": None,
-                "axis": {"labelAngle": -45, "labelOverlap": True},
-            },
-            quantity("share_decision_changed", "decisions changed", {"format": "%", "tickCount": 4}),
-            series("model", "model"),
-            interval=None,
-        ),
+        {
+            "field": "month",
+            "type": "ordinal",
+            "title": None,
+            "axis": {"labelAngle": -45, "labelOverlap": True},
+        },
+        quantity("share_decision_changed", "decisions changed", {"format": "%", "tickCount": 4}),
+        MODELS,
+        interval=None,
         least=260,
     ),
     choose=("parametric_method",),

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from longtail.report.figure import Figure, bounds
-from longtail.report.figures.memory import (
-    FEWEST,
-    GEOMETRIC_MEAN,
-    INTERVAL,
-    SYSTEM,
-)
+from longtail.report.figures.memory import FEWEST, GEOMETRIC_MEAN, INTERVAL, SYSTEM
 from longtail.report.marks import (
+    ACCURACY_Y,
+    METHODS,
+    MODELS,
     categories,
     cells,
     curves,
+    curves_in_panels,
     difference_axis,
     difference_x,
     each_model_and_dataset,
@@ -38,16 +37,7 @@ BY_METHOD = Figure(
 from marts.fct_accuracy
 where relation = 'all'
 order by dataset, prompt, model, method""",
-    spec=single(
-        points(
-            names("model"),
-            share_y("accuracy", "accuracy"),
-            series("method", "method"),
-            side_by_side=True,
-            size=90,
-        ),
-        height=300,
-    ),
+    spec=single(points(names("model"), ACCURACY_Y, METHODS, side_by_side=True, size=90), height=300),
 )
 
 RELATIVE = Figure(
@@ -60,18 +50,16 @@ RELATIVE = Figure(
 from marts.fct_accuracy_by_relative_popularity
 where relation = 'all' and n >= {FEWEST}
 order by dataset, prompt, model, method, z_low""",  # noqa: S608
-    spec=panels(
+    spec=curves_in_panels(
         "model",
-        curves(
-            quantity(
-                "z",
-                "relative popularity",
-                {"format": "+~g", "tickCount": 7},
-                {"zero": False, "nice": False, "padding": 6},
-            ),
-            share_y("accuracy", "accuracy"),
-            series("method", "method"),
+        quantity(
+            "z",
+            "relative popularity",
+            {"format": "+~g", "tickCount": 7},
+            {"zero": False, "nice": False, "padding": 6},
         ),
+        ACCURACY_Y,
+        METHODS,
         least=220,
     ),
 )
@@ -307,14 +295,12 @@ CONFLICTS = Figure(
 from marts.fct_conflicts
 where binned_by = 'popularity' and memory <> 'any' and n >= 10
 order by dataset, prompt, memory, model, bin""",
-    spec=panels(
+    spec=curves_in_panels(
         "memory_is",
-        curves(
-            popularity_x(),
-            share_y("share_passage", "follows the passage"),
-            series("model", "model"),
-            interval=bounds("share_passage"),
-        ),
+        popularity_x(),
+        share_y("share_passage", "follows the passage"),
+        MODELS,
+        interval=bounds("share_passage"),
         least=300,
     ),
 )
@@ -335,12 +321,7 @@ COMPARISON = Figure(
     if(p_holm < 0.05, '{_SIGNIFICANCES[0]}', '{_SIGNIFICANCES[1]}') as significance
 from marts.fct_method_comparisons
 order by dataset, prompt, comparison, within, difference desc""",  # noqa: S608
-    hidden=(
-        "model_a",
-        "method_a",
-        "model_b",
-        "method_b",
-    ),
+    hidden=("model_a", "method_a", "model_b", "method_b"),
     spec=single(
         points(
             difference_x("difference", "difference in accuracy, A − B", 8),

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from longtail.report.figure import Figure, bounds
-from longtail.report.marks import (
-    SHARE_AXIS,
-    categories,
-    difference_x,
-    quantity,
-    rows_of_points,
-    value_x,
-)
+from longtail.report.marks import SHARE_AXIS, categories, difference_x, quantity, rows_of_points, value_x
 
 DEFAULT_GAIN = (
     "Gains are held out: accuracy if a passage is read only below a threshold, minus that of always or never reading, "

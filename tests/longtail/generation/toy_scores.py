@@ -20,21 +20,17 @@ from longtail.storage.lake import Outcome
 from longtail.study.backends import SCORE
 from longtail.study.models import Model
 from longtail.study.study import Study
-from longtail.tables.generation import ACCOUNTS
-from longtail.tables.schema import DATASET, MODEL, QUESTION_ID, Table, column
+from longtail.tables import TABLES, Column, Table
 
 TABLE = Table(
     "toy_scores",
     "One row per (dataset, question, model).",
     (
-        DATASET,
-        QUESTION_ID,
-        MODEL,
-        column("candidates", pa.list_(pa.string()), "answers to choose from"),
-        column("scores", pa.list_(pa.float64()), "their log-likelihoods"),
-        column("has_answer", pa.bool_(), "the likeliest one is right"),
-        column("prompt_hash", pa.string(), "SHA-256 of the exact prompt text"),
-        *ACCOUNTS,
+        *TABLES["generated_passages"].columns[:3],  # dataset, question, model
+        Column("candidates", pa.list_(pa.string()), "answers to choose from"),
+        Column("scores", pa.list_(pa.float64()), "their log-likelihoods"),
+        Column("has_answer", pa.bool_(), "the likeliest one is right"),
+        *TABLES["grounded_answers"].columns[6:],  # the hash of the prompt, and the accounts of the request
     ),
     partitioned_by=("model",),
 )

@@ -300,10 +300,7 @@ def test_five_lines_are_printed_with_the_paths(
 ) -> None:
     home = tmp_path / "home"
     (home / "mine/published/versions").mkdir(parents=True)
-    one = make(
-        "home/mine/published/warehouse.duckdb",
-        "update marts.dim_questions set dataset = 'a\x9b2J\n'",
-    )
+    one = make("home/mine/published/warehouse.duckdb", "update marts.dim_questions set dataset = 'a\x9b2J\n'")
     other = shutil.copyfile(one, home / "mine/published/versions/1.duckdb")
     for place in (home / "mine", home / "mine/published"):
         assert command.warehouse_of(str(place)) == one

@@ -1,13 +1,16 @@
-"""The second page as a file: what is packed comes back as it was, long texts are cut, large studies load from files."""
+"""`answers.html`: what is packed comes back as it was; in a browser, filters count as SQL does, and labels are text."""
 
 from __future__ import annotations
 
 import base64
+import functools
 import gzip
+import http.server
 import json
-import re
+import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import duckdb
 import pytest
@@ -16,7 +19,213 @@ from longtail.report import answers
 from longtail.report.answers import LONGEST, write_answers
 from longtail.report.published import open_warehouse, read_dimensions
 from longtail.report.report import head
+from tests.longtail.report.browser import element, press, show, shown
 from tests.longtail.report.generated_marts import World, write_marts
+from tests.longtail.report.test_report_browser import MARKUP
+from tests.longtail.report.test_report_figures import payload_of
+
+pytestmark = pytest.mark.xdist_group("report_browser")
+
+MODELS, METHODS = ("plain", MARKUP, "__proto__"), ("memory", "'\"\\ {x}", "\u202eעברית 👩‍🚀", "none")
+N_QUESTIONS = 2_500
+N_ANSWERS = N_QUESTIONS * len(MODELS) * len(METHODS)
+KEY = "dataset, question_id, prompt, model, method"
+_TABLES = frozenset({"fct_answers", "fct_prompts", "dim_passages", "fct_question_consistency", "dim_methods"})
+_ROWS = """with asked as (
+    select unnest(range($n)) as i, 'q' || lpad(i::varchar, 5, '0') as question_id
+)
+select case when i < 2400 then 'd' else 'Nun' || chr(0) || 'Mark' end as dataset, question_id, 'p' as prompt, model,
+    method, 'Where is <b>place</b> ' || i || '?' as question, ['the gold of ' || i, 'x'] as gold_answers,
+    2.0 ** (i % 11) as subject_popularity,
+    case when i % 5 > 0 then 'r' || i % 5 end as relation, ('answer ' || i % 90) || ' of ' || method as prediction,
+    (hash(question_id, model, method) % 2)::boolean as is_correct, (i % 101) / 100 as confidence,
+    if(i = 7, repeat('long <i>text</i> ', 700000), 'raw' || chr(0) || i) as raw_text, ['s' || i % 50] as passage_ids
+from asked cross join (select unnest($models) as model) cross join (select unnest($methods) as method)"""
+FASTEST_MS = 100
+OPENED = json.dumps(["d", "q00007", "p", MARKUP, METHODS[1]], separators=(",", ":"))
+
+
+def _write_marts(path: Path) -> Path:
+    """A published warehouse whose answers follow from their keys. Question 7 has 10 MB in `raw_text`."""
+    write_marts(path, World(study=MARKUP, empty=_TABLES, n_questions=2))
+    with duckdb.connect(str(path)) as connection:
+        values = {"n": N_QUESTIONS, "models": list(MODELS), "methods": list(METHODS)}
+        connection.execute(f"insert into marts.fct_answers by name {_ROWS}", values)
+        for statement in (
+            "insert into marts.dim_methods by name "
+            "select distinct method, method = 'memory' as is_parametric from marts.fct_answers",
+            f"insert into marts.fct_prompts by name select 'answers' as table_name, {KEY}, "
+            "method = 'memory' as is_exact, 'Shown to all.' || chr(10) || chr(10) || question || ' <u>' as prompt_text "
+            "from marts.fct_answers where method != 'none'",
+            "insert into marts.dim_passages by name select 's' || unnest(range(49)) as passage_id, 'T <img>' as title, "
+            "'It says THE GOLD OF 7, javascript:1' as text, 'source' as collection_source",
+            "insert into marts.fct_question_consistency by name select distinct dataset, question_id, model, "
+            "'other' as prompt, 0.5 as scons from marts.fct_answers where model = 'plain'",
+        ):
+            connection.execute(statement)
+    return path
+
+
+def write(warehouse: Path, target: Path) -> Path:
+    with open_warehouse(warehouse) as connection:
+        return write_answers(connection, head(connection, read_dimensions(connection)), target)
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A warehouse of 30,000 hostile answers, and its page."""
+    folder = tmp_path_factory.mktemp("known")
+    warehouse = _write_marts(folder / "warehouse.duckdb")
+    return warehouse, write(warehouse, folder / "answers.html")
+
+
+def counted(driver: Any) -> int:
+    return int(element(driver, "[role=status]").text.split(" of ")[0].replace(",", ""))
+
+
+def text_of(driver: Any, selector: str) -> str:
+    return str(driver.execute_script("return document.querySelector(arguments[0]).textContent", selector))
+
+
+def test_a_filter_counts_what_sql_counts_in_less_than_a_tenth_of_a_second(
+    driver: Any, known: tuple[Path, Path]
+) -> None:
+    show(driver, known[1], opens="")
+    assert counted(driver) == N_ANSWERS
+    assert driver.get_log("browser") == []
+    assert driver.execute_script("return performance.getEntriesByType('resource').length") == 0
+    compared = (
+        "(select is_correct from marts.fct_answers as other where other.method = 'none' and "
+        "(other.dataset, other.question_id, other.model) = (answers.dataset, answers.question_id, answers.model))"
+    )
+    steps = [  # each keeps the filters of those above it
+        ("#search", "THE GOLD OF 1", "gold_answers[1] like 'the gold of 1%'"),
+        ("#pick-dataset", "d", "dataset = 'd'"),
+        ("#pick-relation", "r3", "relation = 'r3'"),
+        ("#pick-method", METHODS[1], "method = $method"),
+        ("[aria-label='Popularity from']", "4", "subject_popularity >= 4"),
+        (
+            "[aria-label='Popularity below']",
+            "1024",
+            "subject_popularity <= 1024",
+        ),  # the greatest one belongs to it
+        ("[aria-label='Confidence below']", "0.9", "confidence < 0.9"),
+        ("#pick-outcome", "wrong", "not is_correct"),
+        ("#pick-with", "none", "true"),
+        ("#pick-outcome", "misled", compared),
+        ("[aria-label='Popularity below']", "512", "subject_popularity < 512"),
+        ("[aria-label='Consistency from']", "0.2", "model = 'plain'"),
+    ]
+    act = (
+        "const node = document.querySelector(arguments[0]); node.value = arguments[1]; let least = Infinity;"
+        "for (let n = 0; n < 3; n += 1) { const began = performance.now();"
+        "node.dispatchEvent(new Event(node.tagName === 'SELECT' ? 'change' : 'input')); document.body.offsetHeight;"
+        "least = Math.min(least, performance.now() - began); } return least"
+    )
+    conditions = []
+    with duckdb.connect(str(known[0]), read_only=True) as connection:
+        for selector, value, condition in steps:
+            assert driver.execute_script(act, selector, value) < FASTEST_MS, selector
+            conditions.append(condition)
+            where = " and ".join(("$method = $method", *conditions))
+            sql = f"select count(*) from marts.fct_answers as answers where {where}"
+            expected = connection.execute(sql, {"method": METHODS[1]}).fetchone()
+            assert (counted(driver),) == expected, selector
+    assert 0 < counted(driver) < 100
+    address = driver.current_url
+    driver.get("about:blank")
+    driver.get(address)
+    assert (counted(driver),) == expected
+    assert element(driver, "#pick-relation").get_attribute("value") == "r3"
+
+
+def test_an_answer_opens_with_all_that_is_known_and_its_labels_are_text(
+    driver: Any, known: tuple[Path, Path]
+) -> None:
+    show(driver, known[1], opens="", query=urlencode({"open": OPENED}))
+    shown(driver, ".opened h2")
+    assert text_of(driver, "#opened") == "Where is <b>place</b> 7?"
+    content = text_of(driver, ".opened")
+    for text in ("Shown to all.\n\nWhere is <b>place</b> 7? <u>", "T <img> — It says THE GOLD OF 7, javascript:1",
+                 "s7 · source", "its hash differs",
+                 "Cut after 20,000 of 11,900,000 characters. All of it: select raw_text from fct_answers"):  # fmt: skip
+        assert text in content
+    assert text_of(driver, ".opened blockquote mark") == "THE GOLD OF 7"
+    cells = driver.execute_script(
+        "return [...document.querySelectorAll('.beside td a')].map((e) => e.textContent)"
+    )
+    assert cells == [f"answer 7 of {method}" for _ in range(3) for method in ("memory", *sorted(METHODS[1:]))]
+    heads = driver.execute_script(
+        "return [...document.querySelectorAll('.beside tbody th')].map((e) => e.textContent)"
+    )
+    assert set(heads) == {"plain", MARKUP, "__proto__\u200b"}
+    assert driver.execute_script("return document.querySelectorAll('img, b, i, u').length") == 0
+    assert driver.execute_script("return window.pwned") is None
+    assert driver.execute_script("return document.scripts.length") == 2
+    assert driver.title == f"Answers · {MARKUP}"
+    element(driver, ".beside tbody tr:nth-child(1) a").click()
+    shown(driver, ".opened [aria-current]")
+    assert "open=" in driver.current_url
+    assert driver.execute_script("return document.activeElement.id") == "opened"
+    assert driver.get_log("browser") == []
+
+
+def test_keys_go_through_the_list_and_turn_its_page(driver: Any, known: tuple[Path, Path]) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    show(driver, known[1], opens="")
+    row = "return [...document.querySelectorAll('.found tbody tr')].indexOf(document.activeElement.closest('tr'))"
+    press(driver, "/", "</b> 24")
+    assert element(driver, "#search").get_attribute("value") == "</b> 24"
+    press(driver, Keys.ARROW_DOWN)
+    assert driver.execute_script(row) == 0
+    press(driver, *[Keys.ARROW_DOWN] * 50)
+    assert driver.execute_script(row) == 0
+    assert "51 to 100 shown" in element(driver, "[role=status]").text
+    press(driver, Keys.ARROW_UP)
+    assert driver.execute_script(row) == 49
+    assert "1 to 50 shown" in element(driver, "[role=status]").text
+    press(driver, Keys.ENTER)
+    shown(driver, ".opened h2")
+    assert driver.execute_script("return document.activeElement.id") == "opened"
+    press(driver, Keys.ESCAPE)
+    assert driver.execute_script(row) == 49
+    assert "open=" not in driver.current_url
+    nameless = driver.execute_script(
+        "return [...document.querySelectorAll('button, select, input, summary, a, [tabindex=\"0\"]')].filter((e) => "
+        "!(e.textContent.trim() || e.getAttribute('aria-label') || e.labels?.length)).map((e) => e.outerHTML)"
+    )
+    assert nameless == []
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_nothing_is_wider_than_the_screen(driver: Any, known: tuple[Path, Path], width: int) -> None:
+    show(driver, known[1], width=width, opens="", query=urlencode({"open": OPENED}))
+    shown(driver, ".opened h2")
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_a_large_study_needs_a_server_and_says_so(
+    driver: Any, known: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "MOST_INSIDE", 100)
+    monkeypatch.setattr(answers, "_PER_SHARD", N_ANSWERS)
+    page = write(known[0], tmp_path / "answers.html")
+    show(driver, page, opens="")
+    assert "start `make ui`" in element(driver, "[role=alert]").text
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            driver.get_log("browser")
+            driver.get(f"http://127.0.0.1:{server.server_port}/answers.html?{urlencode({'open': OPENED})}")
+            shown(driver, ".opened h2")
+            assert counted(driver) == N_ANSWERS
+            refused = [line for line in driver.get_log("browser") if "favicon" not in line["message"]]
+            assert refused == []
+        finally:
+            server.shutdown()
+
 
 WORLD = World(
     models=("m", "large"),
@@ -25,7 +234,6 @@ WORLD = World(
     keys={"relation": ("r",), "passage_id": ("s1",)},
     n_questions=2,
 )
-DATA = re.compile(r'<script type="application/json" id="longtail-data">(.*?)</script>', re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +258,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def written(warehouse: Path, target: Path) -> dict[str, Any]:
-    with open_warehouse(warehouse) as connection:
-        path = write_answers(connection, head(connection, read_dimensions(connection)), target)
-    found = DATA.search(path.read_text(encoding="utf-8"))
-    assert found
-    return json.loads(found[1])
+    return payload_of(write(warehouse, target))
 
 
 def part(payload: dict[str, Any], name: str) -> Any:

@@ -296,14 +296,7 @@ def test_the_browser_lays_charts_out_as_the_pictures_are(driver: Any, hostile: t
         tables, dimensions = list_tables(connection), read_dimensions(connection)
         read = [read_figure(connection, figure, tables) for figure in FIGURES if figure.spec]
     driver.get("about:blank")
-    payload = {
-        "dimensions": {
-            "order": dict(dimensions.order),
-            "labels": dict(dimensions.labels),
-            "named": dict(dimensions.named),
-        },
-        "roles": ROLES,
-    }
+    payload = {"dimensions": vars(dimensions), "roles": ROLES}
     call = (
         "const node = document.createElement('script'); node.type = 'application/json'; node.id = 'longtail-data';"
         "node.textContent = arguments[0]; document.head.append(node);" + sources +

@@ -9,7 +9,6 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from longtail.errors import PublishError
 from longtail.report.figure import Dimensions, colours, columns_of, fit, present, resolve, spread
 from longtail.report.figures import FIGURES
 from longtail.report.page import columnar, embedded, render
@@ -63,13 +62,6 @@ def test_every_query_fits_the_contracts_of_the_marts(warehouse: Path) -> None:
                 assert {*figure.labels, *figure.hidden} <= set(read.names), figure.key
                 labels = [column.label for column in read.columns]
                 assert len(labels) == len(set(labels)), (figure.key, labels)
-
-
-def test_figures_are_well_formed() -> None:
-    assert len({figure.key for figure in FIGURES}) == len(FIGURES)
-    for figure in FIGURES:
-        assert figure.shows.endswith("."), figure.key
-        assert figure.source
 
 
 def test_numbers_in_the_page_are_those_of_the_marts(warehouse: Path, tmp_path: Path) -> None:
@@ -181,15 +173,6 @@ def test_labels_that_look_like_colours_stay_labels(tmp_path: Path) -> None:
         assert written <= set(labels), one.figure.key
     figure = next(one for one in read if one.figure.key == "accuracy_by_relation")
     assert picture(figure, dimensions).startswith(PNG)
-
-
-def test_nothing_published_is_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(PublishError, match="nothing is published yet"):
-        write_report(tmp_path / "warehouse.duckdb", tmp_path / "report.html")
-    (tmp_path / "warehouse.duckdb").write_bytes(b"no database")
-    with pytest.raises(PublishError, match="publish the warehouse again"):
-        write_report(tmp_path / "warehouse.duckdb", tmp_path / "report.html")
-    assert not (tmp_path / "report.html").exists()
 
 
 def test_json_in_the_page_holds_no_markup() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from longtail.report.figure import Figure
 from longtail.report.figures import FIGURES, SECTIONS
 from longtail.report.report import write_report
 from tests.longtail.report.browser import element, settle, show
@@ -20,12 +19,8 @@ pytestmark = pytest.mark.xdist_group("report_browser")
 SMALL = World(
     ["d"], ["p"], ["a", "b"], ["closed_book", "bm25"], ["r"], empty=frozenset({"fct_retrieval_recall"})
 )
-TARGETS = (
-    *((section.key, section.key) for section in SECTIONS),
-    *((section.key, figure.key) for section in SECTIONS for figure in section.figures),
-    (SECTIONS[-1].key, "provenance"),
-)
-"""Every permalink, behind the section that it belongs to."""
+TARGETS = {section.key for section in SECTIONS} | {figure.key for figure in FIGURES} | {"provenance"}
+"""Every permalink."""
 WIDE, NARROW = 1400, 400
 PLACE = """
     const target = document.getElementById(location.hash.slice(1));
@@ -43,28 +38,11 @@ PAUSE = """
 """The page draws only what is near the screen until a test calls `goOn`, as on a slow machine."""
 
 
-class Reports:
-    """Reports of one small warehouse, each with the figures that a test wants."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.warehouse = folder, write_marts(folder / "warehouse.duckdb", SMALL)
-
-    def of(self, name: str, figures: Sequence[Figure]) -> Path:
-        path = self.folder / f"{name}.html"
-        return path if path.exists() else write_report(self.warehouse, path, figures=figures).path
-
-    def whole(self) -> Path:
-        return self.of("report", FIGURES)
-
-    def section(self, key: str) -> Path:
-        """The main chart and one section, with tables for charts: a page that grows, and that is drawn soon."""
-        figures = next((section.figures for section in SECTIONS if section.key == key), ())
-        return self.of(key, [FIGURES[0], *(replace(figure, spec=None) for figure in figures[1:])])
-
-
 @pytest.fixture(scope="module")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> Reports:
-    return Reports(tmp_path_factory.mktemp("permalinks"))
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a small warehouse, which lies beside it."""
+    warehouse = write_marts(tmp_path_factory.mktemp("permalinks") / "warehouse.duckdb", SMALL)
+    return write_report(warehouse, warehouse.with_name("report.html")).path
 
 
 def open_at(driver: Any, page: Path, target: str, width: int = WIDE, medium: str = "") -> None:
@@ -87,17 +65,6 @@ def is_at_its_top(driver: Any) -> bool:
         return False
 
 
-def test_permalinks_open_at_their_headings(driver: Any, reports: Reports) -> None:
-    """The last one of each section, which has the most above it."""
-    lost = []
-    for at, (section, target) in enumerate(dict(TARGETS).items()):
-        width = NARROW if at % 4 == 0 else WIDE
-        open_at(driver, reports.section(section), target, width)
-        if not is_at_its_top(driver):
-            lost.append((target, width, driver.execute_script(PLACE)))
-    assert lost == []
-
-
 @pytest.mark.parametrize(
     ("target", "width", "medium"),
     [
@@ -108,20 +75,24 @@ def test_permalinks_open_at_their_headings(driver: Any, reports: Reports) -> Non
     ],
 )
 def test_a_permalink_stays_while_charts_are_drawn_above_it(
-    driver: Any, reports: Reports, target: str, width: int, medium: str
+    driver: Any, report: Path, target: str, width: int, medium: str
 ) -> None:
-    open_at(driver, reports.whole(), target, width, medium)
+    open_at(driver, report, target, width, medium)
     assert is_at_its_top(driver), driver.execute_script(PLACE)
 
 
 def test_a_figure_that_cannot_be_drawn_is_told_and_the_others_are_drawn(
-    driver: Any, reports: Reports
+    driver: Any, report: Path, tmp_path: Path
 ) -> None:
     first, second, *rest = (figure for figure in SECTIONS[1].figures + SECTIONS[2].figures if figure.spec)
     assert first.spec is not None
     no_chart = replace(first, spec={**first.spec, "spec": {}, "facet": {"header": {}}, "layer": 7})
     no_text = replace(second, cards="quotes", spec=None, sql="select 1 as span_starts from marts.dim_models")
-    open_at(driver, reports.of("broken", [no_chart, no_text, *rest]), rest[-1].key)
+    figures = [no_chart, no_text, *rest]
+    broken_report = write_report(
+        report.with_name("warehouse.duckdb"), tmp_path / "report.html", figures=figures
+    )
+    open_at(driver, broken_report.path, rest[-1].key)
     assert is_at_its_top(driver), driver.execute_script(PLACE)
     for broken in (no_chart, no_text):
         assert "could not be drawn" in element(driver, f"#{broken.key}").text
@@ -130,11 +101,11 @@ def test_a_figure_that_cannot_be_drawn_is_told_and_the_others_are_drawn(
 
 
 @pytest.fixture
-def paused(driver: Any, reports: Reports) -> Iterator[Any]:
+def paused(driver: Any, report: Path) -> Iterator[Any]:
     """The browser at #audit, before the figures above it are drawn."""
     added = driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": PAUSE})
     driver.get("about:blank")
-    show(driver, reports.whole(), WIDE, motion="no-preference", target="audit", settles=False)
+    show(driver, report, WIDE, motion="no-preference", target="audit", settles=False)
     assert is_at_its_top(driver), driver.execute_script(PLACE)
     yield driver
     driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
@@ -157,11 +128,11 @@ def test_a_link_that_is_followed_meanwhile_holds_as_well(paused: Any) -> None:
     assert is_at_its_top(paused), paused.execute_script(PLACE)
 
 
-def test_no_id_repeats_and_every_reference_has_its_target(driver: Any, reports: Reports) -> None:
-    show(driver, reports.whole())
+def test_no_id_repeats_and_every_reference_has_its_target(driver: Any, report: Path) -> None:
+    show(driver, report)
     ids = driver.execute_script("return [...document.querySelectorAll('[id]')].map((e) => e.id)")
     assert sorted(ids) == sorted(set(ids))
-    assert {target for _, target in TARGETS} <= set(ids)
+    assert set(ids) >= TARGETS
     references = driver.execute_script(
         "const found = [];"
         "for (const node of document.querySelectorAll('*')) for (const { name, value } of node.attributes) {"

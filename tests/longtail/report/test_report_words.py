@@ -11,13 +11,7 @@ import pytest
 import vl_convert
 
 from longtail.report.figures import FIGURES
-from longtail.report.published import (
-    FigureRows,
-    banner,
-    list_tables,
-    read_dimensions,
-    read_figure,
-)
+from longtail.report.published import FigureRows, banner, list_tables, read_dimensions, read_figure
 from longtail.report.report import payload, specification
 from tests.longtail.report.generated_marts import World, write_marts
 

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from longtail.errors import LakeError
 from longtail.storage.lake import Computed, Lake, QuarantinedRow, Streamed
 from longtail.storage.lake_rows import content_hash
-from longtail.tables import TABLES
-from longtail.tables.schema import column
+from longtail.tables import TABLES, Column
 from tests.small_disk import files_up_to
 
 SOME = {
@@ -298,7 +297,7 @@ def test_a_partition_with_other_columns_is_not_current(lake: Lake, monkeypatch: 
     assert lake.current("triples", "f")
     before = TABLES["triples"]
     more = dataclasses.replace(
-        before, columns=(*before.columns, column("added", pa.string(), "new", null=True))
+        before, columns=(*before.columns, Column("added", pa.string(), "new", nullable=True))
     )
     monkeypatch.setitem(TABLES, "triples", more)
     assert lake.current("triples", "f") is None

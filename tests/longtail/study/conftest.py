@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from longtail.errors import StudyError
 from longtail.study.file import load_study
 from longtail.study.study import Study
 
@@ -20,3 +21,18 @@ def load(tmp_path: Path) -> Callable[[object], Study]:
         return load_study(path)
 
     return write_and_load
+
+
+@pytest.fixture
+def refusal(load: Callable[[object], Study]) -> Callable[[object], str]:
+    """The message for a study file that is refused: one line, which names the file."""
+
+    def refuse(raw: object) -> str:
+        with pytest.raises(StudyError) as caught:
+            load(raw)
+        message = str(caught.value)
+        assert "study.yaml: " in message
+        assert "\n" not in message
+        return message
+
+    return refuse

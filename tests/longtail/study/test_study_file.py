@@ -1,30 +1,30 @@
-"""The short form of a study: three lines are one; and a quick run, which spreads its questions over the datasets."""
+"""What a study file says as a whole: its short form, samples of facts, cloze queries; and a quick run of it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from longtail.errors import StudyError
+from longtail.generation.tasks.registry import needs_of_models
 from longtail.storage.home import DEFAULT_STUDY_FILE
 from longtail.study.file import load_study
 from longtail.study.imports import Place
 from longtail.study.prompts import Prompt
+from longtail.study.source import FactSample
 from longtail.study.study import Study
 from longtail.study.sweep import Sweep
 
+Load = Callable[[object], Study]
+Refusal = Callable[[object], str]
 SHORT = "questions: tables/My Questions-2.csv.gz\nmodels:\n  - sandbox:s\n"
 
 
-def load(folder: Path, text: str) -> Study:
-    path = folder / "longtail.yaml"
-    path.write_text(text, encoding="utf-8")
-    return load_study(path)
-
-
-def test_three_lines_are_a_study(tmp_path: Path) -> None:
-    study = load(tmp_path, SHORT)
+def test_three_lines_are_a_study(load: Load) -> None:
+    study = load(SHORT)
     assert (study.name, study.source.kind, study.popularity.measure) == ("my_questions_2", "none", "imported")
     (dataset,) = study.datasets
     assert dataset.imported is not None
@@ -43,15 +43,13 @@ def test_three_lines_are_a_study(tmp_path: Path) -> None:
         ("models/", "models"),
     ],
 )
-def test_a_model_is_named_after_its_path(tmp_path: Path, path: str, name: str) -> None:
-    study = load(tmp_path, f"questions: a.csv\nmodels: ['{path}']\n")
+def test_a_model_is_named_after_its_path(load: Load, path: str, name: str) -> None:
+    study = load(f"questions: a.csv\nmodels: ['{path}']\n")
     assert [(model.name, model.path) for model in study.models] == [(name, path)]
 
 
-def test_keys_that_are_given_stay(tmp_path: Path) -> None:
-    study = load(
-        tmp_path, f"{SHORT}name: mine\nmethods: [closed_book, bm25]\nprompts: [{{name: q}}]\nseed: 4\n"
-    )
+def test_keys_that_are_given_stay(load: Load) -> None:
+    study = load(f"{SHORT}name: mine\nmethods: [closed_book, bm25]\nprompts: [{{name: q}}]\nseed: 4\n")
     assert (study.name, study.methods, study.seed) == ("mine", ("closed_book", "bm25"), 4)
     assert study.answer_prompts == (Prompt("q"),)
     assert study.datasets[0].name == "my_questions_2"
@@ -63,10 +61,7 @@ def test_keys_that_are_given_stay(tmp_path: Path) -> None:
         ("questions: a.csv\n", "models: is missing"),
         ("questions: [a.csv]\nmodels: [sandbox:s]\n", "questions: must be a text"),
         (f"{SHORT}datasets: []\n", "questions: stands for a dataset; name the file in datasets instead"),
-        (
-            f"{SHORT}  - sandbox:s\n",
-            "models: 'sandbox_s' appears twice",
-        ),
+        (f"{SHORT}  - sandbox:s\n", "models: 'sandbox_s' appears twice"),
         (
             "questions: lake.csv\nmodels: [sandbox:s]\n",
             "questions: the study's name would be made from lake.csv, but 'lake' is taken; key name",
@@ -75,10 +70,8 @@ def test_keys_that_are_given_stay(tmp_path: Path) -> None:
         ("question: a.csv\nmodels: [sandbox:s]\n", "question: unknown key; did you mean questions?"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(StudyError) as caught:
-        load(tmp_path, text)
-    assert message in str(caught.value)
+def test_what_is_refused(refusal: Refusal, text: str, message: str) -> None:
+    assert message in refusal(text)
 
 
 OWN = """
@@ -158,3 +151,125 @@ def test_a_limit_that_is_no_number_is_refused(given: str, own: Path, monkeypatch
     monkeypatch.setenv("LONGTAIL_LIMIT", given)
     with pytest.raises(StudyError, match=r"LIMIT: .* is not a number of questions"):
         load_study(own)
+
+
+BY_VIEWS = {"frequency": "popularity", "month": "2026-09"}
+
+
+def sampled(sample: object, **more: Any) -> dict[str, Any]:
+    return {
+        "name": "sampled", "description": "d", "source": {"kind": "sandbox", "snapshot": "2026-10", "sample": sample},
+        "datasets": [{"name": "facts"}], "prompts": [{"name": "plain"}],
+        "models": [{"name": "m", "path": "fake", "backend": "fake"}], "popularity": {"last_month": "2026-10"}, **more,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sample", "popularity", "expected"),
+    [
+        (BY_VIEWS, {}, FactSample("popularity", 2000, "2026-09")),
+        ({"frequency": "popularity"}, {"measure": "sitelinks"}, FactSample("popularity")),
+        ({"frequency": "text", "text": "a b"}, {}, FactSample("text", text_path="a b")),
+        (
+            {"frequency": "text", "text_env": "T", "match": "anywhere"},
+            {"measure": "sitelinks"},
+            FactSample("text", text_env="T", match="anywhere"),
+        ),
+    ],
+)
+def test_the_allowed_values_of_a_sample(
+    load: Load, sample: dict[str, Any], popularity: dict[str, Any], expected: FactSample
+) -> None:
+    assert load(sampled(sample, popularity=popularity)).source.sample == expected
+
+
+@pytest.mark.parametrize(
+    ("sample", "more", "message"),
+    [
+        (None, {}, "source.sample must be a mapping of keys, not nothing"),
+        ({}, {}, "source.sample.frequency: is missing; it must be one of popularity, text"),
+        (BY_VIEWS | {"text": "x"}, {}, "source.sample.text: goes with frequency: text"),
+        (BY_VIEWS | {"match": "anywhere"}, {}, "source.sample.match: goes with frequency: text"),
+        (BY_VIEWS | {"month": "2015-06"}, {}, "source.sample.month: '2015-06' has no page views; allowed: '2015-07'"),
+        ({"frequency": "popularity"}, {}, "source.sample.month: is missing: the month whose page views weight"),
+        (BY_VIEWS, {"popularity": {"measure": "sitelinks"}}, "source.sample.month: goes with frequency: popularity, me"),
+        ({"frequency": "text", "text": "x", "month": "2026-09"}, {}, "source.sample.month: goes with frequency: popu"),
+        ({"frequency": "text"}, {}, "source.sample.text: exactly one of text and text_env must name the text sample"),
+    ],
+)  # fmt: skip
+def test_messages_of_the_sample(refusal: Refusal, sample: object, more: dict[str, Any], message: str) -> None:
+    assert message in refusal(sampled(sample, **more))
+
+
+def test_a_sample_needs_a_dataset_of_the_source_and_a_measure_that_it_knows(refusal: Refusal) -> None:
+    more = {
+        "source": {"kind": "wikidata", "snapshot": "2026-09", "sample": {"frequency": "popularity"}},
+        "datasets": [{"name": "popqa", "import": {"format": "popqa", "path": "popqa.tsv"}}],
+        "popularity": {"measure": "imported"},
+    }
+    assert "source.sample: no dataset is built from the source" in refusal(sampled({}, **more))
+    more["datasets"].append({"name": "facts"})  # type: ignore[attr-defined]
+    wanted = "source.sample.frequency: popularity.measure imported does not cover the source's own"
+    assert wanted in refusal(sampled({}, **more))
+
+
+CLOZE = {"name": "cloze", "format": "cloze_prefix", "generations": ["candidates"]}
+PARAREL = {"name": "pararel", "import": {"format": "pararel", "path": "x"}, "relations": ["P36"]}
+
+
+def asking(**changes: Any) -> dict[str, Any]:
+    return {
+        "name": "cloze", "description": "d", "datasets": [PARAREL], "prompts": [CLOZE],
+        "models": [{"name": "tiny", "path": "fake:digest", "backend": "fake"}], "methods": ["closed_book"],
+        "popularity": {"measure": "imported"}, **changes,
+    }  # fmt: skip
+
+
+def test_a_study_may_ask_nothing_but_candidates(load: Load) -> None:
+    study = load(asking())
+    assert [prompt.name for prompt in study.candidate_prompts] == ["cloze"]
+    assert study.answer_prompts == ()
+    assert len([*needs_of_models(study)]) == 1
+
+
+def test_retrievers_need_passages_of_every_wording_and_fixed_methods_do_not(load: Load) -> None:
+    study = load(asking(methods=["closed_book", "random", "bm25"], retrieve_paraphrases=True))
+    assert all(study.scores_by(study.prompts[0], method) for method in study.methods)
+    assert load(asking(methods=["closed_book", "random"])).methods == ("closed_book", "random")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"prompts": [{**CLOZE, "format": "qa"}]}, "prompts[0].format: generations: [candidates] goes with"),
+        ({"prompts": [{**CLOZE, "shots": 2, "draw": "per_question"}]}, "cloze_prefix or cloze_t5, without shots"),
+        ({"prompts": [{**CLOZE, "generations": ["questions"]}]}, "[0].generations: a prompt of format cloze"),
+        ({"prompts": [{**CLOZE, "generations": ["candidates", "samples"]}]}, "[0].generations: a prompt of format"),
+        (
+            {"prompts": [{**CLOZE, "format": "cloze_t5"}]},
+            "prompts: none asks models[0] for candidates: tiny is not an encoder-decoder, and needs a prompt of"
+            " format cloze_prefix",
+        ),
+        ({"methods": ["closed_book", "genread"]}, "prompts: none asks questions by method 'genread'"),
+        (
+            {"prompts": [{**CLOZE, "methods": ["closed_book"]}], "methods": ["closed_book", "bm25"]},
+            "prompts: none asks questions by method 'bm25'",
+        ),
+        (
+            {"methods": ["closed_book", "bm25"]},
+            "retrieve_paraphrases: candidates are scored by method 'bm25', whose passages follow the wording",
+        ),
+        (
+            {"datasets": [{"name": "popqa", "import": {"format": "popqa", "path": "x"}}]},
+            "prompts: generations: [candidates] goes with a dataset of cloze queries, as format pararel",
+        ),
+        (
+            {"prompts": [{"name": "samples", "generations": ["samples"]}]},
+            "prompts: at least one must ask questions or candidates",
+        ),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together_is_refused(
+    refusal: Refusal, changes: dict[str, Any], message: str
+) -> None:
+    assert message in refusal(asking(**changes))

@@ -46,12 +46,9 @@ from tests.longtail.study.valid_study import VALID
     ids=lambda value: value[:30],
 )
 def test_files_that_are_no_study_are_refused(
-    load: Callable[[object], Study], text: str, message: str
+    refusal: Callable[[object], str], text: str, message: str
 ) -> None:
-    with pytest.raises(StudyError) as caught:
-        load(text)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert message in refusal(text)
 
 
 def bomb(form: str) -> str:
@@ -66,11 +63,10 @@ def bomb(form: str) -> str:
 
 @pytest.mark.parametrize("form", ["[{}]", "{{<<: [{}]}}"])
 def test_a_bomb_of_aliases_is_refused_before_it_is_expanded(
-    load: Callable[[object], Study], form: str
+    refusal: Callable[[object], str], form: str
 ) -> None:
     assert len(bomb(form)) < 709
-    with pytest.raises(StudyError, match=r"study\.yaml: line 5: more than 10,000 values up to here"):
-        load(bomb(form))
+    assert "study.yaml: line 5: more than 10,000 values up to here" in refusal(bomb(form))
 
 
 def test_small_aliases_and_merges_are_read(load: Callable[[object], Study]) -> None:

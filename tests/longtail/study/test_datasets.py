@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from longtail.errors import StudyError
 from longtail.relations.relation import Relation, add_source_set, by_name, relation_names
-from longtail.study.relation_files import parse_relations
+from longtail.study.datasets import parse_relations
 
 EMPLOYER = {"name": "employer", "property": "P108", "question": "Who does [subj] work for?"}
 MINE = Path("mine.yaml")
