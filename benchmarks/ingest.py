@@ -34,9 +34,8 @@ from benchmarks.harness import last_line, machine, say, table
 from longtail.parsing.line_files import PIECE, DumpFile, RejectedRows, open_stream
 from longtail.questions.build import build_questions
 from longtail.relations.relation import relation_set
-from longtail.sandbox.pages import Pages
 from longtail.sandbox.server import SandboxServer
-from longtail.sandbox.world import World
+from longtail.sandbox.world import Pages, World
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study
 from longtail.threads import thread_count

@@ -1,4 +1,4 @@
-"""Reads a local RDF file in N-Triples (plain, gzip or bzip2): triples, and broken lines with their numbers."""
+"""Names of Wikidata's RDF, and a reader of local files in N-Triples (plain, gzip or bzip2)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,16 @@ from longtail.errors import SourceError
 from longtail.parsing.line_files import open_file
 from longtail.storage.lake import QuarantinedRow
 
+ENTITY = "http://www.wikidata.org/entity/"
+DIRECT = "http://www.wikidata.org/prop/direct/"
+DATA = "https://www.wikidata.org/wiki/Special:EntityData/"
+LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+ALIAS = "http://www.w3.org/2004/02/skos/core#altLabel"
+DESCRIPTION = "http://schema.org/description"
+SITELINKS = "http://wikiba.se/ontology#sitelinks"
+REDIRECT = "http://www.w3.org/2002/07/owl#sameAs"
+ABOUT = "http://schema.org/about"
+INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
 _LINES_AT_ONCE = 2_000
 _LONGEST_LINE = 1 << 20
 
@@ -73,10 +83,10 @@ def _line_by_line(lines: list[bytes], first_number: int, broken: list[Quarantine
             yield from list(ox.parse(line, format=ox.RdfFormat.N_TRIPLES))
         except SyntaxError as error:
             raw = line[:4_000].decode("utf-8", "backslashreplace").rstrip("\r\n")
-            broken.append(QuarantinedRow(str(number), f"not N-Triples: {_reason(error)}", raw))
+            broken.append(QuarantinedRow(str(number), fault_of(error), raw))
 
 
-def _reason(error: SyntaxError) -> str:
-    """The parser's message without its line count, which restarts for every line."""
+def fault_of(error: SyntaxError) -> str:
+    """Why a line is no triple: the parser's message without its line count, which restarts for every line."""
     text = str(error.msg or error)
-    return text.split(": ", 1)[-1].strip() if text.startswith("Parser error") else text
+    return f"not N-Triples: {text.split(': ', 1)[-1].strip() if text.startswith('Parser error') else text}"

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import unicodedata
 
-from longtail.sandbox.population import N_COUNTRIES, NAMESAKE, SHARED_KINDS, Population
-from longtail.sandbox.randomness import Permutation, mix, uniform
-from longtail.sandbox.vocabulary import (
+from longtail.sandbox.population import (
     CLOSED_SETS,
     FEMALE_NAMES,
     FLOWERS,
     MALE_NAMES,
+    N_COUNTRIES,
+    NAMESAKE,
+    SHARED_KINDS,
     TITLE_ADJECTIVES,
     TITLE_NOUNS,
+    Permutation,
+    Population,
+    mix,
+    uniform,
 )
 
 # A run of consonants is one onset and a run of vowels is one vowel. So a stem has only one reading: different

@@ -55,9 +55,9 @@ def world_version(source: Source) -> str:
     """The version of the code and relations that make the world, and of what serves it; empty for other sources."""
     if source.kind != "sandbox":
         return ""
-    from longtail.sandbox import rest
+    from longtail.sandbox import services
 
-    return fingerprint(code_version(rest.__name__), relation_set(SOURCE_SET))
+    return fingerprint(code_version(services.__name__), relation_set(SOURCE_SET))
 
 
 @dataclass(frozen=True)
@@ -139,9 +139,8 @@ def _answers_folder(home: StudyHome) -> Path:
 
 @contextlib.contextmanager
 def _local_services(source: Source, client: HttpClient) -> Iterator[Services]:
-    from longtail.sandbox import mediawiki, tagme
-    from longtail.sandbox.rest import DUMP
     from longtail.sandbox.server import SandboxServer
+    from longtail.sandbox.services import DUMP, TAGME_PATH, TAGME_TOKEN, TITLES_PATH
     from longtail.sandbox.world import World
 
     is_world = source.kind == "sandbox"
@@ -155,11 +154,11 @@ def _local_services(source: Source, client: HttpClient) -> Iterator[Services]:
             sparql_url=f"{server.base_url}/sparql",
             entities_url=f"{server.base_url}/w/api.php",
             page_views_url=f"{server.base_url}{_PAGE_VIEWS}" if is_world else None,
-            titles_url=f"{server.base_url}{mediawiki.PATH}" if is_world else None,
+            titles_url=f"{server.base_url}{TITLES_PATH}" if is_world else None,
             articles_url=f"{server.base_url}{DUMP}" if is_world else None,
             truthy_url=f"{server.base_url}{_TRUTHY}" if is_world else None,
             page_view_dumps_url=f"{server.base_url}{_PAGE_VIEW_DUMPS}" if is_world else None,
-            tagme_url=f"{server.base_url}{tagme.PATH}" if is_world else None,
-            tagme_token=tagme.TOKEN if is_world else None,
+            tagme_url=f"{server.base_url}{TAGME_PATH}" if is_world else None,
+            tagme_token=TAGME_TOKEN if is_world else None,
             broken_lines=lambda: server.content.broken,
         )

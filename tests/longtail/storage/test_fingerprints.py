@@ -35,7 +35,7 @@ STAGES = (
     f"{CORE}.embedding.lake_tables",
     f"{CORE}.reference.linking",
     f"{CORE}.statistics.adaptive_gains",
-    f"{CORE}.sandbox.content",
+    f"{CORE}.sandbox.server",
 )
 
 
@@ -76,8 +76,8 @@ def test_a_changed_formula_makes_only_dependent_stages_stale(copied: Path) -> No
     assert stale == {"questions.sampling"}
     stale = changed(copied, "wikimedia/protocols/page_views.py", "10**12", "10**13")
     assert stale == {"wikimedia.page_view_origins", "wikimedia.page_views"}
-    stale = changed(copied, "sandbox/randomness.py", "def mix(", "def mix_(")
-    assert stale == {"sandbox.content"}
+    stale = changed(copied, "sandbox/population.py", "def mix(", "def mix_(")
+    assert stale == {"sandbox.server"}
 
 
 def test_modules_that_were_once_forgotten_are_covered(copied: Path) -> None:

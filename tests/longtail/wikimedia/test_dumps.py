@@ -6,7 +6,7 @@ from pathlib import Path
 
 from longtail.imports.formats.collections.cirrus_search import read_articles
 from longtail.imports.records import RejectedRows
-from longtail.sandbox.rest import DUMP
+from longtail.sandbox.services import DUMP
 from longtail.transfer.downloads import download_dump
 
 

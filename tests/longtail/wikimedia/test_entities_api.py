@@ -7,7 +7,7 @@ import json
 import pytest
 
 from longtail.errors import SourceError
-from longtail.sandbox.rdf import literal
+from longtail.sandbox.dumps import literal
 from longtail.wikimedia.protocols.entities import Entity, fetch_entities, read_entity
 from tests import faults
 

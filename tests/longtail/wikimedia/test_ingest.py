@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from longtail.errors import LakeError, SourceError
-from longtail.sandbox.pages import Pages
-from longtail.sandbox.rdf import literal
+from longtail.sandbox.dumps import literal
 from longtail.sandbox.server import SandboxServer
-from longtail.sandbox.world import World
+from longtail.sandbox.world import Pages, World
 from longtail.storage.home import PROJECT_ROOT
 from longtail.storage.lake import Lake, Outcome
 from longtail.study.file import load_study

@@ -9,9 +9,9 @@ from datetime import date
 
 import pytest
 
+from benchmarks.generated_wiki import write_dump
 from longtail.errors import SourceError, StudyError
-from longtail.sandbox.dumps import truthy_lines, write_dump
-from longtail.sandbox.rdf import literal
+from longtail.sandbox.dumps import literal, truthy_lines
 from longtail.sandbox.world import World
 from longtail.storage.lake import Lake
 from longtail.wikimedia import page_view_origins as views

@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from longtail.errors import SourceError
-from longtail.sandbox.pages import Pages
+from longtail.sandbox.world import Pages
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.source import newest_complete_month, window
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples

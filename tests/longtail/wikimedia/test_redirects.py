@@ -11,10 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from longtail.errors import SourceError, StudyError
-from longtail.sandbox import mediawiki
+from longtail.sandbox import services
 from longtail.sandbox.dumps import page_view_lines
-from longtail.sandbox.pages import Pages
-from longtail.sandbox.world import World
+from longtail.sandbox.world import Pages, World
 from longtail.storage.lake import Lake
 from longtail.study.source import Popularity
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
@@ -24,7 +23,7 @@ from longtail.wikimedia.protocols.redirects import Resolved, resolve_titles
 from tests import faults
 from tests.longtail.wikimedia.conftest import empty_lake
 
-API = mediawiki.PATH
+API = services.TITLES_PATH
 TODAY = date(2026, 11, 20)
 SEED, FACTS = 5, 8
 SANDBOX = f'kind: sandbox, seed: {SEED}, facts_per_relation: {FACTS}, snapshot: "2026-10"'
@@ -71,7 +70,7 @@ def test_redirects_in_several_answers_are_combined(world, server, client, log, m
     titles = [old for old, *_ in _pages(world)][:120]
     whole = resolve_titles(client, server.base_url + API, titles, log, with_redirects=True)
     server.requests.clear()
-    monkeypatch.setattr(mediawiki, "_MOST_REDIRECTS", 7)
+    monkeypatch.setattr(services, "_MOST_REDIRECTS", 7)
     parts = resolve_titles(client, server.base_url + API, titles, log, with_redirects=True)
     assert parts == whole
     assert len(server.requests) > 6

@@ -131,7 +131,7 @@ def test_statements_whose_end_is_no_item_are_put_aside(serve_rdf, client, log) -
 
 @pytest.fixture(scope="module")
 def store() -> ox.Store:
-    from longtail.sandbox.content import Content
+    from longtail.sandbox.server import Content
 
     return Content(World(seed=1, facts_per_relation=40)).store()
 

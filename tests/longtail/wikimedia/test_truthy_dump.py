@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.generated_wiki import write_dump
 from longtail.errors import SourceError
 from longtail.parsing.line_files import DumpFile, RejectedRows
 from longtail.relations.relation import relation_set
-from longtail.sandbox.dumps import SUFFIXES, truthy_lines, write_dump
-from longtail.sandbox.rdf import lines as rdf_lines
+from longtail.sandbox.dumps import SUFFIXES, triple_lines, truthy_lines
 from longtail.wikimedia.dumps.terms import EntityTerms, read_terms
 from longtail.wikimedia.dumps.truthy import read_statements
 
@@ -106,7 +106,7 @@ def test_terms_of_a_truthy_dump_and_of_one_with_articles(world, tmp_path: Path, 
     entities = {entity.entity_id: entity for entity in world.entities()}
     ids = list(entities)[::3]
     plain = _terms(DumpFile(write_dump(truthy_lines(world), tmp_path / "truthy.nt.bz2")), ids, log)
-    full = _terms(DumpFile(write_dump(rdf_lines(world), tmp_path / "all.nt")), ids, log)
+    full = _terms(DumpFile(write_dump(triple_lines(world), tmp_path / "all.nt")), ids, log)
     assert (plain.has_sitelinks, full.has_sitelinks) == (False, True)
     assert _sitelinks(plain, ids) == {}
     assert _sitelinks(full, ids) == {entity_id: entities[entity_id].sitelinks for entity_id in ids}
