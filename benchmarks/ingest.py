@@ -42,13 +42,12 @@ from longtail.threads import thread_count
 from longtail.transfer.client import HttpClient
 from longtail.transfer.http import Clock
 from longtail.transfer.limits import PAGE_VIEW_API
-from longtail.wikimedia.dump_store import page_view_dump_in_cache, truthy_dump_in_cache
-from longtail.wikimedia.dumps.page_views import read_page_views
-from longtail.wikimedia.dumps.terms import read_terms
-from longtail.wikimedia.dumps.truthy import read_statements
+from longtail.wikimedia.articles import fetch_page_views
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
+from longtail.wikimedia.page_view_dump import read_page_views
 from longtail.wikimedia.page_views import ingest_page_view_months
-from longtail.wikimedia.protocols.page_views import fetch_page_views
+from longtail.wikimedia.services import page_view_dump_in_cache, truthy_dump_in_cache
+from longtail.wikimedia.truthy_dump import read_statements, read_terms
 
 QUESTIONS = 14_267
 _LOG = logging.getLogger("longtail")

@@ -37,7 +37,7 @@ from longtail.study.imports import (
 from longtail.study.study import Study
 from longtail.tuning.sweep import needs_of_sweep
 from longtail.warehouse.build import check_memory
-from longtail.wikimedia.origins import needs_of_source
+from longtail.wikimedia.services import needs_of_source
 
 _AT_ONCE = 8  # hub ids are looked up side by side
 _MOST_UNSPACED = 0.1  # of the letters at a file's beginning

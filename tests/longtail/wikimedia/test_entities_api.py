@@ -8,7 +8,7 @@ import pytest
 
 from longtail.errors import SourceError
 from longtail.sandbox.dumps import literal
-from longtail.wikimedia.protocols.entities import Entity, fetch_entities, read_entity
+from longtail.wikimedia.wikibase import Entity, fetch_entities, read_entity
 from tests import faults
 
 WD = "http://www.wikidata.org/entity/"

@@ -14,12 +14,10 @@ from longtail.errors import SourceError, StudyError
 from longtail.sandbox.dumps import literal, truthy_lines
 from longtail.sandbox.world import World
 from longtail.storage.lake import Lake
-from longtail.wikimedia import page_view_origins as views
-from longtail.wikimedia.dump_store import page_view_dump, truthy_dump
+from longtail.wikimedia import page_views as views
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
-from longtail.wikimedia.page_view_origins import views_origin
-from longtail.wikimedia.page_views import ingest_page_view_months
-from longtail.wikimedia.services import Services
+from longtail.wikimedia.page_views import ingest_page_view_months, views_origin
+from longtail.wikimedia.services import Services, find_page_view_dump, find_truthy_dump
 from tests.longtail.wikimedia.conftest import empty_lake
 
 WD = "http://www.wikidata.org/entity/"
@@ -119,23 +117,20 @@ def test_a_named_dump_is_used_and_a_missing_one_is_named(make_study, log, tmp_pa
     """Live sources: only files are read, and no request is sent."""
     wikidata = 'kind: wikidata, snapshot: "2026-10", facts_from: truthy_dump, views_from: dump'
     study = make_study(wikidata)
-    services = Services("wikidata", None, "", "")  # type: ignore[arg-type]
+    services = Services("wikidata", None, *[""] * 6)  # type: ignore[arg-type]
     monkeypatch.setenv("LONGTAIL_TRUTHY_DUMP", str(tmp_path / "absent.nt"))
     with pytest.raises(SourceError, match=r"absent\.nt: no such file; LONGTAIL_TRUTHY_DUMP must name"):
-        truthy_dump(study.source, study.home, services, log)
+        find_truthy_dump(study.source, study.home, services, log)
     (tmp_path / "absent.nt").touch()
-    assert truthy_dump(study.source, study.home, services, log) == tmp_path / "absent.nt"
+    assert find_truthy_dump(study.source, study.home, services, log) == tmp_path / "absent.nt"
     monkeypatch.setenv("LONGTAIL_PAGE_VIEW_DUMPS", str(tmp_path))
     with pytest.raises(
         SourceError, match=r"pageviews-202609-user\.bz2: no such file; LONGTAIL_PAGE_VIEW_DUMPS"
     ):
-        page_view_dump(study.source, study.home, services, "2026-09", log)
+        find_page_view_dump(study.source, study.home, services, "2026-09", log)
     for name in ("pageviews-202609-user", "pageviews-202609-user.gz", "pageviews-202609-user.bz2"):
         (tmp_path / name).touch()
-        assert page_view_dump(study.source, study.home, services, "2026-09", log) == tmp_path / name
-    monkeypatch.delenv("LONGTAIL_TRUTHY_DUMP")
-    with pytest.raises(SourceError, match="offers no truthy dump"):
-        truthy_dump(study.source, study.home, services, log)
+        assert find_page_view_dump(study.source, study.home, services, "2026-09", log) == tmp_path / name
 
 
 def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:

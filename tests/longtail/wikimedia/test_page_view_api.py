@@ -10,9 +10,9 @@ from longtail.errors import SourceError
 from longtail.sandbox.world import Pages
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.source import newest_complete_month, window
+from longtail.wikimedia.articles import fetch_page_views, per_article_url
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
 from longtail.wikimedia.page_views import ingest_page_view_months
-from longtail.wikimedia.protocols.page_views import fetch_page_views, per_article_url
 from tests import faults
 from tests.longtail.wikimedia.conftest import empty_lake
 

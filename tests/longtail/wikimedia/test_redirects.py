@@ -16,10 +16,9 @@ from longtail.sandbox.dumps import page_view_lines
 from longtail.sandbox.world import Pages, World
 from longtail.storage.lake import Lake
 from longtail.study.source import Popularity
+from longtail.wikimedia.articles import Resolved, resolve_titles
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
-from longtail.wikimedia.page_view_origins import views_origin
-from longtail.wikimedia.page_views import ingest_page_view_months
-from longtail.wikimedia.protocols.redirects import Resolved, resolve_titles
+from longtail.wikimedia.page_views import ingest_page_view_months, views_origin
 from tests import faults
 from tests.longtail.wikimedia.conftest import empty_lake
 

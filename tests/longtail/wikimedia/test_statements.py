@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from longtail.errors import SourceError
 from longtail.relations.relation import by_name, relation_set
 from longtail.sandbox.world import World
-from longtail.wikimedia.protocols.wikidata import (
+from longtail.wikimedia.wikibase import (
     DIRECT,
     Slice,
     fetch_sitelinks,

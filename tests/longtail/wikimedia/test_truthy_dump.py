@@ -11,8 +11,7 @@ from longtail.errors import SourceError
 from longtail.parsing.line_files import DumpFile, RejectedRows
 from longtail.relations.relation import relation_set
 from longtail.sandbox.dumps import SUFFIXES, triple_lines, truthy_lines
-from longtail.wikimedia.dumps.terms import EntityTerms, read_terms
-from longtail.wikimedia.dumps.truthy import read_statements
+from longtail.wikimedia.truthy_dump import EntityTerms, read_statements, read_terms
 
 WD = "http://www.wikidata.org/entity/"
 WDT = "http://www.wikidata.org/prop/direct/"

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from longtail.parsing import line_files
 from longtail.parsing.line_files import DumpFile, RejectedRows
-from longtail.wikimedia.dumps.terms import read_terms
-from longtail.wikimedia.dumps.truthy import read_statements
+from longtail.wikimedia.truthy_dump import read_statements, read_terms
 
 LOG = logging.getLogger("test")
 WD = "http://www.wikidata.org/entity/"
