@@ -65,10 +65,10 @@ popularity: {{n_months: 1, last_month: "{month}"}}
 def decompress(path: Path, threads: int) -> int:
     """Decompress a whole file without keeping it; return the number of bytes. Reading is measured against this."""
     stream = open_stream(path, threads)
-    target, n_bytes = memoryview(bytearray(PIECE)), 0
+    n_bytes = 0
     try:
-        while size := stream.readinto(target):
-            n_bytes += size
+        while piece := stream.read(PIECE):
+            n_bytes += len(piece)
     finally:
         stream.close()
     return n_bytes

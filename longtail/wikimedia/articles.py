@@ -23,7 +23,7 @@ from longtail.progress import Progress
 from longtail.storage.lake import QuarantinedRow
 from longtail.threads import map_in_order
 from longtail.transfer.client import HttpClient
-from longtail.transfer.failures import RefusedRequestError
+from longtail.transfer.http import RefusedRequestError
 from longtail.transfer.limits import PAGE_VIEW_API, TITLE_API
 from longtail.wikimedia.wikibase import busy
 

@@ -76,7 +76,7 @@ def _region(chunk: Chunk) -> Chunk | None:
     if not first and not data.startswith(_START):
         return None
     end = data.find(b"\n", max(first, data.rfind(b"\n" + _START) + 1)) + 1
-    return Chunk(memoryview(data)[first:end], chunk.line_at(first))
+    return Chunk(data[first:end], chunk.line_at(first))
 
 
 def _rows(region: Chunk, wanted: Mapping[bytes, str], rejected: RejectedRows) -> Iterator[tuple[str, int]]:

@@ -24,10 +24,9 @@ from longtail.storage.home import StudyHome
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.source import Source, window
 from longtail.study.study import Study
-from longtail.transfer.client import HttpClient
+from longtail.transfer.client import FinishedAnswers, HttpClient, forget_stage
 from longtail.transfer.downloads import download_dump
-from longtail.transfer.failures import CONTACT, missing_contact
-from longtail.transfer.stored_answers import FinishedAnswers, forget_stage
+from longtail.transfer.http import CONTACT, missing_contact
 from longtail.wikimedia import truthy_dump
 from longtail.wikimedia.page_view_dump import address, file_name
 

@@ -179,7 +179,7 @@ def check_chunks(dump: DumpFile, rejected: RejectedRows, log: logging.Logger) ->
     n_without = 0
     for chunk in dump.chunks(log):
         offsets = np.concatenate(([0], chunk.line_breaks + 1)).astype(np.int32)
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(chunk.view)]
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(chunk.data)]
         lines = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
         part = Checked(chunk.first_line, lines, _odd_lines(chunk, offsets[:-1]), [])
         part.triples.extend(strictly_read(part, part.odd, rejected))

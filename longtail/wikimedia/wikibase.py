@@ -23,7 +23,7 @@ from longtail.relations.relation import Relation
 from longtail.storage.lake import QuarantinedRow
 from longtail.threads import map_in_order
 from longtail.transfer.client import HttpClient
-from longtail.transfer.failures import SlowAnswerError
+from longtail.transfer.http import SlowAnswerError
 from longtail.transfer.limits import ENTITY_API, QUERY_SERVICE
 
 OBJECTS_AT_ONCE = 256
