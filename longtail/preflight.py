@@ -16,8 +16,8 @@ from longtail.entailment.classifier import check as check_classifier
 from longtail.errors import LongtailError, single_line
 from longtail.generation.tasks.registry import needs_of_models
 from longtail.imports.answers import check_decisions
-from longtail.imports.column_checks import beginning_of_text, check_keys
 from longtail.imports.datasets import read_questions
+from longtail.imports.records import beginning_of_text, check_keys
 from longtail.needs import Need, check_package, needs_of_machines
 from longtail.questions import counts
 from longtail.reference.service import needs_of_links

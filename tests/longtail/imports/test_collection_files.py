@@ -19,7 +19,8 @@ from longtail.errors import SourceError
 from longtail.imports.formats.collections import atlas, cirrus_search, pyserini
 from longtail.imports.formats.collections.articles import read_articles
 from longtail.imports.formats.collections.dpr import read_passages
-from longtail.imports.records import AUTO, ENCLOSING, RejectedRows
+from longtail.imports.lines import AUTO, ENCLOSING
+from longtail.imports.records import RejectedRows
 from longtail.imports.wiki import DISAMBIGUATION, REDIRECT, ExcludedPage
 from longtail.study.imports import load_format
 

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longtail.errors import SourceError
-from longtail.imports import records
+from longtail.imports import lines as cells
 from longtail.imports.lines import LONGEST_FIELD, LONGEST_LINE
 from longtail.imports.records import (
     RejectedRows,
@@ -54,7 +54,7 @@ def logged() -> Iterator[list[str]]:
     words: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: words.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger(records.__name__)
+    logger = logging.getLogger(cells.__name__)
     logger.addHandler(handler)
     try:
         yield words
@@ -290,7 +290,7 @@ def test_lines_that_may_be_rows_or_one_cell_are_refused_until_a_key_says_which(
 
 
 def test_what_decides_may_stand_far_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "_BEGINNING", 10)
+    monkeypatch.setattr(cells, "_BEGINNING", 10)
     path = written(tmp_path / "file.tsv", "a\tb\n" + "1\tx\n" * 9 + '2\t"y" is\n3\t"z\n4\tw\n')
     found, rejected = rows(path, delimiter="\t")
     assert [row["b"] for row in found[9:]] == ['"y" is', '"z', "w"]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from longtail.errors import SourceError
 from longtail.imports.format import LONGEST_QUESTION, ImportedDataset
-from longtail.imports.table import NO_IDS, make_id, read_questions
+from longtail.imports.formats.questions.table import NO_IDS, make_id, read_questions
 from longtail.parsing.terms import LONGEST_LABEL
 from longtail.study.imports import Import
 from longtail.study.parts import read_part
@@ -229,7 +229,6 @@ def test_a_bad_row_is_put_aside_with_its_reason_and_the_others_stay(
     (rejected,) = found.rejected
     assert rejected.row_key == "f.csv row 2"
     assert reason in rejected.reason
-    assert (found.notes["rows"], found.notes["put_aside"]) == (3, 1)
 
 
 @pytest.mark.parametrize(

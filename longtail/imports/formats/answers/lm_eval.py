@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from longtail.errors import SourceError
-from longtail.imports.column_checks import check_keys
 from longtail.imports.format import AnswerFormat, Method
-from longtail.imports.records import RejectedRows, read_json_lines
+from longtail.imports.records import RejectedRows, check_keys, read_json_lines
 from longtail.imports.results import (
     ImportedAnswer,
     Questions,

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from longtail.imports.column_checks import require_keys
 from longtail.imports.format import CollectedText, CollectionFormat
-from longtail.imports.records import RejectedRows, optional_text, read_texts
+from longtail.imports.records import RejectedRows, optional_text, read_texts, require_keys
 
 
 def read_articles(path: Path, rejected: RejectedRows) -> Iterator[CollectedText]:

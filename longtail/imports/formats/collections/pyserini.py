@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from longtail.imports.column_checks import require_keys
 from longtail.imports.format import CollectedText, CollectionFormat
-from longtail.imports.records import RejectedRows, read_texts, text_of_key
+from longtail.imports.records import RejectedRows, read_texts, require_keys, text_of_key
 
 
 def read_passages(path: Path, rejected: RejectedRows) -> Iterator[CollectedText]:

@@ -61,11 +61,7 @@ def _read(path: Path, questions: Mapping[str, Mapping[str, Any]]) -> ImportedPar
         for question_id, question in questions.items()
         if question["relation"] in templates
     }
-    notes = {
-        "paraphrase_rows": sum(map(len, wordings.values())),
-        "questions_without_paraphrases": len(questions) - len(wordings),
-    }
-    return ImportedParaphrases(wordings, notes=notes)
+    return ImportedParaphrases(wordings)
 
 
 FORMAT = ParaphraseFormat(of="popqa", read=_read, check=lambda path, _declared: read_templates(path))
