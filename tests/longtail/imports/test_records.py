@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import hashlib
 import io
 import json
 import logging
@@ -22,7 +21,6 @@ from longtail.imports import lines as cells
 from longtail.imports.lines import LONGEST_FIELD, LONGEST_LINE
 from longtail.imports.records import (
     RejectedRows,
-    file_hashes,
     header_of,
     json_texts,
     read_delimited,
@@ -306,15 +304,6 @@ def test_a_long_row_that_was_shortened_is_never_read(tmp_path: Path) -> None:
     assert [row.reason for row in rejected.rows] == ["a line of at most 16,777,216 bytes was expected"]
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("quote", ["", '"'])
-def test_a_lone_cr_is_a_character_of_its_field(tmp_path: Path, end: str, quote: str) -> None:
-    content = end.join(["a,b", f"{quote}one\rtwo{quote},x", "\ry,z", ""])
-    found, rejected = rows(written(tmp_path / "file.csv", content))
-    assert found == [{"a": "one\rtwo", "b": "x"}, {"a": "\ry", "b": "z"}]
-    assert rejected.rows == []
-
-
 def test_quoted_line_breaks_quotes_emoji_and_blank_lines(tmp_path: Path) -> None:
     content = 'a,b\r\n"one\r\ntwo","say ""hi"""\r\n\r\n👩‍🔬,é\r\n'
     found, rejected = rows(written(tmp_path / "file.csv", content))
@@ -362,12 +351,3 @@ def test_any_line_of_json_lines_is_an_object_or_put_aside(
         bool(line.strip()) for line in path.read_bytes().decode("utf-8", "surrogateescape").split("\n")
     )
     assert len(found) + len(rejected.rows) == n_lines or b"\0" in content
-
-
-def test_hashes_know_names_and_bytes(tmp_path: Path) -> None:
-    one, two = written(tmp_path / "one", "x"), written(tmp_path / "two", "x")
-    ((name, digest),) = file_hashes([one])
-    assert (name, digest) == ("one", hashlib.sha256(b"x").hexdigest())
-    assert file_hashes([two]) == [("two", digest)]
-    with pytest.raises(SourceError, match="cannot be read"):
-        file_hashes([tmp_path])

@@ -35,12 +35,6 @@ def _unordered(entity: Entity) -> tuple[str, str, frozenset[str], str | None, st
     return entity.entity_id, entity.label, aliases, entity.description, entity.article_title
 
 
-def test_a_lasting_fault_ends_the_fetch(world, server, client, log) -> None:
-    server.faults.add("/w/api.php", faults.server_error(503), times=1_000)
-    with pytest.raises(SourceError, match="wbgetentities"):
-        fetch_entities(client, f"{server.base_url}/w/api.php", _ids(world), log)
-
-
 def test_an_api_error_is_reported_with_its_own_message(server, client, log) -> None:
     body = json.dumps({"error": {"code": "badtoken", "info": "Invalid token."}}).encode()
     server.faults.add("/w/api.php", faults.Fault(200, body, "application/json"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import os
 from datetime import date
 
 import pytest
@@ -160,16 +159,3 @@ def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:
 def test_keys_that_contradict_each_other_are_refused(make_study, source: str, says: str) -> None:
     with pytest.raises(StudyError, match=says):
         make_study(source, measure="sitelinks")
-
-
-@pytest.mark.skipif(not os.environ.get("LONGTAIL_PEOPLE_RDF"), reason="LONGTAIL_PEOPLE_RDF names no file")
-def test_real_records_by_service_and_as_a_dump(make_study, log, monkeypatch) -> None:
-    monkeypatch.setenv("LONGTAIL_TEST_RDF", os.environ["LONGTAIL_PEOPLE_RDF"])
-    found = []
-    for origin in ("query_service", "truthy_dump"):
-        study = make_study(f"{RDF}, facts_from: {origin}", measure="sitelinks", name=f"real_{origin}")
-        lake = empty_lake(study)
-        ingest_triples(study, lake, log)
-        ingest_entities(study, lake, log)
-        found.append((_rows(lake, "triples"), _rows(lake, "entities")))
-    assert found[0] == found[1]

@@ -82,12 +82,6 @@ def test_odd_titles_zero_and_missing(world, server, client, log) -> None:
     assert all(views["2026-02"] is None for views in found)
 
 
-def test_a_web_page_with_404_is_not_missing_views(server, client, log) -> None:
-    server.faults.add(ROUTE, faults.Fault(404, b"<html>captive portal</html>"), times=9)
-    with pytest.raises(SourceError, match="answered 404"):
-        fetch_page_views(client, server.base_url + ROUTE, ["actor"], ["2026-03"], log)
-
-
 def test_a_title_without_an_address_is_put_aside(server, client, log) -> None:
     server.faults.add(ROUTE, faults.Fault(400, b"invalid title"))
     rejected: list[QuarantinedRow] = []

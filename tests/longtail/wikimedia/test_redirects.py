@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from longtail.errors import SourceError, StudyError
+from longtail.errors import SourceError
 from longtail.sandbox import services
 from longtail.sandbox.dumps import page_view_lines
 from longtail.sandbox.world import Pages, World
@@ -264,10 +264,3 @@ def test_a_sum_is_read_from_dumps_earlier(make_study) -> None:
     assert [views_origin(source, n, moved) for n in (5_000, 5_001)] == ["api", "dump"]
     assert [views_origin(source, n, one) for n in (20_000, 20_001)] == ["api", "dump"]
     assert views_origin(source, 10**9, Popularity(agent="all")) == "api"
-
-
-def test_redirects_without_page_views_are_refused(make_study) -> None:
-    with pytest.raises(StudyError, match="redirects: goes with measure: page_views"):
-        make_study(SANDBOX, measure="sitelinks, redirects: sum")
-    with pytest.raises(StudyError, match="resolve"):
-        make_study(SANDBOX, measure="page_views, redirects: follow")

@@ -83,12 +83,6 @@ def test_unusual_statements_are_put_aside_with_their_reason(tmp_path: Path, log)
     }
 
 
-def test_a_file_without_triples_is_refused(tmp_path: Path, log) -> None:
-    for lines in (["no triple", "here"], [], ["# comment"], [""]):
-        with pytest.raises(SourceError, match="holds no triple"):
-            read_statements(_dump(tmp_path / "dump", *lines), ["P19"], RejectedRows(), log)
-
-
 def _terms(dump: DumpFile, ids: list[str], log, rejected: RejectedRows | None = None) -> EntityTerms:
     return read_terms(dump, ids, rejected if rejected is not None else RejectedRows(), log)
 
@@ -223,8 +217,10 @@ def test_lines_as_wikidata_writes_them(tmp_path: Path, log) -> None:
         ["<!DOCTYPE html>", "<html>", "<head><title>404 Not Found</title></head>", "</html>"],
         ['{"entities": [', "]}"],
         ["en.wikipedia Ada 1 desktop 5 A5"] * 150_000,
+        ["# comment", ""],
+        [],
     ],
-    ids=["web page", "JSON", "page views"],
+    ids=["web page", "JSON", "page views", "comments", "empty"],
 )
 def test_a_file_that_is_no_dump_is_refused(tmp_path: Path, log, lines: list[str]) -> None:
     """Also if the file is long: the reader does not wait for the end of a wrong file."""
