@@ -107,7 +107,7 @@ def read_views(path: Path, titles: Sequence[str], threads: int) -> dict[str, int
 def read_facts(path: Path, threads: int) -> tuple[int, int]:
     """The number of statements of the sixteen relations: those of the world, and all."""
     properties = [relation.property_id for relation in relation_set("popqa")]
-    found = read_statements(DumpFile(path, threads=threads), properties, RejectedRows(), _LOG)
+    found = read_statements(DumpFile(path, threads=threads), properties, RejectedRows(most=0), _LOG)
     tables = [found.of(property_id) for property_id in properties]
     ours = (pc.match_substring_regex(table["subject_id"], "^Q9.{8}") for table in tables)
     return sum(pc.sum(one).as_py() or 0 for one in ours), sum(table.num_rows for table in tables)
@@ -115,7 +115,7 @@ def read_facts(path: Path, threads: int) -> tuple[int, int]:
 
 def read_labels(path: Path, ids: Sequence[str], threads: int) -> int:
     """Entities of the world that have an English label in the dump."""
-    terms = read_terms(DumpFile(path, threads=threads), ids, RejectedRows(), _LOG)
+    terms = read_terms(DumpFile(path, threads=threads), ids, RejectedRows(most=0), _LOG)
     return sum(told is not None and "en" in told.document["labels"] for _, told in terms.of(ids))
 
 

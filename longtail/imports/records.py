@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,56 +42,14 @@ from longtail.imports.lines import (
     refuse_other_encodings,
     refuse_other_kinds,
 )
-from longtail.imports.wiki import ExcludedPage
-from longtail.parsing.line_files import open_file
+from longtail.parsing.line_files import RejectedRows, open_file
 from longtail.storage.lake import QuarantinedRow
 
 MOST_ASIDE = 100_000
 """Bad rows of a kind that are kept of a table of questions or answers; the others are counted."""
 _DELIMITERS = ",;\t"
-_SHOWN = 2_000
 _ONE_A_LINE = "this is a list; write one object a line: jq -c '.[]' <file>"
-_OF_THIS_ROW = re.compile(r"[\"'].*[\"']|\d[\d,.]*")
-"""What a reason says of one row alone: names and numbers."""
 _NOT_UTF_8 = re.compile("[\udc80-\udcff]")
-
-
-@dataclass
-class RejectedRows:
-    """Rows put aside while a file is read, and the file's name in their keys.
-
-    `rows` has at most `most` rows of a kind of reason, so that millions of bad rows fit memory (None: all); `n_rows`
-    counts all. `left_out` counts rows without a fault. `keep` takes the pages of a wiki among these.
-    """
-
-    name: str
-    rows: list[QuarantinedRow] = field(default_factory=list)
-    left_out: Counter[str] = field(default_factory=Counter)
-    keep: Callable[[ExcludedPage], None] | None = None
-    most: int | None = None
-    n_rows: int = 0
-    _kinds: Counter[str] = field(default_factory=Counter)
-
-    def put(self, row: int | str, reason: str, raw: object = "") -> None:
-        """Put a row aside. `row` is its number in messages: the first row below the header is row 1."""
-        kind = _OF_THIS_ROW.sub("…", reason)
-        self.n_rows += 1
-        self._kinds[kind] += 1
-        if self.most is None or self._kinds[kind] <= self.most:
-            text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str)
-            self.rows.append(QuarantinedRow(f"{self.name} row {row}", reason, text[:_SHOWN]))
-
-    def list_rows(self) -> list[QuarantinedRow]:
-        """The rows, and one for each kind of which there are more."""
-        more = {kind: n - self.most for kind, n in self._kinds.items() if self.most and n > self.most}
-        said = [f"{kind}: {n:,} more rows, counted but not kept" for kind, n in more.items()]
-        return [*self.rows, *(QuarantinedRow(f"{self.name} more rows", reason, "") for reason in said)]
-
-    def leave_out(self, page: ExcludedPage) -> None:
-        """Count a page that has no passages, and hand it on."""
-        self.left_out[page.plural] += 1
-        if self.keep:
-            self.keep(page)
 
 
 def first_reason(rows: Sequence[QuarantinedRow]) -> str:

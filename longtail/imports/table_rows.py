@@ -36,7 +36,6 @@ from longtail.imports.column_names import (
 from longtail.imports.lines import LONGEST_LINE, PYTHON_DICTS, clean, is_python
 from longtail.imports.records import (
     PARQUET,
-    RejectedRows,
     columns_of_schema,
     header_of,
     open_parquet,
@@ -44,7 +43,7 @@ from longtail.imports.records import (
     read_json_lines,
     readable_parquet,
 )
-from longtail.parsing.line_files import open_file
+from longtail.parsing.line_files import RejectedRows, open_file
 from longtail.parsing.terms import LONGEST_LABEL
 
 LONGEST_ID = 100

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import logging
+import re
 import zlib
 from collections import Counter, deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -36,7 +38,11 @@ _BZIP2_END = (
 _LONGEST_LINE = 32 << 20
 _BZIP2_DAMAGED = ("Invalid data stream",)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_KEPT_ASIDE = 1_000
+MOST_LINES = 1_000
+"""Bad lines of a kind that are kept of a dump; the others are counted."""
+_SHOWN = 2_000
+_OF_THIS_ROW = re.compile(r"[\"'].*[\"']|\d[\d,.]*")
+"""What a reason says of one row alone: names and numbers."""
 
 
 class BrokenStreamError(Exception):
@@ -278,28 +284,55 @@ class DumpFile:
 
 @dataclass
 class RejectedRows:
-    """Rows put aside: counted by reason. The first thousand per reason are kept, and one row counts the
-    rest."""
+    """Rows put aside while a file is read. `name`: what their keys begin with, the file's name; empty: nothing.
 
-    counts: Counter[str] = field(default_factory=Counter)
-    _kept: list[QuarantinedRow] = field(default_factory=list)
+    `rows` has at most `most` rows of a kind of reason, so that millions of bad rows fit memory (None: all); `n_rows`
+    counts all. `left_out` counts rows without a fault. `keep` takes the pages of a wiki among these.
+    """
 
-    def add(self, key: str, reason: str, raw: bytes | str) -> None:
-        kind = reason.split(":")[0]
-        self.counts[kind] += 1
-        if self.counts[kind] <= _KEPT_ASIDE:
-            text = raw[:4_000].decode("utf-8", "backslashreplace") if isinstance(raw, bytes) else raw
-            self._kept.append(QuarantinedRow(key, reason, text.rstrip("\r\n")))
+    name: str = ""
+    rows: list[QuarantinedRow] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    keep: Callable[[Any], None] | None = None
+    most: int | None = None
+    n_rows: int = 0
+    _kinds: Counter[str] = field(default_factory=Counter)
+
+    def put(self, row: int | str, reason: str, raw: object = "") -> None:
+        """Put a row aside. `row` is its number in messages: the first row below the header is row 1."""
+        kind = _OF_THIS_ROW.sub("…", reason)
+        self.n_rows += 1
+        self._kinds[kind] += 1
+        if self.most is None or self._kinds[kind] <= self.most:
+            if isinstance(raw, bytes):
+                raw = raw[:_SHOWN].decode("utf-8", "backslashreplace").rstrip("\r\n")
+            text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str)
+            key = f"{self.name} row {row}" if self.name else str(row)
+            self.rows.append(QuarantinedRow(key, reason, text[:_SHOWN]))
+
+    def list_rows(self) -> list[QuarantinedRow]:
+        """The rows, and one for each kind of which there are more."""
+        more = {kind: n - self.most for kind, n in self._kinds.items() if self.most and n > self.most}
+        said = [f"{kind}: {n:,} more rows, counted but not kept" for kind, n in more.items()]
+        return [
+            *self.rows,
+            *(QuarantinedRow(f"{self.name} more rows".strip(), reason, "") for reason in said),
+        ]
+
+    def leave_out(self, page: Any) -> None:
+        """Count a page of a wiki (`imports.wiki.ExcludedPage`) that has no passages, and hand it on."""
+        self.left_out[page.plural] += 1
+        if self.keep:
+            self.keep(page)
 
     @property
-    def rows(self) -> list[QuarantinedRow]:
-        """The rows for the quarantine, including the rows with the numbers of the rest."""
-        more = {kind: n - _KEPT_ASIDE for kind, n in self.counts.items() if n > _KEPT_ASIDE}
-        said = [
-            QuarantinedRow("", f"{kind}: {n:,} more, counted but not kept", "") for kind, n in more.items()
-        ]
-        return [*self._kept, *said]
+    def counts(self) -> Counter[str]:
+        """How many rows were put aside for each reason: its words up to the first colon."""
+        counts: Counter[str] = Counter()
+        for kind, n in self._kinds.items():
+            counts[kind.split(":")[0]] += n
+        return counts
 
     def notes(self) -> dict[str, object]:
         """Counts for people; empty without any."""
-        return {"put_aside": dict(self.counts)} if self.counts else {}
+        return {"put_aside": dict(self.counts)} if self.n_rows else {}

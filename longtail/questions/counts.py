@@ -17,10 +17,9 @@ import numpy as np
 
 from longtail.errors import SourceError
 from longtail.imports.datasets import find_file
-from longtail.imports.records import MOST_ASIDE, RejectedRows, file_hashes, first_reason
+from longtail.imports.records import MOST_ASIDE, file_hashes, first_reason
 from longtail.imports.table_rows import RefusedError, Row, read_table, rows_of_object
-from longtail.parsing.line_files import RejectedRows as RejectedLines
-from longtail.parsing.line_files import open_file
+from longtail.parsing.line_files import MOST_LINES, RejectedRows, open_file
 from longtail.progress import Progress
 from longtail.questions.text_matches import Asked, Phrases, articles, as_words, text_files
 from longtail.scoring.match import dpr_tokens
@@ -88,10 +87,10 @@ def _in_texts(
     rejected: list[QuarantinedRow],
     log: logging.Logger,
 ) -> _Counted:
-    aside = RejectedLines()
+    aside = RejectedRows(most=MOST_LINES)
     named = {key: question for key, question in asked.items() if question.names}
     counts = count_in_texts([*named.values()], articles(files, aside), log)
-    rejected += aside.rows
+    rejected += aside.list_rows()
     if named and not counts.any():
         raise SourceError(f"{files[0]}: names no subject of the study's questions; is it the right text?")
     of_measures = counts.reshape(-1, len(named)).tolist()

@@ -138,7 +138,7 @@ def _count(subjects: pa.Table, match: str, files: list[Path], log: logging.Logge
         "subjects_never_named": int((chosen == 0).sum()),
         **counts.rejected.notes(),
     }
-    return Computed(computed.rows, counts.rejected.rows, {**computed.notes, **notes})
+    return Computed(computed.rows, counts.rejected.list_rows(), {**computed.notes, **notes})
 
 
 def _names(subjects: pa.Table) -> tuple[np.ndarray, np.ndarray, list[bytes]]:

@@ -19,7 +19,8 @@ from urllib.parse import parse_qsl, urlsplit
 import pyoxigraph as ox
 
 from longtail.errors import LongtailError
-from longtail.parsing.rdf import Reading, read_triples
+from longtail.parsing.line_files import RejectedRows
+from longtail.parsing.rdf import read_triples
 from longtail.sandbox import services
 from longtail.sandbox.dumps import triple_lines
 from longtail.sandbox.services import Reply, from_byte
@@ -59,10 +60,10 @@ class Content:
                     while some := "".join(islice(lines, _LINES_AT_ONCE)):
                         store.bulk_load(some, ox.RdfFormat.N_TRIPLES)
                 else:
-                    reading = Reading(self._origin)
-                    for triples in read_triples(reading):
+                    rejected = RejectedRows()
+                    for triples in read_triples(self._origin, rejected):
                         store.bulk_extend(triples)
-                    self.broken = tuple(reading.broken)
+                    self.broken = tuple(rejected.rows)
                 self._store = store
             return self._store
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from longtail.errors import SourceError
-from longtail.parsing.line_files import DumpFile, RejectedRows
+from longtail.parsing.line_files import MOST_LINES, DumpFile, RejectedRows
 from longtail.relations.relation import Relation, content_of
 from longtail.storage.fingerprints import fingerprint
 from longtail.storage.home import StudyHome
@@ -63,10 +63,10 @@ def read_facts(
     notes: dict[str, Any] = {}
     tables: dict[str, pa.Table] = {}
     if source.facts_from == "truthy_dump":
-        dump, rejected = _open_dump(source, home, services, log), RejectedRows()
+        dump, rejected = _open_dump(source, home, services, log), RejectedRows(most=MOST_LINES)
         statements = read_statements(dump, [relation.property_id for relation in relations], rejected, log)
         tables = {relation.name: statements.of(relation.property_id) for relation in relations}
-        put_aside, notes = rejected.rows, {**rejected.notes(), "dump_lines": dump.n_lines}
+        put_aside, notes = rejected.list_rows(), {**rejected.notes(), "dump_lines": dump.n_lines}
     else:
         put_aside = []
         for relation in relations:
@@ -110,7 +110,7 @@ def _entity_table(entities: Iterable[tuple[Entity, int | None]]) -> pa.Table:
 
 def _entities_of_dump(dump: DumpFile, services: Services, ids: Sequence[str], log: logging.Logger) -> _Read:
     """Terms from the dump; articles and numbers of site links from the services if the dump has none."""
-    rejected = RejectedRows()
+    rejected = RejectedRows(most=MOST_LINES)
     terms = read_terms(dump, ids, rejected, log)
     client, url = services.client, services.entities_url
     unread = [entity_id for entity_id in ids if entity_id in terms.redirects]
@@ -126,7 +126,7 @@ def _entities_of_dump(dump: DumpFile, services: Services, ids: Sequence[str], lo
         for entity_id, document in fetch_documents(client, url, of_dump, log, props="sitelinks"):
             titles[entity_id] = (document or {}).get("sitelinks")
         sitelinks = fetch_sitelinks(client, services.sparql_url, ids, log)
-    put_aside = list(rejected.rows)
+    put_aside = rejected.list_rows()
 
     def entities() -> Iterator[tuple[Entity, int | None]]:
         for entity_id, dumped in terms.of(ids):
@@ -142,7 +142,7 @@ def _entities_of_dump(dump: DumpFile, services: Services, ids: Sequence[str], lo
     table = _entity_table(entities())
     notes = {
         "redirected": n_redirected,
-        "terms_put_aside": rejected.counts.total(),
+        "terms_put_aside": rejected.n_rows,
         "dump_lines": dump.n_lines,
     }
     return table, put_aside, notes

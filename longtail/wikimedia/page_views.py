@@ -122,7 +122,7 @@ def _of_dump(
         "dump_lines": read.n_lines,
         **read.rejected.notes(),
     }
-    return MonthViews("dump", _add(articles, read.views), read.rejected.rows, notes)
+    return MonthViews("dump", _add(articles, read.views), read.rejected.list_rows(), notes)
 
 
 def add_origin(titles: pa.Table, articles: Sequence[Resolved], popularity: Popularity) -> pa.Table:

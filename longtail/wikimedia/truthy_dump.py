@@ -38,7 +38,7 @@ from longtail.parsing.rdf import (
     LABEL,
     REDIRECT,
     SITELINKS,
-    fault_of,
+    parse_line,
 )
 
 _DOT, _BLANK, _TAB, _LESS, _UNDERSCORE = b". \t<_"
@@ -127,7 +127,8 @@ def strictly_read(part: Checked, which: np.ndarray, rejected: RejectedRows) -> I
         triples = []
     if len(triples) != len(lines):  # some line is not a triple: find out which
         numbers = (part.first_line + which).tolist()
-        triples = [parse_line(line, number, rejected) for line, number in zip(lines, numbers, strict=True)]
+        parsed = (parse_line(*numbered, rejected) for numbered in zip(lines, numbers, strict=True))
+        triples = [line[0] if line else None for line in parsed]
     for index, triple in zip(which.tolist(), triples, strict=True):
         if triple is not None:
             yield index, triple
@@ -146,7 +147,7 @@ def _statement(
     node = triple.subject
     name = node.value.removeprefix(ENTITY) if isinstance(node, ox.NamedNode) else str(node)
     reason = f"object is no item but {_describe(triple.object)}" if subject else "subject is no item"
-    rejected.add(f"{name} P{predicate[1]}", reason, line)
+    rejected.put(f"{name} P{predicate[1]}", reason, line)
     return None
 
 
@@ -159,16 +160,6 @@ def _describe(term: object) -> str:
     if isinstance(term, ox.BlankNode) or "/.well-known/genid/" in str(term):
         return "an unknown value"
     return "a literal" if isinstance(term, ox.Literal) else "another resource"
-
-
-def parse_line(line: bytes, number: int, rejected: RejectedRows) -> ox.Quad | None:
-    """The triple of line `number`, strictly parsed; None, and the line put aside, if it is not a triple."""
-    try:
-        triples = list(ox.parse(line, format=ox.RdfFormat.N_TRIPLES))
-        return triples[0] if triples else None
-    except SyntaxError as error:
-        rejected.add(str(number), fault_of(error), line)
-        return None
 
 
 def check_chunks(dump: DumpFile, rejected: RejectedRows, log: logging.Logger) -> Iterator[Checked]:
@@ -329,7 +320,7 @@ def read_terms(
 ) -> EntityTerms:
     """What the dump says about the entities `ids`. Unreadable lines are rejected. Errors: `SourceError`."""
     terms = EntityTerms(ids)
-    unchecked = RejectedRows()  # odd lines: the facts' reader has put them aside already
+    unchecked = RejectedRows(most=0)  # odd lines: the facts' reader has put them aside already
     for part in check_chunks(dump, unchecked, log):
         which = _lines_about(part, terms)
         for _, triple in [*part.triples, *strictly_read(part, which, rejected)]:

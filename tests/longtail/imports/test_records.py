@@ -19,13 +19,8 @@ from hypothesis import strategies as st
 from longtail.errors import SourceError
 from longtail.imports import lines as cells
 from longtail.imports.lines import LONGEST_FIELD, LONGEST_LINE
-from longtail.imports.records import (
-    RejectedRows,
-    header_of,
-    json_texts,
-    read_delimited,
-    read_json_lines,
-)
+from longtail.imports.records import header_of, json_texts, read_delimited, read_json_lines
+from longtail.parsing.line_files import RejectedRows
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 

@@ -14,8 +14,8 @@ import pytest
 
 from benchmarks.generated_wiki import page_lines, write_dump
 from longtail.errors import LakeError, SourceError
-from longtail.imports.records import RejectedRows
 from longtail.imports.wiki import DISAMBIGUATION, REDIRECT, ExcludedPage
+from longtail.parsing.line_files import RejectedRows
 from longtail.retrieval.excluded_pages import ExcludedPages, write_beside
 from longtail.retrieval.passages import build_passages
 from longtail.sandbox.world import Pages, World

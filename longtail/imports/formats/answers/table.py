@@ -21,7 +21,7 @@ from longtail.imports.column_names import Columns, is_there
 from longtail.imports.format import LONGEST_QUESTION, AnswerFormat, ChosenRows, Quoting, Separator
 from longtail.imports.formats.questions.table import answers_of, make_id, number_id
 from longtail.imports.lines import AUTO
-from longtail.imports.records import MOST_ASIDE, RejectedRows
+from longtail.imports.records import MOST_ASIDE
 from longtail.imports.results import (
     CONFIDENCE_MEANINGS,
     ImportedAnswer,
@@ -46,6 +46,7 @@ from longtail.imports.table_rows import (
     text_of,
 )
 from longtail.methods import memory_method
+from longtail.parsing.line_files import RejectedRows
 from longtail.prompt_formats import GROUNDING_PROMPTS, NULL
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results

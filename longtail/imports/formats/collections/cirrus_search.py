@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from longtail.imports.format import CollectedText, CollectionFormat
-from longtail.imports.records import RejectedRows, optional_text, read_json_lines, require_keys
+from longtail.imports.records import optional_text, read_json_lines, require_keys
 from longtail.imports.wiki import DISAMBIGUATION, REDIRECT, ExcludedPage, is_disambiguation_by
+from longtail.parsing.line_files import RejectedRows
 
 
 def read_articles(path: Path, rejected: RejectedRows) -> Iterator[CollectedText]:

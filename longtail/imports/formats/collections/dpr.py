@@ -14,7 +14,8 @@ from pathlib import Path
 
 from longtail.imports.format import CollectedText, CollectionFormat, Quoting
 from longtail.imports.lines import AUTO
-from longtail.imports.records import RejectedRows, read_delimited, require_columns
+from longtail.imports.records import read_delimited, require_columns
+from longtail.parsing.line_files import RejectedRows
 from longtail.study.parts import Part
 
 COLUMNS = ("id", "text", "title")

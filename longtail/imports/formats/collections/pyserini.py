@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from longtail.imports.format import CollectedText, CollectionFormat
-from longtail.imports.records import RejectedRows, read_texts, require_keys, text_of_key
+from longtail.imports.records import read_texts, require_keys, text_of_key
+from longtail.parsing.line_files import RejectedRows
 
 
 def read_passages(path: Path, rejected: RejectedRows) -> Iterator[CollectedText]:

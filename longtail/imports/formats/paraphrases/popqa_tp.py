@@ -16,7 +16,8 @@ from typing import Any
 from longtail.errors import SourceError
 from longtail.imports.format import LONGEST_QUESTION, ImportedParaphrases, ParaphraseFormat
 from longtail.imports.lines import clean
-from longtail.imports.records import Record, RejectedRows, first_reason, read_delimited, require_columns
+from longtail.imports.records import Record, first_reason, read_delimited, require_columns
+from longtail.parsing.line_files import RejectedRows
 
 COLUMNS = ("id", "template_id", "paraphrase")
 _MOST_TEMPLATES = 1_000

@@ -14,7 +14,8 @@ from typing import Any
 from longtail.errors import SourceError
 from longtail.imports.format import LONGEST_QUESTION, ImportedParaphrases, ParaphraseFormat
 from longtail.imports.lines import clean
-from longtail.imports.records import RejectedRows, read_delimited
+from longtail.imports.records import read_delimited
+from longtail.parsing.line_files import RejectedRows
 from longtail.relations.relation import SUBJECT, by_name, fill, relation_set
 
 COLUMNS = ("relation", "template_id", "template")

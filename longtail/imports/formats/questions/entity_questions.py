@@ -26,8 +26,9 @@ from longtail.imports.format import (
     question_row,
 )
 from longtail.imports.formats.questions.table import answers_of
-from longtail.imports.records import RejectedRows, first_reason, require_keys
+from longtail.imports.records import first_reason, require_keys
 from longtail.imports.table_rows import RefusedError, Row, number_objects
+from longtail.parsing.line_files import RejectedRows
 from longtail.relations.relation import SUBJECT, Relation, relation_set
 from longtail.study.datasets import Dataset
 from longtail.study.imports import Import

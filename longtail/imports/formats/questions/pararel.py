@@ -31,7 +31,8 @@ from longtail.imports.format import (
     question_row,
 )
 from longtail.imports.lines import clean
-from longtail.imports.records import RejectedRows, first_reason, read_json_lines
+from longtail.imports.records import first_reason, read_json_lines
+from longtail.parsing.line_files import RejectedRows
 from longtail.parsing.terms import LONGEST_LABEL
 from longtail.relations.cloze import OBJECT, SUBJECT, fill_subject
 from longtail.study.datasets import Dataset

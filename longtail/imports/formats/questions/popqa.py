@@ -22,8 +22,9 @@ from longtail.imports.format import (
     question_row,
 )
 from longtail.imports.lines import clean
-from longtail.imports.records import RejectedRows, first_reason, json_texts, read_delimited
+from longtail.imports.records import first_reason, json_texts, read_delimited
 from longtail.imports.table_rows import OptionalValues, RefusedError, Row
+from longtail.parsing.line_files import RejectedRows
 from longtail.relations.relation import Relation, by_name, relation_set
 
 COLUMNS = (

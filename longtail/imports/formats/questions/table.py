@@ -31,7 +31,7 @@ from longtail.imports.format import (
     question_row,
 )
 from longtail.imports.lines import AUTO, clean
-from longtail.imports.records import MOST_ASIDE, RejectedRows, file_hashes, first_reason
+from longtail.imports.records import MOST_ASIDE, file_hashes, first_reason
 from longtail.imports.table_rows import (
     THOUSANDS,
     OptionalValues,
@@ -44,6 +44,7 @@ from longtail.imports.table_rows import (
     read_table,
     text_of,
 )
+from longtail.parsing.line_files import RejectedRows
 from longtail.parsing.terms import LONGEST_LABEL
 from longtail.relations.relation import ALL
 from longtail.scoring.match import comparable
