@@ -14,8 +14,8 @@ from itertools import islice
 from pathlib import Path
 
 from benchmarks.harness import say
-from longtail.sandbox import rdf
-from longtail.sandbox.dumps import compress, in_ascii, page_view_lines, truthy_lines
+from longtail.parsing import rdf
+from longtail.sandbox.dumps import NAME, compress, in_ascii, page_view_lines, truthy_lines
 from longtail.sandbox.world import World
 
 MONTH = "2026-10"
@@ -99,7 +99,7 @@ def _entities(draw: random.Random, first: int) -> Iterator[str]:
         name = f"{_word(draw)} {_word(draw)}"
         yield f"<https://www.wikidata.org/wiki/Special:EntityData/Q{number}> {_ABOUT} {subject} .\n"
         for language in ("en", *islice(draw.sample(_LANGUAGES, 30), draw.randrange(3, 20))):
-            for predicate in (f"<{rdf.LABEL}>", _PREFERRED, f"<{rdf.NAME}>"):
+            for predicate in (f"<{rdf.LABEL}>", _PREFERRED, f"<{NAME}>"):
                 yield f'{subject} {predicate} "{name}"@{language} .\n'
         for language in draw.sample(_LANGUAGES, 6):
             text = f"{_word(draw)} {_word(draw)} ({draw.randrange(1800, 2020)})"

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 from xml.sax.saxutils import escape
 
 from longtail.sandbox.articles import Article
-from longtail.sandbox.dumps import SAVED_AT
-from longtail.sandbox.pages import Pages
-from longtail.sandbox.world import World
+from longtail.sandbox.dumps import SAVED_AT, compress
+from longtail.sandbox.world import Pages, World
 
 _NAMESPACES = {-2: "Media", 0: "", 1: "Talk", 4: "Project", 6: "File", 10: "Template", 14: "Category"}
 _MARKUP = re.compile(r"[\[\]{}<>&|=~]|''|__")
 _REDIRECT_IDS, _TALK_IDS = 10**9, 2 * 10**9
+
+
+def write_dump(lines: Iterable[str], path: Path) -> Path:
+    """Write lines to a file, packed as the end of its name says (.gz, .bz2); return it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as out:
+        out.writelines(compress(lines, path.suffix))
+    return path
 
 
 def page_lines(world: World, per_page: int = 1) -> Iterator[str]:

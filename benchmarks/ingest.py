@@ -34,22 +34,20 @@ from benchmarks.harness import last_line, machine, say, table
 from longtail.parsing.line_files import PIECE, DumpFile, RejectedRows, open_stream
 from longtail.questions.build import build_questions
 from longtail.relations.relation import relation_set
-from longtail.sandbox.pages import Pages
 from longtail.sandbox.server import SandboxServer
-from longtail.sandbox.world import World
+from longtail.sandbox.world import Pages, World
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study
 from longtail.threads import thread_count
 from longtail.transfer.client import HttpClient
 from longtail.transfer.http import Clock
 from longtail.transfer.limits import PAGE_VIEW_API
-from longtail.wikimedia.dump_store import page_view_dump_in_cache, truthy_dump_in_cache
-from longtail.wikimedia.dumps.page_views import read_page_views
-from longtail.wikimedia.dumps.terms import read_terms
-from longtail.wikimedia.dumps.truthy import read_statements
+from longtail.wikimedia.articles import fetch_page_views
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
+from longtail.wikimedia.page_view_dump import read_page_views
 from longtail.wikimedia.page_views import ingest_page_view_months
-from longtail.wikimedia.protocols.page_views import fetch_page_views
+from longtail.wikimedia.services import page_view_dump_in_cache, truthy_dump_in_cache
+from longtail.wikimedia.truthy_dump import read_statements, read_terms
 
 QUESTIONS = 14_267
 _LOG = logging.getLogger("longtail")
@@ -67,10 +65,10 @@ popularity: {{n_months: 1, last_month: "{month}"}}
 def decompress(path: Path, threads: int) -> int:
     """Decompress a whole file without keeping it; return the number of bytes. Reading is measured against this."""
     stream = open_stream(path, threads)
-    target, n_bytes = memoryview(bytearray(PIECE)), 0
+    n_bytes = 0
     try:
-        while size := stream.readinto(target):
-            n_bytes += size
+        while piece := stream.read(PIECE):
+            n_bytes += len(piece)
     finally:
         stream.close()
     return n_bytes
@@ -109,7 +107,7 @@ def read_views(path: Path, titles: Sequence[str], threads: int) -> dict[str, int
 def read_facts(path: Path, threads: int) -> tuple[int, int]:
     """The number of statements of the sixteen relations: those of the world, and all."""
     properties = [relation.property_id for relation in relation_set("popqa")]
-    found = read_statements(DumpFile(path, threads=threads), properties, RejectedRows(), _LOG)
+    found = read_statements(DumpFile(path, threads=threads), properties, RejectedRows(most=0), _LOG)
     tables = [found.of(property_id) for property_id in properties]
     ours = (pc.match_substring_regex(table["subject_id"], "^Q9.{8}") for table in tables)
     return sum(pc.sum(one).as_py() or 0 for one in ours), sum(table.num_rows for table in tables)
@@ -117,7 +115,7 @@ def read_facts(path: Path, threads: int) -> tuple[int, int]:
 
 def read_labels(path: Path, ids: Sequence[str], threads: int) -> int:
     """Entities of the world that have an English label in the dump."""
-    terms = read_terms(DumpFile(path, threads=threads), ids, RejectedRows(), _LOG)
+    terms = read_terms(DumpFile(path, threads=threads), ids, RejectedRows(most=0), _LOG)
     return sum(told is not None and "en" in told.document["labels"] for _, told in terms.of(ids))
 
 

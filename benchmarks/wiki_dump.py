@@ -21,7 +21,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from benchmarks.generated_wiki import page_lines
+from benchmarks.generated_wiki import page_lines, write_dump
 from benchmarks.harness import last_line, machine
 from benchmarks.memory import Memory
 from benchmarks.retrieval_process import K, search, timed
@@ -30,7 +30,6 @@ from longtail.retrieval.base import Hit
 from longtail.retrieval.indexes import build_index
 from longtail.retrieval.passages import build_passages
 from longtail.retrieval.stored_passages import open_passages
-from longtail.sandbox.dumps import write_dump
 from longtail.sandbox.world import World, WorldEntity
 from longtail.scoring.match import has_answer
 from longtail.storage.lake import Lake

@@ -16,8 +16,8 @@ from longtail.entailment.classifier import check as check_classifier
 from longtail.errors import LongtailError, single_line
 from longtail.generation.tasks.registry import needs_of_models
 from longtail.imports.answers import check_decisions
-from longtail.imports.column_checks import beginning_of_text, check_keys
 from longtail.imports.datasets import read_questions
+from longtail.imports.records import beginning_of_text, check_keys
 from longtail.needs import Need, check_package, needs_of_machines
 from longtail.questions import counts
 from longtail.reference.service import needs_of_links
@@ -37,7 +37,7 @@ from longtail.study.imports import (
 from longtail.study.study import Study
 from longtail.tuning.sweep import needs_of_sweep
 from longtail.warehouse.build import check_memory
-from longtail.wikimedia.origins import needs_of_source
+from longtail.wikimedia.services import needs_of_source
 
 _AT_ONCE = 8  # hub ids are looked up side by side
 _MOST_UNSPACED = 0.1  # of the letters at a file's beginning

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from longtail.sandbox.replies import Reply, from_byte
 from longtail.sandbox.server import Handler, SandboxServer
+from longtail.sandbox.services import Reply, from_byte
 from longtail.sandbox.world import World
 
 _AT_ONCE = struct.pack("ii", 1, 0)  # unsent bytes are dropped, and the connection is reset

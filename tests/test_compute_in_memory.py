@@ -31,7 +31,7 @@ from longtail.storage.lake import Computed, QuarantinedRow, Streamed
 from longtail.study.datasets import Dataset
 from longtail.study.models import Model
 from longtail.study.prompts import Prompt
-from longtail.wikimedia.ingest import Entities, Facts, entity_rows, triple_rows
+from longtail.wikimedia.ingest import entity_rows, triple_rows
 
 LOG = logging.getLogger("longtail-tests")
 GOLDS = {"Q1-P36": ("Amaurot",), "Q2-P36": ("Lagado", "the flying city"), "Q3-P36": ("Oz",)}
@@ -57,25 +57,25 @@ def rows_of(computed: Computed) -> list[dict[str, Any]]:
 
 
 def test_facts() -> None:
-    columns = ["subject_id", "property_id", "object_id"]
-    capitals = pa.table([["Q1", "Q2"], ["P36", "P36"], ["Q11", "Q12"]], columns)
+    columns = ["subject_id", "property_id", "object_id", "relation"]
+    capitals = pa.table([["Q1", "Q2"], ["P36", "P36"], ["Q11", "Q12"], ["capital"] * 2], columns)
     odd = QuarantinedRow("Q9", "label: too long", "")
     computed = triple_rows(
-        Facts({"capital": capitals, "father": capitals[:0]}, [odd]), "wikidata", "query_service"
+        (capitals, [odd], {"triples": {"capital": 2, "father": 0}}), "wikidata", "query_service"
     )
     facts = {"subject_id": "Q1", "property_id": "P36", "object_id": "Q11", "relation": "capital"}
     origin = {"source": "wikidata", "facts_from": "query_service"}
     assert (rows_of(computed)[0], len(rows_of(computed))) == (facts | origin, 2)
     assert computed.quarantined == [odd]
     assert computed.notes == {
-        "triples": {"capital": 2, "father": 0}, "quarantined": 1, "quarantined_reasons": {"label": 1}
+        "triples": {"capital": 2, "father": 0}, "quarantined_reasons": {"label": 1}
     }  # fmt: skip
     with pytest.raises(SourceError, match="source wikidata: no statement of father; nothing was written"):
-        triple_rows(Facts({"father": capitals[:0]}), "wikidata", "query_service")
+        triple_rows((capitals[:0], [], {"triples": {"father": 0}}), "wikidata", "query_service")
     found = pa.table({"entity_id": ["Q1", "Q2"], "article_title": ["Utopia", None], "sitelinks": [None, 3]})
-    entities = entity_rows(Entities(found, []), "wikidata", "query_service")
+    entities = entity_rows((found, [], {}), "wikidata", "query_service")
     assert rows_of(entities)[1] == {"entity_id": "Q2", "article_title": None, "sitelinks": 3} | origin
-    assert entities.notes == {"entities": 2, "without_article": 1, "without_sitelinks": 1, "quarantined": 0}
+    assert entities.notes == {"entities": 2, "without_article": 1, "without_sitelinks": 1}
 
 
 def test_questions() -> None:

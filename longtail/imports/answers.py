@@ -13,16 +13,17 @@ from typing import Any
 from longtail.errors import SourceError
 from longtail.imports.datasets import file_slice, find_file, format_of, read_questions
 from longtail.imports.format import AnswerFormat
-from longtail.imports.records import MOST_ASIDE, RejectedRows, file_hashes, first_reason
+from longtail.imports.records import MOST_ASIDE, file_hashes, first_reason
 from longtail.imports.results import ImportedAnswer, Questions, questions_by_dataset
 from longtail.imports.table_rows import (
     OptionalValues,
     RefusedError,
     Row,
-    check_table,
+    Rows,
     is_missing,
     read_table,
 )
+from longtail.parsing.line_files import RejectedRows
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from longtail.study.datasets import Dataset
@@ -286,16 +287,14 @@ def import_decisions(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
 
 def check_decisions(path: Path, declared: Decisions) -> None:
     """Look at a file's columns alone. Errors: `SourceError` where one is missing."""
-    # the beginning of a long file need not show all columns: those that the study names count as there
-    named = {name for name, column in declared.columns if column}
-    _check_decision_columns(
-        path, named | check_table(path, declared, declared.columns, DECISION_MEANINGS, ("id",))
-    )
+    _open_decisions(path, declared, RejectedRows(path.name, most=0))
 
 
-def _check_decision_columns(path: Path, meanings: Collection[str]) -> None:
-    if not {"retrieve", "score"} & {*meanings}:
+def _open_decisions(path: Path, declared: Decisions, rejected: RejectedRows) -> Rows:
+    table = read_table(path, dict(declared.columns), DECISION_MEANINGS, ("id",), rejected)
+    if not {"retrieve", "score"} & {*table.columns}:
         raise SourceError(f"{path}: has neither a column retrieve nor score; name one in the study: columns")
+    return table
 
 
 def _read_decisions(
@@ -307,9 +306,7 @@ def _read_decisions(
 ) -> list[QuarantinedRow]:
     """Add the file's decisions to `decisions`, the first one for each question and policy; the rows put aside."""
     rejected, values = RejectedRows(path.name, most=MOST_ASIDE), OptionalValues(path)
-    table = read_table(path, dict(declared.columns), DECISION_MEANINGS, ("id",), rejected)
-    _check_decision_columns(path, table.columns)
-    for row in table.rows:
+    for row in _open_decisions(path, declared, rejected).rows:
         try:
             question_id, policy = row.id() or "", row.text("method") or declared.name
             if question_id not in questions:

@@ -235,12 +235,8 @@ def import_questions(study: Study, dataset: Dataset, lake: Lake, log: logging.Lo
     for line in (*content.says, *_repeats(content.questions)):
         log.info("%s: %s", dataset.name, line)
     if content.rejected:
-        log.warning(
-            "%s: put %d rows into quarantine: %s",
-            dataset.name,
-            len(content.rejected),
-            content.notes["reasons"],
-        )
+        n, reasons = len(content.rejected), content.notes["reasons"]
+        log.warning("%s: put %d rows into quarantine: %s", dataset.name, n, reasons)
     return content
 
 
@@ -306,14 +302,14 @@ def import_paraphrases(study: Study, dataset: Dataset, log: logging.Logger) -> I
     if declared is None:
         raise StudyError(f"{study.path}: dataset {dataset.name} declares no paraphrases to import")
     format_: ParaphraseFormat = load_format(PARAPHRASES, declared.format)
-    paraphrases = format_.read(find_file(declared.place, study), read_questions(study, dataset).questions)
+    questions = read_questions(study, dataset).questions
+    paraphrases = format_.read(find_file(declared.place, study), questions)
+    paraphrases.n_without = len(questions) - len(paraphrases.wordings)
     for line in paraphrases.says:
         log.info("%s: %s", dataset.name, line)
     if paraphrases.rejected:
-        reasons = paraphrases.notes["paraphrase_reasons"]
-        log.warning(
-            "%s: put %d wordings into quarantine: %s", dataset.name, len(paraphrases.rejected), reasons
-        )
+        n, reasons = len(paraphrases.rejected), paraphrases.notes["reasons"]
+        log.warning("%s: put %d wordings into quarantine: %s", dataset.name, n, reasons)
     return paraphrases
 
 

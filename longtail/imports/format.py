@@ -14,9 +14,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from longtail.imports.column_checks import Check
-from longtail.imports.lines import clean
-from longtail.imports.records import AUTO, ENCLOSING, PLAIN
+from longtail.imports.lines import AUTO, ENCLOSING, PLAIN, clean
+from longtail.imports.records import Check
 from longtail.imports.results import ImportedAnswer, Questions
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.datasets import Dataset
@@ -76,10 +75,10 @@ class LinkingCounts:
         self.n_most_popular += is_chosen
         return ranked[0][1] if len(ranked) == 1 or is_chosen else None
 
-    @property
-    def share(self) -> float | None:
-        """The share linked; None without questions."""
-        return round(self.n_linked / self.n_questions, 4) if self.n_questions else None
+
+def reasons(rejected: Sequence[QuarantinedRow]) -> dict[str, int]:
+    """How many rows were put aside for each reason: its words up to the first colon."""
+    return dict(Counter(row.reason.split(":")[0] for row in rejected).most_common(10))
 
 
 @dataclass
@@ -105,17 +104,43 @@ class ImportedDataset:
     passages: dict[str, tuple[str, str]] = field(default_factory=dict)
     says: list[str] = field(default_factory=list)
     rows: dict[int, str] = field(default_factory=dict)
-    notes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What people should know, by name."""
+        n_linked, n = (
+            sum(getattr(counts, name) for counts in self.linking.values())
+            for name in ("n_linked", "n_questions")
+        )
+        shares = {"linked_share": round(n_linked / n, 4)} if n else {}
+        return {
+            "put_aside": len(self.rejected),
+            "reasons": reasons(self.rejected),
+            "says": self.says,
+            **shares,
+        }
 
 
 @dataclass
 class ImportedParaphrases:
-    """Question id → template_id → wording, for the questions of a dataset. `says`: as in `ImportedDataset`."""
+    """Question id → template_id → wording, for the questions of a dataset. `says`: as in `ImportedDataset`; `n_without`:
+    the number of questions without a wording."""
 
     wordings: dict[str, dict[int, str]] = field(default_factory=dict)
     rejected: list[QuarantinedRow] = field(default_factory=list)
     says: list[str] = field(default_factory=list)
-    notes: dict[str, Any] = field(default_factory=dict)
+    n_without: int = 0
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What people should know, by name."""
+        return {
+            "paraphrase_rows": sum(map(len, self.wordings.values())),
+            "questions_without_paraphrases": self.n_without,
+            "put_aside": len(self.rejected),
+            "reasons": reasons(self.rejected),
+            "says": self.says,
+        }
 
 
 def question_row(question_id: str, question: str, gold_answers: list[str], **known: Any) -> dict[str, Any]:
@@ -124,11 +149,6 @@ def question_row(question_id: str, question: str, gold_answers: list[str], **kno
     lists: dict[str, Any] = {name: [] for name in ("subject_aliases", "object_ids", "objects")}
     row = {"question_id": question_id, "question": question, "gold_answers": gold_answers}
     return {**row, **empty, **lists, **known}
-
-
-def reasons(rejected: Sequence[QuarantinedRow]) -> dict[str, int]:
-    """How many rows were put aside for each reason: its words up to the first colon."""
-    return dict(Counter(row.reason.split(":")[0] for row in rejected).most_common(10))
 
 
 def by_name(entities: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:

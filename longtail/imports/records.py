@@ -1,304 +1,55 @@
-"""Files of others as records: CSV and TSV row by row, JSON lines, plain or packed, whatever their line ends and encoding.
+"""Files of others as records: CSV and TSV row by row, JSON lines, and their beginnings, looked at before a run.
 
 A bad row is put aside with its reason; a file of another kind is refused.
 
-Some files enclose cells in quotation marks (RFC 4180, as package `csv` and DPR's own file), others were written without
-quoting, so that a mark is a character like others. The rows say which it is: `1<tab>"Weird Al" Yankovic` is a row only
-without quoting, `1<tab>"a<tab>b"` only with it, and so is a cell over several lines, unless most of these lines are
-rows by themselves. The file's beginning decides for all of it. Where nothing decides, marks enclose cells, and the log
-says so. A CR that ends no line is a character like others.
+A file of JSON may have a key only in later rows. So at its beginning a key is missed only if the first rows lack it.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
-import logging
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from longtail.errors import SourceError
-from longtail.imports.column_names import list_names, near, refuse_columns
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from longtail.errors import SourceError, single_line
+from longtail.imports.column_names import (
+    Columns,
+    columns_of_objects,
+    is_there,
+    list_names,
+    near,
+    refuse_columns,
+)
 from longtail.imports.lines import (
     LONGEST_FIELD,
     LONGEST_LINE,
     PYTHON_DICTS,
+    Cells,
     escape,
     is_python,
     is_shortened,
     lines_of,
     refuse_cut,
     refuse_other_encodings,
+    refuse_other_kinds,
 )
-from longtail.imports.wiki import ExcludedPage
-from longtail.parsing.line_files import open_file
+from longtail.parsing.line_files import RejectedRows, open_file
 from longtail.storage.lake import QuarantinedRow
-
-AUTO, PLAIN, ENCLOSING = "auto", "none", "csv"
-"""Values of key `quoting`: as the file's rows say; marks are characters like others; marks enclose cells."""
-_EITHER, _DOUBTFUL, _NEITHER, _CUT = "either", "doubtful", "neither", "cut"
-"""A row in both ways; a cell over several lines that may be rows; no row; a file that ends within a cell."""
-_BEGINNING = 1 << 23  # characters
-_LONE_CR = "\udc0d"  # stands for a CR within a row while csv reads, which would end the row there; no file decodes to it
-_LOG = logging.getLogger(__name__)
-
-
-class Cells:
-    """Rows of cells from lines.
-
-    `block`: the lines of the latest row. `is_plain`: the file is read without quoting. `quoting`: see `AUTO`; None: as
-    that, in a format without such a key.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        lines: Iterator[str],
-        delimiter: str,
-        quoting: str | None = None,
-    ) -> None:
-        csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
-        self._path, self._lines, self._delimiter = path, lines, delimiter
-        self._quoting, self._marked = quoting, f'{delimiter}"'
-        self._returned: deque[str] = deque()
-        self._csv = csv.reader(self, delimiter=delimiter, strict=True)
-        self._n_columns = self._n_lines = 0
-        self._is_open = self._has_long_cells = False
-        self._first: dict[str, int] = {}
-        self._n: Counter[str] = Counter()
-        self.is_plain = quoting == PLAIN
-        self.block: list[str] = []
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        """A line, for package csv."""
-        line = self._take()
-        if line is None:
-            raise StopIteration
-        self.block.append(line)
-        return _hidden_cr(line)
-
-    def header(self) -> list[str]:
-        """The cells of the first row. Errors: `SourceError`."""
-        try:
-            names = self._read_enclosed()
-        except StopIteration:
-            raise SourceError(f"{self._path}: is empty") from None
-        except csv.Error as error:
-            raise SourceError(f"{self._path}: its header cannot be read ({error})") from None
-        self._n_columns, self._n_lines = len(names), len(self.block)
-        return names
-
-    def rows(self) -> Iterator[tuple[int, list[str] | str]]:
-        """The rows below the header with their numbers from 1: cells, or why it is no row. A blank line has a number.
-
-        Errors: `SourceError` where the file ends within a cell, or where lines may be rows or one cell.
-        """
-        if self._quoting in (None, AUTO):
-            self._look()
-        row = 0
-        while (line := self._take()) is not None:
-            row += 1
-            cells: list[str] | str
-            if self._may_enclose(line):
-                self._returned.appendleft(line)
-                cells = self._enclosing(row)
-            else:
-                self.block, cells = [line], self._plain(line)
-            if cells:
-                yield row, cells
-            self._n_lines += len(self.block)
-        self._say(row)
-
-    def _look(self) -> None:
-        """Learn from the file's beginning what marks mean."""
-        ahead = list(_beginning(self._lines))
-        self._lines = chain(ahead, self._lines)
-        looking, n = Cells(self._path, iter(ahead), self._delimiter, ENCLOSING), Counter[str]()
-        looking._n_columns = self._n_columns
-        while (line := looking._take()) is not None:
-            if looking._may_enclose(line):
-                looking._returned.appendleft(line)
-                kind, _, _ = looking._judge()
-                n[kind] += 1
-                self._has_long_cells |= kind == ENCLOSING and len(looking.block) > 1
-                if kind in (PLAIN, _NEITHER):
-                    looking._keep_first()
-        self.is_plain = n[PLAIN] > n[ENCLOSING]
-        self._is_open = not (n[PLAIN] or n[ENCLOSING])
-
-    def _enclosing(self, row: int) -> list[str] | str:
-        """A row in which marks may enclose cells: its cells, or why it is none."""
-        kind, values, error = self._judge()
-        first, last = self._n_lines + 1, self._n_lines + len(self.block)
-        if self._is_open and kind in (PLAIN, ENCLOSING):
-            self.is_plain, self._is_open = kind == PLAIN, False
-        self._has_long_cells |= kind == ENCLOSING and len(self.block) > 1
-        self._n[kind] += 1
-        self._first.setdefault(kind, first)
-        if kind == _DOUBTFUL and self._quoting != ENCLOSING and not self._has_long_cells:
-            raise SourceError(
-                f"{self._path}: lines {first} to {last} are rows, or one row with a cell over several lines between"
-                f" quotation marks, and no other cell has several lines; {self._advice(first)}"
-            )
-        if kind == _CUT:
-            raise SourceError(
-                f"{self._path}: row {row} (line {first}) opens a quote that is never closed; the file may be cut off:"
-                " fetch it again, or close the quote"
-            )
-        if kind == PLAIN or (error and kind == _NEITHER):
-            cells = self._keep_first()
-            if kind == PLAIN and self.is_plain:
-                return cells
-        return f"line {first}: not a row of this format: {error}" if error else values
-
-    def _judge(self) -> tuple[str, list[str], str]:
-        """What the next row is; its cells where marks enclose them, or the error of package csv."""
-        values: list[str] = []
-        error = ""
-        try:
-            values = self._read_enclosed()
-        except csv.Error as reason:
-            error = str(reason)
-        block, n = self.block, self._n_columns
-        plain = self._plain(block[0])
-        is_row = len(plain) == n
-        are_rows = 2 * sum(len(self._plain(line)) == n for line in block) > len(block)
-        if not error and len(values) == n:
-            if len(block) > 1:
-                return (_DOUBTFUL if are_rows else ENCLOSING), values, error
-            has_doubled = any(
-                '"' in value and cell.startswith('"') for value, cell in zip(values, plain, strict=False)
-            )
-            return (_EITHER if is_row and not has_doubled else ENCLOSING), values, error
-        if "end of data" in error and not (are_rows and (len(block) > 1 or block[0].endswith(("\n", "\r")))):
-            return _CUT, values, error
-        is_large = "field larger" in error and len(block) == 1
-        return (PLAIN if is_row and are_rows and not is_large else _NEITHER), values, error
-
-    def _say(self, n_rows: int) -> None:
-        """Log how the marks were read, where a person may see it in another way."""
-        n, first = self._n, self._first
-        if self.is_plain and self._quoting != PLAIN:
-            line = f" (as line {first[PLAIN]})" if PLAIN in first else ""
-            _LOG.info(
-                "%s: cells begin with quotation marks that enclose none%s: read without quoting",
-                self._path,
-                line,
-            )
-        elif self._is_open and 0 < n[_EITHER] < n_rows:
-            _LOG.warning(
-                "%s: in %d rows, the first in line %d, marks enclose cells that need none; they are left out: %s",
-                self._path, n[_EITHER], first[_EITHER], self._advice(first[_EITHER]),
-            )  # fmt: skip
-        if n[_DOUBTFUL] and self._quoting != ENCLOSING:
-            _LOG.warning(
-                "%s: %d cells have several lines that look like rows, the first in line %d: %s",
-                self._path, n[_DOUBTFUL], first[_DOUBTFUL], self._advice(first[_DOUBTFUL]),
-            )  # fmt: skip
-
-    def _advice(self, line: int) -> str:
-        if self._quoting is None:
-            return f"look at the quotation marks in line {line}"
-        return f"set quoting: {PLAIN} where each line is a row and marks belong to the text, else quoting: {ENCLOSING}"
-
-    def _take(self) -> str | None:
-        return self._returned.popleft() if self._returned else next(self._lines, None)
-
-    def _may_enclose(self, line: str) -> bool:
-        return (line[0] == '"' or self._marked in line) and not self.is_plain
-
-    def _read_enclosed(self) -> list[str]:
-        """The cells of the next row, whose lines are then `block`. Errors: `csv.Error`."""
-        self.block = []
-        values: list[str] = next(self._csv)
-        if any("\r" in line for line in self.block):
-            return [value.replace(_LONE_CR, "\r") for value in values]
-        return values
-
-    def _plain(self, line: str) -> list[str]:
-        body = line.removesuffix("\n").removesuffix("\r")
-        return body.split(self._delimiter) if body else []
-
-    def _keep_first(self) -> list[str]:
-        """Return all lines of the latest row but the first; the plain cells of that."""
-        self._returned.extendleft(reversed(self.block[1:]))
-        del self.block[1:]
-        return self._plain(self.block[0])
-
-
-def _beginning(lines: Iterator[str]) -> Iterator[str]:
-    n = 0
-    for line in lines:
-        yield line
-        n += len(line)
-        if n >= _BEGINNING:
-            return
-
-
-def _hidden_cr(line: str) -> str:
-    """The line with every CR replaced that does not end it."""
-    if "\r" not in line:
-        return line
-    end = len(line) - len(line.rstrip("\n"))
-    end += line[: len(line) - end].endswith("\r")
-    return line[: len(line) - end].replace("\r", _LONE_CR) + line[len(line) - end :]
-
 
 MOST_ASIDE = 100_000
 """Bad rows of a kind that are kept of a table of questions or answers; the others are counted."""
 _DELIMITERS = ",;\t"
-_SHOWN = 2_000
 _ONE_A_LINE = "this is a list; write one object a line: jq -c '.[]' <file>"
-_OF_THIS_ROW = re.compile(r"[\"'].*[\"']|\d[\d,.]*")
-"""What a reason says of one row alone: names and numbers."""
 _NOT_UTF_8 = re.compile("[\udc80-\udcff]")
-
-
-@dataclass
-class RejectedRows:
-    """Rows put aside while a file is read, and the file's name in their keys.
-
-    `rows` has at most `most` rows of a kind of reason, so that millions of bad rows fit memory (None: all); `n_rows`
-    counts all. `left_out` counts rows without a fault. `keep` takes the pages of a wiki among these.
-    """
-
-    name: str
-    rows: list[QuarantinedRow] = field(default_factory=list)
-    left_out: Counter[str] = field(default_factory=Counter)
-    keep: Callable[[ExcludedPage], None] | None = None
-    most: int | None = None
-    n_rows: int = 0
-    _kinds: Counter[str] = field(default_factory=Counter)
-
-    def put(self, row: int | str, reason: str, raw: object = "") -> None:
-        """Put a row aside. `row` is its number in messages: the first row below the header is row 1."""
-        kind = _OF_THIS_ROW.sub("…", reason)
-        self.n_rows += 1
-        self._kinds[kind] += 1
-        if self.most is None or self._kinds[kind] <= self.most:
-            text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str)
-            self.rows.append(QuarantinedRow(f"{self.name} row {row}", reason, text[:_SHOWN]))
-
-    def list_rows(self) -> list[QuarantinedRow]:
-        """The rows, and one for each kind of which there are more."""
-        more = {kind: n - self.most for kind, n in self._kinds.items() if self.most and n > self.most}
-        said = [f"{kind}: {n:,} more rows, counted but not kept" for kind, n in more.items()]
-        return [*self.rows, *(QuarantinedRow(f"{self.name} more rows", reason, "") for reason in said)]
-
-    def leave_out(self, page: ExcludedPage) -> None:
-        """Count a page that has no passages, and hand it on."""
-        self.left_out[page.plural] += 1
-        if self.keep:
-            self.keep(page)
 
 
 def first_reason(rows: Sequence[QuarantinedRow]) -> str:
@@ -495,3 +246,124 @@ def _fault(values: Sequence[str], columns: Sequence[str], lines: Sequence[str]) 
             byte = ord(bad[0]) - 0xDC00
             return f"column {column}: byte 0x{byte:02x} is not UTF-8 (is the file Latin-1? save it as UTF-8)"
     return None
+
+
+Check = Callable[[Path, Any], object]
+"""Looks at the beginning of a file; takes its declaration, too. Errors: `SourceError` naming what is missing."""
+
+PARQUET = b"PAR1"
+_FOOTER_END = 8
+_LARGEST_FOOTER = 24 << 20
+_MOST = 1 << 18
+_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
+
+
+def require_keys(*keys: str) -> Check:
+    """That rows of JSON have these keys; `a|b`: either of two."""
+    return lambda path, declared: check_keys(path, keys, declared)
+
+
+def require_columns(delimiter: str, columns: tuple[str, ...]) -> Check:
+    """That a file of this delimiter has these columns."""
+    return lambda path, declared: check_header(path, delimiter, columns)
+
+
+def check_keys(path: Path, keys: Sequence[str], declared: Any = None) -> None:
+    """Errors: `SourceError` where the rows of JSON at the beginning of a file lack a key."""
+    text = _read(path, declared).decode("utf-8", "replace").removeprefix("\ufeff")
+    there = columns_of_objects(_objects(text))
+    for key in keys:
+        if there and not any(is_there(name, there) for name in key.split("|")):
+            hint = next(filter(None, (near(name, there) for name in key.split("|"))), "")
+            wanted = key.replace("|", " or ")
+            raise SourceError(f"{path}: no row has the key {wanted}{hint}; there are: {list_names(there)}")
+
+
+def open_parquet(path: Path) -> pq.ParquetFile:
+    """A Parquet file, plain or packed. Errors: `SourceError` where it is damaged, or has too many columns for rows."""
+    with readable_parquet(path):
+        if _is_plain(path):
+            # Not mapped: a file that is cut while it is read would kill the process.
+            source = pa.OSFile(str(path))
+        else:
+            with open_file(path) as stream:
+                source = pa.BufferReader(stream.read())
+        source.seek(max(0, source.size() - _FOOTER_END))
+        end = source.read()
+        size = int.from_bytes(end[: -len(PARQUET)], "little")
+        if end.endswith(PARQUET) and size > _LARGEST_FOOTER:
+            raise SourceError(
+                f"{path}: has a footer of {size:,} bytes; at most {_LARGEST_FOOTER:,} are read (has it too many columns?)"
+            )
+        source.seek(0)
+        file = pq.ParquetFile(source)
+        names = Counter(file.schema_arrow.names)
+    refuse_columns(path, file.metadata.num_columns)
+    if twice := [name for name, n in names.items() if n > 1]:
+        raise SourceError(f"{path}: column {list_names(twice)} appears twice")
+    return file
+
+
+@contextmanager
+def readable_parquet(path: Path) -> Iterator[None]:
+    """Errors: `SourceError` where a Parquet file is damaged."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"{path}: cannot be read as Parquet ({single_line(str(error))[:200]})") from None
+
+
+def columns_of_schema(fields: Any, before: str = "") -> Columns:
+    """The columns of a schema, fields of structs as paths."""
+    columns: dict[str, bool] = {}
+    for column in fields:
+        kind = column.type
+        if pa.types.is_struct(kind):
+            inner = [kind.field(i) for i in range(kind.num_fields)]
+            columns |= columns_of_schema(inner, f"{before}{column.name}.")
+        else:
+            columns[before + column.name] = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return columns
+
+
+def _is_plain(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(PARQUET)) == PARQUET
+
+
+def _read(path: Path, declared: Any) -> bytes:
+    if path.is_dir():
+        raise SourceError(f"{path}: is a folder; name one file")
+    with open_file(path) as stream:
+        data = stream.read(_MOST)
+    if not data.startswith(PARQUET):
+        refuse_other_kinds(path, data[:512])
+    return data
+
+
+def beginning_of_text(path: Path, declared: Any) -> str:
+    """The first characters of a file of texts, those that JSON escapes too; empty for Parquet. Errors: `SourceError`."""
+    data = _read(path, declared)
+    text = "" if data.startswith(PARQUET) else data.decode("utf-8", "replace")
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+
+
+def _objects(text: str) -> Iterator[Mapping[str, Any]]:
+    """Whole objects; the one that is cut at the end is left out, and so are lines that hold none."""
+    if not text.lstrip().startswith("["):
+        for line in text.split("\n"):
+            try:
+                loaded = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(loaded, Mapping):
+                yield loaded
+        return
+    decoder, at = json.JSONDecoder(), text.find("{")
+    while at >= 0:
+        try:
+            loaded, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return
+        yield loaded
+        at = text.find("{", end)

@@ -22,25 +22,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from longtail.errors import SourceError, single_line
-from longtail.imports.column_checks import (
-    PARQUET,
-    columns_at_beginning,
-    columns_of_schema,
-    open_parquet,
-    readable_parquet,
-)
 from longtail.imports.column_names import (
     MOST_COLUMNS,
     ROWS,
     SHOWN,
+    Columns,
     chosen_columns,
     columns_of_objects,
     list_names,
+    unusual,
     value_at,
 )
 from longtail.imports.lines import LONGEST_LINE, PYTHON_DICTS, clean, is_python
-from longtail.imports.records import RejectedRows, header_of, read_delimited, read_json_lines
-from longtail.parsing.line_files import open_file
+from longtail.imports.records import (
+    PARQUET,
+    columns_of_schema,
+    header_of,
+    open_parquet,
+    read_delimited,
+    read_json_lines,
+    readable_parquet,
+)
+from longtail.parsing.line_files import RejectedRows, open_file
 from longtail.parsing.terms import LONGEST_LABEL
 
 LONGEST_ID = 100
@@ -52,6 +55,8 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORE
 _PUBLISHED = re.compile(rb"\s*\{\s*\"(data|version)\"", re.IGNORECASE)
 _N_EXAMPLES = 3
 Value = TypeVar("Value")
+Declared = Mapping[str, str | None]
+"""Meaning → the file's name of its column; None: it is not read."""
 
 
 class RefusedError(Exception):
@@ -169,33 +174,21 @@ class Row:
 
 @dataclass(frozen=True)
 class Rows:
-    """A file's rows; `columns`: meaning → the file's name of the column. `is_typed`: it tells a null from an empty text,
-    as JSON and Parquet do. `left_out`: the numbers of the rows that key `rows` leaves out, so far as `rows` was read."""
+    """A file's rows; `columns`: meaning → the file's name of the column; `there`: all columns; `says`: lines about those
+    that were found by another name. `is_typed`: it tells a null from an empty text, as JSON and Parquet do. `left_out`:
+    the numbers of the rows that key `rows` leaves out, so far as `rows` was read."""
 
     columns: Mapping[str, str]
     rows: Iterable[Row]
+    there: Columns = field(default_factory=dict)
+    says: Sequence[str] = ()
     is_typed: bool = True
     left_out: list[int] = field(default_factory=list)
 
 
-def check_table(
-    path: Path,
-    declared: Any,
-    columns: Iterable[tuple[str, str | None]],
-    meanings: Sequence[str],
-    required: Sequence[str],
-    only: Sequence[tuple[str, str]] = (),
-) -> set[str]:
-    """Look at a file's columns alone; the meanings that were found. Errors: `SourceError` where one is missing."""
-    there, is_all = columns_at_beginning(path, declared)
-    named, meanings = _add_choosing_columns(columns, meanings, only)
-    wanted = {name: column if is_all or name in required else None for name, column in named.items()}
-    return {*(chosen_columns(path, there, wanted, meanings, required) if there else meanings)}
-
-
 def read_table(
     path: Path,
-    declared: Mapping[str, str | None],
+    declared: Declared | Callable[[Columns], Declared],
     meanings: Sequence[str],
     required: Sequence[str],
     rejected: RejectedRows,
@@ -204,46 +197,50 @@ def read_table(
     only: Sequence[tuple[str, str]] = (),
 ) -> Rows:
     """The rows of a file. Those that are broken go to `rejected` while the rows are taken. `quoting`: of CSV and TSV.
-    `only`: columns with the value of the rows that are wanted.
+    `only`: columns with the value of the rows that are wanted. `declared` may depend on the file's columns. The file's
+    rows are read while they are taken, but for JSON.
 
     Errors: `SourceError` where the file cannot be read, or lacks a column that is required or declared.
     """
     if path.is_dir():
         raise SourceError(f"{path}: is a folder; name one file")
-    declared, meanings = _add_choosing_columns(declared.items(), meanings, only)
+    choosing = {f"{ROWS}{column}": column for column, _ in only}
+
+    def choose(
+        there: Columns, objects: Sequence[tuple[int, Mapping[str, Any]]] | None = None
+    ) -> tuple[dict[str, str], list[str]]:
+        named = declared(there) if callable(declared) else declared
+        try:
+            columns = chosen_columns(path, there, {**named, **choosing}, [*meanings, *choosing], required)
+        except SourceError:
+            if objects is not None:
+                _refuse_object(path, objects, rejected, has_columns=False)
+            raise
+        return columns, unusual(columns, named)
+
     with open_file(path) as stream:
         start = stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
     numbered: Iterable[tuple[int, Mapping[str, Any]]]
     is_typed = start.startswith((PARQUET, b"{", b"["))
     if start.startswith(PARQUET):
         file = open_parquet(path)
-        columns = chosen_columns(path, columns_of_schema(file.schema_arrow), declared, meanings, required)
+        there = columns_of_schema(file.schema_arrow)
+        columns, says = choose(there)
         numbered = enumerate(_parquet_rows(path, file, _whole(columns, file.schema_arrow.names)), 1)
     elif start.startswith((b"{", b"[")):
         numbered = list(number_objects(path, rejected))
         there = columns_of_objects(row for _, row in numbered)
+        columns, says = choose(there, numbered)
         _refuse_object(path, numbered, rejected, has_columns=True)
-        try:
-            columns = chosen_columns(path, there, declared, meanings, required)
-        except SourceError:
-            _refuse_object(path, numbered, rejected, has_columns=False)
-            raise
     else:
         delimiter, header = header_of(path)
-        columns = chosen_columns(path, dict.fromkeys(header, False), declared, meanings, required)
+        there = dict.fromkeys(header, False)
+        columns, says = choose(there)
         records = read_delimited(path, delimiter, _whole(columns, header), rejected, quoting=quoting)
         numbered = ((record.row, record.fields) for record in records)
     left_out: list[int] = []
     rows = (_row(number, fields, columns, thousands) for number, fields in numbered)
-    return Rows(columns, _chosen(rows, only, left_out) if only else rows, is_typed, left_out)
-
-
-def _add_choosing_columns(
-    columns: Iterable[tuple[str, str | None]], meanings: Sequence[str], only: Iterable[tuple[str, str]]
-) -> tuple[dict[str, str | None], list[str]]:
-    """Columns and meanings with those by which rows are chosen."""
-    added = {f"{ROWS}{column}": column for column, _ in only}
-    return dict(columns) | added, [*meanings, *added]
+    return Rows(columns, _chosen(rows, only, left_out) if only else rows, there, says, is_typed, left_out)
 
 
 def _chosen(rows: Iterable[Row], only: Sequence[tuple[str, str]], left_out: list[int]) -> Iterator[Row]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import logging
+import re
 import zlib
 from collections import Counter, deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,8 +25,7 @@ from longtail.storage.lake import QuarantinedRow
 from longtail.threads import thread_count
 
 BLOCK = 4 << 20
-MARGIN = 64 << 10  # room before a block for the unfinished line of the previous block
-PIECE = 2 << 20  # larger than the readers' own buffers, so that they do not copy it
+PIECE = 2 << 20
 _BLOCKS_AHEAD = 3
 _BZIP2, _GZIP = b"BZh", b"\x1f\x8b"
 """How files of these kinds begin."""
@@ -37,7 +38,11 @@ _BZIP2_END = (
 _LONGEST_LINE = 32 << 20
 _BZIP2_DAMAGED = ("Invalid data stream",)
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_KEPT_ASIDE = 1_000
+MOST_LINES = 1_000
+"""Bad lines of a kind that are kept of a dump; the others are counted."""
+_SHOWN = 2_000
+_OF_THIS_ROW = re.compile(r"[\"'].*[\"']|\d[\d,.]*")
+"""What a reason says of one row alone: names and numbers."""
 
 
 class BrokenStreamError(Exception):
@@ -51,7 +56,7 @@ class BrokenStreamError(Exception):
 class Stream(Protocol):
     """Decompressed bytes, and the number of compressed bytes read so far."""
 
-    def readinto(self, target: memoryview) -> int: ...
+    def read(self, size: int) -> bytes: ...
 
     def offset(self) -> int: ...
 
@@ -106,48 +111,32 @@ def _break(path: Path) -> str:
     return f"breaks off at byte {size:,} of {size:,}: the end of its stream is missing"
 
 
-def read_ahead(stream: Stream) -> Generator[tuple[bytearray, int], None, None]:
-    """Yield (buffer, end of the block in it). Blocks start at `MARGIN` and are valid until the next is requested.
+def read_ahead(stream: Stream) -> Generator[bytearray, None, None]:
+    """The blocks of a stream. An error comes after the bytes that were read before it, as `BrokenStreamError`.
 
-    A separate thread reads them: decompressors release the interpreter while they work. An error comes after the bytes
-    that were read before it, as `BrokenStreamError`.
+    A separate thread reads them: decompressors release the interpreter while they work.
     """
-    reader = _Reader(stream)
-    with ThreadPoolExecutor(1, "decompress") as pool:
-        spare, *buffers = (bytearray(MARGIN + BLOCK) for _ in range(_BLOCKS_AHEAD + 1))
-        waiting = deque((buffer, pool.submit(reader.fill, buffer)) for buffer in buffers)
+    failures: list[BrokenStreamError] = []
+
+    def read_block() -> bytearray:
+        block = bytearray()
         try:
-            while waiting:
-                buffer, future = waiting.popleft()
-                if size := future.result():
-                    waiting.append((spare, pool.submit(reader.fill, spare)))
-                    yield buffer, MARGIN + size
-                    spare = buffer
-            if reader.error:
-                raise reader.error
+            while not failures and (piece := stream.read(min(PIECE, BLOCK - len(block)))):
+                block += piece
+        except Exception as error:  # any error: the consumer raises it after the bytes
+            failures.append(BrokenStreamError(error, stream.offset()))
+        return block
+
+    with ThreadPoolExecutor(1, "decompress") as pool:
+        waiting = deque(pool.submit(read_block) for _ in range(_BLOCKS_AHEAD))
+        try:
+            while block := waiting.popleft().result():
+                waiting.append(pool.submit(read_block))
+                yield block
+            if failures:
+                raise failures[0]
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-class _Reader:
-    """Fills buffers from a stream until it ends or fails."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-        self.error: BrokenStreamError | None = None
-
-    def fill(self, buffer: bytearray) -> int:
-        size = 0
-        target = memoryview(buffer)[MARGIN:]
-        try:
-            while not self.error and size < BLOCK:
-                n = self._stream.readinto(target[size : size + PIECE])
-                if not n:
-                    break
-                size += n
-        except Exception as error:  # any error: the consumer raises it after the bytes
-            self.error = BrokenStreamError(error, self._stream.offset())
-        return size
 
 
 def has_bzip2_end(path: Path) -> bool:
@@ -161,14 +150,14 @@ def has_bzip2_end(path: Path) -> bool:
 class _Plain:
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb")
-        self.readinto, self.offset, self.close = self._file.readinto, self._file.tell, self._file.close
+        self.read, self.offset, self.close = self._file.read, self._file.tell, self._file.close
 
 
 class _GzipStream:
     def __init__(self, path: Path) -> None:
         self._raw = path.open("rb")
         self._file = gzip.GzipFile(fileobj=self._raw)
-        self.readinto, self.offset = self._file.readinto1, self._raw.tell
+        self.read, self.offset = self._file.read1, self._raw.tell
 
     def close(self) -> None:
         self._file.close()
@@ -182,7 +171,7 @@ class Bzip2:
         import rapidgzip
 
         self._file = rapidgzip.IndexedBzip2File(str(path), parallelization=threads)
-        self.readinto, self.close = self._file.readinto1, self._file.close
+        self.read, self.close = self._file.read, self._file.close
 
     def offset(self) -> int:
         try:
@@ -194,23 +183,15 @@ class Bzip2:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some lines, each with its line break. `first_line` is the number of the first line, from 1.
+    """Some lines, each with its line break. `first_line` is the number of the first line, from 1."""
 
-    `view` shows a reused buffer: it is valid until the next chunk is requested.
-    """
-
-    view: memoryview
+    data: bytes
     first_line: int
-
-    @cached_property
-    def data(self) -> bytes:
-        """A copy of the lines."""
-        return bytes(self.view)
 
     @cached_property
     def array(self) -> np.ndarray:
         """The bytes as numbers, without a copy."""
-        return np.frombuffer(self.view, dtype=np.uint8)
+        return np.frombuffer(self.data, dtype=np.uint8)
 
     @cached_property
     def line_breaks(self) -> np.ndarray:
@@ -243,16 +224,16 @@ class DumpFile:
         stream = self._open()
         blocks = read_ahead(stream)
         try:
-            for buffer, end in blocks:
-                progress.add((end - MARGIN) >> 20)
-                last = buffer.rfind(b"\n", MARGIN, end) + 1
-                if not last and len(rest) > _LONGEST_LINE:
+            for block in blocks:
+                progress.add(len(block) >> 20)
+                end = block.rfind(b"\n") + 1
+                if not end and len(rest) > _LONGEST_LINE:
                     raise SourceError(
                         f"{self.path}: line {self.n_lines + 1:,} is longer than 32 MiB: this is no such dump"
                     )
-                if last:
-                    yield self._chunk(_prepend(rest, buffer, last))
-                rest = bytes(buffer[last:end]) if last else rest + bytes(buffer[MARGIN:end])
+                if end:
+                    yield self._chunk(b"".join((rest, memoryview(block)[:end])))
+                rest = bytes(block[end:]) if end else rest + block
         except BrokenStreamError as error:
             raise self._broken(error) from None
         finally:
@@ -262,16 +243,14 @@ class DumpFile:
             yield self._last(rest)
         progress.done()
 
-    def _chunk(self, view: memoryview) -> Chunk:
-        if not self.n_lines and view[: len(_BYTE_ORDER_MARK)] == _BYTE_ORDER_MARK:
-            view = view[len(_BYTE_ORDER_MARK) :]
-        chunk = Chunk(view, self.n_lines + 1)
+    def _chunk(self, lines: bytes) -> Chunk:
+        chunk = Chunk(lines if self.n_lines else lines.removeprefix(_BYTE_ORDER_MARK), self.n_lines + 1)
         self.n_lines += len(chunk.line_breaks)
         return chunk
 
     def _last(self, rest: bytes) -> Chunk:
         if self.last_line_ends and rest.rstrip().endswith(self.last_line_ends):
-            return self._chunk(memoryview(rest + b"\n"))
+            return self._chunk(rest + b"\n")
         raise self.truncated(self.path.stat().st_size, "the last line has no end")
 
     def _broken(self, error: BrokenStreamError) -> SourceError:
@@ -305,37 +284,55 @@ class DumpFile:
 
 @dataclass
 class RejectedRows:
-    """Rows put aside: counted by reason. The first thousand per reason are kept, and one row counts the
-    rest."""
+    """Rows put aside while a file is read. `name`: what their keys begin with, the file's name; empty: nothing.
 
-    counts: Counter[str] = field(default_factory=Counter)
-    _kept: list[QuarantinedRow] = field(default_factory=list)
+    `rows` has at most `most` rows of a kind of reason, so that millions of bad rows fit memory (None: all); `n_rows`
+    counts all. `left_out` counts rows without a fault. `keep` takes the pages of a wiki among these.
+    """
 
-    def add(self, key: str, reason: str, raw: bytes | str) -> None:
-        kind = reason.split(":")[0]
-        self.counts[kind] += 1
-        if self.counts[kind] <= _KEPT_ASIDE:
-            text = raw[:4_000].decode("utf-8", "backslashreplace") if isinstance(raw, bytes) else raw
-            self._kept.append(QuarantinedRow(key, reason, text.rstrip("\r\n")))
+    name: str = ""
+    rows: list[QuarantinedRow] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    keep: Callable[[Any], None] | None = None
+    most: int | None = None
+    n_rows: int = 0
+    _kinds: Counter[str] = field(default_factory=Counter)
+
+    def put(self, row: int | str, reason: str, raw: object = "") -> None:
+        """Put a row aside. `row` is its number in messages: the first row below the header is row 1."""
+        kind = _OF_THIS_ROW.sub("…", reason)
+        self.n_rows += 1
+        self._kinds[kind] += 1
+        if self.most is None or self._kinds[kind] <= self.most:
+            if isinstance(raw, bytes):
+                raw = raw[:_SHOWN].decode("utf-8", "backslashreplace").rstrip("\r\n")
+            text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str)
+            key = f"{self.name} row {row}" if self.name else str(row)
+            self.rows.append(QuarantinedRow(key, reason, text[:_SHOWN]))
+
+    def list_rows(self) -> list[QuarantinedRow]:
+        """The rows, and one for each kind of which there are more."""
+        more = {kind: n - self.most for kind, n in self._kinds.items() if self.most and n > self.most}
+        said = [f"{kind}: {n:,} more rows, counted but not kept" for kind, n in more.items()]
+        return [
+            *self.rows,
+            *(QuarantinedRow(f"{self.name} more rows".strip(), reason, "") for reason in said),
+        ]
+
+    def leave_out(self, page: Any) -> None:
+        """Count a page of a wiki (`imports.wiki.ExcludedPage`) that has no passages, and hand it on."""
+        self.left_out[page.plural] += 1
+        if self.keep:
+            self.keep(page)
 
     @property
-    def rows(self) -> list[QuarantinedRow]:
-        """The rows for the quarantine, including the rows with the numbers of the rest."""
-        more = {kind: n - _KEPT_ASIDE for kind, n in self.counts.items() if n > _KEPT_ASIDE}
-        said = [
-            QuarantinedRow("", f"{kind}: {n:,} more, counted but not kept", "") for kind, n in more.items()
-        ]
-        return [*self._kept, *said]
+    def counts(self) -> Counter[str]:
+        """How many rows were put aside for each reason: its words up to the first colon."""
+        counts: Counter[str] = Counter()
+        for kind, n in self._kinds.items():
+            counts[kind.split(":")[0]] += n
+        return counts
 
     def notes(self) -> dict[str, object]:
         """Counts for people; empty without any."""
-        return {"put_aside": dict(self.counts)} if self.counts else {}
-
-
-def _prepend(rest: bytes, buffer: bytearray, end: int) -> memoryview:
-    """The block in `buffer` up to `end`, preceded by the unfinished line of the previous block."""
-    if len(rest) > MARGIN:
-        return memoryview(rest + bytes(buffer[MARGIN:end]))
-    start = MARGIN - len(rest)
-    buffer[start:MARGIN] = rest
-    return memoryview(buffer)[start:end]
+        return {"put_aside": dict(self.counts)} if self.n_rows else {}

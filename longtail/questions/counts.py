@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,9 @@ import numpy as np
 
 from longtail.errors import SourceError
 from longtail.imports.datasets import find_file
-from longtail.imports.records import MOST_ASIDE, RejectedRows, file_hashes, first_reason
-from longtail.imports.table_rows import RefusedError, Row, check_table, read_table, rows_of_object
-from longtail.parsing.line_files import RejectedRows as RejectedLines
-from longtail.parsing.line_files import open_file
+from longtail.imports.records import MOST_ASIDE, file_hashes, first_reason
+from longtail.imports.table_rows import RefusedError, Row, read_table, rows_of_object
+from longtail.parsing.line_files import MOST_LINES, RejectedRows, open_file
 from longtail.progress import Progress
 from longtail.questions.text_matches import Asked, Phrases, articles, as_words, text_files
 from longtail.scoring.match import dpr_tokens
@@ -78,7 +77,7 @@ def check(path: Path, declared: Counts) -> None:
     if declared.dataset is None:
         text_files(path)
     elif _whole_object(declared, path) is None:
-        _check_names(path, check_table(path, declared, declared.columns, COUNT_MEANINGS, ("count",)))
+        _open_table(declared, path, RejectedRows(path.name, most=0))
 
 
 def _in_texts(
@@ -88,10 +87,10 @@ def _in_texts(
     rejected: list[QuarantinedRow],
     log: logging.Logger,
 ) -> _Counted:
-    aside = RejectedLines()
+    aside = RejectedRows(most=MOST_LINES)
     named = {key: question for key, question in asked.items() if question.names}
     counts = count_in_texts([*named.values()], articles(files, aside), log)
-    rejected += aside.rows
+    rejected += aside.list_rows()
     if named and not counts.any():
         raise SourceError(f"{files[0]}: names no subject of the study's questions; is it the right text?")
     of_measures = counts.reshape(-1, len(named)).tolist()
@@ -171,14 +170,14 @@ def _entries(declared: Counts, path: Path, aside: RejectedRows) -> Iterable[Row]
     whole = _whole_object(declared, path)
     if whole is not None:
         return _of_object(whole)
-    rows = read_table(path, dict(declared.columns), COUNT_MEANINGS, ("count",), aside)
-    _check_names(path, rows.columns)
-    return rows.rows
+    return _open_table(declared, path, aside)
 
 
-def _check_names(path: Path, columns: Collection[str]) -> None:
-    if not {"id", "subject"} & {*columns}:
+def _open_table(declared: Counts, path: Path, aside: RejectedRows) -> Iterable[Row]:
+    table = read_table(path, dict(declared.columns), COUNT_MEANINGS, ("count",), aside)
+    if not {"id", "subject"} & {*table.columns}:
         raise SourceError(f"{path}: has neither a column id nor subject; name one in the study: columns")
+    return table.rows
 
 
 def _whole_object(declared: Counts, path: Path) -> Mapping[str, Any] | None:

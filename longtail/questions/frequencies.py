@@ -25,9 +25,8 @@ from longtail.storage.lake import Computed, Lake, Outcome
 from longtail.storage.lake_rows import content_hash
 from longtail.study.study import Study
 from longtail.tables import TABLES
-from longtail.wikimedia import page_view_origins
-from longtail.wikimedia.page_view_origins import fetch_views, page_views_slice, resolve_articles
-from longtail.wikimedia.page_views import check_months
+from longtail.wikimedia import page_views
+from longtail.wikimedia.page_views import check_months, fetch_views, page_views_slice, resolve_articles
 from longtail.wikimedia.services import finish_stage, open_services
 
 _TEXT_BYTES = 800_000_000  # what counts are rescaled to
@@ -47,7 +46,7 @@ def measure_frequencies(study: Study, lake: Lake, log: logging.Logger, today: da
         check_months(study, [sample.month], today or datetime.now(UTC).date())
         return _of_page_views(study, sample.month, lake, log)
     subjects = _subjects(lake, ["sitelinks"])
-    code = code_version(__name__, without=[page_view_origins.__name__])
+    code = code_version(__name__, without=[page_views.__name__])
     stamp = fingerprint(TABLE, SITELINKS, content_hash(subjects), code)
 
     def compute() -> Computed:
@@ -74,7 +73,7 @@ def _of_page_views(study: Study, month: str, lake: Lake, log: logging.Logger) ->
         month,
         content_hash(subjects),
         page_views_slice(study, month, titled.num_rows),
-        code_version(__name__, without=[page_view_origins.__name__]),
+        code_version(__name__, without=[page_views.__name__]),
     )
 
     def compute() -> Computed:
@@ -139,7 +138,7 @@ def _count(subjects: pa.Table, match: str, files: list[Path], log: logging.Logge
         "subjects_never_named": int((chosen == 0).sum()),
         **counts.rejected.notes(),
     }
-    return Computed(computed.rows, counts.rejected.rows, {**computed.notes, **notes})
+    return Computed(computed.rows, counts.rejected.list_rows(), {**computed.notes, **notes})
 
 
 def _names(subjects: pa.Table) -> tuple[np.ndarray, np.ndarray, list[bytes]]:

@@ -26,7 +26,7 @@ import ahocorasick_rs
 import numpy as np
 
 from longtail.errors import SourceError
-from longtail.parsing.line_files import RejectedRows, open_file
+from longtail.parsing.line_files import MOST_LINES, RejectedRows, open_file
 from longtail.progress import Progress
 from longtail.scoring.match import dpr_tokens
 
@@ -67,7 +67,9 @@ def count_names(
     Text comes in pieces of `block` bytes. Errors: `SourceError` where a file cannot be read, is damaged or UTF-16, or all
     files are empty.
     """
-    counts = NameCounts(np.zeros(len(names), np.int64), np.zeros(len(names), np.int64), 0, RejectedRows())
+    counts = NameCounts(
+        np.zeros(len(names), np.int64), np.zeros(len(names), np.int64), 0, RejectedRows(most=MOST_LINES)
+    )
     if not names:
         return counts
     finder = _Finder(names)
@@ -209,7 +211,7 @@ def _json_texts(stream: IO[bytes], path: Path, rejected: RejectedRows, least: in
             held.append(text.encode("utf-8", "replace") + b"\n")
             size += len(held[-1])
         elif line.strip():
-            rejected.add(f"{path.name} line {number}", "line is no JSON object with a text", line)
+            rejected.put(f"{path.name} line {number}", "line is no JSON object with a text", line)
         if size >= least:
             yield b"".join(held)
             held, size = [], 0

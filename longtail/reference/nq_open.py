@@ -14,7 +14,8 @@ from longtail.errors import SourceError
 from longtail.imports.datasets import find_file
 from longtail.imports.format import LONGEST_QUESTION, reasons
 from longtail.imports.lines import clean
-from longtail.imports.records import RejectedRows, file_hashes, first_reason, read_json_lines
+from longtail.imports.records import file_hashes, first_reason, read_json_lines
+from longtail.parsing.line_files import RejectedRows
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from longtail.study.study import Study

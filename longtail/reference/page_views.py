@@ -14,9 +14,8 @@ import pyarrow as pa
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
 from longtail.study.study import Study
-from longtail.wikimedia import page_view_origins
-from longtail.wikimedia.page_view_origins import page_views_slice
-from longtail.wikimedia.page_views import check_months, fetch_months, materialise_months
+from longtail.wikimedia import page_views
+from longtail.wikimedia.page_views import check_months, fetch_months, materialise_months, page_views_slice
 
 TABLE = "reference_page_views"
 
@@ -36,7 +35,7 @@ def ingest_reference_page_views(
             month,
             titles,
             page_views_slice(study, month, len(titles)),
-            code_version(__name__, without=[page_view_origins.__name__]),
+            code_version(__name__, without=[page_views.__name__]),
         )
         for month in months
     }

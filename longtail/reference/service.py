@@ -27,8 +27,7 @@ from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import TAGME_URL, TagMe
 from longtail.study.study import Study
 from longtail.transfer.client import HttpClient
-from longtail.transfer.failures import RefusedRequestError
-from longtail.transfer.http import is_loopback
+from longtail.transfer.http import RefusedRequestError, is_loopback
 from longtail.transfer.limits import Service
 from longtail.wikimedia.services import check_contact, open_services, world_version
 

@@ -22,7 +22,8 @@ import numpy as np
 from longtail.errors import SourceError
 from longtail.imports.datasets import entity_files_slice, find_file
 from longtail.imports.format import CollectedText, CollectionFormat
-from longtail.imports.records import RejectedRows, file_hashes
+from longtail.imports.records import file_hashes
+from longtail.parsing.line_files import RejectedRows
 from longtail.parsing.terms import LONGEST_LABEL, clean_term
 from longtail.retrieval.excluded_pages import LONGEST_TITLE, ExcludedPages, discard_unless_paired
 from longtail.retrieval.splitting import passages_beside_questions, passages_of

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from longtail.errors import LakeError
-from longtail.imports.records import RejectedRows
 from longtail.imports.wiki import ExcludedPage
+from longtail.parsing.line_files import RejectedRows
 from longtail.parsing.terms import clean_term
 from longtail.storage.files import STAGING
 from longtail.storage.lake import Computed, Lake, Outcome, Streamed

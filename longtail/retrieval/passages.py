@@ -10,8 +10,8 @@ from typing import Any
 from longtail.errors import SourceError
 from longtail.imports.datasets import entity_files_slice
 from longtail.imports.formats.collections.cirrus_search import read_articles
-from longtail.imports.records import RejectedRows
 from longtail.methods import VERBALISED
+from longtail.parsing.line_files import RejectedRows
 from longtail.questions.build import one_line
 from longtail.relations.relation import Relation, content_of
 from longtail.retrieval.collections import collect_passages

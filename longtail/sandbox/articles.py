@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from longtail.sandbox.randomness import mix
+from longtail.sandbox.population import mix
 
 
 @dataclass(frozen=True)

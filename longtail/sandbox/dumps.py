@@ -1,5 +1,5 @@
 """The sandbox's world as Wikimedia's dumps: truthy facts, monthly page views and articles, plain, gzip or multi-stream
-bzip2.
+bzip2; and as triples for a query service.
 
 As in the real dumps, the truthy dump has terms and redirects but no articles. A page view dump also has lines of other
 projects, several lines per article, and pages without an entity.
@@ -12,21 +12,59 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from urllib.parse import quote
 
-from longtail.sandbox import rdf
-from longtail.sandbox.pages import Pages
-from longtail.sandbox.randomness import mix
-from longtail.sandbox.world import World, WorldEntity
+from longtail.parsing.rdf import ABOUT, ALIAS, DATA, DESCRIPTION, DIRECT, ENTITY, INTEGER, LABEL, SITELINKS
+from longtail.sandbox.population import mix
+from longtail.sandbox.world import Pages, World, WorldEntity
 
+TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+ARTICLE = "http://schema.org/Article"
+PART_OF = "http://schema.org/isPartOf"
+NAME = "http://schema.org/name"
+IN_LANGUAGE = "http://schema.org/inLanguage"
+WIKI = "https://en.wikipedia.org/"
+_PREFERRED = "http://www.w3.org/2004/02/skos/core#prefLabel"
+_ITEM = "http://wikiba.se/ontology#Item"
 SAVED_AT = "2026-10-01T00:00:00Z"
 SUFFIXES = ("", ".gz", ".bz2")
 _BZIP2_STREAM = 900_000  # bytes of text per stream
-_DATA = "https://www.wikidata.org/wiki/Special:EntityData/"
-_PREFERRED = "http://www.w3.org/2004/02/skos/core#prefLabel"
-_ITEM = "http://wikiba.se/ontology#Item"
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
-_NAMES = (rdf.LABEL, _PREFERRED, rdf.NAME)
+
+_ESCAPES = {ord("\\"): "\\\\", ord('"'): '\\"', ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
+
+
+def literal(text: str, suffix: str = "@en") -> str:
+    """A quoted N-Triples literal."""
+    return f'"{text.translate(_ESCAPES)}"{suffix}'
+
+
+def entity_lines(entity: WorldEntity) -> Iterator[str]:
+    """Label, aliases, description, number of site links, and the English article's links."""
+    subject = f"<{ENTITY}{entity.entity_id}>"
+    yield f"{subject} <{LABEL}> {literal(entity.label)} .\n"
+    for alias in entity.aliases:
+        yield f"{subject} <{ALIAS}> {literal(alias)} .\n"
+    yield f"{subject} <{DESCRIPTION}> {literal(entity.description)} .\n"
+    yield f"{subject} <{SITELINKS}> {literal(str(entity.sitelinks), f'^^<{INTEGER}>')} .\n"
+    if entity.article_title is not None:
+        path = quote(entity.article_title.replace(" ", "_"), safe="~!*()@;:/,-._")  # as MediaWiki escapes
+        article = f"<{WIKI}wiki/{path}>"
+        yield f"{article} <{TYPE}> <{ARTICLE}> .\n"
+        yield f"{article} <{ABOUT}> {subject} .\n"
+        yield f"{article} <{IN_LANGUAGE}> {literal('en', '')} .\n"
+        yield f"{article} <{PART_OF}> <{WIKI}> .\n"
+        yield f"{article} <{NAME}> {literal(entity.article_title)} .\n"
+
+
+def triple_lines(world: World) -> Iterator[str]:
+    """Every line of the world's RDF as a stream: entities first, then facts."""
+    for entity in world.entities():
+        yield from entity_lines(entity)
+    for triple in world.triples():
+        yield (
+            f"<{ENTITY}{triple.subject_id}> <{DIRECT}{triple.property_id}> <{ENTITY}{triple.object_id}> .\n"
+        )
 
 
 def truthy_lines(world: World) -> Iterator[str]:
@@ -46,19 +84,19 @@ def _escape(match: re.Match[str]) -> str:
 
 def _truthy_lines(world: World) -> Iterator[str]:
     for entity in world.entities():
-        subject = f"<{rdf.ENTITY}{entity.entity_id}>"
-        data = f"<{_DATA}{entity.entity_id}>"
-        yield f"{data} <{rdf.ABOUT}> {subject} .\n"
-        yield f"{subject} <{rdf.TYPE}> <{_ITEM}> .\n"
-        for name in _NAMES:
-            yield f"{subject} <{name}> {rdf.literal(entity.label)} .\n"
-        yield f"{subject} <{_PREFERRED}> {rdf.literal(entity.label, '@de')} .\n"
-        yield f"{subject} <{rdf.DESCRIPTION}> {rdf.literal(entity.description)} .\n"
+        subject = f"<{ENTITY}{entity.entity_id}>"
+        data = f"<{DATA}{entity.entity_id}>"
+        yield f"{data} <{ABOUT}> {subject} .\n"
+        yield f"{subject} <{TYPE}> <{_ITEM}> .\n"
+        for name in (LABEL, _PREFERRED, NAME):
+            yield f"{subject} <{name}> {literal(entity.label)} .\n"
+        yield f"{subject} <{_PREFERRED}> {literal(entity.label, '@de')} .\n"
+        yield f"{subject} <{DESCRIPTION}> {literal(entity.description)} .\n"
         for alias in entity.aliases:
-            yield f"{subject} <{rdf.ALIAS}> {rdf.literal(alias)} .\n"
+            yield f"{subject} <{ALIAS}> {literal(alias)} .\n"
         for fact in world.facts_about(entity.entity_id):
             for object_id in fact.object_ids:
-                yield f"{subject} <{rdf.DIRECT}{fact.relation.property_id}> <{rdf.ENTITY}{object_id}> .\n"
+                yield f"{subject} <{DIRECT}{fact.relation.property_id}> <{ENTITY}{object_id}> .\n"
 
 
 def page_view_lines(world: World, month: str) -> Iterator[str]:
@@ -125,12 +163,3 @@ def _pieces(lines: Iterable[str]) -> Iterator[bytes]:
             yield "".join(held).encode()
             held, size = [], 0
     yield "".join(held).encode()
-
-
-def write_dump(lines: Iterable[str], path: Path) -> Path:
-    """Write a dump; `path` ends in .gz, .bz2 or neither. Return it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as out:
-        for piece in compress(lines, path.suffix if path.suffix in SUFFIXES else ""):
-            out.write(piece)
-    return path

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import unicodedata
 
-from longtail.sandbox.population import N_COUNTRIES, NAMESAKE, SHARED_KINDS, Population
-from longtail.sandbox.randomness import Permutation, mix, uniform
-from longtail.sandbox.vocabulary import (
+from longtail.sandbox.population import (
     CLOSED_SETS,
     FEMALE_NAMES,
     FLOWERS,
     MALE_NAMES,
+    N_COUNTRIES,
+    NAMESAKE,
+    SHARED_KINDS,
     TITLE_ADJECTIVES,
     TITLE_NOUNS,
+    Permutation,
+    Population,
+    mix,
+    uniform,
 )
 
 # A run of consonants is one onset and a run of vowels is one vowel. So a stem has only one reading: different
@@ -65,62 +70,6 @@ def cyrillic(text: str) -> str:
     return "".join(letters).title()
 
 
-class Names:
-    """Labels of the entities of one world. `sizes` is the number of entities of each named kind."""
-
-    def __init__(self, seed: int, sizes: dict[str, int]) -> None:
-        self._seed = seed
-        largest = max(sizes[kind] for kind in NAMED_KINDS)
-        slots = largest * len(NAMED_KINDS)
-        self._length = 2
-        while _SYLLABLES**self._length * len(_CODAS) < 2 * slots:
-            self._length += 1
-        self._stems = Permutation(_SYLLABLES**self._length * len(_CODAS), seed, 101)
-        self._people = Permutation(sizes["person"], seed, 102)
-
-    def is_female(self, index: int) -> bool:
-        return self._people.forward(index) % 2 == 1
-
-    def label(self, kind: str, index: int) -> str:
-        """The label of entity `index` of a named kind."""
-        if kind == "person":
-            return self._person(index)
-        stem = self._stem(kind, index)
-        draw = mix(self._seed, 103, NAMED_KINDS.index(kind), index)
-        if kind == "city":
-            return stem + _CITY_ENDINGS[draw % len(_CITY_ENDINGS)]
-        if kind == "region":
-            return stem + _REGION_ENDINGS[draw % len(_REGION_ENDINGS)]
-        if kind == "country":
-            return stem + _COUNTRY_ENDINGS[draw % len(_COUNTRY_ENDINGS)]
-        if kind == "cultivar":
-            return f"{stem} {FLOWERS[draw % len(FLOWERS)]}"
-        return _title(stem, draw)
-
-    def _person(self, index: int) -> str:
-        """First name and family name; up to four people of a world share a family name."""
-        place = self._people.forward(index)
-        family = self._stem("person", place // 4)
-        first_names = FEMALE_NAMES if place % 2 else MALE_NAMES
-        draw = mix(self._seed, 104, place // 4) + (place // 2 % 2) * 7
-        return f"{first_names[draw % len(first_names)]} {family}"
-
-    def _stem(self, kind: str, index: int) -> str:
-        slot = index * len(NAMED_KINDS) + NAMED_KINDS.index(kind)
-        code = self._stems.forward(slot)
-        code, coda = divmod(code, len(_CODAS))
-        parts = []
-        for _ in range(self._length):
-            code, syllable = divmod(code, _SYLLABLES)
-            parts.append(_ONSETS[syllable // len(_VOWELS)] + _VOWELS[syllable % len(_VOWELS)])
-        draw = mix(self._seed, 105, slot)
-        if draw % 4 == 0:  # a longer name: its later syllables already make it unique
-            extra = draw // 4 % _SYLLABLES
-            parts.append(_ONSETS[extra // len(_VOWELS)] + _VOWELS[extra % len(_VOWELS)])
-        stem = "".join(reversed(parts)) + _CODAS[coda]
-        return _accent(stem, draw >> 16).capitalize()
-
-
 def _accent(stem: str, draw: int) -> str:
     """One stem in eight gets a diacritic on its first vowel."""
     if draw % 8:
@@ -156,7 +105,13 @@ class Labels:
     def __init__(self, population: Population) -> None:
         self._population = population
         self._seed = population.seed
-        self._names = Names(population.seed, {kind: population.sizes[kind] for kind in NAMED_KINDS})
+        largest = max(population.sizes[kind] for kind in NAMED_KINDS)
+        slots = largest * len(NAMED_KINDS)
+        self._length = 2
+        while _SYLLABLES**self._length * len(_CODAS) < 2 * slots:
+            self._length += 1
+        self._stems = Permutation(_SYLLABLES**self._length * len(_CODAS), population.seed, 101)
+        self._people = Permutation(population.sizes["person"], population.seed, 102)
 
     def exists(self, kind: str, index: int) -> bool:
         """Whether the entity exists: popular names alone have an article-only namesake, and at most one."""
@@ -177,7 +132,7 @@ class Labels:
         kind, index = self._name_owner(kind, index)
         if kind in CLOSED_SETS:
             return CLOSED_SETS[kind][index][0]
-        return self._names.label(kind, index)
+        return self._own_label(kind, index)
 
     def _name_owner(self, kind: str, index: int) -> tuple[str, int]:
         """The entity whose name this one has: usually itself."""
@@ -262,4 +217,43 @@ class Labels:
 
     def is_female(self, index: int) -> bool:
         """Whether the person with that index is a woman, as the first name says."""
-        return self._names.is_female(self._name_owner("person", index)[1])
+        return self._people.forward(self._name_owner("person", index)[1]) % 2 == 1
+
+    def _own_label(self, kind: str, index: int) -> str:
+        """The label that entity `index` of a named kind has, or would have if it did not share another's."""
+        if kind == "person":
+            return self._person(index)
+        stem = self._stem(kind, index)
+        draw = mix(self._seed, 103, NAMED_KINDS.index(kind), index)
+        if kind == "city":
+            return stem + _CITY_ENDINGS[draw % len(_CITY_ENDINGS)]
+        if kind == "region":
+            return stem + _REGION_ENDINGS[draw % len(_REGION_ENDINGS)]
+        if kind == "country":
+            return stem + _COUNTRY_ENDINGS[draw % len(_COUNTRY_ENDINGS)]
+        if kind == "cultivar":
+            return f"{stem} {FLOWERS[draw % len(FLOWERS)]}"
+        return _title(stem, draw)
+
+    def _person(self, index: int) -> str:
+        """First name and family name; up to four people of a world share a family name."""
+        place = self._people.forward(index)
+        family = self._stem("person", place // 4)
+        first_names = FEMALE_NAMES if place % 2 else MALE_NAMES
+        draw = mix(self._seed, 104, place // 4) + (place // 2 % 2) * 7
+        return f"{first_names[draw % len(first_names)]} {family}"
+
+    def _stem(self, kind: str, index: int) -> str:
+        slot = index * len(NAMED_KINDS) + NAMED_KINDS.index(kind)
+        code = self._stems.forward(slot)
+        code, coda = divmod(code, len(_CODAS))
+        parts = []
+        for _ in range(self._length):
+            code, syllable = divmod(code, _SYLLABLES)
+            parts.append(_ONSETS[syllable // len(_VOWELS)] + _VOWELS[syllable % len(_VOWELS)])
+        draw = mix(self._seed, 105, slot)
+        if draw % 4 == 0:  # a longer name: its later syllables already make it unique
+            extra = draw // 4 % _SYLLABLES
+            parts.append(_ONSETS[extra // len(_VOWELS)] + _VOWELS[extra % len(_VOWELS)])
+        stem = "".join(reversed(parts)) + _CODAS[coda]
+        return _accent(stem, draw >> 16).capitalize()

@@ -1,13 +1,115 @@
-"""The entities of the sandbox's world: kinds, identifiers, popularity, page views."""
+"""The entities of the sandbox's world: kinds, identifiers, popularity, page views; keyed random numbers, and fixed words.
+
+Closed sets of answers are ordered from common to rare; each entry is a label with its aliases.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from math import exp, pi, sin
+from math import exp, gcd, pi, sin
+from statistics import NormalDist
 
 from longtail.errors import LongtailError
-from longtail.sandbox.randomness import normal, uniform
-from longtail.sandbox.vocabulary import CLOSED_SETS
+
+_MASK = (1 << 64) - 1
+_NORMAL = NormalDist()
+
+
+def mix(*keys: int) -> int:
+    """64 well-mixed bits from integers (the finaliser of SplitMix64, applied key after key)."""
+    state = 0x9E3779B97F4A7C15
+    for key in keys:
+        state = (state + key * 0xD1342543DE82EF95 + 0x9E3779B97F4A7C15) & _MASK
+        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
+        state ^= state >> 31
+    return state
+
+
+def uniform(*keys: int) -> float:
+    """A number in (0, 1), never at either end."""
+    return ((mix(*keys) >> 11) + 0.5) / (1 << 53)
+
+
+def normal(*keys: int) -> float:
+    """A standard normal number."""
+    return _NORMAL.inv_cdf(uniform(*keys))
+
+
+class Permutation:
+    """A keyed affine permutation of range(size): forwards and backwards in constant time and memory."""
+
+    def __init__(self, size: int, *keys: int) -> None:
+        self.size = size
+        factor = (int(size * 0.6180339887) + mix(*keys, 1) % max(size // 4, 1)) | 1
+        while gcd(factor, size) != 1:
+            factor += 1
+        self._factor = factor % size or 1
+        self._shift = mix(*keys, 2) % size
+        self._inverse = pow(self._factor, -1, size) if size > 1 else 0
+
+    def forward(self, index: int) -> int:
+        return (index * self._factor + self._shift) % self.size
+
+    def backward(self, index: int) -> int:
+        return ((index - self._shift) * self._inverse) % self.size
+
+
+_CLOSED_SETS = {
+    "occupation": (
+        "actor / player of roles, politician / statesman, writer / man of letters, singer / vocalist, painter, "
+        "journalist / reporter, physician / doctor, lawyer / attorney, engineer, teacher / schoolteacher, "
+        "composer, poet, historian, architect, photographer, economist, chemist, pilot / aviator, judge, "
+        "farmer, sculptor, botanist, astronomer, diplomat, librarian, geologist, dancer, tailor, watchmaker, "
+        "beekeeper"
+    ),
+    "genre": (
+        "drama, comedy, thriller / suspense, romance, horror, science fiction / sci-fi, fantasy, adventure, "
+        "mystery / whodunit, western, satire, biography, war, fairy tale, musical, tragedy, ghost story, "
+        "travelogue, parody, fable, epic, melodrama, noir, pastoral"
+    ),
+    "color": (
+        "red / crimson, white, yellow, pink, blue / azure, purple / violet, orange, green, black, brown, gray "
+        "/ grey, gold / golden"
+    ),
+    "religion": (
+        "Christianity / Christian faith, Islam, Buddhism, Hinduism, Judaism, Sikhism, Taoism / Daoism, Shinto, "
+        "Jainism, Confucianism, Zoroastrianism, Animism"
+    ),
+    "sport": (
+        "football / soccer, basketball, tennis, cricket, swimming, boxing, rugby, baseball, chess, golf, "
+        "hockey, volleyball, cycling, fencing, rowing, wrestling, skiing, judo, archery, curling"
+    ),
+}
+CLOSED_SETS: dict[str, tuple[tuple[str, ...], ...]] = {
+    kind: tuple(tuple(names.split(" / ")) for names in text.split(", "))
+    for kind, text in _CLOSED_SETS.items()
+}
+
+_FEMALE_NAMES = (
+    "Ada Agnes Alma Amina Anita Beate Bella Cecilia Clara Daria Delia Edith Elena Emma Esra Fatima Flora Freya "
+    "Greta Hana Hedda Ida Ingrid Iris Jana Julia Karin Keiko Laila Leonor Lucia Maja Maria Mei Mina Nadia Nora "
+    "Olga Paula Renée Rosa Sara Selma Sofia Tamar Vera Yara Zoë"
+)
+_MALE_NAMES = (
+    "Adam Ahmed Anton Arne Aron Boris Bruno Carlo Cyril Daniel Diego Edgar Emil Erik Felix Finn Goran Hugo "
+    "Ibrahim Igor Ivan Jan Jonas José Kaito Karl Kofi Lars Leo Luca Marco Martin Milan Nils Omar Oscar Pavel "
+    "Pedro Rafael Rolf Samuel Simon Søren Tomas Viktor Walter Yusuf Zoltan"
+)
+_TITLE_ADJECTIVES = (
+    "Silent Golden Last Broken Hidden Distant Burning Lost Gentle Frozen Secret Bitter Eternal Empty Bright "
+    "Second"
+)
+_TITLE_NOUNS = (
+    "Harbour Garden Shadow Winter River Promise Island Letter Mirror Bridge Night Song Crown Road Tower Storm"
+)
+
+FEMALE_NAMES = tuple(_FEMALE_NAMES.split())
+MALE_NAMES = tuple(_MALE_NAMES.split())
+TITLE_ADJECTIVES = tuple(_TITLE_ADJECTIVES.split())
+TITLE_NOUNS = tuple(_TITLE_NOUNS.split())
+FLOWERS = ("Rose", "Tulip", "Lily", "Dahlia", "Orchid", "Peony")
+
 
 # Far above every identifier of Wikidata, so that nobody can confuse the two.
 FIRST_ENTITY_NUMBER = 9_000_000_000

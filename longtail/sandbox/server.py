@@ -9,7 +9,9 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import parse_qsl, urlsplit
@@ -17,14 +19,71 @@ from urllib.parse import parse_qsl, urlsplit
 import pyoxigraph as ox
 
 from longtail.errors import LongtailError
-from longtail.sandbox import mediawiki, rest, tagme, wikibase
-from longtail.sandbox.content import Content
-from longtail.sandbox.pages import Pages
-from longtail.sandbox.replies import Reply, from_byte
-from longtail.sandbox.world import World
+from longtail.parsing.line_files import RejectedRows
+from longtail.parsing.rdf import read_triples
+from longtail.sandbox import services
+from longtail.sandbox.dumps import triple_lines
+from longtail.sandbox.services import Reply, from_byte
+from longtail.sandbox.world import Pages, World
+from longtail.storage.files import temporary_folder
+from longtail.storage.lake import QuarantinedRow
 
+# Above these sizes the store is on disk: in memory it needs about 8 kB per entity.
+_LARGE_WORLD = 50_000  # entities
+_LARGE_FILE = 100 << 20  # bytes
+_LINES_AT_ONCE = 100_000
 _LONGEST_BODY = 8 << 20
 _LOG = logging.getLogger(__name__)
+
+
+class Content:
+    """The triples of a world, or of an N-Triples file (plain or packed), and a world's pages.
+
+    `broken`: the lines of a file that could not be read, once its triples are loaded. Reads are safe between threads.
+    """
+
+    def __init__(self, origin: World | Path) -> None:
+        self._origin = origin
+        self.pages = Pages(origin) if isinstance(origin, World) else None
+        self.broken: tuple[QuarantinedRow, ...] = ()
+        self._lock = threading.Lock()
+        self._store: ox.Store | None = None
+        self._folder = ExitStack()
+
+    def store(self) -> ox.Store:
+        """The triples; loaded at the first call."""
+        with self._lock:
+            if self._store is None:
+                store = self._open()
+                if isinstance(self._origin, World):
+                    lines = triple_lines(self._origin)
+                    while some := "".join(islice(lines, _LINES_AT_ONCE)):
+                        store.bulk_load(some, ox.RdfFormat.N_TRIPLES)
+                else:
+                    rejected = RejectedRows()
+                    for triples in read_triples(self._origin, rejected):
+                        store.bulk_extend(triples)
+                    self.broken = tuple(rejected.rows)
+                self._store = store
+            return self._store
+
+    def _open(self) -> ox.Store:
+        """An empty store: in memory, or for large content in a temporary folder."""
+        if isinstance(self._origin, World):
+            is_large = self._origin.n_entities > _LARGE_WORLD
+        else:
+            is_large = self._origin.stat().st_size > _LARGE_FILE
+        if not is_large:
+            return ox.Store()
+        _LOG.info("loading a large triple store into a temporary folder: this takes a minute or more")
+        # A large world needs gigabytes: in the home, since /tmp may be too small.
+        return ox.Store(str(self._folder.enter_context(temporary_folder("store"))))
+
+    def close(self) -> None:
+        """Free the disk space of the store."""
+        with self._lock:
+            self._store = None
+            self._folder.close()
 
 
 class SandboxServer:
@@ -68,20 +127,20 @@ class SandboxServer:
         if path == "/sparql":
             return answer_sparql(self.content.store(), params.get("query", ""))
         if path == "/w/api.php":
-            return wikibase.answer(self.content.store(), params)
+            return services.answer_entities(self.content.store(), params)
         reply = _answer_about_articles(self.content.pages, path, params) if self.content.pages else None
         return reply or Reply.text(404, f"nothing at {path}")
 
 
 def _answer_about_articles(pages: Pages, path: str, params: dict[str, str]) -> Reply | None:
     """The answer of a service about a world's articles; None for a path of none."""
-    if path == mediawiki.PATH:
-        return mediawiki.answer(pages, params)
-    if path == tagme.PATH:
-        return tagme.answer(pages, params)
-    if path.startswith(rest.PER_ARTICLE):
-        return rest.page_views(pages, path)
-    return rest.dump(pages.world, path)
+    if path == services.TITLES_PATH:
+        return services.answer_titles(pages, params)
+    if path == services.TAGME_PATH:
+        return services.answer_links(pages, params)
+    if path.startswith(services.PER_ARTICLE):
+        return services.page_views(pages, path)
+    return services.dump(pages.world, path)
 
 
 class _HttpServer(ThreadingHTTPServer):

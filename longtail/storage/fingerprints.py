@@ -34,7 +34,7 @@ _PAGE_FILES = frozenset({".js", ".css", ".html"})
 CANNOT_CHANGE_ROWS = (
     # how work is stored, requested, reported and refused
     *("storage", "transfer", "errors", "needs", "progress", "processes", "threads"),
-    *("wikimedia.services", "wikimedia.dump_store"),
+    "wikimedia.services",
     # what a fingerprint contains separately: weights, a table's columns, the study's slice, methods' flags, the world
     *("models", "tables", "study", "methods", "sandbox"),
 )

@@ -1,7 +1,9 @@
 """The one HTTP client of all sources: operator's contact, limits, time-outs, retries, one clear error.
 
 Services may be slow or down, may refuse requests, or may answer with HTML or half a JSON document. The client repeats
-each such request a limited number of times, then raises one `SourceError`.
+each such request a limited number of times, then raises one `SourceError`. What a stage was answered is stored until its
+rows are in the lake, so that a run after a kill repeats no request. These stores survive kill -9 and damage
+(`storage.blob_store`); keys are hashes, and neither headers of requests nor the operator's contact are stored.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import json
 import logging
 import os
 import random
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,31 +24,31 @@ from typing import Any
 import requests
 
 from longtail.errors import SourceError, printable
-from longtail.transfer.failures import (
-    CONTACT,
-    Failure,
-    SlowAnswerError,
-    catch_failure,
-    missing_contact,
-    refusal,
-    short,
-    unreadable,
-)
+from longtail.storage.blob_store import BlobStore, remove_store
 from longtail.transfer.http import (
+    CONTACT,
     Clock,
+    Failure,
     RetryPolicy,
     Sessions,
+    SlowAnswerError,
     body_parts,
+    catch_failure,
     deadline,
     is_loopback,
     longtail_version,
+    missing_contact,
+    refusal,
     retry_after_seconds,
+    short,
+    unreadable,
 )
 from longtail.transfer.limits import Limiter, Limits, LongPauseError, Service
-from longtail.transfer.stored_answers import FinishedAnswers
 
 _LOG = logging.getLogger(__name__)
 _CHUNK = 1 << 16
+_ABANDONED_AFTER_S = 14 * 86_400.0
+_SUFFIX = ".sqlite"
 Accept = Callable[[Any], str | None]
 """Checks a document: what is wrong with it, or None."""
 
@@ -134,12 +137,7 @@ class HttpClient:
         A document that `accept` finds wrong is requested again. Errors: `SourceError` naming service, URL and what came
         back; `SlowAnswerError` after a time-out; `LakeError` where the answer cannot be stored.
         """
-        request = Request(service, "GET", url, params=params)
-
-        def ask() -> Any:
-            return self._retry(request, lambda: self._fetch(request, missing_ok, accept))
-
-        return self._ask_once(request, ask)
+        return self._ask(Request(service, "GET", url, params=params), accept, missing_ok=missing_ok)
 
     def post_json(
         self,
@@ -162,11 +160,7 @@ class HttpClient:
         request = Request(
             service, "POST", url, form=form, document=document, authorization=authorization, secret=secret
         )
-
-        def ask() -> Any:
-            return self._retry(request, lambda: self._fetch(request, False, accept), fail_fast_when_slow)
-
-        return self._ask_once(request, ask)
+        return self._ask(request, accept, fail_fast_when_slow=fail_fast_when_slow)
 
     def download(
         self,
@@ -196,7 +190,17 @@ class HttpClient:
 
         self._retry(request, attempt)
 
-    def _ask_once(self, request: Request, ask: Callable[[], Any]) -> Any:
+    def _ask(
+        self,
+        request: Request,
+        accept: Accept | None,
+        *,
+        missing_ok: bool = False,
+        fail_fast_when_slow: bool = False,
+    ) -> Any:
+        def ask() -> Any:
+            return self._retry(request, lambda: self._fetch(request, missing_ok, accept), fail_fast_when_slow)
+
         return ask() if self._finished is None else self._finished.get_or_ask(request.key, ask)
 
     def _retry(self, request: Request, attempt: Callable[[], Any], fail_fast_when_slow: bool = False) -> Any:
@@ -315,3 +319,44 @@ class HttpClient:
 
 def _long_pause(request: Request, what: str, seconds: float) -> SourceError:
     return request.error(f"{what}, and asked to wait {seconds:.0f} s: run again after that")
+
+
+class FinishedAnswers:
+    """The stored answers of one stage, until its rows are in the lake. Errors: `LakeError` where the disk is full.
+
+    A stage is identified by the fingerprint of its inputs, so that its answers never reach another stage. Answers of
+    abandoned stages are removed after two weeks.
+    """
+
+    def __init__(self, folder: Path, stage: str) -> None:
+        _remove_old(folder)
+        self._store = BlobStore(folder / f"{stage}{_SUFFIX}")
+        self.n_known = 0
+
+    def get_or_ask(self, key: str, ask: Callable[[], Any]) -> Any:
+        """The stored answer to the request `key`; otherwise the result of `ask`, which is stored."""
+        stored = self._store.get(key)
+        if stored is not None:
+            self.n_known += 1
+            return json.loads(stored)
+        document = ask()
+        self._store.put(key, json.dumps(document).encode())
+        return document
+
+    def close(self) -> None:
+        self._store.close()
+
+
+def forget_stage(folder: Path, stage: str) -> None:
+    """Remove the answers of a stage whose rows are in the lake."""
+    remove_store(folder / f"{stage}{_SUFFIX}")
+
+
+def _remove_old(folder: Path) -> None:
+    for path in folder.glob(f"*{_SUFFIX}"):
+        try:
+            is_old = time.time() - path.stat().st_mtime > _ABANDONED_AFTER_S
+        except OSError:
+            continue
+        if is_old:
+            remove_store(path)

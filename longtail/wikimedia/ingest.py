@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
 from longtail.errors import SourceError
-from longtail.parsing.line_files import DumpFile, RejectedRows
+from longtail.parsing.line_files import MOST_LINES, DumpFile, RejectedRows
 from longtail.relations.relation import Relation, content_of
 from longtail.storage.fingerprints import fingerprint
 from longtail.storage.home import StudyHome
@@ -20,18 +19,24 @@ from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
 from longtail.storage.lake_rows import add_constants
 from longtail.study.source import Source
 from longtail.study.study import Study
-from longtail.wikimedia.dump_store import truthy_dump
-from longtail.wikimedia.dumps.terms import EntityTerms, read_terms
-from longtail.wikimedia.dumps.truthy import read_statements
-from longtail.wikimedia.origins import facts_code, source_slice
-from longtail.wikimedia.protocols.entities import (
+from longtail.wikimedia.services import (
+    Services,
+    facts_code,
+    find_truthy_dump,
+    finish_stage,
+    open_services,
+    source_slice,
+)
+from longtail.wikimedia.truthy_dump import read_statements, read_terms
+from longtail.wikimedia.wikibase import (
     Entity,
     fetch_documents,
     fetch_entities,
+    fetch_sitelinks,
+    fetch_statements,
     read_entity,
+    sort_ids,
 )
-from longtail.wikimedia.protocols.wikidata import fetch_sitelinks, fetch_statements, sort_ids
-from longtail.wikimedia.services import Services, finish_stage, open_services
 
 _COLUMNS = ("subject_id", "property_id", "object_id")
 _ENTITY_COLUMNS = pa.schema(
@@ -45,68 +50,52 @@ _ENTITY_COLUMNS = pa.schema(
     }
 )
 _ENTITIES_AT_ONCE = 20_000
-
-
-@dataclass
-class Facts:
-    """Statements by relation name (columns subject_id, property_id, object_id), sorted and distinct."""
-
-    statements: dict[str, pa.Table] = field(default_factory=dict)
-    rejected: list[QuarantinedRow] = field(default_factory=list)
-    notes: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass
-class Entities:
-    """Entities in the order of the requested ids: columns entity_id, label, aliases, description, article_title,
-    sitelinks (null: not known)."""
-
-    table: pa.Table
-    rejected: list[QuarantinedRow]
-    notes: dict[str, Any] = field(default_factory=dict)
+_Read = tuple[pa.Table, list[QuarantinedRow], dict[str, Any]]
+"""Rows, what was put aside, and notes for people."""
 
 
 def read_facts(
     source: Source, home: StudyHome, services: Services, relations: Sequence[Relation], log: logging.Logger
-) -> Facts:
-    """All truthy statements of `relations` between two items. Errors: `SourceError`."""
+) -> _Read:
+    """All truthy statements of `relations` between two items, distinct: columns subject_id, property_id, object_id,
+    relation. Note `triples` counts them by relation. Errors: `SourceError`.
+    """
+    notes: dict[str, Any] = {}
+    tables: dict[str, pa.Table] = {}
     if source.facts_from == "truthy_dump":
-        return _facts_of_dump(_dump(source, home, services, log), relations, log)
-    facts = Facts()
-    for relation in relations:
-        statements, rejected = fetch_statements(services.client, services.sparql_url, relation, log)
-        columns = {name: [getattr(statement, name) for statement in statements] for name in _COLUMNS}
-        facts.statements[relation.name] = pa.table(
-            columns, pa.schema([(name, pa.string()) for name in _COLUMNS])
-        )
-        facts.rejected.extend(rejected)
-    facts.rejected = [*services.broken_lines(), *facts.rejected]
-    return facts
+        dump, rejected = _open_dump(source, home, services, log), RejectedRows(most=MOST_LINES)
+        statements = read_statements(dump, [relation.property_id for relation in relations], rejected, log)
+        tables = {relation.name: statements.of(relation.property_id) for relation in relations}
+        put_aside, notes = rejected.list_rows(), {**rejected.notes(), "dump_lines": dump.n_lines}
+    else:
+        put_aside = []
+        for relation in relations:
+            fetched, odd = fetch_statements(services.client, services.sparql_url, relation, log)
+            columns = {name: [getattr(statement, name) for statement in fetched] for name in _COLUMNS}
+            tables[relation.name] = pa.table(columns, pa.schema([(name, pa.string()) for name in _COLUMNS]))
+            put_aside += odd
+        put_aside = [*services.broken_lines(), *put_aside]
+    counts = {name: table.num_rows for name, table in tables.items()}
+    rows = pa.concat_tables(add_constants(table, relation=name) for name, table in tables.items())
+    return rows, put_aside, {"triples": counts, **notes}
 
 
-def _facts_of_dump(dump: DumpFile, relations: Sequence[Relation], log: logging.Logger) -> Facts:
-    rejected = RejectedRows()
-    statements = read_statements(dump, [relation.property_id for relation in relations], rejected, log)
-    tables = {relation.name: statements.of(relation.property_id) for relation in relations}
-    return Facts(tables, rejected.rows, {**rejected.notes(), "dump_lines": dump.n_lines})
-
-
-def _dump(source: Source, home: StudyHome, services: Services, log: logging.Logger) -> DumpFile:
-    path = truthy_dump(source, home, services, log)
-    return DumpFile(path, last_line_ends=b".")
+def _open_dump(source: Source, home: StudyHome, services: Services, log: logging.Logger) -> DumpFile:
+    return DumpFile(find_truthy_dump(source, home, services, log), last_line_ends=b".")
 
 
 def read_entities(
     source: Source, home: StudyHome, services: Services, ids: Sequence[str], log: logging.Logger
-) -> Entities:
-    """The entities `ids` that exist and have a label. Errors: `SourceError`."""
+) -> _Read:
+    """The entities `ids` that exist and have a label, in this order: columns entity_id, label, aliases, description,
+    article_title, sitelinks (null: not known). Errors: `SourceError`.
+    """
     if source.facts_from == "truthy_dump":
-        return _entities_of_dump(_dump(source, home, services, log), services, ids, log)
+        return _entities_of_dump(_open_dump(source, home, services, log), services, ids, log)
     entities, rejected, n_redirected = fetch_entities(services.client, services.entities_url, ids, log)
     sitelinks = fetch_sitelinks(services.client, services.sparql_url, ids, log)
-    notes = {"redirected": n_redirected}
     table = _entity_table((entity, sitelinks.get(entity.entity_id)) for entity in entities)
-    return Entities(table, rejected, notes)
+    return table, rejected, {"redirected": n_redirected}
 
 
 def _entity_table(entities: Iterable[tuple[Entity, int | None]]) -> pa.Table:
@@ -119,24 +108,25 @@ def _entity_table(entities: Iterable[tuple[Entity, int | None]]) -> pa.Table:
     return pa.Table.from_batches(parts, schema=_ENTITY_COLUMNS)
 
 
-def _entities_of_dump(
-    dump: DumpFile, services: Services, ids: Sequence[str], log: logging.Logger
-) -> Entities:
+def _entities_of_dump(dump: DumpFile, services: Services, ids: Sequence[str], log: logging.Logger) -> _Read:
     """Terms from the dump; articles and numbers of site links from the services if the dump has none."""
-    rejected = RejectedRows()
+    rejected = RejectedRows(most=MOST_LINES)
     terms = read_terms(dump, ids, rejected, log)
     client, url = services.client, services.entities_url
-    redirected = [entity_id for entity_id in ids if entity_id in terms.redirects]
-    unknown = [] if terms.lists_all else _list_missing(terms, ids)
-    instead = dict(fetch_documents(client, url, [*redirected, *unknown], log))
+    unread = [entity_id for entity_id in ids if entity_id in terms.redirects]
+    n_redirected = len(unread)
+    if not terms.lists_all:
+        known = zip(ids, terms.have_lines(ids), strict=True)
+        unread += [name for name, is_known in known if not is_known and name not in terms.redirects]
+    instead = dict(fetch_documents(client, url, unread, log))
     titles: dict[str, Any] = {}
     sitelinks: Mapping[str, int] = {}
     if not terms.has_sitelinks:
-        known = [entity_id for entity_id in ids if entity_id not in instead]
-        for entity_id, document in fetch_documents(client, url, known, log, props="sitelinks"):
+        of_dump = [entity_id for entity_id in ids if entity_id not in instead]
+        for entity_id, document in fetch_documents(client, url, of_dump, log, props="sitelinks"):
             titles[entity_id] = (document or {}).get("sitelinks")
         sitelinks = fetch_sitelinks(client, services.sparql_url, ids, log)
-    put_aside = list(rejected.rows)
+    put_aside = rejected.list_rows()
 
     def entities() -> Iterator[tuple[Entity, int | None]]:
         for entity_id, dumped in terms.of(ids):
@@ -151,17 +141,11 @@ def _entities_of_dump(
 
     table = _entity_table(entities())
     notes = {
-        "redirected": len(redirected),
-        "terms_put_aside": rejected.counts.total(),
+        "redirected": n_redirected,
+        "terms_put_aside": rejected.n_rows,
         "dump_lines": dump.n_lines,
     }
-    return Entities(table, put_aside, notes)
-
-
-def _list_missing(terms: EntityTerms, ids: Sequence[str]) -> list[str]:
-    """The ids about which the dump has no line, and which it does not redirect."""
-    known = zip(ids, terms.have_lines(ids), strict=True)
-    return [entity_id for entity_id, is_known in known if not is_known and entity_id not in terms.redirects]
+    return table, put_aside, notes
 
 
 def ingest_triples(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -182,24 +166,21 @@ def ingest_triples(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     def compute() -> Computed:
         with open_services(source, home, stage=stamp) as services:
             facts = read_facts(source, home, services, relations, log)
-        return triple_rows(facts, services.label, source.facts_from)
+            return triple_rows(facts, services.label, source.facts_from)
 
     outcome = lake.materialise("triples", stamp, compute)
     finish_stage(home, stamp)
     return outcome
 
 
-def triple_rows(facts: Facts, source: str, facts_from: str) -> Computed:
-    """The rows of `triples`. Errors: `SourceError` where there is no statement."""
-    counts = {name: table.num_rows for name, table in facts.statements.items()}
-    if not any(counts.values()):
-        raise SourceError(f"source {source}: no statement of {', '.join(counts)}; nothing was written")
-    parts = [
-        add_constants(table, relation=name, source=source, facts_from=facts_from)
-        for name, table in facts.statements.items()
-    ]
-    notes = {"triples": counts, **facts.notes, **_quarantine_notes(facts.rejected)}
-    return Computed(pa.concat_tables(parts), facts.rejected, notes)
+def triple_rows(facts: _Read, source: str, facts_from: str) -> Computed:
+    """The rows of `triples`, of what `read_facts` gives. Errors: `SourceError` where there is no statement."""
+    rows, rejected, notes = facts
+    if not rows.num_rows:
+        names = ", ".join(notes["triples"])
+        raise SourceError(f"source {source}: no statement of {names}; nothing was written")
+    rows = add_constants(rows, source=source, facts_from=facts_from)
+    return Computed(rows, rejected, notes | _count_reasons(rejected))
 
 
 def ingest_entities(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
@@ -220,28 +201,25 @@ def ingest_entities(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
         ids = sort_ids([*triples["subject_id"].to_pylist(), *triples["object_id"].to_pylist()])
         with open_services(source, home, stage=stamp) as services:
             entities = read_entities(source, home, services, ids, log)
-        return entity_rows(entities, services.label, source.facts_from)
+            return entity_rows(entities, services.label, source.facts_from)
 
     outcome = lake.materialise("entities", stamp, compute)
     finish_stage(home, stamp)
     return outcome
 
 
-def entity_rows(entities: Entities, source: str, facts_from: str) -> Computed:
-    """The rows of `entities`."""
-    rows = add_constants(entities.table, source=source, facts_from=facts_from)
-    notes = {
-        **entities.notes,
+def entity_rows(entities: _Read, source: str, facts_from: str) -> Computed:
+    """The rows of `entities`, of what `read_entities` gives."""
+    table, rejected, notes = entities
+    rows = add_constants(table, source=source, facts_from=facts_from)
+    counts = {
         "entities": rows.num_rows,
         "without_article": rows["article_title"].null_count,
         "without_sitelinks": rows["sitelinks"].null_count,
     }
-    return Computed(rows, entities.rejected, notes | _quarantine_notes(entities.rejected))
+    return Computed(rows, rejected, notes | counts | _count_reasons(rejected))
 
 
-def _quarantine_notes(rejected: Sequence[QuarantinedRow]) -> dict[str, Any]:
+def _count_reasons(rejected: Sequence[QuarantinedRow]) -> dict[str, Any]:
     reasons = Counter(row.reason.split(":")[0] for row in rejected)
-    return {
-        "quarantined": len(rejected),
-        **({"quarantined_reasons": dict(reasons.most_common(10))} if reasons else {}),
-    }
+    return {"quarantined_reasons": dict(reasons.most_common(10))} if reasons else {}

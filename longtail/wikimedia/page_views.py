@@ -1,32 +1,158 @@
-"""Lake table page_views: the monthly page views of a study's entities."""
+"""Lake table page_views: the monthly page views of a study's entities, from the API or from the monthly dumps."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from longtail.errors import SourceError
 from longtail.storage.fingerprints import code_version, fingerprint
-from longtail.storage.lake import Computed, Lake, Outcome
-from longtail.study.source import FIRST_MONTH, NO_SOURCE, newest_complete_month, newest_past_month
-from longtail.study.study import Study
-from longtail.wikimedia import page_view_origins
-from longtail.wikimedia.page_view_origins import (
-    NO_VIEWS,
-    add_origin,
-    add_views,
-    fetch_views,
-    page_views_slice,
-    resolve_articles,
+from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow
+from longtail.storage.lake_rows import add_constants
+from longtail.study.source import (
+    FIRST_MONTH,
+    NO_SOURCE,
+    Popularity,
+    Source,
+    newest_complete_month,
+    newest_past_month,
 )
-from longtail.wikimedia.protocols.redirects import Resolved
+from longtail.study.study import Study
+from longtail.wikimedia import page_view_dump
+from longtail.wikimedia.articles import Resolved, fetch_page_views, resolve_titles
+from longtail.wikimedia.page_view_dump import read_page_views
 from longtail.wikimedia.selected_facts import asked_entities
-from longtail.wikimedia.services import finish_stage, open_services
+from longtail.wikimedia.services import (
+    Services,
+    dump_identity,
+    find_page_view_dump,
+    finish_stage,
+    open_services,
+    user_page_view_dump,
+    world,
+    world_version,
+)
+
+MOST_BY_API = 20_000  # titles; for more titles, a month's dump costs Wikimedia less than the requests
+# an estimate, with redirects; the true number is known only after the requests
+TITLES_AN_ARTICLE = 4
+NO_VIEWS = "a study with an rdf_file has no page views; set popularity.measure to sitelinks"
+
+
+@dataclass(frozen=True)
+class MonthViews:
+    """Views of one month in the order of the articles; None = missing, which is not zero."""
+
+    origin: str
+    by_title: list[int | None]
+    rejected: Sequence[QuarantinedRow] = ()
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+def views_origin(source: Source, n_articles: int, popularity: Popularity) -> str:
+    """`api` or `dump`. With `redirects` set to `sum`, each article needs requests for several titles. The dumps have the
+    views of users alone."""
+    if source.views_from != "auto":
+        return source.views_from
+    if popularity.agent == "all":
+        return "api"
+    titles = n_articles * (TITLES_AN_ARTICLE if popularity.redirects == "sum" else 1)
+    return "dump" if titles > MOST_BY_API else "api"
+
+
+def resolve_articles(
+    study: Study, services: Services, titles: Sequence[str], log: logging.Logger
+) -> list[Resolved]:
+    """Where the study's articles are now, as popularity.redirects demands. Errors: `SourceError`."""
+    setting = study.popularity.redirects
+    if setting == "ignore" or not titles:
+        return [Resolved(title) for title in titles]
+    distinct = list(dict.fromkeys(titles))
+    found = resolve_titles(
+        services.client, services.titles_url, distinct, log, with_redirects=setting == "sum"
+    )
+    by_title = dict(zip(distinct, found, strict=True))
+    return [by_title[title] for title in titles]
+
+
+def fetch_views(
+    study: Study, services: Services, articles: Sequence[Resolved], months: Sequence[str], log: logging.Logger
+) -> dict[str, MonthViews]:
+    """Month → views of `articles`, summed over all titles of each. Errors: `SourceError`."""
+    titles = list(dict.fromkeys(title for article in articles for title in article.counted))
+    if views_origin(study.source, len(articles), study.popularity) == "dump":
+        return {month: _of_dump(study, services, articles, titles, month, log) for month in months}
+    rejected: list[QuarantinedRow] = []
+    url = services.page_views_url
+    agent = study.popularity.agent
+    found = fetch_page_views(services.client, url, titles, months, log, rejected, agent) if titles else []
+    by_title = dict(zip(titles, found, strict=True))
+    return {
+        month: MonthViews(
+            "api", _add(articles, {title: views[month] for title, views in by_title.items()}), rejected
+        )
+        for month in months
+    }
+
+
+def _add(articles: Sequence[Resolved], views: Mapping[str, int | None]) -> list[int | None]:
+    """The views of each article; missing only if none of its titles has any."""
+    counts = ([n for title in article.counted if (n := views.get(title)) is not None] for article in articles)
+    return [sum(known) if known else None for known in counts]
+
+
+def _of_dump(
+    study: Study,
+    services: Services,
+    articles: Sequence[Resolved],
+    titles: Sequence[str],
+    month: str,
+    log: logging.Logger,
+) -> MonthViews:
+    path = find_page_view_dump(study.source, study.home, services, month, log)
+    read = read_page_views(path, titles, log)
+    notes = {
+        "dump_lines": read.n_lines,
+        **read.rejected.notes(),
+    }
+    return MonthViews("dump", _add(articles, read.views), read.rejected.list_rows(), notes)
+
+
+def add_origin(titles: pa.Table, articles: Sequence[Resolved], popularity: Popularity) -> pa.Table:
+    """The rows of titles with columns that say how their views are counted. There may be millions of rows."""
+    is_asked, is_sum = popularity.redirects != "ignore", popularity.redirects == "sum"
+    where = [one.title if is_asked and one.exists else None for one in articles]
+    added = [len(one.counted) - 1 if is_sum else None for one in articles]
+    rows = add_constants(titles, redirects=popularity.redirects, agent=popularity.agent)
+    rows = rows.append_column("resolved_title", pa.array(where, pa.string()))
+    return rows.append_column("n_redirects", pa.array(added, pa.int32()))
+
+
+def add_views(titles: pa.Table, month: str, source: str, views: MonthViews) -> pa.Table:
+    """The rows of titles with their views in a month."""
+    rows = add_constants(titles, month=month, source=source, views_from=views.origin)
+    return rows.append_column("views", pa.array(views.by_title, pa.int64()))
+
+
+def page_views_slice(study: Study, month: str, n_articles: int) -> list[Any]:
+    """What decides a month's page views of `n_articles` given articles, for any stage that fetches them."""
+    source, popularity = study.source, study.popularity
+    origin = views_origin(source, n_articles, popularity)
+    unused = () if origin == "dump" else (page_view_dump.__name__,)
+    code = code_version(__name__, without=unused)
+    counted = [popularity.redirects, popularity.agent, origin]
+    decided: list[Any] = [source.kind, world(source), world_version(source), *counted, code]
+    if origin == "dump":
+        named = user_page_view_dump(source, month) if n_articles else None
+        decided += [dump_identity(named)] if named else []
+    return decided
 
 
 def ingest_page_view_months(
@@ -44,17 +170,17 @@ def ingest_page_view_months(
     articles = _articles(study, lake)
     asked = articles.to_pylist()
     # Only titles, not the whole table: a changed label or site link count must not cause a new download of all views.
-    code = code_version(__name__, without=[page_view_origins.__name__])
     stamps = {
-        month: fingerprint("page_views", month, asked, page_views_slice(study, month, len(asked)), code)
+        month: fingerprint("page_views", month, asked, page_views_slice(study, month, len(asked)))
         for month in months
     }
+    named = articles.select(["entity_id", "article_title"])
     return materialise_months(
         study,
         lake,
         "page_views",
         stamps,
-        lambda stale, stage: _page_views(study, articles, stale, stage, log),
+        lambda stale, stage: fetch_months(study, "page_views", named, stale, stage, log),
     )
 
 
@@ -88,13 +214,6 @@ def _articles(study: Study, lake: Lake) -> pa.Table:
     if asked is not None:
         wanted = pc.and_(wanted, pc.is_in(entities["entity_id"], value_set=asked))
     return entities.filter(wanted)
-
-
-def _page_views(
-    study: Study, entities: pa.Table, months: Sequence[str], stage: str, log: logging.Logger
-) -> dict[str, Computed]:
-    named = entities.select(["entity_id", "article_title"])
-    return fetch_months(study, "page_views", named, months, stage, log)
 
 
 def fetch_months(

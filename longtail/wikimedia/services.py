@@ -1,22 +1,34 @@
-"""Which services a study uses: Wikimedia's own, or the same protocols served by this process."""
+"""What a study's source is: its services and dumps, what they need from the operator, and what decides their rows.
+
+The services are Wikimedia's own, or the same protocols served by this process. Dumps are files that
+the operator names, or lie in the home's cache, where each is downloaded once.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import logging
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from longtail.errors import SourceError
+from longtail.needs import Need
 from longtail.relations.relation import SOURCE_SET, relation_set
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.home import StudyHome
 from longtail.storage.lake import QuarantinedRow
-from longtail.study.source import Source
-from longtail.transfer.client import HttpClient
-from longtail.transfer.failures import CONTACT, missing_contact
-from longtail.transfer.stored_answers import FinishedAnswers, forget_stage
+from longtail.study.source import Source, window
+from longtail.study.study import Study
+from longtail.transfer.client import FinishedAnswers, HttpClient, forget_stage
+from longtail.transfer.downloads import download_dump
+from longtail.transfer.http import CONTACT, missing_contact
+from longtail.wikimedia import truthy_dump
+from longtail.wikimedia.page_view_dump import address, file_name
 
 _SPARQL = "https://query.wikidata.org/sparql"
 _ENTITIES = "https://www.wikidata.org/w/api.php"
@@ -26,6 +38,8 @@ _DUMPS = "https://dumps.wikimedia.org"
 _TITLES = "https://en.wikipedia.org/w/api.php"
 _METRICS = "https://wikimedia.org"
 _PAGE_VIEWS = "/api/rest_v1/metrics/pageviews/per-article"
+_TRUTHY_VARIABLE, _PAGE_VIEWS_VARIABLE = "LONGTAIL_TRUTHY_DUMP", "LONGTAIL_PAGE_VIEW_DUMPS"
+_ENDS = 1 << 20
 
 
 def rdf_path(source: Source) -> Path:
@@ -55,14 +69,15 @@ def world_version(source: Source) -> str:
     """The version of the code and relations that make the world, and of what serves it; empty for other sources."""
     if source.kind != "sandbox":
         return ""
-    from longtail.sandbox import rest
+    from longtail.sandbox import services
 
-    return fingerprint(code_version(rest.__name__), relation_set(SOURCE_SET))
+    return fingerprint(code_version(services.__name__), relation_set(SOURCE_SET))
 
 
 @dataclass(frozen=True)
 class Services:
-    """The addresses of the services and the client for requests. None: the source has no such service.
+    """The addresses of the services and the client for requests. None: the source has no such service. An RDF file has no
+    articles: nothing asks for their views.
 
     `label` is the value of column `source`. `broken_lines` gives the lines of a file that could not be read; they are
     known after the first answer of the SPARQL service.
@@ -72,11 +87,11 @@ class Services:
     client: HttpClient
     sparql_url: str
     entities_url: str
-    page_views_url: str | None = None
-    titles_url: str | None = None
+    page_views_url: str
+    titles_url: str
+    truthy_url: str
+    page_view_dumps_url: str
     articles_url: str | None = None
-    truthy_url: str | None = None
-    page_view_dumps_url: str | None = None
     tagme_url: str | None = None
     tagme_token: str | None = None
     broken_lines: Callable[[], tuple[QuarantinedRow, ...]] = tuple
@@ -139,9 +154,8 @@ def _answers_folder(home: StudyHome) -> Path:
 
 @contextlib.contextmanager
 def _local_services(source: Source, client: HttpClient) -> Iterator[Services]:
-    from longtail.sandbox import mediawiki, tagme
-    from longtail.sandbox.rest import DUMP
     from longtail.sandbox.server import SandboxServer
+    from longtail.sandbox.services import DUMP, TAGME_PATH, TAGME_TOKEN, TITLES_PATH
     from longtail.sandbox.world import World
 
     is_world = source.kind == "sandbox"
@@ -149,17 +163,131 @@ def _local_services(source: Source, client: HttpClient) -> Iterator[Services]:
     with SandboxServer(origin) as server:
         if not is_world and source.facts_from != "truthy_dump":
             server.content.store()  # report an unreadable file here, not through the server: the user must correct it
+        base = server.base_url
         yield Services(
             label=source.kind,
             client=client,
-            sparql_url=f"{server.base_url}/sparql",
-            entities_url=f"{server.base_url}/w/api.php",
-            page_views_url=f"{server.base_url}{_PAGE_VIEWS}" if is_world else None,
-            titles_url=f"{server.base_url}{mediawiki.PATH}" if is_world else None,
-            articles_url=f"{server.base_url}{DUMP}" if is_world else None,
-            truthy_url=f"{server.base_url}{_TRUTHY}" if is_world else None,
-            page_view_dumps_url=f"{server.base_url}{_PAGE_VIEW_DUMPS}" if is_world else None,
-            tagme_url=f"{server.base_url}{tagme.PATH}" if is_world else None,
-            tagme_token=tagme.TOKEN if is_world else None,
+            sparql_url=f"{base}/sparql",
+            entities_url=f"{base}/w/api.php",
+            page_views_url=base + _PAGE_VIEWS,
+            titles_url=base + TITLES_PATH,
+            truthy_url=base + _TRUTHY,
+            page_view_dumps_url=base + _PAGE_VIEW_DUMPS,
+            articles_url=base + DUMP if is_world else None,
+            tagme_url=base + TAGME_PATH if is_world else None,
+            tagme_token=TAGME_TOKEN if is_world else None,
             broken_lines=lambda: server.content.broken,
         )
+
+
+def user_truthy_dump(source: Source) -> Path | None:
+    """The truthy dump that the operator names; None where Longtail downloads it. Errors: `SourceError`."""
+    if source.kind == "rdf_file":
+        return rdf_path(source)
+    named = os.environ.get(_TRUTHY_VARIABLE, "").strip() if source.kind == "wikidata" else ""
+    if not named:
+        return None
+    path = Path(named).expanduser()
+    if not path.is_file():
+        raise SourceError(
+            f"{path}: no such file; {_TRUTHY_VARIABLE} must name a truthy dump (.nt, .nt.gz or .nt.bz2)"
+        )
+    return path
+
+
+def find_truthy_dump(source: Source, home: StudyHome, services: Services, log: logging.Logger) -> Path:
+    """The truthy dump; downloaded if the operator names none and the cache has none. Errors: `SourceError`."""
+    path = user_truthy_dump(source) or truthy_dump_in_cache(source, home)
+    if not path.exists():
+        download_dump(services.client, services.truthy_url, path, log)
+    return path
+
+
+def find_page_view_dump(
+    source: Source, home: StudyHome, services: Services, month: str, log: logging.Logger
+) -> Path:
+    """The page view dump of a month, found as in `find_truthy_dump`. Errors: `SourceError`."""
+    path = user_page_view_dump(source, month) or page_view_dump_in_cache(source, home, month)
+    if not path.exists():
+        download_dump(services.client, address(services.page_view_dumps_url, month), path, log)
+    return path
+
+
+def user_page_view_dump(source: Source, month: str) -> Path | None:
+    """The month's dump in the folder that the operator names; None where Longtail downloads it.
+
+    Errors: `SourceError` where the folder has no dump of the month.
+    """
+    named = os.environ.get(_PAGE_VIEWS_VARIABLE, "").strip() if source.kind == "wikidata" else ""
+    if not named:
+        return None
+    folder, name = Path(named).expanduser(), file_name(month)
+    for candidate in (name, name.replace(".bz2", ".gz"), name.removesuffix(".bz2")):
+        if (folder / candidate).is_file():
+            return folder / candidate
+    raise SourceError(
+        f"{folder / name}: no such file; {_PAGE_VIEWS_VARIABLE} must name a folder with the month's page view dump"
+    )
+
+
+def truthy_dump_in_cache(source: Source, home: StudyHome) -> Path:
+    """Where the source's truthy dump is after the download."""
+    return home.cache / "dumps" / f"truthy-{_world(source)}.nt.bz2"
+
+
+def page_view_dump_in_cache(source: Source, home: StudyHome, month: str) -> Path:
+    """Where the source's page view dump of a month is after the download."""
+    world = f"{_world(source)}-" if source.kind == "sandbox" else ""
+    return home.cache / "dumps" / f"{world}{file_name(month)}"
+
+
+def _world(source: Source) -> str:
+    if source.kind == "sandbox":
+        # Another version of the sandbox has another world with other dumps.
+        return f"sandbox-{source.seed}-{source.facts_per_relation}-{world_version(source)[:8]}"
+    return f"{source.kind}-{source.snapshot}"
+
+
+def dump_identity(path: Path) -> dict[str, object]:
+    """Identifies a dump without reading all of it: its size, its first and its last mebibyte."""
+    digest = hashlib.sha256()
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        digest.update(file.read(_ENDS))
+        file.seek(max(0, size - _ENDS))
+        digest.update(file.read(_ENDS))
+    return {"bytes": size, "ends_sha256": digest.hexdigest()}
+
+
+def source_slice(source: Source) -> dict[str, Any]:
+    """The source's settings that decide the rows; for a file its bytes, wherever it is."""
+    origin: dict[str, Any] = {"facts_from": source.facts_from} if source.facts_from != "query_service" else {}
+    if source.facts_from == "truthy_dump":
+        named = user_truthy_dump(source)
+        origin |= dump_identity(named) if named else {}
+    if source.kind == "rdf_file" and source.facts_from != "truthy_dump":
+        with rdf_path(source).open("rb") as stream:
+            origin["sha256"] = hashlib.file_digest(stream, "sha256").hexdigest()
+    if source.kind == "rdf_file":
+        return {"kind": source.kind, **origin}
+    return {"kind": source.kind, "snapshot": source.snapshot, **world(source), **origin}
+
+
+def facts_code(source: Source, stage: str) -> str:
+    """The version of the code that decides facts and entities; `stage` is the module that ingests them."""
+    unused = () if source.facts_from == "truthy_dump" else (truthy_dump.__name__,)
+    return code_version(stage, without=unused) + world_version(source)
+
+
+def needs_of_source(study: Study) -> Iterator[Need]:
+    """A dump that Longtail would download is no need; one that a variable names is."""
+    source = study.source
+    if source.kind == "wikidata":
+        yield Need("source", check_contact)
+    if source.kind == "rdf_file":
+        yield Need("source.path_env", partial(rdf_path, source))
+    elif source.facts_from == "truthy_dump":
+        yield Need("source.facts_from", partial(user_truthy_dump, source))
+    if study.popularity.measure == "page_views" and source.views_from == "dump":
+        for month in window(study):
+            yield Need("source.views_from", partial(user_page_view_dump, source, month))

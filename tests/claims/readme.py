@@ -9,7 +9,7 @@ import duckdb
 from longtail.commands import ui
 from longtail.storage.home import PROJECT_ROOT
 from longtail.study.file import N_QUESTIONS as QUICK
-from longtail.wikimedia.page_view_origins import MOST_BY_API
+from longtail.wikimedia.page_views import MOST_BY_API
 from tests.claims.form import Claim, Form, Numbers, constant, dbt_variable, written
 
 README = "README.md"

@@ -85,8 +85,8 @@ from longtail.tables import TABLES
 from longtail.tuning.sweep import tune
 from longtail.warehouse import build
 from longtail.warehouse.build import warehouse_inputs
-from longtail.wikimedia.dumps.page_views import file_name
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
+from longtail.wikimedia.page_view_dump import file_name
 from longtail.wikimedia.page_views import ingest_page_view_months
 from tests.longtail.imports.test_pararel import CAPITALS
 from tests.longtail.imports.test_pararel import write as write_pararel

@@ -28,7 +28,7 @@ from typing import Any
 from longtail.errors import LongtailError
 from longtail.imports.answers import import_answers
 from longtail.imports.datasets import import_paraphrases, read_questions
-from longtail.imports.records import RejectedRows
+from longtail.parsing.line_files import RejectedRows
 from longtail.preflight import misses
 from longtail.retrieval.collections import passages_in
 from longtail.storage.lake import Lake

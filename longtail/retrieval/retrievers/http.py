@@ -35,9 +35,8 @@ from longtail.study.values import (
     whole,
 )
 from longtail.threads import map_in_order
-from longtail.transfer.client import HttpClient
+from longtail.transfer.client import FinishedAnswers, HttpClient
 from longtail.transfer.limits import Service
-from longtail.transfer.stored_answers import FinishedAnswers
 
 _QUERY, _K = "{query}", "{k}"
 _PARTIAL = ("timed_out", "_shards.failed", "root.coverage.degraded")

@@ -44,7 +44,6 @@ def _read(place: Path, declared: Import, _dataset: Dataset, _names: Names) -> Im
             "subject": row["subject"], "subject_aliases": [], "question": row["question"] + declared.option("sign"),
             "object_ids": [born], "objects": [row["answer"]], "gold_answers": [row["answer"]],
         }  # fmt: skip
-    dataset.notes["reasons"] = {}
     return dataset
 
 

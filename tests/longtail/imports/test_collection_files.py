@@ -19,8 +19,9 @@ from longtail.errors import SourceError
 from longtail.imports.formats.collections import atlas, cirrus_search, pyserini
 from longtail.imports.formats.collections.articles import read_articles
 from longtail.imports.formats.collections.dpr import read_passages
-from longtail.imports.records import AUTO, ENCLOSING, RejectedRows
+from longtail.imports.lines import AUTO, ENCLOSING
 from longtail.imports.wiki import DISAMBIGUATION, REDIRECT, ExcludedPage
+from longtail.parsing.line_files import RejectedRows
 from longtail.study.imports import load_format
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)

@@ -18,8 +18,8 @@ from longtail.imports.formats.answers.lm_eval import read_log
 from longtail.imports.formats.paraphrases.popqa_tp import read_popqa_tp
 from longtail.imports.formats.questions.entity_questions import read_entity_questions
 from longtail.imports.formats.questions.popqa import read_popqa
-from longtail.imports.records import RejectedRows
-from longtail.imports.table import read_questions
+from longtail.imports.formats.questions.table import read_questions
+from longtail.parsing.line_files import RejectedRows
 from longtail.reference.nq_open import read_nq_open
 from longtail.relations.relation import relation_names, relation_set
 from longtail.storage.lake import QuarantinedRow

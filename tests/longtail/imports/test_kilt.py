@@ -82,26 +82,6 @@ def test_hotpotqa_is_read_without_its_paragraphs(tmp_path: Path, content: str) -
 
 
 @pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        ({"_id": "b", "question": "Who?", "answer": ""}, "column answer: at least one answer was expected"),
-        (
-            {"_id": OWN_HOTPOT[0]["_id"], "question": "Who?", "answer": "x"},
-            "column _id: row 1 has the same id",
-        ),
-        ({"_id": "b", "question": "Who?", "answer": "x" * 251}, "column answer: a text of 251 characters"),
-        ("no object", "an object was expected"),
-    ],
-)
-def test_a_bad_row_is_put_aside_with_its_reason(tmp_path: Path, row: object, reason: str) -> None:
-    found = read(tmp_path, "hotpotqa", json.dumps([*OWN_HOTPOT, row]))
-    assert len(found.questions) == 1
-    (rejected,) = found.rejected
-    assert rejected.row_key == "questions row 2"
-    assert rejected.reason.startswith(reason)
-
-
-@pytest.mark.parametrize(
     ("content", "message"),
     [
         ('[{"_id": "a"', "cannot be read as a JSON list"),

@@ -55,7 +55,7 @@ def test_facts_are_kept_apart_by_uuid_and_linked_by_a_name_that_one_entity_has(t
         1,
         2,
     )
-    assert found.notes["facts_with_repeated_subject"] == 2
+    assert found.says[0].startswith("2 facts share")
 
 
 def test_rows_that_cannot_be_used_are_put_aside_with_their_reason(tmp_path: Path) -> None:
@@ -112,7 +112,6 @@ def test_a_uuid_that_another_relation_has_is_put_aside(tmp_path: Path) -> None:
 def test_a_relation_of_one_pattern_is_asked_and_named(tmp_path: Path) -> None:
     write(tmp_path, "P36", CAPITALS[:1], [("u1", "Peru", "Lima")])
     found = read_pararel(tmp_path, ["P36"], {})
-    assert found.notes["relations_of_one_pattern"] == ["P36"]
     assert any("one pattern alone" in line and "P36" in line for line in found.says)
 
 
@@ -164,13 +163,17 @@ def test_edges_say_what_changes_and_those_of_other_patterns_are_put_aside(tmp_pa
 @needs_real_data
 def test_the_real_files_are_read_whole() -> None:
     found = read_pararel(REAL_DATA / "pararel", (), {})
-    assert (len(found.questions), found.notes["patterns"], len(found.patterns)) == (22_418, 274, 33)
+    assert (len(found.questions), sum(map(len, found.patterns.values())), len(found.patterns)) == (
+        22_418,
+        274,
+        33,
+    )
     assert (len(found.candidates["P279"]), len(found.candidates["P30"])) == (396, 5)
-    assert found.notes["relations_of_one_pattern"] == ["P1001"]
+    assert found.says[1].endswith("consistent: P1001")
     assert {row.row_key for row in found.rejected} == {
         "trex_lms_vocab/P31.jsonl row 0", "trex_lms_vocab/P527.jsonl row 0",
     }  # fmt: skip
-    assert found.notes["facts_with_repeated_subject"] > 2_000
+    assert int(found.says[0].split()[0]) > 2_000
     kinds = Counter(found.changes.values())
     assert kinds == {"both": 808, "lexical": 218, "syntactic": 50, "no_change": 48, "determiner": 1_736}
     assert len({relation for relation, _, _ in found.changes}) == 32

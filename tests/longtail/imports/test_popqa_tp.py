@@ -31,7 +31,6 @@ def test_wordings_by_id_and_template(tmp_path: Path) -> None:
         0: "What is Subject 1's occupation?", 1: "Wording 1 about Subject 1?", 2: "Wording 2 about Subject 1?",
     }  # fmt: skip
     assert found.notes["paraphrase_rows"] == 18
-    assert found.notes["questions_without_paraphrases"] == 0
 
 
 @pytest.mark.parametrize(
@@ -96,9 +95,10 @@ def test_letters_read_as_macroman_are_repaired_and_right_ones_stay(tmp_path: Pat
     for content, n in ((wordings, 0), (garbled, 9), ([*wordings[:3], *garbled[3:]], 6)):
         found = read_popqa_tp(write_popqa_tp(tmp_path / "tp.csv", content), questions)
         assert {key: {k: own[k] for k in (1, 2)} for key, own in found.wordings.items()} == expected
-        assert (found.notes["repaired_wordings"], found.rejected) == (n, [])
+        assert (found.says, found.rejected) == ([REPAIRED.format(n)] if n else [], [])
 
 
+REPAIRED = "tp.csv: {} wordings repaired, whose UTF-8 was read as MacRoman"
 TEMPLATES = "relation\ttemplate_id\ttemplate\n"
 
 
@@ -117,7 +117,7 @@ def test_templates_are_filled_for_each_question_of_their_relation(tmp_path: Path
         "400000": {0: "What is [X] [subj]'s occupation?", 1: "What job has [X] [subj]?"},
         "400001": {0: "What is 's occupation?", 1: "What job has ?"},
     }
-    assert found.notes == {"paraphrase_rows": 4, "questions_without_paraphrases": 1}
+    assert found.notes["paraphrase_rows"] == 4
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,8 @@ def test_the_published_table_is_rebuilt_from_its_templates_and_read_with_its_fau
     path.write_bytes(text.replace("\n", "\r\n").encode().decode("mac_roman").encode())
     published = read_popqa_tp(path, questions)
     assert {(key, n): text for key, own in published.wordings.items() for n, text in own.items()} == expected
-    assert published.notes["repaired_wordings"] == sum(not text.isascii() for text in expected.values())
+    n_repaired = sum(not text.isascii() for text in expected.values())
+    assert f" {n_repaired:,} wordings repaired" in published.says[0]
     with (folder / "altered_subjects.tsv").open(encoding="utf-8") as stream:
         altered = {row["id"] for row in csv.DictReader(stream, delimiter="\t")}
     filled = FORMAT.read(folder / "templates.tsv", questions).wordings

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import hashlib
 import io
 import json
 import logging
@@ -18,16 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longtail.errors import SourceError
-from longtail.imports import records
+from longtail.imports import lines as cells
 from longtail.imports.lines import LONGEST_FIELD, LONGEST_LINE
-from longtail.imports.records import (
-    RejectedRows,
-    file_hashes,
-    header_of,
-    json_texts,
-    read_delimited,
-    read_json_lines,
-)
+from longtail.imports.records import header_of, json_texts, read_delimited, read_json_lines
+from longtail.parsing.line_files import RejectedRows
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 
@@ -54,7 +47,7 @@ def logged() -> Iterator[list[str]]:
     words: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: words.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger(records.__name__)
+    logger = logging.getLogger(cells.__name__)
     logger.addHandler(handler)
     try:
         yield words
@@ -290,7 +283,7 @@ def test_lines_that_may_be_rows_or_one_cell_are_refused_until_a_key_says_which(
 
 
 def test_what_decides_may_stand_far_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "_BEGINNING", 10)
+    monkeypatch.setattr(cells, "_BEGINNING", 10)
     path = written(tmp_path / "file.tsv", "a\tb\n" + "1\tx\n" * 9 + '2\t"y" is\n3\t"z\n4\tw\n')
     found, rejected = rows(path, delimiter="\t")
     assert [row["b"] for row in found[9:]] == ['"y" is', '"z', "w"]
@@ -304,15 +297,6 @@ def test_a_long_row_that_was_shortened_is_never_read(tmp_path: Path) -> None:
     found, rejected = rows(written(tmp_path / "file.csv", b"a,b,c\n" + line + b"\n1,2,3\n"))
     assert [row["a"] for row in found] == ["1"]
     assert [row.reason for row in rejected.rows] == ["a line of at most 16,777,216 bytes was expected"]
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("quote", ["", '"'])
-def test_a_lone_cr_is_a_character_of_its_field(tmp_path: Path, end: str, quote: str) -> None:
-    content = end.join(["a,b", f"{quote}one\rtwo{quote},x", "\ry,z", ""])
-    found, rejected = rows(written(tmp_path / "file.csv", content))
-    assert found == [{"a": "one\rtwo", "b": "x"}, {"a": "\ry", "b": "z"}]
-    assert rejected.rows == []
 
 
 def test_quoted_line_breaks_quotes_emoji_and_blank_lines(tmp_path: Path) -> None:
@@ -362,12 +346,3 @@ def test_any_line_of_json_lines_is_an_object_or_put_aside(
         bool(line.strip()) for line in path.read_bytes().decode("utf-8", "surrogateescape").split("\n")
     )
     assert len(found) + len(rejected.rows) == n_lines or b"\0" in content
-
-
-def test_hashes_know_names_and_bytes(tmp_path: Path) -> None:
-    one, two = written(tmp_path / "one", "x"), written(tmp_path / "two", "x")
-    ((name, digest),) = file_hashes([one])
-    assert (name, digest) == ("one", hashlib.sha256(b"x").hexdigest())
-    assert file_hashes([two]) == [("two", digest)]
-    with pytest.raises(SourceError, match="cannot be read"):
-        file_hashes([tmp_path])

@@ -16,8 +16,8 @@ from longtail.imports.formats.answers.adaptive_retrieval import (
 )
 from longtail.imports.formats.answers.lm_eval import read_log
 from longtail.imports.formats.questions.popqa import read_popqa
-from longtail.imports.records import RejectedRows
 from longtail.imports.results import ImportedAnswer
+from longtail.parsing.line_files import RejectedRows
 from longtail.scoring.match import score_answer
 from longtail.storage.fingerprints import prompt_hash
 from tests.imported_files import (

@@ -16,7 +16,7 @@ from longtail.generation.engine.session import ModelSession
 from longtail.generation.tasks.registry import TASKS
 from longtail.imports.answers import import_answers
 from longtail.imports.datasets import import_entities, import_popularity, import_triples, link_questions
-from longtail.imports.table import NO_IDS
+from longtail.imports.formats.questions.table import NO_IDS
 from longtail.prompt_formats import GROUNDING_PROMPTS
 from longtail.questions.build import build_questions
 from longtail.retrieval.indexes import build_index

@@ -14,11 +14,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.generated_wiki import page_lines
+from benchmarks.generated_wiki import page_lines, write_dump
 from longtail.errors import SourceError
 from longtail.imports.format import CollectedText
 from longtail.imports.formats.collections import wikipedia_xml
-from longtail.imports.records import RejectedRows
 from longtail.imports.wiki import (
     DISAMBIGUATION,
     REDIRECT,
@@ -31,7 +30,7 @@ from longtail.imports.wiki import (
     sections_of,
     sections_or_reason,
 )
-from longtail.sandbox.dumps import write_dump
+from longtail.parsing.line_files import RejectedRows
 from longtail.sandbox.world import World
 
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="de"><siteinfo>

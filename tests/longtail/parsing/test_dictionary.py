@@ -43,15 +43,6 @@ def test_the_longest_name_on_word_boundaries(text: str, expected: list[tuple[str
     assert spots(text) == expected
 
 
-def test_a_longer_name_that_ends_in_a_word_does_not_hide_a_shorter_one() -> None:
-    assert spots("ann apple", {"Ann A": {"Q1"}, "Ann": {"Q2"}}) == [("ann", ("Q2",))]
-
-
-def test_the_first_of_overlapping_names_wins() -> None:
-    names = {"big red": {"Q1"}, "red sea turtle": {"Q2"}, "turtle": {"Q3"}}
-    assert spots("a big red sea turtle", names) == [("big red", ("Q1",)), ("turtle", ("Q3",))]
-
-
 def test_offsets_refer_to_the_original_text() -> None:
     (mention,) = Dictionary({"Maße": {"Q1"}}).mentions("ẞ MASSE ẞ")
     assert (mention.start, mention.end, mention.spot) == (2, 7, "MASSE")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from longtail.errors import SourceError
-from longtail.parsing.line_files import DumpFile, RejectedRows
+from longtail.parsing.line_files import MOST_LINES, DumpFile, RejectedRows
 
 _DRAW = random.Random(4)
 TEXT = b"".join(b"line %d %x\n" % (number, _DRAW.getrandbits(400)) for number in range(25_000))
@@ -123,11 +123,11 @@ def test_awkward_files(tmp_path: Path, log) -> None:
 
 
 def test_all_rows_put_aside_are_counted_and_some_are_kept() -> None:
-    rejected = RejectedRows()
+    rejected = RejectedRows(most=MOST_LINES)
     for number in range(2_500):
-        rejected.add(str(number), f"not N-Triples: {number}", b"raw\xff\n")
-    rejected.add("1", "other", "text")
+        rejected.put(str(number), f"not N-Triples: {number}", b"raw\xff\n")
+    rejected.put("1", "other", "text")
     assert rejected.notes() == {"put_aside": {"not N-Triples": 2_500, "other": 1}}
-    assert len(rejected.rows) == 1_002
+    assert len(rejected.list_rows()) == 1_002
     assert rejected.rows[0].raw == "raw\\xff"
-    assert rejected.rows[-1].reason == "not N-Triples: 1,500 more, counted but not kept"
+    assert rejected.list_rows()[-1].reason == "not N-Triples: …: 1,500 more rows, counted but not kept"

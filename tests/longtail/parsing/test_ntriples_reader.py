@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from longtail.errors import SourceError
 from longtail.parsing import rdf
-from longtail.parsing.rdf import Reading, read_triples
+from longtail.parsing.line_files import RejectedRows
+from longtail.parsing.rdf import read_triples
 from longtail.study.source import Source
 from longtail.wikimedia.services import rdf_path
 
@@ -29,10 +30,10 @@ BROKEN = [
 ]
 
 
-def _read(path: Path) -> tuple[set[str], Reading]:
-    reading = Reading(path)
-    objects = {quad.object.value for chunk in read_triples(reading) for quad in chunk}
-    return objects, reading
+def _read(path: Path) -> tuple[set[str], RejectedRows]:
+    rejected = RejectedRows()
+    objects = {quad.object.value for chunk in read_triples(path, rejected) for quad in chunk}
+    return objects, rejected
 
 
 @settings(max_examples=60, deadline=None)
@@ -50,13 +51,12 @@ def test_each_line_is_read_or_put_aside_by_its_number(
     written = [GOOD % 0, *(GOOD % number if line is None else line for number, line in enumerate(lines, 2))]
     data = end.join(written)
     path.write_bytes(gzip.compress(data, 1) if is_gzip else data)
-    objects, reading = _read(path)
+    objects, rejected = _read(path)
     good = [0, *(number for number, line in enumerate(lines, 2) if line is None)]
     assert objects == {f"http://e/o{number}" for number in good}
-    assert reading.n_triples == len(good)
     expected = [str(number) for number, line in enumerate(lines, 2) if line in BROKEN]
-    assert [row.row_key for row in reading.broken] == expected
-    assert all(row.reason.startswith("not N-Triples: ") for row in reading.broken)
+    assert [row.row_key for row in rejected.rows] == expected
+    assert all(row.reason.startswith("not N-Triples: ") for row in rejected.rows)
 
 
 @settings(max_examples=150, deadline=None)
@@ -75,27 +75,25 @@ def test_broken_lines_in_every_chunk_stay_cheap(tmp_path: Path, monkeypatch: pyt
     path = tmp_path / "large.nt"
     lines = [GOOD % number if number % 1_000 else BROKEN[0] for number in range(50_000)]
     path.write_bytes(b"\n".join(lines))
-    objects, reading = _read(path)
+    objects, rejected = _read(path)
     assert sum(parsed) <= 2 * path.stat().st_size
-    assert (len(objects), len(reading.broken)) == (49_950, 50)
-    assert reading.broken[1].row_key == "1001"
+    assert (len(objects), len(rejected.rows)) == (49_950, 50)
+    assert rejected.rows[1].row_key == "1001"
 
 
 def test_an_overlong_line_is_put_aside_and_the_next_is_read(tmp_path: Path) -> None:
     path = tmp_path / "long.nt"
     path.write_bytes(GOOD % 1 + b'\n<http://e/s> <http://e/p> "' + b"x" * 5_000_000 + b'" .\n' + GOOD % 2)
-    objects, reading = _read(path)
+    objects, rejected = _read(path)
     assert objects == {"http://e/o1", "http://e/o2"}
-    assert [(row.row_key, row.reason) for row in reading.broken] == [
-        ("2", "not N-Triples: longer than 1 MiB")
-    ]
-    assert len(reading.broken[0].raw) <= 4_000
+    assert [(row.row_key, row.reason) for row in rejected.rows] == [("2", "not N-Triples: longer than 1 MiB")]
+    assert len(rejected.rows[0].raw) <= 4_000
 
 
 def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / "bom.nt"
     path.write_bytes(b"\xef\xbb\xbf" + GOOD % 1 + b"\n")
-    assert _read(path)[1].broken == []
+    assert _read(path)[1].rows == []
 
 
 def test_a_truncated_gzip_file_is_refused(tmp_path: Path) -> None:

@@ -13,8 +13,7 @@ from longtail.questions.build import build_questions
 from longtail.questions.frequencies import measure_frequencies
 from longtail.questions.paraphrases import build_paraphrases
 from longtail.questions.sampling import sample_facts
-from longtail.sandbox.pages import Pages
-from longtail.sandbox.world import World
+from longtail.sandbox.world import Pages, World
 from longtail.storage.lake import Lake, Outcome
 from longtail.study.study import Study
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples

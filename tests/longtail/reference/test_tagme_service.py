@@ -15,7 +15,7 @@ from longtail.errors import LongtailError, SourceError
 from longtail.reference.linking import describe_linking, link_reference_questions
 from longtail.reference.nq_open import import_reference_questions
 from longtail.reference.service import article_title, read_annotations
-from longtail.sandbox.tagme import PATH, TOKEN
+from longtail.sandbox.services import TAGME_PATH, TAGME_TOKEN
 from longtail.sandbox.world import World
 from longtail.transfer.client import HttpClient
 from tests.faults import Fault, FaultyServer, server_error
@@ -37,22 +37,22 @@ def names(world: World, n: int) -> list[str]:
 
 
 def tag(server: FaultyServer, **params: str) -> requests.Response:
-    return requests.post(f"{server.base_url}{PATH}", data=params, timeout=10)
+    return requests.post(f"{server.base_url}{TAGME_PATH}", data=params, timeout=10)
 
 
 def test_the_sandbox_answers_as_tagme_does(server: FaultyServer, world: World) -> None:
     (name,) = names(world, 1)
     text = f"who was {name} then"
-    reply = tag(server, **{"gcube-token": TOKEN, "text": text, "lang": "en", "long_text": "3"})
+    reply = tag(server, **{"gcube-token": TAGME_TOKEN, "text": text, "lang": "en", "long_text": "3"})
     assert (reply.status_code, reply.json()["api"], reply.json()["lang"]) == (200, "tag", "en")
     (annotation,) = reply.json()["annotations"]
     assert text[annotation["start"] : annotation["end"]] == annotation["spot"] == name
     assert {"rho", "link_probability", "id", "title"} <= set(annotation)
-    params = {"gcube-token": TOKEN, "text": text}
-    assert requests.get(f"{server.base_url}{PATH}", params=params, timeout=10).json() == reply.json()
+    params = {"gcube-token": TAGME_TOKEN, "text": text}
+    assert requests.get(f"{server.base_url}{TAGME_PATH}", params=params, timeout=10).json() == reply.json()
     assert tag(server, **{"gcube-token": "wrong", "text": text}).status_code == 401
-    assert tag(server, **{"gcube-token": TOKEN}).status_code == 400
-    assert tag(server, **{"gcube-token": TOKEN, "text": text, "lang": "xx"}).status_code == 400
+    assert tag(server, **{"gcube-token": TAGME_TOKEN}).status_code == 400
+    assert tag(server, **{"gcube-token": TAGME_TOKEN, "text": text, "lang": "xx"}).status_code == 400
 
 
 def test_links_above_the_threshold_and_the_lakes_entity(make: Make, world: World, client: HttpClient) -> None:
@@ -77,9 +77,9 @@ def test_links_above_the_threshold_and_the_lakes_entity(make: Make, world: World
 @pytest.fixture
 def live(make: Make, world: World, server: FaultyServer, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A study with another server as its live service: six questions, and a token in the environment."""
-    monkeypatch.setenv("MY_TOKEN", TOKEN)
+    monkeypatch.setenv("MY_TOKEN", TAGME_TOKEN)
     texts = [f"who is {name}" for name in names(world, 6)]
-    study, lake = make(texts, tagme={"url": f"{server.base_url}{PATH}", "token_env": "MY_TOKEN"})
+    study, lake = make(texts, tagme={"url": f"{server.base_url}{TAGME_PATH}", "token_env": "MY_TOKEN"})
     import_reference_questions(study, lake, LOG)
     return study, lake
 
@@ -88,7 +88,7 @@ def test_a_question_that_failed_temporarily_is_sent_again(
     live: Any, server: FaultyServer, client: HttpClient
 ) -> None:
     study, lake = live
-    server.faults.add(PATH, *[Fault(delay_s=0.0)] * 2, *[server_error()] * 3)
+    server.faults.add(TAGME_PATH, *[Fault(delay_s=0.0)] * 2, *[server_error()] * 3)
     with pytest.raises(
         SourceError, match=r"nq: 1 of 6 questions are not linked yet.*run again.*500"
     ) as caught:
@@ -104,7 +104,7 @@ def test_a_question_whose_text_is_refused_is_put_aside_and_counted_as_such(
     live: Any, server: FaultyServer, client: HttpClient
 ) -> None:
     study, lake = live
-    server.faults.add(PATH, *[Fault(delay_s=0.0)] * 2, Fault(400, b"text is too long"))
+    server.faults.add(TAGME_PATH, *[Fault(delay_s=0.0)] * 2, Fault(400, b"text is too long"))
     outcome = link_reference_questions(study, lake, LOG, client)
     assert (outcome.stamp.n_rows, outcome.stamp.n_quarantined) == (5, 1)
     (row,) = lake.read("quarantine", "reference_mentions|all").to_pylist()
@@ -120,7 +120,7 @@ def test_a_service_that_is_down_ends_the_run_and_loses_no_link(
     live: Any, server: FaultyServer, client: HttpClient
 ) -> None:
     study, lake = live
-    server.faults.add(PATH, *[Fault(delay_s=0.0)] * 2, *[server_error()] * 9)
+    server.faults.add(TAGME_PATH, *[Fault(delay_s=0.0)] * 2, *[server_error()] * 9)
     with pytest.raises(SourceError, match=r"TagMe service at .* answered 500"):
         link_reference_questions(study, lake, LOG, client)
     server.requests.clear()
@@ -134,7 +134,7 @@ def test_linked_questions_are_never_sent_again(
     study, lake = live
     link_reference_questions(study, lake, LOG, client)
     server.requests.clear()
-    tagme = {"url": f"{server.base_url}{PATH}", "token_env": "MY_TOKEN", "min_rho": 0.9}
+    tagme = {"url": f"{server.base_url}{TAGME_PATH}", "token_env": "MY_TOKEN", "min_rho": 0.9}
     study, lake = make([f"who is {name}" for name in names(world, 6)], tagme=tagme)
     assert link_reference_questions(study, lake, LOG, client).stamp.n_rows == 0
     assert not server.requests
@@ -148,7 +148,7 @@ def test_a_refused_token_soon_ends_the_run_and_is_not_shown(
     monkeypatch.setenv("MY_TOKEN", SECRET)
     echo = f"no such token: {SECRET}; {quote(SECRET, safe='')} {'x' * 95} {SECRET}".encode()
     for status in (401, 500):
-        server.faults.add(PATH, *[Fault(status, echo)] * 9)
+        server.faults.add(TAGME_PATH, *[Fault(status, echo)] * 9)
         server.requests.clear()
         with caplog.at_level(logging.DEBUG), pytest.raises(SourceError, match=f"answered {status}") as caught:
             link_reference_questions(study, lake, LOG, client)
@@ -164,10 +164,12 @@ def test_a_refused_token_soon_ends_the_run_and_is_not_shown(
 
 def test_a_redirect_does_not_receive_the_token(live: Any, server: FaultyServer, client: HttpClient) -> None:
     study, lake = live
-    server.faults.add(PATH, *[Fault(307, b"", headers={"Location": f"{server.base_url}/elsewhere"})] * 3)
+    server.faults.add(
+        TAGME_PATH, *[Fault(307, b"", headers={"Location": f"{server.base_url}/elsewhere"})] * 3
+    )
     with pytest.raises(SourceError, match="answered 307"):
         link_reference_questions(study, lake, LOG, client)
-    assert [request.path for request in server.requests] == [PATH] * 3
+    assert [request.path for request in server.requests] == [TAGME_PATH] * 3
 
 
 def test_without_a_token_nothing_is_requested(

@@ -14,13 +14,12 @@ from urllib.parse import quote
 
 import pytest
 
-from benchmarks.generated_wiki import page_lines
+from benchmarks.generated_wiki import page_lines, write_dump
 from longtail.errors import SourceError
 from longtail.preflight import needs_of_places
 from longtail.retrieval.collections import FirstRows, entities_by_title
 from longtail.retrieval.passages import build_passages
 from longtail.retrieval.retrieve import retrieve_passages
-from longtail.sandbox.dumps import write_dump
 from longtail.sandbox.world import World
 from longtail.storage.lake import Lake, Outcome
 from longtail.study.study import Study

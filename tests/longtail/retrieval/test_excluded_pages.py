@@ -12,15 +12,13 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from benchmarks.generated_wiki import page_lines
+from benchmarks.generated_wiki import page_lines, write_dump
 from longtail.errors import LakeError, SourceError
-from longtail.imports.records import RejectedRows
 from longtail.imports.wiki import DISAMBIGUATION, REDIRECT, ExcludedPage
+from longtail.parsing.line_files import RejectedRows
 from longtail.retrieval.excluded_pages import ExcludedPages, write_beside
 from longtail.retrieval.passages import build_passages
-from longtail.sandbox.dumps import write_dump
-from longtail.sandbox.pages import Pages
-from longtail.sandbox.world import World
+from longtail.sandbox.world import Pages, World
 from longtail.storage.files import STAGING
 from longtail.storage.lake import Lake
 from longtail.study.study import Study

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from longtail.errors import LongtailError
-from longtail.sandbox.rdf import ENTITY, SITELINKS
+from longtail.parsing.rdf import ENTITY, SITELINKS
 from longtail.sandbox.server import SandboxServer
 from longtail.sandbox.world import World
 

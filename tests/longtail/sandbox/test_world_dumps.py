@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from longtail.sandbox.dumps import page_view_lines, truthy_lines, write_dump
+from benchmarks.generated_wiki import write_dump
+from longtail.sandbox.dumps import page_view_lines, truthy_lines
 from longtail.sandbox.world import World
 
 

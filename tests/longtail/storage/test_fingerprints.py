@@ -25,7 +25,6 @@ CORE = "longtail"
 STAGES = (
     f"{CORE}.wikimedia.ingest",
     f"{CORE}.wikimedia.page_views",
-    f"{CORE}.wikimedia.page_view_origins",
     f"{CORE}.imports.answers",
     f"{CORE}.questions.build",
     f"{CORE}.questions.paraphrases",
@@ -35,7 +34,7 @@ STAGES = (
     f"{CORE}.embedding.lake_tables",
     f"{CORE}.reference.linking",
     f"{CORE}.statistics.adaptive_gains",
-    f"{CORE}.sandbox.content",
+    f"{CORE}.sandbox.server",
 )
 
 
@@ -66,7 +65,7 @@ def changed(root: Path, file: str, old: str, new: str) -> set[str]:
 
 
 def test_a_changed_comment_docstring_or_layout_makes_no_stage_stale(copied: Path) -> None:
-    file, definition = "wikimedia/protocols/entities.py", "def read_entity("
+    file, definition = "wikimedia/wikibase.py", "def read_entity("
     assert not changed(copied, file, definition, f"# a remark\n\n{definition}")
     assert not changed(copied, file, '"""One entity from its JSON;', '"""An entity, out of its JSON;')
 
@@ -74,10 +73,10 @@ def test_a_changed_comment_docstring_or_layout_makes_no_stage_stale(copied: Path
 def test_a_changed_formula_makes_only_dependent_stages_stale(copied: Path) -> None:
     stale = changed(copied, "questions/sampling.py", "np.exp(8 * draw - 6)", "np.exp(8 * draw - 5)")
     assert stale == {"questions.sampling"}
-    stale = changed(copied, "wikimedia/protocols/page_views.py", "10**12", "10**13")
-    assert stale == {"wikimedia.page_view_origins", "wikimedia.page_views"}
-    stale = changed(copied, "sandbox/randomness.py", "def mix(", "def mix_(")
-    assert stale == {"sandbox.content"}
+    stale = changed(copied, "wikimedia/articles.py", "10**12", "10**13")
+    assert stale == {"wikimedia.page_views"}
+    stale = changed(copied, "sandbox/population.py", "def mix(", "def mix_(")
+    assert stale == {"sandbox.server"}
 
 
 def test_modules_that_were_once_forgotten_are_covered(copied: Path) -> None:
@@ -154,10 +153,10 @@ def test_the_modules_left_out_exist() -> None:
 
 
 def test_a_stage_may_leave_out_modules_that_it_does_not_use_for_its_rows(copied: Path) -> None:
-    truthy = f"{CORE}.wikimedia.dumps.truthy"
+    truthy = f"{CORE}.wikimedia.truthy_dump"
     ingest = f"{CORE}.wikimedia.ingest"
     before = code_version(ingest, root=copied), code_version(ingest, without=[truthy], root=copied)
-    (copied / "longtail/wikimedia/dumps/truthy.py").write_text("X = 1\n")
+    (copied / "longtail/wikimedia/truthy_dump.py").write_text("X = 1\n")
     after = code_version(ingest, root=copied), code_version(ingest, without=[truthy], root=copied)
     assert (before[0] != after[0], before[1] == after[1]) == (True, True)
 

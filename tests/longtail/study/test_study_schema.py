@@ -13,9 +13,9 @@ import pytest
 
 from longtail.commands import schema
 from longtail.errors import StudyError
-from longtail.imports import table
 from longtail.imports.column_names import USUAL_NAMES
 from longtail.imports.formats.answers import table as table_answers
+from longtail.imports.formats.questions import table
 from longtail.methods import METHODS, memory_method
 from longtail.prompt_formats import GROUNDING_PROMPTS
 from longtail.storage.home import DEFAULT_STUDY_FILE, PROJECT_ROOT

@@ -12,8 +12,7 @@ from longtail.errors import SourceError
 from longtail.threads import map_in_order
 from longtail.transfer.client import HttpClient
 from longtail.transfer.client import Request as Asked
-from longtail.transfer.failures import SlowAnswerError
-from longtail.transfer.http import RetryPolicy
+from longtail.transfer.http import RetryPolicy, SlowAnswerError
 from longtail.transfer.limits import ENTITY_API, PAGE_VIEW_API, QUERY_SERVICE, Service
 from tests import faults
 from tests.faults import Fault, FaultyServer

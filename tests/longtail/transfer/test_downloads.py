@@ -19,7 +19,7 @@ import pytest
 
 from longtail.errors import SourceError
 from longtail.sandbox.dumps import compress, truthy_lines
-from longtail.sandbox.rest import TRUTHY
+from longtail.sandbox.services import TRUTHY
 from longtail.sandbox.world import World
 from longtail.transfer.client import HttpClient
 from longtail.transfer.downloads import download_dump

@@ -38,12 +38,6 @@ def test_dates(now: int, ahead: int) -> None:
     assert retry_after_seconds(formatdate(now + ahead, usegmt=True), now) == max(0, ahead)
 
 
-def test_no_header() -> None:
-    assert retry_after_seconds(None, 0.0) is None
-    assert retry_after_seconds("soon", 0.0) is None
-    assert retry_after_seconds("-3", 0.0) is None
-
-
 @given(st.integers(1, 40), st.floats(0, 1, exclude_max=True))
 def test_the_pause_doubles_up_to_its_cap(number: int, jitter: float) -> None:
     policy = RetryPolicy(base_s=0.5, cap_s=8.0)

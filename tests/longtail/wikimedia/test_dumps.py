@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from longtail.imports.formats.collections.cirrus_search import read_articles
-from longtail.imports.records import RejectedRows
-from longtail.sandbox.rest import DUMP
+from longtail.parsing.line_files import RejectedRows
+from longtail.sandbox.services import DUMP
 from longtail.transfer.downloads import download_dump
 
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from longtail.errors import SourceError
-from longtail.sandbox.rdf import literal
-from longtail.wikimedia.protocols.entities import Entity, fetch_entities, read_entity
+from longtail.sandbox.dumps import literal
+from longtail.wikimedia.wikibase import Entity, fetch_entities, read_entity
 from tests import faults
 
 WD = "http://www.wikidata.org/entity/"
@@ -33,12 +33,6 @@ def test_entities_equal_the_world(world, server, client, log) -> None:
 def _unordered(entity: Entity) -> tuple[str, str, frozenset[str], str | None, str | None]:
     aliases = frozenset(entity.aliases)
     return entity.entity_id, entity.label, aliases, entity.description, entity.article_title
-
-
-def test_a_lasting_fault_ends_the_fetch(world, server, client, log) -> None:
-    server.faults.add("/w/api.php", faults.server_error(503), times=1_000)
-    with pytest.raises(SourceError, match="wbgetentities"):
-        fetch_entities(client, f"{server.base_url}/w/api.php", _ids(world), log)
 
 
 def test_an_api_error_is_reported_with_its_own_message(server, client, log) -> None:

@@ -15,14 +15,11 @@ import pytest
 from longtail.errors import SourceError
 from longtail.relations.relation import by_name, relation_set
 from longtail.threads import map_in_order
-from longtail.transfer.client import HttpClient
+from longtail.transfer.client import FinishedAnswers, HttpClient
 from longtail.transfer.http import RetryPolicy
 from longtail.transfer.limits import ENTITY_API
-from longtail.transfer.stored_answers import FinishedAnswers
-from longtail.wikimedia.protocols.entities import fetch_entities
-from longtail.wikimedia.protocols.page_views import fetch_page_views
-from longtail.wikimedia.protocols.redirects import resolve_titles
-from longtail.wikimedia.protocols.wikidata import fetch_statements
+from longtail.wikimedia.articles import fetch_page_views, resolve_titles
+from longtail.wikimedia.wikibase import fetch_entities, fetch_statements
 from tests import faults
 from tests.faults import Fault
 

@@ -17,7 +17,7 @@ from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 import pytest
 
 from longtail.errors import LakeError, SourceError
-from longtail.sandbox.rdf import literal
+from longtail.sandbox.dumps import literal
 from longtail.sandbox.world import World
 from longtail.storage.home import PROJECT_ROOT
 from longtail.storage.lake import Lake, Outcome

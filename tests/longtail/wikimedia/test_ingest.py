@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from longtail.errors import LakeError, SourceError
-from longtail.sandbox.pages import Pages
-from longtail.sandbox.rdf import literal
+from longtail.sandbox.dumps import literal
 from longtail.sandbox.server import SandboxServer
-from longtail.sandbox.world import World
+from longtail.sandbox.world import Pages, World
 from longtail.storage.home import PROJECT_ROOT
 from longtail.storage.lake import Lake, Outcome
 from longtail.study.file import load_study
@@ -80,24 +79,6 @@ def test_the_whole_sandbox_world_arrives(make_study, log) -> None:
     assert lake.partitions("quarantine") == []
 
 
-def test_current_tables_are_not_fetched_again(make_study, log) -> None:
-    study = make_study(SANDBOX, DATASETS)
-    lake = empty_lake(study)
-    months = ["2026-07", "2026-08", "2026-09"]
-    first = [ingest_triples(study, lake, log), ingest_entities(study, lake, log)]
-    first += ingest_page_view_months(study, lake, months, log, TODAY)
-    again = [ingest_triples(study, lake, log), ingest_entities(study, lake, log)]
-    again += ingest_page_view_months(study, lake, months, log, TODAY)
-    assert [o.was_current for o in first] == [False] * 5
-    assert [o.was_current for o in again] == [True] * 5
-    assert [o.stamp for o in first] == [o.stamp for o in again]
-    alone = _month(study, lake, "2026-08", log, TODAY)
-    assert (alone.was_current, alone.stamp) == (True, first[3].stamp)
-    other = make_study(SANDBOX.replace("seed: 5", "seed: 6"), DATASETS, "sitelinks")
-    assert not ingest_triples(other, lake, log).was_current
-    assert ingest_entities(other, lake, log).stamp.content != first[1].stamp.content
-
-
 def _people(folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> None:
     lines = [
         f"<{WD}Q1> {LABEL} {literal('Ada')} .",
@@ -120,7 +101,7 @@ def test_an_rdf_file_with_broken_lines(make_study, log, tmp_path, monkeypatch) -
     study = make_study(RDF, DATASETS, "sitelinks")
     lake = empty_lake(study)
     triples, entities = ingest_triples(study, lake, log), ingest_entities(study, lake, log)
-    assert (triples.stamp.n_rows, triples.stamp.n_quarantined, triples.notes["quarantined"]) == (3, 2, 2)
+    assert (triples.stamp.n_rows, triples.stamp.n_quarantined) == (3, 2)
     assert (entities.stamp.n_rows, entities.stamp.n_quarantined) == (3, 2)
     rows = lake.read_all("quarantine").to_pylist()
     assert {(row["table_name"], row["row_key"], row["reason"].split(":")[0]) for row in rows} == {

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import os
 from datetime import date
 
 import pytest
 
+from benchmarks.generated_wiki import write_dump
 from longtail.errors import SourceError, StudyError
-from longtail.sandbox.dumps import truthy_lines, write_dump
-from longtail.sandbox.rdf import literal
+from longtail.sandbox.dumps import literal, truthy_lines
 from longtail.sandbox.world import World
 from longtail.storage.lake import Lake
-from longtail.wikimedia import page_view_origins as views
-from longtail.wikimedia.dump_store import page_view_dump, truthy_dump
+from longtail.wikimedia import page_views as views
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
-from longtail.wikimedia.page_view_origins import views_origin
-from longtail.wikimedia.page_views import ingest_page_view_months
-from longtail.wikimedia.services import Services
+from longtail.wikimedia.page_views import ingest_page_view_months, views_origin
+from longtail.wikimedia.services import Services, find_page_view_dump, find_truthy_dump
 from tests.longtail.wikimedia.conftest import empty_lake
 
 WD = "http://www.wikidata.org/entity/"
@@ -119,23 +116,20 @@ def test_a_named_dump_is_used_and_a_missing_one_is_named(make_study, log, tmp_pa
     """Live sources: only files are read, and no request is sent."""
     wikidata = 'kind: wikidata, snapshot: "2026-10", facts_from: truthy_dump, views_from: dump'
     study = make_study(wikidata)
-    services = Services("wikidata", None, "", "")  # type: ignore[arg-type]
+    services = Services("wikidata", None, *[""] * 6)  # type: ignore[arg-type]
     monkeypatch.setenv("LONGTAIL_TRUTHY_DUMP", str(tmp_path / "absent.nt"))
     with pytest.raises(SourceError, match=r"absent\.nt: no such file; LONGTAIL_TRUTHY_DUMP must name"):
-        truthy_dump(study.source, study.home, services, log)
+        find_truthy_dump(study.source, study.home, services, log)
     (tmp_path / "absent.nt").touch()
-    assert truthy_dump(study.source, study.home, services, log) == tmp_path / "absent.nt"
+    assert find_truthy_dump(study.source, study.home, services, log) == tmp_path / "absent.nt"
     monkeypatch.setenv("LONGTAIL_PAGE_VIEW_DUMPS", str(tmp_path))
     with pytest.raises(
         SourceError, match=r"pageviews-202609-user\.bz2: no such file; LONGTAIL_PAGE_VIEW_DUMPS"
     ):
-        page_view_dump(study.source, study.home, services, "2026-09", log)
+        find_page_view_dump(study.source, study.home, services, "2026-09", log)
     for name in ("pageviews-202609-user", "pageviews-202609-user.gz", "pageviews-202609-user.bz2"):
         (tmp_path / name).touch()
-        assert page_view_dump(study.source, study.home, services, "2026-09", log) == tmp_path / name
-    monkeypatch.delenv("LONGTAIL_TRUTHY_DUMP")
-    with pytest.raises(SourceError, match="offers no truthy dump"):
-        truthy_dump(study.source, study.home, services, log)
+        assert find_page_view_dump(study.source, study.home, services, "2026-09", log) == tmp_path / name
 
 
 def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:
@@ -165,16 +159,3 @@ def test_many_titles_are_read_from_dumps(make_study, log, monkeypatch) -> None:
 def test_keys_that_contradict_each_other_are_refused(make_study, source: str, says: str) -> None:
     with pytest.raises(StudyError, match=says):
         make_study(source, measure="sitelinks")
-
-
-@pytest.mark.skipif(not os.environ.get("LONGTAIL_PEOPLE_RDF"), reason="LONGTAIL_PEOPLE_RDF names no file")
-def test_real_records_by_service_and_as_a_dump(make_study, log, monkeypatch) -> None:
-    monkeypatch.setenv("LONGTAIL_TEST_RDF", os.environ["LONGTAIL_PEOPLE_RDF"])
-    found = []
-    for origin in ("query_service", "truthy_dump"):
-        study = make_study(f"{RDF}, facts_from: {origin}", measure="sitelinks", name=f"real_{origin}")
-        lake = empty_lake(study)
-        ingest_triples(study, lake, log)
-        ingest_entities(study, lake, log)
-        found.append((_rows(lake, "triples"), _rows(lake, "entities")))
-    assert found[0] == found[1]

@@ -7,12 +7,12 @@ from datetime import date
 import pytest
 
 from longtail.errors import SourceError
-from longtail.sandbox.pages import Pages
+from longtail.sandbox.world import Pages
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.source import newest_complete_month, window
+from longtail.wikimedia.articles import fetch_page_views, per_article_url
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
 from longtail.wikimedia.page_views import ingest_page_view_months
-from longtail.wikimedia.protocols.page_views import fetch_page_views, per_article_url
 from tests import faults
 from tests.longtail.wikimedia.conftest import empty_lake
 
@@ -80,12 +80,6 @@ def test_odd_titles_zero_and_missing(world, server, client, log) -> None:
     assert [views["2026-01"] for views in found] == [*range(len(ODD_TITLES)), None]
     assert found[0]["2026-01"] == 0  # zero views are views
     assert all(views["2026-02"] is None for views in found)
-
-
-def test_a_web_page_with_404_is_not_missing_views(server, client, log) -> None:
-    server.faults.add(ROUTE, faults.Fault(404, b"<html>captive portal</html>"), times=9)
-    with pytest.raises(SourceError, match="answered 404"):
-        fetch_page_views(client, server.base_url + ROUTE, ["actor"], ["2026-03"], log)
 
 
 def test_a_title_without_an_address_is_put_aside(server, client, log) -> None:

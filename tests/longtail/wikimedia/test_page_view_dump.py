@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.generated_wiki import write_dump
 from longtail.errors import SourceError
 from longtail.parsing import line_files
-from longtail.sandbox.dumps import page_view_lines, write_dump
+from longtail.sandbox.dumps import page_view_lines
 from longtail.transfer.downloads import download_dump
-from longtail.wikimedia.dumps.page_views import address, read_page_views
+from longtail.wikimedia.page_view_dump import address, read_page_views
 
 LOG = logging.getLogger("test")
 MONTH = "2026-03"

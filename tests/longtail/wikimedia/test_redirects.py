@@ -10,21 +10,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from longtail.errors import SourceError, StudyError
-from longtail.sandbox import mediawiki
+from longtail.errors import SourceError
+from longtail.sandbox import services
 from longtail.sandbox.dumps import page_view_lines
-from longtail.sandbox.pages import Pages
-from longtail.sandbox.world import World
+from longtail.sandbox.world import Pages, World
 from longtail.storage.lake import Lake
 from longtail.study.source import Popularity
+from longtail.wikimedia.articles import Resolved, resolve_titles
 from longtail.wikimedia.ingest import ingest_entities, ingest_triples
-from longtail.wikimedia.page_view_origins import views_origin
-from longtail.wikimedia.page_views import ingest_page_view_months
-from longtail.wikimedia.protocols.redirects import Resolved, resolve_titles
+from longtail.wikimedia.page_views import ingest_page_view_months, views_origin
 from tests import faults
 from tests.longtail.wikimedia.conftest import empty_lake
 
-API = mediawiki.PATH
+API = services.TITLES_PATH
 TODAY = date(2026, 11, 20)
 SEED, FACTS = 5, 8
 SANDBOX = f'kind: sandbox, seed: {SEED}, facts_per_relation: {FACTS}, snapshot: "2026-10"'
@@ -71,7 +69,7 @@ def test_redirects_in_several_answers_are_combined(world, server, client, log, m
     titles = [old for old, *_ in _pages(world)][:120]
     whole = resolve_titles(client, server.base_url + API, titles, log, with_redirects=True)
     server.requests.clear()
-    monkeypatch.setattr(mediawiki, "_MOST_REDIRECTS", 7)
+    monkeypatch.setattr(services, "_MOST_REDIRECTS", 7)
     parts = resolve_titles(client, server.base_url + API, titles, log, with_redirects=True)
     assert parts == whole
     assert len(server.requests) > 6
@@ -266,10 +264,3 @@ def test_a_sum_is_read_from_dumps_earlier(make_study) -> None:
     assert [views_origin(source, n, moved) for n in (5_000, 5_001)] == ["api", "dump"]
     assert [views_origin(source, n, one) for n in (20_000, 20_001)] == ["api", "dump"]
     assert views_origin(source, 10**9, Popularity(agent="all")) == "api"
-
-
-def test_redirects_without_page_views_are_refused(make_study) -> None:
-    with pytest.raises(StudyError, match="redirects: goes with measure: page_views"):
-        make_study(SANDBOX, measure="sitelinks, redirects: sum")
-    with pytest.raises(StudyError, match="resolve"):
-        make_study(SANDBOX, measure="page_views, redirects: follow")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from longtail.errors import SourceError
 from longtail.relations.relation import by_name, relation_set
 from longtail.sandbox.world import World
-from longtail.wikimedia.protocols.wikidata import (
+from longtail.wikimedia.wikibase import (
     DIRECT,
     Slice,
     fetch_sitelinks,
@@ -100,12 +100,6 @@ def test_malformed_rows_are_one_clear_error(server, client, log, row: str, says:
     assert "\n" not in str(caught.value)
 
 
-def test_a_useless_result_is_requested_again(server, world, client, log) -> None:
-    server.faults.add("/sparql", faults.Fault(200, b'{"results": 7}', "application/json"))
-    statements, _ = fetch_statements(client, f"{server.base_url}/sparql", OCCUPATION, log)
-    assert len(statements) == len(_expected(world, "P106"))
-
-
 def test_statements_whose_end_is_no_item_are_put_aside(serve_rdf, client, log) -> None:
     p106 = f"<{DIRECT}P106>"
     server = serve_rdf(
@@ -131,7 +125,7 @@ def test_statements_whose_end_is_no_item_are_put_aside(serve_rdf, client, log) -
 
 @pytest.fixture(scope="module")
 def store() -> ox.Store:
-    from longtail.sandbox.content import Content
+    from longtail.sandbox.server import Content
 
     return Content(World(seed=1, facts_per_relation=40)).store()
 
@@ -152,14 +146,6 @@ def test_any_division_into_slices_is_a_partition(store: ox.Store, cuts: list[int
         halves = parts[place].halves()
         parts[place : place + 1] = halves or [parts[place]]
     assert Counter(row for part in parts for row in rows(part)) == Counter(rows(whole))
-
-
-def test_a_slice_can_be_halved_down_to_one_hash() -> None:
-    part, depth = Slice("http://p/"), 0
-    while halves := part.halves():
-        part, depth = halves[depth % 2], depth + 1
-    assert part.end_hash - part.first_hash == 1
-    assert depth == 16
 
 
 def test_site_link_counts_equal_the_world(world, server, client, log) -> None:

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.generated_wiki import write_dump
 from longtail.errors import SourceError
 from longtail.parsing.line_files import DumpFile, RejectedRows
 from longtail.relations.relation import relation_set
-from longtail.sandbox.dumps import SUFFIXES, truthy_lines, write_dump
-from longtail.sandbox.rdf import lines as rdf_lines
-from longtail.wikimedia.dumps.terms import EntityTerms, read_terms
-from longtail.wikimedia.dumps.truthy import read_statements
+from longtail.sandbox.dumps import SUFFIXES, triple_lines, truthy_lines
+from longtail.wikimedia.truthy_dump import EntityTerms, read_statements, read_terms
 
 WD = "http://www.wikidata.org/entity/"
 WDT = "http://www.wikidata.org/prop/direct/"
@@ -84,12 +83,6 @@ def test_unusual_statements_are_put_aside_with_their_reason(tmp_path: Path, log)
     }
 
 
-def test_a_file_without_triples_is_refused(tmp_path: Path, log) -> None:
-    for lines in (["no triple", "here"], [], ["# comment"], [""]):
-        with pytest.raises(SourceError, match="holds no triple"):
-            read_statements(_dump(tmp_path / "dump", *lines), ["P19"], RejectedRows(), log)
-
-
 def _terms(dump: DumpFile, ids: list[str], log, rejected: RejectedRows | None = None) -> EntityTerms:
     return read_terms(dump, ids, rejected if rejected is not None else RejectedRows(), log)
 
@@ -106,7 +99,7 @@ def test_terms_of_a_truthy_dump_and_of_one_with_articles(world, tmp_path: Path, 
     entities = {entity.entity_id: entity for entity in world.entities()}
     ids = list(entities)[::3]
     plain = _terms(DumpFile(write_dump(truthy_lines(world), tmp_path / "truthy.nt.bz2")), ids, log)
-    full = _terms(DumpFile(write_dump(rdf_lines(world), tmp_path / "all.nt")), ids, log)
+    full = _terms(DumpFile(write_dump(triple_lines(world), tmp_path / "all.nt")), ids, log)
     assert (plain.has_sitelinks, full.has_sitelinks) == (False, True)
     assert _sitelinks(plain, ids) == {}
     assert _sitelinks(full, ids) == {entity_id: entities[entity_id].sitelinks for entity_id in ids}
@@ -224,8 +217,10 @@ def test_lines_as_wikidata_writes_them(tmp_path: Path, log) -> None:
         ["<!DOCTYPE html>", "<html>", "<head><title>404 Not Found</title></head>", "</html>"],
         ['{"entities": [', "]}"],
         ["en.wikipedia Ada 1 desktop 5 A5"] * 150_000,
+        ["# comment", ""],
+        [],
     ],
-    ids=["web page", "JSON", "page views"],
+    ids=["web page", "JSON", "page views", "comments", "empty"],
 )
 def test_a_file_that_is_no_dump_is_refused(tmp_path: Path, log, lines: list[str]) -> None:
     """Also if the file is long: the reader does not wait for the end of a wrong file."""

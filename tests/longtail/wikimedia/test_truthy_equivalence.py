@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from longtail.parsing import line_files
 from longtail.parsing.line_files import DumpFile, RejectedRows
-from longtail.wikimedia.dumps.terms import read_terms
-from longtail.wikimedia.dumps.truthy import read_statements
+from longtail.wikimedia.truthy_dump import read_statements, read_terms
 
 LOG = logging.getLogger("test")
 WD = "http://www.wikidata.org/entity/"
@@ -100,11 +99,11 @@ def _written(folder: Path, lines: list[bytes]) -> Path:
 
 
 @settings(max_examples=300, deadline=None)
-@given(lines=_dumps, block=_blocks, margin=_part([8, 64 << 10]))
-def test_statements(tmp_path_factory, lines: list[bytes], block: int, margin: int) -> None:
+@given(lines=_dumps, block=_blocks)
+def test_statements(tmp_path_factory, lines: list[bytes], block: int) -> None:
     lines = [*lines, f"<{WD}Q2> <{WDT}P31> <{WD}Q5> .".encode()]
     path, rejected = _written(tmp_path_factory.mktemp("facts"), lines), RejectedRows()
-    with mock.patch.multiple(line_files, BLOCK=block, MARGIN=margin):
+    with mock.patch.object(line_files, "BLOCK", block):
         found = read_statements(DumpFile(path), PROPERTIES, rejected, LOG)
     expected: dict[str, set[tuple[str, str]]] = {p: set() for p in PROPERTIES}
     reasons: Counter[str] = Counter()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from longtail.errors import SourceError
 from longtail.imports.format import AnswerFormat
-from longtail.imports.records import Record, RejectedRows, read_delimited
+from longtail.imports.records import Record, read_delimited
 from longtail.imports.results import (
     ImportedAnswer,
     Questions,
@@ -23,6 +23,7 @@ from longtail.imports.results import (
     text_of_field,
 )
 from longtail.methods import BACKGROUND, METHODS, RETRIEVAL
+from longtail.parsing.line_files import RejectedRows
 from longtail.storage.fingerprints import prompt_hash
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results

@@ -16,7 +16,6 @@ from typing import Any
 from longtail.errors import SourceError
 from longtail.imports.format import AnswerFormat, Method
 from longtail.imports.lines import refuse_other_kinds
-from longtail.imports.records import RejectedRows
 from longtail.imports.results import (
     ImportedAnswer,
     Questions,
@@ -29,6 +28,7 @@ from longtail.imports.results import (
 )
 from longtail.methods import memory_method
 from longtail.needs import check_package
+from longtail.parsing.line_files import RejectedRows
 from longtail.scoring.confidence import confidence_of_part, read_tokens
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results

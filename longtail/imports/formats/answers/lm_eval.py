@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from longtail.errors import SourceError
-from longtail.imports.column_checks import check_keys
 from longtail.imports.format import AnswerFormat, Method
-from longtail.imports.records import RejectedRows, read_json_lines
+from longtail.imports.records import check_keys, read_json_lines
 from longtail.imports.results import (
     ImportedAnswer,
     Questions,
@@ -29,6 +28,7 @@ from longtail.imports.results import (
     only_one,
 )
 from longtail.methods import memory_method
+from longtail.parsing.line_files import RejectedRows
 from longtail.storage.fingerprints import prompt_hash
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from longtail.errors import SourceError
-from longtail.imports.column_checks import check_keys
 from longtail.imports.format import AnswerFormat, Method
-from longtail.imports.records import MOST_ASIDE, RejectedRows, read_json_lines
+from longtail.imports.records import MOST_ASIDE, check_keys, read_json_lines
 from longtail.imports.results import ImportedAnswer, Questions, answer_of, only_one
 from longtail.methods import memory_method
+from longtail.parsing.line_files import RejectedRows
 from longtail.scoring.confidence import confidence_of_part, read_tokens
 from longtail.storage.fingerprints import prompt_hash
 from longtail.storage.lake import QuarantinedRow

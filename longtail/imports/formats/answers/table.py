@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from longtail.errors import SourceError
-from longtail.imports.column_checks import columns_at_beginning
-from longtail.imports.column_names import is_there, unusual
+from longtail.imports.column_names import Columns, is_there
 from longtail.imports.format import LONGEST_QUESTION, AnswerFormat, ChosenRows, Quoting, Separator
-from longtail.imports.records import AUTO, MOST_ASIDE, RejectedRows
+from longtail.imports.formats.questions.table import answers_of, make_id, number_id
+from longtail.imports.lines import AUTO
+from longtail.imports.records import MOST_ASIDE
 from longtail.imports.results import (
     CONFIDENCE_MEANINGS,
     ImportedAnswer,
@@ -35,17 +36,17 @@ from longtail.imports.results import (
     text_of_field,
     verdict,
 )
-from longtail.imports.table import answers_of, make_id, number_id
 from longtail.imports.table_rows import (
+    Declared,
     OptionalValues,
     RefusedError,
     Row,
     Rows,
-    check_table,
     read_table,
     text_of,
 )
 from longtail.methods import memory_method
+from longtail.parsing.line_files import RejectedRows
 from longtail.prompt_formats import GROUNDING_PROMPTS, NULL
 from longtail.storage.lake import QuarantinedRow
 from longtail.study.imports import Results
@@ -54,10 +55,6 @@ from longtail.study.values import Flag, Text, column_names
 
 _FIELDS = ("refusal", "finish_reason", "reasoning")
 """What a service says beside a text, as `scoring.model_answer` reads it."""
-_READ_AS_TEXT = frozenset({
-    "prediction", "id", "question", "answers", "model", "method", "prompt", "grounding_prompt", *_FIELDS, "error",
-})  # fmt: skip
-"""Meanings of columns whose values can be any text."""
 _COUNTS = ("prompt_tokens", "new_tokens", "reasoning_tokens")
 MEANINGS = (
     "prediction", "id", "question", "answers", "model", "method", "prompt", "grounding_prompt", "is_correct",
@@ -95,8 +92,7 @@ def read_answers(
     """
     rejected = RejectedRows(path.name, most=MOST_ASIDE)
     table = _rows(path, declared, rejected)
-    _check_keys(path, table.columns)
-    for line in unusual(table.columns, _columns(path, declared)):
+    for line in table.says:
         _LOG.info("%s: %s", path.name, line)
     answers, joined, values = [], _Joined(declared, questions), _Values(path, table.columns)
     for row in _chosen(path, declared, list(table.rows)):
@@ -118,15 +114,22 @@ def read_answers(
 
 
 def _rows(path: Path, declared: Results, rejected: RejectedRows) -> Rows:
-    return read_table(
+    if path.suffix == ".eval" and not dict(declared.option("columns")).get("prediction"):
+        _refuse_log(path, {"samples", "eval"})
+    table = read_table(
         path,
-        _columns(path, declared),
+        partial(_name_columns, path, declared),
         MEANINGS,
         ("prediction",),
         rejected,
         quoting=declared.option("quoting"),
         only=declared.option("rows"),
     )
+    if not {"id", "question"} & {*table.columns}:
+        raise SourceError(
+            f"{path}: has neither ids nor questions, so that its rows cannot be joined; name one in the study: columns"
+        )
+    return table
 
 
 class _Values(OptionalValues):
@@ -142,52 +145,35 @@ class _Values(OptionalValues):
         return f"{self.reasons[column]}; correct them, or leave the column out: {out}"
 
 
-def _columns(path: Path, declared: Results) -> dict[str, str | None]:
+def _name_columns(path: Path, declared: Results, there: Columns) -> Declared:
     """The columns that the study names, and what stands beside a message whose content is the prediction.
 
     Errors: `SourceError` where the file is a log that has a format of its own, and the study names no prediction.
     """
     named: dict[str, str | None] = dict(declared.option("columns"))
     if not named.get("prediction"):
-        refuse_log(path, declared)
+        _refuse_log(path, {name.split(".")[0] for name in there})
         return named
     before, content, _ = (named["prediction"] or "").rpartition("message.content")
-    if not content:
-        return named
-    there, _ = columns_at_beginning(path, declared)
-    beside = {meaning: before + column for meaning, column in _BESIDE_CONTENT.items()}
+    beside = {meaning: before + column for meaning, column in _BESIDE_CONTENT.items() if content}
     return {meaning: column for meaning, column in beside.items() if is_there(column, there)} | named
 
 
-def refuse_log(path: Path, declared: Results) -> None:
+def _refuse_log(path: Path, keys_there: Collection[str]) -> None:
     """Errors: `SourceError` where the file is a log of a kind that another format reads."""
-    there = {"samples", "eval"} if path.suffix == ".eval" else columns_at_beginning(path, declared)[0]
-    tops = {name.split(".")[0] for name in there}
     for keys, what, format_ in _LOGS:
-        if keys <= tops:
+        if keys <= {*keys_there}:
             raise SourceError(f"{path}: is {what}; say in results: format: {format_}")
 
 
 def _check(path: Path, declared: Results) -> None:
     """The whole file, since a column may turn out unreadable in its last rows."""
-    columns = _columns(path, declared)
-    there = check_table(path, declared, columns.items(), MEANINGS, ("prediction",), declared.option("rows"))
-    _check_keys(path, there)
-    if there <= _READ_AS_TEXT:
-        return
     table = _rows(path, declared, RejectedRows(path.name, most=0))
     values = _Values(path, table.columns)
     for row in _chosen(path, declared, list(table.rows)):
         with contextlib.suppress(RefusedError):
             _answer(path, row, declared, "", {"text": ""}, values)
     values.lines()
-
-
-def _check_keys(path: Path, meanings: Collection[str]) -> None:
-    if not {"id", "question"} & {*meanings}:
-        raise SourceError(
-            f"{path}: has neither ids nor questions, so that its rows cannot be joined; name one in the study: columns"
-        )
 
 
 def _chosen(path: Path, declared: Results, rows: list[Row]) -> list[Row]:

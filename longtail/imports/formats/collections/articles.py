@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from longtail.imports.column_checks import require_keys
 from longtail.imports.format import CollectedText, CollectionFormat
-from longtail.imports.records import RejectedRows, optional_text, read_texts
+from longtail.imports.records import optional_text, read_texts, require_keys
+from longtail.parsing.line_files import RejectedRows
 
 
 def read_articles(path: Path, rejected: RejectedRows) -> Iterator[CollectedText]:

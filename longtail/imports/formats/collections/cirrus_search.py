@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from longtail.imports.column_checks import require_keys
 from longtail.imports.format import CollectedText, CollectionFormat
-from longtail.imports.records import RejectedRows, optional_text, read_json_lines
+from longtail.imports.records import optional_text, read_json_lines, require_keys
 from longtail.imports.wiki import DISAMBIGUATION, REDIRECT, ExcludedPage, is_disambiguation_by
+from longtail.parsing.line_files import RejectedRows
 
 
 def read_articles(path: Path, rejected: RejectedRows) -> Iterator[CollectedText]:

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from longtail.imports.column_checks import require_columns
 from longtail.imports.format import CollectedText, CollectionFormat, Quoting
-from longtail.imports.records import AUTO, RejectedRows, read_delimited
+from longtail.imports.lines import AUTO
+from longtail.imports.records import read_delimited, require_columns
+from longtail.parsing.line_files import RejectedRows
 from longtail.study.parts import Part
 
 COLUMNS = ("id", "text", "title")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from longtail.imports.column_checks import require_keys
 from longtail.imports.format import CollectedText, CollectionFormat
-from longtail.imports.records import RejectedRows, read_texts, text_of_key
+from longtail.imports.records import read_texts, require_keys, text_of_key
+from longtail.parsing.line_files import RejectedRows
 
 
 def read_passages(path: Path, rejected: RejectedRows) -> Iterator[CollectedText]:

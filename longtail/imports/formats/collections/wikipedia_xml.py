@@ -20,9 +20,8 @@ from pathlib import Path
 
 from longtail.errors import SourceError
 from longtail.imports.format import CollectedText, CollectionFormat
-from longtail.imports.records import RejectedRows
 from longtail.imports.wiki import END, Article, Part, read_part
-from longtail.parsing.line_files import DumpFile
+from longtail.parsing.line_files import DumpFile, RejectedRows
 from longtail.processes import end_with_parent
 from longtail.threads import map_in_order, thread_count
 

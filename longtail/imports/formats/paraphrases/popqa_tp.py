@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import SourceError
-from longtail.imports.column_checks import require_columns
-from longtail.imports.format import LONGEST_QUESTION, ImportedParaphrases, ParaphraseFormat, reasons
+from longtail.imports.format import LONGEST_QUESTION, ImportedParaphrases, ParaphraseFormat
 from longtail.imports.lines import clean
-from longtail.imports.records import Record, RejectedRows, first_reason, read_delimited
+from longtail.imports.records import Record, first_reason, read_delimited, require_columns
+from longtail.parsing.line_files import RejectedRows
 
 COLUMNS = ("id", "template_id", "paraphrase")
 _MOST_TEMPLATES = 1_000
@@ -29,31 +29,30 @@ def read_popqa_tp(path: Path, questions: Mapping[str, Mapping[str, Any]]) -> Imp
     Errors: `SourceError` naming file and column if it is no such file, or if no row fits any question.
     """
     rejected = RejectedRows(path.name)
-    paraphrases = ImportedParaphrases(notes={"repaired_wordings": 0})
+    paraphrases = ImportedParaphrases()
+    n_repaired = 0
     for record in read_delimited(path, ",", COLUMNS, rejected):
-        reason = _add(paraphrases, record, questions)
-        if reason:
-            rejected.put(record.row, reason, record.fields)
+        added = _add(paraphrases, record, questions)
+        if isinstance(added, str):
+            rejected.put(record.row, added, record.fields)
+        else:
+            n_repaired += added
     if not paraphrases.wordings:
         raise SourceError(
             f"{path}: holds no paraphrase of a question of the dataset{first_reason(rejected.rows)}"
         )
     paraphrases.rejected.extend(rejected.rows)
-    if n := paraphrases.notes["repaired_wordings"]:
-        paraphrases.says.append(f"{path.name}: {n:,} wordings repaired, whose UTF-8 was read as MacRoman")
-    paraphrases.notes.update(
-        paraphrase_rows=sum(map(len, paraphrases.wordings.values())),
-        paraphrases_put_aside=len(rejected.rows),
-        paraphrase_reasons=reasons(rejected.rows),
-        questions_without_paraphrases=len(questions) - len(paraphrases.wordings),
-    )
+    if n_repaired:
+        paraphrases.says.append(
+            f"{path.name}: {n_repaired:,} wordings repaired, whose UTF-8 was read as MacRoman"
+        )
     return paraphrases
 
 
 def _add(
     paraphrases: ImportedParaphrases, record: Record, questions: Mapping[str, Mapping[str, Any]]
-) -> str | None:
-    """Add a row, or say why not."""
+) -> bool | str:
+    """Add a row; whether its wording was repaired, or why it is not added."""
     question_id = record.get("id").strip()
     if question_id not in questions:
         return f"column id: no question of the dataset has it: {clean(question_id)[:60]!r}"
@@ -77,8 +76,7 @@ def _add(
     if template_id in known:
         return f"columns id and template_id: question {question_id} has wording {template_id} already; the first is kept"
     known[template_id] = wording
-    paraphrases.notes["repaired_wordings"] += repaired != published
-    return None
+    return repaired != published
 
 
 def _repair(text: str, subject: str | None) -> str:

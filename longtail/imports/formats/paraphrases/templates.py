@@ -14,7 +14,8 @@ from typing import Any
 from longtail.errors import SourceError
 from longtail.imports.format import LONGEST_QUESTION, ImportedParaphrases, ParaphraseFormat
 from longtail.imports.lines import clean
-from longtail.imports.records import RejectedRows, read_delimited
+from longtail.imports.records import read_delimited
+from longtail.parsing.line_files import RejectedRows
 from longtail.relations.relation import SUBJECT, by_name, fill, relation_set
 
 COLUMNS = ("relation", "template_id", "template")
@@ -61,11 +62,7 @@ def _read(path: Path, questions: Mapping[str, Mapping[str, Any]]) -> ImportedPar
         for question_id, question in questions.items()
         if question["relation"] in templates
     }
-    notes = {
-        "paraphrase_rows": sum(map(len, wordings.values())),
-        "questions_without_paraphrases": len(questions) - len(wordings),
-    }
-    return ImportedParaphrases(wordings, notes=notes)
+    return ImportedParaphrases(wordings)
 
 
 FORMAT = ParaphraseFormat(of="popqa", read=_read, check=lambda path, _declared: read_templates(path))

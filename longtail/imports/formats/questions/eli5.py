@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from longtail.imports.column_checks import require_keys
 from longtail.imports.format import QuestionFormat
-from longtail.imports.table import read_objects
+from longtail.imports.formats.questions.table import read_objects
+from longtail.imports.records import require_keys
 from longtail.study.imports import ROUGE_L
 
 LONGEST_ANSWER = 40_000

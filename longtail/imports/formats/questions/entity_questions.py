@@ -8,7 +8,6 @@ P19-1.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from longtail.errors import SourceError
-from longtail.imports.column_checks import require_keys
 from longtail.imports.format import (
     LONGEST_QUESTION,
     Ambiguous,
@@ -26,11 +24,11 @@ from longtail.imports.format import (
     QuestionFormat,
     names_for,
     question_row,
-    reasons,
 )
-from longtail.imports.records import RejectedRows, first_reason
-from longtail.imports.table import answers_of
+from longtail.imports.formats.questions.table import answers_of
+from longtail.imports.records import first_reason, require_keys
 from longtail.imports.table_rows import RefusedError, Row, number_objects
+from longtail.parsing.line_files import RejectedRows
 from longtail.relations.relation import SUBJECT, Relation, relation_set
 from longtail.study.datasets import Dataset
 from longtail.study.imports import Import
@@ -51,9 +49,8 @@ def read_entity_questions(
     """Read a split of the dataset. `entities`: a name → ids of all entities that bear it (`by_name`); `popularity`
     chooses among them (`LinkingCounts.link`).
 
-    Items are put aside if they are no question, or if their property has no template. Notes have the share of linked
-    questions. Errors: `SourceError` if the folder has no file of the split, a file cannot be read, or none has a question
-    that can be used.
+    Items are put aside if they are no question, or if their property has no template. Errors: `SourceError` if the folder
+    has no file of the split, a file cannot be read, or none has a question that can be used.
     """
     dataset, wanted = ImportedDataset(), set(relations)
     by_property = {relation.property_id: relation for relation in relation_set("entity_questions")}
@@ -64,28 +61,11 @@ def read_entity_questions(
             name = relation.name if relation else property_id
             counts = dataset.linking.setdefault(name, LinkingCounts())
             _add_file(dataset, file, property_id, relation, entities, popularity, counts)
-    total = _total(dataset.linking.values())
     if not dataset.questions:
         raise SourceError(
             f"{folder}: holds no question of split {split} that can be used{first_reason(dataset.rejected)}"
         )
-    dataset.notes.update(
-        read=total.n_questions,
-        no_entity=total.n_no_entity,
-        several_entities=total.n_several_entities,
-        most_popular=total.n_most_popular,
-        linked=total.n_linked,
-        linked_share=total.share,
-        linked_share_by_relation={relation: counts.share for relation, counts in dataset.linking.items()},
-        put_aside=len(dataset.rejected),
-        reasons=reasons(dataset.rejected),
-    )
     return dataset
-
-
-def _total(counts: Iterable[LinkingCounts]) -> LinkingCounts:
-    columns = zip(*(dataclasses.astuple(linking) for linking in counts), strict=True)
-    return LinkingCounts(*map(sum, columns))
 
 
 def mention(question: str, template: str) -> str | None:

@@ -5,9 +5,9 @@ Only question and answer are read: the paragraphs that the file brings are no pa
 
 from __future__ import annotations
 
-from longtail.imports.column_checks import require_keys
 from longtail.imports.format import QuestionFormat
-from longtail.imports.table import read_objects
+from longtail.imports.formats.questions.table import read_objects
+from longtail.imports.records import require_keys
 from longtail.parsing.terms import LONGEST_LABEL
 from longtail.study.imports import F1
 

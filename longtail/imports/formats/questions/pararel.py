@@ -29,10 +29,10 @@ from longtail.imports.format import (
     QuestionFormat,
     names_for,
     question_row,
-    reasons,
 )
 from longtail.imports.lines import clean
-from longtail.imports.records import RejectedRows, first_reason, read_json_lines
+from longtail.imports.records import first_reason, read_json_lines
+from longtail.parsing.line_files import RejectedRows
 from longtail.parsing.terms import LONGEST_LABEL
 from longtail.relations.cloze import OBJECT, SUBJECT, fill_subject
 from longtail.study.datasets import Dataset
@@ -60,7 +60,7 @@ def read_pararel(
 ) -> ImportedDataset:
     """Read ParaRel's folder. `relations`: properties, empty for all. `entities`: a name → ids of those that bear it.
 
-    Rows that cannot be used are put aside, and so is a relation without patterns or without facts. Notes count them,
+    Rows that cannot be used are put aside, and so is a relation without patterns or without facts. Lines count
     facts whose subject's label repeats in their relation, and relations of one pattern. Errors: `SourceError` where a
     folder or an asked relation is missing, or no fact can be used.
     """
@@ -219,18 +219,6 @@ def _tell(dataset: ImportedDataset) -> None:
     subjects = Counter((row["relation"], row["subject"]) for row in dataset.questions.values())
     repeated = sum(n for n in subjects.values() if n > 1)
     single = [relation for relation, patterns in dataset.patterns.items() if len(patterns) == 1]
-    n_linked = sum(counts.n_linked for counts in dataset.linking.values())
-    dataset.notes.update(
-        read=len(dataset.questions),
-        patterns=sum(map(len, dataset.patterns.values())),
-        candidates={relation: len(candidates) for relation, candidates in dataset.candidates.items()},
-        facts_with_repeated_subject=repeated,
-        relations_of_one_pattern=single,
-        linked=n_linked,
-        linked_share=round(n_linked / len(dataset.questions), 4),
-        put_aside=len(dataset.rejected),
-        reasons=reasons(dataset.rejected),
-    )
     dataset.says.append(f"{repeated} facts share their subject's label with another fact of their relation")
     if single:
         dataset.says.append(f"one pattern alone, so that nothing can be consistent: {', '.join(single)}")

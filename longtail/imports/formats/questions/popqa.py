@@ -20,11 +20,11 @@ from longtail.imports.format import (
     ImportedEntity,
     QuestionFormat,
     question_row,
-    reasons,
 )
 from longtail.imports.lines import clean
-from longtail.imports.records import RejectedRows, first_reason, json_texts, read_delimited
+from longtail.imports.records import first_reason, json_texts, read_delimited
 from longtail.imports.table_rows import OptionalValues, RefusedError, Row
+from longtail.parsing.line_files import RejectedRows
 from longtail.relations.relation import Relation, by_name, relation_set
 
 COLUMNS = (
@@ -59,18 +59,6 @@ def read_popqa(path: Path) -> ImportedDataset:
             f"{reading.n_contradictory:,} times an entity has another popularity than in an earlier row, whose number"
             " counts"
         )
-    asked = dataset.questions.values()
-    missing = sum(dataset.entities[q["subject_id"]].popularity is None for q in asked)
-    dataset.notes.update(
-        rows=len(dataset.questions) + len(rejected.rows),
-        put_aside=len(rejected.rows),
-        reasons=reasons(rejected.rows),
-        unread=dict(reading.values.n_unread),
-        missing_popularity=missing,
-        same_wording=len(asked) - len({q["question"] for q in asked}),
-        same_subject_and_relation=len(asked) - len({(q["subject_id"], q["relation"]) for q in asked}),
-        without_subject_name=sum(q["subject"] is None for q in asked),
-    )
     return dataset
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from longtail.errors import SourceError
-from longtail.parsing.line_files import Chunk, DumpFile, RejectedRows
+from longtail.parsing.line_files import MOST_LINES, Chunk, DumpFile, RejectedRows
 
 _FIELDS = 6
 PROJECT = b"en.wikipedia"
@@ -25,8 +25,7 @@ _START = PROJECT + b" "
 
 @dataclass(frozen=True)
 class DumpViews:
-    """Views by title (with spaces, not underscores). Titles without a line are absent. `cut`: where a truncated file
-    ended."""
+    """Views by title (with spaces, not underscores). Titles without a line are absent."""
 
     views: dict[str, int]
     rejected: RejectedRows
@@ -47,7 +46,7 @@ def read_page_views(path: Path, titles: Sequence[str], log: logging.Logger) -> D
     """The month's views of `titles`, articles of the English Wikipedia. Errors: `SourceError`."""
     wanted = {form: title for title in titles for form in _forms(title)}
     dump = DumpFile(path)
-    rejected = RejectedRows()
+    rejected = RejectedRows(most=MOST_LINES)
     views: dict[str, int] = {}
     is_empty = True
     for region in filter(None, map(_region, dump.chunks(log))):
@@ -76,7 +75,7 @@ def _region(chunk: Chunk) -> Chunk | None:
     if not first and not data.startswith(_START):
         return None
     end = data.find(b"\n", max(first, data.rfind(b"\n" + _START) + 1)) + 1
-    return Chunk(memoryview(data)[first:end], chunk.line_at(first))
+    return Chunk(data[first:end], chunk.line_at(first))
 
 
 def _rows(region: Chunk, wanted: Mapping[bytes, str], rejected: RejectedRows) -> Iterator[tuple[str, int]]:
@@ -103,7 +102,7 @@ def _rows(region: Chunk, wanted: Mapping[bytes, str], rejected: RejectedRows) ->
         elif not (fields[4].isdigit() and len(fields[4]) <= 12):
             reason = "unknown number of views"
         if reason:
-            rejected.add(str(number), reason, line)
+            rejected.put(number, reason, line)
         else:
             yield wanted[fields[1]], int(fields[4])
 

@@ -1,1 +1,0 @@
-"""Requests and replies of Wikimedia's APIs: SPARQL, wbgetentities, page views, titles."""
