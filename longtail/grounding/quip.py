@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from longtail.grounding.corpus import open_of, portrait_fingerprint
-from longtail.grounding.portrait import Portrait
-from longtail.grounding.texts import Hasher, Texts
+from longtail.grounding.portrait import Hasher, Portrait, Texts
 from longtail.methods import BACKGROUND
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, Streamed

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from longtail.grounding.portrait import WIDTH, Corpus
-from longtail.grounding.texts import Texts
+from longtail.grounding.portrait import WIDTH, Corpus, Texts
 
 
 def normalised(text: str) -> str:

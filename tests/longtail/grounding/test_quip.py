@@ -20,9 +20,16 @@ from hypothesis import strategies as st
 
 from longtail.errors import LakeError, StudyError
 from longtail.grounding.corpus import build_portrait, open_of
-from longtail.grounding.portrait import Portrait, build, count_grams, open_portrait, plan_portrait
+from longtail.grounding.portrait import (
+    Hasher,
+    Portrait,
+    Texts,
+    build,
+    count_grams,
+    open_portrait,
+    plan_portrait,
+)
 from longtail.grounding.quip import Quotes, Scorer, score_generations
-from longtail.grounding.texts import Hasher, Texts
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
 from longtail.tables import TABLES
@@ -39,7 +46,7 @@ def portrait_of(folder: Path, texts: list[str], rate: float = 1e-6) -> Portrait:
     _, n_grams = count_grams(corpus_of(texts)(), seed=0)
     plan = plan_portrait(n_grams, rate, seed=0)
     build(folder / "portrait" / "stamp", plan, corpus_of(texts), LOG)
-    return open_portrait(folder / "portrait" / "stamp", plan)
+    return open_portrait(folder / "portrait" / "stamp")
 
 
 @settings(max_examples=300, deadline=None)
@@ -113,7 +120,7 @@ def test_a_long_line_is_read_in_pieces(tmp_path: Path) -> None:
     def built_and_scored(texts: Texts, name: str) -> tuple[Quotes, int]:
         tracemalloc.start()
         build(tmp_path / "portrait" / name, plan, lambda: [texts], LOG, room=10_000)
-        quotes = Scorer(open_portrait(tmp_path / "portrait" / name, plan), room=10_000).quotes(texts)
+        quotes = Scorer(open_portrait(tmp_path / "portrait" / name), room=10_000).quotes(texts)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return quotes, peak
@@ -279,9 +286,7 @@ def test_a_current_portrait_is_kept_and_another_corpus_has_another(
     assert first.n_grams == sum(len(text) - 24 for text in TEXTS.values())
     score_generations(study, lake, "tiny", log)
     lake.write("passages", [], fingerprint="none")
-    with pytest.raises(
-        LakeError, match=r"portrait of the passages is missing .* materialise asset indexes/portrait"
-    ):
+    with pytest.raises(LakeError, match=r"portrait is missing: materialise asset indexes/portrait"):
         score_generations(study, lake, "tiny", log)
     empty = build_portrait(study, lake, log)
     assert (empty.n_grams, empty.observed_rate) == (0, 0)
@@ -291,14 +296,13 @@ def test_a_current_portrait_is_kept_and_another_corpus_has_another(
     assert scores == {0, None}
 
 
-@pytest.mark.parametrize("name", ["plan.json", "00000.portrait"])
 @pytest.mark.parametrize("at", [0.2, 0.6, 0.99])
 def test_a_damaged_portrait_is_refused_and_made_again(
-    study: Study, lake: Lake, log: logging.Logger, name: str, at: float
+    study: Study, lake: Lake, log: logging.Logger, at: float
 ) -> None:
     folder = build_portrait(study, lake, log).path
     whole = {path.name: path.read_bytes() for path in folder.iterdir()}
-    flip_bit(folder / name, at)
+    flip_bit(folder / "00000.portrait", at)
     with pytest.raises(LakeError, match="portrait"):
         open_of(study, lake)
     assert not build_portrait(study, lake, log).was_current
