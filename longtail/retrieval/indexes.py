@@ -111,9 +111,9 @@ def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -
         if fault := _damage(folder):
             log.warning("%s index: %s (%s): what is damaged is made again", retriever, fault, folder)
         else:
-            report = _report(folder)
-            log.info("%s index: already there (%d passages)", retriever, report.n_passages)
-            return report
+            built = {name: value for name, value in _read_report(folder).items() if name != "made_of"}
+            log.info("%s index: already there (%d passages)", retriever, built["n_passages"])
+            return IndexReport(retriever, folder.name, folder, was_current=True, **built)
     lock = home.locks / "indexes" / f"{retriever}.lock"
     with only_one(lock, f"{folder}: another process is building this index; wait for it"):
         return _build(study, lake, index, tool, log)
@@ -140,8 +140,7 @@ def _build(study: Study, lake: Lake, index: Index, tool: Retriever, log: logging
             "seconds": seconds,
             "notes": dict(tool.notes(staging)),
         }
-        report = {**built, "made_of": index.made_of}
-        (staging / _REPORT).write_text(json.dumps(report), encoding="utf-8")
+        (staging / _REPORT).write_text(json.dumps({**built, "made_of": index.made_of}), encoding="utf-8")
         sync(staging / _REPORT)
         record(staging)
         sync(staging)
@@ -196,17 +195,8 @@ def _fault(folder: Path, made_of: Mapping[str, str]) -> str | None:
 
 def _damage(folder: Path) -> str | None:
     """What is wrong with the files of an index."""
-    missing = {} if _read_report(folder) else {_REPORT: "is missing"}
-    # without either, nothing says that its files are whole: it gets no record of them now
-    wrong = missing if missing and not (folder / RECORD).exists() else differences(folder) or missing
+    wrong = differences(folder) if _read_report(folder) else {_REPORT: "is missing or unreadable"}
     return next((f"is damaged: {name} {fault}" for name, fault in wrong.items()), None)
-
-
-def _report(folder: Path) -> IndexReport:
-    """The report of the whole index in `folder`."""
-    report = _read_report(folder)
-    del report["made_of"]
-    return IndexReport(folder.parent.name, folder.name, folder, was_current=True, **report)
 
 
 def _read_report(folder: Path) -> dict[str, Any]:

@@ -42,11 +42,6 @@ class Passage:
     position: int
     text: str
 
-    @property
-    def text_to_index(self) -> str:
-        """The text that retrievers search: the title, then the passage."""
-        return f"{self.title}\n{self.text}"
-
 
 class StoredPassages:
     """Passages in the order of passage_id. A passage becomes an object only when it is asked for.
@@ -120,7 +115,7 @@ class StoredPassages:
 
 
 def texts_to_index(table: pa.Table) -> Iterator[str]:
-    """The text that retrievers search (`Passage.text_to_index`) of each row of a shard."""
+    """The text that retrievers search of each row of a shard: the title, then the passage."""
     for batch in table.to_batches(_BATCH_ROWS):
         for title, text in zip(batch["title"].to_pylist(), batch["text"].to_pylist(), strict=True):
             yield f"{title}\n{text}"

@@ -12,8 +12,8 @@ import pytest
 
 from longtail.embedding.settings import IvfPq
 from longtail.errors import BackendError
-from longtail.retrieval import approximate, passage_vectors
-from longtail.retrieval.approximate import build_approximate, describe, search_approximate, search_settings
+from longtail.retrieval import dense, passage_vectors
+from longtail.retrieval.dense import build_approximate, describe, search_approximate
 
 LOG = logging.getLogger("longtail-tests")
 SEARCH = IvfPq(nlist=8, nprobe=6, sub_vectors=16, bits=6)
@@ -22,7 +22,7 @@ DIMENSIONS = 32
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(approximate, "PIECE_PARTS", 2)
+    monkeypatch.setattr(dense, "PIECE_PARTS", 2)
 
 
 def vectors_of(n: int, seed: int = 0) -> np.ndarray:
@@ -63,7 +63,7 @@ def test_what_is_found_has_the_order_and_the_scores_of_exact_search(
     tmp_path: Path, dtype: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(passage_vectors, "_ROWS_AT_ONCE", 7)
-    monkeypatch.setattr(approximate, "_QUESTIONS_AT_ONCE", 25)
+    monkeypatch.setattr(dense, "_QUESTIONS_AT_ONCE", 25)
     vectors, asked = vectors_of(900).astype(dtype), vectors_of(60, seed=2)
     folder = stored(tmp_path / "index", vectors)
     build_approximate(folder, SEARCH, "near", LOG)
@@ -94,7 +94,6 @@ def test_more_candidates_find_more_and_need_no_other_index(tmp_path: Path) -> No
 def test_settings_of_a_search_do_not_decide_the_index() -> None:
     for other in (IvfPq(nprobe=3), IvfPq(refine_factor=3)):
         assert describe(other) == describe(IvfPq())
-        assert search_settings(other) != search_settings(IvfPq())
     assert describe(IvfPq(bits=6)) != describe(IvfPq())
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 
-from longtail.retrieval.cited_passages import cite_passages
-from longtail.retrieval.retrieve import retrieve_passages
+from longtail.retrieval.retrieve import cite_passages, retrieve_passages
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
 

@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 
 from longtail.errors import IndexMissingError
-from longtail.methods import METHODS
-from longtail.retrieval.base import load_retriever
-from longtail.retrieval.indexes import Index, build_index
+from longtail.retrieval.indexes import build_index
 from longtail.retrieval.retrieve import retrieve_passages
 from longtail.retrieval.stored_passages import open_passages
-from longtail.storage.checksums import RECORD, differences
+from longtail.storage.checksums import RECORD
 from longtail.storage.files import remove
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
@@ -92,16 +90,3 @@ def test_shared_vectors_are_encoded_again(
     assert not build_index(rdf_study, searchable, "dense", log).was_current
     assert contents(folder) == whole
     assert f"{Path(name).suffix} does not match its checksum: it is encoded again" in caplog.text
-
-
-def test_an_index_of_an_earlier_version_gets_its_checksums_without_a_build(
-    rdf_study: Study, searchable: Lake, log: logging.Logger
-) -> None:
-    folder = build_index(rdf_study, searchable, "bm25", log).path
-    (folder / RECORD).unlink()
-    assert build_index(rdf_study, searchable, "bm25", log).was_current
-    assert not differences(folder)
-    flip_bit(folder / "frequencies.arrow")
-    tool = load_retriever(METHODS["bm25"])
-    with pytest.raises(IndexMissingError, match=r"frequencies\.arrow does not match its checksum"):
-        Index.of(METHODS["bm25"], tool, searchable.content("passages"), rdf_study.home.indexes).require()

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longtail.retrieval.nearest import nearest
+from longtail.retrieval.dense import nearest
 
 LOG = logging.getLogger("longtail-tests")
 

@@ -16,7 +16,7 @@ from benchmarks.generated_wiki import page_lines
 from longtail.errors import LakeError, SourceError
 from longtail.imports.records import RejectedRows
 from longtail.imports.wiki import DISAMBIGUATION, REDIRECT, ExcludedPage
-from longtail.retrieval.excluded_pages import ExcludedPages, write_beside
+from longtail.retrieval.collections import ExcludedPages, write_beside
 from longtail.retrieval.passages import build_passages
 from longtail.sandbox.dumps import write_dump
 from longtail.sandbox.pages import Pages

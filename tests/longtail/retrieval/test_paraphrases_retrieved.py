@@ -12,9 +12,8 @@ import pytest
 from longtail.generation.prompts.inputs import first_passages, read_passages, read_wordings
 from longtail.questions.paraphrases import build_paraphrases
 from longtail.retrieval.base import Context, Query, load_retriever
-from longtail.retrieval.cited_passages import cite_passages
 from longtail.retrieval.indexes import Index, build_index
-from longtail.retrieval.retrieve import retrieve_passages
+from longtail.retrieval.retrieve import cite_passages, retrieve_passages
 from longtail.retrieval.stored_passages import open_passages
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
@@ -75,9 +74,9 @@ def check_alone(
     (dataset, question_id), own = sorted(wordings.items())[2]
     for number, text in own:
         queries = [Query(dataset, question_id, text, None, (), number)]
-        (hits,), vectors = tool.search_with_vectors(context, queries)
+        (hits,) = tool.search(context, queries)
         found = [row for row in rows if (row["question_id"], row["paraphrase_id"]) == (question_id, number)]
         assert [row["passage_id"] for row in found] == [hit.passage_id for hit in hits]
         np.testing.assert_allclose([row["score"] for row in found], [hit.score for hit in hits], atol=2e-6)
-        assert vectors is not None
-        np.testing.assert_allclose(found[0]["query_embedding"], vectors[0], atol=1e-5)
+        assert hits[0].query_vector is not None
+        np.testing.assert_allclose(found[0]["query_embedding"], hits[0].query_vector, atol=1e-5)

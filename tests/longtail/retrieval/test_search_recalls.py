@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from longtail.embedding.declared import ANSWER_ENCODER
-from longtail.retrieval import search_recalls
+from longtail.retrieval import retrieve
 from longtail.retrieval.indexes import build_index
-from longtail.retrieval.retrieve import retrieve_passages
-from longtail.retrieval.search_recalls import measure_search_recalls
+from longtail.retrieval.retrieve import measure_search_recalls, retrieve_passages
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
 
@@ -38,7 +37,7 @@ def test_stated_recall_equals_brute_force(
 ) -> None:
     folder = build_index(study, searchable, "near", log).path
     retrieve_passages(study, searchable, "near", log)
-    monkeypatch.setattr(search_recalls, "QUESTIONS", 4)
+    monkeypatch.setattr(retrieve, "MOST_COMPARED", 4)
     outcome = measure_search_recalls(study, searchable, log)
     assert measure_search_recalls(study, searchable, log).was_current
     assert not outcome.was_current

@@ -18,8 +18,7 @@ from longtail.errors import LakeError, LongtailError
 from longtail.methods import METHODS
 from longtail.retrieval import passage_vectors, stored_passages
 from longtail.retrieval.base import Context, Hit, Query, load_retriever
-from longtail.retrieval.bm25 import tokens_of
-from longtail.retrieval.bm25_shards import build_shards
+from longtail.retrieval.bm25 import build_shards, tokens_of
 from longtail.retrieval.indexes import build_index
 from longtail.retrieval.passage_vectors import build_vectors, read_vectors
 from longtail.retrieval.retrievers.bm25 import Bm25Settings
@@ -35,7 +34,7 @@ KILLED_BUILD = """
 import logging, os, signal, sys
 from pathlib import Path
 from longtail.retrieval.bm25 import tokens_of
-from longtail.retrieval.bm25_shards import build_shards
+from longtail.retrieval.bm25 import build_shards
 from longtail.retrieval.retrievers.bm25 import Bm25Settings
 from tests.longtail.retrieval.test_stored_passages import generated
 left = int(sys.argv[2])
@@ -152,7 +151,9 @@ def test_vectors_are_encoded_once_shared_and_removed_when_unused(tmp_path: Path)
     (tmp_path / "a" / names[1]).unlink()
     build_vectors(passages, tmp_path / "a", cache, ENCODER, "cpu", LOG)
     assert inodes == [(tmp_path / "a" / name).stat().st_ino for name in names]
-    expected = ANSWER_ENCODER.load("cpu").encode([passage.text_to_index for passage in passages], LOG)
+    expected = ANSWER_ENCODER.load("cpu").encode(
+        [f"{passage.title}\n{passage.text}" for passage in passages], LOG
+    )
     found = np.vstack([vectors for _, vectors in read_vectors(tmp_path / "a")])
     np.testing.assert_allclose(found, expected, atol=1e-6)
     for study in "ab":
@@ -169,7 +170,9 @@ def test_dense_in_parts_finds_what_one_index_finds_and_no_vector_that_is_not_fin
     queries = [Query("d", str(i), f"w{i} w{i + 1}", None, ()) for i in range(20)]
     retriever = load_retriever(METHODS["dense"])
     retriever.build(context)
-    vectors = ANSWER_ENCODER.load("cpu").encode([passage.text_to_index for passage in passages], LOG)
+    vectors = ANSWER_ENCODER.load("cpu").encode(
+        [f"{passage.title}\n{passage.text}" for passage in passages], LOG
+    )
     products = ANSWER_ENCODER.load("cpu").encode([query.text for query in queries], LOG) @ vectors.T
 
     def nearest(scores: np.ndarray) -> list[int]:
