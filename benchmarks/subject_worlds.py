@@ -29,15 +29,18 @@ from longtail.statistics.resampling import Values, sign_flip_p, sums_by_subject
 from longtail.statistics.signal_policies import (
     ALL,
     ALWAYS,
+    COSTS,
+    KEY,
     NEVER,
     POPULARITY,
+    SIGNAL_COSTS,
     Asked,
+    Pair,
     choose_signals,
     decisions,
     resample_accuracies,
 )
 from longtail.statistics.signal_quality import BEST, SIGNALS, Answers
-from longtail.statistics.signal_questions import COSTS, KEY, SIGNAL_COSTS, Pair
 from longtail.warehouse.build import DBT_PROJECT
 
 _N_POPULATION = 200_000

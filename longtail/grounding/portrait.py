@@ -322,9 +322,9 @@ def read_plan(folder: Path) -> Plan | None:
     """The plan of a portrait, if its first file is whole."""
     try:
         plan: Plan = read_header(path_of(folder, 0))["plan"]
-        return _open_file(folder, plan, 0) and plan
     except LakeError:
         return None
+    return plan if _is_whole(folder, plan, 0) else None
 
 
 def path_of(folder: Path, file: int) -> Path:

@@ -18,45 +18,43 @@ from longtail.statistics.policies import Said, arena
 from longtail.statistics.prediction_fit import PREDICTORS
 from longtail.statistics.resampling import seed_of
 from longtail.statistics.results import compute_parts, digest
-from longtail.statistics.signal_fit import Model, Values, fit_model, probabilities
 from longtail.statistics.signal_policies import (
     ALL,
     BASELINES,
     CONFIDENCE,
+    COSTS,
     FIXED,
     FIXED_POLICIES,
-    N_RESAMPLES,
-    PER_RELATION,
-    SCOPES,
-    Asked,
-    Policy,
-    choose_signals,
-    decisions,
-    gain_over,
-    relation_rows,
-    resample_accuracies,
-    thresholds,
-)
-from longtail.statistics.signal_questions import (
-    COSTS,
     KEY,
     LOG_CONFIDENCE,
     MODEL,
+    N_RESAMPLES,
     N_SPLITS,
+    PER_RELATION,
     PREDICTED,
     ROWS,
+    SCOPES,
     SIGNAL_COSTS,
     SPLITS,
+    Asked,
     Pair,
+    Policy,
     Training,
     asked_of,
+    choose_signals,
     count_questions,
+    decisions,
+    gain_over,
     groups_of,
+    relation_rows,
+    resample_accuracies,
     scored_splits,
     signal_cost,
+    thresholds,
     training_of,
     undefined_signals,
 )
+from longtail.statistics.signal_quality import Model, Values, fit_model, probabilities
 
 RESULTS = SIGNALS, GAINS, RULES, POLICIES = ("signals", "gains", "rules", "policies")
 """Kinds of rows: one per signal and scope; per baseline of these; per relation of these; per policy."""

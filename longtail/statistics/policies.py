@@ -34,7 +34,6 @@ from longtail.statistics.resampling import (
     seed_of,
     sign_flip_p,
 )
-from longtail.statistics.signal_fit import Values
 from longtail.statistics.signal_policies import (
     ALIKE,
     ALL,
@@ -44,12 +43,14 @@ from longtail.statistics.signal_policies import (
     NEVER,
     POPULARITY,
     Asked,
+    Columns,
+    Pair,
     Policy,
     resample_accuracies,
+    signal_cost,
     thresholds,
 )
-from longtail.statistics.signal_quality import BEST
-from longtail.statistics.signal_questions import Columns, Pair, signal_cost
+from longtail.statistics.signal_quality import BEST, Values
 
 ORACLE = "oracle"
 N_DRAWS = 1_000

@@ -23,8 +23,8 @@ from longtail.statistics.prediction_fit import (
     fit,
     fit_all,
     ridge,
-    scale_of,
     separated_rows,
+    standardise,
 )
 from longtail.statistics.prediction_tables import base_of, coefficients, likelihood, terms
 from tests.longtail.statistics.predicted_questions import random_questions, single
@@ -97,7 +97,7 @@ def test_a_predictor_that_a_relation_does_not_vary_leaves_the_other_slopes() -> 
     )  # a base without all coefficients would take them from every other relation
     # The slopes that are determined are those of the regression without certainty.
     own = questions.where(questions.relation == "relation 0")
-    standardised = scale_of(predictors).standardised(own.predictors)[:, :2]
+    standardised = standardise(own.predictors, predictors)[:, :2]
     expected = fit(Block("", np.column_stack([np.ones(len(standardised)), standardised]), own.correct))
     np.testing.assert_allclose(fits[0].beta[1:3], expected.beta[1:3], rtol=1e-9)
     assert likelihood(fits, ALL)["n_coefficients"] == 15
@@ -116,7 +116,7 @@ def test_a_predictor_that_never_varies_has_no_coefficient_and_spoils_no_other() 
         (row["coding"], row["term"], row["relation"]): row
         for row in coefficients(fits, ALL, single(questions, fits, ALL))
     }
-    for one in blocks(questions, ALL, scale_of(predictors)):
+    for one in blocks(questions, ALL):
         expected = fit(Block(one.relation, one.design[:, :3], one.correct))
         assert rows["within_relation", "Intercept", one.relation]["beta"] == pytest.approx(expected.beta[0])
         assert rows["within_relation", "SCons", one.relation]["beta"] == pytest.approx(expected.beta[2])
@@ -203,7 +203,7 @@ def drawn_questions(draw: st.DrawFn) -> Questions:
 @settings(max_examples=40, deadline=None)
 @given(drawn_questions(), st.sampled_from(ABLATIONS))
 def test_blocks_span_what_the_formula_spans(questions: Questions, ablation: object) -> None:
-    parts = blocks(questions, ablation, scale_of(questions.predictors))
+    parts = blocks(questions, ablation)
     assert sum(len(part.correct) for part in parts) == len(questions.correct)
     assert sum(int(part.correct.sum()) for part in parts) == questions.correct.sum()
     assert [part.relation for part in parts] == (
@@ -226,7 +226,7 @@ def test_blocks_span_what_the_formula_spans(questions: Questions, ablation: obje
 
 
 def standardised(questions: Questions) -> np.ndarray:
-    return scale_of(questions.predictors).standardised(questions.predictors)
+    return standardise(questions.predictors, questions.predictors)
 
 
 @settings(max_examples=40, deadline=None)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 
-from longtail.statistics.prediction_fit import ABLATIONS, Ablation, Questions, fit_all, score
+from longtail.statistics.prediction_fit import ABLATIONS, PredictorSet, Questions, fit_all, score
 from longtail.statistics.prediction_tables import (
     by_subject,
     code,
@@ -32,7 +32,7 @@ NAME_OF = {"log(SPop)": "popularity", "SCons": "scons", "Cert": "cert"}
 each_ablation = pytest.mark.parametrize("ablation", ABLATIONS, ids=lambda one: one.name)
 
 
-def reference(data: pd.DataFrame, ablation: Ablation, subject: Any = None) -> Any:
+def reference(data: pd.DataFrame, ablation: PredictorSet, subject: Any = None) -> Any:
     formula = f"correct ~ {FORMULAS[ablation.name]}"
     errors = {} if subject is None else {"cov_type": "cluster", "cov_kwds": {"groups": subject}}
     return smf.logit(formula, data).fit(method="newton", maxiter=100, tol=1e-12, disp=False, **errors)
@@ -51,7 +51,7 @@ def parameter(row: dict[str, Any]) -> str:
 
 @each_ablation
 @pytest.mark.parametrize("seed", range(3))
-def test_tables_equal_statsmodels(ablation: Ablation, seed: int) -> None:
+def test_tables_equal_statsmodels(ablation: PredictorSet, seed: int) -> None:
     questions = random_questions(seed)
     subject = np.random.default_rng(seed).integers(
         0, 110, len(questions.correct)
@@ -139,7 +139,7 @@ def test_a_relation_of_few_subjects_has_no_test_by_subjects() -> None:
 
 
 @each_ablation
-def test_the_held_out_score_is_that_of_statsmodels(ablation: Ablation) -> None:
+def test_the_held_out_score_is_that_of_statsmodels(ablation: PredictorSet) -> None:
     questions = random_questions(seed=5)
     is_training = np.random.default_rng(0).uniform(size=len(questions.correct)) < 0.8
     training, test = questions.where(is_training), questions.where(~is_training)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from longtail.statistics.adaptive_gains import dealt_twice, is_settled
-from longtail.statistics.adaptive_thresholds import PairRows, fit_pair
+from longtail.statistics.adaptive_thresholds import fit_pair
 from longtail.statistics.signal_policies import (
     ALL,
     ALWAYS,
@@ -87,11 +87,12 @@ def test_thresholds_on_popularity_are_the_published_ones() -> None:
     found = decisions(questions, training.astype(float))
     edges = {name: np.array([popularity.min(), np.inf]) for name in ("a", "b", "c", "all")}
     for at, retrieval in enumerate(retrievals):
-        fits = fit_pair(PairRows(names, popularity, parametric, retrieval, training, edges))
         limits = {
-            fit.relation: np.where(fit.n > 0, fit.threshold_popularity, -np.inf)
-            for fit in fits
-            if fit.search == "exact"
+            relation: np.where(fit["n"] > 0, fit["threshold_popularity"], -np.inf)
+            for (relation, search), fit in fit_pair(
+                names, popularity, parametric, retrieval, training, edges
+            ).items()
+            if search == "exact"
         }
         overall = popularity < limits["all"][:, None]
         assert (found[POPULARITY, ALL][at] == overall).all()
