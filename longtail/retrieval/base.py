@@ -103,12 +103,8 @@ class Retriever(ABC):
         """What decides the index beside the code: settings, weights."""
         return ""
 
-    def query_version(self) -> str:
-        """What decides a search beside the index: how questions are encoded."""
-        return ""
-
     def search_version(self) -> str:
-        """What else decides a search: settings that only a search reads."""
+        """What decides a search beside the index: how questions are encoded, settings that only a search reads."""
         return ""
 
     def check(self) -> None:  # noqa: B027 (most retrievers load nothing)

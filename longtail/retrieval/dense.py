@@ -294,11 +294,9 @@ class Dense(Retriever):
     def version(self) -> str:
         return self._encoder.version + (f", {describe(self._search)}" if self._search else "")
 
-    def query_version(self) -> str:
-        return self._encoder.query_version
-
     def search_version(self) -> str:
-        return ", ".join(f"{name} {getattr(self._search, name)}" for name in SEARCH_KEYS if self._search)
+        settings = (f"{name} {getattr(self._search, name)}" for name in SEARCH_KEYS if self._search)
+        return ", ".join([self._encoder.query_version, *settings])
 
     def check(self) -> None:
         self._encoder.check()

@@ -62,7 +62,7 @@ def retrieve_passages(study: Study, lake: Lake, retriever: str, log: logging.Log
     tool = load_retriever(method)
     index = Index.of(method, tool, lake.content("passages"), study.home.indexes)
     stamp = fingerprint(
-        [retriever, study.top_k, index.folder.name, tool.query_version(), tool.search_version(), clozes],
+        [retriever, study.top_k, index.folder.name, tool.search_version(), clozes],
         [lake.content("questions"), *(lake.content(_TABLE, other) for other in others)],
         study.seed if method.is_seeded else None,
         lake.content("paraphrases") if with_paraphrases else None,
@@ -220,7 +220,7 @@ def measure_search_recalls(study: Study, lake: Lake, log: logging.Logger) -> Out
         for name, tool in tools.items()
     }
     compared = [
-        (lake.content("retrieved_passages", name), indexes[name].folder.name, tool.query_version())
+        (lake.content("retrieved_passages", name), indexes[name].folder.name, tool.search_version())
         for name, tool in tools.items()
     ]
     questions = lake.content("questions") if tools else ""

@@ -21,7 +21,6 @@ from longtail.router.files import check_form, number, read_sealed
 POPULARITY, CONFIDENCE = "popularity", "confidence"
 CONSISTENCY, CERTAINTY = "consistency", "certainty"
 FORMAT, VERSION = "longtail-router", 4
-LARGEST = 16 << 20  # bytes
 SIGNALS = (POPULARITY, CONFIDENCE, "popularity_relation", "popularity_confidence", "consistency", "all")
 """What a router decides by: popularity or confidence itself, or a predicted probability. Another signal is refused."""
 FEATURES = ("popularity", "relation")
@@ -134,11 +133,6 @@ def _prediction_rule(
 
 Promises = Mapping[str, Sequence[tuple[float, float, int]]]
 """By signal, from strict to lax: promised risk, threshold (above it is answered), questions of the study above it."""
-
-
-def promises_of(document: Mapping[str, Any]) -> Promises:
-    """The promises of a router file's field of that name. Errors: those of `check_form`."""
-    return {signal: tuple(map(_step, document.get(signal, ()))) for signal in (CONFIDENCE, POPULARITY)}
 
 
 def _step(step: Mapping[str, Any]) -> tuple[float, float, int]:
@@ -290,7 +284,7 @@ def load_router(path: str | Path) -> Router:
     Errors: `RouterError` if the file is missing, cut, changed, of another version, or decides by an unknown signal.
     """
     path = Path(path)
-    content = read_sealed(path, FORMAT, VERSION, LARGEST)
+    content = read_sealed(path, FORMAT, VERSION)
     with check_form(path):
         document = json.loads(content)
         signal = document.get("signal")
@@ -324,7 +318,9 @@ def _router(name: str, document: Mapping[str, Any]) -> Router:
         _rules=rules,
         _unknown=_rule(of_all, fixed, "all relations (this one is unknown)", instead),
         _prediction=prediction,
-        _promises=promises_of(document["promises"]),
+        _promises={
+            name: tuple(map(_step, document["promises"].get(name, ()))) for name in (CONFIDENCE, POPULARITY)
+        },
     )
 
 

@@ -13,11 +13,9 @@ import hashlib
 import json
 import math
 import operator
-import os
 import re
-import stat
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,14 +39,16 @@ def seal(
     return unsealed.replace(_ZEROS, hashlib.sha256(unsealed).hexdigest().encode(), 1)
 
 
-def read_sealed(path: Path, format_name: str, version: int, most_bytes: int) -> bytes:
+def read_sealed(path: Path, format_name: str, version: int) -> bytes:
     """The whole file, once its format, its version and its checksum are right.
 
-    A file of more than `most_bytes` is refused. It is read and not mapped: whoever cuts a mapped file in place would kill
-    the process that reads it.
+    It is read and not mapped: whoever cuts a mapped file in place would kill the process that reads it.
     Errors: `RouterError`, with the file's name and what is wrong in one line.
     """
-    content = _content(path, most_bytes)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise RouterError(f"{path}: cannot be read ({error.strerror or error})") from error
     match = _BEGINNING.match(content)
     if match is None or match[1].decode() != format_name:
         raise RouterError(f"{path}: is not a file of format {format_name}")
@@ -62,20 +62,6 @@ def read_sealed(path: Path, format_name: str, version: int, most_bytes: int) -> 
     if digest.hexdigest().encode() != match[3]:
         raise RouterError(f"{path}: checksum mismatch: the file was cut or changed; {_AGAIN}")
     return content
-
-
-def _content(path: Path, most_bytes: int) -> bytes:
-    """The bytes of a regular file. A FIFO would keep the reader waiting for a writer, and a device may never end."""
-    try:
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise RouterError(f"{path}: is not a regular file; {_AGAIN}")
-            if status.st_size > most_bytes:
-                raise RouterError(f"{path}: has {status.st_size:,} bytes; at most {most_bytes:,} are read")
-            return file.read(status.st_size)
-    except OSError as error:
-        raise RouterError(f"{path}: cannot be read ({error.strerror or error})") from error
 
 
 @contextmanager
@@ -100,7 +86,6 @@ def number(value: Any) -> float:
 
 
 NAMES_FORMAT, NAMES_VERSION = "longtail-names", 1
-LARGEST_NAMES = 1 << 30  # bytes; some ten million entities
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +96,6 @@ class Candidate:
     label: str
     description: str | None
     popularity: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Entity:
-    """An entity with all its names: the label and the aliases."""
-
-    candidate: Candidate
-    aliases: Sequence[str]
 
 
 class Names:
@@ -159,16 +136,18 @@ class Names:
 
 def load_names(path: str | Path) -> Names:
     """The names of a published file. Errors: `RouterError` if it is missing, cut, changed or of another version."""
-    return Names(read_sealed(Path(path), NAMES_FORMAT, NAMES_VERSION, LARGEST_NAMES), Path(path))
+    return Names(read_sealed(Path(path), NAMES_FORMAT, NAMES_VERSION), Path(path))
 
 
-def names_file(entities: Iterable[Entity], about: Mapping[str, Any]) -> tuple[bytes, int]:
-    """The contents of a file of names, and the number of names. `about` joins its head. All names are held in memory."""
+def names_file(
+    entities: Iterable[tuple[Candidate, Iterable[str]]], about: Mapping[str, Any]
+) -> tuple[bytes, int]:
+    """The contents of a file of names, and the number of names. `entities`: each with its aliases; its label is a name,
+    too. `about` joins the head. All names are held in memory."""
     by_name: dict[str, set[Candidate]] = {}
-    for entity in entities:
-        for name in (entity.candidate.label, *entity.aliases):
-            if text := fold(name):
-                by_name.setdefault(text, set()).add(entity.candidate)
+    for candidate, aliases in entities:
+        for text in filter(None, map(fold, (candidate.label, *aliases))):
+            by_name.setdefault(text, set()).add(candidate)
     body = "".join(
         f"{name}\t{_candidates_json(by_name[name])}\n" for name in sorted(by_name, key=str.encode)
     ).encode()

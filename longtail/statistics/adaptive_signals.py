@@ -248,7 +248,8 @@ def _gains(
 
 def rules_of(pair: Pair, asked: Asked, at: int) -> Iterator[Row]:
     """One row per signal, scope and relation, and one for relation `all`. `at`: the pair's place in `asked`."""
-    ones = np.ones((1, len(asked.parametric)))
+    ones, by_relation = np.ones((1, len(asked.parametric))), {ALL: slice(0, len(asked.relation))}
+    by_relation |= {str(asked.relation[rows.start]): rows for rows in relation_rows(asked.relation)}
     predictors = {signal.name: [FEATURES[predictor] for predictor in signal.numeric] for signal in PREDICTED}
     predictors[CONFIDENCE] = [CONFIDENCE]
     fitted = {
@@ -258,8 +259,13 @@ def rules_of(pair: Pair, asked: Asked, at: int) -> Iterator[Row]:
     if CONFIDENCE in asked.numbers:
         fitted[CONFIDENCE] = (asked.numbers[CONFIDENCE][None], _ITSELF)
     for signal, (values, model) in fitted.items():
-        limits = _limits(asked, values, asked.differences[at])
-        for scope, (relation, rows) in itertools.product(SCOPES, _relations(asked)):
+        limits = {
+            relation: float(
+                thresholds(values[:, rows], ones[:, rows], [asked.differences[at][None, rows]])[0][0]
+            )
+            for relation, rows in by_relation.items()
+        }
+        for scope, (relation, rows) in itertools.product(SCOPES, by_relation.items()):
             limit = limits[relation if scope == PER_RELATION else ALL]
             yield {
                 **pair.key, "signal": signal, "threshold_scope": scope, "relation": relation,
@@ -267,23 +273,9 @@ def rules_of(pair: Pair, asked: Asked, at: int) -> Iterator[Row]:
                 "predictor_names": predictors[signal], "predictor_means": model.mean.tolist(),
                 "predictor_deviations": model.deviation.tolist(),
                 "rule_coefficients": _coefficients(model, asked, signal, rows).tolist(),
-                "threshold_probability": float(limit),
+                "threshold_probability": limit,
                 **_sides(pair, rows, values[0, rows] < limit),
             }  # fmt: skip
-
-
-def _relations(asked: Asked) -> list[tuple[str, slice]]:
-    by_relation = [(str(asked.relation[rows.start]), rows) for rows in relation_rows(asked.relation)]
-    return [(ALL, slice(0, len(asked.relation))), *by_relation]
-
-
-def _limits(asked: Asked, values: Values, difference: Values) -> dict[str, float]:
-    limits = {}
-    for relation, rows in _relations(asked):
-        values_here = values[:, rows]
-        (limit,) = thresholds(values_here, np.ones(values_here.shape, dtype=bool), [difference[None, rows]])
-        limits[relation] = float(limit[0])
-    return limits
 
 
 def _coefficients(model: Model, asked: Asked, signal: str, rows: slice) -> Values:

@@ -82,7 +82,9 @@ def arena(
         if signal not in FIXED_POLICIES and (scope == ALL or signal == POPULARITY)
     }  # fmt: skip
     by_pair = _Arena(pair, is_training, chosen, seed_of(seed, pair.key.values()))
-    yield from by_pair.rows(fitted)
+    yield from by_pair.compare(
+        {}, fitted, np.arange(len(by_pair.difference)), {NEVER, ALWAYS, ORACLE, *fitted}
+    )
     for name, said in others.items():
         is_taken = name in {NEVER, ALWAYS, ORACLE, *fitted}
         yield from by_pair.rows_of_others(f"{name} (imported)" if is_taken else name, said)
@@ -95,11 +97,6 @@ class _Arena:
         self.pair, self.is_training, self.chosen, self.seed = pair, is_training, chosen, seed
         self.places = {question_id: at for at, question_id in enumerate(pair.columns["question_id"])}
         self.difference = pair.columns["retrieval"] - pair.columns["parametric"]
-
-    def rows(self, fitted: Fitted) -> Iterator[dict[str, Any]]:
-        """The rows of never, always, the oracle and the fitted thresholds."""
-        every = np.arange(len(self.difference))
-        yield from self._compare({}, fitted, every, {NEVER, ALWAYS, ORACLE, *fitted})
 
     def rows_of_others(self, name: str, said: Said) -> Iterator[dict[str, Any]]:
         """The row of a policy of others, on the questions that it decides; none without these or a fit.
@@ -114,7 +111,7 @@ class _Arena:
             return
         values = np.array([[known[at] for at in rows]])
         if not has_scores:
-            return (yield from self._compare({name: values}, {}, rows, {name}))
+            return (yield from self.compare({name: values}, {}, rows, {name}))
         is_fitted, difference = self.is_training[:, rows], self.difference[rows]
         lower = np.broadcast_to(-values, is_fitted.shape)
         (limit,) = thresholds(lower, is_fitted, [is_fitted * difference])
@@ -125,9 +122,9 @@ class _Arena:
         )  # fmt: skip
         resampled = resample_accuracies(asked, self.seed)
         gained = resampled[_SCORE][0] - resampled[FIXED, ALL][0]
-        yield from self._compare({}, {name: (lower < limit[:, None], gained)}, rows, {name})
+        yield from self.compare({}, {name: (lower < limit[:, None], gained)}, rows, {name})
 
-    def _compare(
+    def compare(
         self, others: Mapping[str, Values], fitted: Fitted, rows: Values, shown: set[str]
     ) -> Iterator[dict[str, Any]]:
         """The rows of the policies `shown`, on the questions `rows`. `others`: decisions without a fit, 1 × rows."""
@@ -141,6 +138,7 @@ class _Arena:
             **{name: decisions for name, (decisions, _) in fitted.items()},
         }  # fmt: skip
         names, tested = [*decided], weight.any(axis=0)
+        most_frequent = [name for name, _ in Counter(self.chosen).most_common()]
         shares = np.stack([(weight * values).sum(axis=0) for values in decided.values()], axis=1)
         spread = _Spread(
             names, shares[tested] * tested.sum(), columns["parametric"][tested], difference[tested],
@@ -156,7 +154,7 @@ class _Arena:
                     **self.pair.key, "policy": name, "n_decided": int(tested.sum()),
                     "policy_share_retrieved": round(float(shares[:, at].sum()), 12),
                     "policy_cost_usd_per_1000": None if np.isnan(cost) else 1_000 * cost,
-                    "chosen_signals": self._chosen_signals() if name == BEST else None,
+                    "chosen_signals": ", ".join(most_frequent) if name == BEST else None,
                     **spread.of(name),
                 }  # fmt: skip
 
@@ -165,10 +163,6 @@ class _Arena:
             return signal_cost(name, "cost_usd", columns, decided)
         pairs = zip(self.chosen, decided, strict=True)
         return np.array([signal_cost(signal, "cost_usd", columns, by_split) for signal, by_split in pairs])
-
-    def _chosen_signals(self) -> str:
-        """The signals that some split chooses, the most frequent one first."""
-        return ", ".join(name for name, _ in Counter(self.chosen).most_common())
 
 
 class _Spread:

@@ -134,7 +134,7 @@ def test_questions_may_have_an_encoder_of_their_own(folder: Path, tmp_path: Path
     )
     one, two = (retriever_of(folder, query_path=path) for path in (None, str(asking)))
     assert one.version() == two.version()
-    assert one.query_version() != two.query_version()
+    assert one.search_version() != two.search_version()
     two.check()
     context = context_of(tmp_path)
     one.build(context)
@@ -202,7 +202,7 @@ def test_approximate_search_shares_the_vectors_and_finds_most_of_the_same(
     exact = retriever_of(folder)
     assert retriever.version().startswith(exact.version())
     assert retriever.version() != exact.version()
-    assert retriever.search_version() == "nprobe 2, refine_factor 4"
+    assert retriever.search_version() == f"{exact.search_version()}, nprobe 2, refine_factor 4"
     best = exact.search(context, queries())
     assert retriever.exact_hits(context, queries()) == best
     shared = [

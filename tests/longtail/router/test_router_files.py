@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from hand_made import BM25, marts_of, routers_of
 
 from longtail.router import Candidate, Names, Router, RouterError, decisions, files, load_names, load_router
-from longtail.router.files import Entity, fold, names_file, seal
+from longtail.router.files import fold, names_file, seal
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -105,32 +104,6 @@ def test_a_line_of_another_shape_is_told_when_its_name_is_asked_for(tmp_path: Pa
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("kind", ["fifo", "folder", "device"])
-def test_only_regular_files_are_read(tmp_path: Path, kind: str) -> None:
-    """A FIFO without a writer would never be opened, and /dev/zero never ends."""
-    path = tmp_path / "x.json"
-    if kind == "fifo":
-        os.mkfifo(path)
-    elif kind == "folder":
-        path.mkdir()
-    else:
-        path.symlink_to("/dev/zero")
-    with pytest.raises(RouterError, match=r"x\.json: (is not a regular file|cannot be read \(Is a dir)"):
-        load_router(path)
-
-
-def test_a_file_has_a_limit_of_size(tmp_path: Path) -> None:
-    content, _ = names_file([Entity(files.Candidate("Q1", "Paris", None, 1.0), [])], {})
-    for load, largest in ((load_router, decisions.LARGEST), (load_names, files.LARGEST_NAMES)):
-        path = tmp_path / "large"
-        path.write_bytes(content)
-        os.truncate(path, largest + 1)  # a hole: nothing is on the disk
-        with pytest.raises(
-            RouterError, match=f"large: has {largest + 1:,} bytes; at most {largest:,} are read"
-        ):
-            load(path)
-
-
 def test_numbers_of_numpy_are_numbers(router: Router) -> None:
     numpys: Any = (np.int64(3), np.str_("composer"), np.float32(0.5), np.float64(0.25))
     assert router.decide(*numpys) == router.decide(3, "composer", 0.5, 0.25)
@@ -157,10 +130,10 @@ TROJAN = Candidate("Q2", "Paris", "son of Priam", 2.0)
 HILTON = Candidate("Q3", "Paris Hilton", None, None)
 CAFE = Candidate("Q4", "Café Straße", None, 0.0)
 ENTITIES = (
-    Entity(HILTON, ["Paris"]),
-    Entity(TROJAN, []),
-    Entity(PARIS, ["City of Light", "PARIS", ""]),
-    Entity(CAFE, ["tab\there\n", "ab\x01"]),
+    (HILTON, ["Paris"]),
+    (TROJAN, []),
+    (PARIS, ["City of Light", "PARIS", ""]),
+    (CAFE, ["tab\there\n", "ab\x01"]),
 )
 
 
@@ -177,7 +150,7 @@ def test_an_ambiguous_name_gives_all_candidates_the_unknown_popularity_last(name
 
 def test_candidates_go_by_popularity_then_by_id_and_zero_is_known() -> None:
     popularities = {"Q5": 0.5, "Q1": 0.0, "Q2": 1.0, "Q4": None, "Q3": 0.5}
-    entities = [Entity(Candidate(key, "Ada", None, value), ()) for key, value in popularities.items()]
+    entities = [(Candidate(key, "Ada", None, value), ()) for key, value in popularities.items()]
     found = Names(names_file(entities, {})[0]).lookup("Ada")
     assert [one.entity_id for one in found] == ["Q2", "Q3", "Q5", "Q1", "Q4"]
 
@@ -210,7 +183,7 @@ def test_every_name_of_any_list_is_found(n: int) -> None:
     rng = random.Random(n)
     letters = "ab \x01é東\U0001f600"
     labels = {"".join(rng.choices(letters, k=rng.randint(1, 6))) for _ in range(n)}
-    found = Names(names_file((Entity(Candidate(label, label, None, 1.0), ()) for label in labels), {})[0])
+    found = Names(names_file(((Candidate(label, label, None, 1.0), ()) for label in labels), {})[0])
     same: dict[str, list[str]] = {"": []}
     for label in sorted(labels):
         if fold(label):
