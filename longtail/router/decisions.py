@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import RouterError
-from longtail.router.files import check_form, number, read_sealed
+from longtail.router.files import read_sealed
 
 POPULARITY, CONFIDENCE = "popularity", "confidence"
 CONSISTENCY, CERTAINTY = "consistency", "certainty"
@@ -91,7 +90,7 @@ class _Prediction:
 
 
 def _prediction(document: Mapping[str, Any], is_confidence: bool) -> _Prediction:
-    """The prediction of a router file's field of that name. Errors: those of `check_form`."""
+    """The prediction of a router file's field of that name."""
     what = (
         "confidence is" if is_confidence else "the probability that the answer is right without retrieval is"
     )
@@ -109,17 +108,14 @@ def _prediction_rule(
     document: Mapping[str, Any], rule: Mapping[str, Any], what: str, where: str
 ) -> _PredictedRule:
     """Standardisation goes into the coefficients, so that a decision only multiplies and adds."""
-    intercept, *slopes = map(number, rule["coefficients"])
-    scales = [
-        (slope, number(mean), number(deviation))
-        for slope, mean, deviation in zip(slopes, document["means"], document["deviations"], strict=True)
-    ]
+    intercept, *slopes = rule["coefficients"]
+    scales = list(zip(slopes, document["means"], document["deviations"], strict=True))
     intercept -= sum(slope * mean / deviation for slope, mean, deviation in scales)
     by_name = {
         name: slope / deviation
         for name, (slope, _, deviation) in zip(document["predictors"], scales, strict=True)
     }
-    threshold = number(rule["threshold_probability"]) if "threshold_probability" in rule else math.inf
+    threshold = rule.get("threshold_probability", math.inf)
     named = f"{threshold:.4g}, the threshold for {where}"
     below = f"{what} below {named}" if threshold < math.inf else f"always retrieve for {where}"
     return _PredictedRule(
@@ -133,11 +129,6 @@ def _prediction_rule(
 
 Promises = Mapping[str, Sequence[tuple[float, float, int]]]
 """By signal, from strict to lax: promised risk, threshold (above it is answered), questions of the study above it."""
-
-
-def _step(step: Mapping[str, Any]) -> tuple[float, float, int]:
-    threshold = -math.inf if step["threshold"] is None else number(step["threshold"])
-    return number(step["promised_risk"]), threshold, operator.index(step["n_answered"])
 
 
 def outcome(
@@ -285,16 +276,16 @@ def load_router(path: str | Path) -> Router:
     """
     path = Path(path)
     content = read_sealed(path, FORMAT, VERSION)
-    with check_form(path):
-        document = json.loads(content)
-        signal = document.get("signal")
-        if signal not in SIGNALS:
-            raise RouterError(f"{path}: decides by {signal!r}; this program decides by {', '.join(SIGNALS)}")
-        return _router(path.stem, document)
+    document = json.loads(content)
+    if document["signal"] not in SIGNALS:
+        raise RouterError(
+            f"{path}: decides by {document['signal']!r}; this program decides by {', '.join(SIGNALS)}"
+        )
+    return _router(path.stem, document)
 
 
 def _router(name: str, document: Mapping[str, Any]) -> Router:
-    fixed, signal = _is_always(document["fixed"]), document["signal"]
+    fixed, signal = document["fixed"] == "always", document["signal"]
     is_confidence = signal == CONFIDENCE
     prediction = _prediction(document["prediction"], is_confidence) if signal != POPULARITY else None
     needed = prediction.predictors if prediction else ()
@@ -310,16 +301,24 @@ def _router(name: str, document: Mapping[str, Any]) -> Router:
     return Router(
         name=name,
         signal=signal,
-        policy=_text(document["policy"]),
-        why=_text(document["why"]),
-        features=tuple(map(_text, document["features"])),
+        policy=document["policy"],
+        why=document["why"],
+        features=tuple(document["features"]),
         relations=tuple(relation for relation in document["rules"] if relation != ALL),
         document=document,
         _rules=rules,
         _unknown=_rule(of_all, fixed, "all relations (this one is unknown)", instead),
         _prediction=prediction,
         _promises={
-            name: tuple(map(_step, document["promises"].get(name, ()))) for name in (CONFIDENCE, POPULARITY)
+            name: [
+                (
+                    step["promised_risk"],
+                    -math.inf if step["threshold"] is None else step["threshold"],
+                    step["n_answered"],
+                )
+                for step in document["promises"].get(name, ())
+            ]
+            for name in (CONFIDENCE, POPULARITY)
         },
     )
 
@@ -334,10 +333,10 @@ def _rule(rule: Mapping[str, Any], fixed: bool, where: str, instead: str) -> _Ru
     )
     if "threshold_popularity" not in rule:
         # No popularity is below 0, and every popularity is below infinity.
-        is_always = _is_always(rule["decision"])
+        is_always = rule["decision"] == "always"
         only = _decision(is_always, rule["overall"], f"{instead}{rule['decision']} retrieve for {where}")
         return _Rule(math.inf if is_always else 0.0, only, only, missing)
-    threshold = number(rule["threshold_popularity"])
+    threshold = rule["threshold_popularity"]
     named = f"{threshold:,.10g}, the threshold for {where}"
     return _Rule(
         threshold,
@@ -348,21 +347,7 @@ def _rule(rule: Mapping[str, Any], fixed: bool, where: str, instead: str) -> _Ru
 
 
 def _decision(retrieve: bool, counted: Mapping[str, Any], why: str) -> Decision:
-    shares = [counted[name] for name in ("accuracy_with", "accuracy_without")]
-    with_passage, without = (None if share is None else number(share) for share in shares)
-    return Decision(retrieve, with_passage, without, operator.index(counted["n"]), why)
-
-
-def _is_always(decision: Any) -> bool:
-    if decision not in ("always", "never"):
-        raise ValueError(f"{decision!r} is neither always nor never")
-    return bool(decision == "always")
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
+    return Decision(retrieve, counted["accuracy_with"], counted["accuracy_without"], counted["n"], why)
 
 
 def _check_range(name: str, value: Any, least: int, kind: str) -> None:

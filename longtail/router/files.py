@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-import operator
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from longtail.errors import RouterError, single_line
+from longtail.errors import RouterError
 
 _ZEROS = b"0" * 64
 _AGAIN = "the next run of the study publishes it again"
@@ -64,27 +61,6 @@ def read_sealed(path: Path, format_name: str, version: int) -> bytes:
     return content
 
 
-@contextmanager
-def check_form(path: Path) -> Iterator[None]:
-    """Says of a file whose checksum fits, but whose contents do not, that it is malformed (`RouterError`)."""
-    try:
-        yield
-    except KeyError as error:
-        raise RouterError(f"{path}: field {error} is missing; {_AGAIN}") from error
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        reason = single_line(f"{type(error).__name__}: {error}")[:200]
-        raise RouterError(f"{path}: is malformed ({reason}); {_AGAIN}") from error
-
-
-def number(value: Any) -> float:
-    """A finite number of a file. Errors: `TypeError`, `ValueError`."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{value!r} is no number")
-    if not -math.inf < value < math.inf:
-        raise ValueError(f"{value!r} is not finite")
-    return value
-
-
 NAMES_FORMAT, NAMES_VERSION = "longtail-names", 1
 
 
@@ -101,42 +77,34 @@ class Candidate:
 class Names:
     """An opened file of names. `head` has its first line: the publication and the measure of popularity."""
 
-    def __init__(self, content: bytes, path: Path = Path(NAMES_FORMAT)) -> None:
-        """Errors: `RouterError`, with `path`, if the content has no head."""
-        self._content, self._path = content, path
-        with check_form(path):
-            self._start = content.index(b"\n") + 1
-            self.head: Mapping[str, Any] = json.loads(content[: self._start])
-            self._count = operator.index(self.head["n_names"])
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._start = content.index(b"\n") + 1
+        self.head: Mapping[str, Any] = json.loads(content[: self._start])
 
     def __len__(self) -> int:
-        return self._count
+        return int(self.head["n_names"])
 
     def lookup(self, name: str) -> tuple[Candidate, ...]:
         """The entities with this label or alias, the most popular first; letter case and repeated spaces do not count.
 
-        No candidate: no entity has the name. Several: the name is ambiguous, and the caller chooses. Errors:
-        `RouterError` if the file's line for this name is malformed.
+        No candidate: no entity has the name. Several: the name is ambiguous, and the caller chooses.
         """
         wanted = fold(name).encode("utf-8", "surrogatepass")
-        with check_form(self._path):
-            return self._search(wanted)
-
-    def _search(self, wanted: bytes) -> tuple[Candidate, ...]:
         low, high = self._start, len(self._content)
         while low < high:  # both are beginnings of lines, or the end
             begin = self._content.rfind(b"\n", low, (low + high) // 2) + 1 or low
             end = self._content.index(b"\n", begin)
-            name, _, candidates = self._content[begin:end].partition(b"\t")
-            if name == wanted:
-                return tuple(_candidate(*values) for values in json.loads(candidates))
-            low, high = (end + 1, high) if name < wanted else (low, begin)
+            here, _, candidates = self._content[begin:end].partition(b"\t")
+            if here == wanted:
+                return tuple(Candidate(*values) for values in json.loads(candidates))
+            low, high = (end + 1, high) if here < wanted else (low, begin)
         return ()
 
 
 def load_names(path: str | Path) -> Names:
     """The names of a published file. Errors: `RouterError` if it is missing, cut, changed or of another version."""
-    return Names(read_sealed(Path(path), NAMES_FORMAT, NAMES_VERSION), Path(path))
+    return Names(read_sealed(Path(path), NAMES_FORMAT, NAMES_VERSION))
 
 
 def names_file(
@@ -158,12 +126,6 @@ def fold(name: str) -> str:
     """A name without letter case, composed (NFC), with single spaces: two spellings of one name become equal."""
     caseless = unicodedata.normalize("NFD", name).casefold()
     return " ".join(unicodedata.normalize("NFC", caseless).split())
-
-
-def _candidate(entity_id: Any, label: Any, description: Any, popularity: Any) -> Candidate:
-    if not all(isinstance(text, str) for text in (entity_id, label, description or "")):
-        raise TypeError("a candidate's id, label and description are texts")
-    return Candidate(entity_id, label, description, None if popularity is None else number(popularity))
 
 
 def _candidates_json(candidates: Iterable[Candidate]) -> str:

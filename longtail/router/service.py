@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from longtail.errors import RouterError, single_line
+from longtail.errors import RouterError
 from longtail.router.decisions import Decision, Router, load_router
 from longtail.router.files import Candidate, Names, load_names
 from longtail.storage.home import command
@@ -253,10 +253,6 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(StarletteHTTPException)
     async def refuse(request: Request, error: StarletteHTTPException) -> JSONResponse:
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
-
-    @app.exception_handler(RouterError)
-    async def bad_file(request: Request, error: RouterError) -> JSONResponse:
-        return JSONResponse({"error": single_line(str(error))}, 503)
 
     @app.exception_handler(RequestValidationError)
     async def does_not_fit(request: Request, error: RequestValidationError) -> JSONResponse:

@@ -126,15 +126,11 @@ def test_the_checksum_is_of_the_file_with_zeros_in_its_place(
     assert hashlib.sha256(content.replace(stated, b"0" * 64)).hexdigest().encode() == stated
 
 
-def _cut(content: bytes) -> bytes:
-    return content[: len(content) // 2]
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         (lambda content: b"", "is not a file of format longtail-router"),
-        (_cut, "checksum mismatch"),
+        (lambda content: content[: len(content) // 2], "checksum mismatch"),
         (lambda content: content + b" ", "checksum mismatch"),
         (
             lambda content: content.replace(b'"threshold_popularity": 4.0', b'"threshold_popularity": 5.0'),
@@ -148,7 +144,6 @@ def _cut(content: bytes) -> bytes:
             lambda content: _resealed(content, signal="predicted"),
             "decides by 'predicted'; this program decides by popularity, confidence, popularity_relation,",
         ),
-        (lambda content: _resealed(content, rules={}), "field 'all' is missing"),
     ],
 )
 def test_a_damaged_or_foreign_file_is_refused_by_name(
