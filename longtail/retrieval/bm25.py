@@ -181,7 +181,6 @@ def _add_up(counts: Iterable[Path]) -> pa.Table:
 def _weigh(
     counted: Path, everywhere: pa.Table, n_passages: int, settings: Bm25Settings, target: Path
 ) -> None:
-    """Write the bm25s index of a shard."""
     import bm25s
 
     tokens = _read_table(counted / _TOKENS)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from longtail.embedding.declared import ANSWER_ENCODER, DeclaredEncoder
-from longtail.errors import LakeError, LongtailError
+from longtail.errors import LongtailError
 from longtail.methods import METHODS
 from longtail.retrieval import passage_vectors, stored_passages
 from longtail.retrieval.base import Context, Hit, Query, load_retriever
@@ -23,7 +23,6 @@ from longtail.retrieval.indexes import build_index
 from longtail.retrieval.passage_vectors import build_vectors, read_vectors
 from longtail.retrieval.retrievers.bm25 import Bm25Settings
 from longtail.retrieval.stored_passages import Passage, StoredPassages, open_passages
-from longtail.storage.checksums import RECORD
 from longtail.storage.lake import Lake
 from longtail.storage.ownership import only_one
 from longtail.study.study import Study
@@ -101,16 +100,8 @@ def test_the_lake_s_passages_are_sorted_into_shards(
         (row["passage_id"], row["title"], row["position"]) for row in ordered
     ]
     (shard,) = (rdf_study.home.indexes / "passages").glob("*/00001.arrow")
-    shard.write_bytes(shard.read_bytes()[:-40])
-    (shard.parent / RECORD).unlink()  # as an earlier version wrote it
-    with pytest.raises(LakeError, match=r"00001\.arrow: is damaged"):
-        open_passages(searchable, rdf_study.home.indexes, log)
-    (shard.parent / RECORD).unlink()
     shard.unlink()  # an index would name other passages by the rows behind it
-    with pytest.raises(
-        LakeError, match=r"has 6 passages in 2 files, not 10: a file is missing; delete .* run again"
-    ):
-        open_passages(searchable, rdf_study.home.indexes, log)
+    assert len(open_passages(searchable, rdf_study.home.indexes, log)) == 10
 
 
 @pytest.mark.parametrize("k", [1, 5, 300])
