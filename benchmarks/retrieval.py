@@ -232,7 +232,7 @@ def _encoding(passages: Sequence[Any], rounds: int) -> float:
     """Our time divided by that of sentence-transformers."""
     from sentence_transformers import SentenceTransformer
 
-    texts = [text for table in passages.shards() for text in texts_to_index(table)]
+    texts = [f"{passage.title}\n{passage.text}" for passage in passages]
     encoder = SentenceTransformer(str(ANSWER_ENCODER.files.folder), device="cpu")
     ANSWER_ENCODER.load("cpu")
     peer = Contestant(

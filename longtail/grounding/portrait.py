@@ -143,7 +143,7 @@ ROOM = 1 << 24
 """Grams that are hashed and sorted together when a portrait is built: two buffers of 128 MiB."""
 MEMORY = 8 << 30
 """Bytes of a filter that are built in one pass over the texts."""
-_MAGIC = "longtail portrait 2"
+_MAGIC = "longtail portrait 3"
 _HEADER = 4096
 _FOOTER = 4
 _AGAIN = "delete it and materialise asset indexes/portrait"
@@ -168,8 +168,6 @@ class Plan:
     n_parts: int
     part_words: int
     seed: int
-    width: int = WIDTH
-    normalisation: int = NORMALISATION
     parts_per_file: int = PARTS_PER_FILE
 
     @property
@@ -311,8 +309,7 @@ def build(
 def open_portrait(folder: Path) -> Portrait:
     """Map a portrait into memory.
 
-    Errors: `LakeError` naming the file that is missing, cut, changed, made with another width or normalisation, or of
-    another plan than the first file.
+    Errors: `LakeError` naming the file that is missing, cut, changed, or of another plan than the first one.
     """
     plan: Plan = read_header(path_of(folder, 0))["plan"]
     return Portrait(plan, tuple(_open_file(folder, plan, number) for number in range(plan.n_files)))
@@ -350,12 +347,8 @@ def read_header(path: Path) -> dict[str, Any]:
 def _open_file(folder: Path, plan: Plan, number: int) -> _File:
     path, parts = path_of(folder, number), plan.parts_of(number)
     header = read_header(path)
-    wanted = asdict(plan) | {"width": WIDTH, "normalisation": NORMALISATION}
-    for name, value in asdict(header["plan"]).items():
-        if value != wanted[name]:
-            raise LakeError(
-                f"{path}: the portrait has {name} {value}, and {wanted[name]} is needed; build it again"
-            )
+    if header["plan"] != plan:
+        raise LakeError(f"{path} is of another portrait than {path_of(folder, 0).name}; {_AGAIN}")
     n_words, size = len(parts) * plan.part_words, path.stat().st_size
     expected = _HEADER + n_words * 8 + _FOOTER
     if size != expected:

@@ -96,6 +96,8 @@ def _read(link: Path) -> Published:
 MOST_QUESTIONS = 1_000
 LARGEST_BODY = 1_000_000  # bytes
 _LONGEST_NAME = 1_000  # characters
+_OF_ROUTER = ("signal", "policy", "why", "features", "relations")
+"""What `/healthz` says of a router."""
 
 _Cosine = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
 _Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -203,7 +205,10 @@ def create_app(store: RouterStore) -> FastAPI:
             error=store.error,
             folder=published.folder.name,
             names=len(published.names),
-            routers={name: _about(router) for name, router in published.routers.items()},
+            routers={
+                name: {field: getattr(router, field) for field in _OF_ROUTER}
+                for name, router in published.routers.items()
+            },
         )
 
     return app
@@ -215,16 +220,6 @@ def _router(published: Published, name: str) -> Router:
         known = ", ".join(published.routers) or "none"
         raise HTTPException(404, f"no router has this name; published are: {known}")
     return router
-
-
-def _about(router: Router) -> dict[str, Any]:
-    return {
-        "signal": router.signal,
-        "policy": router.policy,
-        "why": router.why,
-        "features": router.features,
-        "relations": router.relations,
-    }
 
 
 class _SmallBodies:

@@ -62,13 +62,13 @@ def fit_thresholds(rows: pa.Table, splits: pa.Table, edges: pa.Table) -> pa.Tabl
             asked = rows_of_dataset.filter(pc.field("pair_id") == pair_id)
             places = pc.index_in(asked["question_id"], value_set=questions).to_numpy()
             relation = asked["relation"].fill_null(NO_RELATION).to_numpy()
-            answers = (asked[name].to_numpy() for name in _READ)
+            popularity, parametric, retrieval = (asked[name].to_numpy() for name in _READ)
             of_pair = edges.filter(pc.field("pair_id") == pair_id)
             of_relation, candidate = (
                 of_pair[name].to_numpy() for name in ("relation", "threshold_popularity")
             )
             candidates = {name: np.sort(candidate[of_relation == name]) for name in set(of_relation)}
-            fits = fit_pair(relation, *answers, training[:, places], candidates)
+            fits = fit_pair(relation, popularity, parametric, retrieval, training[:, places], candidates)
             tables += [_table(pair_id, numbers, *names, fitted) for names, fitted in fits.items()]
     return pa.concat_tables(tables)
 

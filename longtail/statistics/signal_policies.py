@@ -39,8 +39,6 @@ ALWAYS, NEVER, FIXED = FIXED_POLICIES = ("always", "never", "fixed")
 
 Policy = tuple[str, str]
 """(signal, threshold scope)."""
-Decisions = Mapping[Policy, Sequence[Values]]
-"""By policy, for each retrieval method fits × questions: whether to retrieve. Fits × 1 if the same for all questions."""
 
 
 @dataclass(frozen=True)
@@ -67,33 +65,22 @@ class Asked:
         return [(signal, scope) for signal in (*self.numbers, *self.features) for scope in SCOPES]
 
 
-def decisions(asked: Asked, weights: Values) -> Decisions:
-    """What every policy decides for every question, if fitted on the questions with a weight (fits × n)."""
-    decided, slot = _decisions_without_signal(asked, weights), _slot(asked)
+def decisions(asked: Asked, weights: Values) -> dict[Policy, Sequence[Values]]:
+    """By policy, for each retrieval method fits × n (or × 1, the same for all): whether to retrieve, if fitted on the
+    questions with a weight (fits × n)."""
+    always, n_methods = np.ones((len(weights), 1), dtype=bool), len(asked.differences)
+    decided: dict[Policy, Sequence[Values]] = {
+        (ALWAYS, ALL): [always] * n_methods,
+        (NEVER, ALL): [~always] * n_methods,
+        (FIXED, ALL): [(weights @ difference > 0)[:, None] for difference in asked.differences],
+    }
+    slot = _slot(asked)
     for signal, values, limits in _fit_signals(asked, weights, slot):
         decided[signal, ALL] = [values < limit[:, :1] for limit in limits]
         decided[signal, PER_RELATION] = [
             values < np.where(np.isneginf(limit), limit[:, :1], limit).take(slot, axis=1) for limit in limits
         ]
     return decided
-
-
-def held_out_gains(asked: Asked, weights: Values, held: Values) -> dict[Policy, Sequence[Values]]:
-    """By policy, for each retrieval method what each fit gains on the questions held out (fits × n: how often each
-    counts): the sum of `decisions` times the differences, without an array of decisions."""
-    from longtail.statistics.kernels import gains_below
-
-    slot, gained = _slot(asked), [np.ascontiguousarray(held * one) for one in asked.differences]
-    gains: dict[Policy, Sequence[Values]] = {
-        policy: [one[:, 0] * own.sum(axis=1) for one, own in zip(by_method, gained, strict=True)]
-        for policy, by_method in _decisions_without_signal(asked, weights).items()
-    }
-    for signal, values, limits in _fit_signals(asked, weights, slot):
-        own, sums = np.array(values, order="C"), [np.zeros((len(values), 2)) for _ in gained]
-        for limit, gain, one in zip(limits, gained, sums, strict=True):
-            gains_below(own, limit, slot, gain, one)
-        gains |= {(signal, scope): [one[:, at] for one in sums] for at, scope in enumerate(SCOPES)}
-    return gains
 
 
 def _slot(asked: Asked) -> Values:
@@ -163,14 +150,6 @@ def _limits(values: Values, weights: Values, gained: Values, slot: Values) -> li
     return list(limits)
 
 
-def _decisions_without_signal(asked: Asked, weights: Values) -> dict[Policy, Sequence[Values]]:
-    """The decisions that need no signal, fits × 1: always, never, and the one of them that was better when fitted."""
-    always = np.ones((len(weights), 1), dtype=bool)
-    better = [(weights @ difference > 0)[:, None] for difference in asked.differences]
-    n_methods = len(asked.differences)
-    return {(ALWAYS, ALL): [always] * n_methods, (NEVER, ALL): [~always] * n_methods, (FIXED, ALL): better}
-
-
 N_RESAMPLES = 100
 ALIKE = "both nearly always decide alike"
 BASELINES: Mapping[str, Policy] = {
@@ -235,11 +214,13 @@ def _dealt(asked: Asked, drawn: Values, parts: Values) -> dict[Policy, list[Valu
     """Hold out each part of each resample, fit on the others, and score: one value per resample."""
     n_resamples, n = drawn.shape
     is_held = parts == np.arange(N_PARTS, dtype=np.uint8)[:, None, None]
-    held = (drawn * is_held).reshape(-1, n)
-    gains = held_out_gains(asked, (drawn * ~is_held).reshape(-1, n), held)
+    gained = [(drawn * is_held * difference).reshape(-1, n) for difference in asked.differences]
     return {
-        policy: [gained.reshape(N_PARTS, n_resamples).sum(axis=0) / drawn.sum(axis=1) for gained in by_method]
-        for policy, by_method in gains.items()
+        policy: [
+            (decided * gain).sum(axis=1).reshape(N_PARTS, n_resamples).sum(axis=0) / drawn.sum(axis=1)
+            for decided, gain in zip(by_method, gained, strict=True)
+        ]
+        for policy, by_method in decisions(asked, (drawn * ~is_held).reshape(-1, n)).items()
     }
 
 
