@@ -87,5 +87,5 @@ def test_a_commit_is_judged_by_its_own_lines(project: Path) -> None:
 def test_the_nearest_tests_are_those_of_the_name_and_those_that_import_the_module() -> None:
     found = mutants.nearest("longtail/statistics/prediction_fit.py", False)
     folder = "tests/longtail/statistics"
-    assert {f"{folder}/test_prediction_fit.py", f"{folder}/test_prediction_tables.py"} <= found
+    assert {f"{folder}/test_prediction_fit.py", f"{folder}/test_prediction.py"} <= found
     assert found < mutants.nearest("longtail/statistics/prediction_fit.py", True)

@@ -25,7 +25,7 @@ from longtail.methods import Method
 from longtail.needs import Need, check_package
 from longtail.retrieval.base import Context, Retriever, load_retriever
 from longtail.retrieval.stored_passages import open_passages
-from longtail.storage.checksums import CHANGED, RECORD, differences, record
+from longtail.storage.checksums import CHANGED, differences, record
 from longtail.storage.files import remove, sync
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Lake
@@ -96,7 +96,7 @@ def needs_of_retrievers(study: Study) -> Iterator[Need]:
 def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -> IndexReport:
     """Build the index of `retriever` over the lake's passages, unless it is there already.
 
-    A build that was killed goes on with the parts that it finished; a damaged index loses only its damaged parts.
+    A build that was killed goes on with the parts that it finished; a damaged index is built again.
     Errors: `IndexMissingError` where the retriever is unknown or has no index, `LakeError` where it cannot be written,
     `LongtailError` where another process is building it.
     """
@@ -109,7 +109,7 @@ def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -
     folder = index.folder
     if folder.is_dir():
         if fault := _damage(folder):
-            log.warning("%s index: %s (%s): what is damaged is made again", retriever, fault, folder)
+            log.warning("%s index: %s (%s): it is built again", retriever, fault, folder)
         else:
             built = {name: value for name, value in _read_report(folder).items() if name != "made_of"}
             log.info("%s index: already there (%d passages)", retriever, built["n_passages"])
@@ -125,7 +125,10 @@ def _build(study: Study, lake: Lake, index: Index, tool: Retriever, log: logging
     passages = open_passages(lake, study.home.indexes, log)
     staging = folder.parent.parent / _STAGING / f"{retriever}-{folder.name}"
     try:
-        _begin(staging, folder)
+        for other in (folder, *staging.parent.glob(f"{retriever}-*")):
+            if other != staging:
+                remove(other)
+        staging.mkdir(parents=True, exist_ok=True)
         cache = study.home.cache / "indexes"
         _remove_damage(cache, log)
         tool.build(Context(passages, staging, cache, log, device=study.embeddings.device))
@@ -154,22 +157,6 @@ def _build(study: Study, lake: Lake, index: Index, tool: Retriever, log: logging
             remove(other)
     log.info("%s index: built over %d passages in %.1f s", retriever, len(passages), seconds)
     return IndexReport(retriever, folder.name, folder, was_current=False, **built)
-
-
-def _begin(staging: Path, damaged: Path) -> None:
-    """Make the folder for a build: what a killed one finished, or the whole parts of a damaged index."""
-    for other in staging.parent.glob(f"{staging.name.partition('-')[0]}-*"):
-        if other != staging:
-            remove(other)
-    if (damaged / RECORD).exists() and not staging.exists():
-        staging.parent.mkdir(parents=True, exist_ok=True)
-        os.rename(damaged, staging)
-        for name in differences(staging):
-            remove(staging / Path(name).parts[0])
-    remove(damaged)
-    staging.mkdir(parents=True, exist_ok=True)
-    for name in (_REPORT, RECORD):
-        remove(staging / name)
 
 
 def _remove_damage(cache: Path, log: logging.Logger) -> None:
