@@ -22,8 +22,7 @@ from typing import Any
 
 from benchmarks.harness import last_line, machine, say, table
 from longtail.router import Candidate, Names, Router, load_names, load_router
-from longtail.router.decisions import FORMAT, VERSION
-from longtail.router.files import names_file, seal
+from longtail.router.decisions import FORMAT, VERSION, names_file, seal
 from longtail.router.service import NAMES, RouterStore
 
 ROUTER = "popqa.zero_shot.model.closed_book.bm25"

@@ -2,6 +2,13 @@
 
 Exact search goes through one part of the vectors after the other: memory holds one of them, and the best passages so
 far. A CPU searches with faiss, a GPU with torch.
+
+Approximate search is faiss's IVF-PQ, built from the stored vectors part by part. `trained.faiss` is an empty index that
+was trained on a seeded sample. Each 250,000 passages are added to a copy of it, which is a file of its own: a killed
+build does one of them again. At the end they are joined to one. Memory holds the codes of all vectors (for 768 dimensions
+200 bytes a vector), and never the vectors. All seeds are fixed. Index and vectors stay in their files, which are mapped
+into memory. An index compares codes, which are coarser than the vectors. So it gives more candidates than are wanted, and
+their order and scores come from the vectors (faiss calls this refinement; IndexRefine, `k_factor`).
 """
 
 from __future__ import annotations

@@ -23,8 +23,17 @@ import duckdb
 
 from longtail.errors import PublishError
 from longtail.progress import Progress
-from longtail.router.decisions import ALL, CONFIDENCE, FEATURES, FORMAT, POPULARITY, VERSION
-from longtail.router.files import Candidate, names_file, seal
+from longtail.router.decisions import (
+    ALL,
+    CONFIDENCE,
+    FEATURES,
+    FORMAT,
+    POPULARITY,
+    VERSION,
+    Candidate,
+    names_file,
+    seal,
+)
 from longtail.router.service import NAMES
 from longtail.study.study import Study
 from longtail.warehouse.publication import connect_to_publication, publication_of

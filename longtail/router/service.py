@@ -20,8 +20,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from longtail.errors import RouterError
-from longtail.router.decisions import Decision, Router, load_router
-from longtail.router.files import Candidate, Names, load_names
+from longtail.router.decisions import Candidate, Decision, Names, Router, load_names, load_router
 from longtail.storage.home import command
 
 NAMES = "entities.names"

@@ -18,6 +18,10 @@ variances, which halves the part from fitting. Where the fits disagree on the be
 
 The candidates of binned10 depend on the lowest and the highest popularity of a study. A third variance is added for
 them: how much the gain varies if only they come from resamples of the subjects. It is 0 for exact.
+
+Only a question that exactly one method answers right changes a gain: +1 for retrieval, -1 for memory. So sums run over
+these questions, and the others only matter as candidates: a threshold of search exact is the lowest popularity of a
+fitted question above the last question that is worth retrieving.
 """
 
 from __future__ import annotations

@@ -11,6 +11,10 @@ The standard error of what a policy gains over another one is that of `adaptive_
 has eight fits of every model; half of the variance does not depend on them. In worlds of known truth (`--of signals` of
 `benchmarks/coverage.py`) 90 to 99.5 % of the intervals contain the true gain with 1,000 questions and more, 86 to 99 %
 with 300. The share is lowest where a signal that says little is compared with a policy that decides very differently.
+
+All policies of a pair of methods are compared on the same questions, those with a popularity above 0. If at least
+`LEAST_QUESTIONS` of them have paraphrases and samples, only these are compared, else the signals that need them have a
+reason instead of numbers. The same then holds for confidence, that of the parametric answer.
 """
 
 from __future__ import annotations

@@ -3,6 +3,12 @@
 A signal is a number that should be higher for right answers. It is compared on the answers for which it is known. An
 interval draws whole subjects again, since questions about one subject are not independent. A fitted signal ranks answers
 of one fold only: the other folds were predicted by another fit, which is the lower, the more of their answers are right.
+
+The regressions are those of `prediction.cross_fit` (scikit-learn's penalty with C = 1, standardised predictors, each
+relation's own intercept and slopes beside the common ones) without calibration, which leaves the order of the questions
+as it is. Scikit-learn fits one model in about 20 ms. Adaptive retrieval needs thousands, all on the same questions with
+other weights. Newton's method starts where the fit before ended: a relation's coefficients meet those of other relations
+only through the common ones, so a step solves one small system per relation, and one for what they have in common.
 """
 
 from __future__ import annotations

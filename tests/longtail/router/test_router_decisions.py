@@ -29,8 +29,7 @@ from starlette.websockets import WebSocket
 
 from dagster_project.same_origin import LARGEST_HEAD, SameOrigin, SmallHeads
 from longtail.router import Decision, Router, RouterError, load_names, load_router
-from longtail.router.decisions import FORMAT, VERSION
-from longtail.router.files import seal
+from longtail.router.decisions import FORMAT, VERSION, seal
 from longtail.router.publish import prediction_fields
 from longtail.storage.home import PROJECT_ROOT
 from tests.longtail.statistics.compared_signals import KEY, Row, written
@@ -114,7 +113,7 @@ def test_reading_needs_the_standard_library_alone(routers: dict[str, Router], fo
     assert done.returncode == 0, done.stderr
     decided, modules = done.stdout.splitlines()
     assert decided == "True"
-    needed = ("", ".errors", ".router", ".router.decisions", ".router.files")
+    needed = ("", ".errors", ".router", ".router.decisions")
     assert modules.split() == [f"longtail{name}" for name in needed]
 
 

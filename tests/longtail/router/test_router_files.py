@@ -11,7 +11,7 @@ import pytest
 from hand_made import BM25, marts_of, routers_of
 
 from longtail.router import Candidate, Names, Router, load_names
-from longtail.router.files import fold, names_file
+from longtail.router.decisions import fold, names_file
 
 
 @pytest.fixture(scope="module")
