@@ -116,14 +116,6 @@ def build_shards(
     log.info("bm25: %d passages, %d distinct tokens", len(passages), everywhere.num_rows)
 
 
-def share_of_tokens(folder: Path, pattern: str) -> float:
-    """The share of the passages' distinct tokens in which an RE2 pattern is found."""
-    everywhere = _read_table(folder / _FREQUENCIES)
-    n = pc.sum(everywhere["n"]).as_py()
-    matching = everywhere.filter(pc.match_substring_regex(everywhere["token"], pattern))
-    return (pc.sum(matching["n"]).as_py() or 0) / n if n else 0.0
-
-
 def open_shard(folder: Path, number: int, distinct: Sequence[str], asked: Sequence[np.ndarray]) -> Shard:
     """A shard for questions with these distinct tokens, whose places `asked` has for each question."""
     path = _shard(folder, number)
@@ -249,10 +241,8 @@ def _shard(folder: Path, number: int) -> Path:
 _TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+")
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _PART = regex.compile(rf"(?P<run>[{_UNSPACED}][{_UNSPACED}\p{{M}}]*)|[^{_UNSPACED}]+")
-_RUN = f"[{_UNSPACED}]{{2}}"
 _LETTER, _UNSPACED_LETTER = regex.compile(r"\p{L}"), regex.compile(rf"[{_UNSPACED}&&\p{{L}}]", regex.VERSION1)
 _CHARACTER = regex.compile(r"\X")
-_MANY = 0.01  # of the tokens; English Wikipedia has a hundredth of this
 _BLOCK = 512  # scores whose maximum bounds the best k from below
 _AT_ONCE = 64  # questions that one thread takes
 
@@ -329,11 +319,6 @@ class Bm25(Retriever):
     def build(self, context: Context) -> None:
         tokens = tokeniser(self._settings)
         build_shards(context.passages, context.folder, tokens, context.log, self._settings)
-        share = share_of_tokens(context.folder, _RUN) if self._settings.tokens == WORDS else 0
-        if share > _MANY:
-            context.log.warning(
-                "%s: %.0f %% of the tokens of the passages are %s", self._name, 100 * share, NO_BOUNDARIES
-            )
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
         tokens_of_question = tokeniser(self._settings)

@@ -188,17 +188,12 @@ def test_pairs_of_characters_stand_for_words_that_have_no_boundaries(text: str, 
     assert tokeniser(Bm25Settings(tokens="cjk_bigrams"))(text) == tokens
 
 
-def test_bigrams_find_chinese_and_words_do_not_and_the_log_says_so(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_bigrams_find_chinese_and_words_do_not(tmp_path: Path) -> None:
     texts = ["艾达是一名织工。", "罗马是意大利的首都。", "plain words"]
-    for tokens, hits in (("words", []), ("cjk_bigrams", ["P001"])):
-        caplog.clear()
+    for tokens, ids in (("words", []), ("cjk_bigrams", ["P001"])):
         (folder := tmp_path / tokens).mkdir()
-        (own,) = declared(folder, texts, ["意大利首都在哪里"], Bm25Settings(tokens=tokens), 1, 2)
-        assert [hit.passage_id for hit in own] == hits
-        said = "other: 50 % of the tokens of the passages are runs of Chinese, Japanese, Thai"
-        assert (said in caplog.text) == (tokens == "words")
+        (hits,) = declared(folder, texts, ["意大利首都在哪里"], Bm25Settings(tokens=tokens), 1, 2)
+        assert [hit.passage_id for hit in hits] == ids
 
 
 def test_a_question_of_stop_words_only_finds_nothing_and_k_may_be_above_all_passages(tmp_path: Path) -> None:

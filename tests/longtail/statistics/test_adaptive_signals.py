@@ -282,7 +282,6 @@ def test_relations_with_one_outcome_are_counted() -> None:
     assert policies["bm25", "all", "all"]["accuracy"] is not None
 
 
-Row = dict[str, Any]
 N_SPLITS, N = 12, 240
 Said = Mapping[str, Mapping[str, bool | float]]
 
