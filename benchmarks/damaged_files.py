@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from benchmarks.generated_passages import _STUDY, open_home, questions_of, texts_of
 from benchmarks.harness import last_line, say, table
@@ -98,7 +99,9 @@ def kinds(home: Path, n: int, part: str) -> dict[str, Kind]:
         return search(name)
 
     def scores() -> Any:
-        quotes = Scorer(open_of(study, lake)).quotes(Texts.of([*texts_of(6, 60, seed=0), "w1 " * 30]))
+        quotes = Scorer(open_of(study, lake)).quotes(
+            Texts.of_arrow(pa.array([*texts_of(6, 60, seed=0), "w1 " * 30]))
+        )
         return [str(quotes.scores), str(quotes.starts)]
 
     def weights() -> Any:

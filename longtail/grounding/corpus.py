@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,15 +40,11 @@ _ROWS = 4_096
 
 @dataclass(frozen=True)
 class PortraitReport:
-    """A study's portrait. `n_grams`: its distinct 25-grams, estimated; `seconds`: of this call."""
+    """A study's portrait, and where it lies."""
 
     fingerprint: str
     path: Path
-    n_grams: int
-    n_bytes: int
-    planned_rate: float
-    observed_rate: float
-    seconds: float
+    portrait: Portrait
     was_current: bool
 
 
@@ -59,7 +54,6 @@ def build_portrait(study: Study, lake: Lake, log: logging.Logger) -> PortraitRep
     Errors: `StudyError` where the study has no grounding; `LakeError` without passages, or where a file cannot be
     written.
     """
-    started = time.perf_counter()
     grounding, stamp = grounding_of(study), portrait_fingerprint(study, lake)
     folder = _folder(study, stamp)
     remove_leftovers(folder.parent / STAGING)
@@ -67,11 +61,9 @@ def build_portrait(study: Study, lake: Lake, log: logging.Logger) -> PortraitRep
         portrait, was_current = open_portrait(folder), True
     except LakeError:
         portrait, was_current = _build(folder, grounding, lake, study.seed, log), False
-    plan, seconds = portrait.plan, round(time.perf_counter() - started, 3)
-    log.info("portrait: %.1f MB, false-positive rate %.5f", plan.n_bytes / 1e6, portrait.observed_rate)
-    return PortraitReport(
-        stamp, folder, plan.n_grams, plan.n_bytes, plan.rate, portrait.observed_rate, seconds, was_current
-    )
+    n_bytes, rate = portrait.plan.n_bytes, portrait.observed_rate
+    log.info("portrait: %.1f MB, false-positive rate %.5f", n_bytes / 1e6, rate)
+    return PortraitReport(stamp, folder, portrait, was_current)
 
 
 def _build(folder: Path, grounding: Grounding, lake: Lake, seed: int, log: logging.Logger) -> Portrait:

@@ -37,19 +37,10 @@ class Texts:
     offsets: np.ndarray
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> Texts:
-        """Texts of Python, also those with lone surrogates, which Arrow cannot hold."""
-        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-        offsets = np.concatenate([[0], np.cumsum([len(text_bytes) for text_bytes in encoded])]).astype(
-            np.int64
-        )
-        return cls(np.frombuffer(b"".join(encoded), np.uint8), offsets)
-
-    @classmethod
     def of_arrow(cls, column: pa.Array) -> Texts:
         """A column of texts, without a copy of its bytes; null is an empty text."""
         if not len(column):
-            return cls.of([])
+            return cls(np.empty(0, np.uint8), np.zeros(1, np.int64))
         column = column.cast(pa.large_string())
         _, offsets, data = column.buffers()
         places = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]

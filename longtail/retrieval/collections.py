@@ -42,7 +42,8 @@ from longtail.tables import TABLES
 EXCLUDED_PAGES = "excluded_pages"
 LONGEST_TITLE = 255
 _SCHEMA = TABLES[EXCLUDED_PAGES].schema
-_AT_ONCE = 5_000
+AT_ONCE = 5_000
+"""Rows whose repetitions are looked for together, and excluded pages that wait in memory."""
 
 
 class ExcludedPages:
@@ -82,7 +83,7 @@ class ExcludedPages:
             "collection": collection, "page_number": page.row, "title": title, "kind": page.kind,
             "target_title": target or None, "target_section": section or None,
         })  # fmt: skip
-        if len(self._waiting) == _AT_ONCE:
+        if len(self._waiting) == AT_ONCE:
             self._flush()
 
     def write(self, stamp: str) -> None:
@@ -108,7 +109,7 @@ class ExcludedPages:
 
 def _parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Tables of `PART_ROWS` rows; the last one may have fewer."""
-    while some := list(islice(batches, PART_ROWS // _AT_ONCE)):
+    while some := list(islice(batches, PART_ROWS // AT_ONCE)):
         yield pa.Table.from_batches(some)
 
 
@@ -126,8 +127,6 @@ def write_beside(lake: Lake, passages: Outcome) -> Outcome:
 
 COLLECTED = "collection"
 """Column `source` of passages that come from a collection."""
-AT_ONCE = 5_000
-"""Rows whose repetitions are looked for together."""
 POSITION_BITS, COLLECTION_BITS = 16, 56
 _MISSING = frozenset({"nan", "none", "null"})
 LONGEST_PASSAGE = 1_000  # words; DPR's have about 100, and a file cut at a quotation mark gives thousands

@@ -66,17 +66,12 @@ class Index:
 
 @dataclass(frozen=True)
 class IndexReport:
-    """One index as it was built; `seconds` is the time of that build, also where the index was there already.
+    """One index as it was built. `notes`: what people should know of it, by name (`Retriever.notes`)."""
 
-    `notes`: what people should know of it, by name (`Retriever.notes`).
-    """
-
-    retriever: str
     fingerprint: str
     path: Path
     n_passages: int
     n_bytes: int
-    seconds: float
     notes: Mapping[str, Any]
     was_current: bool
 
@@ -111,9 +106,10 @@ def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -
         if fault := _damage(folder):
             log.warning("%s index: %s (%s): it is built again", retriever, fault, folder)
         else:
-            built = {name: value for name, value in _read_report(folder).items() if name != "made_of"}
+            report = _read_report(folder)
+            built = {name: report[name] for name in ("n_passages", "n_bytes", "notes")}
             log.info("%s index: already there (%d passages)", retriever, built["n_passages"])
-            return IndexReport(retriever, folder.name, folder, was_current=True, **built)
+            return IndexReport(folder.name, folder, was_current=True, **built)
     lock = home.locks / "indexes" / f"{retriever}.lock"
     with only_one(lock, f"{folder}: another process is building this index; wait for it"):
         return _build(study, lake, index, tool, log)
@@ -134,13 +130,11 @@ def _build(study: Study, lake: Lake, index: Index, tool: Retriever, log: logging
         tool.build(Context(passages, staging, cache, log, device=study.embeddings.device))
         for vectors in cache.glob("*"):
             record(vectors)
-        seconds = round(time.perf_counter() - started, 3)
         for part in sorted(staging.rglob("*")):
             sync(part)
         built: dict[str, Any] = {
             "n_passages": len(passages),
             "n_bytes": sum(file.stat().st_size for file in staging.rglob("*") if file.is_file()),
-            "seconds": seconds,
             "notes": dict(tool.notes(staging)),
         }
         (staging / _REPORT).write_text(json.dumps({**built, "made_of": index.made_of}), encoding="utf-8")
@@ -155,8 +149,10 @@ def _build(study: Study, lake: Lake, index: Index, tool: Retriever, log: logging
     for other in folder.parent.iterdir():
         if other != folder:
             remove(other)
-    log.info("%s index: built over %d passages in %.1f s", retriever, len(passages), seconds)
-    return IndexReport(retriever, folder.name, folder, was_current=False, **built)
+    log.info(
+        "%s index: built over %d passages in %.1f s", retriever, len(passages), time.perf_counter() - started
+    )
+    return IndexReport(folder.name, folder, was_current=False, **built)
 
 
 def _remove_damage(cache: Path, log: logging.Logger) -> None:

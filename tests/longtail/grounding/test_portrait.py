@@ -25,7 +25,7 @@ from longtail.grounding.portrait import (
     plan_portrait,
     read_header,
 )
-from tests.longtail.grounding.plain_reference import corpus_of
+from tests.longtail.grounding.plain_reference import corpus_of, texts_of
 
 LOG = logging.getLogger("test")
 SEED = 7
@@ -49,7 +49,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def members(portrait: Portrait, texts: list[str]) -> np.ndarray:
     find = portrait.finder(5_000)
-    pieces = Hasher(SEED, 5_000).pieces(Texts.of(texts))
+    pieces = Hasher(SEED, 5_000).pieces(texts_of(texts))
     return np.concatenate([find(piece.hashes).copy() for piece in pieces])
 
 
