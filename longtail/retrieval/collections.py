@@ -113,12 +113,6 @@ def _parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(some)
 
 
-def discard_unless_paired(lake: Lake, stamp: str) -> None:
-    """Discard passages of this stamp whose excluded pages are missing: only one pass over the files gives both."""
-    if lake.current("passages", stamp) and not lake.current(EXCLUDED_PAGES, stamp):
-        lake.discard("passages")
-
-
 def write_beside(lake: Lake, passages: Outcome) -> Outcome:
     """The table as it was written with these passages; it is written without rows if they come from no collection."""
     written = lake.materialise(EXCLUDED_PAGES, passages.stamp.fingerprint, lambda: Computed([]))
@@ -311,7 +305,8 @@ def collect_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     quick = ["quick"] if study.is_quick else []
     beside = entity_files_slice(study)
     stamp = fingerprint(COLLECTIONS, files, entities, code_version(__name__), *quick, *beside)
-    discard_unless_paired(lake, stamp)
+    if lake.current("passages", stamp) and not lake.current(EXCLUDED_PAGES, stamp):
+        lake.discard("passages")  # only one pass over the files gives both
     return lake.materialise("passages", stamp, lambda: _join(study, lake, stamp, log))
 
 

@@ -116,14 +116,23 @@ def names_file(
     entities: Iterable[tuple[Candidate, Iterable[str]]], about: Mapping[str, Any]
 ) -> tuple[bytes, int]:
     """The contents of a file of names, and the number of names. `entities`: each with its aliases; its label is a name,
-    too. `about` joins the head. All names are held in memory."""
+    too. `about` joins the head. All names are held in memory. The most popular candidate comes first, an unknown
+    popularity last."""
     by_name: dict[str, set[Candidate]] = {}
     for candidate, aliases in entities:
         for text in filter(None, map(fold, (candidate.label, *aliases))):
             by_name.setdefault(text, set()).add(candidate)
-    body = "".join(
-        f"{name}\t{_candidates_json(by_name[name])}\n" for name in sorted(by_name, key=str.encode)
-    ).encode()
+    lines = []
+    for name in sorted(by_name, key=str.encode):
+        ordered = sorted(
+            by_name[name],
+            key=lambda entity: (entity.popularity is None, -(entity.popularity or 0), entity.entity_id),
+        )
+        values = [
+            [entity.entity_id, entity.label, entity.description, entity.popularity] for entity in ordered
+        ]
+        lines.append(f"{name}\t{json.dumps(values, ensure_ascii=False)}\n")
+    body = "".join(lines).encode()
     return seal(NAMES_FORMAT, NAMES_VERSION, {**about, "n_names": len(by_name)}, body), len(by_name)
 
 
@@ -131,18 +140,6 @@ def fold(name: str) -> str:
     """A name without letter case, composed (NFC), with single spaces: two spellings of one name become equal."""
     caseless = unicodedata.normalize("NFD", name).casefold()
     return " ".join(unicodedata.normalize("NFC", caseless).split())
-
-
-def _candidates_json(candidates: Iterable[Candidate]) -> str:
-    """The most popular first; an unknown popularity comes last."""
-    ordered = sorted(
-        candidates,
-        key=lambda entity: (entity.popularity is None, -(entity.popularity or 0), entity.entity_id),
-    )
-    return json.dumps(
-        [[entity.entity_id, entity.label, entity.description, entity.popularity] for entity in ordered],
-        ensure_ascii=False,
-    )
 
 
 POPULARITY, CONFIDENCE = "popularity", "confidence"

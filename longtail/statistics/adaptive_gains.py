@@ -319,7 +319,9 @@ def bootstrap_adaptive_gains(
 ) -> pa.Table:
     """The rows of int_adaptive_gains. `QUERIES` read the pairs, their questions, and their candidates of binned10;
     `last`: as in `compute_parts`."""
-    columns, candidates = (_columns(table) for table in (rows, edges))
+    columns, candidates = (
+        {name: table[name].to_numpy() for name in table.column_names} for table in (rows, edges)
+    )
     parts = []
     for pair in pairs.to_pylist():
         questions = _questions(columns, candidates, pair.pop("pair_id"))
@@ -327,21 +329,13 @@ def bootstrap_adaptive_gains(
 
     def resample(part: tuple[dict[str, str], Questions]) -> Iterator[dict[str, Any]]:
         pair, questions = part
-        return _gains_of(pair, questions, seed_of(seed, pair.values()))
+        for (search, scope), spread in bootstrap_pair(questions, seed_of(seed, pair.values())).items():
+            yield {
+                **pair, "search": search, "threshold_scope": scope, "n_questions": len(questions.popularity),
+                "n_resamples": N_RESAMPLES, **vars(spread),
+            }  # fmt: skip
 
     return compute_parts(resample, parts, SCHEMA, last)
-
-
-def _columns(table: pa.Table) -> Columns:
-    return {name: table[name].to_numpy() for name in table.column_names}
-
-
-def _gains_of(key: dict[str, str], questions: Questions, seed: int) -> Iterator[dict[str, Any]]:
-    for (search, scope), spread in bootstrap_pair(questions, seed).items():
-        yield {
-            **key, "search": search, "threshold_scope": scope, "n_questions": len(questions.popularity),
-            "n_resamples": N_RESAMPLES, **vars(spread),
-        }  # fmt: skip
 
 
 def _questions(rows: Columns, edges: Columns, pair: int) -> Questions:

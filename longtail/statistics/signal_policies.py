@@ -78,18 +78,15 @@ def decisions(asked: Asked, weights: Values) -> dict[Policy, Sequence[Values]]:
         (NEVER, ALL): [~always] * n_methods,
         (FIXED, ALL): [(weights @ difference > 0)[:, None] for difference in asked.differences],
     }
-    slot = _slot(asked)
+    slot = np.unique(np.append("", asked.relation), return_inverse=True)[1][
+        1:
+    ]  # from 1; 0: without a relation
     for signal, values, limits in _fit_signals(asked, weights, slot):
         decided[signal, ALL] = [values < limit[:, :1] for limit in limits]
         decided[signal, PER_RELATION] = [
             values < np.where(np.isneginf(limit), limit[:, :1], limit).take(slot, axis=1) for limit in limits
         ]
     return decided
-
-
-def _slot(asked: Asked) -> Values:
-    """The number of each question's relation, from 1; 0 if it has none."""
-    return np.asarray(np.unique(np.append("", asked.relation), return_inverse=True)[1][1:])
 
 
 def _fit_signals(asked: Asked, weights: Values, slot: Values) -> Iterator[tuple[str, Values, list[Values]]]:
