@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from benchmarks.generated_passages import _STUDY, open_home, questions_of, texts_of
 from benchmarks.harness import last_line, say, table
@@ -29,9 +30,9 @@ from longtail.generation.backends.base import Generation, Identity
 from longtail.generation.backends.local.loading import load_model
 from longtail.generation.engine.row_cache import CachedRow, RowCache
 from longtail.grounding.corpus import build_portrait, open_of
+from longtail.grounding.portrait import Texts
 from longtail.grounding.quip import Scorer
-from longtail.grounding.texts import Texts
-from longtail.retrieval import approximate, passage_vectors, stored_passages
+from longtail.retrieval import dense, passage_vectors, stored_passages
 from longtail.retrieval.base import Query, load_retriever
 from longtail.retrieval.indexes import Index, build_index
 from longtail.retrieval.retrieve import open_context
@@ -74,7 +75,7 @@ def kinds(home: Path, n: int, part: str) -> dict[str, Kind]:
     os.environ["LONGTAIL_HOME"] = str(home)
     for module, name in ((stored_passages, "SHARD_ROWS"), (passage_vectors, "PART_ROWS")):
         setattr(module, name, n // 3)
-    approximate.PIECE_PARTS = 1
+    dense.PIECE_PARTS = 1
     study, lake = open_home(home, n)
     text = _STUDY.replace("[bm25]", "[closed_book, bm25, dense, lists]") + _MORE
     study.path.write_text(text, encoding="utf-8")
@@ -90,7 +91,7 @@ def kinds(home: Path, n: int, part: str) -> dict[str, Kind]:
     def search(name: str) -> Any:
         tool = load_retriever(study.method(name))
         index = Index.of(study.method(name), tool, lake.content("passages"), study.home.indexes)
-        return tool.search(open_context(study, lake, index, LOG), queries)
+        return tool.search(open_context(study, lake, index, (), LOG), queries)
 
     def again(name: str) -> Any:
         remove(study.home.indexes / name)
@@ -98,7 +99,9 @@ def kinds(home: Path, n: int, part: str) -> dict[str, Kind]:
         return search(name)
 
     def scores() -> Any:
-        quotes = Scorer(open_of(study, lake)).quotes(Texts.of([*texts_of(6, 60, seed=0), "w1 " * 30]))
+        quotes = Scorer(open_of(study, lake)).quotes(
+            Texts.of_arrow(pa.array([*texts_of(6, 60, seed=0), "w1 " * 30]))
+        )
         return [str(quotes.scores), str(quotes.starts)]
 
     def weights() -> Any:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from benchmarks.gain_worlds import World
 from benchmarks.signal_worlds import SignalWorld
 from longtail.scoring.intervals import Z
-from longtail.statistics.adaptive_gains import N_RESAMPLES, bootstrap_pair, is_settled
-from longtail.statistics.adaptive_thresholds import Fitted, PairRows, fit_pair
-from longtail.statistics.held_out_gains import Questions, Variant
+from longtail.statistics.adaptive_gains import (
+    N_RESAMPLES,
+    Questions,
+    Spread,
+    Variant,
+    bootstrap_pair,
+    is_settled,
+)
+from longtail.statistics.adaptive_thresholds import Fit, fit_pair
 from longtail.statistics.resampling import Values
 from longtail.statistics.signal_policies import (
     ALL,
@@ -49,11 +54,12 @@ def simulate(world: World, n: int, seed: int, n_resamples: int = N_RESAMPLES) ->
     edges = {name: _edges(popularity[relation == name]) for name in set(relation)} | {
         "all": _edges(popularity)
     }
-    pair = PairRows(relation, popularity, memory, retrieval, training, edges)
-    fitted = {(found.relation, found.search): found for found in fit_pair(pair)}
+    fitted = fit_pair(relation, popularity, memory, retrieval, training, edges)
     questions = Questions(relation, popularity, retrieval - memory, edges, unit)
     spreads = bootstrap_pair(questions, int(rng.integers(2**63)), n_resamples)
-    return {name: _study(world, pair, fitted, name, spread) for name, spread in spreads.items()}
+    return {
+        name: _study(world, questions, ~training, fitted, name, spread) for name, spread in spreads.items()
+    }
 
 
 def simulate_signals(
@@ -93,29 +99,34 @@ def _edges(popularity: Values) -> Values:
     return np.unique([popularity.min(), *np.clip(inner, popularity.min(), popularity.max()), np.inf])
 
 
-def _study(world: World, pair: PairRows, fitted: dict[Variant, Fitted], name: Variant, spread: Any) -> Study:
+def _study(
+    world: World,
+    questions: Questions,
+    is_test: Values,
+    fitted: dict[Variant, Fit],
+    name: Variant,
+    spread: Spread,
+) -> Study:
     search, scope = name
-    difference = pair.retrieval - pair.parametric
     overall = fitted["all", search]
     limits = {relation: _limit(overall, search) for relation in world.names}
     if scope == "per_relation":
-        for relation in set(pair.relation):
+        for relation in set(questions.relation):
             own = fitted[relation, search]
-            limits[relation] = np.where(own.n > 0, _limit(own, search), limits[relation])
-    is_always = overall.n_retrieval > overall.n_parametric
-    is_test = ~pair.training
+            limits[relation] = np.where(own["n"] > 0, _limit(own, search), limits[relation])
+    is_always = overall["n_retrieval"] > overall["n_parametric"]
     retrieved = np.empty(is_test.shape, dtype=bool)
-    for relation in set(pair.relation):
-        of = pair.relation == relation
-        retrieved[:, of] = pair.popularity[of] < limits[relation][:, None]
-    departing = (retrieved.astype(int) - is_always[:, None]) * difference
+    for relation in set(questions.relation):
+        of = questions.relation == relation
+        retrieved[:, of] = questions.popularity[of] < limits[relation][:, None]
+    departing = (retrieved.astype(int) - is_always[:, None]) * questions.difference
     gains = (departing * is_test).sum(axis=1) / is_test.sum(axis=1)
     by_relation = np.array([limits[relation] for relation in world.names])
     always = world.gain(np.full(len(world.names), np.inf))
     true = [world.gain(by_relation[:, split]) - always * is_always[split] for split in range(N_TRUE)]
     variance = float(gains.var(ddof=1)) / N_SPLITS
     return _with_interval(
-        float(np.mean(true)), float(gains.mean()), spread.standard_error, variance, spread.undefined
+        float(np.mean(true)), float(gains.mean()), spread.gain_standard_error, variance, spread.undefined
     )
 
 
@@ -128,10 +139,10 @@ def _with_interval(
     return Study(truth, gain, gain - half, gain + half, None)
 
 
-def _limit(fitted: Fitted, search: str) -> Values:
+def _limit(fitted: Fit, search: str) -> Values:
     """Thresholds by split. In binned10 never is the lowest popularity of a study: none of its own questions is below.
 
     Questions of the world may be below. They are not retrieved, because the study decided never to retrieve.
     """
-    is_never = (fitted.n_retrieved == 0) & (search == "binned10")
-    return np.where(is_never, -np.inf, fitted.threshold_popularity)
+    is_never = (fitted["n_retrieved"] == 0) & (search == "binned10")
+    return np.where(is_never, -np.inf, fitted["threshold_popularity"])

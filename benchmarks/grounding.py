@@ -26,13 +26,13 @@ from longtail.grounding.portrait import (
     WIDTH,
     Plan,
     Portrait,
+    Texts,
     build,
     count_grams,
     open_portrait,
     plan_portrait,
 )
 from longtail.grounding.quip import Scorer
-from longtail.grounding.texts import Texts
 
 LOG = logging.getLogger("benchmark")
 RATE = 0.001
@@ -143,7 +143,7 @@ def measure(folder: Path, n_grams: int, n_asked: int) -> Measured:
     plan = plan_portrait(n_grams, RATE, SEED)
     say(f"building a portrait of {n_grams:,} grams, {plan.n_bytes / _MEBIBYTE:,.0f} MiB …")
     built = build_timed(folder, plan, n_grams, plan.n_bytes)
-    portrait = open_portrait(folder, plan)
+    portrait = open_portrait(folder)
     say("looking up …")
     half = [*texts(n_asked // 2, SEED), *texts(n_asked // 2, SEED + 1)]
     scorer = Scorer(portrait)
@@ -158,7 +158,7 @@ def compile_loops(folder: Path) -> None:
     """Run every compiled loop once on a small portrait."""
     plan = plan_portrait(5_000_000, RATE, SEED)
     build(folder, plan, lambda: texts(1_000, SEED), LOG)
-    Scorer(open_portrait(folder, plan)).quotes(next(texts(1_000, SEED)))
+    Scorer(open_portrait(folder)).quotes(next(texts(1_000, SEED)))
     count_grams(texts(1_000, SEED), SEED)
 
 

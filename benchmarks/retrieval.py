@@ -40,7 +40,7 @@ from benchmarks.retrieval_approximate import DIMENSIONS, compare_approximate
 from benchmarks.retrieval_process import K, search
 from longtail.embedding.declared import ANSWER_ENCODER
 from longtail.retrieval.bm25 import tokens_of
-from longtail.retrieval.nearest import Flat, Nearest, nearest
+from longtail.retrieval.dense import Flat, Nearest, nearest
 from longtail.retrieval.passage_vectors import PART_ROWS, read_vectors
 from longtail.retrieval.stored_passages import StoredPassages, open_passages, texts_to_index
 from longtail.storage.files import write_array
@@ -232,7 +232,7 @@ def _encoding(passages: Sequence[Any], rounds: int) -> float:
     """Our time divided by that of sentence-transformers."""
     from sentence_transformers import SentenceTransformer
 
-    texts = [passage.text_to_index for passage in passages]
+    texts = [f"{passage.title}\n{passage.text}" for passage in passages]
     encoder = SentenceTransformer(str(ANSWER_ENCODER.files.folder), device="cpu")
     ANSWER_ENCODER.load("cpu")
     peer = Contestant(

@@ -18,8 +18,7 @@ import numpy as np
 from benchmarks.harness import say, table
 from benchmarks.retrieval_process import K
 from longtail.embedding.settings import IvfPq
-from longtail.retrieval.approximate import INDEX, build_approximate, search_approximate
-from longtail.retrieval.nearest import Flat, nearest
+from longtail.retrieval.dense import INDEX, Flat, build_approximate, nearest, search_approximate
 from longtail.retrieval.passage_vectors import PART_ROWS
 from longtail.storage.files import write_array
 

@@ -22,8 +22,7 @@ from typing import Any
 
 from benchmarks.harness import last_line, machine, say, table
 from longtail.router import Candidate, Names, Router, load_names, load_router
-from longtail.router.decisions import FORMAT, VERSION
-from longtail.router.files import Entity, names_file, seal
+from longtail.router.decisions import FORMAT, VERSION, names_file, seal
 from longtail.router.service import NAMES, RouterStore
 
 ROUTER = "popqa.zero_shot.model.closed_book.bm25"
@@ -47,7 +46,7 @@ def write_routers(folder: Path, n_entities: int) -> None:
     }  # fmt: skip
     (folder / f"{ROUTER}.json").write_bytes(seal(FORMAT, VERSION, fields))
     entities = (
-        Entity(
+        (
             Candidate(f"Q{i}", f"Entity {i}", "a made-up entity", float(i)),
             [f"E. {i}", f"the other {i % 1_000}"],
         )

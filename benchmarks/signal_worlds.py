@@ -14,8 +14,8 @@ from scipy.special import expit
 
 from longtail.relations.relation import relation_set
 from longtail.statistics.resampling import Values
-from longtail.statistics.signal_fit import Features
 from longtail.statistics.signal_policies import POPULARITY, Asked, Policy, decisions
+from longtail.statistics.signal_quality import Features
 
 N_POPULATION = 10_000
 _RETRIEVAL = 0.6

@@ -20,24 +20,27 @@ import pyarrow as pa
 from scipy.special import expit, logit
 
 from benchmarks.gain_studies import N_TRUE, Study, training_splits
+from longtail.statistics.adaptive_signals import ORACLE, arena
 from longtail.statistics.correlation_intervals import MEASURES, bootstrap_correlations
 from longtail.statistics.factual_consistency import add_means
 from longtail.statistics.grounding_intervals import compare_prompts
 from longtail.statistics.method_comparisons import difference_interval, kinds_of_subjects
-from longtail.statistics.policies import ORACLE, arena
 from longtail.statistics.resampling import Values, sign_flip_p, sums_by_subject
 from longtail.statistics.signal_policies import (
     ALL,
     ALWAYS,
+    COSTS,
+    KEY,
     NEVER,
     POPULARITY,
+    SIGNAL_COSTS,
     Asked,
+    Pair,
     choose_signals,
     decisions,
     resample_accuracies,
 )
 from longtail.statistics.signal_quality import BEST, SIGNALS, Answers
-from longtail.statistics.signal_questions import COSTS, KEY, SIGNAL_COSTS, Pair
 from longtail.warehouse.build import DBT_PROJECT
 
 _N_POPULATION = 200_000

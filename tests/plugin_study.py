@@ -18,9 +18,8 @@ from longtail.generation.engine.session import ModelSession
 from longtail.generation.tasks.registry import TASKS
 from longtail.imports.datasets import import_entities, import_popularity, import_triples
 from longtail.questions.build import build_questions
-from longtail.retrieval.cited_passages import cite_passages
 from longtail.retrieval.passages import build_passages
-from longtail.retrieval.retrieve import retrieve_passages
+from longtail.retrieval.retrieve import cite_passages, retrieve_passages
 from longtail.storage.home import PROJECT_ROOT
 from longtail.storage.lake import Lake
 from longtail.study.file import load_study

@@ -85,7 +85,7 @@ def test_a_commit_is_judged_by_its_own_lines(project: Path) -> None:
 
 
 def test_the_nearest_tests_are_those_of_the_name_and_those_that_import_the_module() -> None:
-    found = mutants.nearest("longtail/statistics/held_out_gains.py", False)
+    found = mutants.nearest("longtail/statistics/prediction_fit.py", False)
     folder = "tests/longtail/statistics"
-    assert {f"{folder}/test_held_out_gains.py", f"{folder}/test_adaptive_gains.py"} <= found
-    assert found < mutants.nearest("longtail/statistics/held_out_gains.py", True)
+    assert {f"{folder}/test_prediction_fit.py", f"{folder}/test_prediction.py"} <= found
+    assert found < mutants.nearest("longtail/statistics/prediction_fit.py", True)

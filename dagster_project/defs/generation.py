@@ -165,12 +165,13 @@ def portrait(study: StudyResource) -> dg.MaterializeResult:
     """The data portrait of the corpus: a Bloom filter of its 25-grams, reused until the passages change."""
     with clear_errors():
         report = build_portrait(study.study, study.lake, LOG)
+    plan = report.portrait.plan
     return dg.MaterializeResult(
         metadata={
-            "n_grams": report.n_grams,
-            "n_bytes": report.n_bytes,
-            "planned_rate": report.planned_rate,
-            "observed_rate": report.observed_rate,
+            "n_grams": plan.n_grams,
+            "n_bytes": plan.n_bytes,
+            "planned_rate": plan.rate,
+            "observed_rate": report.portrait.observed_rate,
             "was_current": report.was_current,
             "path": dg.MetadataValue.path(report.path),
         },

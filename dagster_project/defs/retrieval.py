@@ -9,19 +9,17 @@ from dagster_project.defs.ingest import entities, triples
 from dagster_project.defs.questions import paraphrases, questions
 from dagster_project.defs.resources import LOG, StudyResource, asset_key, chosen_study, retrievers
 from dagster_project.defs.results import clear_errors, lake_asset, result, table_specs
-from longtail.retrieval.cited_passages import cite_passages
-from longtail.retrieval.excluded_pages import TABLE, write_beside
+from longtail.retrieval.collections import EXCLUDED_PAGES, write_beside
 from longtail.retrieval.indexes import build_index
 from longtail.retrieval.passages import build_passages
-from longtail.retrieval.retrieve import retrieve_passages
-from longtail.retrieval.search_recalls import measure_search_recalls
+from longtail.retrieval.retrieve import cite_passages, measure_search_recalls, retrieve_passages
 from longtail.storage.lake import Lake, Outcome
 from longtail.study.study import Study
 
-passages, _excluded_pages = (asset_key("lake", table) for table in ("passages", TABLE))
+passages, _excluded_pages = (asset_key("lake", table) for table in ("passages", EXCLUDED_PAGES))
 
 
-@dg.multi_asset(specs=table_specs(("passages", TABLE), "retrieval", deps=[triples, entities]))
+@dg.multi_asset(specs=table_specs(("passages", EXCLUDED_PAGES), "retrieval", deps=[triples, entities]))
 def collected_pages(study: StudyResource) -> Iterator[dg.MaterializeResult]:
     """The passages, and the pages of collections that have none: one pass over the files gives both."""
     with clear_errors():

@@ -6,10 +6,8 @@ and the code. A gram never reaches from one passage to the next.
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,39 +20,31 @@ from longtail.errors import LakeError, StudyError
 from longtail.grounding.portrait import (
     NORMALISATION,
     WIDTH,
-    Corpus,
-    Plan,
     Portrait,
+    Texts,
     build,
     count_grams,
     open_portrait,
-    path_of,
     plan_portrait,
-    read_header,
+    read_plan,
 )
-from longtail.grounding.texts import Texts
-from longtail.storage.files import STAGING, atomic_file, remove_leftovers
+from longtail.storage.files import STAGING, remove_leftovers
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Lake
 from longtail.study.prompts import Grounding
 from longtail.study.study import Study
 
-_PLAN = "plan.json"
 _ROWS = 4_096
 """Passages that are read at once."""
 
 
 @dataclass(frozen=True)
 class PortraitReport:
-    """A study's portrait. `n_grams`: its distinct 25-grams, estimated; `seconds`: of this call."""
+    """A study's portrait, and where it lies."""
 
     fingerprint: str
     path: Path
-    n_grams: int
-    n_bytes: int
-    planned_rate: float
-    observed_rate: float
-    seconds: float
+    portrait: Portrait
     was_current: bool
 
 
@@ -64,38 +54,39 @@ def build_portrait(study: Study, lake: Lake, log: logging.Logger) -> PortraitRep
     Errors: `StudyError` where the study has no grounding; `LakeError` without passages, or where a file cannot be
     written.
     """
-    started = time.perf_counter()
     grounding, stamp = grounding_of(study), portrait_fingerprint(study, lake)
-    folder, corpus = _folder(study, stamp), _corpus(grounding, lake)
+    folder = _folder(study, stamp)
     remove_leftovers(folder.parent / STAGING)
-    plan = _read_plan(folder)
-    portrait = _try_to_open(folder, plan)
-    was_current = portrait is not None
+    try:
+        portrait, was_current = open_portrait(folder), True
+    except LakeError:
+        portrait, was_current = _build(folder, grounding, lake, study.seed, log), False
+    n_bytes, rate = portrait.plan.n_bytes, portrait.observed_rate
+    log.info("portrait: %.1f MB, false-positive rate %.5f", n_bytes / 1e6, rate)
+    return PortraitReport(stamp, folder, portrait, was_current)
+
+
+def _build(folder: Path, grounding: Grounding, lake: Lake, seed: int, log: logging.Logger) -> Portrait:
+    """Write the files that are missing or damaged, by the plan of the first one; portraits of others are removed."""
+
+    def corpus() -> Iterator[Texts]:
+        return (Texts.of_arrow(batch["text"]) for batch in corpus_passages(grounding, lake, ["text"]))
+
+    plan = read_plan(folder)
     if plan is None:
-        n_all, n_grams = count_grams(corpus(), study.seed)
+        n_all, n_grams = count_grams(corpus(), seed)
         log.info("portrait: %d distinct 25-grams, %d in all", n_grams, n_all)
-        plan = plan_portrait(n_grams, grounding.portrait.false_positive_rate, study.seed)
-        _write_plan(folder, plan)
-    if portrait is None:
-        build(folder, plan, corpus, log)
-        _remove_others(folder)
-        portrait = open_portrait(folder, plan)
-    seconds = round(time.perf_counter() - started, 3)
-    log.info("portrait: %.1f MB, false-positive rate %.5f", plan.n_bytes / 1e6, portrait.observed_rate)
-    return PortraitReport(
-        stamp, folder, plan.n_grams, plan.n_bytes, plan.rate, portrait.observed_rate, seconds, was_current
-    )
+        plan = plan_portrait(n_grams, grounding.portrait.false_positive_rate, seed)
+    build(folder, plan, corpus, log)
+    for other in folder.parent.iterdir():
+        if other.name not in (folder.name, STAGING):
+            shutil.rmtree(other, ignore_errors=True)
+    return open_portrait(folder)
 
 
 def open_of(study: Study, lake: Lake) -> Portrait:
     """The portrait that fits the lake's passages. Errors: `LakeError` where it must be built first."""
-    folder = _folder(study, portrait_fingerprint(study, lake))
-    plan = _read_plan(folder)
-    if plan is None:
-        raise LakeError(
-            f"the portrait of the passages is missing ({folder}): materialise asset indexes/portrait"
-        )
-    return open_portrait(folder, plan)
+    return open_portrait(_folder(study, portrait_fingerprint(study, lake)))
 
 
 def portrait_fingerprint(study: Study, lake: Lake) -> str:
@@ -121,39 +112,5 @@ def corpus_passages(grounding: Grounding, lake: Lake, columns: list[str]) -> Ite
             yield batch.filter(pc.is_in(batch["collection"], pc.cast(chosen, "string"))) if chosen else batch
 
 
-def _corpus(grounding: Grounding, lake: Lake) -> Corpus:
-    """The texts of the chosen passages, streamed once per call."""
-    return lambda: (Texts.of_arrow(batch["text"]) for batch in corpus_passages(grounding, lake, ["text"]))
-
-
 def _folder(study: Study, stamp: str) -> Path:
     return study.home.indexes / "portrait" / stamp
-
-
-def _read_plan(folder: Path) -> Plan | None:
-    """The plan of a portrait. None where there is none, or where it is not that of the first file: one is damaged."""
-    first = path_of(folder, 0)
-    try:
-        plan = Plan(**json.loads((folder / _PLAN).read_text(encoding="utf-8")))
-        return plan if not first.exists() or read_header(first)["plan"] == plan else None
-    except (OSError, ValueError, TypeError, LakeError):
-        return None
-
-
-def _write_plan(folder: Path, plan: Plan) -> None:
-    with atomic_file(folder / _PLAN) as temporary:
-        temporary.write_text(json.dumps(plan.record()), encoding="utf-8")
-
-
-def _try_to_open(folder: Path, plan: Plan | None) -> Portrait | None:
-    try:
-        return open_portrait(folder, plan) if plan is not None else None
-    except LakeError:
-        return None
-
-
-def _remove_others(folder: Path) -> None:
-    """Remove portraits of other passages, settings or code."""
-    for other in folder.parent.iterdir():
-        if other.name not in (folder.name, STAGING):
-            shutil.rmtree(other, ignore_errors=True)

@@ -20,10 +20,107 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from longtail.errors import LakeError
-from longtail.grounding.texts import NONE, Hasher, Texts
 from longtail.storage.files import atomic_file
+
+NONE = np.empty(0, np.uint32)
+"""An array that a compiled loop need not fill."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts, one after the other. `data`: uint8; `offsets`: int64[n + 1], where each begins."""
+
+    data: np.ndarray
+    offsets: np.ndarray
+
+    @classmethod
+    def of_arrow(cls, column: pa.Array) -> Texts:
+        """A column of texts, without a copy of its bytes; null is an empty text."""
+        if not len(column):
+            return cls(np.empty(0, np.uint8), np.zeros(1, np.int64))
+        column = column.cast(pa.large_string())
+        _, offsets, data = column.buffers()
+        places = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
+        return cls(np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8), places)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Hashes of some grams, in order. `counts[i]`: the grams of text `first_text` + i among them. `is_open`: the last
+    text goes on in the next piece. `firsts`, `lasts`: where a gram's characters are in its text, before normalisation.
+    """
+
+    hashes: np.ndarray
+    firsts: np.ndarray
+    lasts: np.ndarray
+    first_text: int
+    counts: np.ndarray
+    is_open: bool
+
+
+class Hasher:
+    """Hashes grams into buffers of `room` grams, which every piece uses again."""
+
+    def __init__(self, seed: int, room: int, *, has_places: bool = False) -> None:
+        self._seed = np.uint64(seed)
+        self._hashes = np.empty(room, np.uint64)
+        self._firsts = np.empty(room if has_places else 0, np.uint32)
+        self._lasts = np.empty(room if has_places else 0, np.uint32)
+
+    def pieces(self, texts: Texts) -> Iterator[Piece]:
+        """The grams of texts in their order; at least one piece where there is a text."""
+        for begins, text, n, counts, is_open in self._fill_buffer(texts, 0):
+            yield Piece(
+                self._hashes[:n],
+                self._firsts[:n],
+                self._lasts[:n],
+                begins,
+                counts[begins : text + 1],
+                is_open,
+            )
+
+    def full_pieces(self, batches: Iterable[Texts]) -> Iterator[np.ndarray]:
+        """The hashes of all batches, in as few pieces as fit; a piece may hold grams of many batches."""
+        n = 0
+        for texts in batches:
+            for _, _, filled, _, is_full in self._fill_buffer(texts, n):
+                n = filled
+                if is_full:
+                    yield self._hashes[:n]
+                    n = 0
+        if n:
+            yield self._hashes[:n]
+
+    def _fill_buffer(self, texts: Texts, filled: int) -> Iterator[tuple[int, int, int, np.ndarray, bool]]:
+        """(first text, last text, hashes in the buffer, grams of each text, whether there is more to read)."""
+        from longtail.grounding import kernels
+
+        state = np.zeros(kernels.STATE, np.uint64)
+        text, at = 0, int(texts.offsets[0])
+        while text < len(texts):
+            begins, counts = text, np.zeros(len(texts), np.int64)
+            text, at, n = kernels.hash_grams(
+                texts.data,
+                texts.offsets,
+                text,
+                at,
+                state,
+                self._seed,
+                self._hashes[filled:],
+                self._firsts[filled:],
+                self._lasts[filled:],
+                counts,
+            )
+            is_full = text < len(texts)
+            yield begins, min(text, len(texts) - 1), filled + n, counts, is_full
+            filled = 0
+
 
 WIDTH = 25
 """Characters of a gram (SPEC §9)."""
@@ -33,12 +130,11 @@ MOST_WORDS = 1 << 13
 """Words of 64 bits in a part: at most 64 KiB, so that it stays in a processor's second cache."""
 PARTS_PER_FILE = 1 << 14
 """A file of a portrait has at most 1 GiB."""
-CACHED_PARTS = 64
 ROOM = 1 << 24
 """Grams that are hashed and sorted together when a portrait is built: two buffers of 128 MiB."""
 MEMORY = 8 << 30
 """Bytes of a filter that are built in one pass over the texts."""
-_MAGIC = "longtail portrait 2"
+_MAGIC = "longtail portrait 3"
 _HEADER = 4096
 _FOOTER = 4
 _AGAIN = "delete it and materialise asset indexes/portrait"
@@ -63,8 +159,6 @@ class Plan:
     n_parts: int
     part_words: int
     seed: int
-    width: int = WIDTH
-    normalisation: int = NORMALISATION
     parts_per_file: int = PARTS_PER_FILE
 
     @property
@@ -75,19 +169,10 @@ class Plan:
     def n_files(self) -> int:
         return -(-self.n_parts // self.parts_per_file)
 
-    @property
-    def is_sorted(self) -> bool:
-        """Whether hashes are sorted by part before they are used; a filter in the processor's cache needs no order."""
-        return self.n_parts > CACHED_PARTS or self.n_files > 1
-
     def parts_of(self, file: int) -> range:
         """The parts in one of its files."""
         first = file * self.parts_per_file
         return range(first, min(first + self.parts_per_file, self.n_parts))
-
-    def record(self) -> dict[str, Any]:
-        """The plan as it is written to files."""
-        return asdict(self)
 
 
 def plan_portrait(n_grams: int, rate: float, seed: int, parts_per_file: int = PARTS_PER_FILE) -> Plan:
@@ -178,15 +263,6 @@ class Portrait:
 
         plan, members = self.plan, np.empty(room, np.bool_)
         n_parts, none = np.uint64(plan.n_parts), np.uint64(0)
-        if not plan.is_sorted:
-
-            def find_here(hashes: np.ndarray) -> np.ndarray:
-                kernels.are_set(
-                    self.files[0].words, hashes, n_parts, none, plan.n_bits, plan.part_words, NONE, members
-                )
-                return members[: len(hashes)]
-
-            return find_here
         other, order, other_order = (np.empty(room, kind) for kind in (np.uint64, np.uint32, np.uint32))
 
         def find(hashes: np.ndarray) -> np.ndarray:
@@ -195,17 +271,10 @@ class Portrait:
             kernels.sort_by_part(hashes, places, n_parts, none, n_parts, other, other_order)
             for file in self.files:
                 begin, end = (_first_in(hashes, plan, part) for part in (file.parts.start, file.parts.stop))
-                first = np.uint64(file.parts.start)
                 kernels.are_set(
-                    file.words,
-                    hashes[begin:end],
-                    n_parts,
-                    first,
-                    plan.n_bits,
-                    plan.part_words,
-                    places[begin:end],
-                    members,
-                )
+                    file.words, hashes[begin:end], n_parts, np.uint64(file.parts.start), plan.n_bits,
+                    plan.part_words, places[begin:end], members,
+                )  # fmt: skip
             return members[: len(hashes)]
 
         return find
@@ -228,20 +297,22 @@ def build(
             log.info("portrait: file %d of %d is written", file + 1, plan.n_files)
 
 
-def open_portrait(folder: Path, plan: Plan | None = None) -> Portrait:
-    """Map a portrait into memory; with `plan`, only one of this plan.
+def open_portrait(folder: Path) -> Portrait:
+    """Map a portrait into memory.
 
-    Errors: `LakeError` naming the file that is missing, cut, changed, or made with another width, normalisation, seed or
-    size.
+    Errors: `LakeError` naming the file that is missing, cut, changed, or of another plan than the first one.
     """
-    path = path_of(folder, 0)
-    if not path.is_file():
-        raise LakeError(f"{path} is missing: materialise asset indexes/portrait first")
-    plan_there = read_header(path)["plan"]
-    _check_plan(path, plan_there, plan or plan_there)
-    return Portrait(
-        plan_there, tuple(_open_file(folder, plan_there, number) for number in range(plan_there.n_files))
-    )
+    plan: Plan = read_header(path_of(folder, 0))["plan"]
+    return Portrait(plan, tuple(_open_file(folder, plan, number) for number in range(plan.n_files)))
+
+
+def read_plan(folder: Path) -> Plan | None:
+    """The plan of a portrait, if its first file is whole."""
+    try:
+        plan: Plan = read_header(path_of(folder, 0))["plan"]
+    except LakeError:
+        return None
+    return plan if _is_whole(folder, plan, 0) else None
 
 
 def path_of(folder: Path, file: int) -> Path:
@@ -250,7 +321,9 @@ def path_of(folder: Path, file: int) -> Path:
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """The header of one file, `plan` as a `Plan`. Errors: `LakeError` where it is none."""
+    """The header of one file, `plan` as a `Plan`. Errors: `LakeError` where it is missing or is none."""
+    if not path.is_file():
+        raise LakeError(f"{path} is missing: materialise asset indexes/portrait first")
     try:
         with path.open("rb") as file:
             first, text = file.read(_HEADER).decode().split("\n")[:2]
@@ -264,10 +337,9 @@ def read_header(path: Path) -> dict[str, Any]:
 
 def _open_file(folder: Path, plan: Plan, number: int) -> _File:
     path, parts = path_of(folder, number), plan.parts_of(number)
-    if not path.is_file():
-        raise LakeError(f"{path} is missing: materialise asset indexes/portrait again")
     header = read_header(path)
-    _check_plan(path, header["plan"], plan)
+    if header["plan"] != plan:
+        raise LakeError(f"{path} is of another portrait than {path_of(folder, 0).name}; {_AGAIN}")
     n_words, size = len(parts) * plan.part_words, path.stat().st_size
     expected = _HEADER + n_words * 8 + _FOOTER
     if size != expected:
@@ -276,16 +348,6 @@ def _open_file(folder: Path, plan: Plan, number: int) -> _File:
     if zlib.crc32(data[:-_FOOTER].data) != int.from_bytes(data[-_FOOTER:].tobytes()):
         raise LakeError(f"{path} has changed since it was written: its checksum is another; {_AGAIN}")
     return _File(parts, data[_HEADER:-_FOOTER].view(np.uint64), header["observed_rate"])
-
-
-def _check_plan(path: Path, plan: Plan, wanted: Plan) -> None:
-    fixed = {"width": WIDTH, "normalisation": NORMALISATION}
-    for name, value in plan.record().items():
-        expected = fixed.get(name, getattr(wanted, name))
-        if value != expected:
-            raise LakeError(
-                f"{path}: the portrait has {name} {value}, and {expected} is needed; build it again"
-            )
 
 
 def _is_whole(folder: Path, plan: Plan, file: int) -> bool:
@@ -315,16 +377,14 @@ def _fill(words: np.ndarray, plan: Plan, parts: range, pieces: Iterable[np.ndarr
     n_parts, first, n_here = (np.uint64(n) for n in (plan.n_parts, parts.start, len(parts)))
     other = NONE.astype(np.uint64)
     for hashes in pieces:
-        n = len(hashes)
-        if plan.is_sorted:
-            other = other if len(other) >= n else np.empty(n, np.uint64)
-            n = kernels.sort_by_part(hashes, NONE, n_parts, first, n_here, other, NONE)
+        other = other if len(other) >= len(hashes) else np.empty(len(hashes), np.uint64)
+        n = kernels.sort_by_part(hashes, NONE, n_parts, first, n_here, other, NONE)
         kernels.set_bits(words, hashes[:n], n_parts, first, plan.n_bits, plan.part_words)
 
 
 def _write(folder: Path, plan: Plan, number: int, words: np.ndarray) -> None:
     header = {
-        "plan": plan.record(),
+        "plan": asdict(plan),
         "first_part": plan.parts_of(number).start,
         "bits": len(words) * 64,
         "observed_rate": _measure_rate(plan, number, words),
@@ -347,8 +407,6 @@ def _measure_rate(plan: Plan, number: int, words: np.ndarray) -> float:
     n = min(_MOST_PROBES, int(_EXPECTED_HITS / plan.rate))
     probes = rng.integers(low, high, n, np.uint64) << np.uint64(32)
     probes |= rng.integers(0, 1 << 32, n, np.uint64)
-    if len(parts) > CACHED_PARTS:
-        probes.sort()
     members, first = np.empty(n, np.bool_), np.uint64(parts.start)
     kernels.are_set(
         words, probes, np.uint64(plan.n_parts), first, plan.n_bits, plan.part_words, NONE, members

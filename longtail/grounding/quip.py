@@ -5,7 +5,7 @@ quotes (SPEC §9).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +14,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from longtail.grounding.corpus import open_of, portrait_fingerprint
-from longtail.grounding.portrait import Portrait
-from longtail.grounding.texts import Hasher, Texts
+from longtail.grounding.portrait import Hasher, Portrait, Texts
 from longtail.methods import BACKGROUND
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, Streamed
-from longtail.storage.lake_rows import add_constants
 from longtail.study.study import Study
 
 _ROOM = 1 << 22
@@ -91,18 +89,15 @@ def _sums(members: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Source:
-    """A file of generations: the columns of its texts and of their prompts; None: all prompts share its texts.
-
-    `method` is None where its rows say it. `reference`: the column of the text that the authors' code scores; None: the
-    same.
+    """A file of generations. `columns`: further ones of its key, with their names in `quip_scores`; `constants`: what all
+    its rows have there. `texts`: the column of the text, and that of the one which the authors' code scores if another.
     """
 
     table: str
     partition: str
-    method: str | None = None
-    prompt: str | None = "prompt"
-    text: str = "raw_text"
-    reference: str | None = None
+    columns: Mapping[str, str]
+    constants: Mapping[str, str | None]
+    texts: tuple[str, ...] = ("raw_text",)
 
 
 def score_generations(study: Study, lake: Lake, model: str, log: logging.Logger) -> Outcome:
@@ -121,18 +116,13 @@ def score_generations(study: Study, lake: Lake, model: str, log: logging.Logger)
 
 def _sources(study: Study, model: str) -> Iterator[_Source]:
     for method in study.methods if study.answer_prompts else ():
-        yield _Source("answers", f"{model}|{method}")
+        yield _Source("answers", f"{model}|{method}", {"method": "method", "prompt": "prompt"}, {})
     if study.writes_background:
         background = next(method for method in study.methods if study.method(method).kind == BACKGROUND)
-        yield _Source("generated_passages", model, background, prompt=None)
+        yield _Source("generated_passages", model, {}, {"method": background, "prompt": None})
     if study.grounding_prompts:
-        yield _Source(
-            "grounded_generations",
-            model,
-            prompt="grounding_prompt",
-            text="explanation",
-            reference="reference_explanation",
-        )
+        key = {"method": "method", "grounding_prompt": "prompt"}
+        yield _Source("grounded_generations", model, key, {}, ("explanation", "reference_explanation"))
 
 
 def _compute(
@@ -149,24 +139,16 @@ def _compute(
 
 
 def _score_file(lake: Lake, model: str, source: _Source, scorer: Scorer) -> Iterator[pa.Table]:
-    constants = {"model": model, "text_from": source.table}
-    key_columns = {"dataset": "dataset", "question_id": "question_id"}
-    if source.method is None:
-        key_columns["method"] = "method"
-    else:
-        constants["method"] = source.method
-    if source.prompt is not None:
-        key_columns[source.prompt] = "prompt"
+    constants = {"model": model, "text_from": source.table, **source.constants}
+    key_columns = {"dataset": "dataset", "question_id": "question_id", **source.columns}
     with pq.ParquetFile(lake.path(source.table, source.partition)) as file:
-        columns = [source.text] if source.reference is None else [source.text, source.reference]
-        for batch in file.iter_batches(_ROWS, columns=[*key_columns, *columns]):
+        for batch in file.iter_batches(_ROWS, columns=[*key_columns, *source.texts]):
             quotes, *others = (
-                scorer.quotes(Texts.of_arrow(pc.fill_null(batch[text], ""))) for text in columns
+                scorer.quotes(Texts.of_arrow(pc.fill_null(batch[text], ""))) for text in source.texts
             )
             keys = pa.table(batch.select(list(key_columns))).rename_columns(key_columns)
-            if source.prompt is None:
-                keys = keys.append_column("prompt", pa.nulls(len(keys), pa.string()))
-            keys = add_constants(keys, **constants)
+            for name, value in constants.items():
+                keys = keys.append_column(name, pa.repeat(pa.scalar(value, pa.string()), len(keys)))
             reference = np.nan_to_num((others or [quotes])[0].scores)
             for name, values in (_columns(quotes) | {"quip_reference": pa.array(reference)}).items():
                 keys = keys.append_column(name, values)

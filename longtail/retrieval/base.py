@@ -55,11 +55,15 @@ class Written:
 
 @dataclass(frozen=True)
 class Hit:
-    """One passage found; `score` in the retriever's own unit, None where it has none. `written`: see there."""
+    """One passage found; `score` in the retriever's own unit, None where it has none. `written`: see there.
+
+    `query_vector`: the vector by which it was found, float32 (dimensions); None without vectors.
+    """
 
     passage_id: str
     score: float | None
     written: Written | None = None
+    query_vector: np.ndarray | None = field(default=None, compare=False, repr=False)
 
 
 QueryKey = tuple[str, str, int]
@@ -99,12 +103,8 @@ class Retriever(ABC):
         """What decides the index beside the code: settings, weights."""
         return ""
 
-    def query_version(self) -> str:
-        """What decides a search beside the index: how questions are encoded."""
-        return ""
-
     def search_version(self) -> str:
-        """What else decides a search: settings that only a search reads."""
+        """What decides a search beside the index: how questions are encoded, settings that only a search reads."""
         return ""
 
     def check(self) -> None:  # noqa: B027 (most retrievers load nothing)
@@ -129,12 +129,6 @@ class Retriever(ABC):
         The hits of one query are distinct passages. They may not depend on the other queries; only a condition may
         take the other queries for the facts that there are.
         """
-
-    def search_with_vectors(
-        self, context: Context, queries: Sequence[Query]
-    ) -> tuple[list[list[Hit]], np.ndarray | None]:
-        """The hits, and the float32 vectors of the queries, shape (len(queries), dimensions); None without vectors."""
-        return self.search(context, queries), None
 
 
 def load_retriever(method: Method) -> Retriever:

@@ -4,38 +4,245 @@ Tokens are runs of letters, marks and digits in NFKC, case-folded. By default th
 recall@1 is 0.733 on the sandbox's 2,240 questions, and it moves by less than half a point without stop words or with
 other usual k₁ and b. Chinese, Japanese, Thai and others are written without spaces between words, so that a run may be a
 sentence. With `tokens: cjk_bigrams` such a run gives each pair of neighbouring characters, as in Lucene's CJKAnalyzer.
+
+Each shard of passages is a bm25s index. First each shard is counted alone. Then the frequencies of all shards are added
+up. Last, each shard's counts become weights, which equal those of one index of all passages to the last digit: the same
+formula, in bm25s's precisions. Every shard has a vocabulary of its own, so that memory does not grow with the collection.
+What is there is not made again.
+
+The weights are those of bm25s's default, Lucene's (Kamphuis et al., 2020: Which BM25 Do You Mean?). score(q, d) = Σ over
+the query's tokens t of idf(t) · tf(t, d), where n of N passages hold t, and f is its count in d, with
+idf = ln(1 + (N − n + ½)/(n + ½)) and tf = f/(f + k₁(1 − b + b·|d|/avg|d|)).
 """
 
 from __future__ import annotations
 
+import logging
+import math
 import unicodedata
-from collections.abc import Callable, Sequence
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import regex
 
 from longtail.needs import check_package
 from longtail.progress import Progress
 from longtail.retrieval.base import Context, Hit, Query, Retriever
-from longtail.retrieval.bm25_shards import (
-    Shard,
-    build_shards,
-    open_shard,
-    share_of_tokens,
-)
 from longtail.retrieval.retrievers.bm25 import CJK_BIGRAMS, WORDS, Bm25Settings
+from longtail.retrieval.stored_passages import StoredPassages, texts_to_index
+from longtail.storage.files import remove, remove_leftovers, whole, write_array
 from longtail.threads import thread_count
+
+_FREQUENCIES = "frequencies.arrow"
+_TOKENS = "tokens.arrow"
+_OFTEN = 1 / 8
+"""A token in more of a shard's passages than this is kept as one weight a passage while questions ask for it."""
+_MOST_OFTEN = 64
+Tokens = Callable[[str], list[str]]
+
+
+def idf(frequencies: np.ndarray, n_passages: int) -> np.ndarray:
+    """The weight of tokens by the number of passages that have them, in float32 as bm25s keeps it."""
+    distinct, places = np.unique(frequencies, return_inverse=True)
+    weights = [math.log(1 + (n_passages - n + 0.5) / (n + 0.5)) for n in distinct.tolist()]
+    return np.array(weights, dtype=np.float32)[places]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """An open shard. `columns`: the number in this shard of each distinct token that is asked for; -1: not there.
+
+    `whole` holds the weights of frequent tokens for every passage of the shard.
+    """
+
+    index: Any
+    columns: np.ndarray
+    whole: dict[int, np.ndarray]
+
+    @property
+    def n_passages(self) -> int:
+        return int(self.index.scores["num_docs"])
+
+    def score(self, asked: np.ndarray, scores: np.ndarray) -> None:
+        """Set `scores` (n_passages float32) to those of a question with the tokens `asked`, in their order."""
+        weights, rows, ends = (self.index.scores[name] for name in ("data", "indices", "indptr"))
+        scores.fill(0)
+        for column in self.columns[asked]:
+            if column in self.whole:
+                scores += self.whole[column]
+            elif column >= 0:
+                start, end = ends[column], ends[column + 1]
+                scores[rows[start:end]] += weights[start:end]  # a row stands once in a column
+
+
+def build_shards(
+    passages: StoredPassages,
+    folder: Path,
+    tokens_of: Tokens,
+    log: logging.Logger,
+    settings: Bm25Settings,
+) -> None:
+    """Write the index into `folder`; whole parts that are there stay. Errors: `OSError` where the disk has no room."""
+    remove_leftovers(folder)
+    frequencies = folder / _FREQUENCIES
+    numbers = range(len(passages.starts))
+    with Progress(log, "bm25: passages counted", len(passages)) as progress:
+        for number in numbers:
+            is_needed = not (frequencies.exists() and _shard(folder, number).exists())
+            if is_needed and not _counts(folder, number).exists():
+                with whole(_counts(folder, number)) as target:
+                    _count(passages.shard(number), tokens_of, target)
+            progress.add(passages.shard(number).num_rows)
+    if not frequencies.exists():
+        with whole(frequencies) as target:
+            _write_table(target, _add_up(_counts(folder, number) for number in numbers))
+    everywhere = _read_table(frequencies)
+    with Progress(log, "bm25: shards weighed", len(numbers)) as progress:
+        for number in numbers:
+            if not _shard(folder, number).exists():
+                with whole(_shard(folder, number)) as target:
+                    _weigh(_counts(folder, number), everywhere, len(passages), settings, target)
+            remove(_counts(folder, number))
+            progress.add(1)
+    log.info("bm25: %d passages, %d distinct tokens", len(passages), everywhere.num_rows)
+
+
+def open_shard(folder: Path, number: int, distinct: Sequence[str], asked: Sequence[np.ndarray]) -> Shard:
+    """A shard for questions with these distinct tokens, whose places `asked` has for each question."""
+    path = _shard(folder, number)
+    index = _load(path)
+    index.scores |= {name: np.asarray(index.scores[name]) for name in ("data", "indices", "indptr")}
+    tokens = _read_table(path / _TOKENS)["token"].combine_chunks()
+    places = pc.index_in(tokens, value_set=pa.array(distinct, pa.string())).fill_null(-1).to_numpy()
+    asked_columns = np.flatnonzero(places >= 0)
+    columns = np.full(len(distinct), -1, dtype=np.int64)
+    columns[places[asked_columns]] = asked_columns
+    return Shard(index, columns, _whole(index, columns, asked))
+
+
+def _whole(index: Any, columns: np.ndarray, asked: Sequence[np.ndarray]) -> dict[int, np.ndarray]:
+    """The weights of the tokens that many passages have and several questions ask for."""
+    ends, n = index.scores["indptr"], index.scores["num_docs"]
+    uses = Counter(int(column) for tokens in asked for column in columns[tokens] if column >= 0)
+    weights: dict[int, np.ndarray] = {}
+    for column, n_uses in uses.most_common():
+        start, end = ends[column], ends[column + 1]
+        if n_uses > 1 and end - start > n * _OFTEN and len(weights) < _MOST_OFTEN:
+            weights[column] = np.zeros(n, dtype=np.float32)
+            weights[column][index.scores["indices"][start:end]] = index.scores["data"][start:end]
+    return weights
+
+
+def _count(table: pa.Table, tokens_of: Tokens, target: Path) -> None:
+    """Write how often each token stands in each passage of a shard: tokens by first appearance, then passages."""
+    vocabulary: dict[str, int] = {}
+    numbers, lengths = array("i"), np.empty(table.num_rows, dtype=np.int32)
+    for row, text in enumerate(texts_to_index(table)):
+        tokens = tokens_of(text)
+        lengths[row] = len(tokens)
+        numbers.extend([vocabulary.setdefault(token, len(vocabulary)) for token in tokens])
+    keys = np.frombuffer(numbers, dtype=np.int32).astype(np.int64)
+    keys *= table.num_rows
+    keys += np.repeat(np.arange(table.num_rows), lengths)
+    keys.sort()
+    first = np.flatnonzero(np.diff(keys, prepend=-1))
+    counts = np.diff(first, append=len(keys)).astype(np.int32)
+    columns, rows = np.divmod(keys[first], table.num_rows)
+    frequencies = np.bincount(columns, minlength=len(vocabulary))
+    target.mkdir()
+    _write_table(
+        target / _TOKENS, pa.table({"token": pa.array(list(vocabulary), pa.string()), "n": frequencies})
+    )
+    write_array(target / "rows.npy", rows.astype(np.int32))
+    write_array(target / "counts.npy", counts)
+    write_array(target / "lengths.npy", lengths)
+
+
+def _add_up(counts: Iterable[Path]) -> pa.Table:
+    """In how many passages of all shards each token stands; the schema holds the number of tokens in all."""
+    added = pa.table({"token": pa.array([], pa.string()), "n": pa.array([], pa.int64())})
+    n_tokens = 0
+    for path in counts:
+        n_tokens += int(np.load(path / "lengths.npy").sum())
+        both = pa.concat_tables([added, _read_table(path / _TOKENS)])
+        added = both.group_by("token", use_threads=False).aggregate([("n", "sum")])
+        added = added.select(["token", "n_sum"]).rename_columns(["token", "n"])
+    return added.replace_schema_metadata({"n_tokens": str(n_tokens)})
+
+
+def _weigh(
+    counted: Path, everywhere: pa.Table, n_passages: int, settings: Bm25Settings, target: Path
+) -> None:
+    import bm25s
+
+    tokens = _read_table(counted / _TOKENS)
+    rows, counts, lengths = (np.load(counted / f"{name}.npy") for name in ("rows", "counts", "lengths"))
+    places = pc.index_in(tokens["token"], value_set=everywhere["token"]).combine_chunks().to_numpy()
+    weights = idf(everywhere["n"].combine_chunks().to_numpy()[places], n_passages)
+    frequencies = tokens["n"].combine_chunks().to_numpy()
+    n_tokens = int(everywhere.schema.metadata[b"n_tokens"])
+    mean = np.float64(n_tokens) / n_passages if n_tokens else np.float64(1)
+    index = bm25s.BM25(k1=settings.k1, b=settings.b, dtype="float32", backend="numpy", csc_backend="numpy")
+    share = counts / (settings.k1 * ((1 - settings.b) + settings.b * lengths[rows] / mean) + counts)
+    index.scores = {
+        "data": (np.repeat(weights, frequencies) * share).astype(np.float32),
+        "indices": rows,
+        "indptr": np.concatenate([[0], np.cumsum(frequencies)]).astype(np.int64),
+        "num_docs": len(lengths),
+    }
+    index.nonoccurrence_array = (
+        None  # bm25s sets it when it counts passages itself, and asks for it when it saves
+    )
+    index.vocab_dict = {}  # in a file of its own, which is mapped into memory
+    index.save(target, show_progress=False)
+    _write_table(target / _TOKENS, tokens.select(["token"]))
+    try:
+        _load(target)
+    except (
+        ValueError,
+        EOFError,
+    ) as error:  # numpy is silent where a disk has no room for a file's last bytes
+        raise OSError(f"the disk is full, an array was cut: {error}") from error
+
+
+def _load(folder: Path) -> Any:
+    import bm25s
+
+    return bm25s.BM25.load(folder, mmap=True, allow_pickle=False, load_vocab=False, show_progress=False)
+
+
+def _write_table(path: Path, table: pa.Table) -> None:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as file:
+        file.write_table(table)
+
+
+def _read_table(path: Path) -> pa.Table:
+    with pa.memory_map(str(path)) as source:
+        return pa.ipc.open_file(source).read_all()
+
+
+def _counts(folder: Path, number: int) -> Path:
+    return folder / f"counts-{number:05}"
+
+
+def _shard(folder: Path, number: int) -> Path:
+    return folder / f"{number:05}"
+
 
 _TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+")
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _PART = regex.compile(rf"(?P<run>[{_UNSPACED}][{_UNSPACED}\p{{M}}]*)|[^{_UNSPACED}]+")
-_RUN = f"[{_UNSPACED}]{{2}}"
 _LETTER, _UNSPACED_LETTER = regex.compile(r"\p{L}"), regex.compile(rf"[{_UNSPACED}&&\p{{L}}]", regex.VERSION1)
 _CHARACTER = regex.compile(r"\X")
-_MANY = 0.01  # of the tokens; English Wikipedia has a hundredth of this
 _BLOCK = 512  # scores whose maximum bounds the best k from below
 _AT_ONCE = 64  # questions that one thread takes
 
@@ -112,11 +319,6 @@ class Bm25(Retriever):
     def build(self, context: Context) -> None:
         tokens = tokeniser(self._settings)
         build_shards(context.passages, context.folder, tokens, context.log, self._settings)
-        share = share_of_tokens(context.folder, _RUN) if self._settings.tokens == WORDS else 0
-        if share > _MANY:
-            context.log.warning(
-                "%s: %.0f %% of the tokens of the passages are %s", self._name, 100 * share, NO_BOUNDARIES
-            )
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
         tokens_of_question = tokeniser(self._settings)
@@ -124,7 +326,7 @@ class Bm25(Retriever):
         distinct = list(dict.fromkeys(token for tokens in questions for token in tokens))
         place = {token: number for number, token in enumerate(distinct)}
         asked = [np.array([place[token] for token in tokens], dtype=np.int64) for tokens in questions]
-        best = [_Best.none() for _ in queries]
+        best = [_Best() for _ in queries]
         starts = context.passages.starts
         with (
             Progress(
@@ -144,19 +346,17 @@ class Bm25(Retriever):
 
                 for _ in threads.map(some, range(0, len(queries), _AT_ONCE)):
                     pass
-        return _hits(context, best)
+        rows = np.concatenate([np.empty(0, dtype=np.int64), *(of_question.rows for of_question in best)])
+        ids = iter(context.passages.ids(rows))
+        return [[Hit(next(ids), float(score)) for score in of_question.scores] for of_question in best]
 
 
 @dataclass(frozen=True)
 class _Best:
     """The best passages of one question in the shards so far: rows of all passages, and scores, best first."""
 
-    rows: np.ndarray
-    scores: np.ndarray
-
-    @classmethod
-    def none(cls) -> _Best:
-        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))
+    rows: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    scores: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.float32))
 
     def join_with(self, scores: np.ndarray, start: int, k: int) -> _Best:
         """With the scores of the next shard, whose rows begin at `start`. Of equal scores the lower row comes first."""
@@ -187,9 +387,3 @@ def _bound(scores: np.ndarray, k: int) -> float:
         return -1.0
     largest = scores[: n_blocks * _BLOCK].reshape(n_blocks, _BLOCK).max(axis=1)
     return float(np.partition(largest, -k)[-k])
-
-
-def _hits(context: Context, best: Sequence[_Best]) -> list[list[Hit]]:
-    rows = np.concatenate([of_question.rows for of_question in best]) if best else np.empty(0, dtype=np.int64)
-    ids = iter(context.passages.ids(rows))
-    return [[Hit(next(ids), float(score)) for score in of_question.scores] for of_question in best]

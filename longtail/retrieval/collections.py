@@ -1,5 +1,7 @@
 """Passages of the study's collections: files of others, joined into lake table `passages`.
 
+One pass over a dump gives passages, and its redirects and disambiguation pages: lake table `excluded_pages`.
+
 A passage is about the entity that its file names. Where a file names none, a passage is about an entity if its title is
 that of the entity's article. The label decides only for an entity whose article is unknown, and only if no other entity
 has this label: a namesake's article would be taken for it otherwise.
@@ -15,28 +17,111 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from longtail.errors import SourceError
+from longtail.errors import LakeError, SourceError
 from longtail.imports.datasets import entity_files_slice, find_file
 from longtail.imports.format import CollectedText, CollectionFormat
 from longtail.imports.records import file_hashes
+from longtail.imports.wiki import ExcludedPage
 from longtail.parsing.line_files import RejectedRows
 from longtail.parsing.terms import LONGEST_LABEL, clean_term
-from longtail.retrieval.excluded_pages import LONGEST_TITLE, ExcludedPages, discard_unless_paired
 from longtail.retrieval.splitting import passages_beside_questions, passages_of
+from longtail.storage.files import STAGING
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome, QuarantinedRow, Streamed
+from longtail.storage.lake_rows import PART_ROWS
 from longtail.study.backends import IMPORTED
 from longtail.study.imports import COLLECTIONS, Collection, load_format, slice_of
 from longtail.study.study import Study
+from longtail.tables import TABLES
+
+EXCLUDED_PAGES = "excluded_pages"
+LONGEST_TITLE = 255
+_SCHEMA = TABLES[EXCLUDED_PAGES].schema
+AT_ONCE = 5_000
+"""Rows whose repetitions are looked for together, and excluded pages that wait in memory."""
+
+
+class ExcludedPages:
+    """The pages of the collections that are being read, in their order.
+
+    They wait in a nameless file, so that memory holds a few thousand of millions, and a killed writer leaves nothing.
+    The table appears before the passages of the same pass.
+    """
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._waiting: list[dict[str, Any]] = []
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all pages. Errors: `LakeError` where no file can be made."""
+        folder = self._lake.root / STAGING
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = TemporaryFile(dir=folder)  # noqa: SIM115 it is closed with its last reader
+        except OSError as error:
+            raise self._failure(error) from error
+        self._stream = pa.ipc.new_stream(self._file, _SCHEMA)
+        self._waiting.clear()
+
+    def add(self, collection: str, page: ExcludedPage, rejected: RejectedRows) -> None:
+        """Keep a page, its titles without control characters; one without a title of use is put aside.
+
+        Errors: `LakeError` where the disk has no room.
+        """
+        title, target, section = (_clean(text or "") for text in (page.title, page.target, page.section))
+        if not 1 <= len(title) <= LONGEST_TITLE:
+            reason = f"title: 1 to {LONGEST_TITLE} characters were expected, not {len(title):,}"
+            rejected.put(page.row, f"{page.kind}: {reason}", page.title)
+            return
+        self._waiting.append({
+            "collection": collection, "page_number": page.row, "title": title, "kind": page.kind,
+            "target_title": target or None, "target_section": section or None,
+        })  # fmt: skip
+        if len(self._waiting) == AT_ONCE:
+            self._flush()
+
+    def write(self, stamp: str) -> None:
+        """Write the table. Errors: as `Lake.write`."""
+        self._flush()
+        self._stream.close()
+        self._file.seek(0)
+        with pa.ipc.open_stream(self._file) as batches:
+            self._lake.write(EXCLUDED_PAGES, Streamed(_parts(batches)), fingerprint=stamp)
+        self._file.close()
+
+    def _flush(self) -> None:
+        try:
+            self._stream.write_batch(pa.RecordBatch.from_pylist(self._waiting, _SCHEMA))
+        except OSError as error:
+            raise self._failure(error) from error
+        self._waiting.clear()
+
+    def _failure(self, error: OSError) -> LakeError:
+        folder = self._lake.root / STAGING
+        return LakeError(f"{folder}: {EXCLUDED_PAGES} could not be written ({error.strerror or error})")
+
+
+def _parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Tables of `PART_ROWS` rows; the last one may have fewer."""
+    while some := list(islice(batches, PART_ROWS // AT_ONCE)):
+        yield pa.Table.from_batches(some)
+
+
+def write_beside(lake: Lake, passages: Outcome) -> Outcome:
+    """The table as it was written with these passages; it is written without rows if they come from no collection."""
+    written = lake.materialise(EXCLUDED_PAGES, passages.stamp.fingerprint, lambda: Computed([]))
+    return replace(written, was_current=passages.was_current)
+
 
 COLLECTED = "collection"
 """Column `source` of passages that come from a collection."""
-AT_ONCE = 5_000
-"""Rows whose repetitions are looked for together."""
 POSITION_BITS, COLLECTION_BITS = 16, 56
 _MISSING = frozenset({"nan", "none", "null"})
 LONGEST_PASSAGE = 1_000  # words; DPR's have about 100, and a file cut at a quotation mark gives thousands
@@ -221,7 +306,8 @@ def collect_passages(study: Study, lake: Lake, log: logging.Logger) -> Outcome:
     quick = ["quick"] if study.is_quick else []
     beside = entity_files_slice(study)
     stamp = fingerprint(COLLECTIONS, files, entities, code_version(__name__), *quick, *beside)
-    discard_unless_paired(lake, stamp)
+    if lake.current("passages", stamp) and not lake.current(EXCLUDED_PAGES, stamp):
+        lake.discard("passages")  # only one pass over the files gives both
     return lake.materialise("passages", stamp, lambda: _join(study, lake, stamp, log))
 
 

@@ -25,7 +25,7 @@ from longtail.methods import Method
 from longtail.needs import Need, check_package
 from longtail.retrieval.base import Context, Retriever, load_retriever
 from longtail.retrieval.stored_passages import open_passages
-from longtail.storage.checksums import CHANGED, RECORD, differences, record
+from longtail.storage.checksums import CHANGED, differences, record
 from longtail.storage.files import remove, sync
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Lake
@@ -66,17 +66,12 @@ class Index:
 
 @dataclass(frozen=True)
 class IndexReport:
-    """One index as it was built; `seconds` is the time of that build, also where the index was there already.
+    """One index as it was built. `notes`: what people should know of it, by name (`Retriever.notes`)."""
 
-    `notes`: what people should know of it, by name (`Retriever.notes`).
-    """
-
-    retriever: str
     fingerprint: str
     path: Path
     n_passages: int
     n_bytes: int
-    seconds: float
     notes: Mapping[str, Any]
     was_current: bool
 
@@ -96,7 +91,7 @@ def needs_of_retrievers(study: Study) -> Iterator[Need]:
 def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -> IndexReport:
     """Build the index of `retriever` over the lake's passages, unless it is there already.
 
-    A build that was killed goes on with the parts that it finished; a damaged index loses only its damaged parts.
+    A build that was killed goes on with the parts that it finished; a damaged index is built again.
     Errors: `IndexMissingError` where the retriever is unknown or has no index, `LakeError` where it cannot be written,
     `LongtailError` where another process is building it.
     """
@@ -109,11 +104,12 @@ def build_index(study: Study, lake: Lake, retriever: str, log: logging.Logger) -
     folder = index.folder
     if folder.is_dir():
         if fault := _damage(folder):
-            log.warning("%s index: %s (%s): what is damaged is made again", retriever, fault, folder)
+            log.warning("%s index: %s (%s): it is built again", retriever, fault, folder)
         else:
-            report = _report(folder)
-            log.info("%s index: already there (%d passages)", retriever, report.n_passages)
-            return report
+            report = _read_report(folder)
+            built = {name: report[name] for name in ("n_passages", "n_bytes", "notes")}
+            log.info("%s index: already there (%d passages)", retriever, built["n_passages"])
+            return IndexReport(folder.name, folder, was_current=True, **built)
     lock = home.locks / "indexes" / f"{retriever}.lock"
     with only_one(lock, f"{folder}: another process is building this index; wait for it"):
         return _build(study, lake, index, tool, log)
@@ -125,23 +121,23 @@ def _build(study: Study, lake: Lake, index: Index, tool: Retriever, log: logging
     passages = open_passages(lake, study.home.indexes, log)
     staging = folder.parent.parent / _STAGING / f"{retriever}-{folder.name}"
     try:
-        _begin(staging, folder)
+        for other in (folder, *staging.parent.glob(f"{retriever}-*")):
+            if other != staging:
+                remove(other)
+        staging.mkdir(parents=True, exist_ok=True)
         cache = study.home.cache / "indexes"
         _remove_damage(cache, log)
         tool.build(Context(passages, staging, cache, log, device=study.embeddings.device))
         for vectors in cache.glob("*"):
             record(vectors)
-        seconds = round(time.perf_counter() - started, 3)
         for part in sorted(staging.rglob("*")):
             sync(part)
         built: dict[str, Any] = {
             "n_passages": len(passages),
             "n_bytes": sum(file.stat().st_size for file in staging.rglob("*") if file.is_file()),
-            "seconds": seconds,
             "notes": dict(tool.notes(staging)),
         }
-        report = {**built, "made_of": index.made_of}
-        (staging / _REPORT).write_text(json.dumps(report), encoding="utf-8")
+        (staging / _REPORT).write_text(json.dumps({**built, "made_of": index.made_of}), encoding="utf-8")
         sync(staging / _REPORT)
         record(staging)
         sync(staging)
@@ -153,24 +149,10 @@ def _build(study: Study, lake: Lake, index: Index, tool: Retriever, log: logging
     for other in folder.parent.iterdir():
         if other != folder:
             remove(other)
-    log.info("%s index: built over %d passages in %.1f s", retriever, len(passages), seconds)
-    return IndexReport(retriever, folder.name, folder, was_current=False, **built)
-
-
-def _begin(staging: Path, damaged: Path) -> None:
-    """Make the folder for a build: what a killed one finished, or the whole parts of a damaged index."""
-    for other in staging.parent.glob(f"{staging.name.partition('-')[0]}-*"):
-        if other != staging:
-            remove(other)
-    if (damaged / RECORD).exists() and not staging.exists():
-        staging.parent.mkdir(parents=True, exist_ok=True)
-        os.rename(damaged, staging)
-        for name in differences(staging):
-            remove(staging / Path(name).parts[0])
-    remove(damaged)
-    staging.mkdir(parents=True, exist_ok=True)
-    for name in (_REPORT, RECORD):
-        remove(staging / name)
+    log.info(
+        "%s index: built over %d passages in %.1f s", retriever, len(passages), time.perf_counter() - started
+    )
+    return IndexReport(folder.name, folder, was_current=False, **built)
 
 
 def _remove_damage(cache: Path, log: logging.Logger) -> None:
@@ -196,17 +178,8 @@ def _fault(folder: Path, made_of: Mapping[str, str]) -> str | None:
 
 def _damage(folder: Path) -> str | None:
     """What is wrong with the files of an index."""
-    missing = {} if _read_report(folder) else {_REPORT: "is missing"}
-    # without either, nothing says that its files are whole: it gets no record of them now
-    wrong = missing if missing and not (folder / RECORD).exists() else differences(folder) or missing
+    wrong = differences(folder) if _read_report(folder) else {_REPORT: "is missing or unreadable"}
     return next((f"is damaged: {name} {fault}" for name, fault in wrong.items()), None)
-
-
-def _report(folder: Path) -> IndexReport:
-    """The report of the whole index in `folder`."""
-    report = _read_report(folder)
-    del report["made_of"]
-    return IndexReport(folder.parent.name, folder.name, folder, was_current=True, **report)
 
 
 def _read_report(folder: Path) -> dict[str, Any]:

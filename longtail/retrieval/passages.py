@@ -15,7 +15,7 @@ from longtail.parsing.line_files import RejectedRows
 from longtail.questions.build import one_line
 from longtail.relations.relation import Relation, content_of
 from longtail.retrieval.collections import collect_passages
-from longtail.retrieval.splitting import passages_beside_questions, passages_of
+from longtail.retrieval.splitting import passage_row, passages_beside_questions, passages_of
 from longtail.storage.fingerprints import code_version, fingerprint
 from longtail.storage.lake import Computed, Lake, Outcome
 from longtail.study.backends import IMPORTED
@@ -75,16 +75,16 @@ def _from_articles(study: Study, log: logging.Logger) -> Computed:
         dump = download_dump(services.client, services.articles_url, target, log)
         rejected = RejectedRows(dump.name)
         rows = [
-            _row(
+            passage_row(
                 article.entity_id or article.title,
                 article.entity_id,
                 article.title,
-                position,
+                number,
                 text,
                 source.kind,
             )
             for article in read_articles(dump, rejected)
-            for position, text in enumerate(passages_of(article.text))
+            for number, text in enumerate(passages_of(article.text))
         ]
     rows.sort(key=lambda row: (row["entity_id"] or row["title"], row["position"]))
     log.info("passages: %d from articles, %d lines rejected", len(rows), len(rejected.rows))
@@ -92,10 +92,8 @@ def _from_articles(study: Study, log: logging.Logger) -> Computed:
 
 
 def _from_triples(study: Study, lake: Lake, log: logging.Logger) -> Computed:
-    labels = {
-        row["entity_id"]: one_line(row["label"])
-        for row in lake.read_all("entities", ["entity_id", "label"]).to_pylist()
-    }
+    entities = lake.read_all("entities", ["entity_id", "label"]).to_pylist()
+    labels = {entity["entity_id"]: one_line(entity["label"]) for entity in entities}
     facts: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for row in lake.read_all("triples", ["subject_id", "relation", "object_id"]).to_pylist():
         facts[row["subject_id"]][row["relation"]].add(row["object_id"])
@@ -104,7 +102,7 @@ def _from_triples(study: Study, lake: Lake, log: logging.Logger) -> Computed:
         objects = {name: _labels(ids, labels) for name, ids in facts[subject_id].items()}
         text = verbalise(relations, labels.get(subject_id) or "", objects)
         if labels.get(subject_id) and text:
-            rows.append(_row(subject_id, subject_id, labels[subject_id], 0, text, VERBALISED))
+            rows.append(passage_row(subject_id, subject_id, labels[subject_id], 0, text, VERBALISED))
     silent, given = len(facts) - len(rows), passages_beside_questions(study)
     if facts:
         log.info("passages: %d verbalised subjects, %d without label or labelled objects", len(rows), silent)
@@ -117,19 +115,6 @@ def _from_triples(study: Study, lake: Lake, log: logging.Logger) -> Computed:
 def _labels(ids: Iterable[str], labels: Mapping[str, str]) -> list[str]:
     """The distinct labels of `ids`, in the order of ids; those without a label are left out."""
     return list(dict.fromkeys(label for i in sorted(ids) if (label := labels.get(i))))
-
-
-def _row(
-    key: str, entity_id: str | None, title: str, position: int, text: str, source: str
-) -> dict[str, Any]:
-    return {
-        "passage_id": f"{key}-{position}",
-        "entity_id": entity_id,
-        "title": title,
-        "position": position,
-        "text": text,
-        "source": source,
-    }
 
 
 def _mean_words(rows: Sequence[Mapping[str, Any]]) -> float:

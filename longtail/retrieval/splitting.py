@@ -76,14 +76,17 @@ def passages_beside_questions(study: Study) -> list[dict[str, Any]]:
     for entity_id, (title, text) in texts.items():
         cut = [cleaned for part in passages_of(text) if (cleaned := clean(part, len(part)))]
         rows += [
-            {
-                "passage_id": f"{entity_id}-{position}",
-                "entity_id": entity_id,
-                "title": title,
-                "position": position,
-                "text": passage,
-                "source": GIVEN,
-            }
-            for position, passage in enumerate(cut)
+            passage_row(entity_id, entity_id, title, number, passage, GIVEN)
+            for number, passage in enumerate(cut)
         ]
     return rows
+
+
+def passage_row(
+    key: str, entity_id: str | None, title: str, position: int, text: str, source: str
+) -> dict[str, Any]:
+    """A row of lake table `passages`. `key`: of the article."""
+    return {
+        "passage_id": f"{key}-{position}", "entity_id": entity_id, "title": title, "position": position, "text": text,
+        "source": source,
+    }  # fmt: skip

@@ -2,26 +2,149 @@
 
 All answers of a router are made when its file is read, so that a decision only chooses one of them. It needs the
 standard library alone.
+
+A file begins with a JSON object whose first fields are `format`, `version` and `sha256`. The checksum is the SHA-256 of
+the whole file with 64 zeros in place of the checksum's own digits, so that any language can compute it.
+
+The file of names has the popularity of entities by their names, and is searched by halving. Its first line is its head.
+Each further line is a folded name, a tab, and its candidates as JSON, in the order of the names' bytes.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-import operator
-from collections.abc import Mapping, Sequence
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from longtail.errors import RouterError
-from longtail.router.files import check_form, number, read_sealed
+
+_ZEROS = b"0" * 64
+_AGAIN = "the next run of the study publishes it again"
+_BEGINNING = re.compile(
+    rb'\{\s*"format": "([a-z-]{1,40})",\s*"version": (\d{1,9}),\s*"sha256": "([0-9a-f]{64})"'
+)
+
+
+def seal(
+    format_name: str, version: int, fields: Mapping[str, Any], body: bytes = b"", indent: int | None = None
+) -> bytes:
+    """A file: one JSON object with `fields`, a line break, and `body`. Errors: `ValueError` for NaN and infinity."""
+    head = {"format": format_name, "version": version, "sha256": _ZEROS.decode(), **fields}
+    unsealed = json.dumps(head, ensure_ascii=False, allow_nan=False, indent=indent).encode() + b"\n" + body
+    return unsealed.replace(_ZEROS, hashlib.sha256(unsealed).hexdigest().encode(), 1)
+
+
+def read_sealed(path: Path, format_name: str, version: int) -> bytes:
+    """The whole file, once its format, its version and its checksum are right.
+
+    It is read and not mapped: whoever cuts a mapped file in place would kill the process that reads it.
+    Errors: `RouterError`, with the file's name and what is wrong in one line.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise RouterError(f"{path}: cannot be read ({error.strerror or error})") from error
+    match = _BEGINNING.match(content)
+    if match is None or match[1].decode() != format_name:
+        raise RouterError(f"{path}: is not a file of format {format_name}")
+    if int(match[2]) != version:
+        raise RouterError(
+            f"{path}: has version {int(match[2])} of format {format_name}; this program reads version {version}"
+        )
+    start, end = match.span(3)
+    digest = hashlib.sha256(content[:start] + _ZEROS)
+    digest.update(memoryview(content)[end:])
+    if digest.hexdigest().encode() != match[3]:
+        raise RouterError(f"{path}: checksum mismatch: the file was cut or changed; {_AGAIN}")
+    return content
+
+
+NAMES_FORMAT, NAMES_VERSION = "longtail-names", 1
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entity that a name may mean. `popularity` is None if it is unknown, which is not zero."""
+
+    entity_id: str
+    label: str
+    description: str | None
+    popularity: float | None
+
+
+class Names:
+    """An opened file of names. `head` has its first line: the publication and the measure of popularity."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._start = content.index(b"\n") + 1
+        self.head: Mapping[str, Any] = json.loads(content[: self._start])
+
+    def __len__(self) -> int:
+        return int(self.head["n_names"])
+
+    def lookup(self, name: str) -> tuple[Candidate, ...]:
+        """The entities with this label or alias, the most popular first; letter case and repeated spaces do not count.
+
+        No candidate: no entity has the name. Several: the name is ambiguous, and the caller chooses.
+        """
+        wanted = fold(name).encode("utf-8", "surrogatepass")
+        low, high = self._start, len(self._content)
+        while low < high:  # both are beginnings of lines, or the end
+            begin = self._content.rfind(b"\n", low, (low + high) // 2) + 1 or low
+            end = self._content.index(b"\n", begin)
+            here, _, candidates = self._content[begin:end].partition(b"\t")
+            if here == wanted:
+                return tuple(Candidate(*values) for values in json.loads(candidates))
+            low, high = (end + 1, high) if here < wanted else (low, begin)
+        return ()
+
+
+def load_names(path: str | Path) -> Names:
+    """The names of a published file. Errors: `RouterError` if it is missing, cut, changed or of another version."""
+    return Names(read_sealed(Path(path), NAMES_FORMAT, NAMES_VERSION))
+
+
+def names_file(
+    entities: Iterable[tuple[Candidate, Iterable[str]]], about: Mapping[str, Any]
+) -> tuple[bytes, int]:
+    """The contents of a file of names, and the number of names. `entities`: each with its aliases; its label is a name,
+    too. `about` joins the head. All names are held in memory. The most popular candidate comes first, an unknown
+    popularity last."""
+    by_name: dict[str, set[Candidate]] = {}
+    for candidate, aliases in entities:
+        for text in filter(None, map(fold, (candidate.label, *aliases))):
+            by_name.setdefault(text, set()).add(candidate)
+    lines = []
+    for name in sorted(by_name, key=str.encode):
+        ordered = sorted(
+            by_name[name],
+            key=lambda entity: (entity.popularity is None, -(entity.popularity or 0), entity.entity_id),
+        )
+        values = [
+            [entity.entity_id, entity.label, entity.description, entity.popularity] for entity in ordered
+        ]
+        lines.append(f"{name}\t{json.dumps(values, ensure_ascii=False)}\n")
+    body = "".join(lines).encode()
+    return seal(NAMES_FORMAT, NAMES_VERSION, {**about, "n_names": len(by_name)}, body), len(by_name)
+
+
+def fold(name: str) -> str:
+    """A name without letter case, composed (NFC), with single spaces: two spellings of one name become equal."""
+    caseless = unicodedata.normalize("NFD", name).casefold()
+    return " ".join(unicodedata.normalize("NFC", caseless).split())
+
 
 POPULARITY, CONFIDENCE = "popularity", "confidence"
 CONSISTENCY, CERTAINTY = "consistency", "certainty"
 FORMAT, VERSION = "longtail-router", 4
-LARGEST = 16 << 20  # bytes
 SIGNALS = (POPULARITY, CONFIDENCE, "popularity_relation", "popularity_confidence", "consistency", "all")
 """What a router decides by: popularity or confidence itself, or a predicted probability. Another signal is refused."""
 FEATURES = ("popularity", "relation")
@@ -92,7 +215,7 @@ class _Prediction:
 
 
 def _prediction(document: Mapping[str, Any], is_confidence: bool) -> _Prediction:
-    """The prediction of a router file's field of that name. Errors: those of `check_form`."""
+    """The prediction of a router file's field of that name."""
     what = (
         "confidence is" if is_confidence else "the probability that the answer is right without retrieval is"
     )
@@ -110,17 +233,14 @@ def _prediction_rule(
     document: Mapping[str, Any], rule: Mapping[str, Any], what: str, where: str
 ) -> _PredictedRule:
     """Standardisation goes into the coefficients, so that a decision only multiplies and adds."""
-    intercept, *slopes = map(number, rule["coefficients"])
-    scales = [
-        (slope, number(mean), number(deviation))
-        for slope, mean, deviation in zip(slopes, document["means"], document["deviations"], strict=True)
-    ]
+    intercept, *slopes = rule["coefficients"]
+    scales = list(zip(slopes, document["means"], document["deviations"], strict=True))
     intercept -= sum(slope * mean / deviation for slope, mean, deviation in scales)
     by_name = {
         name: slope / deviation
         for name, (slope, _, deviation) in zip(document["predictors"], scales, strict=True)
     }
-    threshold = number(rule["threshold_probability"]) if "threshold_probability" in rule else math.inf
+    threshold = rule.get("threshold_probability", math.inf)
     named = f"{threshold:.4g}, the threshold for {where}"
     below = f"{what} below {named}" if threshold < math.inf else f"always retrieve for {where}"
     return _PredictedRule(
@@ -134,16 +254,6 @@ def _prediction_rule(
 
 Promises = Mapping[str, Sequence[tuple[float, float, int]]]
 """By signal, from strict to lax: promised risk, threshold (above it is answered), questions of the study above it."""
-
-
-def promises_of(document: Mapping[str, Any]) -> Promises:
-    """The promises of a router file's field of that name. Errors: those of `check_form`."""
-    return {signal: tuple(map(_step, document.get(signal, ()))) for signal in (CONFIDENCE, POPULARITY)}
-
-
-def _step(step: Mapping[str, Any]) -> tuple[float, float, int]:
-    threshold = -math.inf if step["threshold"] is None else number(step["threshold"])
-    return number(step["promised_risk"]), threshold, operator.index(step["n_answered"])
 
 
 def outcome(
@@ -290,17 +400,17 @@ def load_router(path: str | Path) -> Router:
     Errors: `RouterError` if the file is missing, cut, changed, of another version, or decides by an unknown signal.
     """
     path = Path(path)
-    content = read_sealed(path, FORMAT, VERSION, LARGEST)
-    with check_form(path):
-        document = json.loads(content)
-        signal = document.get("signal")
-        if signal not in SIGNALS:
-            raise RouterError(f"{path}: decides by {signal!r}; this program decides by {', '.join(SIGNALS)}")
-        return _router(path.stem, document)
+    content = read_sealed(path, FORMAT, VERSION)
+    document = json.loads(content)
+    if document["signal"] not in SIGNALS:
+        raise RouterError(
+            f"{path}: decides by {document['signal']!r}; this program decides by {', '.join(SIGNALS)}"
+        )
+    return _router(path.stem, document)
 
 
 def _router(name: str, document: Mapping[str, Any]) -> Router:
-    fixed, signal = _is_always(document["fixed"]), document["signal"]
+    fixed, signal = document["fixed"] == "always", document["signal"]
     is_confidence = signal == CONFIDENCE
     prediction = _prediction(document["prediction"], is_confidence) if signal != POPULARITY else None
     needed = prediction.predictors if prediction else ()
@@ -316,15 +426,25 @@ def _router(name: str, document: Mapping[str, Any]) -> Router:
     return Router(
         name=name,
         signal=signal,
-        policy=_text(document["policy"]),
-        why=_text(document["why"]),
-        features=tuple(map(_text, document["features"])),
+        policy=document["policy"],
+        why=document["why"],
+        features=tuple(document["features"]),
         relations=tuple(relation for relation in document["rules"] if relation != ALL),
         document=document,
         _rules=rules,
         _unknown=_rule(of_all, fixed, "all relations (this one is unknown)", instead),
         _prediction=prediction,
-        _promises=promises_of(document["promises"]),
+        _promises={
+            name: [
+                (
+                    step["promised_risk"],
+                    -math.inf if step["threshold"] is None else step["threshold"],
+                    step["n_answered"],
+                )
+                for step in document["promises"].get(name, ())
+            ]
+            for name in (CONFIDENCE, POPULARITY)
+        },
     )
 
 
@@ -338,10 +458,10 @@ def _rule(rule: Mapping[str, Any], fixed: bool, where: str, instead: str) -> _Ru
     )
     if "threshold_popularity" not in rule:
         # No popularity is below 0, and every popularity is below infinity.
-        is_always = _is_always(rule["decision"])
+        is_always = rule["decision"] == "always"
         only = _decision(is_always, rule["overall"], f"{instead}{rule['decision']} retrieve for {where}")
         return _Rule(math.inf if is_always else 0.0, only, only, missing)
-    threshold = number(rule["threshold_popularity"])
+    threshold = rule["threshold_popularity"]
     named = f"{threshold:,.10g}, the threshold for {where}"
     return _Rule(
         threshold,
@@ -352,21 +472,7 @@ def _rule(rule: Mapping[str, Any], fixed: bool, where: str, instead: str) -> _Ru
 
 
 def _decision(retrieve: bool, counted: Mapping[str, Any], why: str) -> Decision:
-    shares = [counted[name] for name in ("accuracy_with", "accuracy_without")]
-    with_passage, without = (None if share is None else number(share) for share in shares)
-    return Decision(retrieve, with_passage, without, operator.index(counted["n"]), why)
-
-
-def _is_always(decision: Any) -> bool:
-    if decision not in ("always", "never"):
-        raise ValueError(f"{decision!r} is neither always nor never")
-    return bool(decision == "always")
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
+    return Decision(retrieve, counted["accuracy_with"], counted["accuracy_without"], counted["n"], why)
 
 
 def _check_range(name: str, value: Any, least: int, kind: str) -> None:

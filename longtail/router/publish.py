@@ -23,8 +23,17 @@ import duckdb
 
 from longtail.errors import PublishError
 from longtail.progress import Progress
-from longtail.router.decisions import ALL, CONFIDENCE, FEATURES, FORMAT, POPULARITY, VERSION
-from longtail.router.files import Candidate, Entity, names_file, seal
+from longtail.router.decisions import (
+    ALL,
+    CONFIDENCE,
+    FEATURES,
+    FORMAT,
+    POPULARITY,
+    VERSION,
+    Candidate,
+    names_file,
+    seal,
+)
 from longtail.router.service import NAMES
 from longtail.study.study import Study
 from longtail.warehouse.publication import connect_to_publication, publication_of
@@ -394,10 +403,10 @@ def _write(folder: Path, routers: Mapping[str, Row], names: bytes) -> None:
         file.chmod(0o444)
 
 
-def _entities(connection: duckdb.DuckDBPyConnection) -> Iterator[Entity]:
+def _entities(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[Candidate, list[str]]]:
     result: Any = connection.execute(
         "select entity_id, label, description, popularity, aliases from marts.dim_entities"
     )
     while rows := result.fetchmany(_BATCH):
         for *values, aliases in rows:
-            yield Entity(Candidate(*values), aliases)
+            yield Candidate(*values), aliases

@@ -19,9 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from longtail.errors import RouterError, single_line
-from longtail.router.decisions import Decision, Router, load_router
-from longtail.router.files import Candidate, Names, load_names
+from longtail.errors import RouterError
+from longtail.router.decisions import Candidate, Decision, Names, Router, load_names, load_router
 from longtail.storage.home import command
 
 NAMES = "entities.names"
@@ -96,6 +95,8 @@ def _read(link: Path) -> Published:
 MOST_QUESTIONS = 1_000
 LARGEST_BODY = 1_000_000  # bytes
 _LONGEST_NAME = 1_000  # characters
+_OF_ROUTER = ("signal", "policy", "why", "features", "relations")
+"""What `/healthz` says of a router."""
 
 _Cosine = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
 _Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -203,7 +204,10 @@ def create_app(store: RouterStore) -> FastAPI:
             error=store.error,
             folder=published.folder.name,
             names=len(published.names),
-            routers={name: _about(router) for name, router in published.routers.items()},
+            routers={
+                name: {field: getattr(router, field) for field in _OF_ROUTER}
+                for name, router in published.routers.items()
+            },
         )
 
     return app
@@ -215,16 +219,6 @@ def _router(published: Published, name: str) -> Router:
         known = ", ".join(published.routers) or "none"
         raise HTTPException(404, f"no router has this name; published are: {known}")
     return router
-
-
-def _about(router: Router) -> dict[str, Any]:
-    return {
-        "signal": router.signal,
-        "policy": router.policy,
-        "why": router.why,
-        "features": router.features,
-        "relations": router.relations,
-    }
 
 
 class _SmallBodies:
@@ -253,10 +247,6 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(StarletteHTTPException)
     async def refuse(request: Request, error: StarletteHTTPException) -> JSONResponse:
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
-
-    @app.exception_handler(RouterError)
-    async def bad_file(request: Request, error: RouterError) -> JSONResponse:
-        return JSONResponse({"error": single_line(str(error))}, 503)
 
     @app.exception_handler(RequestValidationError)
     async def does_not_fit(request: Request, error: RequestValidationError) -> JSONResponse:

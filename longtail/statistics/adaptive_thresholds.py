@@ -9,8 +9,7 @@ bin with a row that is worth retrieving. If nothing is gained, the threshold is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from longtail.statistics.resampling import Values
-from longtail.statistics.signal_policies import thresholds
+from longtail.statistics.signal_policies import ALL, thresholds
 
 IN_SAMPLE = -1
 """The split with every row: its thresholds are in-sample."""
@@ -41,38 +40,11 @@ NO_RELATION = ""
 _READ = ("popularity", "parametric", "retrieval")
 
 
-@dataclass(frozen=True)
-class PairRows:
-    """The questions of one pair of methods: arrays of equal length, one element per question.
+Fit = dict[str, Values]
+"""The columns of `SCHEMA` from `threshold_popularity` on, one element per split. If `n` is 0, nothing was fitted.
 
-    `relation` is empty if a question has none. `parametric` and `retrieval` are 1 if that answer is right. `training`
-    (splits × questions) says which questions a split fits on. `edges`: the candidates of binned10 for each relation and
-    for `all`, ascending.
-    """
-
-    relation: Values
-    popularity: Values
-    parametric: Values
-    retrieval: Values
-    training: Values
-    edges: dict[str, Values]
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """Thresholds of one (relation or all, search): arrays with one element per split. If `n` is 0, nothing was fitted.
-
-    `n_retrieved`: the number of fitted rows below the threshold; 0 means never, `n` means always.
-    """
-
-    relation: str
-    search: str
-    threshold_popularity: Values
-    gain: Values
-    n_retrieved: Values
-    n: Values
-    n_parametric: Values
-    n_retrieval: Values
+`n_retrieved`: the number of fitted rows below the threshold; 0 means never, `n` means always.
+"""
 
 
 def fit_thresholds(rows: pa.Table, splits: pa.Table, edges: pa.Table) -> pa.Table:
@@ -91,9 +63,13 @@ def fit_thresholds(rows: pa.Table, splits: pa.Table, edges: pa.Table) -> pa.Tabl
             places = pc.index_in(asked["question_id"], value_set=questions).to_numpy()
             relation = asked["relation"].fill_null(NO_RELATION).to_numpy()
             popularity, parametric, retrieval = (asked[name].to_numpy() for name in _READ)
-            candidates = _edges(edges.filter(pc.field("pair_id") == pair_id))
-            pair = PairRows(relation, popularity, parametric, retrieval, training[:, places], candidates)
-            tables += [_table(pair_id, numbers, fitted) for fitted in fit_pair(pair)]
+            of_pair = edges.filter(pc.field("pair_id") == pair_id)
+            of_relation, candidate = (
+                of_pair[name].to_numpy() for name in ("relation", "threshold_popularity")
+            )
+            candidates = {name: np.sort(candidate[of_relation == name]) for name in set(of_relation)}
+            fits = fit_pair(relation, popularity, parametric, retrieval, training[:, places], candidates)
+            tables += [_table(pair_id, numbers, *names, fitted) for names, fitted in fits.items()]
     return pa.concat_tables(tables)
 
 
@@ -109,45 +85,46 @@ def _training(splits: pa.Table) -> tuple[pa.Array, Values, Values]:
     return questions, numbers, training
 
 
-def _edges(edges: pa.Table) -> dict[str, Values]:
-    relation, candidate = edges["relation"].to_numpy(), edges["threshold_popularity"].to_numpy()
-    return {name: np.sort(candidate[relation == name]) for name in set(relation)}
-
-
-def _table(pair_id: int, numbers: Values, fitted: Fitted) -> pa.Table:
-    is_fitted = fitted.n > 0
+def _table(pair_id: int, numbers: Values, relation: str, search: str, fitted: Fit) -> pa.Table:
+    is_fitted = fitted["n"] > 0
     n = int(is_fitted.sum())
     columns = [
-        np.full(n, pair_id), numbers[is_fitted], pa.repeat(fitted.relation, n), pa.repeat(fitted.search, n),
-        *(getattr(fitted, name)[is_fitted] for name in SCHEMA.names[4:]),
+        np.full(n, pair_id), numbers[is_fitted], pa.repeat(relation, n), pa.repeat(search, n),
+        *(fitted[name][is_fitted] for name in SCHEMA.names[4:]),
     ]  # fmt: skip
     arrays = [pa.array(values).cast(field.type) for values, field in zip(columns, SCHEMA, strict=True)]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
-def fit_pair(pair: PairRows) -> Iterator[Fitted]:
-    """The thresholds of one pair: for each relation and for all, by each search.
+def fit_pair(
+    relation: Values, popularity: Values, parametric: Values, retrieval: Values, training: Values,
+    edges: Mapping[str, Values],
+) -> dict[tuple[str, str], Fit]:  # fmt: skip
+    """The thresholds of one pair of methods, by (relation or all, search).
 
-    Questions without a relation have no threshold of their own; they count in the one for all.
+    The first four have an element for each question: `relation` is empty if a question has none, which then counts in
+    the threshold for all alone; `parametric` and `retrieval` are 1 if that answer is right. `training` (splits ×
+    questions) says which questions a split fits on. `edges`: the candidates of binned10 for each relation and for all,
+    ascending.
     """
-    for name in sorted({*pair.relation} - {NO_RELATION}):
-        yield from _fit(pair, str(name), pair.relation == name)
-    yield from _fit(pair, "all", np.full(len(pair.relation), True))
-
-
-def _fit(pair: PairRows, relation: str, rows: Values) -> Iterator[Fitted]:
-    popularity, training, edges = pair.popularity[rows], pair.training[:, rows], pair.edges[relation]
-    parametric, retrieval = (right[rows].astype(np.int64) for right in (pair.parametric, pair.retrieval))
-    counts = training.sum(axis=1), training @ parametric, training @ retrieval
-    gained = [training * (retrieval - parametric)]
-    (exact,) = thresholds(np.broadcast_to(popularity, training.shape), training, gained)
-    bins = np.searchsorted(edges, popularity, side="right")
-    (above,) = thresholds(np.broadcast_to(bins, training.shape), training, gained)
-    last_bin = np.where(training & (bins < above[:, None]), bins, 0).max(axis=1, initial=0)
-    for search, threshold in (("exact", exact), ("binned10", edges[last_bin])):
-        retrieved = training & (popularity < threshold[:, None])
-        gain = retrieved @ (retrieval - parametric)
-        yield Fitted(relation, search, threshold, gain, retrieved.sum(axis=1), *counts)
+    fits = {}
+    right, right_with = parametric.astype(np.int64), retrieval.astype(np.int64)
+    for name in [*map(str, sorted({*relation} - {NO_RELATION})), ALL]:
+        rows = np.full(len(relation), True) if name == ALL else relation == name
+        views, is_fitted, difference = popularity[rows], training[:, rows], (right_with - right)[rows]
+        gained = [is_fitted * difference]
+        (exact,) = thresholds(np.broadcast_to(views, is_fitted.shape), is_fitted, gained)
+        bins = np.searchsorted(edges[name], views, side="right")
+        (above,) = thresholds(np.broadcast_to(bins, is_fitted.shape), is_fitted, gained)
+        last_bin = np.where(is_fitted & (bins < above[:, None]), bins, 0).max(axis=1, initial=0)
+        for search, threshold in (("exact", exact), ("binned10", edges[name][last_bin])):
+            retrieved = is_fitted & (views < threshold[:, None])
+            fits[name, search] = {
+                "threshold_popularity": threshold, "gain": retrieved @ difference,
+                "n_retrieved": retrieved.sum(axis=1), "n": is_fitted.sum(axis=1),
+                "n_parametric": is_fitted @ right[rows], "n_retrieval": is_fitted @ right_with[rows],
+            }  # fmt: skip
+    return fits
 
 
 def fit_months(rows: pa.Table, monthly: pa.Table, of_window: pa.Table) -> pa.Table:
@@ -160,16 +137,15 @@ def fit_months(rows: pa.Table, monthly: pa.Table, of_window: pa.Table) -> pa.Tab
     views = monthly.filter(pc.field("month_popularity").is_valid())
     views = views.select(["dataset", "month", "question_id", "month_popularity"])
     asked = rows.select(["pair_id", "dataset", "question_id", *_READ])
-    found = []
+    compared = []
     for limit in of_window.to_pylist():
         of_pair = asked.filter(pc.field("pair_id") == limit["pair_id"])
         counted = views.join(of_pair, ["dataset", "question_id"], join_type="inner")
         for month in pc.unique(counted["month"]).sort().to_pylist():
-            compared = _compare_month(
-                counted.filter(pc.field("month") == month), limit["threshold_popularity"]
-            )
-            found.append({"pair_id": limit["pair_id"], "month": month, **compared})
-    return pa.Table.from_pylist(found, schema=MONTHLY_SCHEMA)
+            in_month = counted.filter(pc.field("month") == month)
+            shares = _compare_month(in_month, limit["threshold_popularity"])
+            compared.append({"pair_id": limit["pair_id"], "month": month, **shares})
+    return pa.Table.from_pylist(compared, schema=MONTHLY_SCHEMA)
 
 
 def _compare_month(counted: pa.Table, window_threshold: float) -> dict[str, Any]:

@@ -219,24 +219,6 @@ def set_limits(
 
 
 @compile_loop
-def gains_below(
-    values: np.ndarray, limits: np.ndarray, slot: np.ndarray, gains: np.ndarray, sums: np.ndarray
-) -> None:  # fmt: skip
-    """Add to `sums` (fits × 2) the gain of the questions below the threshold of slot 0, and below that of their own
-    slot if it has one.
-
-    `values` and `gains` (fits × n), `limits` (fits × slots), `slot` (n).
-    """
-    for fit in range(len(values)):
-        for at in range(len(slot)):
-            gain, value = gains[fit, at], values[fit, at]
-            if gain != 0:
-                limit = limits[fit, slot[at]]
-                sums[fit, 0] += gain * (value < limits[fit, 0])
-                sums[fit, 1] += gain * (value < (limits[fit, 0] if limit == -np.inf else limit))
-
-
-@compile_loop
 def best_counts(
     weights: np.ndarray, folds: np.ndarray, questions: np.ndarray, signs: np.ndarray, bounds: np.ndarray,
     is_step: np.ndarray, retrieved: np.ndarray,

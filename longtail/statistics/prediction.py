@@ -25,12 +25,12 @@ from longtail.statistics.prediction_fit import (
     POPULARITY,
     PREDICTORS,
     UNSCORED,
-    Ablation,
+    PredictorSet,
     Questions,
     Values,
     fit_all,
-    scale_of,
     score,
+    standardise,
     training_questions,
 )
 from longtail.statistics.prediction_tables import by_subject, coefficients, likelihood, terms
@@ -179,7 +179,7 @@ def hard_relations(relation: Values, is_correct: Values) -> set[str]:
     return {name for name in n if name is not None and n_correct[name] <= LEAST_CORRECTNESS * n[name]}
 
 
-def _regress(group: Group, setting: str, ablation: Ablation) -> Iterator[Row]:
+def _regress(group: Group, setting: str, ablation: PredictorSet) -> Iterator[Row]:
     """The rows of one model in one setting: both fits, and the terms and coefficients of the one on all rows."""
     key = {**group.key, "setting": setting, "predictors": ablation.name}
     is_in = ~group.is_hard if setting == ABOVE_TENTH else np.full(len(group.is_hard), True)
@@ -205,19 +205,15 @@ def _regress(group: Group, setting: str, ablation: Ablation) -> Iterator[Row]:
 def _predictions(group: Group, seed: int) -> Iterator[Row]:
     """One row per question, estimator and signal; without a probability where a predictor is missing."""
     for predicted in cross_fit(group.questions, group.subject, seed_of(seed, group.key.values()) % 2**32):
-        yield from _rows_of(group, predicted)
-
-
-def _rows_of(group: Group, predicted: CrossFitted) -> Iterator[Row]:
-    fold, probability = np.full((2, len(group.is_whole)), None, dtype=object)
-    undefined = group.rows["undefined"].copy()
-    fold[group.is_whole], probability[group.is_whole] = predicted.fold, predicted.probability
-    undefined[group.is_whole] = predicted.undefined
-    for at, question_id in enumerate(group.rows["question_id"]):
-        yield {
-            **group.key, "question_id": question_id, "estimator": predicted.estimator, "signal": predicted.signal,
-            "fold": fold[at], "probability": probability[at], "undefined": undefined[at],
-        }  # fmt: skip
+        fold, probability = np.full((2, len(group.is_whole)), None, dtype=object)
+        undefined = group.rows["undefined"].copy()
+        fold[group.is_whole], probability[group.is_whole] = predicted.fold, predicted.probability
+        undefined[group.is_whole] = predicted.undefined
+        for at, question_id in enumerate(group.rows["question_id"]):
+            yield {
+                **group.key, "question_id": question_id, "estimator": predicted.estimator, "signal": predicted.signal,
+                "fold": fold[at], "probability": probability[at], "undefined": undefined[at],
+            }  # fmt: skip
 
 
 N_FOLDS, N_PARTS = 5, 3
@@ -226,20 +222,12 @@ _MOST_CATEGORIES = 255
 """Trees take at most that many relations as categories; above it they see their numbers."""
 
 
-@dataclass(frozen=True)
-class Signal:
-    """What a prediction knows about a question (SPEC §7)."""
-
-    name: str
-    numeric: tuple[str, ...]
-    has_relation: bool
-
-
 SIGNALS = (
-    Signal("popularity_relation", (POPULARITY,), True),
-    Signal("consistency", (CONSISTENCY, CERTAINTY), False),
-    Signal("all", PREDICTORS, True),
+    PredictorSet("popularity_relation", (POPULARITY,), True),
+    PredictorSet("consistency", (CONSISTENCY, CERTAINTY), False),
+    PredictorSet("all", PREDICTORS, True),
 )
+"""What a prediction knows about a question (SPEC §7)."""
 LOGISTIC, BOOSTING = "logistic", "gradient_boosting"
 ESTIMATORS = (LOGISTIC, BOOSTING)
 
@@ -296,20 +284,14 @@ def _split_subjects(subject: Values, n: int, seed: int) -> Parts:
 
 
 def _predict(
-    questions: Questions,
-    signal: Signal,
-    estimator: str,
-    training: Values,
-    test: Values,
-    parts: Parts,
-    seed: int,
-) -> Values:
+    questions: Questions, signal: PredictorSet, estimator: str, training: Values, test: Values, parts: Parts, seed: int
+) -> Values:  # fmt: skip
     from sklearn.calibration import CalibratedClassifierCV
     from threadpoolctl import threadpool_limits
 
     features = _interactions if estimator == LOGISTIC else _columns
     values = features(questions, signal, training)
-    categories = len(set(questions.relation)) if signal.has_relation else 0
+    categories = len(set(questions.relation)) if signal.by_relation else 0
     model = CalibratedClassifierCV(_estimator(estimator, categories, seed), cv=parts)
     with threadpool_limits(1):  # of the libraries that are loaded by now; a fit is too small to be divided
         model.fit(values[training], questions.correct[training])
@@ -332,19 +314,19 @@ def _estimator(name: str, n_categories: int, seed: int) -> Any:
     )
 
 
-def _interactions(questions: Questions, signal: Signal, training: Values) -> Values:
+def _interactions(questions: Questions, signal: PredictorSet, training: Values) -> Values:
     """Standardised predictors; with relations, also each relation's own intercept and slopes beside the common ones."""
     columns = [PREDICTORS.index(name) for name in signal.numeric]
-    common = scale_of(questions.predictors[training]).standardised(questions.predictors)[:, columns]
-    if not signal.has_relation:
+    common = standardise(questions.predictors, questions.predictors[training])[:, columns]
+    if not signal.by_relation:
         return common
     is_of = (questions.relation[:, None] == np.unique(questions.relation)).astype(float)
     return np.column_stack([common, is_of, *(is_of * common[:, [at]] for at in range(len(columns)))])
 
 
-def _columns(questions: Questions, signal: Signal, _: Values) -> Values:
+def _columns(questions: Questions, signal: PredictorSet, _: Values) -> Values:
     """The number of the relation, where the signal has it, and the predictors as they are."""
     columns = questions.predictors[:, [PREDICTORS.index(name) for name in signal.numeric]]
-    if not signal.has_relation:
+    if not signal.by_relation:
         return np.asarray(columns)
     return np.column_stack([np.unique(questions.relation, return_inverse=True)[1], columns])

@@ -48,8 +48,8 @@ UNSCORED = dict.fromkeys((
 
 
 @dataclass(frozen=True)
-class Ablation:
-    """A variant of the model: its numeric predictors, and whether it has the relation and all interactions with it."""
+class PredictorSet:
+    """What a model knows: numeric predictors, and whether also the relation, with all interactions."""
 
     name: str
     numeric: tuple[str, ...]
@@ -62,12 +62,12 @@ class Ablation:
 
 
 ABLATIONS = (
-    Ablation("all", PREDICTORS, True),
-    Ablation("without_popularity", (CONSISTENCY, CERTAINTY), True),
-    Ablation("without_relation", PREDICTORS, False),
-    Ablation("scons_cert", (CONSISTENCY, CERTAINTY), False),
-    Ablation("cert", (CERTAINTY,), False),
-    Ablation("scons", (CONSISTENCY,), False),
+    PredictorSet("all", PREDICTORS, True),
+    PredictorSet("without_popularity", (CONSISTENCY, CERTAINTY), True),
+    PredictorSet("without_relation", PREDICTORS, False),
+    PredictorSet("scons_cert", (CONSISTENCY, CERTAINTY), False),
+    PredictorSet("cert", (CERTAINTY,), False),
+    PredictorSet("scons", (CONSISTENCY,), False),
 )
 """The rows of PopQA-TP's Table 6, in its order."""
 
@@ -84,22 +84,14 @@ class Questions:
         return Questions(self.relation[mask], self.correct[mask], self.predictors[mask])
 
 
-@dataclass(frozen=True)
-class Scale:
-    """Mean and population standard deviation of each predictor (3). A predictor that does not vary becomes 0."""
+def standardise(predictors: Values, fitted: Values) -> Values:
+    """Predictors (n × 3) less their means, in population standard deviations, both over the rows of a fit (at least one).
 
-    mean: Values
-    deviation: Values
-
-    def standardised(self, predictors: Values) -> Values:
-        return np.asarray((predictors - self.mean) / self.deviation)
-
-
-def scale_of(predictors: Values) -> Scale:
-    """The scale of the rows of a fit; at least one row."""
-    varies = predictors.min(axis=0) < predictors.max(axis=0)
-    mean = np.where(varies, predictors.mean(axis=0), predictors[0])
-    return Scale(mean, np.where(varies, predictors.std(axis=0), 1.0))
+    A predictor that does not vary there becomes 0.
+    """
+    varies = fitted.min(axis=0) < fitted.max(axis=0)
+    mean = np.where(varies, fitted.mean(axis=0), fitted[0])
+    return np.asarray((predictors - mean) / np.where(varies, fitted.std(axis=0), 1.0))
 
 
 @dataclass(frozen=True)
@@ -111,19 +103,19 @@ class Block:
     correct: Values
 
 
-def blocks(questions: Questions, ablation: Ablation, scale: Scale) -> list[Block]:
-    """One block per relation in alphabetical order, or one of all rows."""
-    design = design_matrix(questions, ablation, scale)
+def blocks(questions: Questions, ablation: PredictorSet) -> list[Block]:
+    """One block per relation in alphabetical order, or one of all rows; predictors are standardised by all rows."""
+    design = design_matrix(questions, ablation, questions)
     if not ablation.by_relation:
         return [Block(ALL, design, questions.correct)]
     groups = ((str(name), questions.relation == name) for name in sorted(set(questions.relation)))
     return [Block(name, design[rows], questions.correct[rows]) for name, rows in groups]
 
 
-def design_matrix(questions: Questions, ablation: Ablation, scale: Scale) -> Values:
-    """n × (1 + numeric predictors): a column of ones, then the standardised predictors."""
+def design_matrix(questions: Questions, ablation: PredictorSet, fitted: Questions) -> Values:
+    """n × (1 + numeric predictors): a column of ones, then the predictors, standardised by the fitted questions."""
     columns = [PREDICTORS.index(name) for name in ablation.numeric]
-    standardised = scale.standardised(questions.predictors)[:, columns]
+    standardised = standardise(questions.predictors, fitted.predictors)[:, columns]
     return np.column_stack([np.ones(len(standardised)), standardised])
 
 
@@ -284,9 +276,7 @@ def ridge(design: Values, correct: Values, prior: float) -> Values:
         weights = probability * (1 - probability)
         step = np.linalg.solve((design.T * weights) @ design + _RIDGE * np.eye(len(beta)), gradient)
         size = np.abs(design @ step).max(initial=0)
-        beta = beta + step / max(
-            1.0, size / 2
-        )  # at most two logits a step, so that it cannot overshoot for ever
+        beta = beta + step / max(1.0, size / 2)  # at most two logits, so that it cannot overshoot for ever
         if size < 1e-8:
             break
     return beta
@@ -306,15 +296,15 @@ def training_questions(question_ids: Iterable[str], seed: int) -> set[str]:
     return set(order[: round(TRAINING_SHARE * len(order))])
 
 
-def fit_all(questions: Questions, ablation: Ablation) -> list[Fit]:
+def fit_all(questions: Questions, ablation: PredictorSet) -> list[Fit]:
     """The fits of a model on all its rows, standardised by them; none without rows."""
     if not len(questions.correct):
         return []
-    return [fit(block) for block in blocks(questions, ablation, scale_of(questions.predictors))]
+    return [fit(block) for block in blocks(questions, ablation)]
 
 
 def score(
-    training: Questions, fits: list[Fit], test: Questions, ablation: Ablation, subject: Values
+    training: Questions, fits: list[Fit], test: Questions, ablation: PredictorSet, subject: Values
 ) -> dict[str, Any]:
     """How often a model that was fitted on `training` predicts `test` rightly, beside the outcome of most of `training`.
 
@@ -335,20 +325,19 @@ def score(
     }  # fmt: skip
 
 
-def predict(training: Questions, fits: list[Fit], test: Questions, ablation: Ablation) -> Values:
+def predict(training: Questions, fits: list[Fit], test: Questions, ablation: PredictorSet) -> Values:
     """The probability (n) that each question of `test` is answered right, by a model with `fits` on `training`.
 
     A relation without a finite fit gets a ridge fit around the mean of the training rows. A relation that the training
     rows lack gets the model without relations.
     """
-    scale = scale_of(training.predictors)
-    design = design_matrix(test, ablation, scale)
+    design = design_matrix(test, ablation, training)
     pooled = dataclasses.replace(ablation, by_relation=False)
     (of_all,) = fit_all(training, pooled) if ablation.by_relation else fits
-    (all_rows,) = blocks(training, pooled, scale)
+    (all_rows,) = blocks(training, pooled)
     probability = probabilities(design, _solution(of_all, all_rows, training))
     if ablation.by_relation:
-        for fit, block in zip(fits, blocks(training, ablation, scale), strict=True):
+        for fit, block in zip(fits, blocks(training, ablation), strict=True):
             rows = test.relation == fit.relation
             probability[rows] = probabilities(design[rows], _solution(fit, block, training))
     return probability

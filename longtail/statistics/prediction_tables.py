@@ -23,13 +23,12 @@ from longtail.statistics.prediction_fit import (
     NOT_CONVERGED,
     ONE_OUTCOME,
     RELATION,
-    Ablation,
     Fit,
+    PredictorSet,
     Questions,
     Values,
     design_matrix,
     probabilities,
-    scale_of,
 )
 from longtail.statistics.resampling import LEAST_P, reason_against
 
@@ -72,10 +71,12 @@ class Clusters:
         return covariance if np.linalg.matrix_rank(covariance, hermitian=True) == len(covariance) else None
 
 
-def by_subject(questions: Questions, subject: Values, fits: Sequence[Fit], ablation: Ablation) -> Clusters:
+def by_subject(
+    questions: Questions, subject: Values, fits: Sequence[Fit], ablation: PredictorSet
+) -> Clusters:
     """The errors of `fit_all(questions, ablation)` by `subject` (n). Fits without a solution have no part in them."""
     names, cluster = np.unique(subject, return_inverse=True)
-    design = design_matrix(questions, ablation, scale_of(questions.predictors))
+    design = design_matrix(questions, ablation, questions)
     influence = np.zeros((len(names), len(fits), design.shape[1]))
     n_subjects, is_fitted = np.zeros(len(fits), dtype=int), np.zeros(len(subject), dtype=bool)
     for at, fit in enumerate(fits):
@@ -106,7 +107,7 @@ def base_of(fits: Sequence[Fit]) -> Fit | None:
     return max(finite, key=lambda fit: fit.undefined.count(None), default=None)
 
 
-def coefficients(fits: Sequence[Fit], ablation: Ablation, clusters: Clusters) -> Iterator[Row]:
+def coefficients(fits: Sequence[Fit], ablation: PredictorSet, clusters: Clusters) -> Iterator[Row]:
     """One row per (coding, term, relation). A model without relations has only relation `all` in treatment coding."""
     base = base_of(fits)
     for column, name in enumerate(ablation.columns):
@@ -132,7 +133,9 @@ def _error_by_subject(row: Row, fit: Fit, base: Fit | None, column: int, cluster
     return {**counted, "clustered_standard_error": error, "clustered_p_value": p_value}
 
 
-def _coefficient(fit: Fit, column: int, coding: str, name: str, base: Fit | None, ablation: Ablation) -> Row:
+def _coefficient(
+    fit: Fit, column: int, coding: str, name: str, base: Fit | None, ablation: PredictorSet
+) -> Row:
     is_base = coding == TREATMENT and ablation.by_relation and fit is base
     beta, variance, undefined = fit.beta[column], fit.covariance[column, column], fit.undefined[column]
     if coding == TREATMENT and not is_base and ablation.by_relation:
@@ -193,7 +196,7 @@ def code(p_value: float) -> str:
     return next((symbol for limit, symbol in _CODES if p_value < limit), "")
 
 
-def terms(fits: Sequence[Fit], ablation: Ablation, clusters: Clusters) -> Iterator[Row]:
+def terms(fits: Sequence[Fit], ablation: PredictorSet, clusters: Clusters) -> Iterator[Row]:
     """One row per term: the Wald test that all its coefficients are 0.
 
     A term of the relation has one degree of freedom per relation, without the base and without relations whose
@@ -231,7 +234,7 @@ def _wald_by_subject(
     }  # fmt: skip
 
 
-def _own(fits: Sequence[Fit], base: Fit | None, column: int, ablation: Ablation) -> Estimate:
+def _own(fits: Sequence[Fit], base: Fit | None, column: int, ablation: PredictorSet) -> Estimate:
     if base is None:
         return np.nan, np.nan, NO_BASE if ablation.by_relation else fits[0].undefined[column]
     return base.beta[column], base.covariance[column, column], base.undefined[column]
@@ -254,7 +257,7 @@ def _wald(estimates: Sequence[Estimate], shared: float) -> Row:
     return {**counted, "wald_chi2": statistic, "p_value": p_value, "code": code(p_value), "undefined": None}
 
 
-def likelihood(fits: Sequence[Fit], ablation: Ablation) -> Row:
+def likelihood(fits: Sequence[Fit], ablation: PredictorSet) -> Row:
     """Likelihood, parameters, McFadden's R² and AIC of the model, and how much of it is undefined.
 
     R² is null without questions, if all answers have the same outcome, and if a fit did not converge.

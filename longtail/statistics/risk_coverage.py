@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 
 from longtail.scoring.intervals import design_effect
-from longtail.statistics.signal_fit import DECIMALS
 from longtail.statistics.signal_quality import (
     COMBINED,
+    DECIMALS,
     LEAST_ANSWERS,
     Answers,
     Values,

@@ -11,18 +11,30 @@ The standard error of what a policy gains over another one is that of `adaptive_
 has eight fits of every model; half of the variance does not depend on them. In worlds of known truth (`--of signals` of
 `benchmarks/coverage.py`) 90 to 99.5 % of the intervals contain the true gain with 1,000 questions and more, 86 to 99 %
 with 300. The share is lowest where a signal that says little is compared with a policy that decides very differently.
+
+All policies of a pair of methods are compared on the same questions, those with a popularity above 0. If at least
+`LEAST_QUESTIONS` of them have paraphrases and samples, only these are compared, else the signals that need them have a
+reason instead of numbers. The same then holds for confidence, that of the parametric answer.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from longtail.statistics.adaptive_gains import LEAST_DEPARTING, N_PARTS, dealt_twice, deciding_and_variance
-from longtail.statistics.signal_fit import Features, Values, probabilities
-from longtail.statistics.signal_quality import BEST, aurocs
+from longtail.statistics.adaptive_gains import N_PARTS, Spread, dealt_twice, spread_of
+from longtail.statistics.prediction import LEAST_QUESTIONS, SIGNALS
+from longtail.statistics.prediction_fit import CERTAINTY, CONSISTENCY, PredictorSet
+from longtail.statistics.prediction_fit import POPULARITY as LOG_POPULARITY
+from longtail.statistics.signal_quality import BEST, Features, Values, aurocs, orient, probabilities
+from longtail.statistics.signal_quality import SIGNALS as SINGLE_SIGNALS
 
 ALL, PER_RELATION = SCOPES = ("all", "per_relation")
 NUMBERS = POPULARITY, CONFIDENCE = ("popularity", "confidence")
@@ -31,8 +43,6 @@ ALWAYS, NEVER, FIXED = FIXED_POLICIES = ("always", "never", "fixed")
 
 Policy = tuple[str, str]
 """(signal, threshold scope)."""
-Decisions = Mapping[Policy, Sequence[Values]]
-"""By policy, for each retrieval method fits × questions: whether to retrieve. Fits × 1 if the same for all questions."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +69,18 @@ class Asked:
         return [(signal, scope) for signal in (*self.numbers, *self.features) for scope in SCOPES]
 
 
-def decisions(asked: Asked, weights: Values) -> Decisions:
-    """What every policy decides for every question, if fitted on the questions with a weight (fits × n)."""
-    decided, slot = _decisions_without_signal(asked, weights), _slot(asked)
+def decisions(asked: Asked, weights: Values) -> dict[Policy, Sequence[Values]]:
+    """By policy, for each retrieval method fits × n (or × 1, the same for all): whether to retrieve, if fitted on the
+    questions with a weight (fits × n)."""
+    always, n_methods = np.ones((len(weights), 1), dtype=bool), len(asked.differences)
+    decided: dict[Policy, Sequence[Values]] = {
+        (ALWAYS, ALL): [always] * n_methods,
+        (NEVER, ALL): [~always] * n_methods,
+        (FIXED, ALL): [(weights @ difference > 0)[:, None] for difference in asked.differences],
+    }
+    slot = np.unique(np.append("", asked.relation), return_inverse=True)[1][
+        1:
+    ]  # from 1; 0: without a relation
     for signal, values, limits in _fit_signals(asked, weights, slot):
         decided[signal, ALL] = [values < limit[:, :1] for limit in limits]
         decided[signal, PER_RELATION] = [
@@ -70,44 +89,18 @@ def decisions(asked: Asked, weights: Values) -> Decisions:
     return decided
 
 
-def held_out_gains(asked: Asked, weights: Values, held: Values) -> dict[Policy, Sequence[Values]]:
-    """By policy, for each retrieval method what each fit gains on the questions held out (fits × n: how often each
-    counts): the sum of `decisions` times the differences, without an array of decisions."""
-    from longtail.statistics.kernels import gains_below
-
-    slot, gained = _slot(asked), [np.ascontiguousarray(held * one) for one in asked.differences]
-    gains: dict[Policy, Sequence[Values]] = {
-        policy: [one[:, 0] * own.sum(axis=1) for one, own in zip(by_method, gained, strict=True)]
-        for policy, by_method in _decisions_without_signal(asked, weights).items()
-    }
-    for signal, values, limits in _fit_signals(asked, weights, slot):
-        own, sums = np.array(values, order="C"), [np.zeros((len(values), 2)) for _ in gained]
-        for limit, gain, one in zip(limits, gained, sums, strict=True):
-            gains_below(own, limit, slot, gain, one)
-        gains |= {(signal, scope): [one[:, at] for one in sums] for at, scope in enumerate(SCOPES)}
-    return gains
-
-
-def _slot(asked: Asked) -> Values:
-    """The number of each question's relation, from 1; 0 if it has none."""
-    return np.asarray(np.unique(np.append("", asked.relation), return_inverse=True)[1][1:])
-
-
 def _fit_signals(asked: Asked, weights: Values, slot: Values) -> Iterator[tuple[str, Values, list[Values]]]:
     """Each signal with its values (fits × n), and for each retrieval method its thresholds (fits × slots)."""
     weights = np.ascontiguousarray(weights)
     gained = np.array([weights * difference for difference in asked.differences])
     for signal in (*asked.numbers, *asked.features, *([BEST] if asked.candidates else [])):
-        values = _values(asked, signal, weights)
+        if signal in asked.numbers:
+            values = np.broadcast_to(asked.numbers[signal], weights.shape)
+        elif signal == BEST:
+            values = np.array([*asked.candidates.values()])[choose_signals(asked, weights)]
+        else:
+            values = probabilities(asked.features[signal], asked.parametric, weights)
         yield signal, values, _limits(values, weights, gained, slot)
-
-
-def _values(asked: Asked, signal: str, weights: Values) -> Values:
-    if signal in asked.numbers:
-        return np.broadcast_to(asked.numbers[signal], weights.shape)
-    if signal == BEST:
-        return np.array([*asked.candidates.values()])[choose_signals(asked, weights)]
-    return probabilities(asked.features[signal], asked.parametric, weights)
 
 
 def choose_signals(asked: Asked, weights: Values) -> Values:
@@ -158,14 +151,6 @@ def _limits(values: Values, weights: Values, gained: Values, slot: Values) -> li
     return list(limits)
 
 
-def _decisions_without_signal(asked: Asked, weights: Values) -> dict[Policy, Sequence[Values]]:
-    """The decisions that need no signal, fits × 1: always, never, and the one of them that was better when fitted."""
-    always = np.ones((len(weights), 1), dtype=bool)
-    better = [(weights @ difference > 0)[:, None] for difference in asked.differences]
-    n_methods = len(asked.differences)
-    return {(ALWAYS, ALL): [always] * n_methods, (NEVER, ALL): [~always] * n_methods, (FIXED, ALL): better}
-
-
 N_RESAMPLES = 100
 ALIKE = "both nearly always decide alike"
 BASELINES: Mapping[str, Policy] = {
@@ -179,18 +164,11 @@ _AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True)
-class Gain:
-    """The mean gain in accuracy over the splits, and its standard error or the reason why there is none.
-
-    `n_deciding`, `share_departing`: as in `adaptive_gains.Spread`, for the difference of two policies.
-    """
+class Gain(Spread):
+    """The mean gain in accuracy over the splits, and how much the difference of two policies varies."""
 
     gain: float
     variance_of_splits: float | None
-    gain_standard_error: float | None
-    undefined: str | None
-    n_deciding: float
-    share_departing: float
 
 
 def gain_over(
@@ -209,21 +187,11 @@ def gain_over(
     by_question = gained.sum(axis=0) / np.maximum(n_tests, 1)
     share = float(np.count_nonzero(gained) / max(int(n_tests[difference != 0].sum()), 1))
     n_splits = len(test)
-    n_deciding, _, variance, undefined = deciding_and_variance(by_question, resampled, unit, settled)
+    spread = spread_of(by_question, resampled, unit, settled, share, ALIKE)
     if n_splits < 2:
-        undefined = "fewer than two splits"
-    elif not undefined and share < LEAST_DEPARTING:
-        undefined = ALIKE
-    elif not undefined and variance <= 0:
-        undefined = "resamples do not vary"
-    return Gain(
-        float(by_split.mean()),
-        float(by_split.var(ddof=1) / n_splits) if n_splits > 1 else None,
-        None if undefined else float(np.sqrt(variance)),
-        undefined,
-        n_deciding,
-        share,
-    )
+        spread = replace(spread, undefined="fewer than two splits", gain_standard_error=None)
+    variance = float(by_split.var(ddof=1) / n_splits) if n_splits > 1 else None
+    return Gain(**vars(spread), gain=float(by_split.mean()), variance_of_splits=variance)
 
 
 def resample_accuracies(
@@ -247,9 +215,231 @@ def _dealt(asked: Asked, drawn: Values, parts: Values) -> dict[Policy, list[Valu
     """Hold out each part of each resample, fit on the others, and score: one value per resample."""
     n_resamples, n = drawn.shape
     is_held = parts == np.arange(N_PARTS, dtype=np.uint8)[:, None, None]
-    held = (drawn * is_held).reshape(-1, n)
-    gains = held_out_gains(asked, (drawn * ~is_held).reshape(-1, n), held)
+    gained = [(drawn * is_held * difference).reshape(-1, n) for difference in asked.differences]
     return {
-        policy: [gained.reshape(N_PARTS, n_resamples).sum(axis=0) / drawn.sum(axis=1) for gained in by_method]
-        for policy, by_method in gains.items()
+        policy: [
+            (decided * gain).sum(axis=1).reshape(N_PARTS, n_resamples).sum(axis=0) / drawn.sum(axis=1)
+            for decided, gain in zip(by_method, gained, strict=True)
+        ]
+        for policy, by_method in decisions(asked, (drawn * ~is_held).reshape(-1, n)).items()
     }
+
+
+MODEL = ("dataset", "prompt", "model", "parametric_method")
+KEY = (*MODEL, "retrieval_method")
+COSTS = ("device_seconds", "cost_usd", "latency_ms")
+SIGNAL_COSTS = ("tokens", *COSTS)
+LOG_CONFIDENCE = "log(confidence)"
+LEAST_CONFIDENCE = 1e-30
+"""A confidence below it has this one's logarithm."""
+PREDICTED = (*SIGNALS, PredictorSet("popularity_confidence", (LOG_POPULARITY, LOG_CONFIDENCE), True))
+_NEEDED = {signal.name: {*signal.numeric} for signal in PREDICTED}
+_TEXTS = ("question_id", "relation", "cluster_id")
+_OF_ANSWER = (CONFIDENCE, "least_probability", "first_probability", "first_margin", "mean_entropy")
+"""Signals that are known only after the parametric method has answered."""
+_JOINED = ("site_links", *_OF_ANSWER[1:])
+"""Signals that only `best_signal` decides by."""
+_COLUMNS = (
+    *_TEXTS, "popularity", "confidence", "parametric", "retrieval", "scons", "cert", "parametric_tokens", *_JOINED,
+    *(f"signal_{cost}" for cost in SIGNAL_COSTS),
+    *(f"{side}_{cost}" for side in ("parametric", "retrieval") for cost in COSTS),
+)  # fmt: skip
+
+
+ROWS = (
+    f"select {', '.join((*KEY, 'signal_prompt', *_COLUMNS))}"  # noqa: S608
+    " from (select * replace (coalesce(relation, '') as relation) from (from int_signal_rows"
+    " union all by name select * exclude (parametric_correct, retrieval_correct, parametric_confidence),"
+    " parametric_confidence as confidence, parametric_correct::integer as parametric,"
+    " retrieval_correct::integer as retrieval, null::varchar as signal_prompt"
+    " from int_answer_pairs semi join (from int_method_pairs where n_questions = 0)"
+    f" using ({', '.join(KEY)})))"
+    f" left join (select {', '.join(MODEL[:-1])}, method as {MODEL[-1]}, question_id, {', '.join(_JOINED)}"
+    " from int_signal_values)"
+    f" using ({', '.join(MODEL)}, question_id) order by {', '.join(KEY)}, relation, question_id"
+)
+"""The questions of all pairs: those with popularity, and all of a pair that has none with popularity."""
+SPLITS = (
+    "select dataset, question_id, list(split order by split) filter (is_training) as trains"
+    " from int_adaptive_splits group by all order by all"
+)
+N_SPLITS = "select dataset, max(split) + 1 as n from int_adaptive_splits group by all order by all"
+NO_TEST, TOO_FEW, ONE_OUTCOME = "no test questions", "too few questions", "too few answers of one outcome"
+NO_POPULARITY = "no popularity"
+_MEASURES = "paraphrases and samples"
+
+Columns = Mapping[str, Values]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A pair of methods and its compared questions: `columns` in the order of relations; `counts` of those left out.
+
+    `signal_prompt`: the prompt that asked paraphrases and samples. `unmeasured`, `unsure`: the reason why signals that
+    need these, or confidence, are not compared.
+    """
+
+    key: Mapping[str, str]
+    columns: Columns
+    counts: Mapping[str, int]
+    signal_prompt: str | None
+    unmeasured: str | None
+    unsure: str | None
+
+    @functools.cached_property
+    def unit(self) -> Values:
+        """The number of each question's subject, from 0."""
+        return np.unique(self.columns["cluster_id"], return_inverse=True)[1]
+
+
+Training = Mapping[str, Values]
+"""By question, whether each split trains on it."""
+
+
+def training_of(splits: pa.Table, n_splits: pa.Table) -> Mapping[str, Training]:
+    """By dataset, from the results of `SPLITS` and `N_SPLITS`."""
+    n_splits = dict(zip(*n_splits.to_pydict().values(), strict=True))
+    found: dict[str, dict[str, Values]] = {}
+    for row in splits.to_pylist():
+        is_training = np.zeros(n_splits[row["dataset"]], dtype=bool)
+        is_training[row["trains"] or []] = True
+        found.setdefault(row["dataset"], {})[row["question_id"]] = is_training
+    return found
+
+
+def groups_of(table: pa.Table) -> list[list[Pair]]:
+    """The pairs that differ in the retrieval method alone, so have the same signals, from a result of query `ROWS`."""
+
+    def shared(pair: Pair) -> tuple[Any, ...]:
+        model = tuple(pair.key[name] for name in MODEL)
+        return (*model, tuple(pair.columns["question_id"]), tuple(pair.columns["parametric"]))
+
+    return [list(alike) for _, alike in itertools.groupby(_pairs_of(table), key=shared)]
+
+
+def _pairs_of(table: pa.Table) -> Iterator[Pair]:
+    """The pairs in a result of query `ROWS`, in which the questions of a pair stand together."""
+    columns = {
+        name: table[name].to_numpy() if name in _TEXTS else table[name].cast(pa.float64()).to_numpy()
+        for name in _COLUMNS
+    }
+    numbers = [table[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in KEY]
+    starts = np.flatnonzero(np.any([np.diff(number, prepend=-1) for number in numbers], axis=0))
+    for start, stop in itertools.pairwise([*starts, len(table)]):
+        key = {name: table[name][start].as_py() for name in KEY}
+        prompt = pc.max(table["signal_prompt"].slice(start, stop - start)).as_py()
+        yield _pair(
+            key, prompt, {
+                name: values[start:stop].astype(str if name in _TEXTS else float) for name, values in columns.items()
+            },
+        )  # fmt: skip
+
+
+def _pair(key: Mapping[str, str], signal_prompt: str | None, columns: Columns) -> Pair:
+    has_popularity = columns["popularity"] > 0
+    if np.isnan(columns["popularity"]).all():  # a dataset without popularity: its questions are compared, too
+        has_popularity = ~has_popularity
+    is_measured = ~np.isnan(columns["scons"]) & ~np.isnan(columns["cert"])
+    is_sure = ~np.isnan(columns["confidence"])
+    kept, unmeasured = _with(_MEASURES, has_popularity, is_measured)
+    kept, unsure = _with(CONFIDENCE, kept, is_sure)
+    counts = {
+        "n_questions": len(kept),
+        "n_compared": int(kept.sum()),
+        "n_zero_popularity": int((~has_popularity).sum()),
+        "n_no_measures": int((has_popularity & ~is_measured).sum()),
+        "n_no_confidence": int((has_popularity & ~is_sure).sum()),
+    }
+    chosen = {name: values[kept] for name, values in columns.items()}
+    return Pair(key, chosen, counts, signal_prompt, unmeasured, unsure)
+
+
+def _with(what: str, kept: Values, is_known: Values) -> tuple[Values, str | None]:
+    """The kept questions for which `what` is known; or, if they are too few, all kept ones and the reason."""
+    if (kept & is_known).sum() >= LEAST_QUESTIONS:
+        return kept & is_known, None
+    return kept, f"too few questions with {what}" if is_known.any() else f"no {what}"
+
+
+def scored_splits(pair: Pair, training: Training) -> Values:
+    """Splits × questions of the pair: whether the split trains on it. Splits without a test question are left out."""
+    questions = pair.columns["question_id"]
+    if not training:
+        return np.zeros((0, len(questions)), dtype=bool)
+    by_question = [training[one] for one in questions]
+    n_splits = len(next(iter(training.values())))
+    is_training = np.array(by_question, dtype=bool).reshape(len(questions), n_splits).T
+    return np.asarray(is_training[~is_training.all(axis=1)])
+
+
+def undefined_signals(pair: Pair, is_training: Values) -> dict[str, str | None]:
+    """By signal, the reason why it cannot decide for the pair's questions."""
+    n_right, n = is_training @ pair.columns["parametric"], is_training.sum(axis=1)
+    nothing = None if len(is_training) else NO_TEST
+    reason = nothing
+    if pair.counts["n_compared"] < LEAST_QUESTIONS:
+        reason = TOO_FEW
+    elif ((n_right == 0) | (n_right == n)).any():
+        reason = ONE_OUTCOME
+    unpopular = NO_POPULARITY if np.isnan(pair.columns["popularity"]).any() else None
+    found: dict[str, str | None] = {POPULARITY: unpopular or nothing, CONFIDENCE: pair.unsure or nothing}
+    for name, needed in _NEEDED.items():
+        unmeasured = pair.unmeasured if needs_measures(name) else None
+        unsure = pair.unsure if needs_confidence(name) else None
+        found[name] = (unpopular if LOG_POPULARITY in needed else None) or unmeasured or unsure or reason
+    return found
+
+
+def needs_measures(signal: str) -> bool:
+    """Whether the signal is known only after sampling and asking paraphrases."""
+    return signal in ("scons", "cert") or not _NEEDED.get(signal, {LOG_POPULARITY}).isdisjoint(
+        {CONSISTENCY, CERTAINTY}
+    )
+
+
+def needs_confidence(signal: str) -> bool:
+    """Whether the signal is known only after the parametric method has answered."""
+    return signal in _OF_ANSWER or LOG_CONFIDENCE in _NEEDED.get(signal, ())
+
+
+def signal_cost(signal: str, cost: str, columns: Columns, decided: Values) -> Values:
+    """What a signal costs, as `decided` (splits × n): paraphrases and samples, and a parametric answer that is thrown
+    away where its confidence says retrieve."""
+    found = columns[f"signal_{cost}"] if needs_measures(signal) else 0.0
+    thrown_away = columns[f"parametric_{cost}"] if needs_confidence(signal) else 0.0
+    return np.asarray(found + np.where(decided, thrown_away, 0.0))
+
+
+def asked_of(group: Sequence[Pair], undefined: Mapping[str, str | None]) -> Asked:
+    """The questions that the pairs of a group have in common, with the signals that are not `undefined`.
+
+    The best signal is chosen among those that are known for all of these questions.
+    """
+    columns = group[0].columns
+    predictors = {
+        LOG_POPULARITY: np.log(columns["popularity"]), CONSISTENCY: columns["scons"], CERTAINTY: columns["cert"],
+        LOG_CONFIDENCE: np.log(np.maximum(columns["confidence"], LEAST_CONFIDENCE)),
+    }  # fmt: skip
+    names, number = np.unique(columns["relation"], return_inverse=True)
+    features = {
+        signal.name: Features(
+            np.column_stack([predictors[one] for one in signal.numeric]),
+            number if signal.by_relation else None,
+            len(names) if signal.by_relation else 0,
+        )
+        for signal in PREDICTED
+        if not undefined[signal.name]
+    }
+    numbers = {name: columns[name] for name in NUMBERS if not undefined[name]}
+    known = [name for name in SINGLE_SIGNALS if not np.isnan(columns[name]).any()]
+    candidates = {name: orient(name, columns[name]) for name in known}
+    differences = tuple(pair.columns["retrieval"] - pair.columns["parametric"] for pair in group)
+    right, unit = columns["parametric"], group[0].unit
+    return Asked(columns["relation"], numbers, right, differences, features, unit, candidates)
+
+
+def count_questions(pair: Pair) -> dict[str, Any]:
+    """The key of a pair, and how many questions are compared and left out."""
+    right, relation = pair.columns["parametric"], pair.columns["relation"]
+    n_one = sum(len(set(right[rows])) == 1 for rows in relation_rows(relation)) if len(right) else 0
+    return {**pair.key, **pair.counts, "n_one_outcome": n_one}

@@ -22,8 +22,8 @@ from longtail.generation.prompts.inputs import read_candidates, read_questions, 
 from longtail.methods import VERBALISED, Method
 from longtail.relations.cloze import SENTINEL, put_sentinel, search_text
 from longtail.retrieval.base import load_retriever
+from longtail.retrieval.dense import Flat, Nearest, nearest
 from longtail.retrieval.indexes import Index
-from longtail.retrieval.nearest import Flat, Nearest, nearest
 from longtail.retrieval.passage_vectors import finite_rows, read_vectors
 from longtail.retrieval.stored_passages import open_passages
 from longtail.storage.lake import Lake

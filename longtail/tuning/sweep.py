@@ -141,7 +141,7 @@ def _stamps(
     inputs = [lake.content(table) for table in ("questions", "paraphrases", "candidates")]
     retriever = load_retriever(method)
     index = Index.of(method, retriever, lake.content("passages"), study.home.indexes)
-    inputs += [index.folder.name, retriever.query_version()]
+    inputs += [index.folder.name, retriever.search_version()]
     inputs += [sweep.dataset, str(sweep.held_out), sweep.schedule]
     if SCHEDULES[sweep.schedule].falls:  # else a checkpoint is the same, whatever number of steps follows
         inputs.append(str(sweep.steps))

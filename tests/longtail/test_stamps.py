@@ -50,13 +50,11 @@ from longtail.reference.nq_open import import_reference_questions
 from longtail.reference.page_views import ingest_reference_page_views
 from longtail.relations.relation import Relation
 from longtail.retrieval.base import load_retriever
-from longtail.retrieval.cited_passages import cite_passages
-from longtail.retrieval.excluded_pages import write_beside
+from longtail.retrieval.collections import write_beside
 from longtail.retrieval.indexes import Index
 from longtail.retrieval.passages import build_passages
-from longtail.retrieval.retrieve import retrieve_passages
+from longtail.retrieval.retrieve import cite_passages, measure_search_recalls, retrieve_passages
 from longtail.retrieval.retrievers.bm25 import Bm25Settings
-from longtail.retrieval.search_recalls import measure_search_recalls
 from longtail.storage import fingerprints
 from longtail.storage.fingerprints import ParsedCode
 from longtail.storage.home import StudyHome

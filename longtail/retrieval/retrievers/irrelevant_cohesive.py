@@ -42,11 +42,8 @@ class CohesivePassages(Retriever):
 def _of_another(context: Context, found: Found, query: Query, facts: Sequence[Query]) -> list[Hit]:
     if query.relation is not None:
         for row in draws(context.seed, query.dataset, query.question_id, len(facts)):
-            if _is_another(facts[row], query):
-                return hits_of(context, found, facts[row])
+            fact = facts[row]
+            same_subject = query.subject_id is not None and fact.subject_id == query.subject_id
+            if fact.text != query.text and not same_subject:
+                return hits_of(context, found, fact)
     return []
-
-
-def _is_another(fact: Query, query: Query) -> bool:
-    same_subject = query.subject_id is not None and fact.subject_id == query.subject_id
-    return fact.text != query.text and not same_subject

@@ -31,18 +31,18 @@ class Oracle(Retriever):
     """The oracle as a `Retriever` without an index; at most one hit a question, without a score."""
 
     def search(self, context: Context, queries: Sequence[Query]) -> list[list[Hit]]:
+        from longtail.scoring.match import has_answer
+
         articles: dict[str, list[Passage]] = defaultdict(list)
         for passage in context.passages.about({query.subject_id for query in queries if query.subject_id}):
             articles[passage.entity_id or ""].append(passage)
         for article in articles.values():
             article.sort(key=lambda passage: passage.position)
-        return [_first_with_answer(articles.get(query.subject_id or "", []), query) for query in queries]
-
-
-def _first_with_answer(article: Sequence[Passage], query: Query) -> list[Hit]:
-    from longtail.scoring.match import has_answer
-
-    for passage in article:
-        if has_answer(passage.text, query.gold_answers):
-            return [Hit(passage.passage_id, None)]
-    return []
+        hits = []
+        for query in queries:
+            article = articles.get(query.subject_id or "", [])
+            first = next(
+                (passage for passage in article if has_answer(passage.text, query.gold_answers)), None
+            )
+            hits.append([Hit(first.passage_id, None)] if first else [])
+        return hits

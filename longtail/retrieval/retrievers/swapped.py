@@ -85,8 +85,12 @@ def _other_object(seed: int, query: Query, objects: Sequence[_Names]) -> _Names 
     if query.relation is not None and query.gold_answers:
         for row in draws(seed, query.dataset, query.question_id, len(objects)):
             names = objects[row]
-            alike = _has_digits(names[0]) == _has_digits(query.gold_answers[0])
-            if alike and not any(_is_right(name, query.gold_answers) for name in names):
+            has_digits, wanted = (any(map(str.isdigit, name)) for name in (names[0], query.gold_answers[0]))
+            is_right = any(  # by some rule
+                has_answer(name, query.gold_answers) or has_answer_popqa(name, query.gold_answers)
+                for name in names
+            )
+            if has_digits == wanted and not is_right:
                 return names
     return None
 
@@ -99,12 +103,3 @@ def swap(text: str, answers: _Names, replacement: str) -> str | None:
     names = "|".join(re.escape(name) for name in sorted(answers, key=len, reverse=True) if name.strip())
     changed, n = re.subn(rf"(?<!\w)(?:{names})(?!\w)", lambda _: replacement, text, flags=re.IGNORECASE)
     return changed if n and not has_answer(changed, answers) else None
-
-
-def _is_right(name: str, answers: _Names) -> bool:
-    """Whether some rule would take the name for a right answer."""
-    return has_answer(name, answers) or has_answer_popqa(name, answers)
-
-
-def _has_digits(name: str) -> bool:
-    return any(letter.isdigit() for letter in name)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from longtail.grounding.portrait import WIDTH, Corpus
-from longtail.grounding.texts import Texts
+import numpy as np
+
+from longtail.grounding.portrait import WIDTH, Corpus, Texts
 
 
 def normalised(text: str) -> str:
@@ -23,9 +24,16 @@ def grams(text: str) -> list[str]:
     return [text[i : i + WIDTH] for i in range(len(text) - WIDTH + 1)]
 
 
+def texts_of(texts: Sequence[str]) -> Texts:
+    """Texts of Python, also those with lone surrogates, which Arrow cannot hold."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    return Texts(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+
+
 def corpus_of(texts: Sequence[str], at_once: int = 100) -> Corpus:
     """The texts in batches."""
-    return lambda: [Texts.of(texts[i : i + at_once]) for i in range(0, len(texts), at_once)]
+    return lambda: [texts_of(texts[i : i + at_once]) for i in range(0, len(texts), at_once)]
 
 
 def share_in(corpus: Iterable[str]) -> Callable[[str], float | None]:

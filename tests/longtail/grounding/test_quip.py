@@ -20,14 +20,21 @@ from hypothesis import strategies as st
 
 from longtail.errors import LakeError, StudyError
 from longtail.grounding.corpus import build_portrait, open_of
-from longtail.grounding.portrait import Portrait, build, count_grams, open_portrait, plan_portrait
+from longtail.grounding.portrait import (
+    Hasher,
+    Portrait,
+    Texts,
+    build,
+    count_grams,
+    open_portrait,
+    plan_portrait,
+)
 from longtail.grounding.quip import Quotes, Scorer, score_generations
-from longtail.grounding.texts import Hasher, Texts
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
 from longtail.tables import TABLES
 from tests.flipped_bits import flip_bit
-from tests.longtail.grounding.plain_reference import corpus_of, grams, normalised, share_in
+from tests.longtail.grounding.plain_reference import corpus_of, grams, normalised, share_in, texts_of
 from tests.real_data import REAL_DATA, needs_real_data
 
 LOG = logging.getLogger("test")
@@ -39,7 +46,7 @@ def portrait_of(folder: Path, texts: list[str], rate: float = 1e-6) -> Portrait:
     _, n_grams = count_grams(corpus_of(texts)(), seed=0)
     plan = plan_portrait(n_grams, rate, seed=0)
     build(folder / "portrait" / "stamp", plan, corpus_of(texts), LOG)
-    return open_portrait(folder / "portrait" / "stamp", plan)
+    return open_portrait(folder / "portrait" / "stamp")
 
 
 @settings(max_examples=300, deadline=None)
@@ -47,7 +54,7 @@ def portrait_of(folder: Path, texts: list[str], rate: float = 1e-6) -> Portrait:
 def test_hashed_grams_are_those_of_the_normalised_text(texts: list[str], room: int) -> None:
     """Whatever the size of the buffer; a text that is normalised already has the same grams."""
     hashed = [
-        [piece.hashes.copy() for piece in Hasher(0, room).pieces(Texts.of(some))]
+        [piece.hashes.copy() for piece in Hasher(0, room).pieces(texts_of(some))]
         for some in (texts, [normalised(text) for text in texts])
     ]
     raw, clean = (np.concatenate([*one, np.empty(0, np.uint64)]) for one in hashed)
@@ -62,7 +69,7 @@ def test_the_order_of_normalisation() -> None:
     assert normalised(" a\t b \r\n \n\u2003c\r") == "a b \nc"
     long = "x" * 12
     one, other = f"{long} \r\n \n\t {long}", f"{long} \n{long}"
-    first, second = (next(Hasher(0, 50).pieces(Texts.of([text]))).hashes.tolist() for text in (one, other))
+    first, second = (next(Hasher(0, 50).pieces(texts_of([text]))).hashes.tolist() for text in (one, other))
     assert first == second
     assert len(first) == 2
 
@@ -82,7 +89,7 @@ def test_short_texts_are_undefined_and_others_exact(tmp_path: Path) -> None:
     corpus = ["The quick brown fox jumps over the lazy dog.", "short", "", "\x00" * 30, "\ud800" * 26]
     share = share_in(corpus)
     texts = [*corpus, "x" * 24, "x" * 25, " quick  brown\nfox jumps over the lazy dog", "fox " * 30]
-    quotes = Scorer(portrait_of(tmp_path, corpus)).quotes(Texts.of(texts))
+    quotes = Scorer(portrait_of(tmp_path, corpus)).quotes(texts_of(texts))
     assert [None if np.isnan(one) else one for one in quotes.scores] == [share(text) for text in texts]
 
 
@@ -92,7 +99,7 @@ def test_spans_are_the_quoted_places_of_the_raw_text(tmp_path: Path, room: int) 
     other = "nothing of this is in the corpus, not one part"
     text = f"😀{other}|{known[3:40]}  {other}\n\n {known}."
     texts = ["", text, known, other]
-    quotes = Scorer(portrait_of(tmp_path, [known]), room).quotes(Texts.of(texts))
+    quotes = Scorer(portrait_of(tmp_path, [known]), room).quotes(texts_of(texts))
     spans = [
         (int(i), int(a), int(b)) for i, a, b in zip(quotes.texts, quotes.starts, quotes.ends, strict=True)
     ]
@@ -113,14 +120,14 @@ def test_a_long_line_is_read_in_pieces(tmp_path: Path) -> None:
     def built_and_scored(texts: Texts, name: str) -> tuple[Quotes, int]:
         tracemalloc.start()
         build(tmp_path / "portrait" / name, plan, lambda: [texts], LOG, room=10_000)
-        quotes = Scorer(open_portrait(tmp_path / "portrait" / name, plan), room=10_000).quotes(texts)
+        quotes = Scorer(open_portrait(tmp_path / "portrait" / name), room=10_000).quotes(texts)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return quotes, peak
 
-    built_and_scored(Texts.of(["compiles the loops" * 3]), "first")
-    peaks = [built_and_scored(Texts.of([line[:n]]), str(n))[1] for n in (50_000, 200_000)]
-    quotes, peak = built_and_scored(Texts.of([line]), "whole")
+    built_and_scored(texts_of(["compiles the loops" * 3]), "first")
+    peaks = [built_and_scored(texts_of([line[:n]]), str(n))[1] for n in (50_000, 200_000)]
+    quotes, peak = built_and_scored(texts_of([line]), "whole")
     assert max(*peaks, peak) - min(peaks) < 50_000
     assert (quotes.n_grams[0], quotes.scores[0]) == (len(line) - 24, 1)
     assert (quotes.starts.tolist(), quotes.ends.tolist()) == ([0], [len(line)])
@@ -134,7 +141,7 @@ def test_real_texts_have_the_exact_score_within_the_planned_rate(tmp_path: Path)
         texts = [row["text"] for row in map(json.loads, stream)][:3_000]
     corpus, asked = texts[::2], texts[1::2]
     exact = share_in(corpus)
-    quotes = Scorer(portrait_of(tmp_path, corpus, rate=0.001)).quotes(Texts.of([*asked, *corpus]))
+    quotes = Scorer(portrait_of(tmp_path, corpus, rate=0.001)).quotes(texts_of([*asked, *corpus]))
     scores = [None if np.isnan(one) else one for one in quotes.scores]
     expected = [exact(text) for text in [*asked, *corpus]]
     assert [one is None for one in scores] == [one is None for one in expected]
@@ -276,29 +283,26 @@ def test_a_current_portrait_is_kept_and_another_corpus_has_another(
     first = build_portrait(study, lake, log)
     again = build_portrait(study, lake, log)
     assert (first.was_current, again.was_current) == (False, True)
-    assert first.n_grams == sum(len(text) - 24 for text in TEXTS.values())
+    assert first.portrait.plan.n_grams == sum(len(text) - 24 for text in TEXTS.values())
     score_generations(study, lake, "tiny", log)
     lake.write("passages", [], fingerprint="none")
-    with pytest.raises(
-        LakeError, match=r"portrait of the passages is missing .* materialise asset indexes/portrait"
-    ):
+    with pytest.raises(LakeError, match=r"portrait is missing: materialise asset indexes/portrait"):
         score_generations(study, lake, "tiny", log)
     empty = build_portrait(study, lake, log)
-    assert (empty.n_grams, empty.observed_rate) == (0, 0)
+    assert (empty.portrait.plan.n_grams, empty.portrait.observed_rate) == (0, 0)
     assert not first.path.exists()
     score_generations(study, lake, "tiny", log)
     scores = {row["quip"] for row in lake.read("quip_scores", "tiny").to_pylist()}
     assert scores == {0, None}
 
 
-@pytest.mark.parametrize("name", ["plan.json", "00000.portrait"])
 @pytest.mark.parametrize("at", [0.2, 0.6, 0.99])
 def test_a_damaged_portrait_is_refused_and_made_again(
-    study: Study, lake: Lake, log: logging.Logger, name: str, at: float
+    study: Study, lake: Lake, log: logging.Logger, at: float
 ) -> None:
     folder = build_portrait(study, lake, log).path
     whole = {path.name: path.read_bytes() for path in folder.iterdir()}
-    flip_bit(folder / name, at)
+    flip_bit(folder / "00000.portrait", at)
     with pytest.raises(LakeError, match="portrait"):
         open_of(study, lake)
     assert not build_portrait(study, lake, log).was_current
@@ -311,7 +315,7 @@ def test_a_portrait_of_some_collections_knows_no_others(
     text = hand_text.replace("kind: sandbox, seed: 0, facts_per_relation: 8", "kind: rdf_file")
     text = text.replace('page_views, last_month: "2026-10"', "sitelinks")
     chosen = make_study(text + COLLECTIONS + "grounding: {portrait: {collections: [two]}}\n")
-    assert build_portrait(chosen, lake, log).n_grams == len(TEXTS["two"]) - 24
+    assert build_portrait(chosen, lake, log).portrait.plan.n_grams == len(TEXTS["two"]) - 24
     assert open_of(chosen, lake).plan.rate == 0.001
 
 

@@ -116,7 +116,7 @@ def test_vectors_and_hits_equal_a_plain_loop(folder: Path, tmp_path: Path, setti
     retriever.check()
     context = context_of(tmp_path)
     retriever.build(context)
-    texts = [settings.passage_prefix + passage.text_to_index for passage in context.passages]
+    texts = [settings.passage_prefix + f"{passage.title}\n{passage.text}" for passage in context.passages]
     expected = plain(folder, texts, settings)
     (part,) = context.folder.glob("*.npy")
     np.testing.assert_allclose(np.load(part), expected, atol=1e-5)
@@ -134,12 +134,12 @@ def test_questions_may_have_an_encoder_of_their_own(folder: Path, tmp_path: Path
     )
     one, two = (retriever_of(folder, query_path=path) for path in (None, str(asking)))
     assert one.version() == two.version()
-    assert one.query_version() != two.query_version()
+    assert one.search_version() != two.search_version()
     two.check()
     context = context_of(tmp_path)
     one.build(context)
     settings = EncoderSettings(str(folder))
-    stored = plain(folder, [passage.text_to_index for passage in context.passages], settings)
+    stored = plain(folder, [f"{passage.title}\n{passage.text}" for passage in context.passages], settings)
     asked = plain(asking, [query.text for query in queries()], settings)
     hits = two.search(context, queries())
     for own, products in zip(hits, asked @ stored.T, strict=True):
@@ -162,7 +162,7 @@ def test_what_is_longer_than_the_encoder_is_counted_once_encoded_and_when_shared
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    lengths = [len(tokenizer(passage.text_to_index)["input_ids"]) for passage in passages()]
+    lengths = [len(tokenizer(f"{passage.title}\n{passage.text}")["input_ids"]) for passage in passages()]
     expected = {"n_cut": sum(length > 12 for length in lengths), "n_without_vector": 0}
     assert 0 < expected["n_cut"] < len(lengths)
     for study in "ab":
@@ -202,6 +202,7 @@ def test_approximate_search_shares_the_vectors_and_finds_most_of_the_same(
     exact = retriever_of(folder)
     assert retriever.version().startswith(exact.version())
     assert retriever.version() != exact.version()
+    assert retriever.search_version() == f"{exact.search_version()}, nprobe 2, refine_factor 4"
     best = exact.search(context, queries())
     assert retriever.exact_hits(context, queries()) == best
     shared = [

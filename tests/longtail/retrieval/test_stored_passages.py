@@ -14,17 +14,15 @@ import numpy as np
 import pytest
 
 from longtail.embedding.declared import ANSWER_ENCODER, DeclaredEncoder
-from longtail.errors import LakeError, LongtailError
+from longtail.errors import LongtailError
 from longtail.methods import METHODS
 from longtail.retrieval import passage_vectors, stored_passages
 from longtail.retrieval.base import Context, Hit, Query, load_retriever
-from longtail.retrieval.bm25 import tokens_of
-from longtail.retrieval.bm25_shards import build_shards
+from longtail.retrieval.bm25 import build_shards, tokens_of
 from longtail.retrieval.indexes import build_index
 from longtail.retrieval.passage_vectors import build_vectors, read_vectors
 from longtail.retrieval.retrievers.bm25 import Bm25Settings
 from longtail.retrieval.stored_passages import Passage, StoredPassages, open_passages
-from longtail.storage.checksums import RECORD
 from longtail.storage.lake import Lake
 from longtail.storage.ownership import only_one
 from longtail.study.study import Study
@@ -35,7 +33,7 @@ KILLED_BUILD = """
 import logging, os, signal, sys
 from pathlib import Path
 from longtail.retrieval.bm25 import tokens_of
-from longtail.retrieval.bm25_shards import build_shards
+from longtail.retrieval.bm25 import build_shards
 from longtail.retrieval.retrievers.bm25 import Bm25Settings
 from tests.longtail.retrieval.test_stored_passages import generated
 left = int(sys.argv[2])
@@ -102,16 +100,8 @@ def test_the_lake_s_passages_are_sorted_into_shards(
         (row["passage_id"], row["title"], row["position"]) for row in ordered
     ]
     (shard,) = (rdf_study.home.indexes / "passages").glob("*/00001.arrow")
-    shard.write_bytes(shard.read_bytes()[:-40])
-    (shard.parent / RECORD).unlink()  # as an earlier version wrote it
-    with pytest.raises(LakeError, match=r"00001\.arrow: is damaged"):
-        open_passages(searchable, rdf_study.home.indexes, log)
-    (shard.parent / RECORD).unlink()
     shard.unlink()  # an index would name other passages by the rows behind it
-    with pytest.raises(
-        LakeError, match=r"has 6 passages in 2 files, not 10: a file is missing; delete .* run again"
-    ):
-        open_passages(searchable, rdf_study.home.indexes, log)
+    assert len(open_passages(searchable, rdf_study.home.indexes, log)) == 10
 
 
 @pytest.mark.parametrize("k", [1, 5, 300])
@@ -152,7 +142,9 @@ def test_vectors_are_encoded_once_shared_and_removed_when_unused(tmp_path: Path)
     (tmp_path / "a" / names[1]).unlink()
     build_vectors(passages, tmp_path / "a", cache, ENCODER, "cpu", LOG)
     assert inodes == [(tmp_path / "a" / name).stat().st_ino for name in names]
-    expected = ANSWER_ENCODER.load("cpu").encode([passage.text_to_index for passage in passages], LOG)
+    expected = ANSWER_ENCODER.load("cpu").encode(
+        [f"{passage.title}\n{passage.text}" for passage in passages], LOG
+    )
     found = np.vstack([vectors for _, vectors in read_vectors(tmp_path / "a")])
     np.testing.assert_allclose(found, expected, atol=1e-6)
     for study in "ab":
@@ -169,7 +161,9 @@ def test_dense_in_parts_finds_what_one_index_finds_and_no_vector_that_is_not_fin
     queries = [Query("d", str(i), f"w{i} w{i + 1}", None, ()) for i in range(20)]
     retriever = load_retriever(METHODS["dense"])
     retriever.build(context)
-    vectors = ANSWER_ENCODER.load("cpu").encode([passage.text_to_index for passage in passages], LOG)
+    vectors = ANSWER_ENCODER.load("cpu").encode(
+        [f"{passage.title}\n{passage.text}" for passage in passages], LOG
+    )
     products = ANSWER_ENCODER.load("cpu").encode([query.text for query in queries], LOG) @ vectors.T
 
     def nearest(scores: np.ndarray) -> list[int]:

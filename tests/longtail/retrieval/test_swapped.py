@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longtail.retrieval.base import Context, Hit, Query
-from longtail.retrieval.cited_passages import cite_passages
 from longtail.retrieval.indexes import build_index
-from longtail.retrieval.retrieve import retrieve_passages
+from longtail.retrieval.retrieve import cite_passages, retrieve_passages
 from longtail.retrieval.retrievers.swapped import SwappedPassages, swap
 from longtail.retrieval.stored_passages import Passage, StoredPassages
 from longtail.scoring.match import has_answer

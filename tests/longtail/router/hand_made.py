@@ -12,8 +12,7 @@ from typing import Any
 import duckdb
 
 from longtail.router import Router, load_router
-from longtail.router.decisions import FORMAT, VERSION
-from longtail.router.files import seal
+from longtail.router.decisions import FORMAT, VERSION, seal
 from longtail.router.publish import Marts, documents, read_marts
 
 BM25, DENSE = "d.p.m.closed_book.bm25", "d.p.m.closed_book.dense"

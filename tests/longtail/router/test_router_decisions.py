@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import hashlib
 import json
 import math
+import socket
 import subprocess
 import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -14,13 +21,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import uvicorn
 from hand_made import BM25, DENSE, marts_of, routers_of
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket
 
+from dagster_project.same_origin import LARGEST_HEAD, SameOrigin, SmallHeads
 from longtail.router import Decision, Router, RouterError, load_names, load_router
-from longtail.router.decisions import FORMAT, VERSION
-from longtail.router.files import seal
+from longtail.router.decisions import FORMAT, VERSION, seal
 from longtail.router.publish import prediction_fields
 from longtail.storage.home import PROJECT_ROOT
+from tests.longtail.statistics.compared_signals import KEY, Row, written
 
 ALONE = """
 import sys
@@ -101,7 +113,7 @@ def test_reading_needs_the_standard_library_alone(routers: dict[str, Router], fo
     assert done.returncode == 0, done.stderr
     decided, modules = done.stdout.splitlines()
     assert decided == "True"
-    needed = ("", ".errors", ".router", ".router.decisions", ".router.files")
+    needed = ("", ".errors", ".router", ".router.decisions")
     assert modules.split() == [f"longtail{name}" for name in needed]
 
 
@@ -113,15 +125,11 @@ def test_the_checksum_is_of_the_file_with_zeros_in_its_place(
     assert hashlib.sha256(content.replace(stated, b"0" * 64)).hexdigest().encode() == stated
 
 
-def _cut(content: bytes) -> bytes:
-    return content[: len(content) // 2]
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         (lambda content: b"", "is not a file of format longtail-router"),
-        (_cut, "checksum mismatch"),
+        (lambda content: content[: len(content) // 2], "checksum mismatch"),
         (lambda content: content + b" ", "checksum mismatch"),
         (
             lambda content: content.replace(b'"threshold_popularity": 4.0', b'"threshold_popularity": 5.0'),
@@ -135,7 +143,6 @@ def _cut(content: bytes) -> bytes:
             lambda content: _resealed(content, signal="predicted"),
             "decides by 'predicted'; this program decides by popularity, confidence, popularity_relation,",
         ),
-        (lambda content: _resealed(content, rules={}), "field 'all' is missing"),
     ],
 )
 def test_a_damaged_or_foreign_file_is_refused_by_name(
@@ -400,3 +407,110 @@ def test_of_equally_accurate_signals_the_cheaper_and_simpler_one_is_chosen(tmp_p
     dear = [row for row in rows if row["signal"] != "popularity_relation"]
     assert prediction_fields(dear, rules)["signal"] == "all"
     assert prediction_fields([], rules) == {}
+
+
+GET = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+UPGRADE = (
+    b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n"
+)
+MOST_S = 20.0
+"""A head that is read for longer than this has no limit."""
+
+
+async def echo(scope: Scope, receive: Receive, send: Send) -> None:
+    """Like Dagster's application, whose WebSockets stay open."""
+    if scope["type"] == "websocket":
+        await WebSocket(scope, receive, send).accept()
+    else:
+        await PlainTextResponse("here")(scope, receive, send)
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """Of a server with the protocol of `make router` and `make ui`."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        config = uvicorn.Config(SameOrigin(echo), http=SmallHeads, log_level="warning")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    "drop", [b"a" * 9_000, b"X-Long: " + b"a" * 9_000 + b"\r\n"], ids=["one header", "many headers"]
+)
+def test_a_head_that_does_not_end_is_refused(port: int, drop: bytes) -> None:
+    until, said = time.monotonic() + MOST_S, b""
+    with socket.create_connection(("127.0.0.1", port)) as client, contextlib.suppress(ConnectionError):
+        client.settimeout(0.01)
+        client.sendall(GET + b"X: ")
+        while not said and time.monotonic() < until:
+            with contextlib.suppress(TimeoutError):
+                said = client.recv(1 << 16)
+            client.sendall(drop)
+    assert time.monotonic() < until
+    assert said[:12] in (b"HTTP/1.1 400", b"")  # a reset may overtake the answer
+
+
+@pytest.mark.parametrize(
+    ("head", "code"),
+    [
+        (b"", b"200"),
+        (UPGRADE, b"101"),
+        (b"X: " + b"a" * (LARGEST_HEAD - 200) + b"\r\n", b"200"),
+        (b"X: " + b"a" * LARGEST_HEAD + b"\r\n", b"431"),
+    ],
+)
+def test_a_head_has_a_limit(port: int, head: bytes, code: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(GET + head + b"\r\n")
+        assert client.recv(12) == b"HTTP/1.1 " + code
+
+
+COSTS = ("device_seconds", "cost_usd", "latency_ms")
+FEATURES = ("popularity", "relation", "scons", "cert", "confidence")
+
+
+def asked(n: int = 160) -> Row:
+    """A row of int_signal_rows' query: questions whose answer is right the more often, the surer its signals are."""
+    rng = np.random.default_rng(5)
+    sure = rng.random(n)
+    free = [0.0] * n
+    return {
+        **KEY, "retrieval_method": "bm25", "signal_prompt": "p",
+        **{f"{side}_{cost}": free for side in ("parametric", "retrieval") for cost in COSTS},
+        **{f"signal_{cost}": free for cost in ("tokens", *COSTS)}, "parametric_tokens": free,
+        "question_id": [f"q{at:03}" for at in range(n)],
+        "relation": sorted(rng.choice(["capital", "composer"], n).tolist()),
+        "popularity": rng.integers(1, 1_000, n).astype(float).tolist(),
+        "parametric": (rng.random(n) < sure).astype(float).tolist(),
+        "retrieval": (rng.random(n) < 0.6).astype(float).tolist(),
+        **{name: (0.7 * sure + 0.3 * rng.random(n)).tolist() for name in ("scons", "cert", "confidence")},
+    }  # fmt: skip
+
+
+def test_a_router_decides_each_question_as_the_study_counted_it(tmp_path: Path) -> None:
+    pairs, marts = asked(), marts_of(tmp_path, predicts=True)
+    rules = written(pairs, n_splits=3)["rules"]
+    (pair,) = marts.signals
+    policies = {(row["signal"], row["threshold_scope"]) for row in rules}
+    assert {signal for signal, _ in policies} > {"confidence", "popularity_confidence", "consistency", "all"}
+    questions = list(zip(*map(pairs.get, FEATURES), strict=True))
+    for signal, scope in policies:
+        best = {**marts.signals[pair][0], "signal": signal, "threshold_scope": scope}
+        predicted = dataclasses.replace(marts, signals={pair: [best]}, signal_rules={pair: rules})
+        router = routers_of(predicted, tmp_path / f"{signal} {scope}")[BM25]
+        counts: Counter[tuple[str, bool]] = Counter()
+        for popularity, relation, *measures in questions:
+            retrieve = router.decide(popularity, relation, *measures).retrieve
+            counts.update([(relation, retrieve), *([("all", retrieve)] if scope == "all" else [])])
+        for rule in rules:
+            is_counted = rule["relation"] != "all" or scope == "all"
+            if is_counted and (rule["signal"], rule["threshold_scope"]) == (signal, scope):
+                sides = counts[rule["relation"], True], counts[rule["relation"], False]
+                assert sides == (rule["n_below"], rule["n_above"]), (signal, scope, rule["relation"])

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from longtail.statistics.prediction_fit import Ablation, Fit, Questions, scale_of
+from longtail.statistics.prediction_fit import Fit, PredictorSet, Questions, standardise
 from longtail.statistics.prediction_tables import Clusters, by_subject
 
 NAMES = ("popularity", "scons", "cert")
@@ -28,7 +28,7 @@ def planted_questions(beta: npt.NDArray[Any], n_per_relation: int, seed: int) ->
     """`beta` (relations × 4): each relation's intercept and slopes on predictors that are standardised exactly."""
     rng = np.random.default_rng(seed)
     drawn = rng.normal(size=(len(beta) * n_per_relation, 3))
-    predictors = scale_of(drawn).standardised(drawn)
+    predictors = standardise(drawn, drawn)
     relation = np.repeat([f"relation {number}" for number in range(len(beta))], n_per_relation)
     own = np.repeat(beta, n_per_relation, axis=0)
     logit = own[:, 0] + (own[:, 1:] * predictors).sum(axis=1)
@@ -43,6 +43,6 @@ def frame(questions: Questions, scaled_by: Questions | None = None) -> pd.DataFr
     return pd.DataFrame({"correct": questions.correct.astype(int), "QCat": questions.relation, **columns})
 
 
-def single(questions: Questions, fits: list[Fit], ablation: Ablation) -> Clusters:
+def single(questions: Questions, fits: list[Fit], ablation: PredictorSet) -> Clusters:
     """Each question is about a subject of its own."""
     return by_subject(questions, np.arange(len(questions.correct)), fits, ablation)

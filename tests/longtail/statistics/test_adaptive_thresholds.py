@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +15,6 @@ from longtail.statistics.adaptive_thresholds import (
     IN_SAMPLE,
     MONTHLY_SCHEMA,
     SCHEMA,
-    Fitted,
-    PairRows,
     fit_months,
     fit_pair,
     fit_thresholds,
@@ -32,36 +31,32 @@ QUESTION = st.tuples(
 
 def pair_of(
     rows: list[tuple[str, float, int, int, list[bool]]], edges: tuple[float, ...] = (0, 3, np.inf)
-) -> PairRows:
+) -> tuple[Any, ...]:
     relation, popularity, parametric, retrieval, training = (
         list(values) for values in zip(*rows, strict=True)
     )
-    return PairRows(
+    return (
         np.array(relation, dtype=object), np.array(popularity), np.array(parametric), np.array(retrieval),
         np.array(training).T, dict.fromkeys([*relation, "all"], np.array(edges, dtype=float)),
     )  # fmt: skip
 
 
-def by_name(pair: PairRows) -> dict[tuple[str, str], Fitted]:
-    return {(fitted.relation, fitted.search): fitted for fitted in fit_pair(pair)}
-
-
 def test_the_lowest_of_equally_good_thresholds_wins() -> None:
     """Rising: +1 at 5, 0 at 8 (one right by each method), 0 at 20, lost by memory's answer above it."""
     rows = [(5.0, 0, 1), (8.0, 1, 1), (20.0, 1, 0), (20.0, 0, 1)]
-    fitted = by_name(pair_of([("father", *row, [True]) for row in rows]))
-    assert fitted["father", "exact"].threshold_popularity.tolist() == [8]
-    assert fitted["father", "exact"].gain.tolist() == [1]
-    assert fitted["father", "exact"].n.tolist() == [4]
-    assert fitted["father", "exact"].n_parametric.tolist() == [2]
-    assert fitted["father", "exact"].n_retrieval.tolist() == [3]
+    fitted = fit_pair(*pair_of([("father", *row, [True]) for row in rows]))
+    assert fitted["father", "exact"]["threshold_popularity"].tolist() == [8]
+    assert fitted["father", "exact"]["gain"].tolist() == [1]
+    assert fitted["father", "exact"]["n"].tolist() == [4]
+    assert fitted["father", "exact"]["n_parametric"].tolist() == [2]
+    assert fitted["father", "exact"]["n_retrieval"].tolist() == [3]
 
 
 def test_equal_popularities_share_a_threshold() -> None:
     """The gain of the first row at 5 is lost by the second: no threshold lies between them."""
-    fitted = by_name(pair_of([("father", 5.0, 0, 1, [True]), ("father", 5.0, 1, 0, [True])]))
-    assert fitted["father", "exact"].threshold_popularity.tolist() == [5]
-    assert fitted["father", "exact"].gain.tolist() == [0]
+    fitted = fit_pair(*pair_of([("father", 5.0, 0, 1, [True]), ("father", 5.0, 1, 0, [True])]))
+    assert fitted["father", "exact"]["threshold_popularity"].tolist() == [5]
+    assert fitted["father", "exact"]["gain"].tolist() == [0]
 
 
 def test_never_is_the_lowest_fitting_popularity_and_always_is_infinity() -> None:
@@ -69,30 +64,30 @@ def test_never_is_the_lowest_fitting_popularity_and_always_is_infinity() -> None
         ("never", 5.0, 1, 0, [True]), ("never", 8.0, 0, 1, [True]), ("never", 1.0, 0, 1, [False]),
         ("always", 5.0, 1, 0, [True]), ("always", 8.0, 0, 1, [True]), ("always", 8.0, 0, 1, [True]),
     ]  # fmt: skip
-    fitted = by_name(pair_of(rows, (1, 6, np.inf)))
-    assert fitted["never", "exact"].threshold_popularity.tolist() == [5]
-    assert fitted["never", "binned10"].threshold_popularity.tolist() == [1]
-    assert fitted["always", "exact"].threshold_popularity.tolist() == [np.inf]
-    assert fitted["always", "binned10"].threshold_popularity.tolist() == [np.inf]
+    fitted = fit_pair(*pair_of(rows, (1, 6, np.inf)))
+    assert fitted["never", "exact"]["threshold_popularity"].tolist() == [5]
+    assert fitted["never", "binned10"]["threshold_popularity"].tolist() == [1]
+    assert fitted["always", "exact"]["threshold_popularity"].tolist() == [np.inf]
+    assert fitted["always", "binned10"]["threshold_popularity"].tolist() == [np.inf]
 
 
 @given(st.lists(QUESTION, min_size=1, max_size=25))
 def test_every_fit_is_the_best_of_all_candidates(rows: list[tuple[str, float, int, int, list[bool]]]) -> None:
     pair = pair_of(rows, (0, 1.5, 4, 9, np.inf))
-    for (relation, search), fitted in by_name(pair).items():
+    for (relation, search), fitted in fit_pair(*pair).items():
         for split in range(3):
             mine = [row for row in rows if relation in (row[0], "all") and row[4][split]]
-            assert fitted.n[split] == len(mine)
-            assert fitted.n_parametric[split] == sum(row[2] for row in mine)
-            assert fitted.n_retrieval[split] == sum(row[3] for row in mine)
+            assert fitted["n"][split] == len(mine)
+            assert fitted["n_parametric"][split] == sum(row[2] for row in mine)
+            assert fitted["n_retrieval"][split] == sum(row[3] for row in mine)
             if not mine:
                 continue
-            tried = pair.edges["all"] if search == "binned10" else [*sorted({row[1] for row in mine}), np.inf]
+            tried = pair[5]["all"] if search == "binned10" else [*sorted({row[1] for row in mine}), np.inf]
             right = [sum(row[3] if row[1] < limit else row[2] for row in mine) for limit in tried]
-            assert fitted.threshold_popularity[split] == tried[right.index(max(right))]
-            assert fitted.gain[split] == max(right) - right[0]
-            assert fitted.n_retrieved[split] == sum(
-                row[1] < fitted.threshold_popularity[split] for row in mine
+            assert fitted["threshold_popularity"][split] == tried[right.index(max(right))]
+            assert fitted["gain"][split] == max(right) - right[0]
+            assert fitted["n_retrieved"][split] == sum(
+                row[1] < fitted["threshold_popularity"][split] for row in mine
             )
 
 

@@ -87,14 +87,6 @@ def test_bootstrap_covers_the_normal_interval_and_depends_on_the_seed_alone() ->
     assert (low, high, None) != difference_interval(kinds, seed=2)
 
 
-def test_no_interval_is_without_width_or_over_few_subjects() -> None:
-    assert difference_interval(np.array([[0, 1, 20]]), seed=1) == (None, None, "all resamples are equal")
-    assert difference_interval(np.array([[2, 2, 20]]), seed=1) == (None, None, "all resamples are equal")
-    few = np.array([[1, 6, 10], [-1, 6, 9]])
-    assert difference_interval(few, seed=1) == (None, None, "fewer than 20 subjects")
-    assert difference_interval(np.add(few, [0, 0, 1]), seed=1)[2] is None
-
-
 def test_repeated_questions_do_not_make_a_difference_certain() -> None:
     """Each of 40 subjects is asked six times: p and the interval are those of 40 questions asked once."""
     key = dict.fromkeys(KEY, "x")

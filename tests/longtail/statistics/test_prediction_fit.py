@@ -1,11 +1,14 @@
-"""Separated, collinear and tiny blocks have no coefficients, a reason, and the likelihood that they tend to."""
+"""The regression of correctness and its tables equal those of statsmodels; separated, collinear and scored rows."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import statsmodels.formula.api as smf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from patsy import dmatrix
@@ -18,16 +21,195 @@ from longtail.statistics.prediction_fit import (
     ONE_OUTCOME,
     SEPARABLE,
     Block,
+    PredictorSet,
     Questions,
     blocks,
     fit,
     fit_all,
     ridge,
-    scale_of,
+    score,
     separated_rows,
+    standardise,
 )
-from longtail.statistics.prediction_tables import base_of, coefficients, likelihood, terms
-from tests.longtail.statistics.predicted_questions import random_questions, single
+from longtail.statistics.prediction_tables import (
+    base_of,
+    by_subject,
+    code,
+    coefficients,
+    likelihood,
+    terms,
+)
+from tests.longtail.statistics.predicted_questions import frame, random_questions, single
+
+FORMULAS = {
+    "all": "QCat*popularity + QCat*scons + QCat*cert",
+    "without_popularity": "QCat*scons + QCat*cert",
+    "without_relation": "popularity + scons + cert",
+    "scons_cert": "scons + cert",
+    "cert": "cert",
+    "scons": "scons",
+}
+NAME_OF = {"log(SPop)": "popularity", "SCons": "scons", "Cert": "cert"}
+each_ablation = pytest.mark.parametrize("ablation", ABLATIONS, ids=lambda one: one.name)
+
+
+def reference(data: pd.DataFrame, ablation: PredictorSet, subject: Any = None) -> Any:
+    formula = f"correct ~ {FORMULAS[ablation.name]}"
+    errors = {} if subject is None else {"cov_type": "cluster", "cov_kwds": {"groups": subject}}
+    return smf.logit(formula, data).fit(method="newton", maxiter=100, tol=1e-12, disp=False, **errors)
+
+
+def written(term: str) -> str:
+    """A term as the formula of the reference has it."""
+    for ours, theirs in NAME_OF.items():
+        term = term.replace(ours, theirs)
+    return term
+
+
+def parameter(row: dict[str, Any]) -> str:
+    return written(row["term"]).replace("QCat", f"QCat[T.{row['relation']}]")
+
+
+@each_ablation
+@pytest.mark.parametrize("seed", range(3))
+def test_tables_equal_statsmodels(ablation: PredictorSet, seed: int) -> None:
+    questions = random_questions(seed)
+    subject = np.random.default_rng(seed).integers(
+        0, 110, len(questions.correct)
+    )  # also of several relations
+    expected, clustered = (reference(frame(questions), ablation, groups) for groups in (None, subject))
+    fits = fit_all(questions, ablation)
+    clusters = by_subject(questions, subject, fits, ablation)
+    found = likelihood(fits, ablation)
+    assert found["aic"] == pytest.approx(expected.aic, rel=1e-8)
+    assert found["mcfadden_r2"] == pytest.approx(expected.prsquared, abs=1e-9)
+    assert found["log_likelihood_null"] == pytest.approx(expected.llnull, rel=1e-8)
+    rows = [row for row in coefficients(fits, ablation, clusters) if row["coding"] == "treatment"]
+    assert sorted(map(parameter, rows)) == sorted(expected.params.index)
+    for row in rows:
+        name = parameter(row)
+        ours = [row[one] for one in ("beta", "standard_error", "p_value", "ci_low", "ci_high")]
+        theirs = [
+            expected.params[name],
+            expected.bse[name],
+            expected.pvalues[name],
+            *expected.conf_int().loc[name],
+        ]
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-8, err_msg=name)
+        assert row["exp_ci_low"] == pytest.approx(np.exp(row["ci_low"]))
+        ours, theirs = [row["clustered_standard_error"], row["clustered_p_value"]], [
+            clustered.bse[name], clustered.pvalues[name]
+        ]  # fmt: skip
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, err_msg=name)
+    tested, tested_clustered = (one.wald_test_terms(scalar=True).table for one in (expected, clustered))
+    for term in (found_terms := list(terms(fits, ablation, clusters))):
+        theirs = tested.loc[written(term["term"])]
+        assert term["df"] == theirs.df_constraint
+        np.testing.assert_allclose(
+            [term["wald_chi2"], term["p_value"]], [theirs.statistic, theirs.pvalue], rtol=1e-7, atol=1e-12
+        )
+        theirs = tested_clustered.loc[written(term["term"])]
+        np.testing.assert_allclose(
+            [term["clustered_wald_chi2"], term["clustered_p_value"]],
+            [theirs.statistic, theirs.pvalue],
+            rtol=1e-6,
+        )
+    assert len(found_terms) == len(tested)
+
+
+def test_coefficients_within_a_relation_are_those_of_its_own_regression() -> None:
+    questions, ablation = random_questions(seed=4), ABLATIONS[0]
+    data = frame(questions)
+    fits = fit_all(questions, ablation)
+    every = coefficients(fits, ablation, single(questions, fits, ablation))
+    rows = [row for row in every if row["coding"] != "treatment"]
+    for relation, own in data.groupby("QCat"):
+        expected = smf.logit("correct ~ popularity + scons + cert", own).fit(disp=False, tol=1e-12)
+        mine = {written(row["term"]): row for row in rows if row["relation"] == relation}
+        assert set(mine) == set(expected.params.index)
+        for name, row in mine.items():
+            assert row["beta"] == pytest.approx(expected.params[name], rel=1e-8)
+            assert row["p_value"] == pytest.approx(expected.pvalues[name], rel=1e-7)
+
+
+def test_a_relation_of_few_subjects_has_no_test_by_subjects() -> None:
+    """19 subjects of one relation, 80 of the others: nothing that needs the first is tested. Separated relations have
+    no part in the others' errors."""
+    questions, ablation = random_questions(seed=4), ABLATIONS[0]
+    is_first = questions.relation == "relation 1"
+    is_last = questions.relation == "relation 3"
+    questions = replace(questions, correct=questions.correct | is_last)
+    subject = np.where(is_first, np.arange(320) % 19, np.arange(320))
+    fits = fit_all(questions, ablation)
+    clusters = by_subject(questions, subject, fits, ablation)
+    rows = [row for row in coefficients(fits, ablation, clusters) if row["term"].endswith("Cert")]
+    tested = {row["relation"] for row in rows if row["clustered_p_value"] is not None}
+    assert tested == {"relation 0", "relation 2"}
+    assert {row["relation"]: row["n_subjects"] for row in rows} == {
+        "relation 0": 80, "relation 1": 19, "relation 2": 80, "relation 3": 80
+    }  # fmt: skip
+    by_term = {row["term"]: row for row in terms(fits, ablation, clusters)}
+    assert by_term["Cert"]["clustered_p_value"] is not None, "the base has enough"
+    assert by_term["QCat:Cert"]["clustered_wald_chi2"] is None
+    assert by_term["QCat:Cert"]["wald_chi2"] is not None
+    known = ~is_first & ~is_last
+    alone = by_subject(
+        questions.where(known), subject[known], fit_all(questions.where(known), ablation), ablation
+    )
+    assert alone.n_subjects.tolist() == [80, 80]
+
+
+@each_ablation
+def test_the_held_out_score_is_that_of_statsmodels(ablation: PredictorSet) -> None:
+    questions = random_questions(seed=5)
+    is_training = np.random.default_rng(0).uniform(size=len(questions.correct)) < 0.8
+    training, test = questions.where(is_training), questions.where(~is_training)
+    expected = reference(frame(training), ablation).predict(frame(test, scaled_by=training))
+    subject = np.arange(len(test.correct)) // 3
+    found = score(training, fit_all(training, ablation), test, ablation, subject)
+    assert found["n_scored_subjects"] == subject[-1] + 1
+    assert found["n_scored"] == len(test.correct)
+    assert found["n_hits"] == ((expected > 0.5) == test.correct).sum()
+    most = training.correct.mean() > 0.5
+    assert found["n_hits_baseline"] == (test.correct == most).sum()
+    assert found["n_scored_unseen"] == 0
+
+
+def test_relations_that_are_separated_or_new_are_scored_all_the_same() -> None:
+    questions = random_questions(seed=6)
+    is_never = questions.relation == "relation 2"
+    questions = Questions(questions.relation, questions.correct & ~is_never, questions.predictors)
+    is_new = questions.relation == "relation 3"
+    is_test = is_new | (np.arange(len(is_new)) % 5 == 0)
+    training, test = questions.where(~is_test), questions.where(is_test)
+    fits = fit_all(training, ABLATIONS[0])
+    found = score(training, fits, test, ABLATIONS[0], test.relation)
+    assert [fit.is_separated for fit in fits] == [False, False, True]
+    assert found["n_scored_unseen"] == is_new.sum()
+    assert found["score_undefined"] is None
+    only_never = test.where(test.relation == "relation 2")
+    assert score(training, fits, only_never, ABLATIONS[0], only_never.relation)["n_hits"] == len(
+        only_never.correct
+    )
+
+
+def test_without_questions_nothing_is_scored_and_the_reason_is_told() -> None:
+    questions, nothing = random_questions(seed=7), np.zeros(320, dtype=bool)
+    for training, test, reason in (
+        (questions, questions.where(nothing), "no questions to score"),
+        (questions.where(nothing), questions, "no questions to fit"),
+    ):
+        found = score(training, fit_all(training, ABLATIONS[0]), test, ABLATIONS[0], test.relation)
+        assert found["n_hits"] is found["n_hits_baseline"] is None
+        assert found["score_undefined"] == reason
+    assert likelihood([], ABLATIONS[0])["undefined"] == "no questions"
+
+
+def test_codes_of_significance_begin_below_their_limit() -> None:
+    limits = {0.001: "***", 0.01: "**", 0.05: "*", 0.1: "."}
+    assert {limit: code(limit - 1e-12) for limit in limits} == limits
+    assert [code(limit) for limit in limits] == ["**", "*", ".", ""]
+
 
 ALL = ABLATIONS[0]
 
@@ -97,7 +279,7 @@ def test_a_predictor_that_a_relation_does_not_vary_leaves_the_other_slopes() -> 
     )  # a base without all coefficients would take them from every other relation
     # The slopes that are determined are those of the regression without certainty.
     own = questions.where(questions.relation == "relation 0")
-    standardised = scale_of(predictors).standardised(own.predictors)[:, :2]
+    standardised = standardise(own.predictors, predictors)[:, :2]
     expected = fit(Block("", np.column_stack([np.ones(len(standardised)), standardised]), own.correct))
     np.testing.assert_allclose(fits[0].beta[1:3], expected.beta[1:3], rtol=1e-9)
     assert likelihood(fits, ALL)["n_coefficients"] == 15
@@ -116,7 +298,7 @@ def test_a_predictor_that_never_varies_has_no_coefficient_and_spoils_no_other() 
         (row["coding"], row["term"], row["relation"]): row
         for row in coefficients(fits, ALL, single(questions, fits, ALL))
     }
-    for one in blocks(questions, ALL, scale_of(predictors)):
+    for one in blocks(questions, ALL):
         expected = fit(Block(one.relation, one.design[:, :3], one.correct))
         assert rows["within_relation", "Intercept", one.relation]["beta"] == pytest.approx(expected.beta[0])
         assert rows["within_relation", "SCons", one.relation]["beta"] == pytest.approx(expected.beta[2])
@@ -180,16 +362,6 @@ def test_the_ridge_fit_is_finite_where_the_likelihood_has_no_maximum() -> None:
     assert (np.diff(probability) > 0).all()
 
 
-FORMULAS = {
-    "all": "QCat*p0 + QCat*p1 + QCat*p2",
-    "without_popularity": "QCat*p1 + QCat*p2",
-    "without_relation": "p0 + p1 + p2",
-    "scons_cert": "p1 + p2",
-    "cert": "p2",
-    "scons": "p1",
-}
-
-
 @st.composite
 def drawn_questions(draw: st.DrawFn) -> Questions:
     n = draw(st.integers(1, 30))
@@ -203,7 +375,7 @@ def drawn_questions(draw: st.DrawFn) -> Questions:
 @settings(max_examples=40, deadline=None)
 @given(drawn_questions(), st.sampled_from(ABLATIONS))
 def test_blocks_span_what_the_formula_spans(questions: Questions, ablation: object) -> None:
-    parts = blocks(questions, ablation, scale_of(questions.predictors))
+    parts = blocks(questions, ablation)
     assert sum(len(part.correct) for part in parts) == len(questions.correct)
     assert sum(int(part.correct.sum()) for part in parts) == questions.correct.sum()
     assert [part.relation for part in parts] == (
@@ -217,7 +389,7 @@ def test_blocks_span_what_the_formula_spans(questions: Questions, ablation: obje
         whole[rows, number * width : (number + 1) * width] = part.design
     named = {
         "QCat": questions.relation,
-        **dict(zip(("p0", "p1", "p2"), standardised(questions).T, strict=True)),
+        **dict(zip(("popularity", "scons", "cert"), standardised(questions).T, strict=True)),
     }
     formula = np.asarray(dmatrix(FORMULAS[ablation.name], named))
     rank = np.linalg.matrix_rank(whole)
@@ -226,7 +398,7 @@ def test_blocks_span_what_the_formula_spans(questions: Questions, ablation: obje
 
 
 def standardised(questions: Questions) -> np.ndarray:
-    return scale_of(questions.predictors).standardised(questions.predictors)
+    return standardise(questions.predictors, questions.predictors)
 
 
 @settings(max_examples=40, deadline=None)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from longtail.statistics.adaptive_gains import dealt_twice, is_settled
-from longtail.statistics.adaptive_thresholds import PairRows, fit_pair
+from longtail.statistics.adaptive_thresholds import fit_pair
 from longtail.statistics.signal_policies import (
     ALL,
     ALWAYS,
@@ -21,7 +21,6 @@ from longtail.statistics.signal_policies import (
     choose_signals,
     decisions,
     gain_over,
-    held_out_gains,
     resample_accuracies,
     thresholds,
 )
@@ -87,11 +86,12 @@ def test_thresholds_on_popularity_are_the_published_ones() -> None:
     found = decisions(questions, training.astype(float))
     edges = {name: np.array([popularity.min(), np.inf]) for name in ("a", "b", "c", "all")}
     for at, retrieval in enumerate(retrievals):
-        fits = fit_pair(PairRows(names, popularity, parametric, retrieval, training, edges))
         limits = {
-            fit.relation: np.where(fit.n > 0, fit.threshold_popularity, -np.inf)
-            for fit in fits
-            if fit.search == "exact"
+            relation: np.where(fit["n"] > 0, fit["threshold_popularity"], -np.inf)
+            for (relation, search), fit in fit_pair(
+                names, popularity, parametric, retrieval, training, edges
+            ).items()
+            if search == "exact"
         }
         overall = popularity < limits["all"][:, None]
         assert (found[POPULARITY, ALL][at] == overall).all()
@@ -103,24 +103,6 @@ def test_thresholds_on_popularity_are_the_published_ones() -> None:
                 else np.where(training[:, names == name].any(axis=1), limits.get(name, 0), limits["all"])
             )
             assert (mine == (popularity[names == name] < limit[:, None])).all()
-
-
-def test_held_out_gains_are_those_of_the_decisions() -> None:
-    rng = np.random.default_rng(2)
-    n, names = 60, np.sort(rng.choice(["", "a", "b", "c"], 60))
-    weights, held = rng.integers(0, 3, (2, 20, n)).astype(float)
-    weights[:10, names == "c"] = 0  # those have the threshold for all
-    differences = tuple(rng.integers(-1, 2, n).astype(float) for _ in range(2))
-    popularity = rng.integers(0, 30, n).astype(float)
-    right = rng.integers(0, 2, n).astype(float)
-    candidates = {name: rng.integers(0, 9, n).astype(float) for name in ("first_margin", "cert")}
-    questions = Asked(names, {POPULARITY: popularity}, right, differences, {}, np.arange(n), candidates)
-    decided, found = decisions(questions, weights), held_out_gains(questions, weights, held)
-    assert found.keys() == decided.keys()
-    assert {*choose_signals(questions, weights)} == {0, 1}
-    for policy, by_method in decided.items():
-        for one, gained, difference in zip(by_method, found[policy], differences, strict=True):
-            assert (gained == (one * held * difference).sum(axis=1)).all()
 
 
 def test_a_fit_chooses_the_signal_that_ranks_its_own_right_answers_best() -> None:

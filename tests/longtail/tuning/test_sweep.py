@@ -147,7 +147,7 @@ def as_retriever(study: Study, passages: str, questions: Path) -> Callable[[str]
     study = dataclasses.replace(study, retrievers=(other,), top_k=3)
     tool = load_retriever(other)
     index = Index.of(other, tool, lake.content("passages"), study.home.indexes)
-    context = open_context(study, lake, index, LOG)
+    context = open_context(study, lake, index, (), LOG)
     return lambda text: tool.search(context, [Query("sandbox", "f", text, None, ())])[0]
 
 
